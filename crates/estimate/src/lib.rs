@@ -1,0 +1,18 @@
+//! Trains and the estimators that read them.
+//!
+//! A [`Method`] plans [`Train`]s and reads the [`TrainRecord`]s that come back; whatever carries the packets — UDP
+//! sockets, many TCP connections, a simulated path — is none of its business, so that every method runs over every
+//! transport.
+//!
+//! **Loop contract.** Call [`Method::next`]; while it answers [`Step::Send`], wait as long as it asks, send that train
+//! and give what became of it to [`Method::record`]; when it answers [`Step::Done`], that is the outcome. A method
+//! never reads a clock: all times are in the records and in the `now` it is handed.
+//!
+//! Rates count IP-layer bits (RFC 5136): packet sizes include the IP header and everything behind it.
+#![forbid(unsafe_code)]
+
+mod method;
+mod train;
+
+pub use method::{Estimate, Method, Outcome, Rejection, Step};
+pub use train::{PacketRecord, PlannedPacket, Segment, Train, TrainError, TrainRecord};

@@ -1,0 +1,13 @@
+//! Instants, spans, rates and sizes: the words that every other crate speaks.
+//!
+//! All of them are integers (nanoseconds, bits per second, bytes), so that a simulation gives the same run
+//! everywhere. A [`Time`] belongs to whichever clock its maker read; only differences have a meaning across crates.
+//! [`parse`] reads them as `tc` writes them (`100mbit`, `20ms`, `0.1%`, `64kb`).
+#![forbid(unsafe_code)]
+
+pub mod parse;
+mod rate;
+mod time;
+
+pub use rate::Rate;
+pub use time::{Span, Time};

@@ -1,0 +1,14 @@
+//! The control protocol between `kumade measure` and `kumade serve`: what the two say, and how it stands on the wire.
+//!
+//! Every TCP connection begins with a fixed-size [`Preamble`] each way, which names the protocol version and what the
+//! connection is for, so that strangers and other versions are told apart before anything is parsed. Control
+//! connections then carry length-prefixed frames, encrypted with Noise where a key is shared; probe connections
+//! carry nothing but probe packets.
+//!
+//! One side, the client, decides: it runs the estimators. The server sends and receives the trains it is asked to,
+//! within its limits.
+#![forbid(unsafe_code)]
+
+mod message;
+
+pub use message::{Arrival, ClientMessage, Departure, Limits, ServerMessage, Token, TransportKind};
