@@ -9,6 +9,17 @@
 //! within its limits.
 #![forbid(unsafe_code)]
 
+mod cipher;
+mod frame;
+mod key;
 mod message;
+mod preamble;
+mod session;
+mod udp;
 
+pub use frame::{FrameError, Message, decode, encode};
+pub use key::{Key, KeyError};
 pub use message::{Arrival, ClientMessage, Departure, Limits, ServerMessage, Token, TransportKind};
+pub use preamble::{Answer, MAGIC, Preamble, PreambleError, VERSION, Verdict};
+pub use session::{ClientSession, ServerSession, Session, SessionError, judge};
+pub use udp::{UdpAnswer, UdpRequest};

@@ -36,6 +36,8 @@ pub struct Limits {
     pub connections: u32,
     /// IP bytes of trains, both directions together, in one turn.
     pub bytes: u64,
+    /// Packets of trains, both directions together, in one turn.
+    pub packets: u64,
     /// How long a turn lasts at most.
     pub turn: Span,
 }
@@ -63,6 +65,8 @@ pub struct Arrival {
 /// What a client says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientMessage {
+    /// Answered by `Pong` at once: measures the round trip, and shows that the client is still there while it waits.
+    Ping,
     /// Asks for a turn: from then on nobody else's trains are on the server's line. Answered by `Place` as long as
     /// others are ahead, then by `Turn`.
     Enter,
@@ -106,13 +110,16 @@ pub enum ServerMessage {
         /// What this client may use.
         limits: Limits,
     },
-    /// So many clients have their turn first.
+    /// The answer to `Ping`.
+    Pong,
+    /// So many clients have their turn first. Repeated every second or so, as a sign of life.
     Place(u32),
     /// The turn has come.
     Turn,
     /// UDP is open both ways.
     UdpOpen,
-    /// These probe connections (by the number each showed) are in use, in this order.
+    /// These probe connections (by the number each showed) are in use, in this order; those of an earlier answer that
+    /// are not among them are closed.
     Connections(Vec<u16>),
     /// What came of a train.
     Received {

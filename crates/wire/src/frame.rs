@@ -1,0 +1,73 @@
+//! Messages as length-prefixed postcard bodies.
+
+use crate::{ClientMessage, ServerMessage};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+/// A message that travels in frames. What a peer may make the other side hold is bounded by its kind.
+pub trait Message: Serialize + DeserializeOwned {
+    /// No body is longer than this, in bytes.
+    const MAX_BODY: usize;
+}
+
+impl Message for ClientMessage {
+    /// The longest is a train of 64 segments: about 1600 bytes.
+    const MAX_BODY: usize = 4 << 10;
+}
+
+impl Message for ServerMessage {
+    /// The longest is the stamps of 10 000 packets: about 180 kB.
+    const MAX_BODY: usize = 256 << 10;
+}
+
+/// The bytes are no frame of the expected message.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// The length prefix exceeds the limit.
+    #[error("a frame of {length} bytes, the limit is {limit}")]
+    TooLong {
+        /// As announced, in bytes.
+        length: usize,
+        /// What this kind of message may have.
+        limit: usize,
+    },
+    /// The body is no message.
+    #[error("a frame that holds no message")]
+    Malformed,
+}
+
+/// Appends `message` as a frame.
+///
+/// # Errors
+/// The message is longer than its kind may be.
+pub fn encode<M: Message>(message: &M, out: &mut Vec<u8>) -> Result<(), FrameError> {
+    let body = postcard::to_stdvec(message).map_err(|_| FrameError::Malformed)?;
+    if body.len() > M::MAX_BODY {
+        return Err(FrameError::TooLong { length: body.len(), limit: M::MAX_BODY });
+    }
+    out.extend_from_slice(&(body.len() as u32).to_be_bytes());
+    out.extend_from_slice(&body);
+    Ok(())
+}
+
+/// Takes the first frame off `bytes`, if it is there as a whole: the message, and how many bytes it took.
+///
+/// # Errors
+/// A length beyond the limit, told from the prefix alone; a body that is no message or has something behind it.
+pub fn decode<M: Message>(bytes: &[u8]) -> Result<Option<(M, usize)>, FrameError> {
+    let Some((prefix, rest)) = bytes.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let length = u32::from_be_bytes(*prefix) as usize;
+    if length > M::MAX_BODY {
+        return Err(FrameError::TooLong { length, limit: M::MAX_BODY });
+    }
+    let Some(body) = rest.get(..length) else {
+        return Ok(None);
+    };
+    match postcard::take_from_bytes(body) {
+        Ok((message, [])) => Ok(Some((message, 4 + length))),
+        _ => Err(FrameError::Malformed),
+    }
+}

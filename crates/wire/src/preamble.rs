@@ -1,0 +1,205 @@
+//! The fixed-size first words of every TCP connection, and the server's answer to them.
+//!
+//! The first eight bytes, magic and version, never change between versions, so that two versions can tell each other
+//! apart; the rest belongs to [`VERSION`].
+
+use crate::Token;
+use thiserror::Error;
+
+/// What every connection and every UDP opening packet begins with.
+pub const MAGIC: [u8; 6] = *b"KUMADE";
+/// The protocol that this crate speaks.
+pub const VERSION: u16 = 1;
+
+/// The first bytes are not those of this protocol, or of another version of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum PreambleError {
+    /// Another protocol altogether.
+    #[error("the peer does not speak the kumade protocol")]
+    NotKumade,
+    /// Another version of this protocol.
+    #[error("the peer speaks protocol version {theirs}, this is version {VERSION}: use the same release on both ends")]
+    OtherVersion {
+        /// The version that the peer named.
+        theirs: u16,
+    },
+    /// The right version, but with contents that it does not know.
+    #[error("the peer's first bytes make no sense in protocol version {VERSION}")]
+    Malformed,
+}
+
+/// What a client says first on a TCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preamble {
+    /// A control connection: messages in frames follow.
+    Control {
+        /// Whether the frames are encrypted with a shared key.
+        encrypted: bool,
+    },
+    /// A probe connection: nothing but probe packets follows.
+    Probe {
+        /// The session it belongs to.
+        token: Token,
+        /// Its number within the session.
+        index: u16,
+    },
+}
+
+impl Preamble {
+    /// Every preamble is this long.
+    pub const SIZE: usize = 32;
+
+    /// As it stands on the wire.
+    pub fn encode(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[..8].copy_from_slice(&opening());
+        match *self {
+            Preamble::Control { encrypted } => {
+                bytes[8] = 1;
+                bytes[9] = u8::from(encrypted);
+            }
+            Preamble::Probe { token, index } => {
+                bytes[8] = 2;
+                bytes[10..12].copy_from_slice(&index.to_be_bytes());
+                bytes[12..28].copy_from_slice(&token.0);
+            }
+        }
+        bytes
+    }
+
+    /// Reads what a client sent first.
+    ///
+    /// # Errors
+    /// Strangers, other versions, unknown kinds of connection.
+    pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<Self, PreambleError> {
+        check_opening(bytes)?;
+        let (flags, index, token, rest) = (bytes[9], &bytes[10..12], &bytes[12..28], &bytes[28..]);
+        let blank = |part: &[u8]| part.iter().all(|&b| b == 0);
+        match bytes[8] {
+            1 if flags <= 1 && blank(&bytes[10..]) => Ok(Preamble::Control { encrypted: flags == 1 }),
+            2 if flags == 0 && blank(rest) => {
+                Ok(Preamble::Probe { token: Token(array(token)), index: u16::from_be_bytes(array(index)) })
+            }
+            _ => Err(PreambleError::Malformed),
+        }
+    }
+}
+
+/// Whether the server takes a control connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Yes: frames follow (a Noise handshake first, where the client asked for encryption).
+    Welcome,
+    /// No: the version differs; the server's own stands in the answer.
+    OtherVersion,
+    /// No: this server takes encrypted sessions only.
+    KeyRequired,
+    /// No: this server has no key.
+    NoKey,
+    /// No: too many clients are connected.
+    Full,
+}
+
+/// What a server answers on a control connection. (Probe connections are answered by
+/// [`ServerMessage::Connections`](crate::ServerMessage::Connections) instead, so that nothing but probe packets
+/// ever comes back on them.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer(pub Verdict);
+
+impl Answer {
+    /// Every answer is this long.
+    pub const SIZE: usize = 16;
+
+    /// As it stands on the wire.
+    pub fn encode(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[..8].copy_from_slice(&opening());
+        bytes[8] = match self.0 {
+            Verdict::Welcome => 0,
+            Verdict::OtherVersion => 1,
+            Verdict::KeyRequired => 2,
+            Verdict::NoKey => 3,
+            Verdict::Full => 4,
+        };
+        bytes
+    }
+
+    /// Reads what a server sent first.
+    ///
+    /// # Errors
+    /// Strangers, other versions, unknown verdicts.
+    pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<Self, PreambleError> {
+        check_opening(bytes)?;
+        Ok(Answer(match bytes[8] {
+            0 => Verdict::Welcome,
+            1 => Verdict::OtherVersion,
+            2 => Verdict::KeyRequired,
+            3 => Verdict::NoKey,
+            4 => Verdict::Full,
+            _ => return Err(PreambleError::Malformed),
+        }))
+    }
+}
+
+/// Whether `bytes`, as far as they go, can be the beginning of a preamble or answer.
+pub(crate) fn may_begin(bytes: &[u8]) -> bool {
+    bytes.iter().zip(&MAGIC).all(|(a, b)| a == b)
+}
+
+/// Magic and version.
+pub(crate) fn opening() -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..6].copy_from_slice(&MAGIC);
+    bytes[6..].copy_from_slice(&VERSION.to_be_bytes());
+    bytes
+}
+
+/// Magic and version as they should be. `bytes` holds at least eight.
+pub(crate) fn check_opening(bytes: &[u8]) -> Result<(), PreambleError> {
+    let theirs = u16::from_be_bytes(array(&bytes[6..8]));
+    match () {
+        () if bytes[..6] != MAGIC => Err(PreambleError::NotKumade),
+        () if theirs != VERSION => Err(PreambleError::OtherVersion { theirs }),
+        () => Ok(()),
+    }
+}
+
+/// A slice whose length the caller knows, as an array.
+pub(crate) fn array<const N: usize>(slice: &[u8]) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(slice);
+    array
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preambles_come_back_as_they_were() {
+        for preamble in [
+            Preamble::Control { encrypted: false },
+            Preamble::Control { encrypted: true },
+            Preamble::Probe { token: Token([7; 16]), index: 0x1234 },
+        ] {
+            assert_eq!(Preamble::decode(&preamble.encode()), Ok(preamble));
+        }
+        for verdict in [Verdict::Welcome, Verdict::OtherVersion, Verdict::KeyRequired, Verdict::NoKey, Verdict::Full] {
+            assert_eq!(Answer::decode(&Answer(verdict).encode()), Ok(Answer(verdict)));
+        }
+    }
+
+    #[test]
+    fn strangers_and_other_versions_are_told_apart() {
+        assert_eq!(Answer::decode(b"HTTP/1.1 400 Bad"), Err(PreambleError::NotKumade));
+        let mut other = Answer(Verdict::OtherVersion).encode();
+        other[7] = 9;
+        assert_eq!(Answer::decode(&other), Err(PreambleError::OtherVersion { theirs: 9 }));
+        let mut unknown = Preamble::Control { encrypted: false }.encode();
+        unknown[8] = 77;
+        assert_eq!(Preamble::decode(&unknown), Err(PreambleError::Malformed));
+        let mut not_blank = Preamble::Control { encrypted: false }.encode();
+        not_blank[31] = 1;
+        assert_eq!(Preamble::decode(&not_blank), Err(PreambleError::Malformed));
+    }
+}

@@ -1,0 +1,245 @@
+use crate::frame::{self, FrameError, Message};
+use crate::preamble::{self, Answer, Preamble, PreambleError, VERSION, Verdict};
+use crate::{ClientMessage, Key, ServerMessage, cipher};
+use snow::{HandshakeState, TransportState};
+use std::marker::PhantomData;
+use thiserror::Error;
+
+/// Why a control connection cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SessionError {
+    /// The first bytes were wrong.
+    #[error(transparent)]
+    Preamble(#[from] PreambleError),
+    /// The server has a key and the client did not use one.
+    #[error("the server requires a key: give the same --key FILE as there")]
+    KeyRequired,
+    /// The client uses a key and the server has none.
+    #[error("the server has no key: measure without --key, or start the server with it")]
+    NoKey,
+    /// Both use a key, but not the same one.
+    #[error("the keys differ: both sides need the same key file")]
+    WrongKey,
+    /// The server has no room.
+    #[error("the server has as many clients as it takes: try again later")]
+    Full,
+    /// An encrypted record was altered on the way.
+    #[error("an encrypted record was damaged")]
+    Damaged,
+    /// What came is no message.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// A message was to be sent before the session was open, or after it had failed.
+    #[error("the session is not open")]
+    NotOpen,
+}
+
+/// One end of a control connection, without the connection: bytes go in, messages come out, and the reverse.
+///
+/// **Loop contract.** Send what [`take_outgoing`](Session::take_outgoing) gives; [`feed`](Session::feed) what
+/// arrives; call [`next`](Session::next) until it answers `None`, then send again. After an error the session is over;
+/// what is outgoing then still tells the peer why, and should be sent before closing.
+///
+/// A peer makes it hold at most one message of the kind that it may send, and what was fed since the last `next`.
+pub struct Session<In, Out> {
+    phase: Phase,
+    /// Received and not yet decrypted; stays empty in a plain session that is open.
+    sealed: Vec<u8>,
+    /// Received, decrypted, and not yet a whole frame.
+    plain: Vec<u8>,
+    outgoing: Vec<u8>,
+    kinds: PhantomData<fn(In) -> Out>,
+}
+
+/// The client's end.
+pub type ClientSession = Session<ServerMessage, ClientMessage>;
+/// The server's end.
+pub type ServerSession = Session<ClientMessage, ServerMessage>;
+
+enum Phase {
+    /// A client that waits for the server's answer.
+    Answer(Option<Box<HandshakeState>>),
+    /// Waiting for the other side's handshake record.
+    Handshake(Box<HandshakeState>),
+    Plain,
+    Encrypted(Box<TransportState>),
+    Failed,
+}
+
+impl ClientSession {
+    /// Begins as a client; with a key, the session will be encrypted.
+    pub fn client(key: Option<&Key>) -> Self {
+        let mut outgoing = Preamble::Control { encrypted: key.is_some() }.encode().to_vec();
+        let phase = match key.map(|k| cipher::initiate(k, &cipher::prologue())) {
+            None => Phase::Answer(None),
+            Some(Ok((state, record))) => {
+                outgoing.extend(record);
+                Phase::Answer(Some(Box::new(state)))
+            }
+            Some(Err(_)) => Phase::Failed,
+        };
+        Session::begin(phase, outgoing)
+    }
+}
+
+impl ServerSession {
+    /// Goes on as a server behind the preamble of a control connection that [`judge`] has welcomed.
+    pub fn server(key: Option<&Key>) -> Self {
+        let phase = match key.map(|k| cipher::respond(k, &cipher::prologue())) {
+            None => Phase::Plain,
+            Some(Ok(state)) => Phase::Handshake(Box::new(state)),
+            Some(Err(_)) => Phase::Failed,
+        };
+        Session::begin(phase, Answer(Verdict::Welcome).encode().to_vec())
+    }
+}
+
+/// What a server with (or without) a key, with (or without) room answers a control connection.
+pub fn judge(encrypted: bool, has_key: bool, has_room: bool) -> Verdict {
+    match (encrypted, has_key) {
+        (false, true) => Verdict::KeyRequired,
+        (true, false) => Verdict::NoKey,
+        _ if !has_room => Verdict::Full,
+        _ => Verdict::Welcome,
+    }
+}
+
+impl<In: Message, Out: Message> Session<In, Out> {
+    fn begin(phase: Phase, outgoing: Vec<u8>) -> Self {
+        Session { phase, sealed: Vec::new(), plain: Vec::new(), outgoing, kinds: PhantomData }
+    }
+
+    /// Whether messages may be sent.
+    pub fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Plain | Phase::Encrypted(_))
+    }
+
+    /// Takes in what arrived.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let into = if matches!(self.phase, Phase::Plain) { &mut self.plain } else { &mut self.sealed };
+        into.extend_from_slice(bytes);
+    }
+
+    /// The next message, once it is there as a whole.
+    ///
+    /// # Errors
+    /// See [`SessionError`]; the session is over then.
+    #[allow(clippy::should_implement_trait, reason = "a session is fed between two calls: it is no iterator")]
+    pub fn next(&mut self) -> Result<Option<In>, SessionError> {
+        let result = self.advance();
+        if result.is_err() {
+            self.phase = Phase::Failed;
+            self.sealed = Vec::new();
+            self.plain = Vec::new();
+        }
+        result
+    }
+
+    /// Adds a message to what is outgoing.
+    ///
+    /// # Errors
+    /// The session is not open, or the message too long.
+    pub fn send(&mut self, message: &Out) -> Result<(), SessionError> {
+        match &mut self.phase {
+            Phase::Plain => frame::encode(message, &mut self.outgoing)?,
+            Phase::Encrypted(state) => {
+                let mut plain = Vec::new();
+                frame::encode(message, &mut plain)?;
+                cipher::seal(state, &plain, &mut self.outgoing).map_err(|_| SessionError::Damaged)?;
+            }
+            _ => return Err(SessionError::NotOpen),
+        }
+        Ok(())
+    }
+
+    /// The bytes to be sent now.
+    pub fn take_outgoing(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    fn advance(&mut self) -> Result<Option<In>, SessionError> {
+        loop {
+            let moved = match std::mem::replace(&mut self.phase, Phase::Failed) {
+                Phase::Answer(state) => self.read_answer(state)?,
+                Phase::Handshake(state) => self.shake_hands(state)?,
+                Phase::Plain => {
+                    self.phase = Phase::Plain;
+                    self.plain.append(&mut self.sealed);
+                    return self.take_frame();
+                }
+                Phase::Encrypted(state) => {
+                    self.phase = Phase::Encrypted(state);
+                    if let Some(message) = self.take_frame()? {
+                        return Ok(Some(message));
+                    }
+                    self.decrypt_record()?
+                }
+                Phase::Failed => return Err(SessionError::NotOpen),
+            };
+            if !moved {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn take_frame(&mut self) -> Result<Option<In>, SessionError> {
+        Ok(frame::decode(&self.plain)?.map(|(message, taken)| {
+            self.plain.drain(..taken);
+            message
+        }))
+    }
+
+    fn read_answer(&mut self, state: Option<Box<HandshakeState>>) -> Result<bool, SessionError> {
+        if !preamble::may_begin(&self.sealed) {
+            return Err(PreambleError::NotKumade.into());
+        }
+        let Some(bytes) = self.sealed.first_chunk::<{ Answer::SIZE }>() else {
+            self.phase = Phase::Answer(state);
+            return Ok(false);
+        };
+        match Answer::decode(bytes)?.0 {
+            Verdict::Welcome => {}
+            Verdict::OtherVersion => return Err(PreambleError::OtherVersion { theirs: VERSION }.into()),
+            Verdict::KeyRequired => return Err(SessionError::KeyRequired),
+            Verdict::NoKey => return Err(SessionError::NoKey),
+            Verdict::Full => return Err(SessionError::Full),
+        }
+        self.sealed.drain(..Answer::SIZE);
+        self.phase = state.map_or(Phase::Plain, Phase::Handshake);
+        Ok(true)
+    }
+
+    fn shake_hands(&mut self, mut state: Box<HandshakeState>) -> Result<bool, SessionError> {
+        let Some(end) = cipher::record_end(&self.sealed).map_err(|_| SessionError::WrongKey)? else {
+            self.phase = Phase::Handshake(state);
+            return Ok(false);
+        };
+        let read = cipher::read_handshake(&mut state, &self.sealed[2..end]);
+        self.sealed.drain(..end);
+        if read.is_err() {
+            if !state.is_initiator() {
+                cipher::refuse(&mut self.outgoing);
+            }
+            return Err(SessionError::WrongKey);
+        }
+        if !state.is_handshake_finished() {
+            cipher::write_handshake(&mut state, &mut self.outgoing).map_err(|_| SessionError::WrongKey)?;
+        }
+        let transport = state.into_transport_mode().map_err(|_| SessionError::WrongKey)?;
+        self.phase = Phase::Encrypted(Box::new(transport));
+        Ok(true)
+    }
+
+    /// Decrypts one record, so that never more than one message and one record stand in memory decrypted.
+    fn decrypt_record(&mut self) -> Result<bool, SessionError> {
+        let Some(end) = cipher::record_end(&self.sealed).map_err(|_| SessionError::Damaged)? else {
+            return Ok(false);
+        };
+        let Phase::Encrypted(state) = &mut self.phase else {
+            return Err(SessionError::NotOpen);
+        };
+        cipher::open(state, &self.sealed[2..end], &mut self.plain).map_err(|_| SessionError::Damaged)?;
+        self.sealed.drain(..end);
+        Ok(true)
+    }
+}
