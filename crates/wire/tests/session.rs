@@ -1,0 +1,177 @@
+//! Both ends of a control connection, byte by byte, without a socket.
+
+use estimate::{Segment, Train};
+use proptest::prelude::*;
+use units::{Span, Time};
+use wire::{
+    Answer, Arrival, ClientMessage, ClientSession, Departure, FrameError, Key, Limits, Message, Preamble,
+    PreambleError, ServerMessage, ServerSession, SessionError, Token, Verdict, judge,
+};
+
+fn key(byte: u8) -> Key {
+    Key::from_bytes([byte; 32])
+}
+
+/// Connects a client to a server; returns both once neither has anything more to say.
+fn connect(
+    client_key: Option<&Key>,
+    server_key: Option<&Key>,
+) -> (ClientSession, Option<ServerSession>, Result<(), SessionError>) {
+    let mut client = ClientSession::client(client_key);
+    let opening = client.take_outgoing();
+    let (preamble, rest) = opening.split_first_chunk::<{ Preamble::SIZE }>().unwrap();
+    let Ok(Preamble::Control { encrypted }) = Preamble::decode(preamble) else { panic!("no control preamble") };
+    let verdict = judge(encrypted, server_key.is_some(), true);
+    if verdict != Verdict::Welcome {
+        client.feed(&Answer(verdict).encode());
+        let result = client.next().map(|_| ());
+        return (client, None, result);
+    }
+    let mut server = ServerSession::server(server_key);
+    server.feed(rest);
+    let heard = server.next();
+    client.feed(&server.take_outgoing());
+    let result = client.next().map(|message| assert_eq!(message, None));
+    assert_eq!(heard.is_ok(), result.is_ok());
+    (client, Some(server), result)
+}
+
+fn long_message() -> ServerMessage {
+    let departure = |index| Departure { index, size: 1500, sent: Some(Time::from_nanos(i64::MAX - i64::from(index))) };
+    ServerMessage::Sent { number: 7, departures: (0..Train::MAX_PACKETS).map(departure).collect() }
+}
+
+#[test]
+fn the_longest_messages_fit_their_frames() {
+    let mut out = Vec::new();
+    wire::encode(&long_message(), &mut out).unwrap();
+    assert!(out.len() < ServerMessage::MAX_BODY * 3 / 4, "{}", out.len());
+    let segment = Segment { count: u32::MAX, interval: Span::MAX, first_size: u32::MAX, size_step: i32::MIN };
+    let train = Train { segments: vec![segment; 64] };
+    let mut out = Vec::new();
+    wire::encode(&ClientMessage::Receive { number: u32::MAX, train, grace: Span::MAX }, &mut out).unwrap();
+    assert!(out.len() < ClientMessage::MAX_BODY * 3 / 4, "{}", out.len());
+}
+
+#[test]
+fn messages_pass_both_ways_plain_and_encrypted_in_pieces_of_any_size() {
+    let key = key(1);
+    for key in [None, Some(&key)] {
+        for piece in [1, 7, 1000, usize::MAX] {
+            let (mut client, server, result) = connect(key, key);
+            assert_eq!(result, Ok(()));
+            let mut server = server.unwrap();
+            assert!(client.is_open() && server.is_open());
+            client.send(&ClientMessage::Enter).unwrap();
+            client.send(&ClientMessage::Ping).unwrap();
+            server.feed(&client.take_outgoing());
+            assert_eq!(server.next(), Ok(Some(ClientMessage::Enter)));
+            assert_eq!(server.next(), Ok(Some(ClientMessage::Ping)));
+            assert_eq!(server.next(), Ok(None));
+            server.send(&long_message()).unwrap();
+            let bytes = server.take_outgoing();
+            let mut came = None;
+            for part in bytes.chunks(piece.min(bytes.len())) {
+                assert_eq!(came, None, "whole before its end");
+                client.feed(part);
+                came = client.next().unwrap();
+            }
+            assert_eq!(came, Some(long_message()));
+        }
+    }
+}
+
+#[test]
+fn a_key_on_one_side_only_and_different_keys_are_named() {
+    assert_eq!(connect(None, Some(&key(1))).2, Err(SessionError::KeyRequired));
+    assert_eq!(connect(Some(&key(1)), None).2, Err(SessionError::NoKey));
+    let (mut client, server, result) = connect(Some(&key(1)), Some(&key(2)));
+    assert_eq!(result, Err(SessionError::WrongKey));
+    assert!(!client.is_open() && !server.unwrap().is_open());
+    assert_eq!(client.next(), Err(SessionError::NotOpen), "an error ends the session");
+}
+
+#[test]
+fn an_encrypted_session_shows_nothing_and_notices_damage() {
+    let key = key(3);
+    let (mut client, server, _) = connect(Some(&key), Some(&key));
+    let limits = Limits { connections: 1, bytes: 2, packets: 3, turn: Span::from_secs(4) };
+    let token = Token(*b"secret-token-123");
+    let mut server = server.unwrap();
+    server.send(&ServerMessage::Welcome { token, limits }).unwrap();
+    let mut bytes = server.take_outgoing();
+    assert!(!bytes.windows(16).any(|w| w == token.0));
+    *bytes.last_mut().unwrap() ^= 1;
+    client.feed(&bytes);
+    assert_eq!(client.next(), Err(SessionError::Damaged));
+}
+
+#[test]
+fn peers_that_are_something_else_are_told_by_their_first_bytes() {
+    let hears = |bytes: &[u8]| {
+        let mut client = ClientSession::client(None);
+        client.feed(bytes);
+        client.next()
+    };
+    assert_eq!(hears(b"HT"), Err(PreambleError::NotKumade.into()), "before a whole answer is there");
+    assert_eq!(hears(b"SSH-2.0-OpenSSH_9.2p1 Debian"), Err(PreambleError::NotKumade.into()));
+    let mut other = Answer(Verdict::OtherVersion).encode();
+    other[7] = 200;
+    assert_eq!(hears(&other), Err(PreambleError::OtherVersion { theirs: 200 }.into()));
+    assert_eq!(hears(&Answer(Verdict::Full).encode()), Err(SessionError::Full));
+    assert_eq!(hears(b"KUMA"), Ok(None), "the rest may still come");
+}
+
+#[test]
+fn a_frame_beyond_the_limit_is_refused_by_its_prefix() {
+    let mut server = ServerSession::server(None);
+    server.feed(&u32::MAX.to_be_bytes());
+    let limit = ClientMessage::MAX_BODY;
+    assert_eq!(server.next(), Err(FrameError::TooLong { length: u32::MAX as usize, limit }.into()));
+}
+
+#[test]
+fn bytes_behind_a_message_within_its_frame_are_refused() {
+    let mut frame = Vec::new();
+    wire::encode(&ClientMessage::Enter, &mut frame).unwrap();
+    frame.push(0);
+    frame[3] += 1;
+    assert_eq!(wire::decode::<ClientMessage>(&frame), Err(FrameError::Malformed));
+}
+
+proptest! {
+    #[test]
+    fn no_input_panics_or_makes_a_session_hold_more_than_it_was_fed(
+        parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..8),
+        with_key: bool,
+        open: bool,
+    ) {
+        let key = key(9);
+        let key = with_key.then_some(&key);
+        let (mut client, server, _) = connect(key, key);
+        let mut server = server.unwrap();
+        if !open {
+            (client, server) = (ClientSession::client(key), ServerSession::server(key));
+        }
+        for part in &parts {
+            client.feed(part);
+            server.feed(part);
+            while let Ok(Some(_)) = client.next() {}
+            while let Ok(Some(_)) = server.next() {}
+        }
+    }
+
+    #[test]
+    fn any_arrivals_come_back_as_they_were(
+        number: u32,
+        arrivals in prop::collection::vec((any::<u32>(), any::<Option<i64>>()), 0..200),
+    ) {
+        let arrivals =
+            arrivals.into_iter().map(|(index, t)| Arrival { index, received: t.map(Time::from_nanos) }).collect();
+        let message = ServerMessage::Received { number, arrivals };
+        let mut bytes = Vec::new();
+        wire::encode(&message, &mut bytes).unwrap();
+        let length = bytes.len();
+        prop_assert_eq!(wire::decode(&bytes), Ok(Some((message, length))));
+    }
+}
