@@ -1,1 +1,29 @@
-//! (to come)
+//! One direction of an emulated link: a queue in front of a rate, then loss, delay and jitter.
+//!
+//! A [`Link`] is a calculation, not a device. It takes packets with the time of their arrival and says when each comes
+//! out at the other end; the simulator moves it along a virtual clock, the lab's packet loop along the real one, and
+//! both see the same departures to the nanosecond. [`CrossTraffic`] shares its queue and its rate without a packet
+//! being sent, and the [`Ledger`] keeps what is needed to say afterwards what was true.
+//!
+//! **Loop contract.** Hand over each packet by [`Link::offer`] in order of arrival; when time passes, call
+//! [`Link::advance`], then [`Link::pop_due`] until it is empty, then sleep until [`Link::next_event`] or the next
+//! arrival, whichever is first. Nothing happens between calls, and nothing depends on how often they are made:
+//! departures follow from arrivals alone. A driver that learns of arrivals late (a real clock) advances the link to a
+//! moment in the past, `now − holdback`, and pops by the present one; it loses nothing as long as the link's delay is at
+//! least that holdback.
+//!
+//! Sizes are IP packets with their headers, and rates count these bytes (RFC 5136).
+#![forbid(unsafe_code)]
+
+mod config;
+mod cross;
+mod exact;
+mod fifo;
+mod ledger;
+mod link;
+mod random;
+
+pub use config::{ConfigError, LinkConfig};
+pub use cross::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, Periods, SizeMix};
+pub use ledger::{Count, Counters, DropCause, Entry, Fate, Kind, Lateness, Ledger, Recording};
+pub use link::{Delivery, Link};

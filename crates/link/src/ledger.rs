@@ -1,0 +1,245 @@
+use std::collections::VecDeque;
+use units::{Span, Time};
+
+/// What a link did, for the truth afterwards: counters always, single packets if asked to record them.
+#[derive(Debug)]
+pub struct Ledger {
+    packets: Counters,
+    cross: Counters,
+    recording: Recording,
+    entries: VecDeque<Entry>,
+    /// Total cross bytes up to and including each arrival time.
+    cross_log: VecDeque<(Time, u64)>,
+    /// The log is complete from here on, …
+    log_from: Time,
+    /// … up to here, the link's present time, …
+    log_until: Time,
+    /// … and counts on from this total.
+    log_base: u64,
+    lateness: Lateness,
+    late_above: Span,
+}
+
+/// How much a [`Ledger`] keeps besides its counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Recording {
+    /// Nothing.
+    Off,
+    /// Arrivals of cross traffic, for [`Ledger::cross_bytes_between`]: 16 bytes each.
+    Cross,
+    /// Also an [`Entry`] for each packet.
+    All,
+}
+
+/// Why a packet does not come out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropCause {
+    /// The queue had no room for it.
+    QueueFull,
+    /// Lost behind the queue, after its service.
+    Loss,
+}
+
+/// Whose a packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Offered to the link, and delivered.
+    Packet,
+    /// Computed cross traffic.
+    Cross,
+}
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Its last bit left the queue then; it is delivered a delay later.
+    Departed(Time),
+    /// Dropped then.
+    Dropped(Time, DropCause),
+}
+
+/// One packet, noted when its service begins or it is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// When it reached the queue.
+    pub arrival: Time,
+    /// IP packet size in bytes.
+    pub size: u32,
+    /// Whose it is.
+    pub kind: Kind,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// A number of packets and their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes at the IP layer.
+    pub bytes: u64,
+}
+
+/// What became of one kind of packets. Offered is the sum of the others and of what waits in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Arrived at the queue.
+    pub offered: Count,
+    /// Taken into service and not lost after it.
+    pub forwarded: Count,
+    /// Found no room in the queue.
+    pub queue_full: Count,
+    /// Served, then lost.
+    pub lost: Count,
+}
+
+/// How late a driver delivered, against each packet's due time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lateness {
+    /// Packets delivered.
+    pub count: u64,
+    /// Those later than the threshold.
+    pub late: u64,
+    /// The worst.
+    pub max: Span,
+    /// Of all packets together.
+    pub sum: Span,
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Self {
+        Ledger {
+            packets: Counters::default(),
+            cross: Counters::default(),
+            recording: Recording::Off,
+            entries: VecDeque::new(),
+            cross_log: VecDeque::new(),
+            log_from: Time::MAX,
+            log_until: Time::from_nanos(i64::MIN),
+            log_base: 0,
+            lateness: Lateness::default(),
+            // A train in which the machine stalled for longer than this does not tell the truth of the link.
+            late_above: Span::from_micros(300),
+        }
+    }
+
+    /// The packets offered by the driver.
+    pub fn packets(&self) -> &Counters {
+        &self.packets
+    }
+
+    /// The computed cross traffic.
+    pub fn cross(&self) -> &Counters {
+        &self.cross
+    }
+
+    /// Records from the link's present time on. What was recorded before is kept if it is still being recorded.
+    pub fn record(&mut self, recording: Recording) {
+        if self.recording == Recording::Off || recording == Recording::Off {
+            self.cross_log.clear();
+            self.log_base = self.cross.offered.bytes;
+            // Cross traffic that arrived at this very moment may have been missed already.
+            let next = self.log_until + Span::from_nanos(1);
+            self.log_from = if recording == Recording::Off { Time::MAX } else { next };
+        }
+        if recording != Recording::All {
+            self.entries.clear();
+        }
+        self.recording = recording;
+    }
+
+    /// The recorded packets, in the order in which they were decided.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> + '_ {
+        self.entries.iter()
+    }
+
+    /// Bytes of cross traffic that *arrived* at the queue within `[from, to)`, whether or not they found room; `None`
+    /// where the record does not cover all of it. On a link of rate C whose queue did not overflow, the bandwidth that
+    /// was available in that time is C minus this over the time.
+    pub fn cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
+        if from < self.log_from || to > self.log_until + Span::from_nanos(1) {
+            return None;
+        }
+        let before = |time: Time| {
+            let index = self.cross_log.partition_point(|(arrival, _)| *arrival < time);
+            index.checked_sub(1).map_or(self.log_base, |last| self.cross_log[last].1)
+        };
+        Some(before(to).saturating_sub(before(from)))
+    }
+
+    /// Forgets what arrived before `time`, so that a long run needs no more memory than it asks about.
+    pub fn forget_before(&mut self, time: Time) {
+        while self.cross_log.front().is_some_and(|(arrival, _)| *arrival < time) {
+            self.log_base = self.cross_log.pop_front().map_or(self.log_base, |(_, total)| total);
+        }
+        while self.entries.front().is_some_and(|entry| entry.arrival < time) {
+            self.entries.pop_front();
+        }
+        self.log_from = self.log_from.max(time);
+    }
+
+    /// A driver delivered a packet this much after it was due; early counts as in time.
+    pub fn delivered(&mut self, lateness: Span) {
+        let lateness = lateness.max(Span::ZERO);
+        self.lateness.count += 1;
+        self.lateness.late += u64::from(lateness > self.late_above);
+        self.lateness.max = self.lateness.max.max(lateness);
+        self.lateness.sum += lateness;
+    }
+
+    /// Counts packets as late above this (300 µs unless set).
+    pub fn set_late_above(&mut self, threshold: Span) {
+        self.late_above = threshold;
+    }
+
+    /// Lateness since the start or the last [`Ledger::take_lateness`].
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
+    }
+
+    /// Lateness so far, starting anew: for judging one run by itself.
+    pub fn take_lateness(&mut self) -> Lateness {
+        std::mem::take(&mut self.lateness)
+    }
+
+    pub(crate) fn reached(&mut self, time: Time) {
+        self.log_until = time;
+    }
+
+    pub(crate) fn offered(&mut self, kind: Kind, size: u32, arrival: Time) {
+        self.counters(kind).offered.add(size);
+        if kind == Kind::Cross && self.recording != Recording::Off {
+            let total = self.cross.offered.bytes;
+            match self.cross_log.back_mut() {
+                Some((last, bytes)) if *last == arrival => *bytes = total,
+                _ => self.cross_log.push_back((arrival, total)),
+            }
+        }
+    }
+
+    pub(crate) fn decided(&mut self, kind: Kind, size: u32, arrival: Time, fate: Fate) {
+        let counters = self.counters(kind);
+        match fate {
+            Fate::Departed(_) => counters.forwarded.add(size),
+            Fate::Dropped(_, DropCause::QueueFull) => counters.queue_full.add(size),
+            Fate::Dropped(_, DropCause::Loss) => counters.lost.add(size),
+        }
+        if self.recording == Recording::All {
+            self.entries.push_back(Entry { arrival, size, kind, fate });
+        }
+    }
+
+    fn counters(&mut self, kind: Kind) -> &mut Counters {
+        match kind {
+            Kind::Packet => &mut self.packets,
+            Kind::Cross => &mut self.cross,
+        }
+    }
+}
+
+impl Count {
+    fn add(&mut self, size: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(size);
+    }
+}
