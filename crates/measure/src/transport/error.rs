@@ -1,0 +1,53 @@
+use estimate::TrainError;
+use std::io;
+use std::net::SocketAddr;
+use thiserror::Error;
+
+/// Why a train could not be carried.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The plan exceeds what this transport carries.
+    #[error(transparent)]
+    Plan(#[from] TrainError),
+    /// The plan would put more packets on a connection than its first congestion window lets out at once.
+    #[error(
+        "train refused: {count} packets on {connections} connections is more than {limit} on each, and a connection's \
+         first window holds no more; plan fewer packets or open more connections"
+    )]
+    TooManyPerConnection {
+        /// Packets of the plan.
+        count: u32,
+        /// Connections agreed on at the session's start.
+        connections: u32,
+        /// Packets that each may carry within a train.
+        limit: u32,
+    },
+    /// Every probe connection has been reset or closed.
+    #[error("all {0} probe connections are closed: a firewall may have cut them; open new ones")]
+    NoConnection(u32),
+    /// A socket could not be prepared or used.
+    #[error("cannot {operation} {peer}: {cause}{}", hint(cause))]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// The far end.
+        peer: SocketAddr,
+        /// The system's answer.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl Error {
+    pub(super) fn io(operation: &'static str, peer: SocketAddr) -> impl FnOnce(io::Error) -> Error {
+        move |cause| Error::Io { operation, peer, cause }
+    }
+}
+
+fn hint(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::ConnectionRefused => "; nothing listens there, or a firewall rejects it: try `--transport rake`",
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "; check the route and the firewall",
+        _ => "",
+    }
+}

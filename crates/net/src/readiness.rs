@@ -1,0 +1,120 @@
+//! Waiting for sockets, up to an instant of [`clock::monotonic`].
+
+use crate::clock;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::time::TimeSpec;
+use std::io;
+use std::os::fd::AsFd;
+use units::{Span, Time};
+
+/// Waits until `socket` can be read (or reports an error, such as a transmit stamp that waits in its error queue);
+/// false where `deadline` came first.
+///
+/// # Errors
+/// Where the system refuses to wait.
+pub fn readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
+    ready(socket, PollFlags::POLLIN, deadline)
+}
+
+/// Waits until `socket` takes more to send, or reports an error; false where `deadline` came first.
+///
+/// # Errors
+/// Where the system refuses to wait.
+pub fn writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
+    ready(socket, PollFlags::POLLOUT, deadline)
+}
+
+fn ready(socket: &impl AsFd, flags: PollFlags, deadline: Time) -> io::Result<bool> {
+    loop {
+        let left = (deadline - clock::monotonic()).as_nanos().max(0);
+        let timeout = TimeSpec::new(left / 1_000_000_000, left % 1_000_000_000);
+        match ppoll(&mut [PollFd::new(socket.as_fd(), flags)], Some(timeout), None) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What happened on a socket of a [`Readiness`] set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// The number it was added with.
+    pub number: u32,
+    /// Reading gives bytes, the end, or an error.
+    pub readable: bool,
+    /// Sending is possible, or fails at once.
+    pub writable: bool,
+    /// The error queue holds something, or the connection failed.
+    pub error: bool,
+}
+
+/// Many sockets, waited for together; each keeps reporting until it is dealt with or removed.
+#[derive(Debug)]
+pub struct Readiness(Epoll);
+
+impl Readiness {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// Where the process has no descriptor left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Readiness(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))
+    }
+
+    /// Reports `socket` under `number` when it can be read.
+    ///
+    /// # Errors
+    /// Where it is in the set already, or the system's limit is reached.
+    pub fn add_reader(&self, socket: &impl AsFd, number: u32) -> io::Result<()> {
+        Ok(self.0.add(socket, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP, u64::from(number)))?)
+    }
+
+    /// Reports `socket` under `number` when it can be written: a connecting one when it is open or has failed.
+    ///
+    /// # Errors
+    /// As for [`add_reader`](Self::add_reader).
+    pub fn add_writer(&self, socket: &impl AsFd, number: u32) -> io::Result<()> {
+        Ok(self.0.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT, u64::from(number)))?)
+    }
+
+    /// Forgets `socket`.
+    ///
+    /// # Errors
+    /// Where it is not in the set.
+    pub fn remove(&self, socket: &impl AsFd) -> io::Result<()> {
+        Ok(self.0.delete(socket)?)
+    }
+
+    /// Waits until something happens or `deadline` has come (then up to a millisecond more), and fills `events`.
+    ///
+    /// # Errors
+    /// Where the system refuses to wait.
+    pub fn wait(&self, events: &mut Vec<Event>, deadline: Time) -> io::Result<()> {
+        events.clear();
+        let mut happened = [EpollEvent::empty(); 64];
+        let count = match self.0.wait(&mut happened, milliseconds_until(deadline)) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        events.extend(happened[..count].iter().map(|event| {
+            let any = |flags| event.events().intersects(flags);
+            Event {
+                number: event.data() as u32,
+                readable: any(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP),
+                writable: any(EpollFlags::EPOLLOUT),
+                error: any(EpollFlags::EPOLLERR),
+            }
+        }));
+        Ok(())
+    }
+}
+
+fn milliseconds_until(deadline: Time) -> EpollTimeout {
+    let left = (deadline - clock::monotonic()).max(Span::ZERO).as_nanos();
+    let millis = (left as u64).div_ceil(1_000_000).min(u64::from(u16::MAX));
+    EpollTimeout::from(millis as u16)
+}

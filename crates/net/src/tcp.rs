@@ -1,0 +1,85 @@
+//! TCP connections that carry packet trains: one write, one packet, at once.
+
+mod open;
+
+pub use open::{Opened, open_connections};
+
+use crate::udp::ip_header_bytes;
+use crate::{option, stamp};
+use nix::libc;
+use socket2::SockRef;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Congestion controls that do not pace, in the order of trying. A machine's default may be BBR, which does.
+const UNPACED: [&str; 2] = ["cubic", "reno"];
+const TIMESTAMPS: u8 = 1;
+const TIMESTAMPS_BYTES: u32 = 12;
+const TCP_HEADER_BYTES: u32 = 20;
+
+/// Prepares a listening socket whose connections will carry trains; they inherit it. Only here does the congestion
+/// control come in time: a connection that was once BBR's keeps pacing.
+///
+/// # Errors
+/// Where the system has no congestion control without pacing, or refuses an option.
+pub fn prepare_listener(listener: &TcpListener) -> io::Result<()> {
+    prepare_early(listener)
+}
+
+/// Prepares an open connection: writes leave at once, reads and writes do not block.
+///
+/// # Errors
+/// Where the system refuses an option.
+pub fn prepare(stream: &TcpStream) -> io::Result<()> {
+    prepare_early(stream)?;
+    stream.set_nonblocking(true)
+}
+
+/// What must be set before connecting or listening. Where the kernel gives no stamps, transports fall back by themselves.
+fn prepare_early(socket: &impl AsFd) -> io::Result<()> {
+    let options = SockRef::from(socket);
+    options.set_tcp_nodelay(true)?;
+    let _ = stamp::enable_receive(socket);
+    let mut refusal = None;
+    for name in UNPACED {
+        match options.set_tcp_congestion(name.as_bytes()) {
+            Ok(()) => return Ok(()),
+            Err(error) => refusal = Some(error),
+        }
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+/// A connection's sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of the IP and TCP headers on each data packet.
+    pub header: u32,
+    /// The most payload bytes that leave as one packet.
+    pub payload: u32,
+}
+
+/// What the connection has negotiated.
+///
+/// # Errors
+/// Where the connection is no more.
+pub fn sizes(stream: &TcpStream) -> io::Result<Sizes> {
+    let info: libc::tcp_info = option::get(stream, libc::SOL_TCP, libc::TCP_INFO)?;
+    let options = if info.tcpi_options & TIMESTAMPS != 0 { TIMESTAMPS_BYTES } else { 0 };
+    let header = ip_header_bytes(stream.peer_addr()?) + TCP_HEADER_BYTES + options;
+    Ok(Sizes { header, payload: info.tcpi_snd_mss })
+}
+
+/// Sends without waiting and without a signal where the connection is closed. Returns the bytes taken. With
+/// `own_packet` the kernel never joins them with earlier or later ones (`MSG_EOR`), not even when it has to hold them
+/// back or send them again.
+///
+/// # Errors
+/// `WouldBlock` where the send buffer is full, else what the connection reports.
+pub fn send(stream: &TcpStream, bytes: &[u8], own_packet: bool) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | if own_packet { libc::MSG_EOR } else { 0 };
+    // SAFETY: the pointer and length are a live slice's, which the kernel only reads.
+    let sent = unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}

@@ -1,0 +1,68 @@
+//! UDP sockets that carry packet trains.
+
+use crate::option;
+use nix::libc;
+use socket2::SockRef;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// Bytes asked for on either side of a socket; the system may grant less. A train that comes while the receiver sleeps
+/// must fit, and so must the transmit stamps of one sent back to back.
+const BUFFER: usize = 4 << 20;
+
+/// Bytes of the IP and UDP headers towards `peer`.
+pub fn header_bytes(peer: SocketAddr) -> u32 {
+    ip_header_bytes(peer) + 8
+}
+
+/// Bytes of the IP header towards `peer`; an IPv4 address in IPv6 clothes travels by IPv4.
+pub(crate) fn ip_header_bytes(peer: SocketAddr) -> u32 {
+    match peer.ip().to_canonical() {
+        IpAddr::V4(_) => 20,
+        IpAddr::V6(_) => 40,
+    }
+}
+
+/// Prepares a connected socket: large buffers, no packet ever cut up on its way (too large ones fail, and the path's MTU
+/// is learnt), and a blocked send that gives up after `patience`.
+///
+/// # Errors
+/// Where the system refuses an option.
+pub fn prepare(socket: &UdpSocket, patience: Duration) -> io::Result<()> {
+    let options = SockRef::from(socket);
+    options.set_recv_buffer_size(BUFFER)?;
+    options.set_send_buffer_size(BUFFER)?;
+    options.set_nonblocking(false)?;
+    options.set_write_timeout(Some(patience))?;
+    if socket.local_addr()?.is_ipv6() {
+        option::set(socket, libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, &libc::IPV6_PMTUDISC_DO)?;
+    }
+    if ip_header_bytes(socket.peer_addr()?) == 20 {
+        option::set(socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, &libc::IP_PMTUDISC_DO)?;
+    }
+    Ok(())
+}
+
+/// The largest IP packet, in bytes, that the path takes as far as this host knows.
+///
+/// # Errors
+/// Where the socket is not connected.
+pub fn path_mtu(socket: &UdpSocket) -> io::Result<u32> {
+    let mtu: i32 = if socket.local_addr()?.is_ipv6() && ip_header_bytes(socket.peer_addr()?) == 40 {
+        option::get(socket, libc::SOL_IPV6, libc::IPV6_MTU)?
+    } else {
+        option::get(socket, libc::SOL_IP, libc::IP_MTU)?
+    };
+    Ok(mtu.max(0) as u32)
+}
+
+/// How many transmit stamps certainly fit into the error queue, which shares the receive buffer: each occupies an empty
+/// packet's memory.
+///
+/// # Errors
+/// Where the system does not say.
+pub fn stamp_room(socket: &impl std::os::fd::AsFd) -> io::Result<usize> {
+    const EMPTY_PACKET: usize = 1024;
+    Ok(SockRef::from(socket).recv_buffer_size()? / EMPTY_PACKET)
+}
