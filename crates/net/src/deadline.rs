@@ -1,0 +1,62 @@
+//! Waiting for an exact moment or for packets, whichever comes first.
+
+use crate::clock;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::time::TimeSpec;
+use std::hint;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use units::{Span, Time};
+
+/// A sleeping thread wakes up to this late (30 µs at the median with the least timer slack): the last stretch before
+/// a deadline is spent spinning.
+pub const SPIN: Span = Span::from_micros(60);
+
+/// Asks the kernel to wake the calling thread as exactly as it can: timer slack of 1 ns in place of 50 µs.
+pub fn use_exact_timers() {
+    if let Err(error) = nix::sys::prctl::set_timerslack(1) {
+        tracing::debug!("timer slack stays as it is: {error}");
+    }
+}
+
+/// Sources that a thread waits for together with a deadline.
+#[derive(Debug)]
+pub struct Watch(Epoll);
+
+impl Watch {
+    /// Watches these for reading. A source leaves when it is closed.
+    ///
+    /// # Errors
+    /// Where the system's limits are reached.
+    pub fn new<'a>(sources: impl IntoIterator<Item = BorrowedFd<'a>>) -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        for source in sources {
+            epoll.add(source, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        }
+        Ok(Watch(epoll))
+    }
+
+    /// Returns when `deadline` of [`clock::realtime`] has come; or earlier, once a source is readable or `is_ready`,
+    /// which is asked over and over in the last stretch, says so.
+    pub fn wait(&self, deadline: Time, mut is_ready: impl FnMut() -> bool) {
+        loop {
+            let left = deadline - clock::realtime();
+            if left <= Span::ZERO || is_ready() {
+                return;
+            }
+            if left > SPIN {
+                // In steps of a second at most, so that a clock that is set does no lasting harm.
+                let sleep = TimeSpec::from_duration((left - SPIN).min(Span::from_secs(1)).to_duration());
+                // An epoll descriptor is itself readable when one of its sources is. An interrupted wait is a short one.
+                if ppoll(&mut [PollFd::new(self.0.0.as_fd(), PollFlags::POLLIN)], Some(sleep), None)
+                    .is_ok_and(|n| n > 0)
+                {
+                    return;
+                }
+            } else {
+                hint::spin_loop();
+            }
+        }
+    }
+}

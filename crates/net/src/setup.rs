@@ -1,0 +1,30 @@
+use std::io;
+use thiserror::Error;
+
+/// A step in building a network of namespaces that the system refused.
+#[derive(Debug, Error)]
+#[error("cannot {operation}: {source}{hint}")]
+pub struct SetupError {
+    operation: String,
+    source: io::Error,
+    hint: String,
+}
+
+impl SetupError {
+    /// `operation` reads on from "cannot": `"open /dev/net/tun"`.
+    pub fn new(operation: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        SetupError { operation: operation.into(), source: source.into(), hint: String::new() }
+    }
+
+    /// Adds what the user may try.
+    #[must_use]
+    pub fn hint(mut self, hint: &str) -> Self {
+        self.hint = format!("; {hint}");
+        self
+    }
+
+    /// What the system answered.
+    pub fn io(&self) -> &io::Error {
+        &self.source
+    }
+}

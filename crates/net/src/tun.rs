@@ -1,0 +1,75 @@
+//! A TUN device: the point where a host's packets enter and leave a network that this process plays.
+
+use crate::interface::{self, Family};
+use crate::setup::SetupError;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, RawFd};
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+/// A TUN device without packet information and without offloads: what it carries are single, whole IP packets with
+/// finished checksums. It vanishes when dropped.
+pub struct Tun {
+    device: SyncDevice,
+}
+
+impl Tun {
+    /// Packets that the kernel keeps until they are read.
+    const QUEUE_PACKETS: u32 = 10_000;
+
+    /// Makes the device in the namespace of the calling thread, with these addresses and as its default route.
+    ///
+    /// # Errors
+    /// No /dev/net/tun, not allowed, the name is taken, or IPv6 asked for where the system has none.
+    pub fn new(name: &str, mtu: u16, v4: Option<Ipv4Addr>, v6: Option<Ipv6Addr>) -> Result<Self, SetupError> {
+        let mut builder = DeviceBuilder::new().name(name).mtu(mtu).tx_queue_len(Self::QUEUE_PACKETS).offload(false);
+        if let Some(v4) = v4 {
+            builder = builder.ipv4(v4, 32u8, None);
+        }
+        if let Some(v6) = v6 {
+            builder = builder.ipv6(v6, 128u8);
+        }
+        let device = builder.packet_information(false).enable(true).build_sync().map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "load the module: `modprobe tun`; in a container, pass --device /dev/net/tun"
+                }
+                io::ErrorKind::PermissionDenied => {
+                    "it takes CAP_NET_ADMIN in this namespace, and /dev/net/tun must be open to all (`chmod 666`)"
+                }
+                _ => "is IPv6 switched off on this system, or the name taken?",
+            };
+            SetupError::new(format!("make the TUN device {name}"), error).hint(hint)
+        })?;
+        device.set_nonblocking(true).map_err(|error| SetupError::new(format!("set {name} non-blocking"), error))?;
+        if v4.is_some() {
+            interface::default_route(name, Family::V4)?;
+        }
+        if v6.is_some() {
+            interface::default_route(name, Family::V6)?;
+        }
+        Ok(Tun { device })
+    }
+
+    /// Hands the host one IP packet. The receiving stack runs within this call.
+    ///
+    /// # Errors
+    /// The kernel refused it: no IP packet, the device is down.
+    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
+        self.device.send(packet).map(drop)
+    }
+
+    /// Reads one packet that the host sent, cut to `buffer`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where none waits.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.device.recv(buffer)
+    }
+}
+
+impl AsRawFd for Tun {
+    fn as_raw_fd(&self) -> RawFd {
+        self.device.as_raw_fd()
+    }
+}
