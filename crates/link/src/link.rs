@@ -211,3 +211,6 @@ impl<P> Queued<P> {
         if self.packet.is_some() { Kind::Packet } else { Kind::Cross }
     }
 }
+
+#[cfg(test)]
+mod tests;
