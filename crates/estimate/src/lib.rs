@@ -11,8 +11,14 @@
 //! Rates count IP-layer bits (RFC 5136): packet sizes include the IP header and everything behind it.
 #![forbid(unsafe_code)]
 
+mod fit;
+mod linear_scan;
 mod method;
+mod primed;
+mod stats;
 mod train;
 
+pub use linear_scan::{LinearScan, LinearScanConfig};
 pub use method::{Estimate, Method, Outcome, Rejection, Step};
+pub use primed::{LEAST_TRAINS, Primed, PrimedConfig};
 pub use train::{PacketRecord, PlannedPacket, Segment, Train, TrainError, TrainRecord};

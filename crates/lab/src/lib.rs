@@ -1,1 +1,23 @@
-//! (to come)
+//! The lab: the papers' experiments, run on a network of its own.
+//!
+//! A [`Scenario`] says what to build and what to measure on it; a [`Testbed`] builds it and carries out one measurement
+//! at a time; [`run`] goes through all of them, repeats the runs in which the machine stalled and collects [`Row`]s; a
+//! [`Report`] sums the rows up and writes them as a terminal table, HTML, CSV and JSON.
+
+mod catalogue;
+mod report;
+mod row;
+mod runner;
+mod scenario;
+mod statistics;
+mod summary;
+
+pub use catalogue::{Overrides, ScenarioError, experiments, load};
+pub use report::{Report, ReportError};
+pub use row::{Interval, Row, TimelinePacket};
+pub use runner::{Attempt, Progress, RunError, STALL, Testbed, run};
+pub use scenario::{
+    Bottleneck, BottleneckKind, Carrier, Cross, CrossKind, Direction, FirewallAction, FirewallRule, Paper, Point,
+    Protocol, Published, Scenario, Transport,
+};
+pub use summary::{ByMethod, Summary};

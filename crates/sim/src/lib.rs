@@ -1,1 +1,12 @@
-//! (to come)
+//! Networks in virtual time: a minute of traffic takes milliseconds, and a seed gives the same run again.
+//!
+//! A [`VirtualPath`] carries the trains of a [`Method`](estimate::Method) through [`link`]s with computed cross traffic,
+//! with clocks that are offset, drift and jitter as real ones do, and knows the truth afterwards. [`measure`] is the
+//! whole loop of a measurement on such a path.
+#![forbid(unsafe_code)]
+
+mod path;
+mod run;
+
+pub use path::{Hop, Stamping, VirtualPath};
+pub use run::{Run, measure};

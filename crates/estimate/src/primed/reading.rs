@@ -1,0 +1,153 @@
+//! What one primed train tells.
+
+use crate::fit::{Line, lower_hull, robust_line};
+use crate::stats::median;
+use crate::{Rejection, TrainRecord};
+use units::Time;
+
+/// Stamps count from here: the first train's first packet, so that seconds fit a double with all their digits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Epoch {
+    sent: Time,
+    received: Time,
+}
+
+/// One packet that has both stamps.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    /// Seconds from the epoch to its sending.
+    sent: f64,
+    /// One-way delay in seconds, up to a constant that is the same for all trains.
+    delay: f64,
+    /// Bits that the train had carried when it left, itself included.
+    carried: f64,
+    /// Its place in the train.
+    index: usize,
+}
+
+/// The packets of one train, ready to be read as soon as capacity and floor are known.
+#[derive(Debug, Clone)]
+pub(super) struct Packets {
+    points: Vec<Point>,
+    size_bits: f64,
+    prime: usize,
+}
+
+/// What one train says about the path while it passed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    /// The body's rate in bit/s.
+    pub(super) rate: f64,
+    /// Available bandwidth in bit/s.
+    pub(super) available: f64,
+    /// How long the body was on the way, in seconds.
+    pub(super) duration: f64,
+    /// The queue ran empty: `available` is a lower bound.
+    pub(super) emptied: bool,
+    /// What the last packet left in the queue, in bits.
+    pub(super) backlog: f64,
+}
+
+impl Epoch {
+    /// Of the first packet with both stamps.
+    pub(super) fn of(record: &TrainRecord) -> Option<Self> {
+        record.packets.iter().find_map(|p| Some(Epoch { sent: p.sent?, received: p.received? }))
+    }
+}
+
+impl Packets {
+    /// Takes a record apart; its first `prime` packets were sent back to back.
+    pub(super) fn new(record: &TrainRecord, prime: usize, epoch: Epoch) -> Result<Self, Rejection> {
+        let mut carried = 0.0;
+        let mut points = Vec::with_capacity(record.packets.len());
+        for (index, packet) in record.packets.iter().enumerate() {
+            carried += f64::from(packet.size) * 8.0;
+            if let (Some(sent), Some(received)) = (packet.sent, packet.received) {
+                let (sent, received) = (sent - epoch.sent, received - epoch.received);
+                points.push(Point { sent: sent.as_secs_f64(), delay: (received - sent).as_secs_f64(), carried, index });
+            }
+        }
+        let body = points.iter().filter(|p| p.index >= prime).count();
+        if body < 3 || body * 10 < (record.packets.len() - prime) * 6 {
+            return Err(Rejection::PacketsMissing);
+        }
+        let size_bits = record.packets.last().map_or(0.0, |p| f64::from(p.size) * 8.0);
+        Ok(Packets { points, size_bits, prime })
+    }
+
+    /// The capacity that the prime's dispersion shows; none where it did not leave faster than it came.
+    pub(super) fn prime_capacity(&self) -> Option<f64> {
+        let pairs = self.points.windows(2).filter(|w| w[1].index < self.prime && w[1].index == w[0].index + 1);
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        for pair in pairs {
+            let gap = pair[1].sent - pair[0].sent;
+            sent.push(gap);
+            received.push(gap + pair[1].delay - pair[0].delay);
+        }
+        let (sent, received) = (median(&sent)?, median(&received)?);
+        (received > 1e-6 && sent < received * 0.8).then(|| self.size_bits / received)
+    }
+
+    /// The rate at which the body really left.
+    pub(super) fn body_rate(&self) -> f64 {
+        match (self.body().next(), self.points.last()) {
+            (Some(first), Some(last)) if last.sent > first.sent => {
+                (last.carried - first.carried) / (last.sent - first.sent)
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Reads the train: while the queue holds, what it carries less what the queue grows by is what the path had to
+    /// give. `carried − capacity · delay` therefore rises at the available bandwidth.
+    pub(super) fn reading(&self, capacity: f64, floor: Line) -> Option<Reading> {
+        let held: Vec<(f64, f64)> = self.body().map(|p| (p.sent, p.carried - capacity * p.delay)).collect();
+        let line = robust_line(&held)?;
+        let service = self.size_bits / capacity;
+        let waited = |p: &Point| p.delay - floor.at(p.sent) - service;
+        let idle = self.body().filter(|p| waited(p) < 0.3 * service + 2e-6).count();
+        Some(Reading {
+            rate: self.body_rate(),
+            available: line.slope,
+            duration: held[held.len() - 1].0 - held[0].0,
+            emptied: idle * 10 > held.len(),
+            backlog: self.points.last().map_or(0.0, |p| waited(p).max(0.0) * capacity),
+        })
+    }
+
+    /// Whether packets came out faster than the bottleneck lets them, in numbers that only a receiver that had
+    /// stalled explains.
+    pub(super) fn receiver_stalled(&self, capacity: f64) -> bool {
+        let least = 0.5 * self.size_bits / capacity;
+        let gaps: Vec<f64> = (self.points.windows(2))
+            .filter(|w| w[0].index >= self.prime)
+            .map(|w| w[1].sent - w[0].sent + w[1].delay - w[0].delay)
+            .collect();
+        gaps.iter().filter(|&&gap| gap < least).count() * 8 > gaps.len()
+    }
+
+    fn body(&self) -> impl Iterator<Item = &Point> + '_ {
+        self.points.iter().filter(|p| p.index + 1 >= self.prime)
+    }
+}
+
+/// The delay of a packet of no size through empty queues, as a line over time: clocks drift. From the lower hull of
+/// everything seen; a slope that no pair of clocks has is taken for a path that never was empty.
+pub(super) fn delay_floor(trains: &[Packets], capacity: f64) -> Line {
+    const STEEPEST: f64 = 200e-6;
+    let unloaded = |train: &Packets| {
+        let service = train.size_bits / capacity;
+        train.points.iter().map(move |p| (p.sent, p.delay - service)).collect::<Vec<_>>()
+    };
+    let points: Vec<(f64, f64)> = trains.iter().flat_map(unloaded).collect();
+    let hull = lower_hull(points.iter().copied());
+    let middle = crate::stats::mean(&points.iter().map(|p| p.0).collect::<Vec<_>>());
+    let edge = hull.windows(2).find(|w| (w[0].0..=w[1].0).contains(&middle));
+    if let Some([a, b]) = edge {
+        let slope = (b.1 - a.1) / (b.0 - a.0);
+        if slope.abs() <= STEEPEST {
+            return Line { intercept: a.1 - slope * a.0, slope };
+        }
+    }
+    Line { intercept: hull.iter().map(|p| p.1).fold(f64::INFINITY, f64::min), slope: 0.0 }
+}

@@ -1,0 +1,268 @@
+use crate::scenario::{BottleneckKind, Carrier, CrossKind, Direction, FirewallRule, Point, Scenario, Transport};
+use std::path::Path;
+use thiserror::Error;
+use units::Rate;
+
+/// Parts of a scenario given on the command line; none leaves a part as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overrides {
+    /// Who shapes the bottleneck.
+    pub bottleneck: Option<BottleneckKind>,
+    /// The bottleneck's rate; levels of cross traffic that are not given themselves keep their share of it.
+    pub rate: Option<Rate>,
+    /// Levels of cross traffic.
+    pub cross: Vec<Rate>,
+    /// How the cross traffic's packets follow each other.
+    pub cross_kind: Option<CrossKind>,
+    /// Whether cross traffic is computed or sent.
+    pub cross_by: Option<Carrier>,
+    /// What to measure over.
+    pub transports: Vec<Transport>,
+    /// The estimators.
+    pub methods: Vec<String>,
+    /// Which ways.
+    pub directions: Vec<Direction>,
+    /// How often each point is measured.
+    pub runs: Option<u32>,
+}
+
+/// Why there is no such experiment, or why it can't be run.
+#[derive(Debug, Error)]
+pub enum ScenarioError {
+    /// No experiment of that name comes with this program.
+    #[error("there is no experiment `{name}`; `kumade lab list` shows the names, a scenario file's ends in .toml")]
+    Unknown {
+        /// As given.
+        name: String,
+    },
+    /// A file that is not there, or not readable.
+    #[error("cannot read the scenario file {path}: {source}")]
+    Unreadable {
+        /// As given.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A file that is not a scenario.
+    #[error("{origin} is not a scenario: {source}")]
+    Malformed {
+        /// The file or the built-in experiment.
+        origin: String,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A scenario that cannot be run.
+    #[error("{name} cannot be run: {reason}")]
+    Senseless {
+        /// The scenario's.
+        name: String,
+        /// What is wrong and what to change.
+        reason: String,
+    },
+}
+
+const BUILT_IN: [&str; 3] = [
+    include_str!("../scenarios/rake-accuracy.toml"),
+    include_str!("../scenarios/rake-firewall.toml"),
+    include_str!("../scenarios/rake-cwnd.toml"),
+];
+
+/// The papers' experiments, which come with this program.
+///
+/// # Errors
+/// Where a file built into the program is no scenario, which a test rules out.
+pub fn experiments() -> Result<Vec<Scenario>, ScenarioError> {
+    BUILT_IN.iter().map(|text| Scenario::from_toml(text, "an experiment of this program")).collect()
+}
+
+/// The experiment of that name, or the scenario in that file where the name ends in `.toml`.
+///
+/// # Errors
+/// Says what to call instead, or where the file goes wrong.
+pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
+    if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+        let text = std::fs::read_to_string(name)
+            .map_err(|source| ScenarioError::Unreadable { path: name.to_owned(), source })?;
+        return Scenario::from_toml(&text, name);
+    }
+    let unknown = || ScenarioError::Unknown { name: name.to_owned() };
+    experiments()?.into_iter().find(|scenario| scenario.name == name).ok_or_else(unknown)
+}
+
+impl Scenario {
+    /// Reads a scenario from TOML; `origin` names the text in an error.
+    ///
+    /// # Errors
+    /// Names the line, or what in the scenario contradicts itself.
+    pub fn from_toml(text: &str, origin: &str) -> Result<Self, ScenarioError> {
+        let scenario: Scenario = toml::from_str(text)
+            .map_err(|source| ScenarioError::Malformed { origin: origin.to_owned(), source: Box::new(source) })?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// This scenario with parts replaced.
+    ///
+    /// # Errors
+    /// Names what in the result contradicts itself.
+    pub fn overridden(mut self, with: &Overrides) -> Result<Self, ScenarioError> {
+        if let Some(rate) = with.rate {
+            for level in &mut self.cross.levels {
+                *level = Rate::from_f64(level.as_f64() * rate.as_f64() / self.bottleneck.rate.as_f64());
+            }
+            self.bottleneck.rate = rate;
+        }
+        self.bottleneck.kind = with.bottleneck.unwrap_or(self.bottleneck.kind);
+        self.cross.kind = with.cross_kind.unwrap_or(self.cross.kind);
+        self.cross.by = with.cross_by.unwrap_or(self.cross.by);
+        self.runs = with.runs.unwrap_or(self.runs);
+        replace(&mut self.cross.levels, &with.cross);
+        replace(&mut self.transports, &with.transports);
+        replace(&mut self.methods, &with.methods);
+        replace(&mut self.directions, &with.directions);
+        self.check()?;
+        Ok(self)
+    }
+
+    /// Every measurement in the order of running. Runs come outermost, so that a disturbance of some minutes spoils
+    /// one run of many points and not all runs of one.
+    pub fn points(&self) -> Vec<Point> {
+        let mut points = Vec::new();
+        for run in 1..=self.runs {
+            for &cross in &self.cross.levels {
+                for &transport in &self.transports {
+                    for method in &self.methods {
+                        for &direction in &self.directions {
+                            points.push(Point { cross, transport, method: method.clone(), direction, run });
+                        }
+                    }
+                }
+            }
+        }
+        points
+    }
+
+    /// The rules that are in force while `transport` is measured.
+    pub fn firewall_for(&self, transport: Transport) -> impl Iterator<Item = &FirewallRule> {
+        self.firewall.iter().filter(move |r| r.transports.is_empty() || r.transports.contains(&transport))
+    }
+
+    fn check(&self) -> Result<(), ScenarioError> {
+        let refuse = |reason: String| Err(ScenarioError::Senseless { name: self.name.clone(), reason });
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if self.name.is_empty() || !self.name.chars().all(plain) {
+            return refuse("its name may have letters, digits, `-` and `_` only, as it becomes a directory's".into());
+        }
+        let lists = [
+            ("transports", self.transports.len()),
+            ("methods", self.methods.len()),
+            ("directions", self.directions.len()),
+            ("cross.levels", self.cross.levels.len()),
+            ("runs", self.runs as usize),
+        ];
+        if let Some((list, _)) = lists.iter().find(|(_, len)| *len == 0) {
+            return refuse(format!("with no {list} there is nothing to do; name at least one"));
+        }
+        let rate = self.bottleneck.rate;
+        if rate < Rate::from_bits_per_second(100_000) {
+            return refuse(format!("a bottleneck of {rate} is too slow; 100 kbit/s is the least"));
+        }
+        match self.cross.levels.iter().find(|&&level| level >= rate) {
+            Some(level) => {
+                refuse(format!("cross traffic of {level} leaves nothing of a bottleneck of {rate}; choose less"))
+            }
+            None if !(64..=1500).contains(&self.cross.packet_bytes) => {
+                refuse(format!("cross packets of {} bytes; choose 64 to 1500", self.cross.packet_bytes))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn replace<T: Clone>(part: &mut Vec<T>, with: &[T]) {
+    if !with.is_empty() {
+        *part = with.to_vec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accuracy() -> Scenario {
+        load("rake-accuracy").unwrap()
+    }
+
+    #[test]
+    fn the_papers_experiments_are_built_in() {
+        let names: Vec<_> = experiments().unwrap().into_iter().map(|s| s.name).collect();
+        assert_eq!(names, ["rake-accuracy", "rake-firewall", "rake-cwnd"]);
+    }
+
+    #[test]
+    fn rake_accuracy_is_the_papers_set_up() {
+        // "c を 0 Mbps から 90 Mbps まで 10 Mbps 刻み", five runs each, a hub of 100 Mbit/s (PathRakeTCP, 5.1).
+        let scenario = accuracy();
+        let levels: Vec<_> = (0..10).map(|c| Rate::from_mbit(c * 10)).collect();
+        assert_eq!((scenario.cross.levels, scenario.runs), (levels, 5));
+        assert_eq!(scenario.bottleneck.rate, Rate::from_mbit(100));
+        let published = scenario.paper.unwrap().published;
+        let errors: Vec<_> = published.iter().map(|p| p.mean_absolute_error.bits_per_second()).collect();
+        assert_eq!(errors, [15_600_000, 18_200_000]);
+    }
+
+    #[test]
+    fn udp_is_rejected_only_where_it_is_not_what_is_measured() {
+        let scenario = accuracy();
+        assert_eq!(scenario.firewall_for(Transport::Rake).count(), 1);
+        assert_eq!(scenario.firewall_for(Transport::Udp).count(), 0);
+        assert_eq!(load("rake-firewall").unwrap().firewall_for(Transport::Udp).count(), 1);
+    }
+
+    #[test]
+    fn every_combination_is_run_and_runs_are_outermost() {
+        let points = accuracy().points();
+        assert_eq!(points.len(), 10 * 2 * 2 * 5);
+        assert!(points.windows(2).all(|pair| pair[0].run <= pair[1].run));
+    }
+
+    #[test]
+    fn another_rate_keeps_the_share_of_cross_traffic() {
+        let with = Overrides { rate: Some(Rate::from_mbit(5)), ..Overrides::default() };
+        let scenario = accuracy().overridden(&with).unwrap();
+        assert_eq!(scenario.cross.levels[9], Rate::from_bits_per_second(4_500_000));
+        let with = Overrides { cross: vec![Rate::from_mbit(2)], ..with };
+        assert_eq!(accuracy().overridden(&with).unwrap().cross.levels, [Rate::from_mbit(2)]);
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_with_the_reason() {
+        let refused = |with: Overrides, part: &str| {
+            let error = accuracy().overridden(&with).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        refused(Overrides { cross: vec![Rate::from_mbit(100)], ..Default::default() }, "leaves nothing");
+        refused(Overrides { runs: Some(0), ..Default::default() }, "no runs");
+        refused(Overrides { rate: Some(Rate::from_bits_per_second(9)), ..Default::default() }, "too slow");
+        let error = load("rake-acuracy").unwrap_err().to_string();
+        assert!(error.contains("kumade lab list"), "{error}");
+        let error = load("missing.toml").unwrap_err().to_string();
+        assert!(error.contains("missing.toml"), "{error}");
+    }
+
+    #[test]
+    fn a_file_with_a_misspelt_key_names_the_line() {
+        let text = BUILT_IN[0].replace("[cross]", "[crosstraffic]");
+        let error = Scenario::from_toml(&text, "own.toml").unwrap_err().to_string();
+        assert!(error.contains("own.toml") && error.contains("crosstraffic"), "{error}");
+        let text = BUILT_IN[0].replace("rate = \"100mbit\"", "rate = \"quick\"");
+        let error = Scenario::from_toml(&text, "own.toml").unwrap_err().to_string();
+        assert!(error.contains("`quick` is not a rate"), "{error}");
+    }
+
+    #[test]
+    fn a_name_cannot_lead_out_of_the_reports_directory() {
+        let text = BUILT_IN[0].replace("name = \"rake-accuracy\"", "name = \"../elsewhere\"");
+        assert!(matches!(Scenario::from_toml(&text, "own.toml"), Err(ScenarioError::Senseless { .. })));
+    }
+}

@@ -1,0 +1,255 @@
+//! What an experiment came to, as a document and as people read it.
+
+mod html;
+mod plot;
+mod tables;
+mod terminal;
+
+use crate::row::Row;
+use crate::scenario::Scenario;
+use crate::summary::Summary;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// What an experiment came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// The document's kind and version.
+    #[schemars(extend("const" = Report::SCHEMA))]
+    pub schema: String,
+    /// The scenario's name.
+    pub experiment: String,
+    /// The scenario's question.
+    pub title: String,
+    /// When the first run began: UTC, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub started: String,
+    /// The version of kumade that measured.
+    pub version: String,
+    /// What limited the path.
+    pub bottleneck: BottleneckFacts,
+    /// Whether cross traffic was computed in the link or sent as packets.
+    #[schemars(extend("enum" = ["link", "packets"]))]
+    pub cross_by: String,
+    /// What the firewall did, in words; empty where everything passed.
+    pub firewall: Vec<String>,
+    /// One for each run, in the order of running.
+    pub rows: Vec<Row>,
+    /// What the rows come to.
+    pub summary: Summary,
+}
+
+/// What limited the path, the same in both directions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BottleneckFacts {
+    /// Who shaped: the lab's own link or the kernel's HTB.
+    #[schemars(extend("enum" = ["own", "htb"]))]
+    pub kind: String,
+    /// Capacity in bits of IP packets.
+    pub rate_bits_per_second: u64,
+    /// Propagation delay in one direction.
+    pub delay_seconds: f64,
+    /// Bytes that wait in front of it at most.
+    pub queue_bytes: u64,
+}
+
+/// A report that could not be made or written.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// The system refused.
+    #[error("cannot write {path}: {source}; choose another directory with --out")]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A part of it could not be put together.
+    #[error("cannot make {part} of the report: {reason}")]
+    Make {
+        /// Which part.
+        part: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Report {
+    /// Names the document's kind and version.
+    pub const SCHEMA: &str = "kumade.lab/1";
+
+    /// Sums up what `scenario` came to. `started` is UTC in RFC 3339.
+    pub fn new(scenario: &Scenario, started: String, rows: Vec<Row>) -> Self {
+        let bottleneck = &scenario.bottleneck;
+        Report {
+            schema: Report::SCHEMA.to_owned(),
+            experiment: scenario.name.clone(),
+            title: scenario.title.clone(),
+            started,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            bottleneck: BottleneckFacts {
+                kind: bottleneck.kind.word().to_owned(),
+                rate_bits_per_second: bottleneck.rate.bits_per_second(),
+                delay_seconds: bottleneck.delay.as_secs_f64(),
+                queue_bytes: bottleneck.queue,
+            },
+            cross_by: scenario.cross.by.word().to_owned(),
+            firewall: scenario.firewall.iter().map(ToString::to_string).collect(),
+            summary: Summary::of(&rows, scenario.paper.as_ref()),
+            rows,
+        }
+    }
+
+    /// As one JSON document, `kumade.lab/1`.
+    ///
+    /// # Errors
+    /// None are known; serde's signature asks for it.
+    pub fn to_json(&self) -> Result<String, ReportError> {
+        serde_json::to_string_pretty(self).map_err(|e| make("the JSON document", &e))
+    }
+
+    /// The rows as CSV with a header line; an empty cell stands for what JSON calls null.
+    ///
+    /// # Errors
+    /// None are known; the writer's signature asks for it.
+    pub fn to_csv(&self) -> Result<String, ReportError> {
+        tables::csv(&self.rows).map_err(|e| make("the CSV file", &e))
+    }
+
+    /// As tables for a terminal.
+    pub fn to_text(&self) -> String {
+        terminal::render(self)
+    }
+
+    /// As one HTML page that needs no other file.
+    ///
+    /// # Errors
+    /// Where a plot could not be drawn.
+    pub fn to_html(&self) -> Result<String, ReportError> {
+        html::render(self)
+    }
+
+    /// Writes `report.html`, `report.json` and `report.csv` into `directory`, which it makes; gives their paths.
+    /// An earlier report in that directory is replaced.
+    ///
+    /// # Errors
+    /// Names the file that could not be written.
+    pub fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ReportError::Write { path, source }
+        };
+        std::fs::create_dir_all(directory).map_err(failed(directory))?;
+        let files =
+            [("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
+        let mut paths = Vec::new();
+        for (name, text) in files {
+            let path = directory.join(name);
+            let mut file = std::fs::File::create(&path).map_err(failed(&path))?;
+            file.write_all(text.as_bytes()).map_err(failed(&path))?;
+            paths.push(path);
+        }
+        Ok(paths)
+    }
+}
+
+fn make(part: &'static str, reason: &dyn std::fmt::Display) -> ReportError {
+    ReportError::Make { part, reason: reason.to_string() }
+}
+
+/// Reports as tests make them.
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+    use crate::row::TimelinePacket;
+    use crate::row::samples::{failed, measured};
+    use crate::scenario::Transport;
+
+    const STARTED: &str = "2026-11-20T12:00:00Z";
+
+    /// Two levels of cross traffic, three runs each, by two methods over two transports.
+    pub(crate) fn accuracy() -> Report {
+        let scenario = crate::load("rake-accuracy").unwrap();
+        let mut rows = Vec::new();
+        for (run, error) in [(1, 0.1), (2, -0.2), (3, 0.3)] {
+            for cross in [0, 60] {
+                for transport in [Transport::Rake, Transport::Udp] {
+                    rows.push(measured(transport, "adaptive", cross, run, error));
+                    rows.push(measured(transport, "linear-scan", cross, run, 10.0 + error));
+                }
+            }
+        }
+        rows[0].stalled_repeats = 2;
+        Report::new(&scenario, STARTED.into(), rows)
+    }
+
+    /// UDP fails, rake measures.
+    pub(crate) fn firewall() -> Report {
+        let scenario = crate::load("rake-firewall").unwrap();
+        let rows = vec![
+            failed(Transport::Udp, "adaptive", 30, 1, "UDP is rejected on the way to 10.0.1.2"),
+            measured(Transport::Rake, "adaptive", 30, 1, -0.15),
+        ];
+        Report::new(&scenario, STARTED.into(), rows)
+    }
+
+    /// A train that a congestion window of ten segments tore apart, and one that it did not.
+    pub(crate) fn cwnd() -> Report {
+        let scenario = crate::load("rake-cwnd").unwrap();
+        let mut torn = failed(Transport::Single, "linear-scan", 50, 1, "every train was disturbed");
+        let mut whole = measured(Transport::Rake, "linear-scan", 50, 1, 9.0);
+        for i in 0..120 {
+            let planned_seconds = f64::from(i) * 1e-4;
+            let late = if i < 10 { 0.0 } else { 0.08 };
+            let packet = |late: f64, received| TimelinePacket {
+                size_bytes: 32 + 12 * i,
+                planned_seconds,
+                sent_seconds: Some(planned_seconds + late),
+                received_seconds: received,
+            };
+            torn.timeline.push(packet(late, (i < 10).then_some(planned_seconds)));
+            whole.timeline.push(packet(0.0, Some(planned_seconds)));
+        }
+        Report::new(&scenario, STARTED.into(), vec![torn, whole])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_reads_back_as_it_was() {
+        for report in [samples::accuracy(), samples::firewall(), samples::cwnd()] {
+            let json = report.to_json().unwrap();
+            assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+        }
+    }
+
+    #[test]
+    fn others_find_the_errors_where_they_were_promised() {
+        let document: serde_json::Value = serde_json::from_str(&samples::accuracy().to_json().unwrap()).unwrap();
+        assert_eq!(document["schema"], "kumade.lab/1");
+        let error = &document["summary"]["mean_absolute_error_bits_per_second"]["rake"]["adaptive"];
+        assert!((error.as_f64().unwrap() - 200_000.0).abs() < 1.0, "{error}");
+        assert_eq!(document["summary"]["published"]["mean_absolute_error_bits_per_second"]["udp"], 18.2e6);
+    }
+
+    #[test]
+    fn all_three_files_are_written_and_replaced() {
+        let directory = std::env::temp_dir().join(format!("kumade-report-{}", std::process::id()));
+        for _ in 0..2 {
+            let paths = samples::firewall().write(&directory).unwrap();
+            assert_eq!(paths.len(), 3);
+            assert!(paths.iter().all(|path| path.metadata().unwrap().len() > 100));
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
+        let error = samples::firewall().write(Path::new("/proc/nowhere")).unwrap_err().to_string();
+        assert!(error.contains("/proc/nowhere") && error.contains("--out"), "{error}");
+    }
+}

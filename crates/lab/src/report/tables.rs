@@ -1,0 +1,268 @@
+//! The tables of a report, the same for terminal and HTML.
+
+use super::Report;
+use crate::row::Row;
+use crate::statistics::{mean, median};
+use crate::summary::ByMethod;
+use std::collections::{BTreeMap, BTreeSet};
+use units::Span;
+
+/// Text in rows and columns.
+pub(super) struct Table {
+    /// What it shows, with units.
+    pub(super) caption: String,
+    /// One heading for each column.
+    pub(super) columns: Vec<String>,
+    /// As many cells as columns.
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+/// The unit that all rates of a report are written in, so that columns can be compared.
+#[derive(Clone, Copy)]
+pub(super) struct Unit {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// How many bits per second it is.
+    pub(super) bits: f64,
+}
+
+impl Unit {
+    /// The unit that fits a bottleneck of that rate.
+    pub(super) fn fitting(bits_per_second: u64) -> Self {
+        match bits_per_second {
+            0..1_000_000 => Unit { name: "kbit/s", bits: 1e3 },
+            _ => Unit { name: "Mbit/s", bits: 1e6 },
+        }
+    }
+
+    fn of(self, bits_per_second: f64) -> String {
+        format!("{:.2}", bits_per_second / self.bits)
+    }
+
+    fn signed(self, bits_per_second: f64) -> String {
+        format!("{:+.2}", bits_per_second / self.bits)
+    }
+}
+
+/// All tables of a report: what was measured, then what it comes to.
+pub(super) fn all(report: &Report) -> Vec<Table> {
+    let levels: BTreeSet<_> = report.rows.iter().map(|row| row.cross_bits_per_second).collect();
+    let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
+    let measured = if levels.len() > 1 { by_level(report, unit) } else { by_run(report, unit) };
+    vec![measured, summary(report, unit)]
+}
+
+/// What the numbers can't say: why there are none, and what was warned of, each with how often.
+pub(super) fn notes(report: &Report) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for row in &report.rows {
+        let who = format!("{} {}", row.transport, row.method);
+        if let Some(reason) = &row.reason {
+            *counts.entry(format!("{who}: no estimate, as {reason}")).or_default() += 1;
+        }
+        for warning in &row.warnings {
+            *counts.entry(format!("{who}: {warning}")).or_default() += 1;
+        }
+    }
+    let times = |(note, count)| if count == 1 { note } else { format!("{note} ({count} runs)") };
+    counts.into_iter().map(times).collect()
+}
+
+/// The path and its traffic in a line.
+pub(super) fn setting(report: &Report) -> String {
+    let b = &report.bottleneck;
+    let rate = units::Rate::from_bits_per_second(b.rate_bits_per_second);
+    let shaper = if b.kind == "htb" { "the kernel's HTB" } else { "the lab's own link" };
+    let delay = Span::from_secs_f64(b.delay_seconds);
+    let kind = report.rows.first().map_or("no", |row| row.cross_kind.as_str());
+    let by = if report.cross_by == "link" { "computed inside the link" } else { "sent as UDP packets" };
+    let firewall = if report.firewall.is_empty() { "none".to_owned() } else { report.firewall.join("; ") };
+    format!(
+        "bottleneck {rate} ({shaper}), {delay} each way, queue {} kB; {kind} cross traffic {by}; firewall: {firewall}",
+        b.queue_bytes / 1000
+    )
+}
+
+/// One line for each level of cross traffic, a column for each measurement: the paper's rule has its own.
+fn by_level(report: &Report, unit: Unit) -> Table {
+    let combinations: Vec<_> = report.summary.combinations().collect();
+    let mut columns = vec!["cross".to_owned(), "truth".to_owned()];
+    columns.extend(combinations.iter().map(|(transport, method)| format!("{transport} {method}")));
+    let mut levels: BTreeMap<u64, Vec<&Row>> = BTreeMap::new();
+    for row in &report.rows {
+        levels.entry(row.cross_bits_per_second).or_default().push(row);
+    }
+    let rows = levels.into_iter().map(|(cross, rows)| {
+        let truths: Vec<_> = rows.iter().map(|row| row.truth_bits_per_second as f64).collect();
+        let mut cells = vec![unit.of(cross as f64), mean(&truths).map_or_else(String::new, |truth| unit.of(truth))];
+        cells.extend(combinations.iter().map(|&(transport, method)| {
+            let own = rows.iter().filter(|row| (&*row.transport, &*row.method) == (transport, method));
+            median_and_error(own, unit)
+        }));
+        cells
+    });
+    let rows = rows.collect();
+    Table { caption: format!("Median estimate of the runs and its error, {}", unit.name), columns, rows }
+}
+
+fn median_and_error<'a>(rows: impl Iterator<Item = &'a &'a Row> + Clone, unit: Unit) -> String {
+    let values: Vec<_> = rows.clone().filter_map(|r| r.available_bits_per_second.map(|i| i.value as f64)).collect();
+    let errors: Vec<_> = rows.filter_map(|row| row.error_bits_per_second.map(|error| error as f64)).collect();
+    match (median(&values), median(&errors)) {
+        (Some(value), Some(error)) => format!("{} ({})", unit.of(value), unit.signed(error)),
+        _ => "none".to_owned(),
+    }
+}
+
+/// One line for each run: for experiments with one level of cross traffic.
+fn by_run(report: &Report, unit: Unit) -> Table {
+    let columns = ["run", "transport", "method", "truth", "estimate", "interval", "error", "sent kB", "seconds"];
+    let rows = report.rows.iter().map(|row| {
+        let none = || "none".to_owned();
+        let estimate = row.available_bits_per_second;
+        vec![
+            row.run.to_string(),
+            row.transport.clone(),
+            row.method.clone(),
+            unit.of(row.truth_bits_per_second as f64),
+            estimate.map_or_else(none, |i| unit.of(i.value as f64)),
+            estimate.map_or_else(none, |i| format!("{} … {}", unit.of(i.low as f64), unit.of(i.high as f64))),
+            row.error_bits_per_second.map_or_else(none, |error| unit.signed(error as f64)),
+            format!("{:.0}", row.bytes_sent as f64 / 1e3),
+            format!("{:.2}", row.duration_seconds),
+        ]
+    });
+    let rows = rows.collect();
+    let columns = columns.map(str::to_owned).to_vec();
+    Table { caption: format!("Every run: truth at the bottleneck beside the estimate, {}", unit.name), columns, rows }
+}
+
+fn summary(report: &Report, unit: Unit) -> Table {
+    let s = &report.summary;
+    let traced = !s.mean_worst_sending_delay_seconds.is_empty();
+    let published = s.published.as_ref().is_some_and(|p| !p.mean_absolute_error_bits_per_second.is_empty());
+    let mut columns = vec!["transport", "method", "mean error"];
+    columns.extend(published.then_some("paper"));
+    columns.extend(["bias", "median error", "interval holds", "sent kB", "seconds", "runs", "none", "repeated", "stalled"]);
+    columns.extend(traced.then_some("latest packet"));
+    let rows = s.combinations().map(|(transport, method)| {
+        let figure = |by: &ByMethod<Option<f64>>| by.get(transport).and_then(|m| m.get(method)).copied().flatten();
+        let count = |by: &ByMethod<u32>| by.get(transport).and_then(|m| m.get(method)).map_or(0, |&n| n).to_string();
+        let cell = |by: &ByMethod<Option<f64>>, write: &dyn Fn(f64) -> String| figure(by).map_or("–".to_owned(), write);
+        let percent = |ratio: f64| format!("{:.1} %", ratio * 100.0);
+        let mut cells = vec![transport.to_owned(), method.to_owned()];
+        cells.push(cell(&s.mean_absolute_error_bits_per_second, &|bits| unit.of(bits)));
+        cells.extend(published.then(|| s.published_error(transport).map_or("–".to_owned(), |bits| unit.of(bits))));
+        cells.push(cell(&s.bias_bits_per_second, &|bits| unit.signed(bits)));
+        cells.push(cell(&s.median_relative_error_ratio, &percent));
+        cells.push(cell(&s.interval_coverage_ratio, &percent));
+        cells.push(cell(&s.mean_sent_bytes, &|bytes| format!("{:.0}", bytes / 1e3)));
+        cells.push(cell(&s.mean_duration_seconds, &|seconds| format!("{seconds:.2}")));
+        cells.extend([count(&s.runs), count(&s.runs_without_estimate), count(&s.stalled_repeats), count(&s.runs_stalled)]);
+        cells.extend(traced.then(|| {
+            cell(&s.mean_worst_sending_delay_seconds, &|late| format!("{} late", Span::from_secs_f64(late)))
+        }));
+        cells
+    });
+    let rows = rows.collect();
+    let columns = columns.into_iter().map(str::to_owned).collect();
+    Table { caption: format!("Mean of |estimate − truth| and what it cost, {}", unit.name), columns, rows }
+}
+
+/// The rows as CSV: the field names are JSON's, with an interval's parts as columns of their own.
+pub(super) fn csv(rows: &[Row]) -> Result<String, Box<dyn std::error::Error>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record([
+        "cross_bits_per_second",
+        "cross_kind",
+        "transport",
+        "method",
+        "direction",
+        "run",
+        "truth_bits_per_second",
+        "available_bits_per_second",
+        "available_low_bits_per_second",
+        "available_high_bits_per_second",
+        "confidence",
+        "error_bits_per_second",
+        "spread_bits_per_second",
+        "connections",
+        "packets_sent",
+        "bytes_sent",
+        "duration_seconds",
+        "trains",
+        "trains_rejected",
+        "stalled_repeats",
+        "stalled",
+        "worst_lateness_seconds",
+        "reason",
+    ])?;
+    for row in rows {
+        let interval = row.available_bits_per_second;
+        writer.serialize((
+            (row.cross_bits_per_second, &row.cross_kind, &row.transport, &row.method, &row.direction, row.run),
+            row.truth_bits_per_second,
+            (interval.map(|i| i.value), interval.map(|i| i.low), interval.map(|i| i.high)),
+            interval.map(|i| i.confidence),
+            (row.error_bits_per_second, row.spread_bits_per_second),
+            (row.connections, row.packets_sent, row.bytes_sent, row.duration_seconds),
+            (row.trains, row.trains_rejected, row.stalled_repeats, row.stalled, row.worst_lateness_seconds),
+            &row.reason,
+        ))?;
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples;
+
+    #[test]
+    fn the_papers_rule_has_a_column_of_its_own() {
+        let table = &all(&samples::accuracy())[0];
+        assert_eq!(
+            table.columns,
+            ["cross", "truth", "rake adaptive", "rake linear-scan", "udp adaptive", "udp linear-scan"]
+        );
+        assert_eq!(table.rows[1][..4], ["60.00", "40.00", "40.10 (+0.10)", "50.10 (+10.10)"]);
+    }
+
+    #[test]
+    fn the_papers_error_stands_beside_ours() {
+        let table = &all(&samples::accuracy())[1];
+        assert_eq!(table.rows[0][..4], ["rake", "adaptive", "0.20", "15.60"]);
+        assert_eq!(table.rows[3][..4], ["udp", "linear-scan", "10.07", "18.20"]);
+    }
+
+    #[test]
+    fn every_row_has_as_many_cells_as_there_are_columns() {
+        for report in [samples::accuracy(), samples::firewall(), samples::cwnd()] {
+            for table in all(&report) {
+                assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.caption);
+            }
+        }
+    }
+
+    #[test]
+    fn why_there_is_no_estimate_is_told() {
+        let notes = notes(&samples::firewall());
+        assert_eq!(notes, ["udp adaptive: no estimate, as UDP is rejected on the way to 10.0.1.2"]);
+    }
+
+    #[test]
+    fn csv_has_a_column_for_each_cell_and_a_line_for_each_run() {
+        let text = csv(&samples::firewall().rows).unwrap();
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let headers = reader.headers().unwrap().clone();
+        let records: Vec<_> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(records.len(), 2);
+        let value = |record: usize, column: &str| {
+            records[record][headers.iter().position(|h| h == column).unwrap()].to_owned()
+        };
+        assert_eq!(value(0, "available_bits_per_second"), "");
+        assert_eq!(value(1, "available_bits_per_second"), "69850000");
+        assert_eq!(value(1, "error_bits_per_second"), "-150000");
+        assert!(value(0, "reason").contains("UDP is rejected"));
+    }
+}

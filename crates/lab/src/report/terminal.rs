@@ -1,0 +1,73 @@
+//! A report as text for a terminal.
+
+use super::Report;
+use super::tables::{self, Table};
+use std::fmt::Write;
+
+/// The whole report.
+pub(super) fn render(report: &Report) -> String {
+    let mut text = format!("{}: {}\n{}\n", report.experiment, report.title, tables::setting(report));
+    if let Some(paper) = &report.summary.published {
+        let _ = writeln!(text, "paper: {}, {}: {}", paper.system, paper.figure, paper.setting);
+    }
+    for table in tables::all(report) {
+        text.push('\n');
+        text.push_str(&aligned(&table));
+    }
+    let notes = tables::notes(report);
+    if !notes.is_empty() {
+        let _ = writeln!(text, "\nNotes");
+    }
+    for note in notes {
+        let _ = writeln!(text, "- {note}");
+    }
+    text
+}
+
+/// Columns as wide as their widest cell; numbers to the right, words to the left.
+fn aligned(table: &Table) -> String {
+    let width = |text: &str| text.chars().count();
+    let of_column = |i: usize| table.rows.iter().map(move |row| row[i].as_str());
+    let columns: Vec<_> = (0..table.columns.len())
+        .map(|i| {
+            let widest = of_column(i).map(width).max().unwrap_or(0).max(width(&table.columns[i]));
+            let words = of_column(i).all(|cell| cell.starts_with(|c: char| c.is_ascii_alphabetic()));
+            (widest, words)
+        })
+        .collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&columns).map(|(cell, &(widest, words))| {
+            let padding = " ".repeat(widest - width(cell));
+            if words { format!("{cell}{padding}") } else { format!("{padding}{cell}") }
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let mut text = format!("{}\n\n{}\n", table.caption, line(&table.columns));
+    let rule: Vec<_> = columns.iter().map(|&(widest, _)| "─".repeat(widest)).collect();
+    let _ = writeln!(text, "{}", rule.join("  "));
+    for row in &table.rows {
+        let _ = writeln!(text, "{}", line(row));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples;
+
+    #[test]
+    fn the_firewall_experiment_reads_like_this() {
+        insta::assert_snapshot!(render(&samples::firewall()));
+    }
+
+    #[test]
+    fn the_accuracy_experiment_reads_like_this() {
+        insta::assert_snapshot!(render(&samples::accuracy()));
+    }
+
+    #[test]
+    fn the_window_experiment_reads_like_this() {
+        insta::assert_snapshot!(render(&samples::cwnd()));
+    }
+}

@@ -1,0 +1,165 @@
+use crate::scenario::{CrossKind, Point};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What one run of one measurement came to, beside the truth. Rates count IP-layer bits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Mean rate that the cross traffic was set to.
+    pub cross_bits_per_second: u64,
+    /// How its packets follow each other.
+    #[schemars(extend("enum" = ["constant", "poisson", "on-off"]))]
+    pub cross_kind: String,
+    /// What carried the trains.
+    #[schemars(extend("enum" = ["auto", "udp", "rake", "single"]))]
+    pub transport: String,
+    /// The estimator.
+    pub method: String,
+    /// Which way the trains went, seen from the host that measured.
+    #[schemars(extend("enum" = ["up", "down"]))]
+    pub direction: String,
+    /// Counted from 1 for each combination of the fields above.
+    #[schemars(range(min = 1))]
+    pub run: u32,
+    /// The bottleneck's capacity less the cross traffic that reached it while the trains were under way.
+    pub truth_bits_per_second: u64,
+    /// The estimate; null where the path could not be measured.
+    pub available_bits_per_second: Option<Interval>,
+    /// Why there is no estimate; null where there is one.
+    pub reason: Option<String>,
+    /// Estimate less truth; null where there is no estimate.
+    pub error_bits_per_second: Option<i64>,
+    /// Standard deviation of the available bandwidth between trains; null where the method does not tell.
+    pub spread_bits_per_second: Option<u64>,
+    /// TCP connections that carried trains.
+    pub connections: u32,
+    /// IP packets of trains.
+    pub packets_sent: u64,
+    /// IP bytes of trains.
+    pub bytes_sent: u64,
+    /// From the first request to the result.
+    #[schemars(range(min = 0))]
+    pub duration_seconds: f64,
+    /// Trains that were sent.
+    pub trains: u32,
+    /// Trains that were not used.
+    pub trains_rejected: u32,
+    /// Runs that were thrown away and repeated before this one, because the machine stalled in them.
+    pub stalled_repeats: u32,
+    /// Whether the machine stalled in this run too, and no repetition was left.
+    pub stalled: bool,
+    /// The longest that the emulated link was late while the trains were under way; null where the kernel shapes.
+    pub worst_lateness_seconds: Option<f64>,
+    /// What the measurement warned of.
+    pub warnings: Vec<String>,
+    /// When each packet of the first train left and came, where the experiment shows it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<TimelinePacket>,
+}
+
+/// A value with the interval that is said to hold the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    /// The best single figure.
+    pub value: u64,
+    /// Lower end.
+    pub low: u64,
+    /// Upper end.
+    pub high: u64,
+    /// In how many of many measurements the interval is said to hold the truth, from 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
+    pub confidence: f64,
+}
+
+/// One packet of a train. Times count from the train's first packet.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TimelinePacket {
+    /// Bytes of the IP packet.
+    pub size_bytes: u32,
+    /// When it should have left.
+    pub planned_seconds: f64,
+    /// When it left; null where no stamp tells.
+    pub sent_seconds: Option<f64>,
+    /// When it came, counted from the arrival of the first packet that came; null where no stamp tells.
+    pub received_seconds: Option<f64>,
+}
+
+impl Row {
+    /// A row for `point` without anything measured yet.
+    pub fn new(point: &Point, cross_kind: CrossKind) -> Self {
+        Row {
+            cross_bits_per_second: point.cross.bits_per_second(),
+            cross_kind: cross_kind.word().to_owned(),
+            transport: point.transport.word().to_owned(),
+            method: point.method.clone(),
+            direction: point.direction.word().to_owned(),
+            run: point.run,
+            truth_bits_per_second: 0,
+            available_bits_per_second: None,
+            reason: None,
+            error_bits_per_second: None,
+            spread_bits_per_second: None,
+            connections: 0,
+            packets_sent: 0,
+            bytes_sent: 0,
+            duration_seconds: 0.0,
+            trains: 0,
+            trains_rejected: 0,
+            stalled_repeats: 0,
+            stalled: false,
+            worst_lateness_seconds: None,
+            warnings: Vec::new(),
+            timeline: Vec::new(),
+        }
+    }
+
+    /// Sets the estimate, and with it the error against the truth that is already set.
+    pub fn set_estimate(&mut self, estimate: Interval) {
+        self.available_bits_per_second = Some(estimate);
+        self.error_bits_per_second = Some(estimate.value as i64 - self.truth_bits_per_second as i64);
+    }
+
+    /// Whether the interval holds this run's truth; none without an estimate.
+    pub fn holds_truth(&self) -> Option<bool> {
+        self.available_bits_per_second.map(|i| (i.low..=i.high).contains(&self.truth_bits_per_second))
+    }
+}
+
+/// Rows as tests make them.
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+    use crate::scenario::{Direction, Transport};
+    use units::Rate;
+
+    /// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
+    pub(crate) fn measured(transport: Transport, method: &str, cross: u64, run: u32, error: f64) -> Row {
+        let point =
+            Point { cross: Rate::from_mbit(cross), transport, method: method.into(), direction: Direction::Up, run };
+        let mut row = Row::new(&point, CrossKind::Constant);
+        row.truth_bits_per_second = (100 - cross) * 1_000_000;
+        let value = (row.truth_bits_per_second as f64 + error * 1e6) as u64;
+        row.set_estimate(Interval {
+            value,
+            low: value.saturating_sub(500_000),
+            high: value + 500_000,
+            confidence: 0.95,
+        });
+        row.spread_bits_per_second = Some(120_000);
+        (row.connections, row.packets_sent, row.bytes_sent, row.duration_seconds) = (120, 960, 640_000, 0.9);
+        (row.trains, row.trains_rejected, row.worst_lateness_seconds) = (8, 1, Some(0.000_04));
+        row
+    }
+
+    /// A run without an estimate.
+    pub(crate) fn failed(transport: Transport, method: &str, cross: u64, run: u32, reason: &str) -> Row {
+        let mut row = measured(transport, method, cross, run, 0.0);
+        (row.available_bits_per_second, row.error_bits_per_second) = (None, None);
+        row.reason = Some(reason.to_owned());
+        (row.packets_sent, row.bytes_sent, row.trains, row.trains_rejected) = (0, 0, 0, 0);
+        row
+    }
+}

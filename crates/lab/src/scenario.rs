@@ -1,0 +1,275 @@
+use serde::{Deserialize, Deserializer};
+use units::{Rate, Span, parse};
+
+/// What to build, what to send across it and what to measure: one experiment.
+///
+/// Every level of cross traffic is measured by every method over every transport, `runs` times each.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// How people and issues call it; also the name of the report's directory.
+    pub name: String,
+    /// The question in one line.
+    pub title: String,
+    /// What each method is measured over.
+    pub transports: Vec<Transport>,
+    /// The estimators, by the names that `kumade measure --method` takes.
+    pub methods: Vec<String>,
+    /// The directions measured; from the left host to the right one where nothing is said.
+    #[serde(default = "up_only")]
+    pub directions: Vec<Direction>,
+    /// How often each point is measured.
+    pub runs: u32,
+    /// Whether the report shows when each packet of the first train left and came.
+    #[serde(default)]
+    pub timeline: bool,
+    /// The published experiment that this one repeats.
+    pub paper: Option<Paper>,
+    /// The link that limits the path.
+    pub bottleneck: Bottleneck,
+    /// What else is on the link.
+    pub cross: Cross,
+    /// What does not pass.
+    #[serde(default)]
+    pub firewall: Vec<FirewallRule>,
+}
+
+/// What carries the trains; `auto` leaves the choice to the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// UDP where it passes, else many TCP connections.
+    Auto,
+    /// UDP datagrams.
+    Udp,
+    /// Many TCP connections.
+    Rake,
+    /// One TCP connection.
+    Single,
+}
+
+/// Which way the trains go, seen from the host that measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// From the host that measures.
+    Up,
+    /// To the host that measures.
+    Down,
+}
+
+/// What was published about the experiment.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// The system measured there.
+    pub system: String,
+    /// The paper's figures or tables.
+    pub figure: String,
+    /// Its set-up or result in a few words.
+    pub setting: String,
+    /// Its figures, one for each transport.
+    #[serde(default)]
+    pub published: Vec<Published>,
+}
+
+/// A published figure.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What carried the trains there.
+    pub transport: Transport,
+    /// Mean of |estimate − truth| over all runs.
+    #[serde(deserialize_with = "rate")]
+    pub mean_absolute_error: Rate,
+    /// What the paper calls it.
+    pub series: String,
+}
+
+/// The link that limits the path, the same in both directions.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bottleneck {
+    /// Who shapes.
+    #[serde(default)]
+    pub kind: BottleneckKind,
+    /// Its capacity, counted in IP packets.
+    #[serde(deserialize_with = "rate")]
+    pub rate: Rate,
+    /// Propagation delay in one direction.
+    #[serde(deserialize_with = "span")]
+    pub delay: Span,
+    /// How many bytes wait in front of it at most.
+    #[serde(deserialize_with = "size")]
+    pub queue: u64,
+}
+
+/// Who shapes the bottleneck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BottleneckKind {
+    /// The lab's own link.
+    #[default]
+    Own,
+    /// The kernel's hierarchical token bucket, as an outside reference; needs root and `tc`.
+    Htb,
+}
+
+/// Traffic of other users on the bottleneck, in the direction that is measured.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cross {
+    /// How its packets follow each other.
+    pub kind: CrossKind,
+    /// Whether packets exist.
+    #[serde(default)]
+    pub by: Carrier,
+    /// Mean rates, counted in IP packets; each is one point of the experiment.
+    #[serde(deserialize_with = "rates")]
+    pub levels: Vec<Rate>,
+    /// Bytes of each IP packet.
+    #[serde(default = "full_size")]
+    pub packet_bytes: u32,
+}
+
+/// How the packets of cross traffic follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CrossKind {
+    /// At equal intervals.
+    Constant,
+    /// At exponentially distributed intervals.
+    Poisson,
+    /// In bursts at twice the mean rate, with pauses between.
+    OnOff,
+}
+
+/// Whether cross traffic is computed or sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// Computed inside the link: it occupies the queue, but no packet exists. Exact, and costs no CPU.
+    #[default]
+    Link,
+    /// Real UDP packets from host to host.
+    Packets,
+}
+
+/// What a firewall on the path does to some packets. What no rule names passes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirewallRule {
+    /// What happens to them.
+    pub action: FirewallAction,
+    /// Which packets.
+    pub protocol: Protocol,
+    /// Only while one of these transports is measured; always where empty.
+    #[serde(default)]
+    pub transports: Vec<Transport>,
+}
+
+/// What a firewall does to a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FirewallAction {
+    /// Refuses it and tells the sender.
+    Reject,
+    /// Swallows it.
+    Drop,
+}
+
+/// What a firewall tells packets apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+}
+
+impl std::fmt::Display for FirewallRule {
+    /// In words, for reports: `rejects udp while rake is measured`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let action = match self.action {
+            FirewallAction::Reject => "rejects",
+            FirewallAction::Drop => "drops",
+        };
+        write!(f, "{action} {}", self.protocol.word())?;
+        let transports: Vec<_> = self.transports.iter().map(|transport| transport.word()).collect();
+        if transports.is_empty() { Ok(()) } else { write!(f, " while {} is measured", transports.join(" or ")) }
+    }
+}
+
+/// One measurement of an experiment: what one row of the report is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// Mean rate of the cross traffic.
+    pub cross: Rate,
+    /// What carries the trains.
+    pub transport: Transport,
+    /// The estimator.
+    pub method: String,
+    /// Which way the trains go.
+    pub direction: Direction,
+    /// Counted from 1 for each combination of the others.
+    pub run: u32,
+}
+
+/// The words of scenario files and of the command line are the same.
+macro_rules! words {
+    ($($kind:ty { $($variant:ident = $word:literal),+ })+) => {$(
+        impl $kind {
+            /// The word for it in scenario files, on the command line and in reports.
+            pub fn word(self) -> &'static str {
+                match self { $(<$kind>::$variant => $word),+ }
+            }
+        }
+
+        impl std::str::FromStr for $kind {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word => Ok(<$kind>::$variant),)+
+                    _ => Err(format!("choose one of {}", [$($word),+].join(", "))),
+                }
+            }
+        }
+    )+};
+}
+
+words! {
+    Transport { Auto = "auto", Udp = "udp", Rake = "rake", Single = "single" }
+    Direction { Up = "up", Down = "down" }
+    BottleneckKind { Own = "own", Htb = "htb" }
+    CrossKind { Constant = "constant", Poisson = "poisson", OnOff = "on-off" }
+    Carrier { Link = "link", Packets = "packets" }
+    FirewallAction { Reject = "reject", Drop = "drop" }
+    Protocol { Udp = "udp", Tcp = "tcp" }
+}
+
+fn up_only() -> Vec<Direction> {
+    vec![Direction::Up]
+}
+
+const fn full_size() -> u32 {
+    1500
+}
+
+fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
+    parse::rate(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+fn rates<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rate>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    texts.iter().map(|text| parse::rate(text).map_err(serde::de::Error::custom)).collect()
+}
+
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+    parse::span(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    parse::bytes(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}

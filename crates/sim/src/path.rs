@@ -1,0 +1,146 @@
+use estimate::{PacketRecord, Train, TrainRecord};
+use link::{ConfigError, CrossConfig, CrossTraffic, Link, LinkConfig, Recording};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use units::{Rate, Span, Time};
+
+/// One link of a path with what else goes over it.
+#[derive(Debug, Clone)]
+pub struct Hop {
+    /// The link; its rate must be given.
+    pub link: LinkConfig,
+    /// The others' packets.
+    pub cross: Vec<CrossConfig>,
+}
+
+/// How far the stamps are from the truth.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamping {
+    /// Between two packets sent back to back: what a send costs.
+    pub send_cost: Span,
+    /// The receiver's stamps are late by up to this, uniformly.
+    pub receive_jitter: Span,
+    /// What the receiver's clock shows when the sender's shows zero.
+    pub clock_offset: Span,
+    /// How much faster the receiver's clock runs, as a part: 50e-6 is 50 ppm.
+    pub clock_skew: f64,
+}
+
+impl Default for Stamping {
+    /// Kernel stamps on two ordinary machines (5 µs a send, a few µs of lateness), clocks half a second and 20 ppm off.
+    fn default() -> Self {
+        Stamping {
+            send_cost: Span::from_micros(5),
+            receive_jitter: Span::from_micros(3),
+            clock_offset: Span::from_millis(500),
+            clock_skew: 20e-6,
+        }
+    }
+}
+
+/// Links one behind the other. Packets of one train don't overtake, so that a whole train can go through one hop after
+/// the other.
+#[derive(Debug)]
+pub struct VirtualPath {
+    hops: Vec<Link<usize>>,
+    stamping: Stamping,
+    random: Pcg64Mcg,
+    now: Time,
+}
+
+impl VirtualPath {
+    /// An idle path at time zero.
+    ///
+    /// # Errors
+    /// Passes on what [`Link`] and [`CrossTraffic`] refuse.
+    pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
+        let build = |hop: &Hop| {
+            let mut link = Link::new(hop.link.clone())?;
+            link.ledger_mut().record(Recording::Cross);
+            link.advance(Time::ZERO);
+            for cross in &hop.cross {
+                link.add_cross(CrossTraffic::new(cross.clone())?);
+            }
+            Ok(link)
+        };
+        let hops = hops.iter().map(build).collect::<Result<_, ConfigError>>()?;
+        Ok(VirtualPath { hops, stamping, random: Pcg64Mcg::seed_from_u64(seed), now: Time::ZERO })
+    }
+
+    /// The virtual clock: that of the sender.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Lets time pass.
+    pub fn wait(&mut self, span: Span) {
+        self.now += span;
+    }
+
+    /// Without queues, from one end to the other.
+    pub fn delay(&self) -> Span {
+        self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.config().delay)
+    }
+
+    /// Sends a train now; afterwards it is as late as the last packet's arrival.
+    pub fn send(&mut self, train: &Train) -> TrainRecord {
+        let mut free = self.now;
+        let mut moving: Vec<(usize, u32, Time)> = Vec::with_capacity(train.count() as usize);
+        let mut packets = Vec::with_capacity(train.count() as usize);
+        for (index, planned) in train.packets().enumerate() {
+            let sent = free.max(self.now + planned.offset);
+            free = sent + self.stamping.send_cost;
+            moving.push((index, planned.size, sent));
+            packets.push(PacketRecord { size: planned.size, sent: Some(sent), received: None });
+        }
+        self.now = free;
+        for hop in &mut self.hops {
+            moving = pass(hop, &moving);
+        }
+        for (index, _, arrival) in moving {
+            self.now = self.now.max(arrival);
+            packets[index].received = Some(self.stamp(arrival));
+        }
+        TrainRecord { packets }
+    }
+
+    /// The bandwidth that was available from `from` to `to`: the least over the hops of rate less cross traffic.
+    pub fn truth(&self, from: Time, to: Time) -> Rate {
+        let available = |hop: &Link<usize>| {
+            let rate = hop.config().rate.map_or(f64::INFINITY, Rate::as_f64);
+            let cross = hop.ledger().cross_bytes_between(from, to).unwrap_or(0);
+            Rate::from_f64(rate - Rate::from_bytes_over(cross, to - from).as_f64())
+        };
+        self.hops.iter().map(available).min().unwrap_or(Rate::ZERO)
+    }
+
+    /// Runs all hops on to the present, so that [`truth`](Self::truth) covers it.
+    pub fn settle(&mut self) {
+        for hop in &mut self.hops {
+            hop.advance(self.now);
+        }
+    }
+
+    fn stamp(&mut self, arrival: Time) -> Time {
+        let Stamping { receive_jitter, clock_offset, clock_skew, .. } = self.stamping;
+        let late = Span::from_nanos(self.random.random_range(0..=receive_jitter.as_nanos()));
+        arrival + late + clock_offset + Span::from_nanos((arrival.as_nanos() as f64 * clock_skew) as i64)
+    }
+}
+
+fn pass(hop: &mut Link<usize>, packets: &[(usize, u32, Time)]) -> Vec<(usize, u32, Time)> {
+    for &(index, size, arrival) in packets {
+        // What finds no room is lost: it just does not come out.
+        let _ = hop.offer(index, size, arrival);
+    }
+    let mut out = Vec::with_capacity(packets.len());
+    loop {
+        while let Some(delivery) = hop.pop_due(Time::MAX) {
+            out.push((delivery.packet, delivery.size, delivery.due));
+        }
+        match hop.next_event() {
+            Some(event) => hop.advance(event),
+            None => return out,
+        }
+    }
+}

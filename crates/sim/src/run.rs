@@ -1,0 +1,43 @@
+use crate::VirtualPath;
+use estimate::{Method, Outcome, Step};
+use units::{Rate, Time};
+
+/// A finished measurement on a virtual path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// What the method found.
+    pub outcome: Outcome,
+    /// What was so, from the first packet to the last.
+    pub truth: Rate,
+    /// When the first packet left.
+    pub started: Time,
+    /// When the last one came.
+    pub ended: Time,
+    /// IP bytes sent.
+    pub bytes: u64,
+}
+
+/// Measures the path; what came of a train is known to the sender a path's delay after the last packet.
+pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
+    let mut started = None;
+    let mut ended = path.now();
+    let mut bytes = 0;
+    loop {
+        match method.next(path.now()) {
+            Step::Send { wait, train } => {
+                path.wait(wait);
+                started.get_or_insert(path.now());
+                bytes += train.bytes();
+                let record = path.send(&train);
+                ended = path.now();
+                path.wait(path.delay());
+                method.record(&record);
+            }
+            Step::Done(outcome) => {
+                path.settle();
+                let started = started.unwrap_or(ended);
+                return Run { outcome, truth: path.truth(started, ended), started, ended, bytes };
+            }
+        }
+    }
+}
