@@ -1,1 +1,3 @@
 //! (to come)
+
+pub mod transport;
