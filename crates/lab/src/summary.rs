@@ -130,7 +130,8 @@ impl<'a> Groups<'a> {
     fn map<T>(&self, value: impl Fn(&[&Row]) -> T) -> ByMethod<T> {
         let mut by_method = ByMethod::new();
         for &(transport, method) in &self.keys {
-            let rows: Vec<_> = self.rows.iter().filter(|r| (&*r.transport, &*r.method) == (transport, method)).collect();
+            let rows: Vec<_> =
+                self.rows.iter().filter(|r| (&*r.transport, &*r.method) == (transport, method)).collect();
             by_method.entry(transport.to_owned()).or_default().insert(method.to_owned(), value(&rows));
         }
         by_method
@@ -152,8 +153,8 @@ impl<'a> Groups<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::samples::{failed, measured};
     use crate::row::TimelinePacket;
+    use crate::row::samples::{failed, measured};
 
     fn rows() -> Vec<Row> {
         vec![

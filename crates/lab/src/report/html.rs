@@ -12,6 +12,7 @@ struct Page<'a> {
     setting: String,
     plots: Vec<Plot>,
     tables: Vec<Table>,
+    verdicts: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -22,6 +23,7 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
         setting: tables::setting(report),
         plots: plot::all(report).map_err(|e| make("a plot", &e))?,
         tables: tables::all(report),
+        verdicts: tables::verdicts(report),
         notes: tables::notes(report),
     };
     page.render().map_err(|e| make("the HTML page", &e))

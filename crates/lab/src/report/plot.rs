@@ -22,7 +22,8 @@ type Drawn<T> = Result<T, Box<dyn Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-const SERIES: [RGBColor; 4] = [RGBColor(0x2f, 0x80, 0xd0), RGBColor(0xd9, 0x6b, 0x1f), RGBColor(0x3a, 0x9d, 0x5d), RGBColor(0xb0, 0x5a, 0xb8)];
+const SERIES: [RGBColor; 4] =
+    [RGBColor(0x2f, 0x80, 0xd0), RGBColor(0xd9, 0x6b, 0x1f), RGBColor(0x3a, 0x9d, 0x5d), RGBColor(0xb0, 0x5a, 0xb8)];
 const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
 const SIZE: (u32, u32) = (520, 420);
 
@@ -165,7 +166,8 @@ fn chart<'a, 'b>(
     y: std::ops::Range<f64>,
     [x_axis, y_axis]: &[String; 2],
 ) -> Drawn<Chart<'a, 'b>> {
-    let mut chart = ChartBuilder::on(area).margin(12).x_label_area_size(44).y_label_area_size(56).build_cartesian_2d(x, y)?;
+    let mut chart =
+        ChartBuilder::on(area).margin(12).x_label_area_size(44).y_label_area_size(56).build_cartesian_2d(x, y)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -178,7 +180,7 @@ fn chart<'a, 'b>(
     Ok(chart)
 }
 
-fn legend(chart: &mut Chart<'_, '_>, position: SeriesLabelPosition) -> Drawn<()> {
+fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, position: SeriesLabelPosition) -> Drawn<()> {
     chart.configure_series_labels().position(position).margin(12).label_font(("sans-serif", 14)).draw()?;
     Ok(())
 }

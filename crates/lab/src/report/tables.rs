@@ -68,6 +68,31 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     counts.into_iter().map(times).collect()
 }
 
+/// What each transport and method came to, in a sentence.
+pub(super) fn verdicts(report: &Report) -> Vec<String> {
+    let s = &report.summary;
+    let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
+    let verdict = |(transport, method): (&str, &str)| {
+        let runs = s.runs[transport][method];
+        let measured = runs - s.runs_without_estimate[transport][method];
+        let error = s.mean_absolute_error_bits_per_second[transport][method];
+        let relative = s.median_relative_error_ratio[transport][method];
+        let cost = (s.mean_sent_bytes[transport][method], s.mean_duration_seconds[transport][method]);
+        match (error, relative, cost) {
+            (Some(error), Some(relative), (Some(bytes), Some(seconds))) => format!(
+                "{transport} with {method} measured in {measured} of {runs} runs, {} {} ({:.1} %) off the truth, with \
+                 {:.0} kB in {seconds:.1} s",
+                unit.of(error),
+                unit.name,
+                relative * 100.0,
+                bytes / 1e3
+            ),
+            _ => format!("{transport} with {method} could not measure this path in any of {runs} runs"),
+        }
+    };
+    s.combinations().map(verdict).collect()
+}
+
 /// The path and its traffic in a line.
 pub(super) fn setting(report: &Report) -> String {
     let b = &report.bottleneck;
@@ -143,7 +168,17 @@ fn summary(report: &Report, unit: Unit) -> Table {
     let published = s.published.as_ref().is_some_and(|p| !p.mean_absolute_error_bits_per_second.is_empty());
     let mut columns = vec!["transport", "method", "mean error"];
     columns.extend(published.then_some("paper"));
-    columns.extend(["bias", "median error", "interval holds", "sent kB", "seconds", "runs", "none", "repeated", "stalled"]);
+    columns.extend([
+        "bias",
+        "median error",
+        "interval holds",
+        "sent kB",
+        "seconds",
+        "runs",
+        "none",
+        "repeated",
+        "stalled",
+    ]);
     columns.extend(traced.then_some("latest packet"));
     let rows = s.combinations().map(|(transport, method)| {
         let figure = |by: &ByMethod<Option<f64>>| by.get(transport).and_then(|m| m.get(method)).copied().flatten();
@@ -158,10 +193,17 @@ fn summary(report: &Report, unit: Unit) -> Table {
         cells.push(cell(&s.interval_coverage_ratio, &percent));
         cells.push(cell(&s.mean_sent_bytes, &|bytes| format!("{:.0}", bytes / 1e3)));
         cells.push(cell(&s.mean_duration_seconds, &|seconds| format!("{seconds:.2}")));
-        cells.extend([count(&s.runs), count(&s.runs_without_estimate), count(&s.stalled_repeats), count(&s.runs_stalled)]);
-        cells.extend(traced.then(|| {
-            cell(&s.mean_worst_sending_delay_seconds, &|late| format!("{} late", Span::from_secs_f64(late)))
-        }));
+        cells.extend([
+            count(&s.runs),
+            count(&s.runs_without_estimate),
+            count(&s.stalled_repeats),
+            count(&s.runs_stalled),
+        ]);
+        cells.extend(
+            traced.then(|| {
+                cell(&s.mean_worst_sending_delay_seconds, &|late| format!("{} late", Span::from_secs_f64(late)))
+            }),
+        );
         cells
     });
     let rows = rows.collect();
@@ -257,9 +299,8 @@ mod tests {
         let headers = reader.headers().unwrap().clone();
         let records: Vec<_> = reader.records().map(Result::unwrap).collect();
         assert_eq!(records.len(), 2);
-        let value = |record: usize, column: &str| {
-            records[record][headers.iter().position(|h| h == column).unwrap()].to_owned()
-        };
+        let value =
+            |record: usize, column: &str| records[record][headers.iter().position(|h| h == column).unwrap()].to_owned();
         assert_eq!(value(0, "available_bits_per_second"), "");
         assert_eq!(value(1, "available_bits_per_second"), "69850000");
         assert_eq!(value(1, "error_bits_per_second"), "-150000");

@@ -14,12 +14,10 @@ pub(super) fn render(report: &Report) -> String {
         text.push('\n');
         text.push_str(&aligned(&table));
     }
-    let notes = tables::notes(report);
-    if !notes.is_empty() {
-        let _ = writeln!(text, "\nNotes");
-    }
-    for note in notes {
-        let _ = writeln!(text, "- {note}");
+    for (heading, lines) in [("Verdict", tables::verdicts(report)), ("Notes", tables::notes(report))] {
+        if !lines.is_empty() {
+            let _ = writeln!(text, "\n{heading}\n- {}", lines.join("\n- "));
+        }
     }
     text
 }
