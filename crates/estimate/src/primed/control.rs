@@ -2,7 +2,7 @@
 
 use super::reading::Reading;
 use super::{Knowledge, Primed};
-use crate::stats::{median, quantile};
+use crate::stats::{mean, median, quantile, standard_deviation};
 use crate::{Segment, Train, TrainRecord};
 use units::{Rate, Span};
 
@@ -24,27 +24,29 @@ pub(super) fn plan(method: &mut Primed) -> (Shape, Train) {
     };
     let capacity = method.knowledge.capacity.unwrap_or(scouted);
     // The rate varies a little from train to train, so that none keeps step with periodic traffic.
-    let rate = aim(&method.knowledge, scouted) * (1.01 + 0.06 * method.random());
-    primed_train(rate, capacity, method.config.max_packet)
+    let rate = aim(&method.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * method.random());
+    // Steady traffic is known best by long bodies, changing traffic by many.
+    let values: Vec<f64> = method.knowledge.readings.iter().map(|r| r.available).collect();
+    let steady = standard_deviation(&values) < 0.03 * capacity;
+    primed_train(rate, if steady { 0.008 } else { 0.004 }, capacity, method.config.max_packet)
 }
 
-/// The rate that keeps the queue from running empty in nearly all trains without filling it: what most of the latest
-/// readings had to give, and a margin as long as there are few.
-pub(super) fn aim(knowledge: &Knowledge, scouted: f64) -> f64 {
-    let Some(capacity) = knowledge.capacity else { return scouted };
-    let latest: Vec<Reading> = knowledge.readings.iter().rev().take(10).copied().collect();
-    let rates: Vec<f64> =
-        latest.iter().map(|r| if r.emptied { r.rate.max(r.available) * 1.6 } else { r.available }).collect();
-    let Some(high) = quantile(&rates, 0.8) else { return scouted };
+/// The rate that keeps the queue from running empty in nearly all trains without filling it: what most readings had to
+/// give, and a margin as long as there are few. None before the first reading.
+pub(super) fn aim(knowledge: &Knowledge) -> Option<f64> {
+    let capacity = knowledge.capacity?;
+    let wanted = |r: &Reading| if r.emptied { r.rate.max(r.available) * 2.0 } else { r.available };
+    let rates: Vec<f64> = knowledge.readings.iter().map(wanted).collect();
+    let high = quantile(&rates, 0.85)?;
     let margin = capacity * 0.08 / (rates.len() * rates.len()) as f64;
-    (high.max(0.0) + margin).min(capacity)
+    Some((high.max(0.0) + margin).min(capacity))
 }
 
-fn primed_train(rate: f64, capacity: f64, max_packet: u32) -> (Shape, Train) {
+fn primed_train(rate: f64, duration: f64, capacity: f64, max_packet: u32) -> (Shape, Train) {
     // Packets so large that headers and stamps weigh little, but at least one every 6 ms.
     let size = (rate * 0.006 / 8.0).clamp(300.0, f64::from(max_packet).max(300.0)).min(f64::from(max_packet)) as u32;
     let packet_bits = f64::from(size) * 8.0;
-    let body = (rate * 0.008 / packet_bits).clamp(40.0, 120.0) as u32;
+    let body = (rate * duration / packet_bits).clamp(40.0, 120.0) as u32;
     // Up to 16 packets, but not more than 20 ms of queue.
     let prime = (capacity * 0.020 / packet_bits).clamp(4.0, 16.0) as u32;
     let interval = Span::from_secs_f64(packet_bits / rate);
@@ -53,13 +55,22 @@ fn primed_train(rate: f64, capacity: f64, max_packet: u32) -> (Shape, Train) {
     (Shape::Primed { prime }, train)
 }
 
-/// How long the queue takes to drain after the last train, and a random while more.
+/// From the last train's end to the next one's start. Trains keep a cycle in which nearly all of them drain: were each
+/// sent as soon as the one before it had drained, times with little bandwidth would be followed by long waits and
+/// counted too little.
 pub(super) fn wait(method: &mut Primed) -> Span {
-    let Some(last) = method.knowledge.readings.last().copied() else { return Span::from_millis(10) };
-    let capacity = method.knowledge.capacity.unwrap_or(last.available);
-    let drain = last.backlog / last.available.max(capacity * 0.02);
     let random = method.random();
-    Span::from_secs_f64((drain * 1.1 + 0.5 * random * last.duration.min(0.02)).min(2.0))
+    let readings = &method.knowledge.readings;
+    let (Some(last), Some(capacity)) = (readings.last(), method.knowledge.capacity) else {
+        return Span::from_millis(10);
+    };
+    let usual = mean(&readings.iter().map(|r| r.available).collect::<Vec<_>>());
+    // What a train found may last or may have been chance.
+    let need = |r: &Reading| r.duration + 1.1 * r.backlog / ((r.available + usual) / 2.0).max(capacity * 0.02);
+    let needs: Vec<f64> = readings.iter().rev().take(10).map(need).collect();
+    let cycle = quantile(&needs, 0.75).unwrap_or(0.0);
+    let next = need(last).clamp(cycle, 1.5 * cycle) - last.duration;
+    Span::from_secs_f64((next + 0.5 * random * last.duration.min(0.02)).min(2.0))
 }
 
 /// The rate at which the scout came out: at most the capacity, at least the available bandwidth, roughly.

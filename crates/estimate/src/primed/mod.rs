@@ -185,7 +185,7 @@ impl Method for Primed {
 
     fn so_far(&self) -> Option<Rate> {
         let used = summary::used(self);
-        (!used.is_empty()).then(|| Rate::from_f64(summary::weighted_mean(&used)))
+        (!used.is_empty()).then(|| Rate::from_f64(summary::value(&used, self.knowledge.capacity.unwrap_or(0.0))))
     }
 }
 impl Primed {

@@ -40,6 +40,8 @@ pub(super) struct Reading {
     pub(super) rate: f64,
     /// Available bandwidth in bit/s.
     pub(super) available: f64,
+    /// When the body began, in seconds since the first train.
+    pub(super) started: f64,
     /// How long the body was on the way, in seconds.
     pub(super) duration: f64,
     /// The queue ran empty: `available` is a lower bound.
@@ -108,6 +110,7 @@ impl Packets {
         let idle = self.body().filter(|p| waited(p) < 0.3 * service + 2e-6).count();
         Some(Reading {
             rate: self.body_rate(),
+            started: held[0].0,
             available: line.slope,
             duration: held[held.len() - 1].0 - held[0].0,
             emptied: idle * 10 > held.len(),

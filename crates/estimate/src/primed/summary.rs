@@ -2,7 +2,7 @@
 
 use super::reading::Reading;
 use super::{LEAST_TRAINS, Primed, control};
-use crate::stats::{standard_deviation, student_t_95};
+use crate::stats::student_t_95;
 use crate::{Estimate, Outcome};
 use units::{Rate, Span};
 
@@ -33,28 +33,48 @@ pub(super) fn time_limit(method: &Primed) -> Span {
     method.config.budget_time * if few { 5 } else { 1 }
 }
 
-/// The readings that count: those of trains whose rate was near the one that is aimed at in the end. Their own values
-/// must not enter here, or the mean would be biased.
+/// The readings that count: not those of trains sent so much too fast that an error of the capacity would show.
 pub(super) fn used(method: &Primed) -> Vec<Reading> {
     let readings = &method.knowledge.readings;
-    let aim = control::aim(&method.knowledge, 0.0);
-    readings.iter().filter(|r| (0.8 * aim..=1.3 * aim).contains(&r.rate)).copied().collect()
+    let Some(aim) = control::aim(&method.knowledge) else { return Vec::new() };
+    let near: Vec<Reading> = readings.iter().filter(|r| r.rate <= 1.3 * aim).copied().collect();
+    if near.len() >= LEAST_TRAINS { near } else { readings.clone() }
 }
 
-/// The mean over time: each train counts by how long it watched.
-pub(super) fn weighted_mean(used: &[Reading]) -> f64 {
-    let time: f64 = used.iter().map(|r| r.duration).sum();
-    used.iter().map(|r| r.available * r.duration).sum::<f64>() / time
+/// The mean of what the trains found.
+pub(super) fn value(used: &[Reading], capacity: f64) -> f64 {
+    weighted(used, capacity).iter().map(|(value, weight)| value * weight).sum()
+}
+
+/// Values with weights that add up to one. Where the queue ran empty, only a lower bound is known: its weight goes, in
+/// equal parts, to all that found more (Efron's redistribution to the right, which gives the Kaplan-Meier estimate).
+fn weighted(used: &[Reading], capacity: f64) -> Vec<(f64, f64)> {
+    let mut sorted = used.to_vec();
+    sorted.sort_by(|a, b| a.available.total_cmp(&b.available));
+    let mut out: Vec<(f64, f64)> = Vec::with_capacity(sorted.len());
+    let mut weight = 1.0 / sorted.len() as f64;
+    for (i, reading) in sorted.iter().enumerate() {
+        let right = sorted.len() - i - 1;
+        let bound = reading.emptied && reading.rate < 0.9 * capacity;
+        match (bound, right) {
+            (true, 0) => out.push(((reading.available + capacity) / 2.0, weight)),
+            (true, _) => weight += weight / right as f64,
+            (false, _) => out.push((reading.available, weight)),
+        }
+    }
+    out
 }
 
 fn result(used: &[Reading], elapsed: f64, capacity: f64) -> Result {
-    let values: Vec<f64> = used.iter().map(|r| r.available).collect();
-    let value = weighted_mean(used);
-    let spread = standard_deviation(&values);
+    let weighted = weighted(used, capacity);
+    let n = weighted.len() as f64;
+    let value: f64 = weighted.iter().map(|(v, w)| v * w).sum();
+    let variance: f64 = weighted.iter().map(|(v, w)| w * (v - value).powi(2)).sum::<f64>() * n / (n - 1.0).max(0.5);
+    let spread = variance.sqrt();
     // The trains are a sample of the measurement's own time, whose mean is asked for: what was watched is known.
     let watched = (used.iter().map(|r| r.duration).sum::<f64>() / elapsed.max(1e-9)).min(0.9);
-    let sampling = student_t_95(used.len()) * spread / (used.len() as f64).sqrt() * (1.0 - watched).sqrt();
-    // What all trains have in common: the granularity of others' packets, and the capacity's error.
+    let sampling = student_t_95(weighted.len()) * spread / n.sqrt() * (1.0 - watched).sqrt();
+    // What all trains have in common: the capacity's error, the granularity of others' packets.
     let common = capacity * 0.001;
     Result { value, half: sampling.hypot(common), spread }
 }
