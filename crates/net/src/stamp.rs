@@ -166,21 +166,22 @@ unsafe fn read_control(header: &libc::msghdr, len: usize) -> Message {
     while !next.is_null() {
         // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return null or a whole header within the buffer.
         let (part, data) = unsafe { (&*next, libc::CMSG_DATA(next)) };
-        let size = (part.cmsg_len as usize).saturating_sub(data as usize - next as usize);
-        let errors = [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)];
-        if (part.cmsg_level, part.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)
-            && size >= mem::size_of::<libc::timespec>()
-        {
-            // SAFETY: the data holds three timespecs, of which the first is the software stamp; checked for its size.
-            let stamp = unsafe { ptr::read_unaligned(data.cast::<libc::timespec>()) };
-            message.stamp = credible(stamp);
-        } else if errors.contains(&(part.cmsg_level, part.cmsg_type))
-            && size >= mem::size_of::<libc::sock_extended_err>()
-        {
-            // SAFETY: the data begins with a sock_extended_err; checked for its size.
-            let error = unsafe { ptr::read_unaligned(data.cast::<libc::sock_extended_err>()) };
-            let is_sending_stamp = error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING && error.ee_info == 0;
-            message.key = is_sending_stamp.then_some(error.ee_data);
+        // SAFETY: CMSG_LEN only computes.
+        let holds = |size: usize| part.cmsg_len >= unsafe { libc::CMSG_LEN(size as u32) } as _;
+        match (part.cmsg_level, part.cmsg_type) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) if holds(mem::size_of::<libc::timespec>()) => {
+                // SAFETY: the data is three timespecs, of which the first is the software stamp; its size is checked.
+                message.stamp = credible(unsafe { ptr::read_unaligned(data.cast()) });
+            }
+            (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
+                if holds(mem::size_of::<libc::sock_extended_err>()) =>
+            {
+                // SAFETY: the data begins with a sock_extended_err; its size is checked.
+                let error: libc::sock_extended_err = unsafe { ptr::read_unaligned(data.cast()) };
+                let is_sending_stamp = error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING && error.ee_info == 0;
+                message.key = is_sending_stamp.then_some(error.ee_data);
+            }
+            _ => {}
         }
         // SAFETY: as for CMSG_FIRSTHDR.
         next = unsafe { libc::CMSG_NXTHDR(header, next) };

@@ -57,6 +57,12 @@ pub fn path_mtu(socket: &UdpSocket) -> io::Result<u32> {
     Ok(mtu.max(0) as u32)
 }
 
+/// Whether a failed send concerns that packet only, and the next may pass: it was too large for the path as known by
+/// now, or the device's queue had no room for it.
+pub fn concerns_one_packet(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::ENOBUFS))
+}
+
 /// How many transmit stamps certainly fit into the error queue, which shares the receive buffer: each occupies an empty
 /// packet's memory.
 ///

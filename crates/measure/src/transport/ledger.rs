@@ -1,1 +1,202 @@
+//! What is known of a train while it is under way.
 
+use super::{Receiving, STAMP_WAIT, Sending};
+use net::pace::sleep_until;
+use net::stamp::StampSource;
+use net::{clock, pace::Pacer};
+use units::{Span, Time};
+use wire::{Arrival, Departure};
+
+/// A gap of the train shorter than this is left alone: reading a stamp must not delay the next packet.
+const USABLE_GAP: Span = Span::from_micros(20);
+/// The kernel can't have stamped a packet that much earlier than the program sent it: such a stamp is another packet's.
+const CLOCK_SLIP: Span = Span::from_millis(1);
+/// How often waiting for stamps looks for them.
+const LOOK: Span = Span::from_micros(200);
+
+/// The packets of a train that have left so far.
+#[derive(Debug)]
+pub(super) struct Departing {
+    packets: Vec<Left>,
+    awaiting: usize,
+}
+
+#[derive(Debug)]
+struct Left {
+    index: u32,
+    size: u32,
+    user: Time,
+    kernel: Option<Time>,
+}
+
+impl Departing {
+    pub(super) fn new(count: u32) -> Self {
+        Departing { packets: Vec::with_capacity(count as usize), awaiting: 0 }
+    }
+
+    /// A packet left; `user` was read just before. Returns its place in this ledger.
+    pub(super) fn left(&mut self, index: u32, size: u32, user: Time) -> usize {
+        self.packets.push(Left { index, size, user, kernel: None });
+        self.awaiting += 1;
+        self.packets.len() - 1
+    }
+
+    /// The kernel's stamp for the packet at `place`. The first one counts: TCP stamps what it sends again, too.
+    pub(super) fn stamp(&mut self, place: usize, at: Time) {
+        let Some(packet) = self.packets.get_mut(place) else { return };
+        if packet.kernel.is_none() && at > packet.user - CLOCK_SLIP {
+            packet.kernel = Some(at);
+            self.awaiting -= 1;
+        }
+    }
+
+    /// How many packets have no kernel stamp yet.
+    pub(super) fn awaiting(&self) -> usize {
+        self.awaiting
+    }
+
+    /// The train index of the first packet at or after `place` that has no kernel stamp, and its place.
+    pub(super) fn first_awaiting(&self, place: usize) -> Option<(usize, u32)> {
+        let rest = self.packets.get(place..)?;
+        rest.iter().position(|p| p.kernel.is_none()).map(|skipped| (place + skipped, rest[skipped].index))
+    }
+
+    /// Whether the kernel has stamped any packet.
+    pub(super) fn any_stamp(&self) -> bool {
+        self.awaiting < self.packets.len()
+    }
+
+    pub(super) fn finish(self) -> Sending {
+        let source = if self.any_stamp() { StampSource::Kernel } else { StampSource::User };
+        let departure = |p: Left| Departure {
+            index: p.index,
+            size: p.size,
+            sent: if source == StampSource::Kernel { p.kernel } else { Some(p.user) },
+        };
+        Sending { departures: self.packets.into_iter().map(departure).collect(), source }
+    }
+}
+
+/// Whether the time until `offset` is long enough to read a stamp.
+pub(super) fn is_usable_gap(pacer: &Pacer, offset: Span) -> bool {
+    pacer.remaining(offset) > USABLE_GAP
+}
+
+/// After the last send: lets `collect` read stamps until all are there, or none has come for `quiet`, or
+/// [`STAMP_WAIT`] has passed.
+pub(super) fn await_stamps(departing: &mut Departing, quiet: Span, mut collect: impl FnMut(&mut Departing)) {
+    let begin = clock::monotonic();
+    let mut last_news = begin;
+    loop {
+        let before = departing.awaiting();
+        collect(departing);
+        let now = clock::monotonic();
+        if departing.awaiting() < before {
+            last_news = now;
+        }
+        if departing.awaiting() == 0 || now - last_news > quiet || now - begin > STAMP_WAIT {
+            return;
+        }
+        sleep_until(now + LOOK);
+    }
+}
+
+/// The packets of a train that have come so far.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    packets: Vec<Option<Came>>,
+    missing: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Came {
+    user: Option<Time>,
+    kernel: Option<Time>,
+}
+
+impl Arriving {
+    pub(super) fn new(count: u32) -> Self {
+        Arriving { packets: vec![None; count as usize], missing: count as usize }
+    }
+
+    /// Packet `index` came, seen by the program at `user`. The first copy counts; strangers' indices don't.
+    pub(super) fn came(&mut self, index: u32, kernel: Option<Time>, user: Time) {
+        if let Some(packet @ None) = self.packets.get_mut(index as usize) {
+            *packet = Some(Came { user: Some(user), kernel });
+            self.missing -= 1;
+        }
+    }
+
+    /// The stamp that packet `index` was given turned out to be a later packet's.
+    pub(super) fn withdraw_stamp(&mut self, index: u32) {
+        if let Some(Some(packet)) = self.packets.get_mut(index as usize) {
+            *packet = Came { user: None, kernel: None };
+        }
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.missing == 0
+    }
+
+    pub(super) fn finish(self) -> Receiving {
+        let stamped = self.packets.iter().flatten().any(|p| p.kernel.is_some());
+        let source = if stamped { StampSource::Kernel } else { StampSource::User };
+        let arrivals = self.packets.iter().zip(0..).filter_map(|(packet, index)| {
+            let packet = (*packet)?;
+            Some(Arrival { index, received: if stamped { packet.kernel } else { packet.user } })
+        });
+        Receiving { arrivals: arrivals.collect(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(micros: i64) -> Time {
+        Time::from_nanos(1_000_000_000_000 + micros * 1_000)
+    }
+
+    #[test]
+    fn the_first_stamp_counts_and_an_impossible_one_does_not() {
+        let mut departing = Departing::new(2);
+        let place = departing.left(0, 100, at(0));
+        departing.stamp(place, at(-2_000));
+        assert_eq!(departing.awaiting(), 1);
+        departing.stamp(place, at(3));
+        departing.stamp(place, at(200_000));
+        departing.stamp(17, at(3));
+        let sending = departing.finish();
+        assert_eq!(sending.source, StampSource::Kernel);
+        assert_eq!(sending.departures, [Departure { index: 0, size: 100, sent: Some(at(3)) }]);
+    }
+
+    #[test]
+    fn stamps_of_one_train_are_never_mixed() {
+        let mut departing = Departing::new(2);
+        departing.left(0, 100, at(0));
+        let place = departing.left(1, 100, at(10));
+        departing.stamp(place, at(11));
+        let sent: Vec<_> = departing.finish().departures.iter().map(|d| d.sent).collect();
+        assert_eq!(sent, [None, Some(at(11))]);
+
+        let mut arriving = Arriving::new(3);
+        arriving.came(0, None, at(0));
+        arriving.came(2, None, at(2));
+        let receiving = arriving.finish();
+        assert_eq!(receiving.source, StampSource::User);
+        let expected = [(0, Some(at(0))), (2, Some(at(2)))].map(|(index, received)| Arrival { index, received });
+        assert_eq!(receiving.arrivals, expected);
+    }
+
+    #[test]
+    fn the_first_copy_counts_and_a_foreign_index_is_ignored() {
+        let mut arriving = Arriving::new(1);
+        arriving.came(1, Some(at(0)), at(1));
+        assert!(!arriving.is_complete());
+        arriving.came(0, Some(at(2)), at(3));
+        arriving.came(0, Some(at(4)), at(5));
+        assert!(arriving.is_complete());
+        assert_eq!(arriving.finish().arrivals, [Arrival { index: 0, received: Some(at(2)) }]);
+    }
+}

@@ -31,6 +31,9 @@ pub const SEND_SLACK: Span = Span::from_secs(2);
 /// How long after the last send transmit stamps are waited for at most.
 pub const STAMP_WAIT: Span = Span::from_millis(500);
 
+/// From the call of `send` to the train's first packet: the sender is awake and spinning by then.
+const LEAD: Span = Span::from_micros(200);
+
 /// The sockets that carry one session's trains.
 #[derive(Debug)]
 pub enum Probes {
@@ -116,4 +119,16 @@ impl Probes {
             Probes::Tcp(probes) => probes.receive(train, grace),
         }
     }
+}
+
+/// Bytes that no device on the path can compress (xorshift, from a fixed seed).
+fn filling(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_be_bytes()[0]
+    };
+    (0..len).map(|_| next()).collect()
 }

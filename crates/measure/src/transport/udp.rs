@@ -1,8 +1,25 @@
-use super::{Error, Receiving, Sending};
+use super::ledger::{Arriving, Departing, await_stamps, is_usable_gap};
+use super::{Error, LEAD, MAX_PACKET, Receiving, SEND_SLACK, Sending, filling};
 use estimate::Train;
+use net::pace::{Pacer, sleep_until};
+use net::{clock, readiness, stamp, udp};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use units::Span;
+use std::time::Duration;
+use units::{Span, Time};
 use wire::Token;
+
+/// Each packet begins with the session's token, the train's number and the packet's index (both big-endian).
+const HEADER: usize = 24;
+/// A single packet may block that long for room in the send buffer; then the train is given up.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Kernel stamps don't mind when the program reads: it wakes up for a batch, not for each packet, and leaves the
+/// processor to the kernel. Short enough for the receive buffer at 10 Gbit/s.
+const NAP: Span = Span::from_micros(100);
+/// How long after the last stamp another is hoped for, once the kernel is known to give some …
+const QUIET: Span = Span::from_millis(100);
+/// … and before it is.
+const QUIET_UNKNOWN: Span = Span::from_millis(20);
 
 /// Trains as UDP datagrams on one connected socket.
 #[derive(Debug)]
@@ -10,6 +27,25 @@ pub struct UdpProbes {
     socket: UdpSocket,
     peer: SocketAddr,
     token: Token,
+    packet: Vec<u8>,
+    transmit: TransmitStamps,
+    /// Whether arriving packets bear the kernel's stamp.
+    stamps_arrivals: bool,
+    /// How many transmit stamps may wait unread.
+    stamp_room: usize,
+}
+
+/// Which of the kernel's keys is the next packet's.
+#[derive(Debug, Clone, Copy)]
+struct TransmitStamps {
+    next_key: u32,
+    /// A failed send may or may not have used up a key (before Linux 6.6 it does): then only the keys before it are
+    /// sure, and the count begins anew with the next train.
+    in_step: bool,
+    /// The packets of the current train whose keys are sure.
+    sure: usize,
+    /// Whether the kernel has ever stamped a packet here.
+    seen: bool,
 }
 
 impl UdpProbes {
@@ -18,27 +54,154 @@ impl UdpProbes {
     /// # Errors
     /// Where the socket is not connected or refuses an option.
     pub fn new(socket: UdpSocket, token: Token) -> Result<Self, Error> {
-        let peer = socket.peer_addr().map_err(Error::io("use the UDP socket to", ([0, 0, 0, 0], 0).into()))?;
-        Ok(UdpProbes { socket, peer, token })
+        let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
+        let peer = socket.peer_addr().map_err(Error::io("use an unconnected UDP socket towards", nobody))?;
+        udp::prepare(&socket, PATIENCE).map_err(Error::io("prepare the UDP socket to", peer))?;
+        let stamp_room = udp::stamp_room(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
+        let mut packet = filling(MAX_PACKET as usize);
+        packet[..16].copy_from_slice(&token.0);
+        let in_step = stamp::enable_transmit(&socket, false).is_ok();
+        let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
+        let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false };
+        Ok(UdpProbes { socket, peer, token, packet, transmit, stamps_arrivals, stamp_room })
     }
 
     /// See [`Probes::max_packet`](super::Probes::max_packet).
     pub fn max_packet(&self) -> u32 {
-        1500
+        udp::path_mtu(&self.socket).unwrap_or(MAX_PACKET).clamp(self.min_packet(), MAX_PACKET)
     }
 
     /// See [`Probes::min_packet`](super::Probes::min_packet).
     pub fn min_packet(&self) -> u32 {
-        52
+        udp::header_bytes(self.peer) + HEADER as u32
     }
 
     /// See [`Probes::send`](super::Probes::send).
-    pub fn send(&mut self, _number: u32, _train: &Train) -> Result<Sending, Error> {
-        Err(Error::NoConnection(0))
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send(&mut self, number: u32, train: &Train) -> Result<Sending, Error> {
+        train.check(self.max_packet())?;
+        self.begin_stamps();
+        let first_key = self.transmit.next_key;
+        let mut departing = Departing::new(train.count());
+        self.packet[16..20].copy_from_slice(&number.to_be_bytes());
+        let pacer = Pacer::starting_in(LEAD);
+        let give_up = pacer.instant(train.duration() + SEND_SLACK);
+        for (planned, index) in train.packets().zip(0u32..) {
+            self.use_gap(&pacer, planned.offset, first_key, &mut departing);
+            pacer.wait(planned.offset);
+            let size = planned.size.max(self.min_packet());
+            if clock::monotonic() > give_up || !self.send_one(index, size, &mut departing)? {
+                break;
+            }
+        }
+        drop(pacer);
+        let quiet = if self.transmit.seen { QUIET } else { QUIET_UNKNOWN };
+        if self.transmit.in_step || departing.any_stamp() {
+            await_stamps(&mut departing, quiet, |departing| while self.collect(first_key, departing) {});
+        }
+        self.transmit.seen |= departing.any_stamp();
+        Ok(departing.finish())
     }
 
     /// See [`Probes::receive`](super::Probes::receive).
-    pub fn receive(&mut self, _number: u32, _train: &Train, _grace: Span) -> Result<Receiving, Error> {
-        Err(Error::NoConnection(0))
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receive(&mut self, number: u32, train: &Train, grace: Span) -> Result<Receiving, Error> {
+        train.check(u16::MAX.into())?;
+        let deadline = clock::monotonic() + train.duration() + grace;
+        let mut arriving = Arriving::new(train.count());
+        let mut buffer = [0; HEADER];
+        while !arriving.is_complete() {
+            match stamp::receive(&self.socket, &mut buffer) {
+                Ok(received) => {
+                    if let Some(index) = self.recognise(&buffer[..received.len], number) {
+                        arriving.came(index, received.stamp, clock::realtime());
+                    }
+                    // Strangers' packets must not keep this going for ever.
+                    if clock::monotonic() > deadline {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if !self.await_more(deadline)? {
+                        break;
+                    }
+                }
+                Err(error) => return Err(Error::io("receive probes by UDP from", self.peer)(error)),
+            }
+        }
+        Ok(arriving.finish())
+    }
+
+    /// Drops stamps of former trains, and brings the count of keys back in step.
+    fn begin_stamps(&mut self) {
+        while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
+        if !self.transmit.in_step && stamp::enable_transmit(&self.socket, false).is_ok() {
+            self.transmit.next_key = 0;
+            self.transmit.in_step = true;
+        }
+        self.transmit.sure = 0;
+    }
+
+    /// Sends one packet; false where the send buffer stayed full. A packet that can't be sent (too large for the path as
+    /// of now, no room in the device's queue) is left out.
+    fn send_one(&mut self, index: u32, size: u32, departing: &mut Departing) -> Result<bool, Error> {
+        self.packet[20..HEADER].copy_from_slice(&index.to_be_bytes());
+        let payload = &self.packet[..(size - udp::header_bytes(self.peer)) as usize];
+        let user = clock::realtime();
+        let error = match self.socket.send(payload) {
+            Ok(_) => {
+                departing.left(index, size, user);
+                self.transmit.next_key = self.transmit.next_key.wrapping_add(1);
+                self.transmit.sure += usize::from(self.transmit.in_step);
+                return Ok(true);
+            }
+            Err(error) => error,
+        };
+        self.transmit.in_step = false;
+        match error.kind() {
+            ErrorKind::WouldBlock => Ok(false),
+            ErrorKind::Interrupted => Ok(true),
+            _ if udp::concerns_one_packet(&error) => Ok(true),
+            _ => Err(Error::io("send probes by UDP to", self.peer)(error)),
+        }
+    }
+
+    /// Reads stamps as long as the next packet leaves time for it, or the error queue is about to overflow.
+    fn use_gap(&self, pacer: &Pacer, offset: Span, first_key: u32, departing: &mut Departing) {
+        while departing.awaiting() > 0
+            && (is_usable_gap(pacer, offset) || departing.awaiting() >= self.stamp_room)
+            && self.collect(first_key, departing)
+        {}
+    }
+
+    /// Reads one stamp; false where there is none.
+    fn collect(&self, first_key: u32, departing: &mut Departing) -> bool {
+        let Ok(Some(stamp)) = stamp::next_transmit_stamp(&self.socket) else { return false };
+        let place = stamp.key.wrapping_sub(first_key) as usize;
+        if place < self.transmit.sure {
+            departing.stamp(place, stamp.at);
+        }
+        true
+    }
+
+    /// The index of a packet of train `number` of this session.
+    fn recognise(&self, packet: &[u8], number: u32) -> Option<u32> {
+        let rest = packet.strip_prefix(&self.token.0)?.strip_prefix(&number.to_be_bytes())?;
+        rest.try_into().ok().map(u32::from_be_bytes)
+    }
+
+    fn await_more(&self, deadline: Time) -> Result<bool, Error> {
+        // A stamp of an earlier train that comes only now would end every wait at once.
+        while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
+        let ready =
+            readiness::readable(&self.socket, deadline).map_err(Error::io("wait for probes from", self.peer))?;
+        if ready && self.stamps_arrivals {
+            sleep_until(clock::monotonic() + NAP);
+        }
+        Ok(ready)
     }
 }
