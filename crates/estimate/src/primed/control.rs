@@ -25,10 +25,7 @@ pub(super) fn plan(method: &mut Primed) -> (Shape, Train) {
     let capacity = method.knowledge.capacity.unwrap_or(scouted);
     // The rate varies a little from train to train, so that none keeps step with periodic traffic.
     let rate = aim(&method.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * method.random());
-    // Steady traffic is known best by long bodies, changing traffic by many.
-    let values: Vec<f64> = method.knowledge.readings.iter().map(|r| r.available).collect();
-    let steady = standard_deviation(&values) < 0.03 * capacity;
-    primed_train(rate, if steady { 0.008 } else { 0.004 }, capacity, method.config.max_packet)
+    primed_train(rate, body_packets(&method.knowledge, rate), capacity, method.config.max_packet)
 }
 
 /// The rate that keeps the queue from running empty in nearly all trains without filling it: what most readings had to
@@ -42,16 +39,35 @@ pub(super) fn aim(knowledge: &Knowledge) -> Option<f64> {
     Some((high.max(0.0) + margin).min(capacity))
 }
 
-fn primed_train(rate: f64, duration: f64, capacity: f64, max_packet: u32) -> (Shape, Train) {
-    // Packets so large that headers and stamps weigh little, but at least one every 6 ms.
-    let size = (rate * 0.006 / 8.0).clamp(300.0, f64::from(max_packet).max(300.0)).min(f64::from(max_packet)) as u32;
+/// The packets' size at a rate: so large that headers and stamps weigh little, but at least one packet every 6 ms.
+fn packet_size(rate: f64, max_packet: u32) -> u32 {
+    ((rate * 0.006 / 8.0).max(300.0) as u32).min(max_packet)
+}
+
+/// How many packets the body is to have, by their size in bits: steady traffic is known best by long bodies, changing traffic by many.
+fn body_packets(knowledge: &Knowledge, rate: f64) -> impl Fn(f64) -> u32 {
+    let values: Vec<f64> = knowledge.readings.iter().map(|r| r.available).collect();
+    let steady = standard_deviation(&values) < 0.03 * knowledge.capacity.unwrap_or(0.0);
+    let (duration, least) = match (values.len(), steady) {
+        // The first rate is a guess, often far too high: no longer than it takes to make a better one.
+        (0, _) => (0.002, 16.0),
+        (_, true) => (0.008, 40.0),
+        (_, false) => (0.004, 40.0),
+    };
+    move |packet_bits| {
+        let least = if packet_bits / rate > 0.006 { f64::min(least, 24.0) } else { least };
+        (rate * duration / packet_bits).clamp(least, 120.0) as u32
+    }
+}
+
+fn primed_train(rate: f64, body: impl Fn(f64) -> u32, capacity: f64, max_packet: u32) -> (Shape, Train) {
+    let size = packet_size(rate, max_packet);
     let packet_bits = f64::from(size) * 8.0;
-    let body = (rate * duration / packet_bits).clamp(40.0, 120.0) as u32;
     // Up to 16 packets, but not more than 20 ms of queue.
     let prime = (capacity * 0.020 / packet_bits).clamp(4.0, 16.0) as u32;
     let interval = Span::from_secs_f64(packet_bits / rate);
     let segment = |count, interval| Segment { count, interval, first_size: size, size_step: 0 };
-    let train = Train { segments: vec![segment(prime - 1, Span::ZERO), segment(body + 1, interval)] };
+    let train = Train { segments: vec![segment(prime - 1, Span::ZERO), segment(body(packet_bits) + 1, interval)] };
     (Shape::Primed { prime }, train)
 }
 

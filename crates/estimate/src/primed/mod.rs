@@ -82,6 +82,8 @@ struct Sent {
 #[derive(Debug, Default)]
 struct Knowledge {
     capacity: Option<f64>,
+    /// How far the capacities that single primes showed lie apart: their standard deviation.
+    capacity_scatter: f64,
     readings: Vec<Reading>,
 }
 
@@ -110,6 +112,7 @@ impl Primed {
         let floor = reading::delay_floor(&self.trains, capacity);
         self.knowledge = Knowledge {
             capacity: Some(capacity),
+            capacity_scatter: crate::stats::standard_deviation(&shown),
             readings: self.trains.iter().filter_map(|t| t.reading(capacity, floor)).collect(),
         };
     }

@@ -1,7 +1,7 @@
 //! When it is enough, and what it all came to.
 
 use super::reading::Reading;
-use super::{LEAST_TRAINS, Primed, control};
+use super::{Knowledge, LEAST_TRAINS, Primed, control};
 use crate::stats::student_t_95;
 use crate::{Estimate, Outcome};
 use units::{Rate, Span};
@@ -23,7 +23,7 @@ pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
         return false;
     }
     let capacity = method.knowledge.capacity.unwrap_or(0.0);
-    let result = result(&used, elapsed.as_secs_f64(), capacity);
+    let result = result(&used, elapsed.as_secs_f64(), &method.knowledge);
     result.half <= (result.value * method.config.precision).max(capacity * 0.0025)
 }
 
@@ -65,7 +65,8 @@ fn weighted(used: &[Reading], capacity: f64) -> Vec<(f64, f64)> {
     out
 }
 
-fn result(used: &[Reading], elapsed: f64, capacity: f64) -> Result {
+fn result(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Result {
+    let capacity = knowledge.capacity.unwrap_or(0.0);
     let weighted = weighted(used, capacity);
     let n = weighted.len() as f64;
     let value: f64 = weighted.iter().map(|(v, w)| v * w).sum();
@@ -74,10 +75,17 @@ fn result(used: &[Reading], elapsed: f64, capacity: f64) -> Result {
     // The trains are a sample of the measurement's own time, whose mean is asked for: what was watched is known.
     let watched = (used.iter().map(|r| r.duration).sum::<f64>() / elapsed.max(1e-9)).min(0.9);
     let sampling = student_t_95(weighted.len()) * spread / n.sqrt() * (1.0 - watched).sqrt();
-    // What all trains have in common: the capacity's error, the granularity of others' packets.
-    let common = capacity * 0.001;
-    Result { value, half: sampling.hypot(common), spread }
+    // What all trains have in common: an error of the capacity enters by what the body's rate was too high; and the
+    // truth itself comes in whole packets.
+    let excess = used.iter().map(|r| (r.rate - r.available).max(0.0)).sum::<f64>() / used.len() as f64;
+    let capacity_error = excess * knowledge.capacity_scatter / capacity.max(1.0);
+    let granularity = WHOLE_PACKET_BITS / elapsed.max(1e-9);
+    let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.0005);
+    Result { value, half, spread }
 }
+
+/// The usual packet of others.
+const WHOLE_PACKET_BITS: f64 = 12_000.0;
 
 /// The measurement's outcome as far as it got.
 pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
@@ -95,7 +103,7 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
         outcome.reason = Some(no_value(method));
         return outcome;
     }
-    let result = result(&used, elapsed.as_secs_f64(), method.knowledge.capacity.unwrap_or(0.0));
+    let result = result(&used, elapsed.as_secs_f64(), &method.knowledge);
     outcome.spread = Some(Rate::from_f64(result.spread));
     outcome.available = Some(Estimate {
         value: Rate::from_f64(result.value),
