@@ -27,7 +27,8 @@ pub fn prepare_listener(listener: &TcpListener) -> io::Result<()> {
     prepare_early(listener)
 }
 
-/// Prepares an open connection: writes leave at once, reads and writes do not block.
+/// Prepares an open connection: writes leave at once, reads and writes do not block. To be followed by
+/// [`stamp::enable_transmit`], which it would undo.
 ///
 /// # Errors
 /// Where the system refuses an option.

@@ -196,9 +196,9 @@ impl TcpProbes {
 
 impl Slot {
     fn new(stream: TcpStream) -> Self {
-        // Where the kernel gives no stamps the count stays unused; where the connection is gone, so does the slot.
-        let next_byte = stamp::enable_transmit(&stream, true).unwrap_or(0);
         let sizes = tcp::prepare(&stream).and_then(|()| tcp::sizes(&stream));
+        // Where the kernel gives no stamps the count stays unused.
+        let next_byte = stamp::enable_transmit(&stream, true).unwrap_or(0);
         let (stream, header) = sizes.map_or((None, 0), |sizes| (Some(stream), sizes.header));
         Slot { stream, header, next_byte, debt: 0, owed: 0, leaving: Vec::new() }
     }
