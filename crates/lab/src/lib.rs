@@ -5,6 +5,7 @@
 //! [`Report`] sums the rows up and writes them as a terminal table, HTML, CSV and JSON.
 
 mod catalogue;
+pub mod network;
 mod report;
 mod row;
 mod runner;

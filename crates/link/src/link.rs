@@ -68,6 +68,11 @@ impl<P> Link<P> {
         }
     }
 
+    /// Ends all computed cross traffic: nothing of it arrives any more, and what waits is still served.
+    pub fn stop_cross(&mut self) {
+        self.cross.clear();
+    }
+
     /// A packet of `size` IP bytes reaches the queue at `arrival`. An arrival before the link's time counts as arriving
     /// at that time; cross traffic of the same instant goes first. An error means that the packet is gone.
     pub fn offer(&mut self, packet: P, size: u32, arrival: Time) -> Result<(), DropCause> {

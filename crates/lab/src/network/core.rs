@@ -1,0 +1,226 @@
+use super::lane::{Lane, Pending};
+use super::{Drops, NetworkError, NetworkSpec, Request};
+use crate::Direction;
+use net::deadline::{self, Watch};
+use net::tap::Tap;
+use net::tun::Tun;
+use net::{SetupError, clock};
+use std::io::Read;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use units::{Span, Time};
+
+/// Packets are taken as ordered once they are this old: longer than a packet takes from its stamp to the ring.
+pub(super) const HOLDBACK: Span = Span::from_micros(50);
+/// Of every host's device.
+pub(super) const MTU: u16 = 1500;
+/// How far back truth and lateness can be asked for.
+const MEMORY: Span = Span::from_secs(60);
+/// An idle network computes its cross traffic this often, so that it never has much to catch up with.
+const TICK: Span = Span::from_millis(20);
+/// With less time than this to the next event, nothing is done that can wait.
+const LEISURE: Span = Span::from_micros(100);
+/// Written at most before looking for new packets again.
+const BATCH: usize = 64;
+
+/// Where a host is attached.
+pub(super) struct Port {
+    tun: Tun,
+    tap: Tap,
+    addresses: Vec<IpAddr>,
+    /// Packets that the tap has shown and that still lie in the device's own queue.
+    unread: usize,
+}
+
+impl Port {
+    pub(super) fn new(tun: Tun, tap: Tap, addresses: Vec<IpAddr>) -> Self {
+        Port { tun, tap, addresses, unread: 0 }
+    }
+
+    /// Empties the device's queue: the packets have already been taken from the tap.
+    fn drain(&mut self) {
+        while self.unread > 0 {
+            self.unread = if self.tun.read(&mut [0; 1]).is_ok() { self.unread - 1 } else { 0 };
+        }
+    }
+}
+
+/// All that the packet thread owns.
+pub(super) struct Core {
+    left: Vec<Port>,
+    right: Vec<Port>,
+    up: Lane,
+    down: Lane,
+    inbox: Receiver<Request>,
+    bell: UnixStream,
+    watch: Watch,
+    last_tick: Time,
+    /// Buffers of delivered packets, to be used again.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Core {
+    pub(super) fn new(
+        mut ports: Vec<Port>,
+        spec: &NetworkSpec,
+        inbox: Receiver<Request>,
+        bell: UnixStream,
+    ) -> Result<Self, NetworkError> {
+        let now = clock::realtime();
+        let sources = ports.iter().map(|port| port.tap.as_fd()).chain([bell.as_fd()]);
+        let watch = Watch::new(sources).map_err(|error| SetupError::new("watch the hosts' packets", error))?;
+        let right = ports.split_off(spec.left.len());
+        Ok(Core {
+            left: ports,
+            right,
+            up: Lane::new(spec.up.clone(), now)?,
+            down: Lane::new(spec.down.clone(), now)?,
+            inbox,
+            bell,
+            watch,
+            last_tick: now,
+            spare: Vec::new(),
+        })
+    }
+
+    /// Moves packets until the network is dropped.
+    pub(super) fn run(mut self) {
+        deadline::use_exact_timers();
+        while self.serve_requests() {
+            self.collect();
+            self.settle(clock::realtime() - HOLDBACK);
+            self.deliver();
+            self.tick();
+            let next = self.next_event();
+            if next - clock::realtime() > LEISURE {
+                self.drain();
+            }
+            let (left, right) = (&self.left, &self.right);
+            self.watch.wait(next, || left.iter().chain(right).any(|port| port.tap.is_ready()));
+        }
+    }
+
+    pub(super) fn lane(&mut self, direction: Direction) -> &mut Lane {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
+
+    pub(super) fn drops(&mut self, direction: Direction) -> Drops {
+        let senders = match direction {
+            Direction::Up => &mut self.left,
+            Direction::Down => &mut self.right,
+        };
+        let missed = senders.iter_mut().map(|port| port.tap.missed()).sum();
+        let lane = self.lane(direction);
+        let ledger = lane.link().ledger();
+        Drops { packets: *ledger.packets(), cross: *ledger.cross(), unroutable: lane.unroutable, missed }
+    }
+
+    /// Does what other threads ask for; false once there is nobody left to ask.
+    fn serve_requests(&mut self) -> bool {
+        loop {
+            match self.inbox.try_recv() {
+                Ok(request) => {
+                    let _ = self.bell.read(&mut [0; 64]);
+                    self.collect();
+                    self.settle(clock::realtime() - HOLDBACK);
+                    request(self);
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Takes what the hosts have sent.
+    fn collect(&mut self) {
+        for (ports, lane) in [(&mut self.left, &mut self.up), (&mut self.right, &mut self.down)] {
+            for (index, port) in ports.iter_mut().enumerate() {
+                while let Some(arrived) = port.tap.next(|stamp, bytes| {
+                    let mut packet = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(usize::from(MTU)));
+                    packet.clear();
+                    packet.extend_from_slice(bytes);
+                    Pending { stamp, packet, foreign: index > 0 }
+                }) {
+                    port.unread += 1;
+                    // What the stack says to all its neighbours concerns nobody here.
+                    if destination(&arrived.packet).is_some_and(|address| !address.is_multicast()) {
+                        lane.push(arrived, clock::realtime());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Brings both links to `horizon`, up to which all that was sent is known.
+    fn settle(&mut self, horizon: Time) {
+        for lane in [&mut self.up, &mut self.down] {
+            while let Some(arrived) = lane.pop_settled(horizon) {
+                lane.offer(arrived);
+            }
+            lane.advance(horizon);
+        }
+    }
+
+    /// Writes what is due to its receivers, the earliest first.
+    fn deliver(&mut self) {
+        for _ in 0..BATCH {
+            let now = clock::realtime();
+            let due = |lane: &Lane| lane.link().next_due().unwrap_or(Time::MAX);
+            let (lane, receivers) = if due(&self.up) <= due(&self.down) {
+                (&mut self.up, &self.right)
+            } else {
+                (&mut self.down, &self.left)
+            };
+            let Some(delivery) = lane.pop_due(now) else { return };
+            match receiver(receivers, &delivery.packet) {
+                Some(port) => {
+                    if let Err(error) = port.tun.write(&delivery.packet) {
+                        tracing::debug!("a host refused a packet: {error}");
+                    }
+                    lane.written(delivery.due, now - delivery.due);
+                }
+                None => lane.unroutable += 1,
+            }
+            self.spare.push(delivery.packet);
+        }
+    }
+
+    fn next_event(&self) -> Time {
+        let tick = self.last_tick + TICK;
+        [self.up.next_event(), self.down.next_event()].into_iter().flatten().fold(tick, Time::min)
+    }
+
+    fn tick(&mut self) {
+        let now = clock::realtime();
+        if now - self.last_tick >= TICK {
+            self.last_tick = now;
+            self.up.forget_before(now - MEMORY);
+            self.down.forget_before(now - MEMORY);
+        }
+    }
+
+    fn drain(&mut self) {
+        for port in self.left.iter_mut().chain(&mut self.right) {
+            port.drain();
+        }
+    }
+}
+
+fn receiver<'a>(ports: &'a [Port], packet: &[u8]) -> Option<&'a Port> {
+    let address = destination(packet)?;
+    ports.iter().find(|port| port.addresses.contains(&address))
+}
+
+/// Where an IP packet wants to go.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => <[u8; 4]>::try_from(packet.get(16..20)?).ok().map(IpAddr::from),
+        6 => <[u8; 16]>::try_from(packet.get(24..40)?).ok().map(IpAddr::from),
+        _ => None,
+    }
+}

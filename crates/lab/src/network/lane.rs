@@ -1,0 +1,169 @@
+use link::{CrossTraffic, Delivery, Link, LinkConfig, Recording};
+use std::collections::VecDeque;
+use units::{Span, Time};
+
+/// One direction: packets that wait to be ordered, the link, and what is needed to judge afterwards.
+#[derive(Debug)]
+pub(super) struct Lane {
+    link: Link<Vec<u8>>,
+    /// Read, but possibly not in order yet: by stamp.
+    pending: VecDeque<Pending>,
+    /// How long a packet may wait in `pending` before the thread must wake for it.
+    patience: Span,
+    /// Total bytes from other hosts than the measuring one, up to and including each arrival.
+    foreign: VecDeque<(Time, u64)>,
+    foreign_bytes: u64,
+    foreign_forgotten: u64,
+    /// Due time, and by how much the write missed it.
+    writes: Log,
+    /// Stamp, and how much later the packet was read.
+    reads: Log,
+    pub(super) unroutable: u64,
+}
+
+/// A packet on its way from its sender to the link.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) stamp: Time,
+    pub(super) packet: Vec<u8>,
+    /// Whether it comes from another host than the one that measures.
+    pub(super) foreign: bool,
+}
+
+/// How late packets were, against when they should have been written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lateness {
+    /// Packets that were due.
+    pub packets: u64,
+    /// Those more than 300 µs late: of a train that holds one of them, nothing is to be believed.
+    pub late: u64,
+    /// Half of them were at most this late.
+    pub median: Span,
+    /// 99 of 100 were at most this late.
+    pub p99: Span,
+    /// The worst.
+    pub max: Span,
+    /// How long after its sending the slowest packet was read; harmless below the link's delay.
+    pub slowest_read: Span,
+}
+
+impl Lane {
+    pub(super) fn new(config: LinkConfig, now: Time) -> Result<Self, link::ConfigError> {
+        let patience = (config.delay / 2).min(Span::from_millis(1));
+        let mut link = Link::new(config)?;
+        link.advance(now);
+        link.ledger_mut().record(Recording::Cross);
+        Ok(Lane {
+            link,
+            pending: VecDeque::new(),
+            patience,
+            foreign: VecDeque::new(),
+            foreign_bytes: 0,
+            foreign_forgotten: 0,
+            writes: Log::default(),
+            reads: Log::default(),
+            unroutable: 0,
+        })
+    }
+
+    pub(super) fn link(&self) -> &Link<Vec<u8>> {
+        &self.link
+    }
+
+    /// A packet was read at `now`.
+    pub(super) fn push(&mut self, arrived: Pending, now: Time) {
+        self.reads.0.push_back((arrived.stamp, now - arrived.stamp));
+        let place = self.pending.partition_point(|earlier| earlier.stamp <= arrived.stamp);
+        self.pending.insert(place, arrived);
+    }
+
+    /// The next packet sent by `horizon`: nothing sent before it is still to come.
+    pub(super) fn pop_settled(&mut self, horizon: Time) -> Option<Pending> {
+        if self.pending.front()?.stamp <= horizon { self.pending.pop_front() } else { None }
+    }
+
+    pub(super) fn offer(&mut self, arrived: Pending) {
+        let size = arrived.packet.len() as u32;
+        if arrived.foreign {
+            self.foreign_bytes += u64::from(size);
+            self.foreign.push_back((arrived.stamp, self.foreign_bytes));
+        }
+        // What the link drops is in its ledger.
+        let _ = self.link.offer(arrived.packet, size, arrived.stamp);
+    }
+
+    pub(super) fn advance(&mut self, horizon: Time) {
+        self.link.advance(horizon);
+    }
+
+    pub(super) fn set_cross(&mut self, sources: Vec<CrossTraffic>) {
+        self.link.stop_cross();
+        for source in sources {
+            self.link.add_cross(source);
+        }
+    }
+
+    /// When the thread must be awake again for this lane.
+    pub(super) fn next_event(&self) -> Option<Time> {
+        let settle = self.pending.front().map(|first| first.stamp + self.patience);
+        self.link.next_event().into_iter().chain(settle).min()
+    }
+
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<Delivery<Vec<u8>>> {
+        self.link.pop_due(now)
+    }
+
+    pub(super) fn written(&mut self, due: Time, lateness: Span) {
+        self.link.ledger_mut().delivered(lateness);
+        self.writes.0.push_back((due, lateness));
+    }
+
+    pub(super) fn cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
+        let before = |time: Time| {
+            let index = self.foreign.partition_point(|(arrival, _)| *arrival < time);
+            index.checked_sub(1).map_or(self.foreign_forgotten, |last| self.foreign[last].1)
+        };
+        let computed = self.link.ledger().cross_bytes_between(from, to)?;
+        Some(computed + before(to).saturating_sub(before(from)))
+    }
+
+    pub(super) fn lateness(&self, from: Time, to: Time) -> Lateness {
+        let mut writes: Vec<_> = self.writes.within(from, to).collect();
+        writes.sort_unstable();
+        let quantile = |q: usize| writes.get(writes.len() * q / 100).copied().unwrap_or_default();
+        Lateness {
+            packets: writes.len() as u64,
+            late: writes.iter().filter(|late| **late > crate::STALL).count() as u64,
+            median: quantile(50),
+            p99: quantile(99),
+            max: writes.last().copied().unwrap_or_default(),
+            slowest_read: self.reads.within(from, to).max().unwrap_or_default(),
+        }
+    }
+
+    /// Forgets what is older, so that memory stays bounded.
+    pub(super) fn forget_before(&mut self, time: Time) {
+        self.link.ledger_mut().forget_before(time);
+        while self.foreign.front().is_some_and(|(arrival, _)| *arrival < time) {
+            self.foreign_forgotten = self.foreign.pop_front().map_or(0, |(_, total)| total);
+        }
+        self.writes.forget_before(time);
+        self.reads.forget_before(time);
+    }
+}
+
+/// Instants, nearly in order, each with how late something was.
+#[derive(Debug, Default)]
+struct Log(VecDeque<(Time, Span)>);
+
+impl Log {
+    fn within(&self, from: Time, to: Time) -> impl Iterator<Item = Span> {
+        self.0.iter().filter(move |(time, _)| (from..to).contains(time)).map(|(_, late)| *late)
+    }
+
+    fn forget_before(&mut self, time: Time) {
+        while self.0.front().is_some_and(|(at, _)| *at < time) {
+            self.0.pop_front();
+        }
+    }
+}

@@ -1,0 +1,209 @@
+use super::{Host, Network, NetworkError};
+use crate::Direction;
+use link::LinkConfig;
+use net::SetupError;
+use net::tap::Tap;
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use units::{Rate, Span, Time};
+
+/// What a direction was found to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verified {
+    /// From the spacing of a burst's packets; none where no rate is set.
+    pub rate: Option<Rate>,
+    /// The least that a packet took beyond its waiting and its own transmission.
+    pub delay: Span,
+    /// Probe packets that did not arrive, as a part of all.
+    pub loss: f64,
+}
+
+/// A machine that stalls in the middle of the check gets another chance.
+const ATTEMPTS: u32 = 4;
+const PACKET_BYTES: usize = 1500;
+/// IPv4 and UDP.
+const HEADER_BYTES: usize = 28;
+
+impl Network {
+    /// Checks with real packets, stamped by the kernel at both hosts, that the links have the rate, the delay and the
+    /// loss that were set. Rejecting middleboxes are passed by, and computed cross traffic pauses meanwhile (and with
+    /// it is forgotten: set it afterwards).
+    ///
+    /// # Errors
+    /// [`NetworkError::NotAsSet`] with what was found.
+    pub fn verify(&self, direction: Direction) -> Result<Verified, NetworkError> {
+        self.set_cross(direction, &[])?;
+        let mut outcome = self.verify_once(direction);
+        for _ in 1..ATTEMPTS {
+            if outcome.is_ok() {
+                break;
+            }
+            outcome = self.verify_once(direction);
+        }
+        outcome
+    }
+
+    fn verify_once(&self, direction: Direction) -> Result<Verified, NetworkError> {
+        let (left, right) = (&self.hosts[0], &self.hosts[self.spec.left.len()]);
+        let (sender, receiver) = match direction {
+            Direction::Up => (left, right),
+            Direction::Down => (right, left),
+        };
+        let link = self.link(direction);
+        let probes = probe(sender, receiver, link)?;
+        judge(&probes, link).map_err(|found| NetworkError::NotAsSet {
+            direction: direction.word(),
+            found,
+            set: format!("set were {}", describe(link)),
+        })
+    }
+}
+
+/// A probe packet: when it left, and when it arrived if it did.
+#[derive(Debug, Clone, Copy)]
+struct Probe {
+    sent: Time,
+    received: Option<Time>,
+}
+
+/// A burst back to back, which shows the rate; where loss is set, many packets more, far enough apart not to queue.
+fn probe(sender: &Host, receiver: &Host, link: &LinkConfig) -> Result<Vec<Probe>, NetworkError> {
+    let failed = |error| SetupError::new("send probe packets through the lab's network", error);
+    let bind = |host: &Host| {
+        let address = SocketAddr::from((host.v4, 0));
+        host.namespace.run(|| UdpSocket::bind(address)).map(|socket| socket.map_err(failed))?
+    };
+    let (from, to) = (bind(sender)?, bind(receiver)?);
+    let mut departures = sender.namespace.run(|| Tap::outgoing(Host::DEVICE))??;
+    let mut arrivals = receiver.namespace.run(|| Tap::incoming(Host::DEVICE))??;
+    from.connect(to.local_addr().map_err(failed)?).map_err(failed)?;
+    let burst = burst_packets(link);
+    let packet = [0; PACKET_BYTES - HEADER_BYTES];
+    let gap = link.rate.map_or(Span::ZERO, |rate| rate.time_for(PACKET_BYTES as u64) * 2).max(Span::from_micros(200));
+    for number in 0..burst + if link.loss > 0.0 { LOSS_PACKETS } else { 0 } {
+        if number >= burst {
+            thread::sleep(gap.to_duration());
+        }
+        let size = if number < burst { packet.len() } else { 64 };
+        let mut packet = packet;
+        packet[..4].copy_from_slice(&number.to_be_bytes());
+        from.send(&packet[..size]).map_err(failed)?;
+    }
+    let transmission = link.rate.map_or(Span::ZERO, |rate| rate.time_for(PACKET_BYTES as u64 * u64::from(burst)));
+    let flight = transmission + link.delay + link.jitter + Span::from_millis(20);
+    thread::sleep(flight.to_duration());
+    let port = to.local_addr().map_err(failed)?.port();
+    let sent = numbered(&mut departures, port);
+    let received = numbered(&mut arrivals, port);
+    Ok(sent.into_iter().map(|(number, sent)| Probe { sent, received: received.get(&number).copied() }).collect())
+}
+
+const LOSS_PACKETS: u32 = 500;
+
+/// As many as fit into the queue, and as take no longer than half a second.
+fn burst_packets(link: &LinkConfig) -> u32 {
+    let queue = 1 + link.queue_bytes / PACKET_BYTES as u64;
+    let patience = link.rate.map_or(u64::MAX, |rate| rate.bytes_in(Span::from_millis(500)) / PACKET_BYTES as u64);
+    queue.min(patience).clamp(2, 64) as u32
+}
+
+/// Stamps by the probe's number. Everything else that passes, such as other programs' packets, is left out.
+fn numbered(tap: &mut Tap, port: u16) -> BTreeMap<u32, Time> {
+    let mut stamps = BTreeMap::new();
+    while let Some((stamp, number)) = tap.next(|stamp, packet| (stamp, probe_number(packet, port))) {
+        if let Some(number) = number {
+            stamps.insert(number, stamp);
+        }
+    }
+    stamps
+}
+
+/// The number in an IPv4 UDP packet to `port`.
+fn probe_number(packet: &[u8], port: u16) -> Option<u32> {
+    let is_udp = packet.first()? >> 4 == 4 && *packet.get(9)? == 17;
+    let is_probe = is_udp && packet.get(22..24)? == port.to_be_bytes();
+    let number = packet.get(HEADER_BYTES..HEADER_BYTES + 4)?;
+    is_probe.then(|| u32::from_be_bytes([number[0], number[1], number[2], number[3]]))
+}
+
+/// Compares with what a FIFO link of these settings does to packets that leave when these left. An error says what
+/// is wrong.
+fn judge(probes: &[Probe], link: &LinkConfig) -> Result<Verified, String> {
+    let lost = probes.iter().filter(|probe| probe.received.is_none()).count() as f64;
+    let count = probes.len().max(1) as f64;
+    let deviation = (link.loss * (1.0 - link.loss) / count).sqrt();
+    let loss = lost / count;
+    if (loss - link.loss).abs() > 5.0 * deviation {
+        return Err(format!("{lost} of {count} probe packets were lost"));
+    }
+    let per_packet = link.rate.map_or(Span::ZERO, |rate| rate.time_for(PACKET_BYTES as u64));
+    let mut free = Time::ZERO;
+    // Of each packet that arrived: when it should have, and when it did.
+    let mut burst = Vec::new();
+    for probe in &probes[..probes.len().min(burst_packets(link) as usize)] {
+        free = free.max(probe.sent) + per_packet;
+        burst.extend(probe.received.map(|received| (free + link.delay, received)));
+    }
+    let delay = burst.iter().map(|(expected, received)| *received - *expected).min();
+    let delay = delay.ok_or("no packet of the burst arrived")? + link.delay;
+    if (delay - link.delay).as_nanos().abs() > (TOLERANCE + link.delay / 100 + link.jitter).as_nanos() {
+        return Err(format!("the delay is {delay}"));
+    }
+    let (first, last) = (burst[0], burst[burst.len() - 1]);
+    let (expected, spacing) = (last.0 - first.0, last.1 - first.1);
+    let rate =
+        link.rate.map(|rate| Rate::from_f64(rate.as_f64() * expected.as_secs_f64() / spacing.as_secs_f64().max(1e-9)));
+    match rate {
+        Some(rate) if (spacing - expected).as_nanos().abs() > (TOLERANCE + expected / 50 + link.jitter).as_nanos() => {
+            Err(format!("the rate is {rate}"))
+        }
+        _ => Ok(Verified { rate, delay, loss }),
+    }
+}
+
+/// What a busy machine may add to one packet's time.
+const TOLERANCE: Span = Span::from_micros(100);
+
+fn describe(link: &LinkConfig) -> String {
+    let rate = link.rate.map_or_else(|| "no rate".into(), |rate| rate.to_string());
+    format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter, link.loss * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> LinkConfig {
+        let (rate, delay) = (Some(Rate::from_mbit(100)), Span::from_millis(5));
+        LinkConfig { rate, queue_bytes: 1_000_000, delay, jitter: Span::ZERO, loss: 0.0, seed: 0 }
+    }
+
+    /// A burst sent at once over a link that spaces by `spacing` and delays by `delay`.
+    fn burst(spacing_us: i64, delay_us: i64) -> Vec<Probe> {
+        let arrival = |number: i64| Time::ZERO + Span::from_micros(delay_us + spacing_us * (number + 1));
+        (0..64).map(|number| Probe { sent: Time::ZERO, received: Some(arrival(number)) }).collect()
+    }
+
+    #[test]
+    fn a_link_as_set_passes() {
+        let verified = judge(&burst(120, 5_000), &config()).unwrap();
+        assert_eq!(verified.rate, Some(Rate::from_mbit(100)));
+        assert_eq!((verified.delay, verified.loss), (Span::from_millis(5), 0.0));
+    }
+
+    #[test]
+    fn each_wrong_setting_is_named_with_what_was_found() {
+        let mut lossy = burst(120, 5_000);
+        lossy[10].received = None;
+        for (probes, part) in [
+            (burst(133, 5_000), "the rate is 90"),
+            (burst(120, 5_300), "the delay is 5.3 ms"),
+            (lossy, "1 of 64 probe packets were lost"),
+        ] {
+            let found = judge(&probes, &config()).unwrap_err();
+            assert!(found.contains(part), "{found}");
+        }
+        assert!(judge(&burst(120, 5_000), &LinkConfig { loss: 0.3, ..config() }).unwrap_err().contains("0 of 64"));
+    }
+}

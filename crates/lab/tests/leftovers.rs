@@ -1,0 +1,44 @@
+//! A network leaves nothing behind. Alone in its file: it counts what the whole process has.
+
+mod common;
+
+use common::in_namespaces;
+use lab::network::{Network, NetworkSpec};
+use link::LinkConfig;
+use std::fs;
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+use units::{Rate, Span};
+
+/// Open descriptors and threads of this process.
+fn belongings() -> (usize, usize) {
+    let count = |directory: &str| fs::read_dir(directory).unwrap().count();
+    (count("/proc/self/fd"), count("/proc/self/task"))
+}
+
+#[test]
+fn a_dropped_network_takes_everything_with_it() {
+    in_namespaces("a_dropped_network_takes_everything_with_it", || {
+        let delay = Span::from_millis(1);
+        let rate = Some(Rate::from_mbit(10));
+        let link = LinkConfig { rate, queue_bytes: 100_000, delay, jitter: Span::ZERO, loss: 0.0, seed: 1 };
+        let before = belongings();
+        let network = Network::build(NetworkSpec::pair(link)).unwrap();
+        let host = network.host("a").unwrap();
+        let address = (host.v4, 0);
+        let socket = host.namespace.run(|| UdpSocket::bind(address)).unwrap().unwrap();
+        socket.send_to(b"on its way as the network goes", (network.host("b").unwrap().v4, 9)).unwrap();
+        let during = belongings();
+        assert!(during.0 > before.0 && during.1 > before.1, "{during:?} against {before:?}");
+        drop((socket, network));
+        // A joined thread may be listed for a moment longer.
+        let patience = Instant::now() + Duration::from_secs(10);
+        while belongings() != before && Instant::now() < patience {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(belongings(), before);
+        let interfaces = fs::read_to_string("/proc/net/dev").unwrap();
+        assert!(!interfaces.contains("kumade"), "{interfaces}");
+    });
+}

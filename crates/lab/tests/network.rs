@@ -1,0 +1,139 @@
+//! The lab's network carries what real hosts send, as set, and leaves nothing behind.
+
+mod common;
+
+use common::in_namespaces;
+use lab::Direction;
+use lab::network::{Host, HostSpec, Network, NetworkError, NetworkSpec};
+use link::{CrossConfig, CrossKind, LinkConfig};
+use net::clock;
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+use units::{Rate, Span, Time};
+
+const DELAY: Span = Span::from_millis(2);
+
+fn config(mbit: u64) -> LinkConfig {
+    let rate = Some(Rate::from_mbit(mbit));
+    LinkConfig { rate, queue_bytes: 200_000, delay: DELAY, jitter: Span::ZERO, loss: 0.0, seed: 1 }
+}
+
+fn udp(host: &Host, address: IpAddr) -> UdpSocket {
+    let socket = host.namespace.run(|| UdpSocket::bind((address, 0))).unwrap().unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket
+}
+
+/// Sends one datagram there and back; returns the round-trip time.
+fn echo(near: &UdpSocket, far: &UdpSocket) -> Span {
+    let start = clock::monotonic();
+    let mut buffer = [0; 100];
+    near.send_to(b"there", far.local_addr().unwrap()).unwrap();
+    let (length, from) = far.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..length], from), (&b"there"[..], near.local_addr().unwrap()));
+    far.send_to(b"and back", from).unwrap();
+    let (length, _) = near.recv_from(&mut buffer).unwrap();
+    assert_eq!(&buffer[..length], b"and back");
+    clock::monotonic() - start
+}
+
+fn transfer(network: &Network, bytes: usize) -> Span {
+    let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+    let address = SocketAddr::from((b.v4, 0));
+    let listener = b.namespace.run(|| TcpListener::bind(address)).unwrap().unwrap();
+    let address = listener.local_addr().unwrap();
+    let start = clock::monotonic();
+    let sender = a.namespace.spawn("sender", move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(&vec![7; bytes]).unwrap();
+    });
+    let mut received = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+    sender.unwrap().join().unwrap();
+    assert_eq!(received, vec![7; bytes]);
+    clock::monotonic() - start
+}
+
+#[test]
+fn datagrams_pass_in_both_families_and_take_the_delay() {
+    in_namespaces("datagrams_pass_in_both_families_and_take_the_delay", || {
+        let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
+        let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+        for (near, far) in [(a.v4.into(), b.v4.into()), (a.v6.unwrap().into(), b.v6.unwrap().into())] {
+            let round_trip = echo(&udp(a, near), &udp(b, far));
+            assert!(round_trip >= DELAY * 2, "{round_trip}");
+        }
+        assert!(matches!(network.host("c"), Err(NetworkError::NoHost(_))));
+    });
+}
+
+#[test]
+fn kernel_tcp_fills_the_link_and_no_more() {
+    in_namespaces("kernel_tcp_fills_the_link_and_no_more", || {
+        let network = Network::build(NetworkSpec::pair(config(50))).unwrap();
+        let took = transfer(&network, 1_000_000);
+        // A megabyte of payload and its headers at 50 Mbit/s; slow start and a busy machine may add to it.
+        assert!(took >= Span::from_millis(160), "{took}");
+        assert!(took < Span::from_secs(10), "{took}");
+        let drops = network.drops(Direction::Up).unwrap();
+        assert_eq!((drops.missed, drops.unroutable), (0, 0));
+        assert!(drops.packets.forwarded.bytes > 1_000_000);
+    });
+}
+
+#[test]
+fn what_was_built_is_verified() {
+    in_namespaces("what_was_built_is_verified", || {
+        let lossy = LinkConfig { loss: 0.2, ..config(10) };
+        let spec = NetworkSpec { up: config(100), ..NetworkSpec::pair(lossy) };
+        let network = Network::build(spec).unwrap();
+        let up = network.verify(Direction::Up).unwrap();
+        assert_eq!(up.loss, 0.0);
+        let down = network.verify(Direction::Down).unwrap();
+        assert!(down.loss > 0.05, "{down:?}");
+    });
+}
+
+#[test]
+fn the_truth_is_the_rate_less_computed_cross_traffic_and_other_hosts_packets() {
+    in_namespaces("the_truth_is_the_rate_less_computed_cross_traffic_and_other_hosts_packets", || {
+        let mut spec = NetworkSpec::pair(config(100));
+        spec.left.push(HostSpec::numbered("c", 3));
+        let network = Network::build(spec).unwrap();
+        let kind = CrossKind::Constant { rate: Rate::from_mbit(40), size: 1500 };
+        let source = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
+        network.set_cross(Direction::Up, &[source]).unwrap();
+        let start = clock::realtime();
+        let (c, b) = (network.host("c").unwrap(), network.host("b").unwrap());
+        let (sender, receiver) = (udp(c, c.v4.into()), udp(b, b.v4.into()));
+        let own = udp(network.host("a").unwrap(), network.host("a").unwrap().v4.into());
+        for _ in 0..20 {
+            sender.send_to(&[0; 972], receiver.local_addr().unwrap()).unwrap();
+            own.send_to(&[0; 972], receiver.local_addr().unwrap()).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let end = clock::realtime();
+        let truth = network.truth(Direction::Up, start, end).unwrap().as_f64();
+        let expected = 60e6 - 20_000.0 * 8.0 / (end - start).as_secs_f64();
+        // One packet of the constant traffic more or less falls into the window.
+        assert!((truth - expected).abs() < 13_000.0 / (end - start).as_secs_f64(), "{truth} against {expected}");
+        assert_eq!(network.truth(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
+        let long_ago = start - Span::from_secs(3600);
+        assert!(matches!(network.truth(Direction::Up, long_ago, end), Err(NetworkError::NoRecord(_))));
+        assert!(network.lateness(Direction::Up, start, end).unwrap().packets >= 40);
+    });
+}
+
+#[test]
+fn descriptions_that_no_network_can_have_are_refused() {
+    let refused = |spec: NetworkSpec, part: &str| {
+        let error = Network::build(spec).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    let good = NetworkSpec::pair(config(10));
+    refused(NetworkSpec { right: vec![], ..good.clone() }, "each side needs a host");
+    refused(NetworkSpec { right: good.left.clone(), ..good.clone() }, "a and a share");
+    let hasty = LinkConfig { delay: Span::from_micros(100), ..config(10) };
+    refused(NetworkSpec { down: hasty, ..good }, "the delay down is 100 µs, give it at least 200 µs");
+}
