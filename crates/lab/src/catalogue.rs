@@ -106,6 +106,7 @@ impl Scenario {
     /// # Errors
     /// Names what in the result contradicts itself.
     pub fn overridden(mut self, with: &Overrides) -> Result<Self, ScenarioError> {
+        let (rate, kind) = (self.bottleneck.rate, self.cross.kind);
         if let Some(rate) = with.rate {
             for level in &mut self.cross.levels {
                 *level = Rate::from_f64(level.as_f64() * rate.as_f64() / self.bottleneck.rate.as_f64());
@@ -120,6 +121,10 @@ impl Scenario {
         replace(&mut self.transports, &with.transports);
         replace(&mut self.methods, &with.methods);
         replace(&mut self.directions, &with.directions);
+        if let Some(paper) = self.paper.as_mut().filter(|_| (self.bottleneck.rate, self.cross.kind) != (rate, kind)) {
+            // They belong to another path.
+            paper.published.clear();
+        }
         self.check()?;
         Ok(self)
     }
@@ -233,6 +238,14 @@ mod tests {
         assert_eq!(scenario.cross.levels[9], Rate::from_bits_per_second(4_500_000));
         let with = Overrides { cross: vec![Rate::from_mbit(2)], ..with };
         assert_eq!(accuracy().overridden(&with).unwrap().cross.levels, [Rate::from_mbit(2)]);
+    }
+
+    #[test]
+    fn published_figures_are_not_set_beside_another_path() {
+        let published = |with: Overrides| accuracy().overridden(&with).unwrap().paper.unwrap().published.len();
+        assert_eq!(published(Overrides { runs: Some(1), cross: vec![Rate::ZERO], ..Default::default() }), 2);
+        assert_eq!(published(Overrides { rate: Some(Rate::from_mbit(5)), ..Default::default() }), 0);
+        assert_eq!(published(Overrides { cross_kind: Some(CrossKind::Poisson), ..Default::default() }), 0);
     }
 
     #[test]

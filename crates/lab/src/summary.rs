@@ -84,11 +84,6 @@ impl Summary {
         }
     }
 
-    /// The transports and methods that were measured.
-    pub fn combinations(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.runs.iter().flat_map(|(transport, methods)| methods.keys().map(move |m| (transport.as_str(), m.as_str())))
-    }
-
     /// The paper's mean absolute error over `transport`.
     pub fn published_error(&self, transport: &str) -> Option<f64> {
         self.published.as_ref()?.mean_absolute_error_bits_per_second.get(transport).copied()
@@ -158,11 +153,11 @@ mod tests {
 
     fn rows() -> Vec<Row> {
         vec![
-            measured(Transport::Rake, "adaptive", 0, 1, 0.2),
-            measured(Transport::Rake, "adaptive", 50, 1, -0.6),
+            measured(Transport::Rake, "primed", 0, 1, 0.2),
+            measured(Transport::Rake, "primed", 50, 1, -0.6),
             measured(Transport::Rake, "linear-scan", 50, 1, 9.0),
-            measured(Transport::Udp, "adaptive", 50, 1, 0.1),
-            failed(Transport::Udp, "adaptive", 50, 2, "UDP is rejected"),
+            measured(Transport::Udp, "primed", 50, 1, 0.1),
+            failed(Transport::Udp, "primed", 50, 2, "UDP is rejected"),
         ]
     }
 
@@ -174,27 +169,27 @@ mod tests {
     fn errors_are_summed_up_by_transport_and_method() {
         let summary = Summary::of(&rows(), None);
         let mae = &summary.mean_absolute_error_bits_per_second;
-        assert!(close(mae["rake"]["adaptive"], 400_000.0));
+        assert!(close(mae["rake"]["primed"], 400_000.0));
         assert!(close(mae["rake"]["linear-scan"], 9_000_000.0));
-        assert!(close(summary.bias_bits_per_second["rake"]["adaptive"], -200_000.0));
-        assert!(close(summary.median_relative_error_ratio["rake"]["adaptive"], (0.002 + 0.012) / 2.0));
+        assert!(close(summary.bias_bits_per_second["rake"]["primed"], -200_000.0));
+        assert!(close(summary.median_relative_error_ratio["rake"]["primed"], (0.002 + 0.012) / 2.0));
         assert!(summary.mean_worst_sending_delay_seconds.is_empty());
     }
 
     #[test]
     fn a_run_without_an_estimate_is_counted_and_spoils_no_figure() {
         let summary = Summary::of(&rows(), None);
-        assert_eq!((summary.runs["udp"]["adaptive"], summary.runs_without_estimate["udp"]["adaptive"]), (2, 1));
-        assert!(close(summary.mean_absolute_error_bits_per_second["udp"]["adaptive"], 100_000.0));
+        assert_eq!((summary.runs["udp"]["primed"], summary.runs_without_estimate["udp"]["primed"]), (2, 1));
+        assert!(close(summary.mean_absolute_error_bits_per_second["udp"]["primed"], 100_000.0));
         let none = Summary::of(&rows()[4..], None);
-        assert_eq!(none.mean_absolute_error_bits_per_second["udp"]["adaptive"], None);
-        assert_eq!(none.interval_coverage_ratio["udp"]["adaptive"], None);
+        assert_eq!(none.mean_absolute_error_bits_per_second["udp"]["primed"], None);
+        assert_eq!(none.interval_coverage_ratio["udp"]["primed"], None);
     }
 
     #[test]
     fn coverage_is_the_share_of_intervals_that_hold_their_runs_truth() {
         // The samples' intervals reach 0.5 Mbit/s to each side.
-        assert!(close(Summary::of(&rows(), None).interval_coverage_ratio["rake"]["adaptive"], 0.5));
+        assert!(close(Summary::of(&rows(), None).interval_coverage_ratio["rake"]["primed"], 0.5));
     }
 
     #[test]
@@ -202,7 +197,7 @@ mod tests {
         let mut rows = rows();
         (rows[0].stalled_repeats, rows[1].stalled_repeats, rows[1].stalled) = (1, 3, true);
         let summary = Summary::of(&rows, None);
-        assert_eq!((summary.stalled_repeats["rake"]["adaptive"], summary.runs_stalled["rake"]["adaptive"]), (4, 1));
+        assert_eq!((summary.stalled_repeats["rake"]["primed"], summary.runs_stalled["rake"]["primed"]), (4, 1));
     }
 
     #[test]

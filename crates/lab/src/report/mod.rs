@@ -105,6 +105,18 @@ impl Report {
         }
     }
 
+    /// Transport and method of the rows, each pair once, in the order of running.
+    pub(crate) fn combinations(&self) -> Vec<(&str, &str)> {
+        let mut combinations = Vec::new();
+        for row in &self.rows {
+            let combination = (row.transport.as_str(), row.method.as_str());
+            if !combinations.contains(&combination) {
+                combinations.push(combination);
+            }
+        }
+        combinations
+    }
+
     /// As one JSON document, `kumade.lab/1`.
     ///
     /// # Errors
@@ -179,7 +191,7 @@ pub(crate) mod samples {
         for (run, error) in [(1, 0.1), (2, -0.2), (3, 0.3)] {
             for cross in [0, 60] {
                 for transport in [Transport::Rake, Transport::Udp] {
-                    rows.push(measured(transport, "adaptive", cross, run, error));
+                    rows.push(measured(transport, "primed", cross, run, error));
                     rows.push(measured(transport, "linear-scan", cross, run, 10.0 + error));
                 }
             }
@@ -192,8 +204,8 @@ pub(crate) mod samples {
     pub(crate) fn firewall() -> Report {
         let scenario = crate::load("rake-firewall").unwrap();
         let rows = vec![
-            failed(Transport::Udp, "adaptive", 30, 1, "UDP is rejected on the way to 10.0.1.2"),
-            measured(Transport::Rake, "adaptive", 30, 1, -0.15),
+            failed(Transport::Udp, "primed", 30, 1, "UDP is rejected on the way to 10.0.1.2"),
+            measured(Transport::Rake, "primed", 30, 1, -0.15),
         ];
         Report::new(&scenario, STARTED.into(), rows)
     }
@@ -231,11 +243,34 @@ mod tests {
         }
     }
 
+    /// Published for those who read the documents; generated from the types above and their comments.
+    #[test]
+    fn the_published_schema_is_that_of_the_documents() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.lab.1.json");
+        let schema = serde_json::to_value(schemars::schema_for!(Report)).unwrap();
+        if std::env::var_os("WRITE_SCHEMAS").is_some() {
+            std::fs::write(path, format!("{schema:#}\n")).unwrap();
+        }
+        let published: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(published, schema, "write it anew: WRITE_SCHEMAS=1 cargo test -p lab schema");
+        let validator = jsonschema::validator_for(&published).unwrap();
+        for report in [samples::accuracy(), samples::firewall(), samples::cwnd()] {
+            let document = serde_json::to_value(&report).unwrap();
+            assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+            let mut other = document.clone();
+            other["schema"] = "kumade.lab/2".into();
+            assert!(!validator.is_valid(&other));
+            let mut incomplete = document;
+            incomplete.as_object_mut().unwrap().remove("rows");
+            assert!(!validator.is_valid(&incomplete));
+        }
+    }
+
     #[test]
     fn others_find_the_errors_where_they_were_promised() {
         let document: serde_json::Value = serde_json::from_str(&samples::accuracy().to_json().unwrap()).unwrap();
         assert_eq!(document["schema"], "kumade.lab/1");
-        let error = &document["summary"]["mean_absolute_error_bits_per_second"]["rake"]["adaptive"];
+        let error = &document["summary"]["mean_absolute_error_bits_per_second"]["rake"]["primed"];
         assert!((error.as_f64().unwrap() - 200_000.0).abs() < 1.0, "{error}");
         assert_eq!(document["summary"]["published"]["mean_absolute_error_bits_per_second"]["udp"], 18.2e6);
     }

@@ -34,8 +34,10 @@ pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
     let top = report.bottleneck.rate_bits_per_second as f64 / unit.bits;
     let levels: BTreeSet<_> = report.rows.iter().map(|row| row.cross_bits_per_second).collect();
     let mut plots = Vec::new();
-    for transport in report.summary.runs.keys() {
-        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport == *transport).collect();
+    let mut transports: Vec<_> = report.combinations().into_iter().map(|(transport, _)| transport).collect();
+    transports.dedup();
+    for transport in transports {
+        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport == transport).collect();
         let traced = rows.iter().find(|row| !row.timeline.is_empty());
         plots.push(match traced {
             Some(row) => timeline(transport, &row.timeline)?,
@@ -128,7 +130,7 @@ fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
                 .label(name)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 3, colour.filled()));
         }
-        legend(&mut chart, SeriesLabelPosition::LowerRight)
+        legend(&mut chart, SeriesLabelPosition::UpperMiddle)
     })?;
     Ok(Plot { caption, svg })
 }
@@ -166,18 +168,29 @@ fn chart<'a, 'b>(
     y: std::ops::Range<f64>,
     [x_axis, y_axis]: &[String; 2],
 ) -> Drawn<Chart<'a, 'b>> {
+    // So that an axis of counts is labelled with whole numbers.
+    let x_labels = (x.end.ceil() as usize + 1).clamp(3, 11);
     let mut chart =
         ChartBuilder::on(area).margin(12).x_label_area_size(44).y_label_area_size(56).build_cartesian_2d(x, y)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(GREY.mix(0.25))
+        .x_labels(x_labels)
+        .x_label_formatter(&short)
+        .y_label_formatter(&short)
         .x_desc(x_axis)
         .y_desc(y_axis)
         .label_style(("sans-serif", 13))
         .axis_desc_style(("sans-serif", 14))
         .draw()?;
     Ok(chart)
+}
+
+/// Without the decimals that say nothing.
+fn short(value: &f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, position: SeriesLabelPosition) -> Drawn<()> {
@@ -216,7 +229,7 @@ mod tests {
     fn points_are_medians_and_bars_reach_over_all_runs() {
         let report = samples::accuracy();
         let rows: Vec<_> = report.rows.iter().filter(|row| row.transport == "rake").collect();
-        let points = &points_by_method(&rows, Unit::fitting(100_000_000))["adaptive"];
+        let points = &points_by_method(&rows, Unit::fitting(100_000_000))["primed"];
         let at_40 = points.iter().find(|p| p.truth == 40.0).unwrap();
         let about = |value: f64, expected: f64| (value - expected).abs() < 1e-6;
         assert!(about(at_40.estimate, 40.1) && about(at_40.low, 39.8) && about(at_40.high, 40.3));
@@ -226,13 +239,13 @@ mod tests {
     fn a_run_without_an_estimate_leaves_a_gap() {
         let plots = all(&samples::firewall()).unwrap();
         let circles: Vec<_> = plots.iter().map(|plot| plot.svg.matches("<circle").count()).collect();
-        assert_eq!(circles, [1, 0], "rake, then udp");
+        assert_eq!(circles, [0, 1], "udp, then rake");
     }
 
     #[test]
     fn a_timeline_shows_planned_sent_and_received() {
         let plots = all(&samples::cwnd()).unwrap();
         let circles: Vec<_> = plots.iter().map(|plot| plot.svg.matches("<circle").count()).collect();
-        assert_eq!(circles, [3 * 120 + 3, 2 * 120 + 10 + 3], "rake, then single, each with a legend of three");
+        assert_eq!(circles, [2 * 120 + 10 + 3, 3 * 120 + 3], "single, then rake, each with a legend of three");
     }
 }

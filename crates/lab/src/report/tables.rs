@@ -90,7 +90,7 @@ pub(super) fn verdicts(report: &Report) -> Vec<String> {
             _ => format!("{transport} with {method} could not measure this path in any of {runs} runs"),
         }
     };
-    s.combinations().map(verdict).collect()
+    report.combinations().into_iter().map(verdict).collect()
 }
 
 /// The path and its traffic in a line.
@@ -110,7 +110,7 @@ pub(super) fn setting(report: &Report) -> String {
 
 /// One line for each level of cross traffic, a column for each measurement: the paper's rule has its own.
 fn by_level(report: &Report, unit: Unit) -> Table {
-    let combinations: Vec<_> = report.summary.combinations().collect();
+    let combinations = report.combinations();
     let mut columns = vec!["cross".to_owned(), "truth".to_owned()];
     columns.extend(combinations.iter().map(|(transport, method)| format!("{transport} {method}")));
     let mut levels: BTreeMap<u64, Vec<&Row>> = BTreeMap::new();
@@ -180,7 +180,7 @@ fn summary(report: &Report, unit: Unit) -> Table {
         "stalled",
     ]);
     columns.extend(traced.then_some("latest packet"));
-    let rows = s.combinations().map(|(transport, method)| {
+    let rows = report.combinations().into_iter().map(|(transport, method)| {
         let figure = |by: &ByMethod<Option<f64>>| by.get(transport).and_then(|m| m.get(method)).copied().flatten();
         let count = |by: &ByMethod<u32>| by.get(transport).and_then(|m| m.get(method)).map_or(0, |&n| n).to_string();
         let cell = |by: &ByMethod<Option<f64>>, write: &dyn Fn(f64) -> String| figure(by).map_or("–".to_owned(), write);
@@ -265,7 +265,7 @@ mod tests {
         let table = &all(&samples::accuracy())[0];
         assert_eq!(
             table.columns,
-            ["cross", "truth", "rake adaptive", "rake linear-scan", "udp adaptive", "udp linear-scan"]
+            ["cross", "truth", "rake primed", "rake linear-scan", "udp primed", "udp linear-scan"]
         );
         assert_eq!(table.rows[1][..4], ["60.00", "40.00", "40.10 (+0.10)", "50.10 (+10.10)"]);
     }
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn the_papers_error_stands_beside_ours() {
         let table = &all(&samples::accuracy())[1];
-        assert_eq!(table.rows[0][..4], ["rake", "adaptive", "0.20", "15.60"]);
+        assert_eq!(table.rows[0][..4], ["rake", "primed", "0.20", "15.60"]);
         assert_eq!(table.rows[3][..4], ["udp", "linear-scan", "10.07", "18.20"]);
     }
 
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn why_there_is_no_estimate_is_told() {
         let notes = notes(&samples::firewall());
-        assert_eq!(notes, ["udp adaptive: no estimate, as UDP is rejected on the way to 10.0.1.2"]);
+        assert_eq!(notes, ["udp primed: no estimate, as UDP is rejected on the way to 10.0.1.2"]);
     }
 
     #[test]
