@@ -17,9 +17,10 @@ mod control;
 mod reading;
 mod summary;
 
+use crate::stats::{median, standard_deviation};
 use crate::{Method, Outcome, Rejection, Step, Train, TrainRecord};
 use control::Shape;
-use reading::{Epoch, Packets, Reading};
+use reading::{Dispersion, Epoch, Packets, Reading};
 use std::collections::BTreeMap;
 use units::{Rate, Span, Time};
 
@@ -84,6 +85,8 @@ struct Knowledge {
     capacity: Option<f64>,
     /// How far the capacities that single primes showed lie apart: their standard deviation.
     capacity_scatter: f64,
+    /// See [`Dispersion::openness`].
+    prime_openness: f64,
     readings: Vec<Reading>,
 }
 
@@ -106,13 +109,15 @@ impl Primed {
     }
 
     fn read_all(&mut self) {
-        let shown: Vec<f64> = self.trains.iter().filter_map(Packets::prime_capacity).collect();
+        let shown: Vec<Dispersion> = self.trains.iter().filter_map(Packets::dispersion).collect();
+        let rates: Vec<f64> = shown.iter().map(|d| d.rate).collect();
         let fastest = self.trains.iter().map(Packets::body_rate).fold(self.scouted.unwrap_or(0.0), f64::max);
-        let capacity = crate::stats::median(&shown).unwrap_or(fastest);
+        let capacity = median(&rates).unwrap_or(fastest);
         let floor = reading::delay_floor(&self.trains, capacity);
         self.knowledge = Knowledge {
             capacity: Some(capacity),
-            capacity_scatter: crate::stats::standard_deviation(&shown),
+            capacity_scatter: standard_deviation(&rates),
+            prime_openness: shown.iter().map(|d| d.openness).fold(0.0, f64::max),
             readings: self.trains.iter().filter_map(|t| t.reading(capacity, floor)).collect(),
         };
     }

@@ -50,6 +50,15 @@ pub(super) struct Reading {
     pub(super) backlog: f64,
 }
 
+/// How a prime came out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dispersion {
+    /// The rate in bit/s, by the median gap: the capacity of the narrowest link, if others' packets are in few gaps.
+    pub(super) rate: f64,
+    /// The gaps on sending as a part of those on reception: how wide the door stood to others' packets.
+    pub(super) openness: f64,
+}
+
 impl Epoch {
     /// Of the first packet with both stamps.
     pub(super) fn of(record: &TrainRecord) -> Option<Self> {
@@ -77,8 +86,8 @@ impl Packets {
         Ok(Packets { points, size_bits, prime })
     }
 
-    /// The capacity that the prime's dispersion shows; none where it did not leave faster than it came.
-    pub(super) fn prime_capacity(&self) -> Option<f64> {
+    /// What the prime's dispersion shows; none where it did not leave faster than it came.
+    pub(super) fn dispersion(&self) -> Option<Dispersion> {
         let pairs = self.points.windows(2).filter(|w| w[1].index < self.prime && w[1].index == w[0].index + 1);
         let (mut sent, mut received) = (Vec::new(), Vec::new());
         for pair in pairs {
@@ -87,7 +96,8 @@ impl Packets {
             received.push(gap + pair[1].delay - pair[0].delay);
         }
         let (sent, received) = (median(&sent)?, median(&received)?);
-        (received > 1e-6 && sent < received * 0.8).then(|| self.size_bits / received)
+        let openness = sent / received;
+        (received > 1e-6 && openness < 0.8).then(|| Dispersion { rate: self.size_bits / received, openness })
     }
 
     /// The rate at which the body really left.

@@ -75,10 +75,11 @@ fn result(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Result {
     // The trains are a sample of the measurement's own time, whose mean is asked for: what was watched is known.
     let watched = (used.iter().map(|r| r.duration).sum::<f64>() / elapsed.max(1e-9)).min(0.9);
     let sampling = student_t_95(weighted.len()) * spread / n.sqrt() * (1.0 - watched).sqrt();
-    // What all trains have in common: an error of the capacity enters by what the body's rate was too high; and the
-    // truth itself comes in whole packets.
+    // What all trains have in common: an error of the capacity, which others' packets between the prime's make too
+    // small, enters by what the body's rate was too high; and the truth itself comes in whole packets.
     let excess = used.iter().map(|r| (r.rate - r.available).max(0.0)).sum::<f64>() / used.len() as f64;
-    let capacity_error = excess * knowledge.capacity_scatter / capacity.max(1.0);
+    let crossed = 0.5 * knowledge.prime_openness * (1.0 - value / capacity).clamp(0.0, 1.0);
+    let capacity_error = excess * (knowledge.capacity_scatter / capacity + crossed);
     let granularity = WHOLE_PACKET_BITS / elapsed.max(1e-9);
     let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.0005);
     Result { value, half, spread }
