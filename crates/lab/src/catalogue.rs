@@ -1,4 +1,6 @@
-use crate::scenario::{BottleneckKind, Carrier, CrossKind, Direction, FirewallRule, Point, Scenario, Transport};
+use crate::scenario::{
+    BottleneckKind, Carrier, CrossKind, Direction, FirewallRule, Method, Point, Scenario, Transport,
+};
 use std::path::Path;
 use thiserror::Error;
 use units::Rate;
@@ -19,7 +21,7 @@ pub struct Overrides {
     /// What to measure over.
     pub transports: Vec<Transport>,
     /// The estimators.
-    pub methods: Vec<String>,
+    pub methods: Vec<Method>,
     /// Which ways.
     pub directions: Vec<Direction>,
     /// How often each point is measured.
@@ -136,9 +138,9 @@ impl Scenario {
         for run in 1..=self.runs {
             for &cross in &self.cross.levels {
                 for &transport in &self.transports {
-                    for method in &self.methods {
+                    for &method in &self.methods {
                         for &direction in &self.directions {
-                            points.push(Point { cross, transport, method: method.clone(), direction, run });
+                            points.push(Point { cross, transport, method, direction, run });
                         }
                     }
                 }

@@ -18,7 +18,7 @@ pub use report::{Report, ReportError};
 pub use row::{Interval, Row, TimelinePacket};
 pub use runner::{Attempt, Progress, RunError, STALL, Testbed, run};
 pub use scenario::{
-    Bottleneck, BottleneckKind, Carrier, Cross, CrossKind, Direction, FirewallAction, FirewallRule, Paper, Point,
-    Protocol, Published, Scenario, Transport,
+    Bottleneck, BottleneckKind, Carrier, Cross, CrossKind, Direction, FirewallAction, FirewallRule, Method, Paper,
+    Point, Protocol, Published, Scenario, Transport,
 };
 pub use summary::{ByMethod, Summary};

@@ -15,6 +15,7 @@ pub struct Row {
     #[schemars(extend("enum" = ["auto", "udp", "rake", "single"]))]
     pub transport: String,
     /// The estimator.
+    #[schemars(extend("enum" = ["primed", "linear-scan"]))]
     pub method: String,
     /// Which way the trains went, seen from the host that measured.
     #[schemars(extend("enum" = ["up", "down"]))]
@@ -68,7 +69,8 @@ pub struct Interval {
     pub low: u64,
     /// Upper end.
     pub high: u64,
-    /// In how many of many measurements the interval is said to hold the truth, from 0 to 1.
+    /// In how many of many measurements the interval is said to hold the truth, from 0 to 1; 0 where the method
+    /// promises nothing.
     #[schemars(range(min = 0, max = 1))]
     pub confidence: f64,
 }
@@ -94,7 +96,7 @@ impl Row {
             cross_bits_per_second: point.cross.bits_per_second(),
             cross_kind: cross_kind.word().to_owned(),
             transport: point.transport.word().to_owned(),
-            method: point.method.clone(),
+            method: point.method.word().to_owned(),
             direction: point.direction.word().to_owned(),
             run: point.run,
             truth_bits_per_second: 0,
@@ -122,9 +124,10 @@ impl Row {
         self.error_bits_per_second = Some(estimate.value as i64 - self.truth_bits_per_second as i64);
     }
 
-    /// Whether the interval holds this run's truth; none without an estimate.
+    /// Whether the interval holds this run's truth; none without an interval that promises to.
     pub fn holds_truth(&self) -> Option<bool> {
-        self.available_bits_per_second.map(|i| (i.low..=i.high).contains(&self.truth_bits_per_second))
+        let promised = self.available_bits_per_second.filter(|interval| interval.confidence > 0.0)?;
+        Some((promised.low..=promised.high).contains(&self.truth_bits_per_second))
     }
 }
 
@@ -132,13 +135,12 @@ impl Row {
 #[cfg(test)]
 pub(crate) mod samples {
     use super::*;
-    use crate::scenario::{Direction, Transport};
+    use crate::scenario::{Direction, Method, Transport};
     use units::Rate;
 
     /// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
-    pub(crate) fn measured(transport: Transport, method: &str, cross: u64, run: u32, error: f64) -> Row {
-        let point =
-            Point { cross: Rate::from_mbit(cross), transport, method: method.into(), direction: Direction::Up, run };
+    pub(crate) fn measured(transport: Transport, method: Method, cross: u64, run: u32, error: f64) -> Row {
+        let point = Point { cross: Rate::from_mbit(cross), transport, method, direction: Direction::Up, run };
         let mut row = Row::new(&point, CrossKind::Constant);
         row.truth_bits_per_second = (100 - cross) * 1_000_000;
         let value = (row.truth_bits_per_second as f64 + error * 1e6) as u64;
@@ -146,7 +148,7 @@ pub(crate) mod samples {
             value,
             low: value.saturating_sub(500_000),
             high: value + 500_000,
-            confidence: 0.95,
+            confidence: if method == Method::Primed { 0.95 } else { 0.0 },
         });
         row.spread_bits_per_second = Some(120_000);
         (row.connections, row.packets_sent, row.bytes_sent, row.duration_seconds) = (120, 960, 640_000, 0.9);
@@ -155,7 +157,7 @@ pub(crate) mod samples {
     }
 
     /// A run without an estimate.
-    pub(crate) fn failed(transport: Transport, method: &str, cross: u64, run: u32, reason: &str) -> Row {
+    pub(crate) fn failed(transport: Transport, method: Method, cross: u64, run: u32, reason: &str) -> Row {
         let mut row = measured(transport, method, cross, run, 0.0);
         (row.available_bits_per_second, row.error_bits_per_second) = (None, None);
         row.reason = Some(reason.to_owned());

@@ -13,8 +13,8 @@ pub struct Scenario {
     pub title: String,
     /// What each method is measured over.
     pub transports: Vec<Transport>,
-    /// The estimators, by the names that `kumade measure --method` takes.
-    pub methods: Vec<String>,
+    /// The estimators.
+    pub methods: Vec<Method>,
     /// The directions measured; from the left host to the right one where nothing is said.
     #[serde(default = "up_only")]
     pub directions: Vec<Direction>,
@@ -46,6 +46,16 @@ pub enum Transport {
     Rake,
     /// One TCP connection.
     Single,
+}
+
+/// An estimator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// kumade's own.
+    Primed,
+    /// The papers' rule on the papers' train, its interval scaled to the bottleneck's rate.
+    LinearScan,
 }
 
 /// Which way the trains go, seen from the host that measures.
@@ -140,7 +150,7 @@ pub enum CrossKind {
     Constant,
     /// At exponentially distributed intervals.
     Poisson,
-    /// In bursts at twice the mean rate, with pauses between.
+    /// In bursts at a rate halfway between the mean and the bottleneck's, with pauses between, both of random length.
     OnOff,
 }
 
@@ -202,14 +212,14 @@ impl std::fmt::Display for FirewallRule {
 }
 
 /// One measurement of an experiment: what one row of the report is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
     /// Mean rate of the cross traffic.
     pub cross: Rate,
     /// What carries the trains.
     pub transport: Transport,
     /// The estimator.
-    pub method: String,
+    pub method: Method,
     /// Which way the trains go.
     pub direction: Direction,
     /// Counted from 1 for each combination of the others.
@@ -241,6 +251,7 @@ macro_rules! words {
 
 words! {
     Transport { Auto = "auto", Udp = "udp", Rake = "rake", Single = "single" }
+    Method { Primed = "primed", LinearScan = "linear-scan" }
     Direction { Up = "up", Down = "down" }
     BottleneckKind { Own = "own", Htb = "htb" }
     CrossKind { Constant = "constant", Poisson = "poisson", OnOff = "on-off" }

@@ -150,14 +150,15 @@ mod tests {
     use super::*;
     use crate::row::TimelinePacket;
     use crate::row::samples::{failed, measured};
+    use crate::scenario::Method;
 
     fn rows() -> Vec<Row> {
         vec![
-            measured(Transport::Rake, "primed", 0, 1, 0.2),
-            measured(Transport::Rake, "primed", 50, 1, -0.6),
-            measured(Transport::Rake, "linear-scan", 50, 1, 9.0),
-            measured(Transport::Udp, "primed", 50, 1, 0.1),
-            failed(Transport::Udp, "primed", 50, 2, "UDP is rejected"),
+            measured(Transport::Rake, Method::Primed, 0, 1, 0.2),
+            measured(Transport::Rake, Method::Primed, 50, 1, -0.6),
+            measured(Transport::Rake, Method::LinearScan, 50, 1, 9.0),
+            measured(Transport::Udp, Method::Primed, 50, 1, 0.1),
+            failed(Transport::Udp, Method::Primed, 50, 2, "UDP is rejected"),
         ]
     }
 
@@ -208,7 +209,7 @@ mod tests {
             sent_seconds,
             received_seconds: None,
         };
-        let mut row = measured(Transport::Single, "linear-scan", 50, 1, 0.0);
+        let mut row = measured(Transport::Single, Method::LinearScan, 50, 1, 0.0);
         row.timeline = vec![packet(0.0, Some(0.0)), packet(0.001, Some(0.081)), packet(0.002, None)];
         let summary = Summary::of(&[row], None);
         assert!(close(summary.mean_worst_sending_delay_seconds["single"]["linear-scan"], 0.08));

@@ -180,7 +180,7 @@ pub(crate) mod samples {
     use super::*;
     use crate::row::TimelinePacket;
     use crate::row::samples::{failed, measured};
-    use crate::scenario::Transport;
+    use crate::scenario::{Method, Transport};
 
     const STARTED: &str = "2026-11-20T12:00:00Z";
 
@@ -191,8 +191,8 @@ pub(crate) mod samples {
         for (run, error) in [(1, 0.1), (2, -0.2), (3, 0.3)] {
             for cross in [0, 60] {
                 for transport in [Transport::Rake, Transport::Udp] {
-                    rows.push(measured(transport, "primed", cross, run, error));
-                    rows.push(measured(transport, "linear-scan", cross, run, 10.0 + error));
+                    rows.push(measured(transport, Method::Primed, cross, run, error));
+                    rows.push(measured(transport, Method::LinearScan, cross, run, 10.0 + error));
                 }
             }
         }
@@ -204,8 +204,8 @@ pub(crate) mod samples {
     pub(crate) fn firewall() -> Report {
         let scenario = crate::load("rake-firewall").unwrap();
         let rows = vec![
-            failed(Transport::Udp, "primed", 30, 1, "UDP is rejected on the way to 10.0.1.2"),
-            measured(Transport::Rake, "primed", 30, 1, -0.15),
+            failed(Transport::Udp, Method::Primed, 30, 1, "UDP is rejected on the way to 10.0.1.2"),
+            measured(Transport::Rake, Method::Primed, 30, 1, -0.15),
         ];
         Report::new(&scenario, STARTED.into(), rows)
     }
@@ -213,8 +213,8 @@ pub(crate) mod samples {
     /// A train that a congestion window of ten segments tore apart, and one that it did not.
     pub(crate) fn cwnd() -> Report {
         let scenario = crate::load("rake-cwnd").unwrap();
-        let mut torn = failed(Transport::Single, "linear-scan", 50, 1, "every train was disturbed");
-        let mut whole = measured(Transport::Rake, "linear-scan", 50, 1, 9.0);
+        let mut torn = failed(Transport::Single, Method::LinearScan, 50, 1, "every train was disturbed");
+        let mut whole = measured(Transport::Rake, Method::LinearScan, 50, 1, 9.0);
         for i in 0..120 {
             let planned_seconds = f64::from(i) * 1e-4;
             let late = if i < 10 { 0.0 } else { 0.08 };

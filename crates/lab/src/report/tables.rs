@@ -151,7 +151,10 @@ fn by_run(report: &Report, unit: Unit) -> Table {
             row.method.clone(),
             unit.of(row.truth_bits_per_second as f64),
             estimate.map_or_else(none, |i| unit.of(i.value as f64)),
-            estimate.map_or_else(none, |i| format!("{} … {}", unit.of(i.low as f64), unit.of(i.high as f64))),
+            match estimate {
+                Some(i) if i.confidence > 0.0 => format!("{} … {}", unit.of(i.low as f64), unit.of(i.high as f64)),
+                _ => none(),
+            },
             row.error_bits_per_second.map_or_else(none, |error| unit.signed(error as f64)),
             format!("{:.0}", row.bytes_sent as f64 / 1e3),
             format!("{:.2}", row.duration_seconds),
