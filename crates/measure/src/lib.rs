@@ -1,3 +1,14 @@
-//! (to come)
+//! Measuring a path between two hosts: both ends of it, over real sockets.
+//!
+//! [`server`] answers (`kumade serve`), [`measure()`] asks (`kumade measure`) and comes back with a [`Report`]. The
+//! estimators (`estimate`) and the protocol (`wire`) are pure and live elsewhere; [`transport`] carries their trains.
 
+mod client;
+mod control;
+pub mod report;
+pub mod server;
 pub mod transport;
+
+pub use client::{Directions, Error, Event, Family, MeasureConfig, MethodChoice, TransportChoice, measure};
+pub use report::Report;
+pub use server::{DEFAULT_PORT, Server, ServerConfig, ServerError};

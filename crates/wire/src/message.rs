@@ -77,6 +77,10 @@ pub enum ClientMessage {
     /// Which probe connections have arrived? Answered by `Connections` as soon as `expected` have, or at once after
     /// `wait`.
     AwaitConnections {
+        /// Rake or single.
+        transport: TransportKind,
+        /// Only those with this number or a higher one count: earlier ones belong to a set that is given up.
+        first: u16,
         /// How many the client has opened.
         expected: u32,
         /// How long to wait for the rest.
@@ -127,6 +131,8 @@ pub enum ServerMessage {
         number: u32,
         /// In the order of the train; packets that did not come are left out.
         arrivals: Vec<Arrival>,
+        /// Whether the stamps are the kernel's.
+        kernel_stamps: bool,
     },
     /// What left of a train.
     Sent {
@@ -134,6 +140,16 @@ pub enum ServerMessage {
         number: u32,
         /// In the order of the train; packets that could not be sent are left out.
         departures: Vec<Departure>,
+        /// Whether the stamps are the kernel's.
+        kernel_stamps: bool,
+    },
+    /// The train could not be carried, for this reason, most likely because the path cut the probe connections;
+    /// others can be opened.
+    Failed {
+        /// The train's number.
+        number: u32,
+        /// One line.
+        reason: String,
     },
     /// No, for this reason; the session ends.
     Refused(String),

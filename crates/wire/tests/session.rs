@@ -38,7 +38,7 @@ fn connect(
 
 fn long_message() -> ServerMessage {
     let departure = |index| Departure { index, size: 1500, sent: Some(Time::from_nanos(i64::MAX - i64::from(index))) };
-    ServerMessage::Sent { number: 7, departures: (0..Train::MAX_PACKETS).map(departure).collect() }
+    ServerMessage::Sent { number: 7, departures: (0..Train::MAX_PACKETS).map(departure).collect(), kernel_stamps: true }
 }
 
 #[test]
@@ -168,7 +168,7 @@ proptest! {
     ) {
         let arrivals =
             arrivals.into_iter().map(|(index, t)| Arrival { index, received: t.map(Time::from_nanos) }).collect();
-        let message = ServerMessage::Received { number, arrivals };
+        let message = ServerMessage::Received { number, arrivals, kernel_stamps: true };
         let mut bytes = Vec::new();
         wire::encode(&message, &mut bytes).unwrap();
         let length = bytes.len();

@@ -1,0 +1,100 @@
+//! One direction: a method's trains, one after the other, until it knows enough.
+
+use crate::client::carrier::Carrier;
+use crate::client::grace::Grace;
+use crate::client::peer::Peer;
+use crate::client::{Direction, Error, Event, MeasureConfig, MethodChoice, bits};
+use crate::report::{Cost, DirectionReport};
+use estimate::{LinearScan, Method, Outcome, Primed, PrimedConfig, Step};
+use net::clock;
+use std::thread;
+use units::{Span, Time};
+
+/// No method waits longer between two trains: the server would think us gone.
+const LONGEST_WAIT: Span = Span::from_secs(5);
+
+/// A measurement in progress, behind the turn.
+pub(super) struct Run<'m> {
+    peer: &'m mut Peer,
+    config: &'m MeasureConfig,
+    carrier: Carrier,
+    grace: Grace,
+    on_event: &'m mut dyn FnMut(&Event),
+}
+
+impl<'m> Run<'m> {
+    /// Opens the transport.
+    pub(super) fn open(
+        peer: &'m mut Peer,
+        config: &'m MeasureConfig,
+        on_event: &'m mut dyn FnMut(&Event),
+    ) -> Result<Self, Error> {
+        let carrier = Carrier::open(peer, config)?;
+        on_event(&Event::Opened { transport: carrier.kind().into(), connections: carrier.connections() });
+        let grace = Grace::new(peer.round_trip);
+        Ok(Run { peer, config, carrier, grace, on_event })
+    }
+
+    /// Measures one direction.
+    pub(super) fn measure(&mut self, direction: Direction) -> Result<DirectionReport, Error> {
+        let (name, mut method) = self.method();
+        let began = clock::monotonic();
+        let (mut cost, mut ended, mut number, mut stamped) = (Cost::default(), began, 0, true);
+        let outcome = loop {
+            let (wait, train) = match method.next(clock::monotonic()) {
+                Step::Send { wait, train } => (wait, train),
+                Step::Done(outcome) => break outcome,
+            };
+            sleep_until(ended + wait.min(LONGEST_WAIT));
+            let grace = self.grace.for_train(&train, method.so_far());
+            let carried = self.carrier.carry(self.peer, self.config, direction, &train, grace)?;
+            method.record(&carried.record);
+            self.grace.learn(&carried.record);
+            ended = carried.ended;
+            stamped &= carried.kernel_stamps;
+            cost.packets += carried.packets;
+            cost.bytes += carried.bytes;
+            number += 1;
+            (self.on_event)(&Event::Train {
+                direction,
+                number,
+                bytes_sent: cost.bytes,
+                available_bits_per_second: bits(method.so_far()),
+            });
+        };
+        cost.duration = clock::monotonic() - began;
+        let result = self.report(name, outcome, &cost, stamped);
+        (self.on_event)(&Event::Done { direction, result: Box::new(result.clone()) });
+        Ok(result)
+    }
+
+    fn report(&self, method: &str, outcome: Outcome, cost: &Cost, stamped: bool) -> DirectionReport {
+        let mut warnings = self.carrier.warnings.clone();
+        if !stamped {
+            warnings
+                .push("the kernel gave no time stamps on one side at least: the programs' own are less exact".into());
+        }
+        DirectionReport::new(self.carrier.kind(), self.carrier.connections(), method, outcome, cost, warnings)
+    }
+
+    fn method(&self) -> (&'static str, Box<dyn Method>) {
+        let max_packet = self.carrier.max_packet;
+        match self.config.method {
+            MethodChoice::Primed => {
+                let mut config = PrimedConfig::new(max_packet);
+                config.budget_bytes = self.config.budget_bytes.unwrap_or(config.budget_bytes);
+                config.budget_time = self.config.budget_time.unwrap_or(config.budget_time);
+                config.seed = getrandom::u64().unwrap_or(config.seed);
+                ("primed", Box::new(Primed::new(config)))
+            }
+            MethodChoice::LinearScan(mut scan) => {
+                scan.max_packet = max_packet;
+                ("linear-scan", Box::new(LinearScan::new(scan)))
+            }
+        }
+    }
+}
+
+fn sleep_until(at: Time) {
+    thread::sleep((at - clock::monotonic()).to_duration());
+}

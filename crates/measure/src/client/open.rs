@@ -1,0 +1,151 @@
+//! Opening a transport: UDP where it passes, else many TCP connections.
+
+use crate::client::Error;
+use crate::client::peer::Peer;
+use crate::transport::{Probes, TcpProbes, UdpProbes, open_connections};
+use net::clock;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use units::{Span, Time};
+use wire::{ClientMessage, Preamble, ServerMessage, TransportKind, UdpAnswer, UdpRequest};
+
+/// When requests for UDP are sent, counted from the first.
+const REQUESTS: [Span; 4] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150), Span::from_millis(300)];
+/// Silence for this long, or for three round trips, means that UDP is dropped.
+const UDP_SILENCE: Span = Span::from_millis(600);
+/// Connections that have not opened by then are most likely dropped by a firewall.
+const CONNECTIONS_OPEN: Span = Span::from_secs(2);
+/// What the last hello may take after the last connection has opened, beyond a round trip.
+const HELLOS: Span = Span::from_millis(500);
+const SERVER: Span = Span::from_secs(3);
+
+/// UDP does not pass, for this reason.
+pub(super) struct UdpFails(pub(super) &'static str);
+
+/// Opens UDP, in a round trip or two.
+pub(super) fn udp(peer: &mut Peer) -> Result<Result<Probes, UdpFails>, Error> {
+    let address = peer.address;
+    let socket = match ask_for_udp(peer) {
+        Ok((socket, nonce)) => {
+            let doing = "opening UDP";
+            match peer.ask(&ClientMessage::ProveUdp(nonce), SERVER, doing)? {
+                ServerMessage::UdpOpen => socket,
+                _ => return Err(peer.confused(doing)),
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Err(UdpFails("no answer"))),
+        Err(error) => {
+            tracing::debug!("UDP: {error}");
+            return Ok(Err(UdpFails("it is rejected")));
+        }
+    };
+    Ok(Ok(Probes::Udp(UdpProbes::new(socket, peer.token).map_err(|cause| Error::Transport { address, cause })?)))
+}
+
+/// Shows our token until the server's nonce comes back.
+fn ask_for_udp(peer: &Peer) -> io::Result<(UdpSocket, [u8; 16])> {
+    let any: SocketAddr = match peer.address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(peer.address)?;
+    let request = UdpRequest { token: peer.token }.encode();
+    let began = clock::monotonic();
+    let end = began + UDP_SILENCE.max(peer.round_trip * 3);
+    for (tried, after) in REQUESTS.iter().enumerate() {
+        socket.send(&request)?;
+        let next = REQUESTS.get(tried + 1).map_or(end, |&next| began + next.max(*after));
+        if let Some(nonce) = hear_nonce(&socket, next)? {
+            return Ok((socket, nonce));
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// Waits for the nonce until `deadline`; anything else that comes is passed over.
+fn hear_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>> {
+    let mut payload = [0; UdpAnswer::SIZE + 1];
+    loop {
+        let left = deadline - clock::monotonic();
+        if left <= Span::ZERO {
+            return Ok(None);
+        }
+        socket.set_read_timeout(Some(left.max(Span::from_millis(1)).to_duration()))?;
+        match socket.recv(&mut payload) {
+            Ok(length) => {
+                if let Ok(answer) = UdpAnswer::decode(&payload[..length]) {
+                    return Ok(Some(answer.nonce));
+                }
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {}
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
+/// Probe connections to open.
+pub(super) struct Wanted {
+    /// Rake or single.
+    pub(super) kind: TransportKind,
+    /// How many to try.
+    pub(super) count: u16,
+    /// How many suffice.
+    pub(super) needed: u16,
+    /// The number of the first; none is used twice in a session.
+    pub(super) first: u16,
+}
+
+/// Opens probe connections, all at once; returns those that both sides have, and a warning if some are missing.
+pub(super) fn tcp(peer: &mut Peer, wanted: &Wanted) -> Result<(Probes, Option<String>), Error> {
+    let &Wanted { kind, count, needed, first } = wanted;
+    let address = peer.address;
+    let token = peer.token;
+    let hello = |number: u16| Preamble::Probe { token, index: first.wrapping_add(number) }.encode().to_vec();
+    let opened = open_connections(address, count, CONNECTIONS_OPEN, hello).map_err(|cause| Error::Transport {
+        address,
+        cause: crate::transport::Error::Io { operation: "open connections to", peer: address, cause },
+    })?;
+    let missing = missing(&opened);
+    let mut streams: BTreeMap<u16, _> =
+        opened.streams.into_iter().map(|(number, stream)| (first.wrapping_add(number), stream)).collect();
+    let doing = "opening probe connections";
+    let wait = peer.round_trip + HELLOS;
+    let expected = streams.len() as u32;
+    let question = ClientMessage::AwaitConnections { transport: kind, first, expected, wait };
+    let ServerMessage::Connections(numbers) = peer.ask(&question, wait + SERVER, doing)? else {
+        return Err(peer.confused(doing));
+    };
+    let streams: Option<Vec<_>> = numbers.iter().map(|number| streams.remove(number)).collect();
+    let streams = streams.ok_or_else(|| peer.confused(doing))?;
+    if streams.len() < usize::from(needed) {
+        let why = missing.unwrap_or_else(|| "no more were asked for, or they were cut off".to_owned());
+        return Err(Error::TooFewConnections { address, opened: streams.len(), asked: count, needed, why });
+    }
+    let warning = (streams.len() < usize::from(count)).then(|| {
+        let why = missing.unwrap_or_else(|| "cut off after opening".to_owned());
+        format!("only {} of {count} connections are in use ({why}): several packets travel on each", streams.len())
+    });
+    let probes = if kind == TransportKind::Single {
+        streams.into_iter().next().map_or(Err(crate::transport::Error::NoConnection(0)), TcpProbes::single)
+    } else {
+        TcpProbes::rake(streams)
+    };
+    Ok((Probes::Tcp(probes.map_err(|cause| Error::Transport { address, cause })?), warning))
+}
+
+/// What became of the connections that did not open.
+fn missing(opened: &crate::transport::Opened) -> Option<String> {
+    let mut parts = Vec::new();
+    if opened.timed_out > 0 {
+        parts.push(format!("{} did not open within {CONNECTIONS_OPEN}", opened.timed_out));
+    }
+    if opened.refused > 0 {
+        let why = opened.refusal.as_ref().map_or_else(|| "refused".to_owned(), ToString::to_string);
+        parts.push(format!("{} failed: {why}", opened.refused));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}

@@ -1,0 +1,182 @@
+//! The server as the client sees it: finding it, connecting, asking.
+
+use crate::client::{Error, Event, Family, MeasureConfig};
+use crate::control::{Control, within};
+use net::clock;
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
+use std::thread;
+use units::{Span, Time};
+use wire::{ClientMessage, ClientSession, Limits, ServerMessage, Token};
+
+/// The resolver's own patience can be much longer.
+const RESOLVE: Span = Span::from_secs(4);
+/// All addresses together.
+const CONNECT: Span = Span::from_secs(4);
+/// From the connection to the server's first message.
+const WELCOME: Span = Span::from_secs(4);
+/// The answer to a ping.
+const ANSWER: Span = Span::from_secs(4);
+/// A server that keeps a client waiting says so every second.
+const QUEUE_SILENCE: Span = Span::from_secs(8);
+/// Round trips that are measured on the control connection.
+const PINGS: usize = 3;
+/// No more of a server's words is shown.
+const MAX_REASON: usize = 200;
+
+/// An open control connection.
+pub(super) struct Peer {
+    pub(super) address: SocketAddr,
+    pub(super) token: Token,
+    pub(super) limits: Limits,
+    /// The least of a few round trips.
+    pub(super) round_trip: Span,
+    control: Control<ServerMessage, ClientMessage>,
+}
+
+impl Peer {
+    /// Finds the host, connects, shakes hands, and measures the round trip.
+    pub(super) fn connect(config: &MeasureConfig) -> Result<Self, Error> {
+        let stream = connect_any(&resolve(config)?)?;
+        let address =
+            stream.peer_addr().map_err(|cause| Error::Connect { address: ([0, 0, 0, 0], 0).into(), cause })?;
+        let begin = || {
+            let mut control = Control::begin(stream, ClientSession::client(config.key.as_ref()))?;
+            let welcome = control.receive(within(WELCOME))?;
+            Ok((control, welcome))
+        };
+        let (control, welcome) = begin().map_err(Error::handshake(address))?;
+        let ServerMessage::Welcome { token, limits } = welcome else {
+            return Err(Error::Protocol { address, doing: "connecting" });
+        };
+        let mut peer = Peer { address, token, limits, round_trip: Span::MAX, control };
+        for _ in 0..PINGS {
+            peer.round_trip = peer.round_trip.min(peer.ping()?);
+        }
+        Ok(peer)
+    }
+
+    /// Waits until it is our turn.
+    pub(super) fn enter(&mut self, on_event: &mut dyn FnMut(&Event)) -> Result<(), Error> {
+        let doing = "waiting for a turn";
+        self.tell(&ClientMessage::Enter, doing)?;
+        loop {
+            match self.hear(within(QUEUE_SILENCE), doing)? {
+                ServerMessage::Turn => return Ok(()),
+                ServerMessage::Place(ahead) => {
+                    on_event(&Event::Waiting { ahead });
+                    self.tell(&ClientMessage::Ping, doing)?;
+                }
+                _ => return Err(self.confused(doing)),
+            }
+        }
+    }
+
+    /// Says goodbye; a server that is gone by now does not matter.
+    pub(super) fn leave(mut self) {
+        let _ = self.control.send(&ClientMessage::Leave);
+    }
+
+    /// Sends a message and waits for the answer.
+    pub(super) fn ask(
+        &mut self,
+        message: &ClientMessage,
+        patience: Span,
+        doing: &'static str,
+    ) -> Result<ServerMessage, Error> {
+        self.tell(message, doing)?;
+        self.hear(within(patience), doing)
+    }
+
+    /// Sends a message.
+    pub(super) fn tell(&mut self, message: &ClientMessage, doing: &'static str) -> Result<(), Error> {
+        let Err(error) = self.control.send(message) else { return Ok(()) };
+        // A server that refuses says why before it closes.
+        if let Ok(ServerMessage::Refused(reason)) = self.control.receive(clock::monotonic()) {
+            return Err(Error::Refused { address: self.address, reason: printable(&reason) });
+        }
+        Err(Error::lost(self.address, doing)(error))
+    }
+
+    /// The next message. The answers to signs of life, for which nobody waits, are passed over.
+    pub(super) fn hear(&mut self, deadline: Time, doing: &'static str) -> Result<ServerMessage, Error> {
+        loop {
+            match self.control.receive(deadline).map_err(Error::lost(self.address, doing))? {
+                ServerMessage::Pong => {}
+                ServerMessage::Refused(reason) => {
+                    return Err(Error::Refused { address: self.address, reason: printable(&reason) });
+                }
+                message => return Ok(message),
+            }
+        }
+    }
+
+    /// One round trip of the control connection.
+    fn ping(&mut self) -> Result<Span, Error> {
+        let doing = "measuring the round trip";
+        let asked = clock::monotonic();
+        self.tell(&ClientMessage::Ping, doing)?;
+        match self.control.receive(asked + ANSWER).map_err(Error::lost(self.address, doing))? {
+            ServerMessage::Pong => Ok(clock::monotonic() - asked),
+            _ => Err(self.confused(doing)),
+        }
+    }
+
+    /// The server answered what was not asked.
+    pub(super) fn confused(&self, doing: &'static str) -> Error {
+        Error::Protocol { address: self.address, doing }
+    }
+}
+
+/// The server's words, fit for a terminal.
+fn printable(reason: &str) -> String {
+    reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REASON).collect()
+}
+
+fn resolve(config: &MeasureConfig) -> Result<Vec<SocketAddr>, Error> {
+    let host = config.host.clone();
+    let failed = |cause: String| Error::Resolve { host: host.clone(), cause };
+    let (done, answer) = mpsc::channel();
+    let target = (config.host.clone(), config.port);
+    // The system's resolver knows no deadline, so it gets a thread that may outlive this call.
+    thread::spawn(move || done.send(target.to_socket_addrs().map(Iterator::collect::<Vec<_>>)));
+    let addresses = match answer.recv_timeout(RESOLVE.to_duration()) {
+        Ok(Ok(addresses)) => addresses,
+        Ok(Err(error)) => return Err(failed(error.to_string())),
+        Err(_) => return Err(failed(format!("no answer from the name service within {RESOLVE}"))),
+    };
+    let (family, name): (fn(&SocketAddr) -> bool, _) = match config.family {
+        Family::Any => (|_| true, "usable"),
+        Family::V4 => (SocketAddr::is_ipv4, "IPv4"),
+        Family::V6 => (SocketAddr::is_ipv6, "IPv6"),
+    };
+    let usable: Vec<_> = addresses.into_iter().filter(family).collect();
+    if usable.is_empty() { Err(Error::Family { host: config.host.clone(), family: name }) } else { Ok(usable) }
+}
+
+/// One address after the other, each with an equal share of the time that is left.
+fn connect_any(addresses: &[SocketAddr]) -> Result<TcpStream, Error> {
+    let deadline = within(CONNECT);
+    let mut failure = None;
+    for (tried, &address) in addresses.iter().enumerate() {
+        let left = (deadline - clock::monotonic()) / (addresses.len() - tried) as i64;
+        match TcpStream::connect_timeout(&address, left.max(Span::from_millis(100)).to_duration()) {
+            Ok(stream) => return Ok(stream),
+            Err(cause) => failure = Some(Error::Connect { address, cause }),
+        }
+    }
+    let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+    Err(failure.unwrap_or(Error::Connect { address: unspecified, cause: io::ErrorKind::AddrNotAvailable.into() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_words_cannot_command_the_terminal() {
+        assert_eq!(printable("no\u{1b}[2J\nmore"), "no [2J more");
+        assert_eq!(printable(&"x".repeat(1000)).len(), MAX_REASON);
+    }
+}

@@ -1,0 +1,145 @@
+//! A control connection: the sans-I/O session of `wire` over a blocking TCP stream.
+
+use net::{clock, readiness};
+use socket2::{SockRef, TcpKeepalive};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use thiserror::Error;
+use units::{Span, Time};
+use wire::{Message, Session, SessionError};
+
+/// Unacknowledged bytes for this long mean that the peer or the path is gone (`TCP_USER_TIMEOUT`, RFC 5482).
+const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
+/// A write that the peer does not take for this long is given up.
+const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a control connection has ended.
+#[derive(Debug, Error)]
+pub(crate) enum ControlError {
+    #[error("the peer closed the connection")]
+    Closed,
+    #[error("no answer in time")]
+    TimedOut,
+    #[error("{0}")]
+    Io(io::Error),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+impl From<io::Error> for ControlError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ControlError::TimedOut,
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+                ControlError::Closed
+            }
+            _ => ControlError::Io(error),
+        }
+    }
+}
+
+/// One end of a control connection.
+pub(crate) struct Control<In, Out> {
+    stream: TcpStream,
+    session: Session<In, Out>,
+    last_heard: Time,
+}
+
+impl<In: Message, Out: Message> Control<In, Out> {
+    /// Takes over a connected stream and sends what the session begins with.
+    pub(crate) fn begin(stream: TcpStream, session: Session<In, Out>) -> Result<Self, ControlError> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(WRITE_PATIENCE))?;
+        let options = SockRef::from(&stream);
+        options.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+        let keepalive =
+            TcpKeepalive::new().with_time(Duration::from_secs(2)).with_interval(Duration::from_secs(1)).with_retries(3);
+        options.set_tcp_keepalive(&keepalive)?;
+        let mut control = Control { stream, session, last_heard: clock::monotonic() };
+        control.flush()?;
+        Ok(control)
+    }
+
+    /// The connection, to be waited for together with others.
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// When the peer last sent anything, on [`clock::monotonic`].
+    pub(crate) fn last_heard(&self) -> Time {
+        self.last_heard
+    }
+
+    /// Counts the peer as heard of just now.
+    pub(crate) fn touch(&mut self) {
+        self.last_heard = clock::monotonic();
+    }
+
+    /// Sends a message.
+    pub(crate) fn send(&mut self, message: &Out) -> Result<(), ControlError> {
+        self.session.send(message)?;
+        self.flush()
+    }
+
+    /// The next message, waited for until `deadline`.
+    pub(crate) fn receive(&mut self, deadline: Time) -> Result<In, ControlError> {
+        loop {
+            if let Some(message) = self.next()? {
+                return Ok(message);
+            }
+            if !readiness::readable(&self.stream, deadline)? {
+                return Err(ControlError::TimedOut);
+            }
+            self.read_once()?;
+        }
+    }
+
+    /// Reads what is there, once; the stream must be readable.
+    pub(crate) fn read_once(&mut self) -> Result<(), ControlError> {
+        let mut buffer = [0; 16 << 10];
+        match (&self.stream).read(&mut buffer)? {
+            0 => Err(ControlError::Closed),
+            count => {
+                self.last_heard = clock::monotonic();
+                self.session.feed(&buffer[..count]);
+                Ok(())
+            }
+        }
+    }
+
+    /// A message that has been read already.
+    pub(crate) fn next(&mut self) -> Result<Option<In>, ControlError> {
+        let result = self.session.next();
+        // A handshake answers by itself, and a refused one says why.
+        self.flush()?;
+        Ok(result?)
+    }
+
+    /// Waits until the session is open.
+    pub(crate) fn open(&mut self, deadline: Time) -> Result<(), ControlError> {
+        while !self.session.is_open() {
+            if !readiness::readable(&self.stream, deadline)? {
+                return Err(ControlError::TimedOut);
+            }
+            self.read_once()?;
+            // Whoever is welcome says nothing before the other has answered.
+            if self.next()?.is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), ControlError> {
+        let bytes = self.session.take_outgoing();
+        (&self.stream).write_all(&bytes)?;
+        Ok(())
+    }
+}
+
+/// The instant `span` from now.
+pub(crate) fn within(span: Span) -> Time {
+    clock::monotonic() + span
+}

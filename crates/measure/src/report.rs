@@ -1,0 +1,234 @@
+//! The document `kumade.measure/1`, on which other programs may rely. Its JSON Schema is `schemas/kumade.measure.1.json`.
+
+use estimate::{Estimate, Outcome};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use units::{Rate, Span};
+use wire::TransportKind;
+
+/// The name of the document's schema.
+pub const SCHEMA: &str = "kumade.measure/1";
+
+/// What a measurement came to. Rates count IP-layer bits (RFC 5136).
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Report {
+    /// `kumade.measure/1`.
+    pub schema: String,
+    /// The far end: address and port.
+    pub peer: String,
+    /// When the measurement began, UTC, RFC 3339.
+    pub started: String,
+    /// From here to the peer; null if not asked for.
+    pub up: Option<DirectionReport>,
+    /// From the peer to here; null if not asked for.
+    pub down: Option<DirectionReport>,
+}
+
+/// What the measurement of one direction came to.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct DirectionReport {
+    /// What carried the packets.
+    pub transport: Transport,
+    /// The estimator.
+    pub method: String,
+    /// TCP connections that were in use at the end; zero for UDP.
+    pub connections: u32,
+    /// The available bandwidth, averaged over the measurement; null where the path could not be measured.
+    pub available_bits_per_second: Option<Value>,
+    /// Why there is no value; null where there is one.
+    pub reason: Option<String>,
+    /// Standard deviation of the available bandwidth between trains: how much the truth itself moved. Null where too
+    /// few trains tell.
+    pub spread_bits_per_second: Option<u64>,
+    /// Probe packets sent.
+    pub packets_sent: u64,
+    /// Bytes of them, IP headers included.
+    pub bytes_sent: u64,
+    /// From the first train to the value.
+    pub duration_seconds: f64,
+    /// Trains that went into the value.
+    pub trains: u32,
+    /// Trains that did not.
+    pub trains_rejected: u32,
+    /// Trains that did not, by cause.
+    pub trains_rejected_reasons: BTreeMap<String, u32>,
+    /// What a reader of the value should know.
+    pub warnings: Vec<String>,
+}
+
+/// What carries a train's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// UDP datagrams.
+    Udp,
+    /// Many TCP connections.
+    Rake,
+    /// One TCP connection.
+    Single,
+}
+
+/// A value and the interval that holds the truth with the stated confidence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Value {
+    /// The best single figure.
+    pub value: u64,
+    /// Lower end of the interval.
+    pub low: u64,
+    /// Upper end of the interval.
+    pub high: u64,
+    /// In how many of many measurements the interval holds the truth, from 0 to 1; 0 where the method promises nothing.
+    pub confidence: f64,
+}
+
+/// What one direction cost, as counted by whoever carried its trains.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cost {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) duration: Span,
+}
+
+impl DirectionReport {
+    pub(crate) fn new(
+        transport: TransportKind,
+        connections: u32,
+        method: &str,
+        outcome: Outcome,
+        cost: &Cost,
+        mut warnings: Vec<String>,
+    ) -> Self {
+        warnings.extend(outcome.warnings);
+        let rejected = &outcome.trains_rejected;
+        DirectionReport {
+            transport: transport.into(),
+            method: method.to_owned(),
+            connections,
+            available_bits_per_second: outcome.available.map(Value::from),
+            reason: outcome.reason,
+            spread_bits_per_second: outcome.spread.map(Rate::bits_per_second),
+            packets_sent: cost.packets,
+            bytes_sent: cost.bytes,
+            duration_seconds: cost.duration.as_secs_f64(),
+            trains: outcome.trains_used,
+            trains_rejected: rejected.values().sum(),
+            trains_rejected_reasons: rejected.iter().map(|(why, &count)| (why.to_string(), count)).collect(),
+            warnings,
+        }
+    }
+}
+
+impl Report {
+    /// Whether at least one direction has a value.
+    pub fn has_value(&self) -> bool {
+        [&self.up, &self.down].into_iter().flatten().any(|d| d.available_bits_per_second.is_some())
+    }
+
+    /// The JSON Schema of this document, as published.
+    pub fn json_schema() -> serde_json::Value {
+        let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let mut schema = generator.into_root_schema_for::<Report>();
+        schema.insert("$id".to_owned(), SCHEMA.into());
+        schema.to_value()
+    }
+}
+
+impl fmt::Display for DirectionReport {
+    /// A plain-language verdict on one line: `94.3 Mbit/s available (95 %: 94.1 Mbit/s … 94.5 Mbit/s) — …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.available_bits_per_second, &self.reason) {
+            (Some(v), _) => {
+                let [value, low, high] = [v.value, v.low, v.high].map(Rate::from_bits_per_second);
+                write!(f, "{value} available")?;
+                if v.confidence > 0.0 {
+                    write!(f, " ({:.0} %: {low} … {high})", v.confidence * 100.0)?;
+                }
+            }
+            (None, Some(reason)) => write!(f, "no value: {reason}")?,
+            (None, None) => f.write_str("no value")?,
+        }
+        write!(f, " — {} trains", self.trains)?;
+        if self.trains_rejected > 0 {
+            write!(f, " ({} rejected)", self.trains_rejected)?;
+        }
+        write!(f, ", {}, {:.1} s over ", Bytes(self.bytes_sent), self.duration_seconds)?;
+        match self.transport {
+            Transport::Udp => f.write_str("udp"),
+            Transport::Rake => write!(f, "rake ({} TCP connections)", self.connections),
+            Transport::Single => f.write_str("single (one TCP connection)"),
+        }
+    }
+}
+
+impl From<TransportKind> for Transport {
+    fn from(kind: TransportKind) -> Self {
+        match kind {
+            TransportKind::Udp => Transport::Udp,
+            TransportKind::Rake => Transport::Rake,
+            TransportKind::Single => Transport::Single,
+        }
+    }
+}
+
+impl From<Estimate<Rate>> for Value {
+    fn from(estimate: Estimate<Rate>) -> Self {
+        let Estimate { value, low, high, confidence } = estimate;
+        let [value, low, high] = [value, low, high].map(Rate::bits_per_second);
+        Value { value, low, high, confidence }
+    }
+}
+
+/// A number of bytes with the unit that leaves one to three digits before the point.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes @ 0..1_000 => write!(f, "{bytes} B"),
+            bytes @ 1_000..1_000_000 => write!(f, "{:.0} kB", bytes as f64 / 1e3),
+            bytes => write!(f, "{:.1} MB", bytes as f64 / 1e6),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use estimate::Rejection;
+
+    fn outcome() -> Outcome {
+        let [value, low, high] = [94_300_000, 94_100_000, 94_520_000].map(Rate::from_bits_per_second);
+        Outcome {
+            available: Some(Estimate { value, low, high, confidence: 0.95 }),
+            reason: None,
+            spread: Some(Rate::from_mbit(1)),
+            capacity: None,
+            trains_used: 7,
+            trains_rejected: [(Rejection::SenderStalled, 2)].into(),
+            warnings: vec!["from the method".into()],
+        }
+    }
+
+    #[test]
+    fn the_verdict_is_one_plain_line() {
+        let cost = Cost { packets: 600, bytes: 812_345, duration: Span::from_millis(912) };
+        let report = DirectionReport::new(TransportKind::Udp, 0, "primed", outcome(), &cost, vec!["first".into()]);
+        let verdict =
+            "94.3 Mbit/s available (95 %: 94.1 Mbit/s … 94.5 Mbit/s) — 7 trains (2 rejected), 812 kB, 0.9 s over udp";
+        assert_eq!(report.to_string(), verdict);
+        assert_eq!(report.warnings, ["first", "from the method"]);
+        assert_eq!((report.trains, report.trains_rejected), (7, 2));
+    }
+
+    #[test]
+    fn where_there_is_no_value_the_reason_stands_in_its_place() {
+        let outcome = Outcome { available: None, reason: Some("all trains were disturbed".into()), ..outcome() };
+        let report = DirectionReport::new(TransportKind::Rake, 60, "primed", outcome, &Cost::default(), vec![]);
+        let verdict =
+            "no value: all trains were disturbed — 7 trains (2 rejected), 0 B, 0.0 s over rake (60 TCP connections)";
+        assert_eq!(report.to_string(), verdict);
+    }
+}

@@ -1,0 +1,189 @@
+//! One client's session, on its own thread.
+
+use crate::control::{Control, ControlError, within};
+use crate::server::shared::{Membership, Shared};
+use crate::server::turn::{Refusal, Turn};
+use net::clock;
+use net::readiness::Readiness;
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use units::{Span, Time};
+use wire::{ClientMessage, ServerMessage, ServerSession};
+
+/// A client that says nothing for this long is gone.
+const SILENCE: Span = Span::from_secs(10);
+/// How often a waiting client is told its place.
+const PLACE_INTERVAL: Span = Span::from_secs(1);
+/// A client that sends more than this outside its turn is no measurement.
+const MESSAGES_OUTSIDE_TURN: u32 = 10_000;
+
+const CONTROL: u32 = 0;
+const WAKER: u32 = 1;
+
+/// Serves the client until it leaves, vanishes, or asks for what it may not have.
+pub(super) fn run(shared: &Shared, member: Membership, stream: TcpStream) {
+    let peer = stream.peer_addr().map_or_else(|_| "a client that is gone".to_owned(), |address| address.to_string());
+    tracing::info!("{peer}: connected");
+    match Session::open(shared, member, stream).and_then(Session::serve) {
+        Ok(()) | Err(Ending::Control(ControlError::Closed)) => tracing::info!("{peer}: left"),
+        Err(Ending::Control(error)) => tracing::info!("{peer}: gone: {error}"),
+        Err(Ending::Refused(why)) => tracing::info!("{peer}: refused: {why}"),
+    }
+}
+
+enum Ending {
+    Control(ControlError),
+    Refused(String),
+}
+
+struct Session<'s> {
+    shared: &'s Shared,
+    control: Control<ClientMessage, ServerMessage>,
+    readiness: Readiness,
+    member: Membership,
+    state: State,
+    outside: u32,
+}
+
+enum State {
+    Idle,
+    /// In the queue; the place that was told, and when to tell it again.
+    Queued {
+        told: usize,
+        again: Time,
+    },
+    Turn(Turn),
+}
+
+impl<'s> Session<'s> {
+    fn open(shared: &'s Shared, member: Membership, stream: TcpStream) -> Result<Self, Ending> {
+        let mut control = Control::begin(stream, ServerSession::server(shared.config.key.as_ref()))?;
+        control.open(within(SILENCE))?;
+        control.send(&ServerMessage::Welcome { token: member.token, limits: shared.config.limits })?;
+        let readiness = Readiness::new().map_err(ControlError::Io)?;
+        readiness.add_reader(control.stream(), CONTROL).map_err(ControlError::Io)?;
+        readiness.add_reader(&*member.waker, WAKER).map_err(ControlError::Io)?;
+        Ok(Session { shared, control, readiness, member, state: State::Idle, outside: 0 })
+    }
+
+    fn serve(mut self) -> Result<(), Ending> {
+        let result = self.answer_all();
+        if let Err(Ending::Refused(why)) = &result {
+            // The client may be gone already.
+            let _ = self.control.send(&ServerMessage::Refused(why.clone()));
+        }
+        result
+    }
+
+    fn answer_all(&mut self) -> Result<(), Ending> {
+        let mut events = Vec::new();
+        loop {
+            while let Some(message) = self.control.next()? {
+                self.answer(message)?;
+            }
+            self.move_up()?;
+            let deadline = self.check_patience()?;
+            self.readiness.wait(&mut events, deadline).map_err(ControlError::Io)?;
+            for event in &events {
+                match event.number {
+                    // The counter only wakes: its value means nothing.
+                    WAKER => drop(self.member.waker.read()),
+                    _ => self.control.read_once()?,
+                }
+            }
+            if self.shared.stopping.load(Ordering::SeqCst) {
+                return Err(Ending::Refused("the server is being stopped".into()));
+            }
+        }
+    }
+
+    /// When to look again at the latest.
+    fn check_patience(&self) -> Result<Time, Ending> {
+        let now = clock::monotonic();
+        let silent = self.control.last_heard() + SILENCE;
+        if now >= silent {
+            return Err(Ending::Refused(format!("nothing was heard for {SILENCE}")));
+        }
+        match &self.state {
+            State::Idle => Ok(silent),
+            State::Queued { again, .. } => Ok(silent.min(*again)),
+            State::Turn(turn) if now >= turn.until() => Err(Ending::Refused("the turn's time is over".into())),
+            State::Turn(turn) => Ok(silent.min(turn.until())),
+        }
+    }
+
+    /// Tells a queued client its place, and begins its turn once nobody is ahead.
+    fn move_up(&mut self) -> Result<(), Ending> {
+        let State::Queued { told, again } = self.state else { return Ok(()) };
+        match self.member.place() {
+            Some(0) => {
+                self.state = State::Turn(Turn::begin(&self.member, self.shared.config.limits));
+                self.control.send(&ServerMessage::Turn)?;
+            }
+            Some(place) if place != told || clock::monotonic() >= again => {
+                self.state = State::Queued { told: place, again: within(PLACE_INTERVAL) };
+                self.control.send(&ServerMessage::Place(place as u32))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, message: ClientMessage) -> Result<(), Ending> {
+        if !matches!(self.state, State::Turn(_)) {
+            self.outside += 1;
+            if self.outside > MESSAGES_OUTSIDE_TURN {
+                return Err(Ending::Refused("too many messages".into()));
+            }
+        }
+        match message {
+            ClientMessage::Ping => self.control.send(&ServerMessage::Pong)?,
+            ClientMessage::Enter => {
+                if matches!(self.state, State::Idle) {
+                    self.member.enter();
+                    self.state = State::Queued { told: usize::MAX, again: clock::monotonic() };
+                }
+            }
+            ClientMessage::Leave => {
+                self.state = State::Idle;
+                self.member.leave();
+            }
+            work => self.work(work)?,
+        }
+        Ok(())
+    }
+
+    /// What only a client may ask whose turn it is.
+    fn work(&mut self, message: ClientMessage) -> Result<(), Ending> {
+        let State::Turn(turn) = &mut self.state else {
+            return Err(Ending::Refused("it is not your turn".into()));
+        };
+        let answer = match message {
+            ClientMessage::ProveUdp(nonce) => {
+                let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
+                turn.prove_udp(&self.member, local, nonce)
+            }
+            ClientMessage::AwaitConnections { transport, first, expected, wait } => {
+                turn.await_connections(transport, first, expected, wait)
+            }
+            ClientMessage::Receive { number, train, grace } => turn.receive(number, &train, grace),
+            ClientMessage::Send { number, train } => turn.send(number, &train),
+            ClientMessage::Ping | ClientMessage::Enter | ClientMessage::Leave => return Ok(()),
+        }?;
+        // A long train is no silence.
+        self.control.touch();
+        Ok(self.control.send(&answer)?)
+    }
+}
+
+impl From<ControlError> for Ending {
+    fn from(error: ControlError) -> Self {
+        Ending::Control(error)
+    }
+}
+
+impl From<Refusal> for Ending {
+    fn from(Refusal(why): Refusal) -> Self {
+        Ending::Refused(why)
+    }
+}

@@ -1,0 +1,84 @@
+//! Whole measurements over loopback: every transport and method, both directions. (How good the values are is the lab's
+//! business: loopback has no bottleneck.)
+
+mod common;
+
+use common::Running;
+use estimate::LinearScanConfig;
+use measure::report::{DirectionReport, Transport};
+use measure::{Directions, Error, Event, MeasureConfig, MethodChoice, ServerConfig, TransportChoice, measure};
+use std::net::SocketAddr;
+use wire::{Key, TransportKind};
+
+fn sends_something(direction: Option<&DirectionReport>, transport: Transport) {
+    let direction = direction.unwrap();
+    assert_eq!(direction.transport, transport, "{direction:?}");
+    assert!(direction.packets_sent > 0 && direction.bytes_sent > 0, "{direction:?}");
+    assert!(direction.trains + direction.trains_rejected > 0 || direction.reason.is_some(), "{direction:?}");
+    assert_eq!(direction.available_bits_per_second.is_none(), direction.reason.is_some(), "{direction:?}");
+}
+
+fn scan() -> MethodChoice {
+    MethodChoice::LinearScan(LinearScanConfig::paper(1500))
+}
+
+#[test]
+fn both_directions_over_udp_with_the_default_method() {
+    let server = Running::start(ServerConfig::default());
+    let mut events = Vec::new();
+    let report = measure(&server.measuring(), &mut |event| events.push(event.clone())).unwrap();
+    sends_something(report.up.as_ref(), Transport::Udp);
+    sends_something(report.down.as_ref(), Transport::Udp);
+    assert!(matches!(events[0], Event::Connected { .. }), "{events:?}");
+    assert!(matches!(events.last(), Some(Event::Done { .. })), "{events:?}");
+}
+
+#[test]
+fn the_rake_and_the_single_connection_carry_the_papers_scan() {
+    let server = Running::start(ServerConfig::default());
+    for (kind, transport, connections) in
+        [(TransportKind::Rake, Transport::Rake, 120), (TransportKind::Single, Transport::Single, 1)]
+    {
+        let config = MeasureConfig { transport: TransportChoice::Fixed(kind), method: scan(), ..server.measuring() };
+        let report = measure(&config, &mut |_| {}).unwrap();
+        for direction in [&report.up, &report.down] {
+            sends_something(direction.as_ref(), transport);
+            assert_eq!(direction.as_ref().unwrap().connections, connections);
+            assert_eq!(direction.as_ref().unwrap().packets_sent, 120);
+        }
+    }
+}
+
+#[test]
+fn one_direction_over_ipv6_with_a_key() {
+    let listen = Some(SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], 0)));
+    let key = Some(Key::from_bytes([7; 32]));
+    let server = Running::start(ServerConfig { listen, key: key.clone(), ..ServerConfig::default() });
+    for transport in [TransportKind::Udp, TransportKind::Rake] {
+        let config = MeasureConfig {
+            key: key.clone(),
+            directions: Directions::Down,
+            transport: TransportChoice::Fixed(transport),
+            method: scan(),
+            ..server.measuring()
+        };
+        let report = measure(&config, &mut |_| {}).unwrap();
+        assert_eq!(report.up, None);
+        sends_something(report.down.as_ref(), transport.into());
+    }
+    let other = MeasureConfig { key: Some(Key::from_bytes([8; 32])), ..server.measuring() };
+    let error = measure(&other, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::Handshake { .. }) && error.to_string().contains("keys differ"), "{error}");
+    let error = measure(&server.measuring(), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("requires a key"), "{error}");
+}
+
+#[test]
+fn a_dual_stack_server_takes_ipv4_clients_over_udp() {
+    let listen = Some(SocketAddr::from(([0u16; 8], 0)));
+    let server = Running::start(ServerConfig { listen, ..ServerConfig::default() });
+    let config = MeasureConfig { host: "127.0.0.1".into(), method: scan(), ..server.measuring() };
+    let report = measure(&config, &mut |_| {}).unwrap();
+    sends_something(report.up.as_ref(), Transport::Udp);
+    sends_something(report.down.as_ref(), Transport::Udp);
+}
