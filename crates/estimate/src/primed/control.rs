@@ -51,7 +51,7 @@ fn body_packets(knowledge: &Knowledge, rate: f64) -> impl Fn(f64) -> u32 {
     let (duration, least) = match (values.len(), steady) {
         // The first rate is a guess, often far too high: no longer than it takes to make a better one.
         (0, _) => (0.002, 16.0),
-        (_, true) => (0.008, 40.0),
+        (_, true) => (0.005, 40.0),
         (_, false) => (0.004, 40.0),
     };
     move |packet_bits| {

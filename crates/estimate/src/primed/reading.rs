@@ -139,8 +139,11 @@ impl Packets {
         gaps.iter().filter(|&&gap| gap < least).count() * 8 > gaps.len()
     }
 
+    /// The body without its first eighth: by then the prime has left all queues but the one that limits the path.
     fn body(&self) -> impl Iterator<Item = &Point> + '_ {
-        self.points.iter().filter(|p| p.index + 1 >= self.prime)
+        let end = self.points.last().map_or(0, |p| p.index + 1);
+        let first = self.prime + end.saturating_sub(self.prime) / 8;
+        self.points.iter().filter(move |p| p.index >= first)
     }
 }
 

@@ -13,13 +13,16 @@ struct Result {
     spread: f64,
 }
 
+/// However well they agree, fewer trains are not enough: traffic that is often silent could have been missed.
+const ENOUGH_TRAINS: usize = 8;
+
 /// Whether nothing more need be sent.
 pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
     if method.failures_in_row >= 8 {
         return true;
     }
     let used = used(method);
-    if used.len() < 6 {
+    if used.len() < ENOUGH_TRAINS {
         return false;
     }
     let capacity = method.knowledge.capacity.unwrap_or(0.0);
@@ -29,7 +32,7 @@ pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
 
 /// The time budget, stretched where the path is so slow that it would not give a value.
 pub(super) fn time_limit(method: &Primed) -> Span {
-    let few = used(method).len() < LEAST_TRAINS + 1;
+    let few = used(method).len() < LEAST_TRAINS + 2;
     method.config.budget_time * if few { 5 } else { 1 }
 }
 
@@ -74,14 +77,16 @@ fn result(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Result {
     let spread = variance.sqrt();
     // The trains are a sample of the measurement's own time, whose mean is asked for: what was watched is known.
     let watched = (used.iter().map(|r| r.duration).sum::<f64>() / elapsed.max(1e-9)).min(0.9);
-    let sampling = student_t_95(weighted.len()) * spread / n.sqrt() * (1.0 - watched).sqrt();
+    // Few trains know their own spread too badly even for Student, where the traffic is not normal but on or off.
+    let few = 1.0 + 1.5 / n;
+    let sampling = few * student_t_95(weighted.len()) * spread / n.sqrt() * (1.0 - watched).sqrt();
     // What all trains have in common: an error of the capacity, which others' packets between the prime's make too
     // small, enters by what the body's rate was too high; and the truth itself comes in whole packets.
     let excess = used.iter().map(|r| (r.rate - r.available).max(0.0)).sum::<f64>() / used.len() as f64;
     let crossed = 0.5 * knowledge.prime_openness * (1.0 - value / capacity).clamp(0.0, 1.0);
     let capacity_error = excess * (knowledge.capacity_scatter / capacity + crossed);
     let granularity = WHOLE_PACKET_BITS / elapsed.max(1e-9);
-    let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.0005);
+    let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.001);
     Result { value, half, spread }
 }
 
