@@ -87,7 +87,7 @@ impl Core {
 
     /// Moves packets until the network is dropped.
     pub(super) fn run(mut self) {
-        deadline::use_exact_timers();
+        deadline::wake_promptly();
         while self.serve_requests() {
             self.collect();
             self.settle(clock::realtime() - HOLDBACK);
