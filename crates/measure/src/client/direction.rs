@@ -60,6 +60,8 @@ impl<'m> Run<'m> {
                 number,
                 bytes_sent: cost.bytes,
                 available_bits_per_second: bits(method.so_far()),
+                train,
+                record: carried.record,
             });
         };
         cost.duration = clock::monotonic() - began;

@@ -12,7 +12,7 @@ pub use error::Error;
 
 use crate::report::{DirectionReport, Report, SCHEMA};
 use direction::Run;
-use estimate::LinearScanConfig;
+use estimate::{LinearScanConfig, Train, TrainRecord};
 use peer::Peer;
 use serde::Serialize;
 use units::{Rate, Span};
@@ -147,6 +147,12 @@ pub enum Event {
         bytes_sent: u64,
         /// The value so far.
         available_bits_per_second: Option<u64>,
+        /// What was planned; not written out.
+        #[serde(skip)]
+        train: Train,
+        /// What became of it, packet by packet; not written out.
+        #[serde(skip)]
+        record: TrainRecord,
     },
     /// A direction is done.
     Done {
