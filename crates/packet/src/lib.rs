@@ -19,4 +19,4 @@ mod samples;
 pub use flow::FlowKey;
 pub use headers::{Fragment, Headers, Icmp, ParseError, Tcp, Transport, Udp, protocol};
 pub use reply::{ResetPair, reject, reset_both};
-pub use rewrite::{End, RewriteError, rewrite};
+pub use rewrite::{End, RewriteError, quoted_flow, rewrite, rewrite_quoted};

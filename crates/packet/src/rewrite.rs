@@ -1,6 +1,8 @@
 use crate::checksum;
+use crate::flow::FlowKey;
 use crate::headers::{Fragment, Headers, ParseError, protocol};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use thiserror::Error;
 
 /// Which end of a packet's way.
@@ -52,6 +54,48 @@ pub fn rewrite(packet: &mut [u8], end: End, to: SocketAddr) -> Result<(), Rewrit
         rewrite_transport(segment, headers.protocol, end, to.port(), change);
     }
     Ok(())
+}
+
+/// The flow of the packet that an ICMP error quotes, as far as its ports are quoted (RFC 792 asks for 8 bytes behind the
+/// IP header). `None` if `packet` is no such error or quotes nothing legible.
+pub fn quoted_flow(packet: &[u8]) -> Option<FlowKey> {
+    let quote = &packet[quote_range(packet)?];
+    let headers = Headers::parse_beginning(quote).ok()?;
+    let mut flow = FlowKey::of(&headers);
+    if let (protocol::TCP | protocol::UDP, Some(ports)) = (headers.protocol, quote.get(headers.transport_offset..))
+        && let [a, b, c, d, ..] = *ports
+        && headers.fragment != Fragment::Later
+    {
+        flow.source.set_port(u16::from_be_bytes([a, b]));
+        flow.destination.set_port(u16::from_be_bytes([c, d]));
+    }
+    Some(flow)
+}
+
+/// As [`rewrite`], for the packet that an ICMP error quotes; the error's own checksum stays right. Its own addresses do
+/// not change. Does nothing to packets that quote none.
+pub fn rewrite_quoted(packet: &mut [u8], end: End, to: SocketAddr) -> Result<(), RewriteError> {
+    let Some(range) = quote_range(packet) else { return Ok(()) };
+    // All that changes lies within a quoted IP header and the ports and checksum behind it; whatever the quote's length,
+    // the bytes compared must be even in number, as is a zero beyond the end.
+    let padded = |quote: &[u8]| {
+        let mut bytes = quote.to_vec();
+        bytes.resize(quote.len().next_multiple_of(2), 0);
+        bytes
+    };
+    let old = padded(&packet[range.clone()]);
+    rewrite(&mut packet[range.clone()], end, to)?;
+    let new = padded(&packet[range.clone()]);
+    let at = range.start - 6;
+    let checksum = checksum::updated(u16::from_be_bytes([packet[at], packet[at + 1]]), &old, &new);
+    packet[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    Ok(())
+}
+
+/// Where an ICMP error's quote is: behind its header of 8 bytes.
+fn quote_range(packet: &[u8]) -> Option<Range<usize>> {
+    let headers = Headers::parse(packet).ok().filter(|headers| headers.is_icmp_error() && !headers.is_fragment())?;
+    Some(headers.transport_offset + 8..headers.total_len)
 }
 
 /// The bytes before and after, all within the reach of one checksum: at most an IPv6 address and a port.

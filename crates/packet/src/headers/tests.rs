@@ -114,6 +114,8 @@ proptest! {
         let _ = checksum::set(&mut copy);
         let _ = crate::rewrite(&mut copy, crate::End::Source, to);
         let _ = crate::rewrite(&mut copy, crate::End::Destination, "[::7]:9".parse().unwrap());
+        let _ = crate::rewrite_quoted(&mut copy, crate::End::Source, to);
+        let _ = crate::quoted_flow(&bytes);
         prop_assert_eq!(copy.len(), bytes.len());
         if let Some(answer) = reject(&bytes) {
             prop_assert!(checksum::is_valid(&answer).unwrap());

@@ -48,6 +48,21 @@ fn a_quoted_packet_is_rewritten_as_far_as_it_goes() {
     }
 }
 
+#[test]
+fn an_error_about_a_packet_is_led_back_to_its_flow() {
+    for (ends, payload) in [(V4, 33), (V6, 33), (V4, 0), (V6, 1400)] {
+        let sample = Sample::new(ends, SampleKind::Udp, &vec![5; payload]);
+        let to: SocketAddr = if ends == V4 { "203.0.113.9:99" } else { "[2001:db8::9]:99" }.parse().unwrap();
+        let mut error = reject(&sample.packet()).unwrap();
+        let flow = quoted_flow(&error).unwrap();
+        assert_eq!((flow.source, flow.destination), (sample.source, sample.destination));
+        rewrite_quoted(&mut error, End::Source, to).unwrap();
+        assert!(checksum::is_valid(&error).unwrap());
+        assert_eq!(quoted_flow(&error).unwrap().source, to);
+    }
+    assert_eq!(quoted_flow(&Sample::new(V4, SampleKind::Echo, b"no error").packet()), None);
+}
+
 proptest! {
     #[test]
     fn a_round_trip_restores_the_packet_and_each_step_is_valid(
