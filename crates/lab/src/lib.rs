@@ -6,6 +6,8 @@
 
 mod catalogue;
 pub mod network;
+mod observed;
+mod realtime;
 mod report;
 mod row;
 mod runner;
@@ -14,7 +16,8 @@ mod statistics;
 mod summary;
 
 pub use catalogue::{Overrides, ScenarioError, experiments, load};
-pub use report::{Report, ReportError};
+pub use realtime::RealTime;
+pub use report::{Report, ReportError, now_utc};
 pub use row::{Interval, Row, TimelinePacket};
 pub use runner::{Attempt, Progress, RunError, STALL, Testbed, run};
 pub use scenario::{

@@ -170,6 +170,11 @@ impl Report {
     }
 }
 
+/// The present time as [`Report::started`] states it: UTC, RFC 3339, whole seconds.
+pub fn now_utc() -> String {
+    format!("{:.0}", jiff::Timestamp::now())
+}
+
 fn make(part: &'static str, reason: &dyn std::fmt::Display) -> ReportError {
     ReportError::Make { part, reason: reason.to_string() }
 }

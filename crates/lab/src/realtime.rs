@@ -1,0 +1,202 @@
+use crate::network::{Host, Network, NetworkSpec};
+use crate::observed::Observed;
+use crate::row::{Interval, Row};
+use crate::runner::{Attempt, RunError, Testbed};
+use crate::scenario::{CrossKind, Direction, Method, Point, Scenario, Transport};
+use estimate::LinearScanConfig;
+use link::{CrossConfig, LinkConfig, Periods, SizeMix};
+use measure::report::{DirectionReport, Report};
+use measure::{Directions, MeasureConfig, MethodChoice, Server, ServerConfig, ServerError, TransportChoice};
+use net::clock;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use units::{Rate, Span, Time};
+use wire::TransportKind;
+
+/// New cross traffic runs so long before anything is measured.
+const SETTLING: Span = Span::from_millis(100);
+
+/// The bottleneck of the paper's experiment, to which the papers' train fits.
+const PAPERS_RATE: Rate = Rate::from_mbit(100);
+
+/// Measures on the lab's network in real time, with the programs that `kumade serve` and `kumade measure` are.
+#[derive(Debug)]
+pub struct RealTime {
+    network: Network,
+    server: SocketAddr,
+    stop: Arc<AtomicBool>,
+    serving: Option<JoinHandle<Result<(), ServerError>>>,
+}
+
+impl RealTime {
+    /// Builds the network that `scenario` describes, checks that it is as set, and starts the server in it.
+    ///
+    /// # Errors
+    /// Where the system refuses something, or what was built is not what was asked for.
+    pub fn build(scenario: &Scenario) -> Result<Self, RunError> {
+        let bottleneck = &scenario.bottleneck;
+        let link = LinkConfig {
+            rate: Some(bottleneck.rate),
+            queue_bytes: bottleneck.queue,
+            delay: bottleneck.delay,
+            jitter: Span::ZERO,
+            loss: 0.0,
+            seed: 1,
+        };
+        let network = Network::build(NetworkSpec::pair(link)).map_err(failed("build the network"))?;
+        for direction in [Direction::Up, Direction::Down] {
+            network.verify(direction).map_err(failed("check the network"))?;
+        }
+        let host = network.host(RIGHT).map_err(failed("find the far host"))?;
+        let server = bind(host).map_err(failed("start the server"))?;
+        let address = server.local_addr();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let serving = host.namespace.spawn("lab-serve", move || server.run(&stopped));
+        let serving = Some(serving.map_err(failed("start the server"))?);
+        Ok(RealTime { network, server: address, stop, serving })
+    }
+
+    fn set_cross(&self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
+        let sources = match point.cross {
+            Rate::ZERO => Vec::new(),
+            _ => vec![source(scenario, point)],
+        };
+        self.network.set_cross(point.direction, &sources).map_err(failed("set the cross traffic"))?;
+        thread::sleep(SETTLING.to_duration());
+        Ok(())
+    }
+}
+
+impl Testbed for RealTime {
+    fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
+        self.set_cross(scenario, point)?;
+        let config = measurement(scenario, point, self.server);
+        let host = self.network.host(LEFT).map_err(failed("find the near host"))?;
+        let mut observed = Observed::new(scenario.timeline);
+        let began = clock::realtime();
+        let result = host.namespace.run(|| measure::measure(&config, &mut |event| observed.note(event)));
+        let result = result.map_err(failed("enter the near host"))?;
+        let (from, to) = observed.window().unwrap_or((began, clock::realtime()));
+        let mut row = Row::new(point, scenario.cross.kind);
+        let truth = self.network.truth(point.direction, from, to).map_err(failed("read the link's ledger"))?;
+        let lateness = self.network.lateness(point.direction, from, to).map_err(failed("read the link's ledger"))?.max;
+        row.truth_bits_per_second = truth.bits_per_second();
+        row.worst_lateness_seconds = Some(lateness.as_secs_f64());
+        row.timeline = observed.timeline();
+        match result {
+            Ok(report) => fill(&mut row, point.direction, report),
+            Err(error) => {
+                row.reason = Some(error.to_string());
+                row.duration_seconds = (clock::realtime() - began).as_secs_f64();
+            }
+        }
+        Ok(Attempt { row, lateness })
+    }
+}
+
+impl Drop for RealTime {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(serving) = self.serving.take() {
+            // Its panic has been printed, and a second one here would abort.
+            let _ = serving.join();
+        }
+    }
+}
+
+const LEFT: &str = "a";
+const RIGHT: &str = "b";
+
+fn failed<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
+    move |source| RunError { doing: doing.to_owned(), source: source.into() }
+}
+
+fn bind(host: &Host) -> anyhow::Result<Server> {
+    let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), measure::DEFAULT_PORT)));
+    let config = ServerConfig { listen, ..ServerConfig::default() };
+    Ok(host.namespace.run(|| Server::bind(config))??)
+}
+
+fn measurement(scenario: &Scenario, point: &Point, server: SocketAddr) -> MeasureConfig {
+    let transport = match point.transport {
+        Transport::Auto => TransportChoice::Auto,
+        Transport::Udp => TransportChoice::Fixed(TransportKind::Udp),
+        Transport::Rake => TransportChoice::Fixed(TransportKind::Rake),
+        Transport::Single => TransportChoice::Fixed(TransportKind::Single),
+    };
+    let method = match point.method {
+        Method::Primed => MethodChoice::Primed,
+        Method::LinearScan => MethodChoice::LinearScan(papers_train(scenario.bottleneck.rate)),
+    };
+    let directions = match point.direction {
+        Direction::Up => Directions::Up,
+        Direction::Down => Directions::Down,
+    };
+    let config = MeasureConfig::new(server.ip().to_string(), server.port());
+    MeasureConfig { directions, transport, method, ..config }
+}
+
+/// The papers' train with the interval that lets it scan the same share of this rate as of the paper's.
+fn papers_train(rate: Rate) -> LinearScanConfig {
+    let paper = LinearScanConfig::paper(measure::transport::MAX_PACKET);
+    let interval = paper.interval.as_secs_f64() * PAPERS_RATE.as_f64() / rate.as_f64();
+    LinearScanConfig { interval: Span::from_secs_f64(interval), ..paper }
+}
+
+/// Each run meets another part of the traffic; the same run of the same scenario meets the same.
+fn source(scenario: &Scenario, point: &Point) -> CrossConfig {
+    let size = scenario.cross.packet_bytes;
+    let rate = point.cross;
+    let kind = match scenario.cross.kind {
+        CrossKind::Constant => link::CrossKind::Constant { rate, size },
+        CrossKind::Poisson => link::CrossKind::Poisson { rate, sizes: SizeMix::fixed(size) },
+        CrossKind::OnOff => {
+            let on = Span::from_millis(20);
+            let burst = (rate.as_f64() + scenario.bottleneck.rate.as_f64()) / 2.0;
+            let off = Span::from_secs_f64(on.as_secs_f64() * (burst / rate.as_f64() - 1.0));
+            link::CrossKind::OnOff { rate: Rate::from_f64(burst), size, on, off, periods: Periods::Exponential }
+        }
+    };
+    // The golden ratio's multiples lie evenly between 0 and 1.
+    let phase = (f64::from(point.run) * 0.618_033_988_749_895).fract();
+    CrossConfig { kind, start: Time::ZERO, phase, seed: u64::from(point.run) << 40 | rate.bits_per_second() }
+}
+
+fn fill(row: &mut Row, direction: Direction, report: Report) {
+    let measured = match direction {
+        Direction::Up => report.up,
+        Direction::Down => report.down,
+    };
+    let Some(measured) = measured else {
+        row.reason = Some(format!("the measurement says nothing of the direction {}", direction.word()));
+        return;
+    };
+    let DirectionReport { available_bits_per_second: value, .. } = measured;
+    if let Some(value) = value {
+        let measure::report::Value { value, low, high, confidence } = value;
+        row.set_estimate(Interval { value, low, high, confidence });
+    }
+    row.transport = carrier(measured.transport).word().to_owned();
+    row.method = measured.method;
+    row.reason = measured.reason;
+    row.spread_bits_per_second = measured.spread_bits_per_second;
+    row.connections = measured.connections;
+    row.packets_sent = measured.packets_sent;
+    row.bytes_sent = measured.bytes_sent;
+    row.duration_seconds = measured.duration_seconds;
+    row.trains = measured.trains + measured.trains_rejected;
+    row.trains_rejected = measured.trains_rejected;
+    row.warnings = measured.warnings;
+}
+
+/// What carried the trains in the end: where the choice was left open, the row says what was chosen.
+fn carrier(transport: measure::report::Transport) -> Transport {
+    match transport {
+        measure::report::Transport::Udp => Transport::Udp,
+        measure::report::Transport::Rake => Transport::Rake,
+        measure::report::Transport::Single => Transport::Single,
+    }
+}
