@@ -5,8 +5,8 @@
 //! their direction in the order of these stamps, and writes each to its receiver's device when it is due.
 //!
 //! ```text
-//! left hosts ── middlebox ── up ──▶ right hosts
-//!                        ◀── down ──
+//! measuring host ── middlebox ──┬──── up ───▶ right hosts
+//! other left hosts ─────────────┘ ◀── down ──
 //! ```
 //!
 //! How late the thread reads does not matter as long as it is less than the link's delay, which is why that has a
@@ -18,6 +18,7 @@ mod verify;
 
 use self::core::{Core, Port};
 use crate::Direction;
+use link::middlebox::{Middlebox, MiddleboxConfig};
 use link::{Counters, CrossConfig, CrossTraffic, LinkConfig};
 use net::namespace::Namespace;
 use net::tap::Tap;
@@ -162,6 +163,8 @@ pub struct Drops {
     pub packets: Counters,
     /// By the link: computed cross traffic.
     pub cross: Counters,
+    /// By the middlebox, with or without an answer.
+    pub refused: u64,
     /// To an address that no host on the other side has.
     pub unroutable: u64,
     /// Never seen, because the packet thread was too slow. Should be zero.
@@ -228,6 +231,16 @@ impl Network {
         let sources = sources.iter().map(|source| CrossTraffic::new(CrossConfig { start, ..source.clone() }));
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
         self.ask(move |core| core.lane(direction).set_cross(sources))
+    }
+
+    /// Puts a middlebox before the measuring host (the first on the left; the others' packets do not pass it), in place
+    /// of the one that may be there. None lets everything pass.
+    ///
+    /// # Errors
+    /// Where a rule makes no sense.
+    pub fn set_middlebox(&self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
+        let middlebox = config.map(Middlebox::new).transpose()?;
+        self.ask(move |core| core.middlebox = middlebox)
     }
 
     /// The bandwidth that was available from `from` to `to` ([`clock::realtime`]): the link's rate less what arrived at it

@@ -5,9 +5,10 @@ mod common;
 use common::in_namespaces;
 use lab::Direction;
 use lab::network::{Host, HostSpec, Network, NetworkError, NetworkSpec};
+use link::middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, Rule};
 use link::{CrossConfig, CrossKind, LinkConfig};
 use net::clock;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 use units::{Rate, Span, Time};
@@ -136,4 +137,44 @@ fn descriptions_that_no_network_can_have_are_refused() {
     refused(NetworkSpec { right: good.left.clone(), ..good.clone() }, "a and a share");
     let hasty = LinkConfig { delay: Span::from_micros(100), ..config(10) };
     refused(NetworkSpec { down: hasty, ..good }, "the delay down is 100 µs, give it at least 200 µs");
+}
+
+#[test]
+fn a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away() {
+    in_namespaces("a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away", || {
+        let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
+        let matching = Match { protocol: Some(17), destination_port: None };
+        let rules = vec![Rule::Refuse { matching, how: Refusal::Reject }];
+        network.set_middlebox(Some(MiddleboxConfig { rules, nat: None })).unwrap();
+        network.verify(Direction::Up).unwrap();
+        let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+        let (near, far) = (udp(a, a.v4.into()), udp(b, b.v4.into()));
+        near.connect(far.local_addr().unwrap()).unwrap();
+        near.send(b"refused").unwrap();
+        let error = near.recv(&mut [0; 10]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(network.drops(Direction::Up).unwrap().refused, 1);
+        transfer(&network, 10_000);
+        network.set_middlebox(None).unwrap();
+        echo(&udp(a, a.v4.into()), &far);
+    });
+}
+
+#[test]
+fn a_translator_shows_the_far_host_another_address() {
+    in_namespaces("a_translator_shows_the_far_host_another_address", || {
+        let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
+        let external = "203.0.113.7".parse().unwrap();
+        let idle = Span::from_secs(120);
+        let nat = NatConfig { external, first_port: 1024, last_port: 65535, idle, unmapped: Refusal::Drop };
+        network.set_middlebox(Some(MiddleboxConfig { rules: vec![], nat: Some(nat) })).unwrap();
+        let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+        let (near, far) = (udp(a, a.v4.into()), udp(b, b.v4.into()));
+        near.send_to(b"there", far.local_addr().unwrap()).unwrap();
+        let (_, from) = far.recv_from(&mut [0; 10]).unwrap();
+        assert_eq!(from.ip(), external);
+        far.send_to(b"and back", from).unwrap();
+        assert_eq!(near.recv_from(&mut [0; 10]).unwrap().1, far.local_addr().unwrap());
+        transfer(&network, 100_000);
+    });
 }

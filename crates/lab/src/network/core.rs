@@ -1,6 +1,7 @@
 use super::lane::{Lane, Pending};
 use super::{Drops, NetworkError, NetworkSpec, Request};
 use crate::Direction;
+use link::middlebox::{self, Action, Middlebox};
 use net::deadline::{self, Watch};
 use net::tap::Tap;
 use net::tun::Tun;
@@ -53,6 +54,7 @@ pub(super) struct Core {
     right: Vec<Port>,
     up: Lane,
     down: Lane,
+    pub(super) middlebox: Option<Middlebox>,
     inbox: Receiver<Request>,
     bell: UnixStream,
     watch: Watch,
@@ -77,6 +79,7 @@ impl Core {
             right,
             up: Lane::new(spec.up.clone(), now)?,
             down: Lane::new(spec.down.clone(), now)?,
+            middlebox: None,
             inbox,
             bell,
             watch,
@@ -117,7 +120,13 @@ impl Core {
         let missed = senders.iter_mut().map(|port| port.tap.missed()).sum();
         let lane = self.lane(direction);
         let ledger = lane.link().ledger();
-        Drops { packets: *ledger.packets(), cross: *ledger.cross(), unroutable: lane.unroutable, missed }
+        Drops {
+            packets: *ledger.packets(),
+            cross: *ledger.cross(),
+            refused: lane.refused,
+            unroutable: lane.unroutable,
+            missed,
+        }
     }
 
     /// Does what other threads ask for; false once there is nobody left to ask.
@@ -144,12 +153,12 @@ impl Core {
                     let mut packet = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(usize::from(MTU)));
                     packet.clear();
                     packet.extend_from_slice(bytes);
-                    Pending { stamp, packet, foreign: index > 0 }
+                    Pending { stamp, packet, foreign: index > 0, judged: index > 0 }
                 }) {
                     port.unread += 1;
                     // What the stack says to all its neighbours concerns nobody here.
                     if destination(&arrived.packet).is_some_and(|address| !address.is_multicast()) {
-                        lane.push(arrived, clock::realtime());
+                        lane.read(arrived, clock::realtime());
                     }
                 }
             }
@@ -158,11 +167,34 @@ impl Core {
 
     /// Brings both links to `horizon`, up to which all that was sent is known.
     fn settle(&mut self, horizon: Time) {
-        for lane in [&mut self.up, &mut self.down] {
-            while let Some(arrived) = lane.pop_settled(horizon) {
-                lane.offer(arrived);
+        while let Some(arrived) = self.up.pop_settled(horizon) {
+            self.enter_up(arrived);
+        }
+        while let Some(arrived) = self.down.pop_settled(horizon) {
+            self.down.offer(arrived);
+        }
+        self.up.advance(horizon);
+        self.down.advance(horizon);
+    }
+
+    /// The middlebox stands before the measuring host, on the left: its packets pass it before the link upwards, and
+    /// after the one downwards.
+    fn enter_up(&mut self, mut arrived: Pending) {
+        let action = match &mut self.middlebox {
+            Some(middlebox) if !arrived.judged => {
+                middlebox.pass(middlebox::Direction::Outbound, &mut arrived.packet, arrived.stamp)
             }
-            lane.advance(horizon);
+            _ => Action::Forward,
+        };
+        self.up.refused += u64::from(action != Action::Forward);
+        match action {
+            Action::Forward => self.up.offer(arrived),
+            Action::Drop => {}
+            Action::Reply(packet) => drop(hand_over(&self.left, &packet)),
+            Action::Reset(pair) => {
+                hand_over(&self.left, &pair.to_source);
+                self.up.offer(Pending { packet: pair.to_destination, ..arrived });
+            }
         }
     }
 
@@ -171,22 +203,36 @@ impl Core {
         for _ in 0..BATCH {
             let now = clock::realtime();
             let due = |lane: &Lane| lane.link().next_due().unwrap_or(Time::MAX);
-            let (lane, receivers) = if due(&self.up) <= due(&self.down) {
-                (&mut self.up, &self.right)
+            let is_up = due(&self.up) <= due(&self.down);
+            let lane = if is_up { &mut self.up } else { &mut self.down };
+            let Some(mut delivery) = lane.pop_due(now) else { return };
+            lane.written(delivery.due, now - delivery.due);
+            if is_up {
+                self.up.unroutable += u64::from(!hand_over(&self.right, &delivery.packet));
             } else {
-                (&mut self.down, &self.left)
-            };
-            let Some(delivery) = lane.pop_due(now) else { return };
-            match receiver(receivers, &delivery.packet) {
-                Some(port) => {
-                    if let Err(error) = port.tun.write(&delivery.packet) {
-                        tracing::debug!("a host refused a packet: {error}");
-                    }
-                    lane.written(delivery.due, now - delivery.due);
-                }
-                None => lane.unroutable += 1,
+                self.leave_down(&mut delivery.packet, now);
             }
             self.spare.push(delivery.packet);
+        }
+    }
+
+    fn leave_down(&mut self, packet: &mut Vec<u8>, now: Time) {
+        let action = match &mut self.middlebox {
+            Some(middlebox) if owner(&self.left[1..], packet).is_none() => {
+                middlebox.pass(middlebox::Direction::Inbound, packet, now)
+            }
+            _ => Action::Forward,
+        };
+        self.down.refused += u64::from(action != Action::Forward);
+        let answer = |packet| Pending { stamp: now, packet, foreign: false, judged: true };
+        match action {
+            Action::Forward => self.down.unroutable += u64::from(!hand_over(&self.left, packet)),
+            Action::Drop => {}
+            Action::Reply(packet) => self.up.push(answer(packet)),
+            Action::Reset(pair) => {
+                self.up.push(answer(pair.to_source));
+                hand_over(&self.left, &pair.to_destination);
+            }
         }
     }
 
@@ -211,7 +257,16 @@ impl Core {
     }
 }
 
-fn receiver<'a>(ports: &'a [Port], packet: &[u8]) -> Option<&'a Port> {
+/// Writes a packet to the host that it is for; false where no host here has that address.
+fn hand_over(ports: &[Port], packet: &[u8]) -> bool {
+    let Some(port) = owner(ports, packet) else { return false };
+    if let Err(error) = port.tun.write(packet) {
+        tracing::debug!("a host refused a packet: {error}");
+    }
+    true
+}
+
+fn owner<'a>(ports: &'a [Port], packet: &[u8]) -> Option<&'a Port> {
     let address = destination(packet)?;
     ports.iter().find(|port| port.addresses.contains(&address))
 }

@@ -19,6 +19,7 @@ pub(super) struct Lane {
     /// Stamp, and how much later the packet was read.
     reads: Log,
     pub(super) unroutable: u64,
+    pub(super) refused: u64,
 }
 
 /// A packet on its way from its sender to the link.
@@ -28,6 +29,8 @@ pub(super) struct Pending {
     pub(super) packet: Vec<u8>,
     /// Whether it comes from another host than the one that measures.
     pub(super) foreign: bool,
+    /// Whether the middlebox has nothing to say about it (any more).
+    pub(super) judged: bool,
 }
 
 /// How late packets were, against when they should have been written.
@@ -63,6 +66,7 @@ impl Lane {
             writes: Log::default(),
             reads: Log::default(),
             unroutable: 0,
+            refused: 0,
         })
     }
 
@@ -71,8 +75,13 @@ impl Lane {
     }
 
     /// A packet was read at `now`.
-    pub(super) fn push(&mut self, arrived: Pending, now: Time) {
+    pub(super) fn read(&mut self, arrived: Pending, now: Time) {
         self.reads.0.push_back((arrived.stamp, now - arrived.stamp));
+        self.push(arrived);
+    }
+
+    /// A packet is on its way to the link.
+    pub(super) fn push(&mut self, arrived: Pending) {
         let place = self.pending.partition_point(|earlier| earlier.stamp <= arrived.stamp);
         self.pending.insert(place, arrived);
     }

@@ -26,14 +26,15 @@ const PACKET_BYTES: usize = 1500;
 const HEADER_BYTES: usize = 28;
 
 impl Network {
-    /// Checks with real packets, stamped by the kernel at both hosts, that the links have the rate, the delay and the
-    /// loss that were set. Rejecting middleboxes are passed by, and computed cross traffic pauses meanwhile (and with
-    /// it is forgotten: set it afterwards).
+    /// Checks with real packets, stamped by the kernel at both hosts, that the link has the rate, the delay and the
+    /// loss that were set. Meanwhile there is no middlebox. Computed cross traffic of that direction ends: set it
+    /// afterwards.
     ///
     /// # Errors
     /// [`NetworkError::NotAsSet`] with what was found.
     pub fn verify(&self, direction: Direction) -> Result<Verified, NetworkError> {
         self.set_cross(direction, &[])?;
+        let middlebox = self.ask(|core| core.middlebox.take())?;
         let mut outcome = self.verify_once(direction);
         for _ in 1..ATTEMPTS {
             if outcome.is_ok() {
@@ -41,6 +42,7 @@ impl Network {
             }
             outcome = self.verify_once(direction);
         }
+        self.ask(|core| core.middlebox = middlebox)?;
         outcome
     }
 
