@@ -1,1 +1,61 @@
-fn main() {}
+//! `kumade`: measures, shares, tunnels and emulates network paths. This program parses, calls and prints.
+
+mod lab;
+mod measure;
+mod serve;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::io;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Measures network paths, even through firewalls that pass only TCP.
+///
+/// Exit status: 0 done, 1 failed, 2 usage. Set KUMADE_LOG=debug to see more on standard error.
+#[derive(Debug, Parser)]
+#[command(name = "kumade", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::ServeArgs),
+    Measure(Box<measure::MeasureArgs>),
+    Lab(lab::LabArgs),
+    /// Print a script that completes kumade's options in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let default = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
+    let filter = EnvFilter::try_from_env("KUMADE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
+    run(cli.command).unwrap_or_else(|error| {
+        eprintln!("kumade: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(args) => serve::run(args),
+        Command::Measure(args) => measure::run(&args),
+        Command::Lab(args) => lab::run(args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "kumade", &mut io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man => {
+            clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Which train to send next.
 
-use super::reading::Reading;
+use super::reading::{Packets, Reading};
 use super::{Knowledge, Primed};
 use crate::stats::{mean, median, quantile, standard_deviation};
 use crate::{Segment, Train, TrainRecord};
@@ -25,7 +25,7 @@ pub(super) fn plan(method: &mut Primed) -> (Shape, Train) {
     let capacity = method.knowledge.capacity.unwrap_or(scouted);
     // The rate varies a little from train to train, so that none keeps step with periodic traffic.
     let rate = aim(&method.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * method.random());
-    primed_train(rate, body_packets(&method.knowledge, rate), capacity, method.config.max_packet)
+    primed_train(&method.knowledge, rate, capacity, method.config.max_packet)
 }
 
 /// The rate that keeps the queue from running empty in nearly all trains without filling it: what most readings had to
@@ -34,7 +34,7 @@ pub(super) fn aim(knowledge: &Knowledge) -> Option<f64> {
     let capacity = knowledge.capacity?;
     let wanted = |r: &Reading| if r.emptied { r.rate.max(r.available) * 2.0 } else { r.available };
     let rates: Vec<f64> = knowledge.readings.iter().map(wanted).collect();
-    let high = quantile(&rates, 0.85)?;
+    let Some(high) = quantile(&rates, 0.85) else { return Some(capacity) };
     let margin = capacity * 0.08 / (rates.len() * rates.len()) as f64;
     Some((high.max(0.0) + margin).min(capacity))
 }
@@ -44,8 +44,8 @@ fn packet_size(rate: f64, max_packet: u32) -> u32 {
     ((rate * 0.006 / 8.0).max(300.0) as u32).min(max_packet)
 }
 
-/// How many packets the body is to have, by their size in bits: steady traffic is known best by long bodies, changing traffic by many.
-fn body_packets(knowledge: &Knowledge, rate: f64) -> impl Fn(f64) -> u32 {
+/// How many packets the body is to have: steady traffic is known best by long bodies, changing traffic by many.
+fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
     let values: Vec<f64> = knowledge.readings.iter().map(|r| r.available).collect();
     let steady = standard_deviation(&values) < 0.03 * knowledge.capacity.unwrap_or(0.0);
     let (duration, least) = match (values.len(), steady) {
@@ -54,21 +54,19 @@ fn body_packets(knowledge: &Knowledge, rate: f64) -> impl Fn(f64) -> u32 {
         (_, true) => (0.005, 40.0),
         (_, false) => (0.004, 40.0),
     };
-    move |packet_bits| {
-        let least = if packet_bits / rate > 0.006 { f64::min(least, 24.0) } else { least };
-        (rate * duration / packet_bits).clamp(least, 120.0) as u32
-    }
+    let least = if interval > 0.006 { f64::min(least, 24.0) } else { least };
+    (duration / interval).clamp(least, 120.0) as u32
 }
 
-fn primed_train(rate: f64, body: impl Fn(f64) -> u32, capacity: f64, max_packet: u32) -> (Shape, Train) {
+fn primed_train(knowledge: &Knowledge, rate: f64, capacity: f64, max_packet: u32) -> (Shape, Train) {
     let size = packet_size(rate, max_packet);
     let packet_bits = f64::from(size) * 8.0;
     // Up to 16 packets, but not more than 20 ms of queue.
     let prime = (capacity * 0.020 / packet_bits).clamp(4.0, 16.0) as u32;
-    let interval = Span::from_secs_f64(packet_bits / rate);
+    let interval = packet_bits / rate;
     let segment = |count, interval| Segment { count, interval, first_size: size, size_step: 0 };
-    let train = Train { segments: vec![segment(prime - 1, Span::ZERO), segment(body(packet_bits) + 1, interval)] };
-    (Shape::Primed { prime }, train)
+    let body = segment(body_packets(knowledge, interval) + 1, Span::from_secs_f64(interval));
+    (Shape::Primed { prime }, Train { segments: vec![segment(prime - 1, Span::ZERO), body] })
 }
 
 /// From the last train's end to the next one's start. Trains keep a cycle in which nearly all of them drain: were each
@@ -77,8 +75,10 @@ fn primed_train(rate: f64, body: impl Fn(f64) -> u32, capacity: f64, max_packet:
 pub(super) fn wait(method: &mut Primed) -> Span {
     let random = method.random();
     let readings = &method.knowledge.readings;
-    let (Some(last), Some(capacity)) = (readings.last(), method.knowledge.capacity) else {
-        return Span::from_millis(10);
+    let Some(capacity) = method.knowledge.capacity else { return Span::from_millis(10) };
+    let Some(last) = readings.last() else {
+        let queued = method.trains.last().map_or(0.0, Packets::bits);
+        return Span::from_secs_f64((queued / capacity).min(2.0));
     };
     let usual = mean(&readings.iter().map(|r| r.available).collect::<Vec<_>>());
     // What a train found may last or may have been chance.

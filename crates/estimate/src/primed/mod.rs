@@ -87,6 +87,10 @@ struct Knowledge {
     capacity_scatter: f64,
     /// See [`Dispersion::openness`].
     prime_openness: f64,
+    /// The rate at which a prime passed, where that is far more than the path can keep up: a token bucket.
+    burst_rate: Option<f64>,
+    /// Some train was faster than the path.
+    saturated: bool,
     readings: Vec<Reading>,
 }
 
@@ -112,14 +116,26 @@ impl Primed {
         let shown: Vec<Dispersion> = self.trains.iter().filter_map(Packets::dispersion).collect();
         let rates: Vec<f64> = shown.iter().map(|d| d.rate).collect();
         let fastest = self.trains.iter().map(Packets::body_rate).fold(self.scouted.unwrap_or(0.0), f64::max);
-        let capacity = median(&rates).unwrap_or(fastest);
-        let floor = reading::delay_floor(&self.trains, capacity);
+        let prime_rate = median(&rates).unwrap_or(fastest);
+        let readings = self.read_with(prime_rate);
+        // Nothing available is the least there can be, and bounds what the queue's growth lets the capacity be.
+        let bound = readings.iter().map(|r| r.rate / r.growth.max(0.05)).fold(f64::INFINITY, f64::min);
+        let capacity = if bound < 0.5 * prime_rate { bound } else { prime_rate };
         self.knowledge = Knowledge {
             capacity: Some(capacity),
-            capacity_scatter: standard_deviation(&rates),
+            capacity_scatter: standard_deviation(&rates).min(bound),
             prime_openness: shown.iter().map(|d| d.openness).fold(0.0, f64::max),
-            readings: self.trains.iter().filter_map(|t| t.reading(capacity, floor)).collect(),
+            burst_rate: rates.iter().copied().filter(|&rate| rate > 3.0 * capacity).reduce(f64::max),
+            saturated: !shown.is_empty() || readings.iter().any(|r| !r.emptied),
+            readings: if capacity < prime_rate { self.read_with(capacity) } else { readings },
         };
+    }
+
+    fn read_with(&self, capacity: f64) -> Vec<Reading> {
+        let floor = reading::delay_floor(&self.trains, capacity);
+        // A train far faster than the link tells the link's capacity and nothing else.
+        let tells = |reading: &Reading| reading.rate < 3.0 * capacity;
+        self.trains.iter().filter_map(|t| t.reading(capacity, floor)).filter(tells).collect()
     }
 
     fn reject(&mut self, why: Rejection) {
@@ -205,5 +221,98 @@ impl Primed {
             self.knowledge.readings.last(),
             self.rejected
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PacketRecord;
+
+    /// A fluid path: a bucket of `bucket` bits that fills at `rate`, then a queue of that rate, on a line so fast that
+    /// sending takes no time; `cross` uses up part of the rate.
+    struct Shaper {
+        rate: f64,
+        cross: f64,
+        bucket: f64,
+        line: f64,
+        credit: f64,
+        now: f64,
+    }
+
+    impl Shaper {
+        fn new(rate: f64, cross: f64, bucket: f64, line: f64) -> Self {
+            Shaper { rate, cross, bucket, line, credit: bucket, now: 0.0 }
+        }
+
+        /// Sends a train `wait` from now. Credit below zero is what waits in the queue.
+        fn send(&mut self, wait: Span, train: &Train) -> TrainRecord {
+            let start = self.now + wait.as_secs_f64();
+            let mut free: f64 = 0.0;
+            let packets = train.packets().map(|planned| {
+                let at = (start + planned.offset.as_secs_f64()).max(free);
+                free = at + 5e-6;
+                let bits = f64::from(planned.size) * 8.0;
+                self.credit = (self.credit + (self.rate - self.cross) * (at - self.now)).min(self.bucket) - bits;
+                self.now = at;
+                let delay = 0.005 + (bits / self.line).max(-self.credit / self.rate);
+                let sent = Time::ZERO + Span::from_secs_f64(at);
+                PacketRecord { size: planned.size, sent: Some(sent), received: Some(sent + Span::from_secs_f64(delay)) }
+            });
+            TrainRecord { packets: packets.collect() }
+        }
+    }
+
+    fn measure(mut path: impl FnMut(Span, &Train) -> TrainRecord) -> Outcome {
+        let mut method = Primed::new(PrimedConfig::new(1500));
+        let mut now = Time::ZERO;
+        loop {
+            match method.next(now) {
+                Step::Send { wait, train } => {
+                    method.record(&path(wait, &train));
+                    now += wait + train.duration() + Span::from_millis(10);
+                }
+                Step::Done(outcome) => return outcome,
+            }
+        }
+    }
+
+    #[test]
+    fn a_fluid_path_is_known_exactly() {
+        for (rate, cross) in [(100e6, 0.0), (100e6, 60e6), (5e6, 2e6)] {
+            let mut path = Shaper::new(rate, cross, 0.0, 1e10);
+            let found = measure(|wait, train| path.send(wait, train)).available.unwrap();
+            let error = found.value.as_f64() / (rate - cross) - 1.0;
+            assert!(error.abs() < 0.003, "{rate} less {cross}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_bucket_is_seen_through() {
+        // A packet pair reads a shaped 10 Mbit/s as the line's 1 Gbit/s; so does a prime that the bucket holds whole.
+        for (bucket, whole_prime) in [(80e3, false), (300e3, true)] {
+            let mut path = Shaper::new(10e6, 2e6, bucket, 1e9);
+            let outcome = measure(|wait, train| path.send(wait, train));
+            let value = outcome.available.unwrap().value.as_f64();
+            assert!((value / 8e6 - 1.0).abs() < 0.03, "{bucket}: {value}");
+            assert_eq!(outcome.warnings.iter().any(|w| w.contains("shaped")), whole_prime, "{:?}", outcome.warnings);
+        }
+    }
+
+    #[test]
+    fn a_path_that_takes_everything_has_no_number() {
+        let mut path = Shaper::new(1e12, 0.0, 0.0, 1e12);
+        let outcome = measure(|wait, train| path.send(wait, train));
+        assert!(outcome.available.is_none());
+        assert!(outcome.reason.unwrap().contains("out of range"));
+    }
+
+    #[test]
+    fn nothing_comes_back() {
+        let outcome = measure(|_, train| TrainRecord {
+            packets: train.packets().map(|p| PacketRecord { size: p.size, sent: None, received: None }).collect(),
+        });
+        assert_eq!(outcome.reason.as_deref(), Some("no packet of any train came through"));
+        assert_eq!(outcome.trains_rejected[&Rejection::PacketsMissing], 8);
     }
 }

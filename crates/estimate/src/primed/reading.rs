@@ -40,8 +40,8 @@ pub(super) struct Reading {
     pub(super) rate: f64,
     /// Available bandwidth in bit/s.
     pub(super) available: f64,
-    /// When the body began, in seconds since the first train.
-    pub(super) started: f64,
+    /// By how many seconds a second the delay grew.
+    pub(super) growth: f64,
     /// How long the body was on the way, in seconds.
     pub(super) duration: f64,
     /// The queue ran empty: `available` is a lower bound.
@@ -100,6 +100,11 @@ impl Packets {
         (received > 1e-6 && openness < 0.8).then(|| Dispersion { rate: self.size_bits / received, openness })
     }
 
+    /// All that the train carried.
+    pub(super) fn bits(&self) -> f64 {
+        self.points.last().map_or(0.0, |p| p.carried)
+    }
+
     /// The rate at which the body really left.
     pub(super) fn body_rate(&self) -> f64 {
         match (self.body().next(), self.points.last()) {
@@ -115,12 +120,13 @@ impl Packets {
     pub(super) fn reading(&self, capacity: f64, floor: Line) -> Option<Reading> {
         let held: Vec<(f64, f64)> = self.body().map(|p| (p.sent, p.carried - capacity * p.delay)).collect();
         let line = robust_line(&held)?;
+        let rate = self.body_rate();
         let service = self.size_bits / capacity;
         let waited = |p: &Point| p.delay - floor.at(p.sent) - service;
         let idle = self.body().filter(|p| waited(p) < 0.3 * service + 2e-6).count();
         Some(Reading {
-            rate: self.body_rate(),
-            started: held[0].0,
+            rate,
+            growth: (rate - line.slope) / capacity,
             available: line.slope,
             duration: held[held.len() - 1].0 - held[0].0,
             emptied: idle * 10 > held.len(),

@@ -18,7 +18,7 @@ const ENOUGH_TRAINS: usize = 8;
 
 /// Whether nothing more need be sent.
 pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
-    if method.failures_in_row >= 8 {
+    if method.failures_in_row >= 8 || out_of_reach(method) {
         return true;
     }
     let used = used(method);
@@ -28,6 +28,11 @@ pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
     let capacity = method.knowledge.capacity.unwrap_or(0.0);
     let result = result(&used, elapsed.as_secs_f64(), &method.knowledge);
     result.half <= (result.value * method.config.precision).max(capacity * 0.0025)
+}
+
+/// Whether the path took all that this machine can send.
+fn out_of_reach(method: &Primed) -> bool {
+    !method.knowledge.saturated && method.knowledge.readings.len() >= ENOUGH_TRAINS
 }
 
 /// The time budget, stretched where the path is so slow that it would not give a value.
@@ -105,7 +110,11 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
         trains_rejected: method.rejected.clone(),
         warnings: Vec::new(),
     };
-    if used.len() < LEAST_TRAINS {
+    if let Some(burst) = method.knowledge.burst_rate {
+        let burst = Rate::from_f64(burst);
+        outcome.warnings.push(format!("a short burst passes at {burst}, far above what lasts: the path is shaped"));
+    }
+    if used.len() < LEAST_TRAINS || out_of_reach(method) {
         outcome.reason = Some(no_value(method));
         return outcome;
     }
@@ -121,6 +130,13 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
 }
 
 fn no_value(method: &Primed) -> String {
+    if out_of_reach(method) {
+        let fastest = method.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);
+        let fastest = Rate::from_f64(fastest);
+        return format!(
+            "out of range: the path took all that this machine could send, {fastest}; no less is available"
+        );
+    }
     let rejected: u32 = method.rejected.values().sum();
     match method.rejected.iter().max_by_key(|(_, count)| **count) {
         _ if method.scouted.is_none() => "no packet of any train came through".to_owned(),

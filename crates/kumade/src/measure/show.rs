@@ -1,0 +1,114 @@
+//! A measurement's events and result, for people and for programs.
+
+use anyhow::anyhow;
+use indicatif::{ProgressBar, ProgressStyle};
+use measure::report::DirectionReport;
+use measure::{Direction, Event, MeasureConfig, Report};
+use serde_json::json;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+use units::{Rate, Span};
+
+/// The name of the lines' schema.
+const STREAM_SCHEMA: &str = "kumade.measure-stream/1";
+
+/// For whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// A verdict in plain language; progress on standard error where that is a terminal.
+    People,
+    /// One JSON document.
+    Document,
+    /// A line of JSON for each event, the last being the document or the error.
+    Stream,
+}
+
+/// Measures, and prints what happens.
+pub fn measure(config: &MeasureConfig, output: Output) -> anyhow::Result<ExitCode> {
+    let bar = progress(output);
+    let mut written = Ok(());
+    let result = measure::measure(config, &mut |event| match output {
+        Output::Stream => {
+            if let Err(error) = serde_json::to_value(event).map_err(io::Error::from).and_then(print_line) {
+                written = Err(error);
+            }
+        }
+        _ => bar.set_message(describe(event)),
+    });
+    bar.finish_and_clear();
+    written?;
+    if output == Output::Stream {
+        print_line(match &result {
+            Ok(report) => json!({"event": "report", "report": report}),
+            Err(error) => json!({"event": "error", "message": error.to_string()}),
+        })?;
+    }
+    // The text of these errors names their causes already.
+    let report = result.map_err(|error| anyhow!("{error}"))?;
+    let mut out = io::stdout().lock();
+    match output {
+        Output::People => print_verdict(&mut out, &report)?,
+        Output::Document => writeln!(out, "{}", serde_json::to_string(&report)?)?,
+        Output::Stream => {}
+    }
+    Ok(if report.has_value() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn progress(output: Output) -> ProgressBar {
+    if output != Output::People {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        bar.set_style(style);
+    }
+    bar.set_message("connecting");
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn print_line(mut line: serde_json::Value) -> io::Result<()> {
+    line["schema"] = STREAM_SCHEMA.into();
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+fn print_verdict(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    let mut print = |name: &str, direction: &Option<DirectionReport>| match direction {
+        Some(direction) => {
+            writeln!(out, "{name}: {direction}")?;
+            direction.warnings.iter().try_for_each(|warning| writeln!(out, "  note: {warning}"))
+        }
+        None => Ok(()),
+    };
+    print("up", &report.up)?;
+    print("down", &report.down)
+}
+
+fn describe(event: &Event) -> String {
+    match event {
+        Event::Connected { peer, round_trip_seconds } => {
+            format!("connected to {peer}, round trip {}", Span::from_secs_f64(*round_trip_seconds))
+        }
+        Event::Waiting { ahead } => format!("waiting for {ahead} other measurement(s) to finish"),
+        Event::Opened { transport, connections: 0 } => format!("measuring over {transport:?}").to_lowercase(),
+        Event::Opened { connections, .. } => format!("measuring over {connections} TCP connection(s)"),
+        Event::Train { direction, number, available_bits_per_second, .. } => {
+            let name = name(*direction);
+            match available_bits_per_second {
+                Some(bits) => format!("{name}: train {number}, {} so far", Rate::from_bits_per_second(*bits)),
+                None => format!("{name}: train {number}"),
+            }
+        }
+        Event::Done { direction, .. } => format!("{}: done", name(*direction)),
+    }
+}
+
+fn name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Up => "up",
+        Direction::Down => "down",
+    }
+}

@@ -1,0 +1,82 @@
+//! `kumade serve`: the far end of a measurement.
+
+use crate::measure::read_key;
+use anyhow::{Context, anyhow};
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use measure::{DEFAULT_PORT, Server, ServerConfig};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use units::{Span, parse};
+
+/// Answer measurements on one port number, by TCP and by UDP
+///
+/// Many clients may be connected at once; their measurements run one after the other, so that two never spoil each
+/// other. Ctrl-C or SIGTERM ends the server.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Where to listen [default: port 7272 on every address, IPv6 and IPv4]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Serve only clients that hold the same key, and encrypt what is said: a file with 64 hexadecimal digits
+    /// (`openssl rand -hex 32 > FILE`)
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Clients at once, those that wait for their turn included
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    max_clients: usize,
+    /// Probe connections of one client
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    max_connections: u32,
+    /// Bytes of probe packets in one client's turn, both directions together, such as 64mb
+    #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
+    max_bytes: Option<u64>,
+    /// How long one client's turn may last, such as 60s
+    #[arg(long, value_name = "TIME", value_parser = parse::span)]
+    max_time: Option<Span>,
+}
+
+/// Serves until a signal comes.
+pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    raise_descriptor_limit();
+    let config = config(args)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot listen for Ctrl-C")?;
+    }
+    let server = Server::bind(config).map_err(|error| anyhow!("{error}"))?;
+    let address = server.local_addr();
+    let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
+    eprintln!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
+    server.run(&stop).map_err(|error| anyhow!("{error}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
+    let mut config = ServerConfig {
+        listen: args.listen,
+        key: args.key.as_deref().map(read_key).transpose()?,
+        max_clients: args.max_clients,
+        ..ServerConfig::default()
+    };
+    config.limits.connections = args.max_connections;
+    config.limits.bytes = args.max_bytes.unwrap_or(config.limits.bytes);
+    config.limits.turn = args.max_time.unwrap_or(config.limits.turn);
+    Ok(config)
+}
+
+/// Idle connections are cheap, but the usual soft limit of 1024 descriptors is soon reached. Where it can't be raised,
+/// the oldest idle connections give way earlier.
+fn raise_descriptor_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        let wanted = hard.min(65_536).max(soft);
+        setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)
+    });
+    if let Err(error) = raised {
+        tracing::debug!("the limit of open descriptors stays as it is: {error}");
+    }
+}
