@@ -2,8 +2,10 @@
 
 use estimate::{Segment, Train};
 use measure::transport::{Error, Probes, Receiving, Sending, StampSource, TcpProbes, UdpProbes, open_connections};
+use net::{clock, readiness, stamp};
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::OnceLock;
 use std::thread;
 use units::{Span, Time};
 use wire::{Token, TransportKind};
@@ -23,7 +25,25 @@ fn paper_train() -> Train {
     train(120, 100, 32, 12)
 }
 
+/// Enabling takes effect late, and for the whole host: one socket that keeps stamps on, until the tests have ended.
+fn keep_stamps_on() {
+    static KEEPER: OnceLock<UdpSocket> = OnceLock::new();
+    KEEPER.get_or_init(|| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(socket.local_addr().unwrap()).unwrap();
+        stamp::enable_receive(&socket).unwrap();
+        let is_stamped = || {
+            socket.send(b"?").unwrap();
+            readiness::readable(&socket, clock::monotonic() + Span::from_secs(10)).unwrap();
+            stamp::receive(&socket, &mut [0]).unwrap().stamp.is_some()
+        };
+        assert!((0..10_000).any(|_| is_stamped()));
+        socket
+    });
+}
+
 fn sockets(address: SocketAddr) -> (UdpSocket, UdpSocket) {
+    keep_stamps_on();
     let (a, b) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
     a.connect(b.local_addr().unwrap()).unwrap();
     b.connect(a.local_addr().unwrap()).unwrap();
@@ -37,6 +57,7 @@ fn udp(address: SocketAddr) -> (Probes, Probes) {
 
 /// `count` connections: the client's ends and the server's, both in the clients' order.
 fn streams(address: SocketAddr, count: u16) -> (Vec<TcpStream>, Vec<TcpStream>) {
+    keep_stamps_on();
     let listener = TcpListener::bind(address).unwrap();
     net::tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
@@ -104,6 +125,26 @@ fn udp_carries_the_papers_train_both_ways() {
         let (sending, receiving) = carry(&mut b, &mut a, 2, &paper_train(), GRACE);
         assert_whole(&paper_train(), min, &sending, &receiving);
     }
+}
+
+#[test]
+fn ipv4_in_ipv6_clothes_is_ipv4() {
+    keep_stamps_on();
+    let (client, server) = (UdpSocket::bind(V4).unwrap(), UdpSocket::bind("[::]:0").unwrap());
+    let mapped = SocketAddr::new(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), client.local_addr().unwrap().port());
+    server.connect(mapped).unwrap();
+    client.connect((Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port())).unwrap();
+    let mut a = Probes::Udp(UdpProbes::new(client, TOKEN).unwrap());
+    let mut b = Probes::Udp(UdpProbes::new(server, TOKEN).unwrap());
+    assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, 1500));
+    let (sending, receiving) = carry(&mut b, &mut a, 0, &paper_train(), GRACE);
+    assert_whole(&paper_train(), 52, &sending, &receiving);
+
+    let listener = TcpListener::bind("[::]:0").unwrap();
+    let client = TcpStream::connect((Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port())).unwrap();
+    let a = TcpProbes::rake(vec![client]).unwrap();
+    let b = TcpProbes::rake(vec![listener.accept().unwrap().0]).unwrap();
+    assert_eq!((a.min_packet(), b.min_packet()), (53, 53));
 }
 
 #[test]

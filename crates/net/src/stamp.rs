@@ -64,15 +64,7 @@ pub fn enable_transmit(socket: &impl AsFd, is_tcp: bool) -> io::Result<u32> {
     if set(socket, RECEIVE | TRANSMIT | libc::SOF_TIMESTAMPING_OPT_ID_TCP).is_ok() {
         return Ok(0);
     }
-    for _ in 0..100 {
-        let before = unacknowledged(socket)?;
-        set(socket, RECEIVE | TRANSMIT)?;
-        if unacknowledged(socket)? == before {
-            return Ok(before);
-        }
-        set(socket, RECEIVE)?;
-    }
-    Err(io::Error::other("acknowledgements kept coming while the count of bytes was set"))
+    count_from_acknowledged(socket)
 }
 
 /// What one call of [`receive`] brought.
@@ -199,6 +191,20 @@ fn set(socket: &impl AsFd, flags: u32) -> io::Result<()> {
     crate::option::set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
 }
 
+/// Without `OPT_ID_TCP`, the kernel counts from the last acknowledged byte: the next one's number is however many are not
+/// acknowledged, provided that no acknowledgement came in between.
+fn count_from_acknowledged(socket: &impl AsFd) -> io::Result<u32> {
+    for _ in 0..100 {
+        let before = unacknowledged(socket)?;
+        set(socket, RECEIVE | TRANSMIT)?;
+        if unacknowledged(socket)? == before {
+            return Ok(before);
+        }
+        set(socket, RECEIVE)?;
+    }
+    Err(io::Error::other("acknowledgements kept coming while the count of bytes was set"))
+}
+
 /// Bytes of a TCP socket that are sent, or wait to be, and are not acknowledged.
 fn unacknowledged(socket: &impl AsFd) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
@@ -206,5 +212,40 @@ fn unacknowledged(socket: &impl AsFd) -> io::Result<u32> {
     match unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) } {
         0 => Ok(bytes as u32),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn older_kernels_count_from_the_last_acknowledged_byte() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        tcp::prepare_listener(&listener).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let stream = listener.accept().unwrap().0;
+        // No more packets than the initial window, or they would wait for acknowledgements.
+        for _ in 0..4 {
+            set(&stream, RECEIVE).unwrap();
+            tcp::send(&stream, &[0; 10], true).unwrap();
+            let next_byte = count_from_acknowledged(&stream).unwrap();
+            tcp::send(&stream, &[0; 7], true).unwrap();
+            assert_eq!(next_transmit_stamp(&stream).unwrap().unwrap().key, next_byte + 6);
+        }
+    }
+
+    #[test]
+    fn another_clocks_stamp_is_not_credible() {
+        let stamp =
+            |at: Time| libc::timespec { tv_sec: at.as_nanos() / 1_000_000_000, tv_nsec: at.as_nanos() % 1_000_000_000 };
+        let now = clock::realtime();
+        assert_eq!(credible(stamp(now)), Some(now));
+        assert_eq!(credible(stamp(clock::monotonic())), None);
+        assert_eq!(credible(stamp(now + Span::from_secs(10))), None);
+        assert_eq!(credible(libc::timespec { tv_sec: 0, tv_nsec: 0 }), None);
+        assert_eq!(credible(libc::timespec { tv_sec: i64::MAX, tv_nsec: 0 }), None);
     }
 }

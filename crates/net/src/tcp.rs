@@ -14,16 +14,21 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Congestion controls that do not pace, in the order of trying. A machine's default may be BBR, which does.
 const UNPACED: [&str; 2] = ["cubic", "reno"];
+/// The system's own limit (`net.core.somaxconn`, 4096 by default) may be lower.
+const BACKLOG: i32 = 4096;
 const TIMESTAMPS: u8 = 1;
 const TIMESTAMPS_BYTES: u32 = 12;
 const TCP_HEADER_BYTES: u32 = 20;
 
 /// Prepares a listening socket whose connections will carry trains; they inherit it. Only here does the congestion
-/// control come in time: a connection that was once BBR's keeps pacing.
+/// control come in time: a connection that was once BBR's keeps pacing. The backlog is made long enough for many
+/// clients that open all their connections at once.
 ///
 /// # Errors
 /// Where the system has no congestion control without pacing, or refuses an option.
 pub fn prepare_listener(listener: &TcpListener) -> io::Result<()> {
+    // Listening once more only changes the backlog; the standard library's is 128.
+    SockRef::from(listener).listen(BACKLOG)?;
     prepare_early(listener)
 }
 

@@ -27,6 +27,7 @@ struct Left {
     size: u32,
     user: Time,
     kernel: Option<Time>,
+    is_awaited: bool,
 }
 
 impl Departing {
@@ -36,7 +37,7 @@ impl Departing {
 
     /// A packet left; `user` was read just before. Returns its place in this ledger.
     pub(super) fn left(&mut self, index: u32, size: u32, user: Time) -> usize {
-        self.packets.push(Left { index, size, user, kernel: None });
+        self.packets.push(Left { index, size, user, kernel: None, is_awaited: true });
         self.awaiting += 1;
         self.packets.len() - 1
     }
@@ -46,24 +47,32 @@ impl Departing {
         let Some(packet) = self.packets.get_mut(place) else { return };
         if packet.kernel.is_none() && at > packet.user - CLOCK_SLIP {
             packet.kernel = Some(at);
+            self.settle(place);
+        }
+    }
+
+    /// No stamp is expected for the packet at `place` any more.
+    pub(super) fn settle(&mut self, place: usize) {
+        if let Some(packet) = self.packets.get_mut(place).filter(|packet| packet.is_awaited) {
+            packet.is_awaited = false;
             self.awaiting -= 1;
         }
     }
 
-    /// How many packets have no kernel stamp yet.
+    /// How many packets' stamps may still come.
     pub(super) fn awaiting(&self) -> usize {
         self.awaiting
     }
 
-    /// The train index of the first packet at or after `place` that has no kernel stamp, and its place.
+    /// The place of the first packet from `place` on whose stamp may still come, and its index in the train.
     pub(super) fn first_awaiting(&self, place: usize) -> Option<(usize, u32)> {
         let rest = self.packets.get(place..)?;
-        rest.iter().position(|p| p.kernel.is_none()).map(|skipped| (place + skipped, rest[skipped].index))
+        rest.iter().position(|p| p.is_awaited).map(|skipped| (place + skipped, rest[skipped].index))
     }
 
     /// Whether the kernel has stamped any packet.
     pub(super) fn any_stamp(&self) -> bool {
-        self.awaiting < self.packets.len()
+        self.packets.iter().any(|p| p.kernel.is_some())
     }
 
     pub(super) fn finish(self) -> Sending {
@@ -169,6 +178,18 @@ mod tests {
         let sending = departing.finish();
         assert_eq!(sending.source, StampSource::Kernel);
         assert_eq!(sending.departures, [Departure { index: 0, size: 100, sent: Some(at(3)) }]);
+    }
+
+    #[test]
+    fn a_stamp_that_will_not_come_is_not_waited_for() {
+        let mut departing = Departing::new(2);
+        let (first, second) = (departing.left(0, 100, at(0)), departing.left(3, 100, at(1)));
+        assert_eq!(departing.first_awaiting(0), Some((first, 0)));
+        departing.settle(first);
+        departing.settle(first);
+        assert_eq!((departing.awaiting(), departing.first_awaiting(0)), (1, Some((second, 3))));
+        departing.stamp(second, at(2));
+        assert_eq!((departing.awaiting(), departing.first_awaiting(0)), (0, None));
     }
 
     #[test]

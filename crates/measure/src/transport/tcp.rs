@@ -4,6 +4,7 @@ use estimate::Train;
 use net::pace::Pacer;
 use net::tcp::Sizes;
 use net::{clock, readiness, stamp, tcp};
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use units::{Span, Time};
@@ -42,8 +43,8 @@ pub(super) struct Slot {
     debt: u64,
     /// Bytes of earlier trains still to come.
     pub(super) owed: u64,
-    /// The current train's packets: each one's last byte, and its place in the ledger.
-    leaving: Vec<(u32, usize)>,
+    /// The current train's packets whose stamps may still come: each one's last byte, and its place in the ledger.
+    leaving: VecDeque<(u32, usize)>,
 }
 
 impl TcpProbes {
@@ -117,7 +118,9 @@ impl TcpProbes {
         }
         drop(pacer);
         let quiet = if self.kind == TransportKind::Single { STAMP_WAIT } else { QUIET };
-        await_stamps(&mut departing, quiet, |departing| self.slots.iter().for_each(|slot| slot.collect_all(departing)));
+        await_stamps(&mut departing, quiet, |departing| {
+            self.slots.iter_mut().for_each(|slot| slot.collect_all(departing))
+        });
         self.check_alive().map(|()| departing.finish())
     }
 
@@ -177,17 +180,18 @@ impl TcpProbes {
         slot.debt += (payload - sent) as u64;
         if sent == payload {
             let place = departing.left(index, slot.header + payload as u32, user);
-            slot.leaving.push((slot.next_byte.wrapping_sub(1), place));
+            slot.leaving.push_back((slot.next_byte.wrapping_sub(1), place));
         }
     }
 
     /// Reads the oldest packets' stamps as long as the next packet leaves time for it. Those before `awaited` have
     /// theirs.
-    fn use_gap(&self, pacer: &Pacer, offset: Span, awaited: &mut usize, departing: &mut Departing) {
+    fn use_gap(&mut self, pacer: &Pacer, offset: Span, awaited: &mut usize, departing: &mut Departing) {
         while is_usable_gap(pacer, offset) {
             let Some((place, index)) = departing.first_awaiting(*awaited) else { return };
             *awaited = place;
-            if !self.slots[index as usize % self.slots.len()].collect(departing) {
+            let slots = self.slots.len();
+            if !self.slots[index as usize % slots].collect(departing) {
                 return;
             }
         }
@@ -200,7 +204,7 @@ impl Slot {
         // Where the kernel gives no stamps the count stays unused.
         let next_byte = stamp::enable_transmit(&stream, true).unwrap_or(0);
         let (stream, header) = sizes.map_or((None, 0), |sizes| (Some(stream), sizes.header));
-        Slot { stream, header, next_byte, debt: 0, owed: 0, leaving: Vec::new() }
+        Slot { stream, header, next_byte, debt: 0, owed: 0, leaving: VecDeque::new() }
     }
 
     fn sizes(&self) -> Option<Sizes> {
@@ -237,20 +241,33 @@ impl Slot {
         sent
     }
 
-    fn collect_all(&self, departing: &mut Departing) {
+    fn collect_all(&mut self, departing: &mut Departing) {
         while self.collect(departing) {}
     }
 
     /// Reads one stamp; false where there is none.
-    pub(super) fn collect(&self, departing: &mut Departing) -> bool {
-        let Some(stream) = &self.stream else { return false };
+    pub(super) fn collect(&mut self, departing: &mut Departing) -> bool {
+        let Some(stream) = &self.stream else {
+            self.leaving.drain(..).for_each(|(_, place)| departing.settle(place));
+            return false;
+        };
         let Ok(Some(stamp)) = stamp::next_transmit_stamp(stream) else { return false };
-        let Some((first, _)) = self.leaving.first() else { return true };
-        // Keys grow along the train, and wrap.
-        let after_first = |key: u32| key.wrapping_sub(*first);
+        let Some(&(first, _)) = self.leaving.front() else { return true };
+        // Keys grow along the train, and wrap; one from before the first, of a packet sent again, is beyond the last.
+        let after_first = |key: u32| key.wrapping_sub(first);
         let found = self.leaving.binary_search_by_key(&after_first(stamp.key), |(key, _)| after_first(*key));
-        if let Ok(at) = found {
-            departing.stamp(self.leaving[at].1, stamp.at);
+        if found == Err(self.leaving.len()) {
+            return true;
+        }
+        // Packets leave in order: those that have no stamp by now were joined with the next, and will not get one.
+        for (_, place) in self.leaving.drain(..found.unwrap_or_else(|next| next)) {
+            departing.settle(place);
+        }
+        if found.is_ok()
+            && let Some((_, place)) = self.leaving.pop_front()
+        {
+            departing.stamp(place, stamp.at);
+            departing.settle(place);
         }
         true
     }
