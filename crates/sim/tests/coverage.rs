@@ -100,7 +100,8 @@ fn table(cases: &[Case], held: f64) -> String {
     writeln!(out, "{} paths; the 95 % interval held the truth in {:.1} %", cases.len(), held * 100.0).unwrap();
     writeln!(out, "errors in percent of the capacity\n").unwrap();
     writeln!(out, "{:<24}{:>6}{:>10}{:>8}{:>8}{:>8}", "", "paths", "no value", "median", "mean", "held").unwrap();
-    let groups: [(&str, fn(&Case) -> String); 4] = [
+    type Label = fn(&Case) -> String;
+    let groups: [(&str, Label); 4] = [
         ("capacity", |c| match c.capacity.bits_per_second() {
             0..10_000_000 => "1…10 Mbit/s".into(),
             10_000_000..100_000_000 => "10…100 Mbit/s".into(),

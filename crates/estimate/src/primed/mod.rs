@@ -113,7 +113,8 @@ impl Primed {
     }
 
     fn read_all(&mut self) {
-        let shown: Vec<Dispersion> = self.trains.iter().filter_map(Packets::dispersion).collect();
+        let primes: Vec<Dispersion> = self.trains.iter().filter_map(Packets::dispersion).collect();
+        let shown: Vec<Dispersion> = primes.iter().copied().filter(Dispersion::shows_capacity).collect();
         let rates: Vec<f64> = shown.iter().map(|d| d.rate).collect();
         let fastest = self.trains.iter().map(Packets::body_rate).fold(self.scouted.unwrap_or(0.0), f64::max);
         let prime_rate = median(&rates).unwrap_or(fastest);
@@ -125,7 +126,7 @@ impl Primed {
             capacity: Some(capacity),
             capacity_scatter: standard_deviation(&rates).min(bound),
             prime_openness: shown.iter().map(|d| d.openness).fold(0.0, f64::max),
-            burst_rate: rates.iter().copied().filter(|&rate| rate > 3.0 * capacity).reduce(f64::max),
+            burst_rate: primes.iter().map(|d| d.rate).filter(|&rate| rate > 3.0 * capacity).reduce(f64::max),
             saturated: !shown.is_empty() || readings.iter().any(|r| !r.emptied),
             readings: if capacity < prime_rate { self.read_with(capacity) } else { readings },
         };

@@ -59,6 +59,13 @@ pub(super) struct Dispersion {
     pub(super) openness: f64,
 }
 
+impl Dispersion {
+    /// Whether the path, not the sender, set the pace.
+    pub(super) fn shows_capacity(&self) -> bool {
+        self.openness < 0.8
+    }
+}
+
 impl Epoch {
     /// Of the first packet with both stamps.
     pub(super) fn of(record: &TrainRecord) -> Option<Self> {
@@ -86,7 +93,7 @@ impl Packets {
         Ok(Packets { points, size_bits, prime })
     }
 
-    /// What the prime's dispersion shows; none where it did not leave faster than it came.
+    /// What the prime's dispersion shows; none where its stamps tell nothing.
     pub(super) fn dispersion(&self) -> Option<Dispersion> {
         let pairs = self.points.windows(2).filter(|w| w[1].index < self.prime && w[1].index == w[0].index + 1);
         let (mut sent, mut received) = (Vec::new(), Vec::new());
@@ -97,7 +104,7 @@ impl Packets {
         }
         let (sent, received) = (median(&sent)?, median(&received)?);
         let openness = sent / received;
-        (received > 1e-6 && openness < 0.8).then(|| Dispersion { rate: self.size_bits / received, openness })
+        (received > 1e-6).then(|| Dispersion { rate: self.size_bits / received, openness })
     }
 
     /// All that the train carried.
