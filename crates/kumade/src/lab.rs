@@ -1,0 +1,159 @@
+//! `kumade lab`: the papers' experiments, on a network of the lab's own.
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::{
+    BottleneckKind, Carrier, CrossKind, Direction, Method, Overrides, Progress, RealTime, Report, Scenario, Transport,
+};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use units::{Rate, parse};
+
+/// Run the papers' experiments on an emulated network of this machine
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// Show the experiments: name, the paper's figure, the question
+    List,
+    /// Run experiments and report what came of them beside what was published
+    Run(Box<RunArgs>),
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// Experiments (see `kumade lab list`) or scenario files (*.toml)
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Print one JSON document (kumade.lab/1) for each experiment instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write the reports here [default: reports/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Who shapes: `own` (the lab's link) or `htb` (the kernel's; needs root and tc)
+    #[arg(long, value_name = "KIND")]
+    bottleneck: Option<BottleneckKind>,
+    /// Rate of the bottleneck; cross traffic keeps its share of it unless --cross says otherwise
+    #[arg(long, value_parser = parse::rate)]
+    rate: Option<Rate>,
+    /// Levels of cross traffic, such as 0mbit,2mbit,4mbit
+    #[arg(long, value_name = "RATES", value_parser = parse::rate, value_delimiter = ',')]
+    cross: Vec<Rate>,
+    /// How cross traffic comes: constant, poisson or on-off
+    #[arg(long, value_name = "KIND")]
+    cross_kind: Option<CrossKind>,
+    /// Whether cross traffic is computed in the `link` or sent as `packets`
+    #[arg(long, value_name = "BY")]
+    cross_by: Option<Carrier>,
+    /// What to measure over: udp, rake, single, auto
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    transport: Vec<Transport>,
+    /// Estimators: primed, linear-scan
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    method: Vec<Method>,
+    /// Which ways to measure: up, down
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    direction: Vec<Direction>,
+    /// How often each point is measured
+    #[arg(long, value_name = "N")]
+    runs: Option<u32>,
+}
+
+/// Carries the command out. Call it before the program starts a thread: a caller without root gets a user namespace.
+pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        LabCommand::List => list(),
+        LabCommand::Run(args) => run_all(&args),
+    }
+}
+
+fn list() -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    for scenario in lab::experiments()? {
+        let paper =
+            scenario.paper.as_ref().map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
+        writeln!(out, "{:<15}  {paper:<40}  {}", scenario.name, scenario.title)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let overrides = args.overrides();
+    let scenarios: Result<Vec<_>, _> = args.names.iter().map(|name| lab::load(name)?.overridden(&overrides)).collect();
+    let scenarios = scenarios?;
+    net::namespace::enter_user_namespace_if_needed()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot listen for Ctrl-C")?;
+    }
+    for scenario in &scenarios {
+        let report = run_one(scenario, &stop)?;
+        let directory = args.directory(scenario);
+        let paths = report.write(&directory)?;
+        let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
+        std::io::stdout().lock().write_all(text.as_bytes())?;
+        for path in paths {
+            eprintln!("wrote {}", path.display());
+        }
+        if stop.load(Ordering::Relaxed) {
+            let (measured, of) = (report.rows.len(), scenario.points().len());
+            anyhow::bail!("stopped after {measured} of {of} runs of {}; the report shows these", scenario.name);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_one(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Report> {
+    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);
+    bar.set_message(format!("{}: building the network", scenario.name));
+    let started = lab::now_utc();
+    let mut testbed = RealTime::build(scenario)?;
+    let mut show = |progress: Progress<'_>| match progress {
+        Progress::Measuring { of, point, .. } => {
+            bar.set_length(of as u64);
+            let (transport, method) = (point.transport.word(), point.method.word());
+            bar.set_message(format!("{}: {transport} {method}, cross {}", scenario.name, point.cross));
+        }
+        Progress::Repeating { lateness } => {
+            bar.set_message(format!("{}: the machine stalled for {lateness}, again", scenario.name));
+        }
+        Progress::Measured(_) => bar.inc(1),
+    };
+    let rows = lab::run(scenario, &mut testbed, &mut show, &|| stop.load(Ordering::Relaxed))?;
+    bar.finish_and_clear();
+    Ok(Report::new(scenario, started, rows))
+}
+
+impl RunArgs {
+    fn overrides(&self) -> Overrides {
+        Overrides {
+            bottleneck: self.bottleneck,
+            rate: self.rate,
+            cross: self.cross.clone(),
+            cross_kind: self.cross_kind,
+            cross_by: self.cross_by,
+            transports: self.transport.clone(),
+            methods: self.method.clone(),
+            directions: self.direction.clone(),
+            runs: self.runs,
+        }
+    }
+
+    /// Several experiments never share a directory.
+    fn directory(&self, scenario: &Scenario) -> PathBuf {
+        match &self.out {
+            None => PathBuf::from("reports").join(&scenario.name),
+            Some(out) if self.names.len() == 1 => out.clone(),
+            Some(out) => out.join(&scenario.name),
+        }
+    }
+}
