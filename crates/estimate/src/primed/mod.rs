@@ -213,17 +213,6 @@ impl Method for Primed {
         (!used.is_empty()).then(|| Rate::from_f64(summary::value(&used, self.knowledge.capacity.unwrap_or(0.0))))
     }
 }
-impl Primed {
-    #[allow(missing_docs)]
-    pub fn debug(&self) -> String {
-        format!(
-            "C {:?} last {:?} rej {:?}",
-            self.knowledge.capacity.map(|c| c / 1e6),
-            self.knowledge.readings.last(),
-            self.rejected
-        )
-    }
-}
 
 #[cfg(test)]
 mod tests {
