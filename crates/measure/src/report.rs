@@ -1,6 +1,6 @@
 //! The document `kumade.measure/1`, on which other programs may rely. Its JSON Schema is `schemas/kumade.measure.1.json`.
 
-use estimate::{Estimate, Outcome};
+use estimate::{Estimate, Outcome, Rejection};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
@@ -115,7 +115,7 @@ impl DirectionReport {
             duration_seconds: cost.duration.as_secs_f64(),
             trains: outcome.trains_used,
             trains_rejected: rejected.values().sum(),
-            trains_rejected_reasons: rejected.iter().map(|(why, &count)| (why.to_string(), count)).collect(),
+            trains_rejected_reasons: rejected.iter().map(|(&why, &count)| (name(why), count)).collect(),
             warnings,
         }
     }
@@ -150,7 +150,7 @@ impl fmt::Display for DirectionReport {
             (None, Some(reason)) => write!(f, "no value: {reason}")?,
             (None, None) => f.write_str("no value")?,
         }
-        write!(f, " — {} trains", self.trains)?;
+        write!(f, " — {} train{}", self.trains, if self.trains == 1 { "" } else { "s" })?;
         if self.trains_rejected > 0 {
             write!(f, " ({} rejected)", self.trains_rejected)?;
         }
@@ -181,6 +181,14 @@ impl From<Estimate<Rate>> for Value {
     }
 }
 
+/// As `estimate` spells it for programs: `sender-stalled`.
+fn name(rejection: Rejection) -> String {
+    match serde_json::to_value(rejection) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => rejection.to_string(),
+    }
+}
+
 /// A number of bytes with the unit that leaves one to three digits before the point.
 struct Bytes(u64);
 
@@ -197,7 +205,6 @@ impl fmt::Display for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estimate::Rejection;
 
     fn outcome() -> Outcome {
         let [value, low, high] = [94_300_000, 94_100_000, 94_520_000].map(Rate::from_bits_per_second);
@@ -221,6 +228,7 @@ mod tests {
         assert_eq!(report.to_string(), verdict);
         assert_eq!(report.warnings, ["first", "from the method"]);
         assert_eq!((report.trains, report.trains_rejected), (7, 2));
+        assert_eq!(report.trains_rejected_reasons, [("sender-stalled".to_owned(), 2)].into());
     }
 
     #[test]

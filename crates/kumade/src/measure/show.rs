@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::report::DirectionReport;
 use measure::{Direction, Event, MeasureConfig, Report};
-use serde_json::json;
+use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,13 +24,28 @@ pub enum Output {
     Stream,
 }
 
+#[derive(Serialize)]
+struct Line<'e, E> {
+    schema: &'static str,
+    #[serde(flatten)]
+    event: &'e E,
+}
+
+/// The last line.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+enum End<'r> {
+    Report { report: &'r Report },
+    Error { message: String },
+}
+
 /// Measures, and prints what happens.
 pub fn measure(config: &MeasureConfig, output: Output) -> anyhow::Result<ExitCode> {
     let bar = progress(output);
     let mut written = Ok(());
     let result = measure::measure(config, &mut |event| match output {
         Output::Stream => {
-            if let Err(error) = serde_json::to_value(event).map_err(io::Error::from).and_then(print_line) {
+            if let Err(error) = print_line(event) {
                 written = Err(error);
             }
         }
@@ -39,9 +54,9 @@ pub fn measure(config: &MeasureConfig, output: Output) -> anyhow::Result<ExitCod
     bar.finish_and_clear();
     written?;
     if output == Output::Stream {
-        print_line(match &result {
-            Ok(report) => json!({"event": "report", "report": report}),
-            Err(error) => json!({"event": "error", "message": error.to_string()}),
+        print_line(&match &result {
+            Ok(report) => End::Report { report },
+            Err(error) => End::Error { message: error.to_string() },
         })?;
     }
     // The text of these errors names their causes already.
@@ -68,8 +83,8 @@ fn progress(output: Output) -> ProgressBar {
     bar
 }
 
-fn print_line(mut line: serde_json::Value) -> io::Result<()> {
-    line["schema"] = STREAM_SCHEMA.into();
+fn print_line(event: &impl Serialize) -> io::Result<()> {
+    let line = serde_json::to_string(&Line { schema: STREAM_SCHEMA, event })?;
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()

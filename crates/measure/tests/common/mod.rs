@@ -1,10 +1,16 @@
-//! A server of this library on a free loopback port.
+//! A server of this library on a free loopback port, and a client that says what it likes.
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+pub mod proxy;
 
 use measure::{MeasureConfig, Server, ServerConfig};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
+use wire::{ClientMessage, ClientSession, ServerMessage};
 
 /// Stops, and waits for its threads, when dropped.
 pub struct Running {
@@ -26,7 +32,7 @@ impl Running {
 
     /// Measures this server, everything chosen by kumade.
     pub fn measuring(&self) -> MeasureConfig {
-        MeasureConfig::new(self.address.ip().to_string(), self.address.port())
+        measuring(self.address)
     }
 }
 
@@ -37,5 +43,56 @@ impl Drop for Running {
         if !std::thread::panicking() {
             ended.unwrap().unwrap();
         }
+    }
+}
+
+pub fn measuring(address: SocketAddr) -> MeasureConfig {
+    MeasureConfig::new(address.ip().to_string(), address.port())
+}
+
+/// A control connection driven by hand.
+pub struct RawClient {
+    stream: TcpStream,
+    session: ClientSession,
+}
+
+impl RawClient {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut session = ClientSession::client(None);
+        (&stream).write_all(&session.take_outgoing()).unwrap();
+        RawClient { stream, session }
+    }
+
+    pub fn say(&mut self, message: &ClientMessage) {
+        self.session.send(message).unwrap();
+        let bytes = self.session.take_outgoing();
+        (&self.stream).write_all(&bytes).unwrap();
+    }
+
+    /// The next message; an error text where the connection or the session ends.
+    pub fn hear(&mut self) -> Result<ServerMessage, String> {
+        loop {
+            match self.session.next() {
+                Ok(Some(message)) => return Ok(message),
+                Ok(None) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            let mut buffer = [0; 4096];
+            match (&self.stream).read(&mut buffer).map_err(|error| error.to_string())? {
+                0 => return Err("closed".into()),
+                count => self.session.feed(&buffer[..count]),
+            }
+        }
+    }
+
+    /// Connects and waits for the turn.
+    pub fn with_turn(address: SocketAddr) -> Self {
+        let mut client = Self::connect(address);
+        assert!(matches!(client.hear(), Ok(ServerMessage::Welcome { .. })));
+        client.say(&ClientMessage::Enter);
+        assert_eq!(client.hear(), Ok(ServerMessage::Turn));
+        client
     }
 }

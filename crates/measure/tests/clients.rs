@@ -1,0 +1,171 @@
+//! What clients, kind and hostile, can do to a server.
+
+mod common;
+
+use common::{RawClient, Running};
+use estimate::{LinearScanConfig, Segment, Train};
+use measure::{Error, Event, MeasureConfig, MethodChoice, Server, ServerConfig, measure};
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use units::Span;
+use wire::{Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAnswer, UdpRequest, Verdict};
+
+fn quick(server: &Running) -> MeasureConfig {
+    MeasureConfig { method: MethodChoice::LinearScan(LinearScanConfig::paper(1500)), ..server.measuring() }
+}
+
+/// Measures while `holder` has the turn; lets it go by `release` once the client has seen its place.
+fn measure_behind<T>(server: &Running, holder: T, release: impl FnOnce(T)) {
+    let (waiting, seen) = mpsc::channel();
+    let config = quick(server);
+    let client = thread::spawn(move || {
+        measure(&config, &mut |event| {
+            if let Event::Waiting { ahead } = event {
+                let _ = waiting.send(*ahead);
+            }
+        })
+    });
+    assert_eq!(seen.recv_timeout(Duration::from_secs(5)), Ok(1));
+    release(holder);
+    client.join().unwrap().unwrap();
+}
+
+#[test]
+fn clients_wait_their_turn_and_see_their_place() {
+    let server = Running::start(ServerConfig::default());
+    measure_behind(&server, RawClient::with_turn(server.address), |mut holder| holder.say(&ClientMessage::Leave));
+}
+
+#[test]
+fn a_client_that_vanishes_frees_its_place() {
+    let server = Running::start(ServerConfig::default());
+    let in_the_queue = |mut holder: RawClient| {
+        let mut second = RawClient::connect(server.address);
+        second.hear().unwrap();
+        second.say(&ClientMessage::Enter);
+        drop(second);
+        holder.say(&ClientMessage::Ping);
+        drop(holder);
+    };
+    measure_behind(&server, RawClient::with_turn(server.address), in_the_queue);
+}
+
+#[test]
+fn a_client_that_falls_silent_loses_its_turn() {
+    let server = Running::start(ServerConfig::default());
+    let mut silent = RawClient::with_turn(server.address);
+    let began = Instant::now();
+    measure(&quick(&server), &mut |_| {}).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(15));
+    assert!(matches!(silent.hear(), Ok(ServerMessage::Refused(why)) if why.contains("nothing was heard")));
+}
+
+#[test]
+fn a_full_server_says_so_and_has_room_again_later() {
+    let server = Running::start(ServerConfig { max_clients: 1, ..ServerConfig::default() });
+    let holder = RawClient::with_turn(server.address);
+    let error = measure(&quick(&server), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("as many clients as it takes"), "{error}");
+    drop(holder);
+    let freed = (0..100).any(|_| {
+        thread::sleep(Duration::from_millis(20));
+        measure(&quick(&server), &mut |_| {}).is_ok()
+    });
+    assert!(freed);
+}
+
+#[test]
+fn trains_belong_to_whoever_has_the_turn() {
+    let server = Running::start(ServerConfig::default());
+    let train = Train { segments: vec![Segment { count: 1, interval: Span::ZERO, first_size: 100, size_step: 0 }] };
+    let mut client = RawClient::connect(server.address);
+    client.hear().unwrap();
+    client.say(&ClientMessage::Send { number: 1, train });
+    assert!(matches!(client.hear(), Ok(ServerMessage::Refused(why)) if why.contains("not your turn")));
+    assert_eq!(client.hear(), Err("closed".into()));
+}
+
+#[test]
+fn a_measurement_beyond_the_servers_limits_is_refused() {
+    let limits = Limits { connections: 256, bytes: 50_000, packets: 1_000_000, turn: Span::from_secs(60) };
+    let server = Running::start(ServerConfig { limits, ..ServerConfig::default() });
+    let error = measure(&quick(&server), &mut |_| {}).unwrap_err();
+    assert!(matches!(&error, Error::Refused { reason, .. } if reason.contains("50000 bytes")), "{error}");
+    let mut greedy = RawClient::with_turn(server.address);
+    let transport = measure::TransportKind::Rake;
+    greedy.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 100_000, wait: Span::MAX });
+    assert!(matches!(greedy.hear(), Ok(ServerMessage::Refused(why)) if why.contains("the limit is 256")));
+}
+
+#[test]
+fn a_turn_ends_in_time() {
+    let limits = Limits { turn: Span::from_millis(300), ..ServerConfig::default().limits };
+    let server = Running::start(ServerConfig { limits, ..ServerConfig::default() });
+    let mut holder = RawClient::with_turn(server.address);
+    assert!(matches!(holder.hear(), Ok(ServerMessage::Refused(why)) if why.contains("time is over")));
+}
+
+#[test]
+fn another_version_is_told_ours() {
+    let server = Running::start(ServerConfig::default());
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let mut preamble = Preamble::Control { encrypted: false }.encode();
+    preamble[6..8].copy_from_slice(&9u16.to_be_bytes());
+    stream.write_all(&preamble).unwrap();
+    let mut answer = [0; Answer::SIZE];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(Answer::decode(&answer), Ok(Answer(Verdict::OtherVersion)));
+    let mut stranger = TcpStream::connect(server.address).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\nHost: example.net\r\n\r\n").unwrap();
+    assert!(!matches!(stranger.read(&mut answer), Ok(1..)), "strangers get no answer");
+}
+
+#[test]
+fn udp_answers_only_whoever_has_the_turn() {
+    let server = Running::start(ServerConfig::default());
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(server.address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut buffer = [0; 100];
+    let mut client = RawClient::connect(server.address);
+    let Ok(ServerMessage::Welcome { token, .. }) = client.hear() else { panic!("no welcome") };
+    for (token, why) in [(Token([0; 16]), "a made-up token"), (token, "no turn yet")] {
+        socket.send(&UdpRequest { token }.encode()).unwrap();
+        assert!(socket.recv(&mut buffer).is_err(), "{why}");
+    }
+    client.say(&ClientMessage::Enter);
+    assert_eq!(client.hear(), Ok(ServerMessage::Turn));
+    socket.send(&UdpRequest { token }.encode()).unwrap();
+    let length = socket.recv(&mut buffer).unwrap();
+    let UdpAnswer { nonce } = UdpAnswer::decode(&buffer[..length]).unwrap();
+    let (again, length) = {
+        socket.send(&UdpRequest { token }.encode()).unwrap();
+        (buffer, socket.recv(&mut buffer).unwrap())
+    };
+    assert_eq!(&again[..length], &buffer[..length], "a retry gets the same nonce");
+    client.say(&ClientMessage::ProveUdp(nonce));
+    assert_eq!(client.hear(), Ok(ServerMessage::UdpOpen));
+    client.say(&ClientMessage::ProveUdp([0; 16]));
+    assert!(matches!(client.hear(), Ok(ServerMessage::Refused(_))), "a made-up nonce");
+}
+
+#[test]
+fn a_taken_port_is_an_error_that_names_it() {
+    let server = Running::start(ServerConfig::default());
+    let Err(error) = Server::bind(ServerConfig { listen: Some(server.address), ..ServerConfig::default() }) else {
+        panic!("bound twice")
+    };
+    let text = error.to_string();
+    assert!(text.contains(&server.address.to_string()) && text.contains("another program"), "{text}");
+}
+
+#[test]
+fn idle_connections_give_way_when_there_are_too_many() {
+    let server = Running::start(ServerConfig { max_strangers: 50, ..ServerConfig::default() });
+    let idle: Vec<_> = (0..200).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    measure(&quick(&server), &mut |_| {}).unwrap();
+    drop(idle);
+}

@@ -1,0 +1,91 @@
+//! Something on the path that interferes: the measurement goes on with what is left, or says within bounded time why not.
+
+mod common;
+
+use common::Running;
+use common::proxy::{Faults, Proxy};
+use measure::report::Transport;
+use measure::{Directions, Error, Event, MeasureConfig, ServerConfig, TransportChoice, TransportKind, measure};
+use std::time::{Duration, Instant};
+use units::Span;
+
+fn up(proxy: &Proxy) -> MeasureConfig {
+    MeasureConfig { directions: Directions::Up, ..common::measuring(proxy.address) }
+}
+
+#[test]
+fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults::NONE);
+    let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
+    assert_eq!((report.transport, report.connections), (Transport::Rake, 120));
+    assert!(report.warnings[0].contains("UDP does not pass"), "{:?}", report.warnings);
+    let config = MeasureConfig { transport: TransportChoice::Fixed(TransportKind::Udp), ..up(&proxy) };
+    let error = measure(&config, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::NoUdp { .. }), "{error}");
+}
+
+#[test]
+fn a_cap_on_connections_leaves_several_packets_on_each_of_the_rest() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults { connections: 1 + 60, ..Faults::NONE });
+    let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
+    assert_eq!((report.transport, report.connections), (Transport::Rake, 60));
+    assert!(report.warnings.iter().any(|w| w.contains("only 60 of 120")), "{:?}", report.warnings);
+}
+
+#[test]
+fn too_few_connections_are_an_error() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults { connections: 1 + 5, ..Faults::NONE });
+    let began = Instant::now();
+    let error = measure(&up(&proxy), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::TooFewConnections { opened: 5, asked: 120, .. }), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults { reset_after: 100_000, resets: 2, ..Faults::NONE });
+    let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
+    let broke = report.warnings.iter().filter(|w| w.contains("connections broke")).count();
+    assert!((1..=2).contains(&broke), "{:?}", report.warnings);
+    assert!(report.connections >= 14 && report.connections < 120, "{}", report.connections);
+}
+
+#[test]
+fn connections_that_are_reset_again_and_again_are_an_error() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults { reset_after: 30_000, resets: u64::MAX, ..Faults::NONE });
+    let began = Instant::now();
+    let error = measure(&up(&proxy), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::Disturbed { .. } | Error::TooFewConnections { .. }), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_cut_network_is_noticed_within_ten_seconds() {
+    for directions in [Directions::Up, Directions::Down] {
+        let server = Running::start(ServerConfig::default());
+        let proxy = Proxy::start(server.address, Faults::NONE);
+        let config = MeasureConfig {
+            directions,
+            budget_bytes: Some(1 << 30),
+            budget_time: Some(Span::from_secs(60)),
+            transport: TransportChoice::Fixed(TransportKind::Rake),
+            ..common::measuring(proxy.address)
+        };
+        let mut cut = None;
+        let error = measure(&config, &mut |event| {
+            if let (Event::Train { .. }, None) = (event, cut) {
+                proxy.cut();
+                cut = Some(Instant::now());
+            }
+        })
+        .unwrap_err();
+        assert!(matches!(error, Error::Lost { .. }), "{error}");
+        let noticed = cut.unwrap().elapsed();
+        assert!(noticed < Duration::from_secs(10), "{noticed:?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Peers that are not what they should be: each gives a clear error within ten seconds.
+
+mod common;
+
+use common::measuring;
+use measure::{Error, Family, MeasureConfig, measure};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+use wire::{Answer, Verdict};
+
+const BOUND: Duration = Duration::from_secs(10);
+
+fn failure(config: &MeasureConfig) -> Error {
+    let began = Instant::now();
+    let error = measure(config, &mut |_| {}).unwrap_err();
+    assert!(began.elapsed() < BOUND, "{error} took {:?}", began.elapsed());
+    let text = error.to_string();
+    assert!(!text.contains('\n'), "one line: {text}");
+    error
+}
+
+/// Something that takes one connection, listens to what the client says first, and treats it so.
+fn peer(treat: impl FnOnce(TcpStream) + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 32]).unwrap();
+        treat(stream);
+    });
+    address
+}
+
+#[test]
+fn a_wrong_host_and_a_wrong_family() {
+    let error = failure(&MeasureConfig::new("no-such-host.invalid", 7272));
+    assert!(matches!(error, Error::Resolve { .. }), "{error}");
+    let config = MeasureConfig { family: Family::V6, ..MeasureConfig::new("127.0.0.1", 7272) };
+    let error = failure(&config);
+    assert!(error.to_string().contains("no IPv6 address"), "{error}");
+}
+
+#[test]
+fn a_closed_port() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = failure(&measuring(address));
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+}
+
+#[test]
+fn an_http_server_and_random_bytes() {
+    let answers: [&[u8]; 3] = [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"H", &[0x7f, 0, 0xff, 0x13]];
+    for answer in answers {
+        let error = failure(&measuring(peer(move |mut stream| {
+            stream.write_all(answer).unwrap();
+            let _ = stream.read(&mut [0; 100]);
+        })));
+        assert!(error.to_string().contains("does not speak the kumade protocol"), "{error}");
+    }
+}
+
+#[test]
+fn a_silent_listener_and_one_that_closes() {
+    let error = failure(&measuring(peer(|mut stream| {
+        let _ = stream.read(&mut [0; 100]);
+    })));
+    assert!(matches!(&error, Error::Mute { cause, .. } if cause.contains("no answer")), "{error}");
+    let error = failure(&measuring(peer(drop)));
+    assert!(matches!(&error, Error::Mute { cause, .. } if cause.contains("closed")), "{error}");
+}
+
+#[test]
+fn another_protocol_version() {
+    let error = failure(&measuring(peer(|mut stream| {
+        let mut answer = Answer(Verdict::OtherVersion).encode();
+        answer[6..8].copy_from_slice(&300u16.to_be_bytes());
+        stream.write_all(&answer).unwrap();
+    })));
+    assert!(error.to_string().contains("speaks protocol version 300, this is version 1"), "{error}");
+}
+
+#[test]
+fn a_server_that_stops_speaking_in_the_middle_of_a_message() {
+    let error = failure(&measuring(peer(|mut stream| {
+        stream.write_all(&Answer(Verdict::Welcome).encode()).unwrap();
+        stream.write_all(&[0, 0, 0, 50, 1, 2, 3]).unwrap();
+        let _ = stream.read(&mut [0; 100]);
+    })));
+    assert!(matches!(error, Error::Mute { .. }), "{error}");
+}
+
+#[test]
+fn a_frame_that_is_no_message() {
+    let error = failure(&measuring(peer(|mut stream| {
+        stream.write_all(&Answer(Verdict::Welcome).encode()).unwrap();
+        stream.write_all(&[0, 0, 0, 1, 99]).unwrap();
+        let _ = stream.read(&mut [0; 100]);
+    })));
+    assert!(error.to_string().contains("holds no message"), "{error}");
+}
