@@ -5,6 +5,8 @@
 //! [`Report`] sums the rows up and writes them as a terminal table, HTML, CSV and JSON.
 
 mod catalogue;
+mod fabric;
+pub mod htb;
 pub mod network;
 mod observed;
 mod realtime;
@@ -14,8 +16,10 @@ mod runner;
 mod scenario;
 mod statistics;
 mod summary;
+pub mod traffic;
 
 pub use catalogue::{Overrides, ScenarioError, experiments, load};
+pub use fabric::Fabric;
 pub use realtime::RealTime;
 pub use report::{Report, ReportError, now_utc};
 pub use row::{Interval, Row, TimelinePacket};

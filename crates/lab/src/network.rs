@@ -34,6 +34,7 @@ use units::{Rate, Span, Time};
 
 pub use lane::Lateness;
 pub use verify::Verified;
+pub(crate) use verify::verify_between;
 
 /// A host to be built.
 #[derive(Debug, Clone, PartialEq, Eq)]

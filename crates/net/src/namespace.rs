@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
@@ -77,6 +77,11 @@ impl Namespace {
         // SAFETY: between fork and exec the closure only makes system calls; it neither allocates nor locks.
         unsafe { command.pre_exec(enter) };
         command
+    }
+
+    /// A path to it, for commands that take one; good while this value lives.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", nix::unistd::getpid(), self.fd.as_raw_fd())
     }
 
     fn enter(&self) -> Result<(), SetupError> {

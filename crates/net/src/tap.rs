@@ -58,7 +58,7 @@ impl Tap {
         self.status(self.next).load(Ordering::Acquire) & TP_STATUS_USER != 0
     }
 
-    /// Gives the oldest packet and its stamp to `read`, if one waits.
+    /// Gives the oldest packet, from its IP header on, and its stamp to `read`, if one waits.
     pub fn next<R>(&mut self, read: impl FnOnce(Time, &[u8]) -> R) -> Option<R> {
         if !self.is_ready() {
             return None;
@@ -67,10 +67,10 @@ impl Tap {
         // a tpacket2_hdr at its start before it set the status that `is_ready` acquired.
         let header = unsafe { self.frame(self.next).cast::<PacketHeader>().read() };
         let stamp = Time::from_nanos(i64::from(header.seconds) * 1_000_000_000 + i64::from(header.nanoseconds));
-        let start = usize::from(header.link_offset).min(FRAME_BYTES);
-        let length = (header.captured as usize).min(FRAME_BYTES - start);
-        // SAFETY: `start + length` is at most a frame, and see above.
-        let packet = unsafe { slice::from_raw_parts(self.frame(self.next).add(start).as_ptr(), length) };
+        let start = usize::from(header.network_offset).min(FRAME_BYTES);
+        let end = (usize::from(header.link_offset) + header.captured as usize).clamp(start, FRAME_BYTES);
+        // SAFETY: the range lies within the frame, and see above.
+        let packet = unsafe { slice::from_raw_parts(self.frame(self.next).add(start).as_ptr(), end - start) };
         let result = read(stamp, packet);
         self.status(self.next).store(TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % FRAMES;
