@@ -76,7 +76,7 @@ impl Departing {
     }
 
     pub(super) fn finish(self) -> Sending {
-        let source = if self.any_stamp() { StampSource::Kernel } else { StampSource::User };
+        let source = source(self.packets.len(), self.any_stamp());
         let departure = |p: Left| Departure {
             index: p.index,
             size: p.size,
@@ -84,6 +84,11 @@ impl Departing {
         };
         Sending { departures: self.packets.into_iter().map(departure).collect(), source }
     }
+}
+
+/// The kernel, unless there are packets of which it has stamped none.
+fn source(packets: usize, any_kernel_stamp: bool) -> StampSource {
+    if packets == 0 || any_kernel_stamp { StampSource::Kernel } else { StampSource::User }
 }
 
 /// Whether the time until `offset` is long enough to read a stamp.
@@ -148,11 +153,11 @@ impl Arriving {
     }
 
     pub(super) fn finish(self) -> Receiving {
-        let stamped = self.packets.iter().flatten().any(|p| p.kernel.is_some());
-        let source = if stamped { StampSource::Kernel } else { StampSource::User };
+        let mut came = self.packets.iter().flatten();
+        let source = source(came.clone().count(), came.any(|p| p.kernel.is_some()));
         let arrivals = self.packets.iter().zip(0..).filter_map(|(packet, index)| {
             let packet = (*packet)?;
-            Some(Arrival { index, received: if stamped { packet.kernel } else { packet.user } })
+            Some(Arrival { index, received: if source == StampSource::Kernel { packet.kernel } else { packet.user } })
         });
         Receiving { arrivals: arrivals.collect(), source }
     }

@@ -48,7 +48,7 @@ pub enum Probes {
 pub struct Sending {
     /// In the order of the train; packets that could not be sent are left out.
     pub departures: Vec<Departure>,
-    /// Where the train's stamps come from; never mixed within one train.
+    /// Where the train's stamps come from; never mixed within one train. The kernel where there is no packet at all.
     pub source: StampSource,
 }
 
@@ -57,7 +57,7 @@ pub struct Sending {
 pub struct Receiving {
     /// In the order of the train; packets that did not come are left out.
     pub arrivals: Vec<Arrival>,
-    /// Where the train's stamps come from; never mixed within one train.
+    /// Where the train's stamps come from; never mixed within one train. The kernel where there is no packet at all.
     pub source: StampSource,
 }
 
@@ -79,7 +79,7 @@ impl Probes {
     }
 
     /// The largest IP packet, in bytes, that leaves this host as one packet; at most [`MAX_PACKET`]. It can shrink
-    /// when the path turns out to be narrower.
+    /// when the path turns out to be narrower. Larger ones of a plan are left out by UDP, and cut in two by TCP.
     pub fn max_packet(&self) -> u32 {
         match self {
             Probes::Udp(probes) => probes.max_packet(),
@@ -99,8 +99,9 @@ impl Probes {
     /// passed. Blocks for the train's duration and spins in its gaps.
     ///
     /// # Errors
-    /// [`Error::Plan`] and [`Error::TooManyPerConnection`] before anything is sent; [`Error::Io`] where the socket
-    /// reports that the path is closed (for TCP: where no connection is left). The probes stay usable.
+    /// [`Error::Plan`] and [`Error::TooManyPerConnection`] before anything is sent: the peer must not be told to expect
+    /// such a train, or TCP connections get out of step. [`Error::Io`] where UDP's path reports that it is closed (the
+    /// probes stay usable), [`Error::NoConnection`] where no TCP connection is left.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<Sending, Error> {
         match self {
             Probes::Udp(probes) => probes.send(number, train),

@@ -104,7 +104,7 @@ impl TcpProbes {
     /// # Errors
     /// As there.
     pub fn send(&mut self, train: &Train) -> Result<Sending, Error> {
-        train.check(self.max_packet())?;
+        train.check(MAX_PACKET)?;
         self.check_spread(train)?;
         self.begin_sending();
         let mut departing = Departing::new(train.count());

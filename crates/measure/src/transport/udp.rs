@@ -81,8 +81,8 @@ impl UdpProbes {
     /// # Errors
     /// As there.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<Sending, Error> {
-        train.check(self.max_packet())?;
-        self.begin_stamps();
+        train.check(MAX_PACKET)?;
+        self.begin_sending()?;
         let first_key = self.transmit.next_key;
         let mut departing = Departing::new(train.count());
         self.packet[16..20].copy_from_slice(&number.to_be_bytes());
@@ -130,20 +130,28 @@ impl UdpProbes {
                         break;
                     }
                 }
+                // An earlier packet of ours was too large for the path: no news for a receiver.
+                Err(error) if udp::concerns_one_packet(&error) => {}
                 Err(error) => return Err(Error::io("receive probes by UDP from", self.peer)(error)),
             }
         }
         Ok(arriving.finish())
     }
 
-    /// Drops stamps of former trains, and brings the count of keys back in step.
-    fn begin_stamps(&mut self) {
+    /// Drops what is left of former trains (stamps, news of their packets) and brings the count of keys back in step.
+    fn begin_sending(&mut self) -> Result<(), Error> {
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
+        if let Ok(Some(error)) = self.socket.take_error()
+            && !udp::concerns_one_packet(&error)
+        {
+            return Err(Error::io("send probes by UDP to", self.peer)(error));
+        }
         if !self.transmit.in_step && stamp::enable_transmit(&self.socket, false).is_ok() {
             self.transmit.next_key = 0;
             self.transmit.in_step = true;
         }
         self.transmit.sure = 0;
+        Ok(())
     }
 
     /// Sends one packet; false where the send buffer stayed full. A packet that can't be sent (too large for the path as
