@@ -1,0 +1,156 @@
+//! The program as people and scripts use it: output, exit status, and what happens when things go wrong.
+
+mod server;
+
+use assert_cmd::Command;
+use server::Serving;
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::process::{self, Stdio};
+use std::time::{Duration, Instant};
+
+fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
+    Command::cargo_bin("kumade").unwrap().args(args).timeout(Duration::from_secs(20)).assert()
+}
+
+fn stderr(assert: &assert_cmd::assert::Assert) -> String {
+    String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+}
+
+/// The papers' scan always has a value, even on loopback, where there is no bottleneck to find.
+const SCAN: [&str; 2] = ["--method", "linear-scan"];
+
+#[test]
+fn a_measurement_prints_a_verdict_a_document_or_lines() {
+    let server = Serving::start(&[]);
+    let run = |more: &[&str]| {
+        let output = kumade(&[&["measure", &server.address], &SCAN[..], more].concat()).success().get_output().clone();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let verdict = run(&[]);
+    assert!(
+        verdict.starts_with("up: ") && verdict.contains("\ndown: ") && verdict.contains("bit/s available"),
+        "{verdict}"
+    );
+    let document: serde_json::Value = serde_json::from_str(&run(&["--json", "--direction", "down"])).unwrap();
+    assert_eq!((&document["schema"], &document["up"]), (&"kumade.measure/1".into(), &serde_json::Value::Null));
+    let text = run(&["--json-stream", "--transport", "rake"]);
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["connected", "opened", "train", "done", "train", "done", "report"]);
+    assert!(lines.iter().all(|line| line["schema"] == "kumade.measure-stream/1"));
+    assert_eq!(lines[6]["report"]["schema"], "kumade.measure/1");
+}
+
+#[test]
+fn keys_must_be_the_same_on_both_sides() {
+    let directory = std::env::temp_dir().join(format!("kumade-keys-{}", process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = |name: &str, contents: String| {
+        let path = directory.join(name);
+        std::fs::write(&path, contents).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (ours, other) = (file("ours", "5a".repeat(32) + "\n"), file("other", "a5".repeat(32)));
+    let no_key = file("no-key", "secret".into());
+    let server = Serving::start(&["--key", &ours]);
+    let with = |key: &str| kumade(&[&["measure", &server.address, "--key", key], &SCAN[..]].concat());
+    with(&ours).success();
+    assert!(stderr(&with(&other).code(1)).contains("the keys differ"));
+    assert!(stderr(&with(&no_key).code(1)).contains("64 hexadecimal digits"));
+    assert!(stderr(&with("/no/such/file").code(1)).contains("cannot read the key file /no/such/file"));
+    assert!(stderr(&kumade(&["measure", &server.address]).code(1)).contains("requires a key"));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn nonsense_is_refused_as_usage() {
+    for args in [
+        &[][..],
+        &["measure"],
+        &["measure", "host:99999"],
+        &["measure", ""],
+        &["measure", "h", "--direction", "sideways"],
+        &["measure", "h", "--transport", "pigeon"],
+        &["measure", "h", "--connections", "0"],
+        &["measure", "h", "--connections", "-5"],
+        &["measure", "h", "--budget-bytes", "lots"],
+        &["measure", "h", "--budget-bytes", "1"],
+        &["measure", "h", "--budget-time", "10"],
+        &["measure", "h", "--budget-time", "0s"],
+        &["measure", "h", "--interval", "1ms"],
+        &["measure", "h", "--method", "linear-scan", "--interval", "0s"],
+        &["measure", "h", "--method", "linear-scan", "--packets", "0"],
+        &["measure", "h", "--method", "linear-scan", "--packets", "1000000"],
+        &["measure", "h", "--method", "linear-scan", "--first-size", "9000"],
+        &["measure", "h", "--method", "linear-scan", "--size-step", "-12"],
+        &["measure", "h", "--method", "linear-scan", "--budget-time", "1s"],
+        &["measure", "h", "--json", "--json-stream"],
+        &["measure", "h", "-4", "-6"],
+        &["serve", "--listen", "nowhere"],
+        &["serve", "--max-clients", "0"],
+        &["serve", "--max-time", "soon"],
+        &["completions", "abacus"],
+    ] {
+        let assert = kumade(args);
+        assert_eq!(assert.get_output().status.code(), Some(2), "{args:?}: {}", stderr(&assert));
+    }
+}
+
+#[test]
+fn a_taken_port_fails_at_once() {
+    let server = Serving::start(&[]);
+    let began = Instant::now();
+    let text = stderr(&kumade(&["serve", "--listen", &server.address]).code(1));
+    assert!(text.contains(&server.address) && text.contains("another program"), "{text}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_failure_is_one_line_that_says_what_and_what_to_try() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let text = stderr(&kumade(&["measure", &closed]).code(1));
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("kumade: cannot connect to ") && text.contains("check the port"), "{text}");
+    let output = kumade(&["measure", &closed, "--json-stream"]).code(1).get_output().clone();
+    let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(line["event"], "error");
+}
+
+/// The peer dies, without goodbye, while trains are under way.
+#[test]
+fn a_server_that_is_killed_in_mid_run_is_noticed() {
+    let mut server = Serving::start(&[]);
+    let mut client = process::Command::new(assert_cmd::cargo::cargo_bin("kumade"))
+        .args(["measure", &server.address, "--json-stream", "--budget-bytes", "1000mb", "--budget-time", "60s"])
+        .args(["--transport", "rake"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("\"event\":\"train\"")));
+    server.kill();
+    let killed = Instant::now();
+    let last = lines.last().unwrap();
+    assert!(last.contains("\"event\":\"error\"") && last.contains("lost "), "{last}");
+    assert_eq!(client.wait().unwrap().code(), Some(1));
+    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+}
+
+#[test]
+fn a_server_ends_cleanly_on_sigterm() {
+    let mut server = Serving::start(&[]);
+    let idle = TcpStream::connect(&server.address).unwrap();
+    assert_eq!(server.terminate().code(), Some(0));
+    drop(idle);
+    TcpListener::bind(&server.address).unwrap();
+}
+
+#[test]
+fn the_manual_and_the_completions_name_the_commands() {
+    for args in [&["man"][..], &["completions", "bash"]] {
+        let output = kumade(args).success().get_output().stdout.clone();
+        assert!(String::from_utf8_lossy(&output).contains("measure"));
+    }
+}

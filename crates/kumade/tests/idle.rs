@@ -1,0 +1,21 @@
+//! Idle connections at the server. In a program of its own, since it uses up nearly all descriptors that a process may
+//! have by default.
+
+mod server;
+
+use assert_cmd::Command;
+use server::Serving;
+use std::net::TcpStream;
+use std::time::Duration;
+
+#[test]
+fn a_thousand_idle_connections_hinder_nobody() {
+    let server = Serving::start(&[]);
+    // As many as this process may hold, should that be fewer.
+    let idle: Vec<_> = (0..1000).map_while(|_| TcpStream::connect(&server.address).ok()).collect();
+    assert!(idle.len() >= 900, "only {} connections could be opened", idle.len());
+    for transport in ["udp", "rake"] {
+        let args = ["measure", &server.address, "--transport", transport, "--method", "linear-scan"];
+        Command::cargo_bin("kumade").unwrap().args(args).timeout(Duration::from_secs(20)).assert().success();
+    }
+}

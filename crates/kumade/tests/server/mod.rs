@@ -1,0 +1,50 @@
+//! `kumade serve` as a process of its own.
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// Killed when dropped.
+pub struct Serving {
+    pub address: String,
+    child: Child,
+}
+
+impl Serving {
+    pub fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("kumade"))
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let listening = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("listening on ")).unwrap();
+        let address = listening.split(' ').nth(2).unwrap().to_owned();
+        // The server must not be stopped by a full pipe.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Serving { address, child }
+    }
+
+    /// As `kill -9` does.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub fn terminate(&mut self) -> ExitStatus {
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM).unwrap();
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,64 @@
+//! The published JSON Schema is that of the documents.
+
+mod common;
+
+use common::Running;
+use measure::{Directions, MeasureConfig, Report, ServerConfig, measure};
+
+const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure.1.json");
+
+/// Set `UPDATE_SCHEMAS` to write the file anew after a deliberate change.
+#[test]
+fn the_published_schema_is_up_to_date() {
+    let generated = serde_json::to_string_pretty(&Report::json_schema()).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        std::fs::write(PUBLISHED, &generated).unwrap();
+    }
+    let published = std::fs::read_to_string(PUBLISHED).unwrap();
+    assert!(published == generated, "run the test again with UPDATE_SCHEMAS=1 if the document was meant to change");
+}
+
+#[test]
+fn real_documents_fit_the_schema_and_broken_ones_do_not() {
+    let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(PUBLISHED).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let server = Running::start(ServerConfig::default());
+    for directions in [Directions::Both, Directions::Down] {
+        let report = measure(&MeasureConfig { directions, ..server.measuring() }, &mut |_| {}).unwrap();
+        let mut document = serde_json::to_value(&report).unwrap();
+        if let Err(error) = validator.validate(&document) {
+            panic!("{error} in {document}");
+        }
+        assert_eq!(document["schema"], "kumade.measure/1");
+        document["down"]["bytes_sent"] = "many".into();
+        assert!(!validator.is_valid(&document));
+        document.as_object_mut().unwrap().remove("down");
+        assert!(!validator.is_valid(&document), "a direction that was not asked for is null, not missing");
+    }
+}
+
+#[test]
+fn fields_stand_in_the_published_order() {
+    let server = Running::start(ServerConfig::default());
+    let report = measure(&server.measuring(), &mut |_| {}).unwrap();
+    let text = serde_json::to_string(&report).unwrap();
+    let order = |names: &[&str]| {
+        let places: Vec<_> = names.iter().map(|name| text.find(&format!("\"{name}\":")).unwrap()).collect();
+        assert!(places.is_sorted(), "{text}");
+    };
+    order(&["schema", "peer", "started", "up", "down"]);
+    order(&[
+        "transport",
+        "method",
+        "connections",
+        "available_bits_per_second",
+        "reason",
+        "spread_bits_per_second",
+        "packets_sent",
+        "bytes_sent",
+        "duration_seconds",
+        "trains",
+        "trains_rejected",
+        "warnings",
+    ]);
+}
