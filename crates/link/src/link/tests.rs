@@ -67,6 +67,22 @@ fn an_idle_link_needs_no_queue_and_an_unlimited_one_no_time() {
 }
 
 #[test]
+fn parts_of_a_nanosecond_count() {
+    // One byte takes 8/3 ns: departures at 2.67, 5.33 and 8 ns, and the second arrives at the first's whole 2 ns.
+    let rate = Some(Rate::from_mbit(3000));
+    let mut busy = link(wire(rate, 10));
+    for (packet, arrival) in [(0, 0), (1, 2), (2, 5)] {
+        busy.offer(packet, 1, at(arrival)).unwrap();
+    }
+    let dues: Vec<_> = drain(&mut busy).iter().map(|delivery| delivery.due.as_nanos()).collect();
+    assert_eq!(dues, [3, 6, 8]);
+    let mut without_queue = link(wire(rate, 0));
+    without_queue.offer(0, 1, at(0)).unwrap();
+    assert_eq!(without_queue.offer(1, 1, at(2)), Err(DropCause::QueueFull), "the first leaves 0.67 ns later");
+    assert_eq!(without_queue.offer(1, 1, at(3)), Ok(()));
+}
+
+#[test]
 fn a_packet_stamped_before_the_links_time_arrives_at_that_time() {
     let mut link = link(wire(None, 0));
     link.advance(at(100));

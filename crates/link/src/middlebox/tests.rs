@@ -172,6 +172,15 @@ fn a_connection_is_reset_at_both_ends_after_so_many_data_packets() {
 }
 
 #[test]
+fn a_new_connection_from_the_same_port_is_counted_anew() {
+    let mut breaker = middlebox(&[Rule::ResetAfter { data_packets: 1, scope: ResetScope::Connection }]);
+    for _ in 0..3 {
+        assert_eq!(out(&mut breaker, syn(CLIENT, SERVER), Time::ZERO), Action::Forward);
+        assert_eq!(out(&mut breaker, data(CLIENT, SERVER), Time::ZERO), Action::Forward);
+    }
+}
+
+#[test]
 fn resets_by_the_total_strike_whoever_comes_next_and_free_its_place() {
     let mut breaker = middlebox(&[
         Rule::LimitConnections { most: 1, how: Refusal::Drop },

@@ -59,6 +59,8 @@ fn an_error_about_a_packet_is_led_back_to_its_flow() {
         rewrite_quoted(&mut error, End::Source, to).unwrap();
         assert!(checksum::is_valid(&error).unwrap());
         assert_eq!(quoted_flow(&error).unwrap().source, to);
+        let quote = quote_range(&error).unwrap().start;
+        assert_eq!(error[quote - 4..quote], [0; 4], "of the error's own header only the checksum changes");
     }
     assert_eq!(quoted_flow(&Sample::new(V4, SampleKind::Echo, b"no error").packet()), None);
 }
