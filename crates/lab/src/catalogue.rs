@@ -38,20 +38,20 @@ pub enum ScenarioError {
         name: String,
     },
     /// A file that is not there, or not readable.
-    #[error("cannot read the scenario file {path}: {source}")]
+    #[error("cannot read the scenario file {path}: {cause}")]
     Unreadable {
         /// As given.
         path: String,
         /// What the system says.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A file that is not a scenario.
-    #[error("{origin} is not a scenario: {source}")]
+    #[error("{origin} is not a scenario: {cause}")]
     Malformed {
         /// The file or the built-in experiment.
         origin: String,
         /// Where and why.
-        source: Box<toml::de::Error>,
+        cause: Box<toml::de::Error>,
     },
     /// A scenario that cannot be run.
     #[error("{name} cannot be run: {reason}")]
@@ -84,7 +84,7 @@ pub fn experiments() -> Result<Vec<Scenario>, ScenarioError> {
 pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
     if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
         let text = std::fs::read_to_string(name)
-            .map_err(|source| ScenarioError::Unreadable { path: name.to_owned(), source })?;
+            .map_err(|cause| ScenarioError::Unreadable { path: name.to_owned(), cause })?;
         return Scenario::from_toml(&text, name);
     }
     let unknown = || ScenarioError::Unknown { name: name.to_owned() };
@@ -98,7 +98,7 @@ impl Scenario {
     /// Names the line, or what in the scenario contradicts itself.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, ScenarioError> {
         let scenario: Scenario = toml::from_str(text)
-            .map_err(|source| ScenarioError::Malformed { origin: origin.to_owned(), source: Box::new(source) })?;
+            .map_err(|cause| ScenarioError::Malformed { origin: origin.to_owned(), cause: Box::new(cause) })?;
         scenario.check()?;
         Ok(scenario)
     }

@@ -1,9 +1,16 @@
-use crate::network::{Host, Network, NetworkSpec};
+use crate::fabric::Fabric;
+use crate::htb::Htb;
+use crate::network::{Host, HostSpec, Network, NetworkError, NetworkSpec};
 use crate::observed::Observed;
 use crate::row::{Interval, Row};
 use crate::runner::{Attempt, RunError, Testbed};
-use crate::scenario::{CrossKind, Direction, Method, Point, Scenario, Transport};
+use crate::scenario::{
+    Bottleneck, BottleneckKind, Carrier, CrossKind, Direction, FirewallAction, FirewallRule, Method, Point, Protocol,
+    Scenario, Transport,
+};
+use crate::traffic::UdpTraffic;
 use estimate::LinearScanConfig;
+use link::middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use link::{CrossConfig, LinkConfig, Periods, SizeMix};
 use measure::report::{DirectionReport, Report};
 use measure::{Directions, MeasureConfig, MethodChoice, Server, ServerConfig, ServerError, TransportChoice};
@@ -21,10 +28,11 @@ const SETTLING: Span = Span::from_millis(100);
 /// The bottleneck of the paper's experiment, to which the papers' train fits.
 const PAPERS_RATE: Rate = Rate::from_mbit(100);
 
-/// Measures on the lab's network in real time, with the programs that `kumade serve` and `kumade measure` are.
-#[derive(Debug)]
+/// Measures on a network of real hosts in real time, with the programs that `kumade serve` and `kumade measure` are.
 pub struct RealTime {
-    network: Network,
+    fabric: Box<dyn Fabric>,
+    /// Cross traffic that the fabric does not make itself.
+    traffic: Option<UdpTraffic>,
     server: SocketAddr,
     stop: Arc<AtomicBool>,
     serving: Option<JoinHandle<Result<(), ServerError>>>,
@@ -36,35 +44,43 @@ impl RealTime {
     /// # Errors
     /// Where the system refuses something, or what was built is not what was asked for.
     pub fn build(scenario: &Scenario) -> Result<Self, RunError> {
-        let bottleneck = &scenario.bottleneck;
-        let link = LinkConfig {
-            rate: Some(bottleneck.rate),
-            queue_bytes: bottleneck.queue,
-            delay: bottleneck.delay,
-            jitter: Span::ZERO,
-            loss: 0.0,
-            seed: 1,
-        };
-        let network = Network::build(NetworkSpec::pair(link)).map_err(failed("build the network"))?;
-        for direction in [Direction::Up, Direction::Down] {
-            network.verify(direction).map_err(failed("check the network"))?;
+        let mut fabric = build(&scenario.bottleneck).map_err(failed("build the network"))?;
+        for &direction in &scenario.directions {
+            fabric.verify(direction).map_err(failed("check the network"))?;
         }
-        let host = network.host(RIGHT).map_err(failed("find the far host"))?;
+        let host = fabric.host(RIGHT).map_err(failed("find the far host"))?;
         let server = bind(host).map_err(failed("start the server"))?;
         let address = server.local_addr();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let serving = host.namespace.spawn("lab-serve", move || server.run(&stopped));
         let serving = Some(serving.map_err(failed("start the server"))?);
-        Ok(RealTime { network, server: address, stop, serving })
+        Ok(RealTime { fabric, traffic: None, server: address, stop, serving })
     }
 
-    fn set_cross(&self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
-        let sources = match point.cross {
-            Rate::ZERO => Vec::new(),
-            _ => vec![source(scenario, point)],
-        };
-        self.network.set_cross(point.direction, &sources).map_err(failed("set the cross traffic"))?;
+    fn set_firewall(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
+        let rules = scenario.firewall_for(point.transport).map(rule).collect();
+        let middlebox = MiddleboxConfig { rules, nat: None };
+        self.fabric.set_middlebox(Some(middlebox)).map_err(failed("set up the firewall"))
+    }
+
+    fn set_cross(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
+        let wrong = failed("set the cross traffic");
+        self.traffic = None;
+        let sources = if point.cross == Rate::ZERO { Vec::new() } else { vec![source(scenario, point)] };
+        match (scenario.bottleneck.kind, scenario.cross_by(), sources.first()) {
+            (BottleneckKind::Own, Carrier::Packets, Some(source)) => {
+                self.fabric.set_cross(point.direction, &[]).map_err(&wrong)?;
+                let (from, to) = match point.direction {
+                    Direction::Up => (LEFT_OTHER, RIGHT_OTHER),
+                    Direction::Down => (RIGHT_OTHER, LEFT_OTHER),
+                };
+                let (from, to) = (self.fabric.host(from).map_err(&wrong)?, self.fabric.host(to).map_err(&wrong)?);
+                self.traffic = Some(UdpTraffic::start(from, to, source).map_err(&wrong)?);
+            }
+            // HTB's network sends packets whatever is asked for.
+            _ => self.fabric.set_cross(point.direction, &sources).map_err(&wrong)?,
+        }
         thread::sleep(SETTLING.to_duration());
         Ok(())
     }
@@ -72,19 +88,21 @@ impl RealTime {
 
 impl Testbed for RealTime {
     fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
+        self.set_firewall(scenario, point)?;
         self.set_cross(scenario, point)?;
         let config = measurement(scenario, point, self.server);
-        let host = self.network.host(LEFT).map_err(failed("find the near host"))?;
+        let host = self.fabric.host(LEFT).map_err(failed("find the near host"))?;
         let mut observed = Observed::new(scenario.timeline);
         let began = clock::realtime();
         let result = host.namespace.run(|| measure::measure(&config, &mut |event| observed.note(event)));
         let result = result.map_err(failed("enter the near host"))?;
         let (from, to) = observed.window().unwrap_or((began, clock::realtime()));
         let mut row = Row::new(point, scenario.cross.kind);
-        let truth = self.network.truth(point.direction, from, to).map_err(failed("read the link's ledger"))?;
-        let lateness = self.network.lateness(point.direction, from, to).map_err(failed("read the link's ledger"))?.max;
+        let truth = self.fabric.truth(point.direction, from, to).map_err(failed("read the link's ledger"))?;
+        let lateness = self.fabric.lateness(point.direction, from, to).map_err(failed("read the link's ledger"))?.max;
         row.truth_bits_per_second = truth.bits_per_second();
-        row.worst_lateness_seconds = Some(lateness.as_secs_f64());
+        let emulated = scenario.bottleneck.kind == BottleneckKind::Own;
+        row.worst_lateness_seconds = emulated.then(|| lateness.as_secs_f64());
         row.timeline = observed.timeline();
         match result {
             Ok(report) => fill(&mut row, point.direction, report),
@@ -107,11 +125,27 @@ impl Drop for RealTime {
     }
 }
 
+/// The hosts that measure, and those that send cross traffic.
 const LEFT: &str = "a";
 const RIGHT: &str = "b";
+const LEFT_OTHER: &str = "c";
+const RIGHT_OTHER: &str = "d";
 
 fn failed<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
-    move |source| RunError { doing: doing.to_owned(), source: source.into() }
+    move |cause| RunError { doing, cause: cause.into() }
+}
+
+fn build(bottleneck: &Bottleneck) -> Result<Box<dyn Fabric>, NetworkError> {
+    let Bottleneck { kind, rate, delay, queue } = *bottleneck;
+    if kind == BottleneckKind::Htb {
+        return Ok(Box::new(Htb::build(rate, queue)?));
+    }
+    let (jitter, loss, seed) = (Span::ZERO, 0.0, 1);
+    let link = LinkConfig { rate: Some(rate), queue_bytes: queue, delay, jitter, loss, seed };
+    let mut network = NetworkSpec::pair(link);
+    network.left.push(HostSpec::numbered(LEFT_OTHER, 3));
+    network.right.push(HostSpec::numbered(RIGHT_OTHER, 4));
+    Ok(Box::new(Network::build(network)?))
 }
 
 fn bind(host: &Host) -> anyhow::Result<Server> {
@@ -144,6 +178,18 @@ fn papers_train(rate: Rate) -> LinearScanConfig {
     let paper = LinearScanConfig::paper(measure::transport::MAX_PACKET);
     let interval = paper.interval.as_secs_f64() * PAPERS_RATE.as_f64() / rate.as_f64();
     LinearScanConfig { interval: Span::from_secs_f64(interval), ..paper }
+}
+
+fn rule(rule: &FirewallRule) -> Rule {
+    let protocol = match rule.protocol {
+        Protocol::Udp => packet::protocol::UDP,
+        Protocol::Tcp => packet::protocol::TCP,
+    };
+    let how = match rule.action {
+        FirewallAction::Reject => Refusal::Reject,
+        FirewallAction::Drop => Refusal::Drop,
+    };
+    Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port: None }, how }
 }
 
 /// Each run meets another part of the traffic; the same run of the same scenario meets the same.

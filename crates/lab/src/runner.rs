@@ -31,12 +31,12 @@ pub struct Attempt {
 
 /// A testbed that failed.
 #[derive(Debug, Error)]
-#[error("the lab failed while it was to {doing}: {source}")]
+#[error("cannot {doing}: {cause:#}")]
 pub struct RunError {
     /// The operation.
-    pub doing: String,
-    /// Why.
-    pub source: anyhow::Error,
+    pub doing: &'static str,
+    /// Why, and what to try.
+    pub cause: anyhow::Error,
 }
 
 /// How far an experiment has come.

@@ -198,6 +198,18 @@ pub enum Protocol {
     Tcp,
 }
 
+impl Scenario {
+    /// The delay of one direction: the kernel's HTB has none.
+    pub fn delay(&self) -> Span {
+        if self.bottleneck.kind == BottleneckKind::Htb { Span::ZERO } else { self.bottleneck.delay }
+    }
+
+    /// Who makes cross traffic: before the kernel's HTB it takes real packets.
+    pub fn cross_by(&self) -> Carrier {
+        if self.bottleneck.kind == BottleneckKind::Htb { Carrier::Packets } else { self.cross.by }
+    }
+}
+
 impl std::fmt::Display for FirewallRule {
     /// In words, for reports: `rejects udp while rake is measured`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

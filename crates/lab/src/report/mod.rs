@@ -62,12 +62,12 @@ pub struct BottleneckFacts {
 #[derive(Debug, Error)]
 pub enum ReportError {
     /// The system refused.
-    #[error("cannot write {path}: {source}; choose another directory with --out")]
+    #[error("cannot write {path}: {cause}; choose another directory with --out")]
     Write {
         /// The file or directory.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A part of it could not be put together.
     #[error("cannot make {part} of the report: {reason}")]
@@ -95,10 +95,10 @@ impl Report {
             bottleneck: BottleneckFacts {
                 kind: bottleneck.kind.word().to_owned(),
                 rate_bits_per_second: bottleneck.rate.bits_per_second(),
-                delay_seconds: bottleneck.delay.as_secs_f64(),
+                delay_seconds: scenario.delay().as_secs_f64(),
                 queue_bytes: bottleneck.queue,
             },
-            cross_by: scenario.cross.by.word().to_owned(),
+            cross_by: scenario.cross_by().word().to_owned(),
             firewall: scenario.firewall.iter().map(ToString::to_string).collect(),
             summary: Summary::of(&rows, scenario.paper.as_ref()),
             rows,
@@ -154,7 +154,7 @@ impl Report {
     pub fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
-            move |source| ReportError::Write { path, source }
+            move |cause| ReportError::Write { path, cause }
         };
         std::fs::create_dir_all(directory).map_err(failed(directory))?;
         let files =

@@ -18,6 +18,7 @@ pub(super) struct Plot {
     pub(super) svg: String,
 }
 
+type TimeOf = fn(&TimelinePacket) -> Option<f64>;
 type Drawn<T> = Result<T, Box<dyn Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
@@ -112,7 +113,7 @@ fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
         "{transport}: the packets of the first train, milliseconds after the first one was sent or came. A packet \
          without a point for its arrival came together with others and had no time stamp of its own."
     );
-    let kinds: [(&str, fn(&TimelinePacket) -> Option<f64>, RGBColor); 3] = [
+    let kinds: [(&str, TimeOf, RGBColor); 3] = [
         ("planned", |packet| Some(packet.planned_seconds), GREY),
         ("sent", |packet| packet.sent_seconds, SERIES[0]),
         ("received", |packet| packet.received_seconds, SERIES[1]),
@@ -144,10 +145,10 @@ struct Point {
 }
 
 fn points_by_method<'a>(rows: &[&'a Row], unit: Unit) -> BTreeMap<&'a str, Vec<Point>> {
-    let mut runs: BTreeMap<(&str, u64), (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    let mut runs: BTreeMap<_, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for row in rows {
         let Some(interval) = row.available_bits_per_second else { continue };
-        let (truths, estimates) = runs.entry((&row.method, row.cross_bits_per_second)).or_default();
+        let (truths, estimates) = runs.entry((row.method.as_str(), row.cross_bits_per_second)).or_default();
         truths.push(row.truth_bits_per_second as f64 / unit.bits);
         estimates.push(interval.value as f64 / unit.bits);
     }
