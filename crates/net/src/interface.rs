@@ -13,12 +13,21 @@ use std::os::fd::AsRawFd;
 pub fn up(name: &str) -> Result<(), SetupError> {
     let operation = || format!("switch the interface {name} on");
     let index = index_of(name)?;
-    // struct ifinfomsg: family, pad, type, index, flags, change mask.
-    let mut body = vec![0; 4];
-    body.extend(index.to_ne_bytes());
-    body.extend((libc::IFF_UP as u32).to_ne_bytes());
-    body.extend((libc::IFF_UP as u32).to_ne_bytes());
-    request(libc::RTM_NEWLINK, 0, &body).map_err(|error| SetupError::new(operation(), error))
+    let flag = libc::IFF_UP as u32;
+    request(libc::RTM_NEWLINK, 0, &link_message(index, flag, flag)).map_err(|error| SetupError::new(operation(), error))
+}
+
+/// Lets so many packets wait to leave through an interface. (The ioctl for this is refused in user namespaces.)
+///
+/// # Errors
+/// No such interface, or not allowed.
+pub fn set_queue_packets(name: &str, packets: u32) -> Result<(), SetupError> {
+    let mut body = link_message(index_of(name)?, 0, 0);
+    body.extend(8u16.to_ne_bytes());
+    body.extend(libc::IFLA_TXQLEN.to_ne_bytes());
+    body.extend(packets.to_ne_bytes());
+    request(libc::RTM_NEWLINK, 0, &body)
+        .map_err(|error| SetupError::new(format!("set the queue length of the interface {name}"), error))
 }
 
 /// Which internet protocol a route is for.
@@ -105,6 +114,12 @@ struct EthtoolRequest {
 
 pub(crate) fn index_of(name: &str) -> Result<u32, SetupError> {
     if_nametoindex(name).map_err(|error| SetupError::new(format!("find the interface {name}"), error))
+}
+
+/// struct ifinfomsg: family, padding, type, index, flags, change mask.
+fn link_message(index: u32, flags: u32, change: u32) -> Vec<u8> {
+    let words = [0, index, flags, change];
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 /// One rtnetlink request and its acknowledgement.

@@ -22,7 +22,7 @@ impl Tun {
     /// # Errors
     /// No /dev/net/tun, not allowed, the name is taken, or IPv6 asked for where the system has none.
     pub fn new(name: &str, mtu: u16, v4: Option<Ipv4Addr>, v6: Option<Ipv6Addr>) -> Result<Self, SetupError> {
-        let mut builder = DeviceBuilder::new().name(name).mtu(mtu).tx_queue_len(Self::QUEUE_PACKETS).offload(false);
+        let mut builder = DeviceBuilder::new().name(name).mtu(mtu).offload(false);
         if let Some(v4) = v4 {
             builder = builder.ipv4(v4, 32u8, None);
         }
@@ -42,6 +42,7 @@ impl Tun {
             SetupError::new(format!("make the TUN device {name}"), error).hint(hint)
         })?;
         device.set_nonblocking(true).map_err(|error| SetupError::new(format!("set {name} non-blocking"), error))?;
+        interface::set_queue_packets(name, Self::QUEUE_PACKETS)?;
         if v4.is_some() {
             interface::default_route(name, Family::V4)?;
         }

@@ -1,0 +1,83 @@
+//! Namespaces, devices in them and the stamps of what leaves: beliefs about the kernel that the lab rests on.
+
+#[path = "../../lab/tests/common/mod.rs"]
+mod common;
+
+use common::in_namespaces;
+use net::clock;
+use net::interface::{self, offloads_off};
+use net::namespace::Namespace;
+use net::tap::Tap;
+use net::tun::Tun;
+use std::fs;
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::os::unix::process::ExitStatusExt;
+use std::sync::mpsc;
+use std::thread;
+
+const V4: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+const V6: Ipv6Addr = Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1);
+
+fn interfaces() -> Vec<String> {
+    let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    table.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim().to_owned()).collect()
+}
+
+#[test]
+fn threads_and_commands_run_inside_and_sockets_stay_there() {
+    in_namespaces("threads_and_commands_run_inside_and_sockets_stay_there", || {
+        let namespace = Namespace::new().unwrap();
+        let _tun = namespace.run(|| Tun::new("tun7", 1500, Some(V4), Some(V6))).unwrap().unwrap();
+        assert!(namespace.run(interfaces).unwrap().contains(&"tun7".into()));
+        assert!(namespace.spawn("looks", interfaces).unwrap().join().unwrap().contains(&"tun7".into()));
+        assert!(!interfaces().contains(&"tun7".into()));
+        let output = namespace.command("cat").arg("/proc/self/net/dev").output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains("tun7"));
+        let inside = namespace.run(|| UdpSocket::bind((V6, 0))).unwrap().unwrap();
+        assert_eq!(inside.local_addr().unwrap().ip(), V6, "usable at once: no duplicate address detection");
+        assert!(UdpSocket::bind((V4, 0)).is_err());
+    });
+}
+
+#[test]
+fn a_command_dies_with_the_thread_that_started_it() {
+    in_namespaces("a_command_dies_with_the_thread_that_started_it", || {
+        let namespace = Namespace::new().unwrap();
+        let (children, started) = mpsc::channel();
+        let starter = thread::spawn(move || children.send(namespace.command("sleep").arg("1000").spawn()).unwrap());
+        let mut child = started.recv().unwrap().unwrap();
+        starter.join().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+    });
+}
+
+#[test]
+fn a_tap_shows_whole_packets_with_the_moment_of_their_sending() {
+    in_namespaces("a_tap_shows_whole_packets_with_the_moment_of_their_sending", || {
+        let namespace = Namespace::new().unwrap();
+        let open = || {
+            let tun = Tun::new("tun7", 1500, Some(V4), None).unwrap();
+            (tun, Tap::outgoing("tun7").unwrap(), UdpSocket::bind((V4, 0)).unwrap())
+        };
+        let (tun, mut tap, socket) = namespace.run(open).unwrap();
+        assert!(!tap.is_ready());
+        for number in 0..10_000u32 {
+            let before = clock::realtime();
+            socket.send_to(&[&number.to_be_bytes()[..], &[0; 996]].concat(), "10.99.0.2:9").unwrap();
+            let after = clock::realtime();
+            let (stamp, packet) = tap.next(|stamp, packet| (stamp, packet.to_vec())).unwrap();
+            assert!(before <= stamp && stamp <= after, "{before:?} {stamp:?} {after:?}");
+            assert_eq!((packet.len(), &packet[28..32]), (1028, &number.to_be_bytes()[..]));
+            assert_eq!(tun.read(&mut [0; 1]).unwrap(), 1);
+        }
+        assert!(tap.next(|_, _| ()).is_none());
+        assert_eq!(tap.missed(), 0);
+    });
+}
+
+#[test]
+fn errors_name_what_could_not_be_done() {
+    for error in [interface::up("nowhere").unwrap_err(), offloads_off("nowhere").unwrap_err()] {
+        assert!(error.to_string().contains("find the interface nowhere"), "{error}");
+    }
+}
