@@ -87,7 +87,7 @@ struct Knowledge {
     capacity_scatter: f64,
     /// See [`Dispersion::openness`].
     prime_openness: f64,
-    /// The rate at which a prime passed, where that is far more than the path can keep up: a token bucket.
+    /// The rate at which most primes passed, where that is far more than the path can keep up: a token bucket.
     burst_rate: Option<f64>,
     /// Some train was faster than the path.
     saturated: bool,
@@ -126,7 +126,8 @@ impl Primed {
             capacity: Some(capacity),
             capacity_scatter: standard_deviation(&rates).min(bound),
             prime_openness: shown.iter().map(|d| d.openness).fold(0.0, f64::max),
-            burst_rate: primes.iter().map(|d| d.rate).filter(|&rate| rate > 3.0 * capacity).reduce(f64::max),
+            burst_rate: median(&primes.iter().map(|d| d.rate).collect::<Vec<_>>())
+                .filter(|&rate| rate > 3.0 * capacity),
             saturated: !shown.is_empty() || readings.iter().any(|r| !r.emptied),
             readings: if capacity < prime_rate { self.read_with(capacity) } else { readings },
         };
