@@ -146,7 +146,9 @@ pub enum NetworkError {
     #[error("the lab has no record of all of the {0} asked about: ask within a minute, about a time that has passed")]
     NoRecord(Span),
     /// What was built is not what was asked for.
-    #[error("the lab's network is not what was set, {direction} direction: {found}; other load on this machine? {set}")]
+    #[error(
+        "the lab's network is not as set: {direction}, {found}, set were {set}; if other programs load this machine, end them"
+    )]
     NotAsSet {
         /// Which link.
         direction: &'static str,

@@ -60,7 +60,7 @@ pub(crate) fn verify_between(
         judge(&probes, link, slack).map_err(|found| NetworkError::NotAsSet {
             direction: direction.word(),
             found,
-            set: format!("set were {}", describe(link)),
+            set: describe(link),
         })
     };
     let mut outcome = attempt();
