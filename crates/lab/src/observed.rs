@@ -47,14 +47,13 @@ impl Observed {
 }
 
 fn timeline(train: &Train, record: &TrainRecord) -> Vec<TimelinePacket> {
-    let first_sent = record.packets.iter().find_map(|packet| packet.sent);
-    let first_received = record.packets.iter().filter_map(|packet| packet.received).min();
-    let since = |time: Option<Time>, start: Option<Time>| Some((time? - start?).as_secs_f64());
+    let start = record.packets.iter().find_map(|packet| packet.sent);
+    let since_start = |time: Option<Time>| Some((time? - start?).as_secs_f64());
     let packets = train.packets().zip(&record.packets).map(|(planned, packet)| TimelinePacket {
         size_bytes: packet.size,
         planned_seconds: planned.offset.as_secs_f64(),
-        sent_seconds: since(packet.sent, first_sent),
-        received_seconds: since(packet.received, first_received),
+        sent_seconds: since_start(packet.sent),
+        received_seconds: since_start(packet.received),
     });
     packets.collect()
 }
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timeline_is_the_first_trains_and_counts_from_its_first_packet() {
+    fn the_timeline_is_the_first_trains_and_counts_from_its_first_departure() {
         let mut observed = Observed::new(true);
         observed
             .note_train(&train(), &record([(Some(1000), Some(1010)), (Some(1041), Some(1051)), (Some(1042), None)]));
@@ -100,6 +99,6 @@ mod tests {
             .map(|p| (micros(Some(p.planned_seconds)), micros(p.sent_seconds), micros(p.received_seconds)))
             .collect();
         let at = |ms: i32| Some(f64::from(ms) * 1e3);
-        assert_eq!(times, [(at(0), at(0), at(0)), (at(1), at(41), at(41)), (at(2), at(42), None)]);
+        assert_eq!(times, [(at(0), at(0), at(10)), (at(1), at(41), at(51)), (at(2), at(42), None)]);
     }
 }

@@ -75,7 +75,7 @@ pub struct Interval {
     pub confidence: f64,
 }
 
-/// One packet of a train. Times count from the train's first packet.
+/// One packet of a train. Times count from the sending of the train's first packet; both hosts share one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimelinePacket {
@@ -85,7 +85,7 @@ pub struct TimelinePacket {
     pub planned_seconds: f64,
     /// When it left; null where no stamp tells.
     pub sent_seconds: Option<f64>,
-    /// When it came, counted from the arrival of the first packet that came; null where no stamp tells.
+    /// When it came; null where no stamp tells.
     pub received_seconds: Option<f64>,
 }
 

@@ -229,8 +229,8 @@ pub(crate) mod samples {
                 sent_seconds: Some(planned_seconds + late),
                 received_seconds: received,
             };
-            torn.timeline.push(packet(late, (i < 10).then_some(planned_seconds)));
-            whole.timeline.push(packet(0.0, Some(planned_seconds)));
+            torn.timeline.push(packet(late, (i < 10).then_some(planned_seconds + 0.01)));
+            whole.timeline.push(packet(0.0, Some(planned_seconds + 0.01)));
         }
         Report::new(&scenario, STARTED.into(), vec![torn, whole])
     }

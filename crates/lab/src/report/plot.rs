@@ -110,8 +110,8 @@ fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot
 /// Like the paper's Fig. 5: when each packet of a train should have left, left, and came.
 fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
     let caption = format!(
-        "{transport}: the packets of the first train, milliseconds after the first one was sent or came. A packet \
-         without a point for its arrival came together with others and had no time stamp of its own."
+        "{transport}: when each packet of the first train should have left, left and came, in milliseconds after the \
+         first one left. A packet that went or came together with others has no time stamp of its own, and no point."
     );
     let kinds: [(&str, TimeOf, RGBColor); 3] = [
         ("planned", |packet| Some(packet.planned_seconds), GREY),

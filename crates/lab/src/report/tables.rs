@@ -80,8 +80,8 @@ pub(super) fn verdicts(report: &Report) -> Vec<String> {
         let cost = (s.mean_sent_bytes[transport][method], s.mean_duration_seconds[transport][method]);
         match (error, relative, cost) {
             (Some(error), Some(relative), (Some(bytes), Some(seconds))) => format!(
-                "{transport} with {method} measured in {measured} of {runs} runs, {} {} ({:.1} %) off the truth, with \
-                 {:.0} kB in {seconds:.1} s",
+                "{transport} with {method} measured in {measured} of {runs} runs: {} {} off the truth in the mean, {:.1} % \
+                 in the median, with {:.0} kB in {seconds:.1} s",
                 unit.of(error),
                 unit.name,
                 relative * 100.0,
@@ -98,12 +98,15 @@ pub(super) fn setting(report: &Report) -> String {
     let b = &report.bottleneck;
     let rate = units::Rate::from_bits_per_second(b.rate_bits_per_second);
     let shaper = if b.kind == "htb" { "the kernel's HTB" } else { "the lab's own link" };
-    let delay = Span::from_secs_f64(b.delay_seconds);
+    let delay = match b.delay_seconds {
+        0.0 => "no delay".to_owned(),
+        seconds => format!("{} each way", Span::from_secs_f64(seconds)),
+    };
     let kind = report.rows.first().map_or("no", |row| row.cross_kind.as_str());
     let by = if report.cross_by == "link" { "computed inside the link" } else { "sent as UDP packets" };
     let firewall = if report.firewall.is_empty() { "none".to_owned() } else { report.firewall.join("; ") };
     format!(
-        "bottleneck {rate} ({shaper}), {delay} each way, queue {} kB; {kind} cross traffic {by}; firewall: {firewall}",
+        "bottleneck {rate} ({shaper}), {delay}, queue {} kB; {kind} cross traffic {by}; firewall: {firewall}",
         b.queue_bytes / 1000
     )
 }
@@ -141,7 +144,7 @@ fn median_and_error<'a>(rows: impl Iterator<Item = &'a &'a Row> + Clone, unit: U
 
 /// One line for each run: for experiments with one level of cross traffic.
 fn by_run(report: &Report, unit: Unit) -> Table {
-    let columns = ["run", "transport", "method", "truth", "estimate", "interval", "error", "sent kB", "seconds"];
+    let columns = ["run", "transport", "method", "way", "truth", "estimate", "interval", "error", "sent kB", "seconds"];
     let rows = report.rows.iter().map(|row| {
         let none = || "none".to_owned();
         let estimate = row.available_bits_per_second;
@@ -149,6 +152,7 @@ fn by_run(report: &Report, unit: Unit) -> Table {
             row.run.to_string(),
             row.transport.clone(),
             row.method.clone(),
+            row.direction.clone(),
             unit.of(row.truth_bits_per_second as f64),
             estimate.map_or_else(none, |i| unit.of(i.value as f64)),
             match estimate {

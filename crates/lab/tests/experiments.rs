@@ -1,0 +1,52 @@
+//! The experiments run on the lab's network, and show what the paper showed. What figures come out is for the lab to
+//! report, not for tests that share a machine with others.
+
+mod common;
+
+use common::in_namespaces;
+use lab::{Overrides, RealTime, Report, Row, Scenario, load};
+
+fn once(name: &str) -> Scenario {
+    load(name).unwrap().overridden(&Overrides { runs: Some(1), ..Overrides::default() }).unwrap()
+}
+
+fn rows(scenario: &Scenario) -> Vec<Row> {
+    let mut testbed = RealTime::build(scenario).unwrap();
+    lab::run(scenario, &mut testbed, &mut |_| (), &|| false).unwrap()
+}
+
+#[test]
+fn behind_a_firewall_udp_fails_and_the_rake_measures() {
+    in_namespaces("behind_a_firewall_udp_fails_and_the_rake_measures", || {
+        let scenario = once("rake-firewall");
+        let rows = rows(&scenario);
+        let of = |transport| rows.iter().find(|row| row.transport == transport).unwrap();
+        assert_eq!(of("udp").available_bits_per_second, None);
+        assert!(of("udp").reason.as_ref().unwrap().contains("UDP does not pass"), "{:?}", of("udp").reason);
+        let rake = of("rake");
+        assert!(rake.available_bits_per_second.is_some(), "{:?}", rake.reason);
+        assert!(rake.connections > 1 && rake.bytes_sent > 0 && rake.trains > 0, "{rake:?}");
+        // What was available is the bottleneck's 100 Mbit/s less the computed 30, a packet more or less.
+        assert!((69_000_000..71_000_000).contains(&rake.truth_bits_per_second), "{rake:?}");
+        let text = Report::new(&scenario, lab::now_utc(), rows).to_text();
+        assert!(text.contains("udp with primed could not measure this path"), "{text}");
+    });
+}
+
+#[test]
+fn on_one_connection_the_window_holds_packets_back_for_a_round_trip() {
+    in_namespaces("on_one_connection_the_window_holds_packets_back_for_a_round_trip", || {
+        let scenario = once("rake-cwnd");
+        let rows = rows(&scenario);
+        let single = rows.iter().find(|row| row.transport == "single").unwrap();
+        assert_eq!(single.available_bits_per_second, None, "{single:?}");
+        // "TCP の応答(ACK)が返ってくるまで、次の推定パケットを送信できない" (PathRakeTCP, 3).
+        let round_trip = scenario.bottleneck.delay.as_secs_f64() * 2.0;
+        let held_back = |row: &Row| {
+            let late = row.timeline.iter().filter_map(|p| p.sent_seconds.map(|sent| sent - p.planned_seconds));
+            late.fold(0.0, f64::max)
+        };
+        assert_eq!(single.timeline.len(), 120);
+        assert!(held_back(single) > round_trip * 0.5, "{}", held_back(single));
+    });
+}
