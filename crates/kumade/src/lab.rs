@@ -13,6 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::{Rate, parse};
 
+/// Exit status for what makes no sense to ask for.
+const USAGE: u8 = 2;
+
 /// Run the papers' experiments on an emulated network of this machine
 #[derive(Debug, Args)]
 pub struct LabArgs {
@@ -89,7 +92,13 @@ fn list() -> anyhow::Result<ExitCode> {
 fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let overrides = args.overrides();
     let scenarios: Result<Vec<_>, _> = args.names.iter().map(|name| lab::load(name)?.overridden(&overrides)).collect();
-    let scenarios = scenarios?;
+    let scenarios = match scenarios {
+        Ok(scenarios) => scenarios,
+        Err(error) => {
+            eprintln!("kumade: {error}");
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
     net::namespace::enter_user_namespace_if_needed()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

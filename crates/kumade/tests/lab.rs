@@ -1,0 +1,101 @@
+//! `kumade lab` as people use it.
+
+use assert_cmd::Command;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
+    Command::cargo_bin("kumade").unwrap().args(args).timeout(Duration::from_secs(60)).assert()
+}
+
+fn stdout(assert: &assert_cmd::assert::Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+fn stderr(assert: &assert_cmd::assert::Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+fn empty_directory(name: &str) -> PathBuf {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+#[test]
+fn list_names_each_experiment_its_figure_and_its_question() {
+    let text = stdout(&kumade(&["lab", "list"]).success());
+    for (line, (name, figure)) in
+        text.lines().zip([("rake-accuracy", "Fig. 7, 8"), ("rake-firewall", "Fig. 1, 4"), ("rake-cwnd", "Fig. 5")])
+    {
+        assert!(line.starts_with(name) && line.contains(figure), "{line}");
+    }
+    assert_eq!(text.lines().count(), 3);
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_anything_is_built() {
+    for (args, said) in [
+        (vec!["lab", "run", "rake-acuracy"], "`kumade lab list` shows the names"),
+        (vec!["lab", "run", "nowhere.toml"], "nowhere.toml"),
+        (vec!["lab", "run", "rake-cwnd", "--cross", "200mbit"], "leaves nothing of a bottleneck"),
+        (vec!["lab", "run", "rake-cwnd", "--runs", "0"], "with no runs there is nothing to do"),
+        (vec!["lab", "run", "rake-cwnd", "--rate", "10furlongs"], "the unit must be one of"),
+        (vec!["lab", "run", "rake-cwnd", "--transport", "pigeon"], "choose one of auto, udp, rake, single"),
+        (vec!["lab", "run", "rake-cwnd", "--cross-kind", "bursty"], "constant, poisson, on-off"),
+        (vec!["lab", "run"], "NAME"),
+    ] {
+        let assert = kumade(&args).code(2);
+        assert!(stderr(&assert).contains(said), "{args:?}: {}", stderr(&assert));
+        assert_eq!(stdout(&assert), "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_run_prints_one_document_of_the_published_schema_and_writes_its_reports() {
+    let out = empty_directory("lab-run");
+    let args = ["lab", "run", "rake-firewall", "--runs", "1", "--rate", "50mbit", "--cross", "10mbit", "--json"];
+    let assert = kumade(&[&args[..], &["--out", out.to_str().unwrap()]].concat()).success();
+    let document: serde_json::Value = serde_json::from_str(&stdout(&assert)).unwrap();
+    let schema = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.lab.1.json")).unwrap();
+    let validator = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
+    assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+    assert_eq!(
+        (document["schema"].as_str(), document["experiment"].as_str()),
+        (Some("kumade.lab/1"), Some("rake-firewall"))
+    );
+    assert!(document["summary"]["mean_absolute_error_bits_per_second"]["rake"]["primed"].is_number());
+    assert!(document["summary"]["mean_absolute_error_bits_per_second"]["udp"]["primed"].is_null());
+    let written: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(out.join("report.json")).unwrap()).unwrap();
+    assert_eq!(written, document);
+    assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("<svg"));
+    assert_eq!(fs::read_to_string(out.join("report.csv")).unwrap().lines().count(), 3);
+}
+
+#[test]
+fn a_scenario_file_of_ones_own_runs_like_the_built_in_ones() {
+    let out = empty_directory("lab-own");
+    let file = out.join("own.toml");
+    let text = r#"
+        name = "own"
+        title = "A slow line"
+        transports = ["auto"]
+        methods = ["linear-scan"]
+        directions = ["down"]
+        runs = 1
+        [bottleneck]
+        rate = "20mbit"
+        delay = "2ms"
+        queue = "64kb"
+        [cross]
+        kind = "poisson"
+        levels = ["5mbit"]
+    "#;
+    fs::write(&file, text).unwrap();
+    let assert = kumade(&["lab", "run", file.to_str().unwrap(), "--out", out.to_str().unwrap()]).success();
+    let text = stdout(&assert);
+    assert!(text.contains("own: A slow line") && text.contains("poisson cross traffic"), "{text}");
+}
