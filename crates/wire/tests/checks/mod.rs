@@ -1,0 +1,72 @@
+//! What must hold for any bytes that a peer may send: for the fuzzer, and for the test that replays its finds.
+
+use std::fmt::Debug;
+use wire::{
+    Answer, ClientSession, Key, Message, Preamble, ServerSession, Session, SessionError, UdpAnswer, UdpRequest,
+};
+
+/// A control connection: the first byte says in what pieces the rest arrives.
+pub fn control(data: &[u8]) {
+    let Some((&size, bytes)) = data.split_first() else { return };
+    let piece = usize::from(size) + 1;
+    let key = Key::from_bytes([7; 32]);
+    arrives_alike(|| ServerSession::server(None), bytes, piece);
+    arrives_alike(|| ServerSession::server(Some(&key)), bytes, piece);
+    arrives_alike(|| ClientSession::client(None), bytes, piece);
+    arrives_alike(|| ClientSession::client(Some(&key)), bytes, piece);
+}
+
+/// The first bytes of a connection, and UDP packets.
+pub fn preamble(data: &[u8]) {
+    if let Some(bytes) = data.first_chunk()
+        && let Ok(preamble) = Preamble::decode(bytes)
+    {
+        assert_eq!(preamble.encode(), *bytes, "one preamble, one spelling");
+    }
+    if let Some(bytes) = data.first_chunk()
+        && let Ok(answer) = Answer::decode(bytes)
+    {
+        assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
+    }
+    if let Ok(request) = UdpRequest::decode(data) {
+        assert_eq!(UdpRequest::decode(&request.encode()), Ok(request));
+    }
+    if let Ok(answer) = UdpAnswer::decode(data) {
+        assert_eq!(UdpAnswer::decode(&answer.encode()), Ok(answer));
+    }
+}
+
+/// Messages do not depend on the pieces in which their bytes arrive, and come back when they are sent again.
+fn arrives_alike<In, Out>(begin: impl Fn() -> Session<In, Out>, bytes: &[u8], piece: usize)
+where
+    In: Message + PartialEq + Debug,
+    Out: Message,
+{
+    let whole = all_messages(begin(), [bytes].into_iter());
+    let pieces = all_messages(begin(), bytes.chunks(piece));
+    assert_eq!(whole, pieces);
+    for message in &whole.0 {
+        let mut again = Vec::new();
+        wire::encode(message, &mut again).expect("what came in a frame fits into one");
+        let (back, taken) = wire::decode::<In>(&again).expect("a frame of ours").expect("a whole one");
+        assert_eq!((&back, taken), (message, again.len()));
+    }
+}
+
+fn all_messages<'b, In: Message, Out: Message>(
+    mut session: Session<In, Out>,
+    pieces: impl Iterator<Item = &'b [u8]>,
+) -> (Vec<In>, Option<SessionError>) {
+    let mut messages = Vec::new();
+    for piece in pieces {
+        session.feed(piece);
+        loop {
+            match session.next() {
+                Ok(Some(message)) => messages.push(message),
+                Ok(None) => break,
+                Err(error) => return (messages, Some(error)),
+            }
+        }
+    }
+    (messages, None)
+}
