@@ -63,12 +63,10 @@ pub fn concerns_one_packet(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::ENOBUFS))
 }
 
-/// How many transmit stamps certainly fit into the error queue, which shares the receive buffer: each occupies an empty
-/// packet's memory.
+/// Bytes of the receive buffer, which the error queue with its transmit stamps shares.
 ///
 /// # Errors
 /// Where the system does not say.
-pub fn stamp_room(socket: &impl std::os::fd::AsFd) -> io::Result<usize> {
-    const EMPTY_PACKET: usize = 1024;
-    Ok(SockRef::from(socket).recv_buffer_size()? / EMPTY_PACKET)
+pub fn receive_buffer(socket: &impl std::os::fd::AsFd) -> io::Result<usize> {
+    SockRef::from(socket).recv_buffer_size()
 }

@@ -2,17 +2,13 @@
 
 use super::ledger::{Arriving, Departing};
 use super::tcp::{Slot, TcpProbes};
-use super::{Error, Receiving};
+use super::{Error, NAP, Receiving};
 use estimate::Train;
 use net::pace::sleep_until;
 use net::readiness::Readiness;
 use net::{clock, stamp};
 use std::io::{self, ErrorKind};
-use units::{Span, Time};
-
-/// Where every packet has its own connection, it does not matter when the program reads: it wakes up for a batch, not
-/// for each packet, and leaves the processor to the kernel.
-const NAP: Span = Span::from_micros(100);
+use units::Time;
 
 /// What one connection is to bring of a train.
 struct Expected {
@@ -28,7 +24,7 @@ impl TcpProbes {
     pub(super) fn collect_train(&mut self, train: &Train, deadline: Time) -> Result<Receiving, Error> {
         let mut expected = self.expect(train);
         let mut arriving = Arriving::new(train.count());
-        let result = self.collect_expected(&mut expected, &mut arriving, deadline, train.count());
+        let result = self.collect_expected(&mut expected, &mut arriving, deadline, train);
         for (slot, expected) in self.slots.iter_mut().zip(&expected) {
             slot.owed += expected.bytes();
         }
@@ -55,7 +51,7 @@ impl TcpProbes {
         expected: &mut [Expected],
         arriving: &mut Arriving,
         deadline: Time,
-        count: u32,
+        train: &Train,
     ) -> io::Result<()> {
         let readiness = Readiness::new()?;
         let mut open = 0;
@@ -65,7 +61,9 @@ impl TcpProbes {
                 open += 1;
             }
         }
-        let one_each = count as usize <= self.slots.len();
+        // Where every packet has its own connection, all of the train can be left to the kernel.
+        let one_each = train.count() as usize <= self.slots.len();
+        let mut nap = train.duration();
         let mut events = Vec::new();
         while open > 0 && clock::monotonic() < deadline {
             readiness.wait(&mut events, deadline)?;
@@ -85,7 +83,8 @@ impl TcpProbes {
                 }
             }
             if one_each && open > 0 && !events.is_empty() {
-                sleep_until((clock::monotonic() + NAP).min(deadline));
+                sleep_until((clock::monotonic() + nap).min(deadline));
+                nap = NAP;
             }
         }
         Ok(())

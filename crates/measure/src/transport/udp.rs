@@ -1,5 +1,5 @@
 use super::ledger::{Arriving, Departing, await_stamps, is_usable_gap};
-use super::{Error, LEAD, MAX_PACKET, Receiving, SEND_SLACK, Sending, filling};
+use super::{Error, LEAD, MAX_PACKET, NAP, Receiving, SEND_SLACK, Sending, filling};
 use estimate::Train;
 use net::pace::{Pacer, sleep_until};
 use net::{clock, readiness, stamp, udp};
@@ -13,9 +13,10 @@ use wire::Token;
 const HEADER: usize = 24;
 /// A single packet may block that long for room in the send buffer; then the train is given up.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Kernel stamps don't mind when the program reads: it wakes up for a batch, not for each packet, and leaves the
-/// processor to the kernel. Short enough for the receive buffer at 10 Gbit/s.
-const NAP: Span = Span::from_micros(100);
+/// What a packet takes of the receive buffer at most, on any ordinary network device.
+const PACKET_IN_BUFFER: usize = 4608;
+/// What an unread transmit stamp takes of it: an empty packet's memory.
+const STAMP_IN_BUFFER: usize = 1024;
 /// How long after the last stamp another is hoped for, once the kernel is known to give some …
 const QUIET: Span = Span::from_millis(100);
 /// … and before it is.
@@ -31,8 +32,8 @@ pub struct UdpProbes {
     transmit: TransmitStamps,
     /// Whether arriving packets bear the kernel's stamp.
     stamps_arrivals: bool,
-    /// How many transmit stamps may wait unread.
-    stamp_room: usize,
+    /// Bytes of the receive buffer.
+    buffer: usize,
 }
 
 /// Which of the kernel's keys is the next packet's.
@@ -57,13 +58,13 @@ impl UdpProbes {
         let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
         let peer = socket.peer_addr().map_err(Error::io("use an unconnected UDP socket towards", nobody))?;
         udp::prepare(&socket, PATIENCE).map_err(Error::io("prepare the UDP socket to", peer))?;
-        let stamp_room = udp::stamp_room(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
+        let buffer = udp::receive_buffer(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
         let mut packet = filling(MAX_PACKET as usize);
         packet[..16].copy_from_slice(&token.0);
         let in_step = stamp::enable_transmit(&socket, false).is_ok();
         let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
         let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false };
-        Ok(UdpProbes { socket, peer, token, packet, transmit, stamps_arrivals, stamp_room })
+        Ok(UdpProbes { socket, peer, token, packet, transmit, stamps_arrivals, buffer })
     }
 
     /// See [`Probes::max_packet`](super::Probes::max_packet).
@@ -114,6 +115,7 @@ impl UdpProbes {
         let deadline = clock::monotonic() + train.duration() + grace;
         let mut arriving = Arriving::new(train.count());
         let mut buffer = [0; HEADER];
+        let mut nap = self.first_nap(train);
         while !arriving.is_complete() {
             match stamp::receive(&self.socket, &mut buffer) {
                 Ok(received) => {
@@ -126,9 +128,10 @@ impl UdpProbes {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if !self.await_more(deadline)? {
+                    if !self.await_more(deadline, nap)? {
                         break;
                     }
+                    nap = NAP;
                 }
                 // An earlier packet of ours was too large for the path: no news for a receiver.
                 Err(error) if udp::concerns_one_packet(&error) => {}
@@ -181,7 +184,7 @@ impl UdpProbes {
     /// Reads stamps as long as the next packet leaves time for it, or the error queue is about to overflow.
     fn use_gap(&self, pacer: &Pacer, offset: Span, first_key: u32, departing: &mut Departing) {
         while departing.awaiting() > 0
-            && (is_usable_gap(pacer, offset) || departing.awaiting() >= self.stamp_room)
+            && (is_usable_gap(pacer, offset) || departing.awaiting() >= self.buffer / STAMP_IN_BUFFER)
             && self.collect(first_key, departing)
         {}
     }
@@ -202,13 +205,19 @@ impl UdpProbes {
         rest.try_into().ok().map(u32::from_be_bytes)
     }
 
-    fn await_more(&self, deadline: Time) -> Result<bool, Error> {
+    /// How long to leave the train to the kernel once it has begun: all of it, if the receive buffer holds it.
+    fn first_nap(&self, train: &Train) -> Span {
+        if train.count() as usize <= self.buffer / PACKET_IN_BUFFER { train.duration() } else { NAP }
+    }
+
+    /// Waits for the next packet, then for `nap` more.
+    fn await_more(&self, deadline: Time, nap: Span) -> Result<bool, Error> {
         // A stamp of an earlier train that comes only now would end every wait at once.
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
         let ready =
             readiness::readable(&self.socket, deadline).map_err(Error::io("wait for probes from", self.peer))?;
         if ready && self.stamps_arrivals {
-            sleep_until(clock::monotonic() + NAP);
+            sleep_until((clock::monotonic() + nap).min(deadline));
         }
         Ok(ready)
     }
