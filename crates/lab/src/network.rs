@@ -21,6 +21,7 @@ use crate::Direction;
 use link::middlebox::{Middlebox, MiddleboxConfig};
 use link::{Counters, CrossConfig, CrossTraffic, LinkConfig};
 use net::namespace::Namespace;
+use net::processors::SetAside;
 use net::tap::Tap;
 use net::tun::Tun;
 use net::{SetupError, clock};
@@ -182,12 +183,15 @@ pub struct Network {
     requests: Option<mpsc::Sender<Request>>,
     doorbell: UnixStream,
     thread: Option<JoinHandle<()>>,
+    /// The packet thread's own: no program on a host is to keep it waiting.
+    _processor: SetAside,
 }
 
 type Request = Box<dyn FnOnce(&mut Core) + Send>;
 
 impl Network {
-    /// Builds hosts and links and sets the packets moving.
+    /// Builds hosts and links and sets the packets moving. As long as the network lives, the calling thread and those
+    /// that it starts keep off one processor, which is left to the packets.
     ///
     /// # Errors
     /// Where the description makes no sense or the system refuses a namespace or device.
@@ -206,9 +210,14 @@ impl Network {
         bell.set_nonblocking(true).map_err(broken)?;
         doorbell.set_nonblocking(true).map_err(broken)?;
         let core = Core::new(ports, &spec, inbox, bell)?;
-        let thread = thread::Builder::new().name("lab-packets".into()).spawn(move || core.run());
+        let aside = SetAside::last();
+        let processor = aside.processor();
+        let thread = thread::Builder::new().name("lab-packets".into()).spawn(move || {
+            processor.occupy();
+            core.run();
+        });
         let thread = thread.map_err(|error| SetupError::new("start the packet thread", error))?;
-        Ok(Network { hosts, spec, requests: Some(requests), doorbell, thread: Some(thread) })
+        Ok(Network { hosts, spec, requests: Some(requests), doorbell, thread: Some(thread), _processor: aside })
     }
 
     /// The host of that name.

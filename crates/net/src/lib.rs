@@ -1,4 +1,10 @@
-//! (to come)
+//! The only crate that touches Linux: stamped sockets, exact waits, namespaces, TUN devices and taps.
+//!
+//! Everything here is small and does one thing to the operating system; what to do is decided elsewhere, by pure
+//! code. All `unsafe` of the project is here, with its reason beside it.
+//!
+//! Clocks: stamps of packets are on [`clock::realtime`], which the kernel uses for them; waits and budgets are on
+//! [`clock::monotonic`].
 
 pub mod clock;
 pub mod deadline;
@@ -6,6 +12,7 @@ pub mod interface;
 pub mod namespace;
 mod option;
 pub mod pace;
+pub mod processors;
 pub mod readiness;
 mod setup;
 pub mod stamp;
