@@ -26,16 +26,16 @@ pub struct ServeArgs {
     /// (`openssl rand -hex 32 > FILE`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Clients at once, those that wait for their turn included
+    /// Clients at once, those that wait for their turn included; a quarter of them from one address
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     max_clients: usize,
     /// Probe connections of one client
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     max_connections: u32,
-    /// Bytes of probe packets in one client's turn, both directions together, such as 64mb
+    /// Bytes of probe packets in one client's turn, both directions together, such as 64mb [default: 4 GB]
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
     max_bytes: Option<u64>,
-    /// How long one client's turn may last, such as 60s
+    /// How long one client's turn may last, such as 60s [default: 120s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
 }

@@ -12,7 +12,7 @@ use wire::{Message, Session, SessionError};
 /// Unacknowledged bytes for this long mean that the peer or the path is gone (`TCP_USER_TIMEOUT`, RFC 5482).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 /// A write that the peer does not take for this long is given up.
-const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_PATIENCE: Span = Span::from_secs(5);
 
 /// Why a control connection has ended.
 #[derive(Debug, Error)]
@@ -51,7 +51,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
     pub(crate) fn begin(stream: TcpStream, session: Session<In, Out>) -> Result<Self, ControlError> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(WRITE_PATIENCE))?;
+        stream.set_write_timeout(Some(WRITE_PATIENCE.to_duration()))?;
         let options = SockRef::from(&stream);
         options.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
         let keepalive =
@@ -134,7 +134,17 @@ impl<In: Message, Out: Message> Control<In, Out> {
 
     fn flush(&mut self) -> Result<(), ControlError> {
         let bytes = self.session.take_outgoing();
-        (&self.stream).write_all(&bytes)?;
+        let mut left = &bytes[..];
+        // A peer that takes a byte now and then must not hold us for long either.
+        let deadline = within(WRITE_PATIENCE);
+        while !left.is_empty() {
+            match (&self.stream).write(left) {
+                Ok(count) if clock::monotonic() < deadline => left = &left[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) => return Err(ControlError::TimedOut),
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use common::Running;
 use common::proxy::{Faults, Proxy};
 use measure::report::Transport;
 use measure::{Directions, Error, Event, MeasureConfig, ServerConfig, TransportChoice, TransportKind, measure};
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 use units::Span;
 
@@ -23,6 +24,25 @@ fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
     let config = MeasureConfig { transport: TransportChoice::Fixed(TransportKind::Udp), ..up(&proxy) };
     let error = measure(&config, &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::NoUdp { .. }), "{error}");
+}
+
+#[test]
+fn udp_that_is_dropped_in_silence_costs_less_than_two_seconds() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults::NONE);
+    let swallows = UdpSocket::bind(proxy.address).unwrap();
+    let mut opened = None;
+    let began = Instant::now();
+    let report = measure(&up(&proxy), &mut |event| {
+        if let Event::Opened { .. } = event {
+            opened = Some(began.elapsed());
+        }
+    });
+    drop(swallows);
+    let up = report.unwrap().up.unwrap();
+    assert_eq!(up.transport, Transport::Rake);
+    assert!(up.warnings[0].contains("no answer"), "{:?}", up.warnings);
+    assert!(opened.unwrap() < Duration::from_secs(2), "{opened:?}");
 }
 
 #[test]

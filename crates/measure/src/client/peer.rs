@@ -4,14 +4,16 @@ use crate::client::{Error, Event, Family, MeasureConfig};
 use crate::control::{Control, within};
 use net::clock;
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
 use std::thread;
 use units::{Span, Time};
 use wire::{ClientMessage, ClientSession, Limits, ServerMessage, Token};
 
+/// From the start to the server's first message, whatever goes wrong.
+const PATIENCE: Span = Span::from_millis(9500);
 /// The resolver's own patience can be much longer.
-const RESOLVE: Span = Span::from_secs(4);
+const RESOLVE: Span = Span::from_secs(6);
 /// All addresses together.
 const CONNECT: Span = Span::from_secs(4);
 /// From the connection to the server's first message.
@@ -38,12 +40,13 @@ pub(super) struct Peer {
 impl Peer {
     /// Finds the host, connects, shakes hands, and measures the round trip.
     pub(super) fn connect(config: &MeasureConfig) -> Result<Self, Error> {
-        let stream = connect_any(&resolve(config)?)?;
+        let end = within(PATIENCE);
+        let stream = connect_any(&resolve(config)?, end.min(within(CONNECT)))?;
         let address =
             stream.peer_addr().map_err(|cause| Error::Connect { address: ([0, 0, 0, 0], 0).into(), cause })?;
         let begin = || {
             let mut control = Control::begin(stream, ClientSession::client(config.key.as_ref()))?;
-            let welcome = control.receive(within(WELCOME))?;
+            let welcome = control.receive(end.min(within(WELCOME)))?;
             Ok((control, welcome))
         };
         let (control, welcome) = begin().map_err(Error::handshake(address))?;
@@ -135,29 +138,33 @@ fn printable(reason: &str) -> String {
 }
 
 fn resolve(config: &MeasureConfig) -> Result<Vec<SocketAddr>, Error> {
-    let host = config.host.clone();
-    let failed = |cause: String| Error::Resolve { host: host.clone(), cause };
-    let (done, answer) = mpsc::channel();
-    let target = (config.host.clone(), config.port);
-    // The system's resolver knows no deadline, so it gets a thread that may outlive this call.
-    thread::spawn(move || done.send(target.to_socket_addrs().map(Iterator::collect::<Vec<_>>)));
-    let addresses = match answer.recv_timeout(RESOLVE.to_duration()) {
-        Ok(Ok(addresses)) => addresses,
-        Ok(Err(error)) => return Err(failed(error.to_string())),
-        Err(_) => return Err(failed(format!("no answer from the name service within {RESOLVE}"))),
-    };
     let (family, name): (fn(&SocketAddr) -> bool, _) = match config.family {
         Family::Any => (|_| true, "usable"),
         Family::V4 => (SocketAddr::is_ipv4, "IPv4"),
         Family::V6 => (SocketAddr::is_ipv6, "IPv6"),
     };
+    let addresses = match config.host.parse::<IpAddr>() {
+        Ok(address) => vec![SocketAddr::new(address, config.port)],
+        Err(_) => look_up(&config.host, config.port)?,
+    };
     let usable: Vec<_> = addresses.into_iter().filter(family).collect();
     if usable.is_empty() { Err(Error::Family { host: config.host.clone(), family: name }) } else { Ok(usable) }
 }
 
+/// Asks the system's resolver, which knows no deadline: it gets a thread that may outlive this call.
+fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
+    let (done, answer) = mpsc::channel();
+    let target = (host.to_owned(), port);
+    thread::spawn(move || done.send(target.to_socket_addrs().map(Iterator::collect::<Vec<_>>)));
+    let failed = |cause: String| Error::Resolve { host: host.to_owned(), cause };
+    match answer.recv_timeout(RESOLVE.to_duration()) {
+        Ok(addresses) => addresses.map_err(|error| failed(error.to_string())),
+        Err(_) => Err(failed(format!("no answer from the name service within {RESOLVE}"))),
+    }
+}
+
 /// One address after the other, each with an equal share of the time that is left.
-fn connect_any(addresses: &[SocketAddr]) -> Result<TcpStream, Error> {
-    let deadline = within(CONNECT);
+fn connect_any(addresses: &[SocketAddr], deadline: Time) -> Result<TcpStream, Error> {
     let mut failure = None;
     for (tried, &address) in addresses.iter().enumerate() {
         let left = (deadline - clock::monotonic()) / (addresses.len() - tried) as i64;

@@ -104,8 +104,8 @@ impl Acceptor {
         match Preamble::decode(&bytes) {
             Ok(Preamble::Probe { token, index }) => self.shared.deliver(token, index, stream),
             Ok(Preamble::Control { encrypted }) => {
-                let config = &self.shared.config;
-                match wire::judge(encrypted, config.key.is_some(), self.shared.has_room()) {
+                let has_room = stream.peer_addr().is_ok_and(|peer| self.shared.has_room(peer.ip()));
+                match wire::judge(encrypted, self.shared.config.key.is_some(), has_room) {
                     Verdict::Welcome => self.start(stream),
                     verdict => turn_away(&stream, verdict),
                 }

@@ -33,7 +33,7 @@ pub struct ServerConfig {
     pub listen: Option<SocketAddr>,
     /// Only clients that hold this key may measure.
     pub key: Option<Key>,
-    /// Clients at once, those that wait for their turn included.
+    /// Clients at once, those that wait for their turn included; a quarter of them from one address.
     pub max_clients: usize,
     /// Connections at once that have not said what they are for.
     pub max_strangers: usize,

@@ -12,6 +12,8 @@ use wire::{ClientMessage, ServerMessage, ServerSession};
 
 /// A client that says nothing for this long is gone.
 const SILENCE: Span = Span::from_secs(10);
+/// A client that has this long neither measured nor queued makes room for others.
+const IDLE: Span = Span::from_secs(30);
 /// How often a waiting client is told its place.
 const PLACE_INTERVAL: Span = Span::from_secs(1);
 /// A client that sends more than this outside its turn is no measurement.
@@ -46,13 +48,22 @@ struct Session<'s> {
 }
 
 enum State {
-    Idle,
+    /// Neither measuring nor waiting for it, which is bounded: others may want the room.
+    Idle {
+        until: Time,
+    },
     /// In the queue; the place that was told, and when to tell it again.
     Queued {
         told: usize,
         again: Time,
     },
     Turn(Turn),
+}
+
+impl State {
+    fn idle() -> Self {
+        State::Idle { until: within(IDLE) }
+    }
 }
 
 impl<'s> Session<'s> {
@@ -63,7 +74,7 @@ impl<'s> Session<'s> {
         let readiness = Readiness::new().map_err(ControlError::Io)?;
         readiness.add_reader(control.stream(), CONTROL).map_err(ControlError::Io)?;
         readiness.add_reader(&*member.waker, WAKER).map_err(ControlError::Io)?;
-        Ok(Session { shared, control, readiness, member, state: State::Idle, outside: 0 })
+        Ok(Session { shared, control, readiness, member, state: State::idle(), outside: 0 })
     }
 
     fn serve(mut self) -> Result<(), Ending> {
@@ -84,15 +95,15 @@ impl<'s> Session<'s> {
             self.move_up()?;
             let deadline = self.check_patience()?;
             self.readiness.wait(&mut events, deadline).map_err(ControlError::Io)?;
+            if self.shared.stopping.load(Ordering::SeqCst) {
+                return Err(Ending::Refused("the server is being stopped".into()));
+            }
             for event in &events {
                 match event.number {
                     // The counter only wakes: its value means nothing.
                     WAKER => drop(self.member.waker.read()),
                     _ => self.control.read_once()?,
                 }
-            }
-            if self.shared.stopping.load(Ordering::SeqCst) {
-                return Err(Ending::Refused("the server is being stopped".into()));
             }
         }
     }
@@ -105,7 +116,8 @@ impl<'s> Session<'s> {
             return Err(Ending::Refused(format!("nothing was heard for {SILENCE}")));
         }
         match &self.state {
-            State::Idle => Ok(silent),
+            State::Idle { until } if now >= *until => Err(Ending::Refused(format!("nothing was measured for {IDLE}"))),
+            State::Idle { until } => Ok(silent.min(*until)),
             State::Queued { again, .. } => Ok(silent.min(*again)),
             State::Turn(turn) if now >= turn.until() => Err(Ending::Refused("the turn's time is over".into())),
             State::Turn(turn) => Ok(silent.min(turn.until())),
@@ -139,13 +151,13 @@ impl<'s> Session<'s> {
         match message {
             ClientMessage::Ping => self.control.send(&ServerMessage::Pong)?,
             ClientMessage::Enter => {
-                if matches!(self.state, State::Idle) {
+                if matches!(self.state, State::Idle { .. }) {
                     self.member.enter();
                     self.state = State::Queued { told: usize::MAX, again: clock::monotonic() };
                 }
             }
             ClientMessage::Leave => {
-                self.state = State::Idle;
+                self.state = State::idle();
                 self.member.leave();
             }
             work => self.work(work)?,

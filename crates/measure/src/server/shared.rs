@@ -62,9 +62,11 @@ impl Shared {
         Shared { config, stopping: AtomicBool::new(false), state: Mutex::default() }
     }
 
-    /// Whether another client may come.
-    pub(super) fn has_room(&self) -> bool {
-        self.lock().clients.len() < self.config.max_clients
+    /// Whether another client may come from `peer`: no address gets more than a quarter of the places.
+    pub(super) fn has_room(&self, peer: IpAddr) -> bool {
+        let state = self.lock();
+        let same = state.clients.values().filter(|client| client.peer == peer.to_canonical()).count();
+        state.clients.len() < self.config.max_clients && same < self.config.max_clients.div_ceil(4)
     }
 
     /// Takes a client in under a new token.
@@ -113,13 +115,13 @@ impl Shared {
         Some((nonce, local))
     }
 
-    /// Ends all sessions: their control connections read as closed.
+    /// Ends all sessions: they wake up, and their control connections read as closed.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         let state = self.lock();
         for client in state.clients.values() {
-            // It may be closed already.
-            let _ = client.control.shutdown(Shutdown::Both);
+            // Only for reading: the client is to be told. It may be closed already.
+            let _ = client.control.shutdown(Shutdown::Read);
             wake(&client.waker);
         }
     }
