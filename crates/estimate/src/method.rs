@@ -27,6 +27,8 @@ pub enum Rejection {
     SenderStalled,
     /// Packets came in a clump faster than the path could have delivered them: the receiver's machine stalled.
     ReceiverStalled,
+    /// The delay jumped once, out of all proportion: something on the path stood still for a moment.
+    PathStalled,
     /// The congestion window or another limit of the sender's transport broke the train up.
     SendingDisturbed,
 }
@@ -37,6 +39,7 @@ impl fmt::Display for Rejection {
             Rejection::PacketsMissing => "too many packets or time stamps were missing",
             Rejection::SenderStalled => "the sender's machine stalled",
             Rejection::ReceiverStalled => "the receiver's machine stalled",
+            Rejection::PathStalled => "the path stood still for a moment",
             Rejection::SendingDisturbed => "the transport did not send the packets when it was asked to",
         })
     }

@@ -3,9 +3,11 @@
 use crate::clock;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::prctl::{get_timerslack, set_timerslack};
 use nix::sys::time::TimeSpec;
 use std::hint;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
 use units::{Span, Time};
 
@@ -13,17 +15,47 @@ use units::{Span, Time};
 /// a deadline is spent spinning.
 pub const SPIN: Span = Span::from_micros(60);
 
-/// Asks the kernel to wake the calling thread as exactly and as soon as it can, without real-time priority: timer
-/// slack of 1 ns in place of 50 µs, and the shortest slice of processor time, with which a thread that wakes up goes
-/// before one that spins (sched(7), Linux 6.12). What the system refuses only costs exactness.
-pub fn wake_promptly() {
-    if let Err(error) = nix::sys::prctl::set_timerslack(1) {
-        tracing::debug!("timer slack stays as it is: {error}");
+/// While it lives, the kernel wakes the thread that made it as exactly and as soon as it can, without real-time
+/// priority: timer slack of 1 ns in place of 50 µs, and the shortest slice of processor time (sched(7), Linux 6.12),
+/// with which a thread that wakes up goes before one that spins, and one that spins soon gives way to the kernel's own
+/// threads. What the system refuses only costs exactness.
+#[derive(Debug)]
+pub struct Prompt {
+    slack_before: Option<u64>,
+    /// Slack and slice are the thread's own, so this must not move to another.
+    thread: PhantomData<*const ()>,
+}
+
+impl Prompt {
+    /// For the calling thread.
+    pub fn new() -> Self {
+        let slack_before = get_timerslack().ok().and_then(|slack| u64::try_from(slack).ok());
+        let _ = set_timerslack(1);
+        set_slice(SHORTEST_SLICE);
+        Prompt { slack_before, thread: PhantomData }
     }
+}
+
+impl Default for Prompt {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Prompt {
+    fn drop(&mut self) {
+        if let Some(slack) = self.slack_before {
+            let _ = set_timerslack(slack);
+        }
+        set_slice(USUAL_SLICE);
+    }
+}
+
+fn set_slice(slice: Span) {
     let attributes = SchedulingAttributes {
         size: size_of::<SchedulingAttributes>() as u32,
         policy: libc::SCHED_OTHER as u32,
-        runtime: SHORTEST_SLICE.as_nanos() as u64,
+        runtime: slice.as_nanos() as u64,
         ..SchedulingAttributes::default()
     };
     // SAFETY: the kernel reads `size` bytes of a struct sched_attr (its first version) and keeps no pointer to it;
@@ -34,6 +66,8 @@ pub fn wake_promptly() {
     }
 }
 
+/// Has the kernel choose.
+const USUAL_SLICE: Span = Span::ZERO;
 /// The least that sched_setattr(2) takes.
 const SHORTEST_SLICE: Span = Span::from_micros(100);
 

@@ -4,33 +4,26 @@
 //! shortly before the instant and spin through the rest.
 
 use crate::clock;
-use nix::sys::prctl::{get_timerslack, set_timerslack};
+use crate::deadline::Prompt;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use std::hint::spin_loop;
-use std::marker::PhantomData;
 use units::{Span, Time};
 
 /// Spinning begins this long before the instant: more than nearly all wake-ups are late.
 const SPIN: Span = Span::from_micros(70);
 
-/// Holds a plan of offsets against the clock. While it lives, its thread's timers are as exact as the kernel makes
-/// them; it belongs to that thread.
+/// Holds a plan of offsets against the clock. While it lives, its thread is [prompt](Prompt); it belongs to that thread.
 #[derive(Debug)]
 pub struct Pacer {
     start: Time,
-    timer_slack_before: Option<u64>,
-    /// Timer slack is the thread's own, so the pacer must not move to another.
-    thread: PhantomData<*const ()>,
+    _prompt: Prompt,
 }
 
 impl Pacer {
     /// A plan whose offset zero is `lead` from now.
     pub fn starting_in(lead: Span) -> Self {
-        let timer_slack_before = get_timerslack().ok().and_then(|slack| u64::try_from(slack).ok());
-        // A refusal costs exactness only.
-        let _ = set_timerslack(1);
-        Pacer { start: clock::monotonic() + lead, timer_slack_before, thread: PhantomData }
+        Pacer { _prompt: Prompt::new(), start: clock::monotonic() + lead }
     }
 
     /// How long it is until `offset`; negative where that has passed.
@@ -55,14 +48,6 @@ impl Pacer {
     }
 }
 
-impl Drop for Pacer {
-    fn drop(&mut self) {
-        if let Some(slack) = self.timer_slack_before {
-            let _ = set_timerslack(slack);
-        }
-    }
-}
-
 /// Sleeps until `instant` by [`clock::monotonic`]; a signal may end it early.
 pub fn sleep_until(instant: Time) {
     let nanos = instant.as_nanos().max(0);
@@ -73,6 +58,7 @@ pub fn sleep_until(instant: Time) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::prctl::get_timerslack;
 
     #[test]
     fn never_returns_early_and_passed_instants_do_not_wait() {

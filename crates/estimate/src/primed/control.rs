@@ -51,8 +51,8 @@ fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
     let (duration, least) = match (values.len(), steady) {
         // The first rate is a guess, often far too high: no longer than it takes to make a better one.
         (0, _) => (0.002, 16.0),
-        (_, true) => (0.005, 40.0),
-        (_, false) => (0.004, 40.0),
+        (_, true) => (0.0045, 36.0),
+        (_, false) => (0.004, 36.0),
     };
     let least = if interval > 0.006 { f64::min(least, 24.0) } else { least };
     (duration / interval).clamp(least, 120.0) as u32

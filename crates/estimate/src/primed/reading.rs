@@ -46,6 +46,9 @@ pub(super) struct Reading {
     pub(super) duration: f64,
     /// The queue ran empty: `available` is a lower bound.
     pub(super) emptied: bool,
+    /// The delay jumped once, out of all proportion to what it does otherwise: the path or a machine on it stood still,
+    /// or somebody sent a burst.
+    pub(super) jumped: bool,
     /// What the last packet left in the queue, in bits.
     pub(super) backlog: f64,
 }
@@ -137,6 +140,7 @@ impl Packets {
             available: line.slope,
             duration: held[held.len() - 1].0 - held[0].0,
             emptied: idle * 10 > held.len(),
+            jumped: self.jumped(capacity),
             backlog: self.points.last().map_or(0.0, |p| waited(p).max(0.0) * capacity),
         })
     }
@@ -150,6 +154,15 @@ impl Packets {
             .map(|w| w[1].sent - w[0].sent + w[1].delay - w[0].delay)
             .collect();
         gaps.iter().filter(|&&gap| gap < least).count() * 8 > gaps.len()
+    }
+
+    fn jumped(&self, capacity: f64) -> bool {
+        let delays: Vec<f64> = self.body().map(|p| p.delay).collect();
+        let steps: Vec<f64> = delays.windows(2).map(|w| w[1] - w[0]).collect();
+        let Some(usual) = median(&steps) else { return false };
+        let deviation = median(&steps.iter().map(|s| (s - usual).abs()).collect::<Vec<_>>()).unwrap_or(0.0);
+        let out_of_proportion = f64::max(8.0 * 1.48 * deviation, 4.0 * self.size_bits / capacity);
+        steps.iter().any(|step| step - usual > out_of_proportion)
     }
 
     /// The body without its first eighth: by then the prime has left all queues but the one that limits the path.

@@ -3,7 +3,8 @@
 use super::reading::Reading;
 use super::{Knowledge, LEAST_TRAINS, Primed, control};
 use crate::stats::student_t_95;
-use crate::{Estimate, Outcome};
+use crate::{Estimate, Outcome, Rejection};
+use std::collections::BTreeMap;
 use units::{Rate, Span};
 
 /// Value and half width of the interval, in bit/s.
@@ -41,12 +42,20 @@ pub(super) fn time_limit(method: &Primed) -> Span {
     method.config.budget_time * if few { 5 } else { 1 }
 }
 
-/// The readings that count: not those of trains sent so much too fast that an error of the capacity would show.
+/// The readings that count: not those of trains sent so much too fast that an error of the capacity would show, and not
+/// those whose delay jumped once, unless so many did that this is how the traffic is.
 pub(super) fn used(method: &Primed) -> Vec<Reading> {
     let readings = &method.knowledge.readings;
     let Some(aim) = control::aim(&method.knowledge) else { return Vec::new() };
     let near: Vec<Reading> = readings.iter().filter(|r| r.rate <= 1.3 * aim).copied().collect();
-    if near.len() >= LEAST_TRAINS { near } else { readings.clone() }
+    let near = if near.len() >= LEAST_TRAINS { near } else { readings.clone() };
+    if stalls(&near) == 0 { near } else { near.into_iter().filter(|r| !r.jumped).collect() }
+}
+
+/// How many of these met a stall: jumps are stalls as long as they are rare.
+fn stalls(readings: &[Reading]) -> usize {
+    let jumped = readings.iter().filter(|r| r.jumped).count();
+    if jumped * 4 <= readings.len() { jumped } else { 0 }
 }
 
 /// The mean of what the trains found.
@@ -107,7 +116,7 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
         spread: None,
         capacity: method.knowledge.capacity.map(Rate::from_f64),
         trains_used: used.len() as u32,
-        trains_rejected: method.rejected.clone(),
+        trains_rejected: rejected(method),
         warnings: Vec::new(),
     };
     if let Some(burst) = method.knowledge.burst_rate {
@@ -127,6 +136,15 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
         confidence: 0.95,
     });
     outcome
+}
+
+fn rejected(method: &Primed) -> BTreeMap<Rejection, u32> {
+    let mut rejected = method.rejected.clone();
+    let stalls = stalls(&method.knowledge.readings);
+    if stalls > 0 {
+        rejected.insert(Rejection::PathStalled, stalls as u32);
+    }
+    rejected
 }
 
 fn no_value(method: &Primed) -> String {

@@ -2,7 +2,7 @@ use super::lane::{Lane, Pending};
 use super::{Drops, NetworkError, NetworkSpec, Request};
 use crate::Direction;
 use link::middlebox::{self, Action, Middlebox};
-use net::deadline::{self, Watch};
+use net::deadline::{Prompt, Watch};
 use net::tap::Tap;
 use net::tun::Tun;
 use net::{SetupError, clock};
@@ -90,7 +90,7 @@ impl Core {
 
     /// Moves packets until the network is dropped.
     pub(super) fn run(mut self) {
-        deadline::wake_promptly();
+        let _prompt = Prompt::new();
         while self.serve_requests() {
             self.collect();
             self.settle(clock::realtime() - HOLDBACK);

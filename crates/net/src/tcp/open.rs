@@ -5,7 +5,7 @@ use nix::libc;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
-use units::Span;
+use units::{Span, Time};
 
 /// What came of [`open_connections`].
 #[derive(Debug, Default)]
@@ -20,45 +20,109 @@ pub struct Opened {
     pub refusal: Option<io::Error>,
 }
 
+/// With nothing opening for this long, or for two round trips, what is still closed hangs.
+const LULL: Span = Span::from_millis(250);
+/// From one new attempt to the next: a firewall that lets few SYNs pass in a second meets no more of these than of others.
+const RETRY_INTERVAL: Span = Span::from_millis(20);
+
 /// Opens `count` connections together, so that all take one round trip, waits for them at most until `deadline` from
 /// now, and writes `hello(number)` on each as soon as it is open. Firewalls cap connections (the rest hang or are
-/// reset) or the rate of new ones: what opened in time is what there is.
+/// reset) or the rate of new ones. Those that hang are therefore tried anew, one by one: the kernel would repeat all
+/// their SYNs a second later, together (RFC 6298), and lose them together. What opened in time is what there is.
 ///
 /// # Errors
 /// Where the system can't even wait for sockets.
 pub fn open_connections(
     address: SocketAddr,
     count: u16,
+    round_trip: Span,
     deadline: Span,
     hello: impl Fn(u16) -> Vec<u8>,
 ) -> io::Result<Opened> {
     let deadline = clock::monotonic() + deadline;
-    let mut opened = Opened::default();
-    let readiness = Readiness::new()?;
-    let mut connecting: Vec<Option<TcpStream>> = Vec::with_capacity(count.into());
-    for number in 0..count {
-        let started = start(address).and_then(|stream| {
-            readiness.add_writer(&stream, number.into())?;
-            Ok(stream)
-        });
-        connecting.push(started.map_err(|error| opened.refuse(error)).ok());
-    }
+    let mut opening = Opening::new(address, count, LULL.max(round_trip * 2))?;
     let mut events = Vec::new();
-    while connecting.iter().any(Option::is_some) && clock::monotonic() < deadline {
-        readiness.wait(&mut events, deadline)?;
+    while opening.connecting.iter().any(Option::is_some) && clock::monotonic() < deadline {
+        opening.readiness.wait(&mut events, deadline.min(opening.next_retry))?;
         for event in &events {
-            let Some(stream) = connecting.get_mut(event.number as usize).and_then(Option::take) else { continue };
-            let number = event.number as u16;
-            let greeted = readiness.remove(&stream).and_then(|()| greet(stream, &hello(number)));
-            match greeted {
-                Ok(stream) => opened.streams.push((number, stream)),
-                Err(error) => opened.refuse(error),
-            }
+            opening.ready(event.number as u16, &hello);
+        }
+        opening.retry_oldest();
+    }
+    Ok(opening.finish())
+}
+
+/// Connections on their way.
+struct Opening {
+    address: SocketAddr,
+    readiness: Readiness,
+    /// By number.
+    connecting: Vec<Option<Attempt>>,
+    opened: Opened,
+    /// No attempt is given up before it is this old.
+    lull: Span,
+    next_retry: Time,
+    retrying: bool,
+}
+
+struct Attempt {
+    stream: TcpStream,
+    began: Time,
+}
+
+impl Opening {
+    fn new(address: SocketAddr, count: u16, lull: Span) -> io::Result<Self> {
+        let readiness = Readiness::new()?;
+        let connecting = (0..count).map(|_| None).collect();
+        let (opened, next_retry) = (Opened::default(), clock::monotonic() + lull);
+        let mut opening = Opening { address, readiness, connecting, opened, lull, next_retry, retrying: false };
+        (0..count).for_each(|number| opening.begin(number));
+        Ok(opening)
+    }
+
+    /// Starts this connection, in place of the attempt that there may be.
+    fn begin(&mut self, number: u16) {
+        let started = start(self.address).and_then(|stream| {
+            self.readiness.add_writer(&stream, number.into())?;
+            Ok(Attempt { stream, began: clock::monotonic() })
+        });
+        self.connecting[usize::from(number)] = started.map_err(|error| self.opened.refuse(error)).ok();
+    }
+
+    /// A connection is open, or has failed.
+    fn ready(&mut self, number: u16, hello: &impl Fn(u16) -> Vec<u8>) {
+        let attempt = self.connecting.get_mut(usize::from(number)).and_then(Option::take);
+        let Some(Attempt { stream, .. }) = attempt else { return };
+        match self.readiness.remove(&stream).and_then(|()| greet(stream, &hello(number))) {
+            Ok(stream) => self.opened.streams.push((number, stream)),
+            Err(error) => self.opened.refuse(error),
+        }
+        if !self.retrying {
+            self.next_retry = clock::monotonic() + self.lull;
         }
     }
-    opened.timed_out = connecting.iter().flatten().count() as u32;
-    opened.streams.sort_by_key(|(number, _)| *number);
-    Ok(opened)
+
+    /// Once nothing has happened for a lull: gives up the oldest attempt for a new one, now and then.
+    fn retry_oldest(&mut self) {
+        let now = clock::monotonic();
+        if now < self.next_retry {
+            return;
+        }
+        self.retrying = true;
+        self.next_retry = now + RETRY_INTERVAL;
+        let began = |(number, attempt): (u16, &Option<Attempt>)| Some((attempt.as_ref()?.began, number));
+        if let Some((began, oldest)) = (0..).zip(&self.connecting).filter_map(began).min()
+            && now - began >= self.lull
+        {
+            self.begin(oldest);
+        }
+    }
+
+    fn finish(mut self) -> Opened {
+        self.opened.timed_out = self.connecting.iter().flatten().count() as u32;
+        self.opened.streams.sort_by_key(|(number, _)| *number);
+        self.opened
+    }
 }
 
 impl Opened {
@@ -95,12 +159,14 @@ mod tests {
     use std::io::Read;
     use std::net::TcpListener;
 
+    const SHORT: Span = Span::from_millis(1);
+
     #[test]
     fn every_connection_says_its_own_hello() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(address).unwrap();
             let at = listener.local_addr().unwrap();
-            let opened = open_connections(at, 20, Span::from_secs(5), |n| n.to_be_bytes().to_vec()).unwrap();
+            let opened = open_connections(at, 20, SHORT, Span::from_secs(5), |n| n.to_be_bytes().to_vec()).unwrap();
             assert_eq!((opened.streams.len(), opened.refused, opened.timed_out), (20, 0, 0));
             let mut seen: Vec<u16> = Vec::new();
             for _ in 0..20 {
@@ -116,20 +182,37 @@ mod tests {
     #[test]
     fn a_closed_port_refuses_at_once() {
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let opened = open_connections(at, 5, Span::from_secs(30), |_| vec![1]).unwrap();
+        let opened = open_connections(at, 5, SHORT, Span::from_secs(30), |_| vec![1]).unwrap();
         assert_eq!((opened.streams.len(), opened.refused, opened.timed_out), (0, 5, 0));
         assert_eq!(opened.refusal.unwrap().kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]
     fn connections_that_hang_are_counted_when_the_deadline_comes() {
-        // A full backlog drops further handshakes, as a firewall does.
+        let (_full, at) = nearly_full();
+        let opened = open_connections(at, 12, SHORT, Span::from_millis(300), |_| vec![1]).unwrap();
+        assert!(!opened.streams.is_empty() && opened.timed_out > 0, "{opened:?}");
+        assert_eq!(opened.streams.len() as u32 + opened.timed_out, 12);
+    }
+
+    #[test]
+    fn the_oldest_that_hangs_is_tried_anew() {
+        let (_full, at) = nearly_full();
+        let mut opening = Opening::new(at, 12, Span::ZERO).unwrap();
+        let port = |attempt: &Option<Attempt>| Some(attempt.as_ref()?.stream.local_addr().unwrap().port());
+        let before: Vec<_> = opening.connecting.iter().map(port).collect();
+        opening.connecting[0] = None;
+        opening.retry_oldest();
+        let after: Vec<_> = opening.connecting.iter().map(port).collect();
+        assert_eq!((after[0], after[1] == before[1], &after[2..]), (None, false, &before[2..]));
+    }
+
+    /// A listener whose full backlog drops further handshakes, as a firewall does.
+    fn nearly_full() -> (Socket, SocketAddr) {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         socket.listen(3).unwrap();
         let at = socket.local_addr().unwrap().as_socket().unwrap();
-        let opened = open_connections(at, 12, Span::from_millis(300), |_| vec![1]).unwrap();
-        assert!(!opened.streams.is_empty() && opened.timed_out > 0, "{opened:?}");
-        assert_eq!(opened.streams.len() as u32 + opened.timed_out, 12);
+        (socket, at)
     }
 }
