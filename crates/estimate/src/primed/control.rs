@@ -1,7 +1,8 @@
 //! Which train to send next.
 
+use super::Primed;
+use super::knowledge::Knowledge;
 use super::reading::{Packets, Reading};
-use super::{Knowledge, Primed};
 use crate::stats::{mean, median, quantile, standard_deviation};
 use crate::{Segment, Train, TrainRecord};
 use units::{Rate, Span};
@@ -32,6 +33,10 @@ pub(super) fn plan(method: &mut Primed) -> (Shape, Train) {
 /// give, and a margin as long as there are few. None before the first reading.
 pub(super) fn aim(knowledge: &Knowledge) -> Option<f64> {
     let capacity = knowledge.capacity?;
+    if !knowledge.saturated {
+        // Nothing has filled the path: look higher.
+        return Some(capacity * 2.0);
+    }
     let wanted = |r: &Reading| if r.emptied { r.rate.max(r.available) * 2.0 } else { r.available };
     let rates: Vec<f64> = knowledge.readings.iter().map(wanted).collect();
     let Some(high) = quantile(&rates, 0.85) else { return Some(capacity) };

@@ -14,13 +14,14 @@
 //! mean of many, and their scatter, tell about the measurement's whole time.
 
 mod control;
+mod knowledge;
 mod reading;
 mod summary;
 
-use crate::stats::{median, standard_deviation};
 use crate::{Method, Outcome, Rejection, Step, Train, TrainRecord};
 use control::Shape;
-use reading::{Dispersion, Epoch, Packets, Reading};
+use knowledge::Knowledge;
+use reading::{Epoch, Packets};
 use std::collections::BTreeMap;
 use units::{Rate, Span, Time};
 
@@ -61,7 +62,8 @@ impl PrimedConfig {
 pub struct Primed {
     config: PrimedConfig,
     started: Option<Time>,
-    sent: Option<Sent>,
+    /// The train on its way.
+    sent: Option<Shape>,
     scouted: Option<f64>,
     epoch: Option<Epoch>,
     trains: Vec<Packets>,
@@ -70,28 +72,6 @@ pub struct Primed {
     bytes: u64,
     knowledge: Knowledge,
     random: u64,
-}
-
-/// The train on its way.
-#[derive(Debug, Clone, Copy)]
-struct Sent {
-    shape: Shape,
-}
-
-/// All trains read with what is now known of the path. Read anew whenever a train is added, since capacity and floor
-/// then are known better.
-#[derive(Debug, Default)]
-struct Knowledge {
-    capacity: Option<f64>,
-    /// How far the capacities that single primes showed lie apart: their standard deviation.
-    capacity_scatter: f64,
-    /// See [`Dispersion::openness`].
-    prime_openness: f64,
-    /// The rate at which most primes passed, where that is far more than the path can keep up: a token bucket.
-    burst_rate: Option<f64>,
-    /// Some train was faster than the path.
-    saturated: bool,
-    readings: Vec<Reading>,
 }
 
 impl Primed {
@@ -112,34 +92,6 @@ impl Primed {
         }
     }
 
-    fn read_all(&mut self) {
-        let primes: Vec<Dispersion> = self.trains.iter().filter_map(Packets::dispersion).collect();
-        let shown: Vec<Dispersion> = primes.iter().copied().filter(Dispersion::shows_capacity).collect();
-        let rates: Vec<f64> = shown.iter().map(|d| d.rate).collect();
-        let fastest = self.trains.iter().map(Packets::body_rate).fold(self.scouted.unwrap_or(0.0), f64::max);
-        let prime_rate = median(&rates).unwrap_or(fastest);
-        let readings = self.read_with(prime_rate);
-        // Nothing available is the least there can be, and bounds what the queue's growth lets the capacity be.
-        let bound = readings.iter().map(|r| r.rate / r.growth.max(0.05)).fold(f64::INFINITY, f64::min);
-        let capacity = if bound < 0.5 * prime_rate { bound } else { prime_rate };
-        self.knowledge = Knowledge {
-            capacity: Some(capacity),
-            capacity_scatter: standard_deviation(&rates).min(bound),
-            prime_openness: shown.iter().map(|d| d.openness).fold(0.0, f64::max),
-            burst_rate: median(&primes.iter().map(|d| d.rate).collect::<Vec<_>>())
-                .filter(|&rate| rate > 3.0 * capacity),
-            saturated: !shown.is_empty() || readings.iter().any(|r| !r.emptied),
-            readings: if capacity < prime_rate { self.read_with(capacity) } else { readings },
-        };
-    }
-
-    fn read_with(&self, capacity: f64) -> Vec<Reading> {
-        let floor = reading::delay_floor(&self.trains, capacity);
-        // A train far faster than the link tells the link's capacity and nothing else.
-        let tells = |reading: &Reading| reading.rate < 3.0 * capacity;
-        self.trains.iter().filter_map(|t| t.reading(capacity, floor)).filter(tells).collect()
-    }
-
     fn reject(&mut self, why: Rejection) {
         *self.rejected.entry(why).or_default() += 1;
         self.failures_in_row += 1;
@@ -153,12 +105,8 @@ impl Primed {
         match shape {
             Shape::Scout => self.scouted = Some(control::scouted_rate(record).ok_or(Rejection::PacketsMissing)?),
             Shape::Primed { prime } => {
-                let packets = Packets::new(record, prime as usize, epoch)?;
-                if self.knowledge.capacity.is_some_and(|capacity| packets.receiver_stalled(capacity)) {
-                    return Err(Rejection::ReceiverStalled);
-                }
-                self.trains.push(packets);
-                self.read_all();
+                self.trains.push(Packets::new(record, prime as usize, epoch)?);
+                self.knowledge = Knowledge::of(&self.trains, self.scouted.unwrap_or(0.0));
             }
         }
         Ok(())
@@ -197,13 +145,14 @@ impl Method for Primed {
             return Step::Done(self.outcome(now));
         }
         self.bytes = spent;
-        self.sent = Some(Sent { shape });
+        self.sent = Some(shape);
         Step::Send { wait, train }
     }
 
     fn record(&mut self, record: &TrainRecord) {
-        let Some(Sent { shape }) = self.sent.take() else { return };
+        let Some(shape) = self.sent.take() else { return };
         match self.take(record, shape) {
+            Ok(()) if self.knowledge.newest_stalled => self.failures_in_row += 1,
             Ok(()) => self.failures_in_row = 0,
             Err(why) => self.reject(why),
         }

@@ -46,6 +46,8 @@ pub(super) struct Reading {
     pub(super) duration: f64,
     /// The queue ran empty: `available` is a lower bound.
     pub(super) emptied: bool,
+    /// Packets came in clumps, faster than the bottleneck lets them: the receiver's machine stalled.
+    pub(super) compressed: bool,
     /// The delay jumped once, out of all proportion to what it does otherwise: the path or a machine on it stood still,
     /// or somebody sent a burst.
     pub(super) jumped: bool,
@@ -140,14 +142,14 @@ impl Packets {
             available: line.slope,
             duration: held[held.len() - 1].0 - held[0].0,
             emptied: idle * 10 > held.len(),
+            compressed: self.compressed(capacity),
             jumped: self.jumped(capacity),
             backlog: self.points.last().map_or(0.0, |p| waited(p).max(0.0) * capacity),
         })
     }
 
-    /// Whether packets came out faster than the bottleneck lets them, in numbers that only a receiver that had
-    /// stalled explains.
-    pub(super) fn receiver_stalled(&self, capacity: f64) -> bool {
+    /// Packets came faster than the bottleneck lets them, in numbers that others behind it do not explain.
+    fn compressed(&self, capacity: f64) -> bool {
         let least = 0.5 * self.size_bits / capacity;
         let gaps: Vec<f64> = (self.points.windows(2))
             .filter(|w| w[0].index >= self.prime)

@@ -1,7 +1,8 @@
 //! When it is enough, and what it all came to.
 
+use super::knowledge::Knowledge;
 use super::reading::Reading;
-use super::{Knowledge, LEAST_TRAINS, Primed, control};
+use super::{LEAST_TRAINS, Primed, control};
 use crate::stats::student_t_95;
 use crate::{Estimate, Outcome, Rejection};
 use std::collections::BTreeMap;
@@ -119,7 +120,7 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
         trains_rejected: rejected(method),
         warnings: Vec::new(),
     };
-    if let Some(burst) = method.knowledge.burst_rate {
+    if let Some(burst) = method.knowledge.burst_rate.filter(|_| !out_of_reach(method)) {
         let burst = Rate::from_f64(burst);
         outcome.warnings.push(format!("a short burst passes at {burst}, far above what lasts: the path is shaped"));
     }
@@ -140,10 +141,10 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
 
 fn rejected(method: &Primed) -> BTreeMap<Rejection, u32> {
     let mut rejected = method.rejected.clone();
-    let stalls = stalls(&method.knowledge.readings);
-    if stalls > 0 {
-        rejected.insert(Rejection::PathStalled, stalls as u32);
-    }
+    let path_stalls = stalls(&method.knowledge.readings) as u32;
+    let stalls =
+        [(Rejection::PathStalled, path_stalls), (Rejection::ReceiverStalled, method.knowledge.receiver_stalls)];
+    rejected.extend(stalls.into_iter().filter(|&(_, count)| count > 0));
     rejected
 }
 
@@ -155,8 +156,9 @@ fn no_value(method: &Primed) -> String {
             "out of range: the path took all that this machine could send, {fastest}; no less is available"
         );
     }
-    let rejected: u32 = method.rejected.values().sum();
-    match method.rejected.iter().max_by_key(|(_, count)| **count) {
+    let causes = rejected(method);
+    let rejected: u32 = causes.values().sum();
+    match causes.iter().max_by_key(|(_, count)| **count) {
         _ if method.scouted.is_none() => "no packet of any train came through".to_owned(),
         Some((why, _)) => format!("{rejected} trains could not be used, most of them because {why}"),
         None => format!("the budget ended before {LEAST_TRAINS} trains could be used"),
