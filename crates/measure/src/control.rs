@@ -19,6 +19,8 @@ const WRITE_PATIENCE: Span = Span::from_secs(5);
 pub(crate) enum ControlError {
     #[error("the peer closed the connection")]
     Closed,
+    #[error("the connection was reset, by the peer or by something on the path")]
+    Reset,
     #[error("no answer in time")]
     TimedOut,
     #[error("{0}")]
@@ -31,9 +33,8 @@ impl From<io::Error> for ControlError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ControlError::TimedOut,
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-                ControlError::Closed
-            }
+            io::ErrorKind::ConnectionReset => ControlError::Reset,
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => ControlError::Closed,
             _ => ControlError::Io(error),
         }
     }

@@ -6,6 +6,7 @@ use crate::client::peer::Peer;
 use crate::client::{Direction, Directions, Error, MeasureConfig, MethodChoice, TransportChoice};
 use crate::transport::Probes;
 use estimate::{Segment, Train};
+use net::clock;
 use units::Span;
 use wire::TransportKind;
 
@@ -13,8 +14,10 @@ use wire::TransportKind;
 const PER_CONNECTION: u32 = 10;
 /// The longest train of the default method.
 const PRIMED_PACKETS: u32 = 140;
-/// How often broken connections are replaced in one measurement.
-const REOPENINGS: u32 = 3;
+/// How often broken probes are replaced in one measurement; servers bound the connections of a turn, too.
+const REOPENINGS: u32 = 6;
+/// What all of that may take: a firewall that lets few new connections pass makes each replacement slow.
+const REOPENING: Span = Span::from_secs(2);
 /// Sizes that are tried by UDP where the largest does not pass: a tunnel's, and what IPv6 guarantees (RFC 8200, 5).
 const SMALLER_SIZES: [u32; 2] = [1400, 1280];
 /// What a test train's packets may take beyond a round trip.
@@ -25,12 +28,13 @@ pub(super) struct Carrier {
     probes: Probes,
     /// The largest packet that passes, in bytes.
     pub(super) max_packet: u32,
-    /// What a reader of the result should know.
-    pub(super) warnings: Vec<String>,
+    /// What a reader of the result should know of the opening.
+    warnings: Vec<String>,
     next_train: u32,
     next_connection: u16,
     opened: u32,
-    reopened: u32,
+    /// How often broken probes were replaced, and how long that took.
+    reopened: (u32, Span),
 }
 
 impl Carrier {
@@ -63,6 +67,24 @@ impl Carrier {
         self.probes.connections()
     }
 
+    /// What a reader of the result should know.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.warnings.clone();
+        let broken = match (self.reopened.0, self.kind()) {
+            (0, _) => return warnings,
+            (times, TransportKind::Udp) => {
+                format!("UDP was broken off in the middle of {} and opened anew", trains(times))
+            }
+            (times, _) => format!(
+                "connections broke in the middle of {}: fresh ones took their place, {} at the end",
+                trains(times),
+                self.connections()
+            ),
+        };
+        warnings.push(broken);
+        warnings
+    }
+
     /// Carries a train, and replaces connections that broke during it.
     pub(super) fn carry(
         &mut self,
@@ -81,7 +103,15 @@ impl Carrier {
 
     fn new(probes: Probes, next_connection: u16) -> Self {
         let (max_packet, opened) = (probes.max_packet(), probes.connections());
-        Carrier { probes, max_packet, warnings: Vec::new(), next_train: 0, next_connection, opened, reopened: 0 }
+        Carrier {
+            probes,
+            max_packet,
+            warnings: Vec::new(),
+            next_train: 0,
+            next_connection,
+            opened,
+            reopened: (0, Span::ZERO),
+        }
     }
 
     fn exchange(
@@ -141,35 +171,34 @@ impl Carrier {
         Ok(carrier)
     }
 
-    /// Opens fresh connections in place of broken ones: as many as survived, or half as many as there were.
+    /// Opens fresh probes in place of broken ones: as many connections as survived, or half as many as there were.
     fn mend(&mut self, peer: &mut Peer, config: &MeasureConfig) -> Result<(), Error> {
         let address = peer.address;
-        if self.reopened == REOPENINGS {
-            return Err(Error::Disturbed { address, times: self.reopened });
+        let (times, took) = self.reopened;
+        if times == REOPENINGS || took >= REOPENING {
+            return Err(Error::Disturbed { address, times });
         }
-        self.reopened += 1;
-        match self.kind() {
-            TransportKind::Udp => match open::udp(peer)? {
-                Ok(probes) => self.probes = probes,
-                Err(UdpFails(why)) => return Err(Error::NoUdp { address, why }),
-            },
+        let began = clock::monotonic();
+        self.probes = match self.kind() {
+            TransportKind::Udp => open::udp(peer)?.map_err(|UdpFails(why)| Error::NoUdp { address, why })?,
             kind => {
                 let needed = if kind == TransportKind::Single { 1 } else { needed(config) };
                 let count = self.connections().max(self.opened / 2).max(u32::from(needed)) as u16;
                 let first = self.next_connection;
                 self.next_connection = first.saturating_add(count);
-                let (probes, _) = open::tcp(peer, &Wanted { kind, count, needed, first })?;
-                self.warnings.push(format!(
-                    "connections broke in the middle of a train: went on with {} fresh ones instead of {}",
-                    probes.connections(),
-                    self.opened
-                ));
-                self.opened = probes.connections();
-                self.probes = probes;
+                // A firewall that caps connections must have forgotten the old ones.
+                self.probes.abort();
+                open::tcp(peer, &Wanted { kind, count, needed, first })?.0
             }
-        }
+        };
+        self.opened = self.probes.connections();
+        self.reopened = (times + 1, took + (clock::monotonic() - began));
         Ok(())
     }
+}
+
+fn trains(count: u32) -> String {
+    if count == 1 { "a train".to_owned() } else { format!("{count} trains") }
 }
 
 /// The fewest connections that carry the method's longest train.

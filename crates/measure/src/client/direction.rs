@@ -71,7 +71,7 @@ impl<'m> Run<'m> {
     }
 
     fn report(&self, method: &str, outcome: Outcome, cost: &Cost, stamped: bool) -> DirectionReport {
-        let mut warnings = self.carrier.warnings.clone();
+        let mut warnings = self.carrier.warnings();
         if !stamped {
             warnings
                 .push("the kernel gave no time stamps on one side at least: the programs' own are less exact".into());

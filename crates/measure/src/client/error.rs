@@ -108,8 +108,8 @@ pub enum Error {
     },
     /// Connections were reset again and again.
     #[error(
-        "the probe connections to {address} were broken off in the middle of trains {times} times: something on the path \
-         resets them; try fewer with --connections, or --transport udp"
+        "the probe connections to {address} broke in the middle of a train again and again, though they were replaced \
+         {times} times: something on the path resets them; try fewer with --connections, or --transport udp"
     )]
     Disturbed {
         /// The far end.

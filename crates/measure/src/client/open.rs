@@ -105,7 +105,8 @@ pub(super) fn tcp(peer: &mut Peer, wanted: &Wanted) -> Result<(Probes, Option<St
     let address = peer.address;
     let token = peer.token;
     let hello = |number: u16| Preamble::Probe { token, index: first.wrapping_add(number) }.encode().to_vec();
-    let opened = open_connections(address, count, CONNECTIONS_OPEN, hello).map_err(|cause| Error::Transport {
+    let opened = open_connections(address, count, peer.round_trip, CONNECTIONS_OPEN, hello);
+    let opened = opened.map_err(|cause| Error::Transport {
         address,
         cause: crate::transport::Error::Io { operation: "open connections to", peer: address, cause },
     })?;

@@ -113,6 +113,14 @@ impl Probes {
         }
     }
 
+    /// Breaks all connections off (by RST), so that everything on the path forgets them at once. UDP has none.
+    pub fn abort(&mut self) {
+        match self {
+            Probes::Udp(_) => {}
+            Probes::Tcp(probes) => probes.abort(),
+        }
+    }
+
     /// Collects the train `number`, which the peer sends: returns as soon as every packet has come, at the latest
     /// `grace` after the planned duration, counted from this call.
     ///

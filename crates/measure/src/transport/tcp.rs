@@ -4,9 +4,11 @@ use estimate::Train;
 use net::pace::Pacer;
 use net::tcp::Sizes;
 use net::{clock, readiness, stamp, tcp};
+use socket2::SockRef;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 use units::{Span, Time};
 use wire::TransportKind;
 
@@ -133,6 +135,14 @@ impl TcpProbes {
         self.check_spread(train)?;
         self.check_alive()?;
         self.collect_train(train, clock::monotonic() + train.duration() + grace)
+    }
+
+    /// See [`Probes::abort`](super::Probes::abort).
+    pub fn abort(&mut self) {
+        for stream in self.slots.iter_mut().filter_map(|slot| slot.stream.take()) {
+            // Without it the connection is closed in peace, which only takes longer.
+            let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        }
     }
 
     fn check_spread(&self, train: &Train) -> Result<(), Error> {
