@@ -56,8 +56,8 @@ fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
     let (duration, least) = match (values.len(), steady) {
         // The first rate is a guess, often far too high: no longer than it takes to make a better one.
         (0, _) => (0.002, 16.0),
-        (_, true) => (0.0045, 36.0),
-        (_, false) => (0.004, 36.0),
+        (_, true) => (0.0035, 30.0),
+        (_, false) => (0.0035, 30.0),
     };
     let least = if interval > 0.006 { f64::min(least, 24.0) } else { least };
     (duration / interval).clamp(least, 120.0) as u32
@@ -66,8 +66,8 @@ fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
 fn primed_train(knowledge: &Knowledge, rate: f64, capacity: f64, max_packet: u32) -> (Shape, Train) {
     let size = packet_size(rate, max_packet);
     let packet_bits = f64::from(size) * 8.0;
-    // Up to 16 packets, but not more than 20 ms of queue.
-    let prime = (capacity * 0.020 / packet_bits).clamp(4.0, 16.0) as u32;
+    // Up to 12 packets, but not more than 20 ms of queue.
+    let prime = (capacity * 0.020 / packet_bits).clamp(4.0, 12.0) as u32;
     let interval = packet_bits / rate;
     let segment = |count, interval| Segment { count, interval, first_size: size, size_step: 0 };
     let body = segment(body_packets(knowledge, interval) + 1, Span::from_secs_f64(interval));

@@ -16,7 +16,7 @@ struct Result {
 }
 
 /// However well they agree, fewer trains are not enough: traffic that is often silent could have been missed.
-const ENOUGH_TRAINS: usize = 8;
+const ENOUGH_TRAINS: usize = 11;
 
 /// Whether nothing more need be sent.
 pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
