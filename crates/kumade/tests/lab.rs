@@ -99,3 +99,32 @@ fn a_scenario_file_of_ones_own_runs_like_the_built_in_ones() {
     let text = stdout(&assert);
     assert!(text.contains("own: A slow line") && text.contains("poisson cross traffic"), "{text}");
 }
+
+/// Runs an experiment as somebody who is not root, in a user namespace in which `prepare`, a line of shell, has been
+/// run; returns what it says as it fails.
+fn said_without_privileges(prepare: &str) -> String {
+    // Where the program is built, others may not look.
+    let program = std::env::temp_dir().join(format!("kumade-{}", std::process::id()));
+    fs::copy(assert_cmd::cargo::cargo_bin("kumade"), &program).unwrap();
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"];
+    let script = format!("{prepare} \"$0\" lab run rake-firewall --out /nowhere");
+    let words: Vec<_> = nobody.iter().filter(|_| nix::unistd::geteuid().is_root()).chain(&inside).collect();
+    let mut command = Command::new(words[0]);
+    let assert = command.args(&words[1..]).arg(script).arg(&program).timeout(Duration::from_secs(10)).assert();
+    let text = stderr(&assert.code(1));
+    fs::remove_file(program).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text
+}
+
+#[test]
+fn without_root_the_lab_says_what_it_may_not_use() {
+    // Whose owner is not known in the namespace may be opened by nobody in it.
+    let text = said_without_privileges("mount --bind /etc/shadow /dev/net/tun && exec");
+    assert!(text.contains("/dev/net/tun is closed to you") && text.contains("chmod 666 /dev/net/tun"), "{text}");
+    assert_eq!(text.matches("Permission denied").count(), 1, "{text}");
+    let no_more = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all";
+    let text = said_without_privileges(no_more);
+    assert!(text.contains("cannot enter a user namespace") && text.contains("run it as root"), "{text}");
+}

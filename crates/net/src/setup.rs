@@ -1,19 +1,20 @@
 use std::io;
 use thiserror::Error;
 
-/// A step in building a network of namespaces that the system refused.
+/// A step in building a network of namespaces that the system refused. Its text holds the system's answer, which is
+/// therefore not its source: whoever prints causes would show it twice.
 #[derive(Debug, Error)]
-#[error("cannot {operation}: {source}{hint}")]
+#[error("cannot {operation}: {cause}{hint}")]
 pub struct SetupError {
     operation: String,
-    source: io::Error,
+    cause: io::Error,
     hint: String,
 }
 
 impl SetupError {
     /// `operation` reads on from "cannot": `"open /dev/net/tun"`.
-    pub fn new(operation: impl Into<String>, source: impl Into<io::Error>) -> Self {
-        SetupError { operation: operation.into(), source: source.into(), hint: String::new() }
+    pub fn new(operation: impl Into<String>, cause: impl Into<io::Error>) -> Self {
+        SetupError { operation: operation.into(), cause: cause.into(), hint: String::new() }
     }
 
     /// Adds what the user may try.
@@ -25,6 +26,6 @@ impl SetupError {
 
     /// What the system answered.
     pub fn io(&self) -> &io::Error {
-        &self.source
+        &self.cause
     }
 }

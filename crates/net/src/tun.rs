@@ -2,6 +2,7 @@
 
 use crate::interface::{self, Family};
 use crate::setup::SetupError;
+use std::fs::OpenOptions;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, RawFd};
@@ -34,9 +35,11 @@ impl Tun {
                 io::ErrorKind::NotFound => {
                     "load the module: `modprobe tun`; in a container, pass --device /dev/net/tun"
                 }
-                io::ErrorKind::PermissionDenied => {
-                    "it takes CAP_NET_ADMIN in this namespace, and /dev/net/tun must be open to all (`chmod 666`)"
+                io::ErrorKind::PermissionDenied if !may_open() => {
+                    "/dev/net/tun is closed to you: run it as root, or open the device to all with \
+                     `chmod 666 /dev/net/tun` (most systems do so by themselves; it grants nothing by itself)"
                 }
+                io::ErrorKind::PermissionDenied => "it takes CAP_NET_ADMIN in this namespace",
                 _ => "is IPv6 switched off on this system, or the name taken?",
             };
             SetupError::new(format!("make the TUN device {name}"), error).hint(hint)
@@ -67,6 +70,10 @@ impl Tun {
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.device.recv(buffer)
     }
+}
+
+fn may_open() -> bool {
+    OpenOptions::new().read(true).write(true).open("/dev/net/tun").is_ok()
 }
 
 impl AsRawFd for Tun {
