@@ -192,7 +192,7 @@ fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
         let path = Path::new();
         // Each time it is one of many connections. Where it is the control connection, the measurement ends, and is
         // made again.
-        let resets = Rule::ResetAfter { data_packets: 400, scope: ResetScope::Total };
+        let resets = Rule::ResetAfter { data_packets: 300, scope: ResetScope::Total };
         let cap = Rule::LimitConnections { most: 1 + 60, how: Refusal::Reject };
         for (rules, most) in
             [(rules(&[no_udp(Refusal::Reject), resets]), 120), (rules(&[no_udp(Refusal::Reject), cap, resets]), 60)]
