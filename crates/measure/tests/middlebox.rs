@@ -77,7 +77,7 @@ fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
 #[test]
 fn connections_that_are_reset_again_and_again_are_an_error() {
     let server = Running::start(ServerConfig::default());
-    let proxy = Proxy::start(server.address, Faults { reset_after: 30_000, resets: u64::MAX, ..Faults::NONE });
+    let proxy = Proxy::start(server.address, Faults { reset_after: 15_000, resets: u64::MAX, ..Faults::NONE });
     let began = Instant::now();
     let error = measure(&up(&proxy), &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::Disturbed { .. } | Error::TooFewConnections { .. }), "{error}");

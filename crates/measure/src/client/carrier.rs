@@ -15,7 +15,7 @@ const PER_CONNECTION: u32 = 10;
 /// The longest train of the default method.
 const PRIMED_PACKETS: u32 = 140;
 /// How often broken probes are replaced in one measurement; servers bound the connections of a turn, too.
-const REOPENINGS: u32 = 6;
+const REOPENINGS: u32 = 4;
 /// What all of that may take: a firewall that lets few new connections pass makes each replacement slow.
 const REOPENING: Span = Span::from_secs(2);
 /// Sizes that are tried by UDP where the largest does not pass: a tunnel's, and what IPv6 guarantees (RFC 8200, 5).
