@@ -35,7 +35,8 @@ impl Knowledge {
         let prime_rate = median(&rates).unwrap_or(fastest);
         let readings = read(trains, prime_rate);
         // Nothing available is the least there can be, and bounds what the queue's growth lets the capacity be.
-        let bound = readings.iter().map(|r| r.rate / r.growth.max(0.05)).fold(f64::INFINITY, f64::min);
+        let steady = readings.iter().filter(|r| !r.jumped);
+        let bound = steady.map(|r| r.rate / r.growth.max(0.05)).fold(f64::INFINITY, f64::min);
         let capacity = if bound < 0.5 * prime_rate { bound } else { prime_rate };
         let mut readings = if capacity < prime_rate { read(trains, capacity) } else { readings };
         let saturated = !shown.is_empty() || readings.iter().any(|r| !r.emptied);

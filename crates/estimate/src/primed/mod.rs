@@ -229,13 +229,13 @@ mod tests {
 
     #[test]
     fn a_token_bucket_is_seen_through() {
-        // A packet pair reads a shaped 10 Mbit/s as the line's 1 Gbit/s; so does a prime that the bucket holds whole.
-        for (bucket, whole_prime) in [(80e3, false), (300e3, true)] {
+        // A packet pair reads a shaped 10 Mbit/s as the line's 1 Gbit/s; the second bucket holds a whole prime.
+        for bucket in [80e3, 300e3] {
             let mut path = Shaper::new(10e6, 2e6, bucket, 1e9);
             let outcome = measure(|wait, train| path.send(wait, train));
             let value = outcome.available.unwrap().value.as_f64();
             assert!((value / 8e6 - 1.0).abs() < 0.03, "{bucket}: {value}");
-            assert_eq!(outcome.warnings.iter().any(|w| w.contains("shaped")), whole_prime, "{:?}", outcome.warnings);
+            assert!(outcome.warnings.iter().any(|w| w.contains("shaped")), "{:?}", outcome.warnings);
         }
     }
 

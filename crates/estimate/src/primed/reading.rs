@@ -84,7 +84,10 @@ impl Packets {
         let mut carried = 0.0;
         let mut points = Vec::with_capacity(record.packets.len());
         for (index, packet) in record.packets.iter().enumerate() {
-            carried += f64::from(packet.size) * 8.0;
+            // What shows neither stamp was never sent.
+            if packet.sent.or(packet.received).is_some() {
+                carried += f64::from(packet.size) * 8.0;
+            }
             if let (Some(sent), Some(received)) = (packet.sent, packet.received) {
                 let (sent, received) = (sent - epoch.sent, received - epoch.received);
                 points.push(Point { sent: sent.as_secs_f64(), delay: (received - sent).as_secs_f64(), carried, index });

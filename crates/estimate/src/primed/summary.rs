@@ -34,7 +34,7 @@ pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
 
 /// Whether the path took all that this machine can send.
 fn out_of_reach(method: &Primed) -> bool {
-    !method.knowledge.saturated && method.knowledge.readings.len() >= ENOUGH_TRAINS
+    !method.knowledge.saturated && method.knowledge.readings.len() >= 2 * LEAST_TRAINS
 }
 
 /// The time budget, stretched where the path is so slow that it would not give a value.
