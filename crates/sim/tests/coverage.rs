@@ -61,10 +61,10 @@ fn measure_path(seed: u64) -> Case {
 fn hop(random: &mut Pcg64Mcg, rate: Rate, cross: CrossKind) -> Hop {
     let link = LinkConfig {
         rate: Some(rate),
-        queue_bytes: rate.bytes_in(Span::from_millis(200)).max(64_000),
+        queue_bytes: rate.bytes_in(Span::from_millis(random.random_range(10..200))).max(45_000),
         delay: Span::from_micros(random.random_range(500..25_000)),
         jitter: Span::ZERO,
-        loss: 0.0,
+        loss: if random.random_bool(0.2) { random.random_range(0.0..0.01) } else { 0.0 },
         seed: random.random(),
     };
     let phase = random.random_range(0.0..1.0);

@@ -3,9 +3,15 @@
 use super::Primed;
 use super::knowledge::Knowledge;
 use super::reading::{Packets, Reading};
-use crate::stats::{mean, median, quantile, standard_deviation};
+use crate::stats::{mean, median, quantile};
 use crate::{Segment, Train, TrainRecord};
 use units::{Rate, Span};
+
+const MOST_PRIME_PACKETS: u32 = 12;
+const MOST_BODY_PACKETS: u32 = 120;
+
+/// No train of this method has more packets.
+pub(super) const MOST_PACKETS: u32 = MOST_PRIME_PACKETS + MOST_BODY_PACKETS;
 
 /// What kind of train is on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,25 +55,25 @@ fn packet_size(rate: f64, max_packet: u32) -> u32 {
     ((rate * 0.006 / 8.0).max(300.0) as u32).min(max_packet)
 }
 
-/// How many packets the body is to have: steady traffic is known best by long bodies, changing traffic by many.
+/// How many packets the body is to have, at this interval.
 fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
-    let values: Vec<f64> = knowledge.readings.iter().map(|r| r.available).collect();
-    let steady = standard_deviation(&values) < 0.03 * knowledge.capacity.unwrap_or(0.0);
-    let (duration, least) = match (values.len(), steady) {
-        // The first rate is a guess, often far too high: no longer than it takes to make a better one.
-        (0, _) => (0.002, 16.0),
-        (_, true) => (0.0035, 30.0),
-        (_, false) => (0.0035, 30.0),
-    };
-    let least = if interval > 0.006 { f64::min(least, 24.0) } else { least };
-    (duration / interval).clamp(least, 120.0) as u32
+    // The first rate is a guess, often far too high: no longer than it takes to make a better one.
+    let (duration, least): (f64, f64) = if knowledge.readings.is_empty() { (0.002, 16.0) } else { (0.0035, 30.0) };
+    let least = if interval > 0.006 { least.min(24.0) } else { least };
+    (duration / interval).clamp(least, f64::from(MOST_BODY_PACKETS)) as u32
+}
+
+/// How many packets the prime is to have: at most 20 ms of queue, and half as many each time that a queue overflowed.
+fn prime_packets(knowledge: &Knowledge, service: f64) -> u32 {
+    let overflows = knowledge.readings.iter().filter(|r| r.overflowed() || r.prime_spilt).count();
+    let most = MOST_PRIME_PACKETS >> overflows.min(8);
+    ((0.020 / service).max(4.0) as u32).clamp(2, most.max(2))
 }
 
 fn primed_train(knowledge: &Knowledge, rate: f64, capacity: f64, max_packet: u32) -> (Shape, Train) {
     let size = packet_size(rate, max_packet);
     let packet_bits = f64::from(size) * 8.0;
-    // Up to 12 packets, but not more than 20 ms of queue.
-    let prime = (capacity * 0.020 / packet_bits).clamp(4.0, 12.0) as u32;
+    let prime = prime_packets(knowledge, packet_bits / capacity);
     let interval = packet_bits / rate;
     let segment = |count, interval| Segment { count, interval, first_size: size, size_step: 0 };
     let body = segment(body_packets(knowledge, interval) + 1, Span::from_secs_f64(interval));

@@ -62,5 +62,6 @@ impl Knowledge {
 
 fn read(trains: &[Packets], capacity: f64) -> Vec<Reading> {
     let floor = delay_floor(trains, capacity);
-    trains.iter().filter_map(|train| train.reading(capacity, floor)).collect()
+    let full = trains.iter().map(|train| train.longest_wait(capacity, floor)).fold(0.0, f64::max);
+    trains.iter().filter_map(|train| train.reading(capacity, floor, full)).collect()
 }

@@ -75,6 +75,9 @@ pub struct Primed {
 }
 
 impl Primed {
+    /// No train has more packets: what a transport must be able to carry.
+    pub const MOST_PACKETS: u32 = control::MOST_PACKETS;
+
     /// Starts knowing nothing of the path.
     pub fn new(config: PrimedConfig) -> Self {
         Primed {

@@ -19,16 +19,27 @@ struct Point {
     sent: f64,
     /// One-way delay in seconds, up to a constant that is the same for all trains.
     delay: f64,
-    /// Bits that the train had carried when it left, itself included.
+    /// Bits that had been sent when it left, itself included.
     carried: f64,
+    /// Those of them that were lost.
+    lost: f64,
     /// Its place in the train.
     index: usize,
+}
+
+/// A packet that was sent and did not come.
+#[derive(Debug, Clone, Copy)]
+struct Loss {
+    index: usize,
+    /// When the packet before it was sent, and what delay it had.
+    before: (f64, f64),
 }
 
 /// The packets of one train, ready to be read as soon as capacity and floor are known.
 #[derive(Debug, Clone)]
 pub(super) struct Packets {
     points: Vec<Point>,
+    losses: Vec<Loss>,
     size_bits: f64,
     prime: usize,
 }
@@ -46,6 +57,11 @@ pub(super) struct Reading {
     pub(super) duration: f64,
     /// The queue ran empty: `available` is a lower bound.
     pub(super) emptied: bool,
+    /// The part of the body that the queue turned away because it was full; zero where no queue overflowed. Others lost
+    /// packets likewise, which `available` takes into account as well as it can.
+    pub(super) turned_away: f64,
+    /// The queue had no room for the prime.
+    pub(super) prime_spilt: bool,
     /// Packets came in clumps, faster than the bottleneck lets them: the receiver's machine stalled.
     pub(super) compressed: bool,
     /// The delay jumped once, out of all proportion to what it does otherwise: the path or a machine on it stood still,
@@ -62,6 +78,13 @@ pub(super) struct Dispersion {
     pub(super) rate: f64,
     /// The gaps on sending as a part of those on reception: how wide the door stood to others' packets.
     pub(super) openness: f64,
+}
+
+impl Reading {
+    /// Whether a queue overflowed in the body.
+    pub(super) fn overflowed(&self) -> bool {
+        self.turned_away > 0.0
+    }
 }
 
 impl Dispersion {
@@ -81,24 +104,36 @@ impl Epoch {
 impl Packets {
     /// Takes a record apart; its first `prime` packets were sent back to back.
     pub(super) fn new(record: &TrainRecord, prime: usize, epoch: Epoch) -> Result<Self, Rejection> {
-        let mut carried = 0.0;
-        let mut points = Vec::with_capacity(record.packets.len());
+        let (mut carried, mut lost) = (0.0, 0.0);
+        let mut points: Vec<Point> = Vec::with_capacity(record.packets.len());
+        let mut losses = Vec::new();
         for (index, packet) in record.packets.iter().enumerate() {
+            let bits = f64::from(packet.size) * 8.0;
             // What shows neither stamp was never sent.
             if packet.sent.or(packet.received).is_some() {
-                carried += f64::from(packet.size) * 8.0;
+                carried += bits;
             }
-            if let (Some(sent), Some(received)) = (packet.sent, packet.received) {
-                let (sent, received) = (sent - epoch.sent, received - epoch.received);
-                points.push(Point { sent: sent.as_secs_f64(), delay: (received - sent).as_secs_f64(), carried, index });
+            let received = packet.received.filter(|&at| !is_retransmitted(record, index, at));
+            match (packet.sent, received) {
+                (Some(sent), Some(received)) => {
+                    let (sent, received) = (sent - epoch.sent, received - epoch.received);
+                    let delay = (received - sent).as_secs_f64();
+                    points.push(Point { sent: sent.as_secs_f64(), delay, carried, lost, index });
+                }
+                (Some(_), None) => {
+                    lost += bits;
+                    let before = points.last().map_or((0.0, f64::NEG_INFINITY), |p| (p.sent, p.delay));
+                    losses.push(Loss { index, before });
+                }
+                (None, _) => {}
             }
         }
         let body = points.iter().filter(|p| p.index >= prime).count();
-        if body < 3 || body * 10 < (record.packets.len() - prime) * 6 {
+        if body < 4 || body * 5 < record.packets.len() - prime {
             return Err(Rejection::PacketsMissing);
         }
         let size_bits = record.packets.last().map_or(0.0, |p| f64::from(p.size) * 8.0);
-        Ok(Packets { points, size_bits, prime })
+        Ok(Packets { points, losses, size_bits, prime })
     }
 
     /// What the prime's dispersion shows; none where its stamps tell nothing.
@@ -131,24 +166,55 @@ impl Packets {
     }
 
     /// Reads the train: while the queue holds, what it carries less what the queue grows by is what the path had to
-    /// give. `carried − capacity · delay` therefore rises at the available bandwidth.
-    pub(super) fn reading(&self, capacity: f64, floor: Line) -> Option<Reading> {
-        let held: Vec<(f64, f64)> = self.body().map(|p| (p.sent, p.carried - capacity * p.delay)).collect();
-        let line = robust_line(&held)?;
+    /// give. `carried − capacity · delay` therefore rises at the available bandwidth. `full` is the longest wait in a
+    /// queue that any train has seen, in seconds.
+    pub(super) fn reading(&self, capacity: f64, floor: Line, full: f64) -> Option<Reading> {
         let rate = self.body_rate();
+        let delivered = self.delivered_of_overflow(capacity, floor, full);
+        // What the queue turned away did not use the link.
+        let turned_away = |p: &Point| if delivered.is_some() { p.lost } else { 0.0 };
+        let held: Vec<(f64, f64)> =
+            self.body().map(|p| (p.sent, p.carried - turned_away(p) - capacity * p.delay)).collect();
+        let line = robust_line(&held)?;
+        // It turned away the same part of the others' packets.
+        let available = delivered.map_or(line.slope, |part| capacity - (capacity - line.slope) / part);
         let service = self.size_bits / capacity;
-        let waited = |p: &Point| p.delay - floor.at(p.sent) - service;
-        let idle = self.body().filter(|p| waited(p) < 0.3 * service + 2e-6).count();
+        let idle = self.body().filter(|p| self.waited(p, capacity, floor) < 0.3 * service + 2e-6).count();
         Some(Reading {
             rate,
-            growth: (rate - line.slope) / capacity,
-            available: line.slope,
+            growth: (rate - available) / capacity,
+            available,
             duration: held[held.len() - 1].0 - held[0].0,
             emptied: idle * 10 > held.len(),
+            turned_away: delivered.map_or(0.0, |part| 1.0 - part),
+            prime_spilt: self.losses.iter().any(|loss| loss.index < self.prime),
             compressed: self.compressed(capacity),
             jumped: self.jumped(capacity),
-            backlog: self.points.last().map_or(0.0, |p| waited(p).max(0.0) * capacity),
+            backlog: self.points.last().map_or(0.0, |p| self.waited(p, capacity, floor).max(0.0) * capacity),
         })
+    }
+
+    /// The longest that a packet waited in queues, in seconds.
+    pub(super) fn longest_wait(&self, capacity: f64, floor: Line) -> f64 {
+        self.points.iter().map(|p| self.waited(p, capacity, floor)).fold(0.0, f64::max)
+    }
+
+    fn waited(&self, point: &Point, capacity: f64, floor: Line) -> f64 {
+        point.delay - floor.at(point.sent) - self.size_bits / capacity
+    }
+
+    /// Which part of the body came through, if most of its losses happened where a queue was as full as ever: that
+    /// tells an overflow from a path that loses now and then.
+    fn delivered_of_overflow(&self, capacity: f64, floor: Line, full: f64) -> Option<f64> {
+        let lost: Vec<&Loss> = self.losses.iter().filter(|loss| loss.index >= self.prime).collect();
+        let service = self.size_bits / capacity;
+        let was_full = |loss: &&&Loss| {
+            let (sent, delay) = loss.before;
+            delay - floor.at(sent) - service > f64::max(0.7 * full, 2.0 * service)
+        };
+        let arrived = self.points.iter().filter(|p| p.index >= self.prime).count();
+        let at_full = lost.iter().filter(was_full).count();
+        (at_full * 2 > lost.len()).then(|| arrived as f64 / (arrived + lost.len()) as f64)
     }
 
     /// Packets came faster than the bottleneck lets them, in numbers that others behind it do not explain.
@@ -176,6 +242,13 @@ impl Packets {
         let first = self.prime + end.saturating_sub(self.prime) / 8;
         self.points.iter().filter(move |p| p.index >= first)
     }
+}
+
+/// Whether a packet came behind three or more that had been sent after it: no queue does that, but TCP does when it
+/// repeats a lost one.
+fn is_retransmitted(record: &TrainRecord, index: usize, received: Time) -> bool {
+    let later = record.packets[index + 1..].iter().filter_map(|p| p.received);
+    later.filter(|&at| at < received).nth(2).is_some()
 }
 
 /// The delay of a packet of no size through empty queues, as a line over time: clocks drift. From the lower hull of

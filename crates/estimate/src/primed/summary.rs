@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use units::{Rate, Span};
 
 /// Value and half width of the interval, in bit/s.
-struct Result {
+struct Interval {
     value: f64,
     half: f64,
     spread: f64,
@@ -28,8 +28,8 @@ pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
         return false;
     }
     let capacity = method.knowledge.capacity.unwrap_or(0.0);
-    let result = result(&used, elapsed.as_secs_f64(), &method.knowledge);
-    result.half <= (result.value * method.config.precision).max(capacity * 0.0025)
+    let interval = interval(&used, elapsed.as_secs_f64(), &method.knowledge);
+    interval.half <= (interval.value * method.config.precision).max(capacity * 0.0025)
 }
 
 /// Whether the path took all that this machine can send.
@@ -44,13 +44,24 @@ pub(super) fn time_limit(method: &Primed) -> Span {
 }
 
 /// The readings that count: not those of trains sent so much too fast that an error of the capacity would show, and not
-/// those whose delay jumped once, unless so many did that this is how the traffic is.
+/// those whose delay jumped or whose queue overflowed, unless so many did that this is how the traffic or the path is.
 pub(super) fn used(method: &Primed) -> Vec<Reading> {
     let readings = &method.knowledge.readings;
     let Some(aim) = control::aim(&method.knowledge) else { return Vec::new() };
     let near: Vec<Reading> = readings.iter().filter(|r| r.rate <= 1.3 * aim).copied().collect();
-    let near = if near.len() >= LEAST_TRAINS { near } else { readings.clone() };
-    if stalls(&near) == 0 { near } else { near.into_iter().filter(|r| !r.jumped).collect() }
+    let mut used = if near.len() >= LEAST_TRAINS { near } else { readings.clone() };
+    if stalls(&used) > 0 {
+        used.retain(|r| !r.jumped);
+    }
+    if !short_queue(&used) {
+        used.retain(|r| !r.overflowed());
+    }
+    used
+}
+
+/// Whether many of these overflowed a queue, though trains were made gentler each time.
+fn short_queue(readings: &[Reading]) -> bool {
+    readings.iter().filter(|r| r.overflowed()).count() * 6 > readings.len()
 }
 
 /// How many of these met a stall: jumps are stalls as long as they are rare.
@@ -83,7 +94,7 @@ fn weighted(used: &[Reading], capacity: f64) -> Vec<(f64, f64)> {
     out
 }
 
-fn result(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Result {
+fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Interval {
     let capacity = knowledge.capacity.unwrap_or(0.0);
     let weighted = weighted(used, capacity);
     let n = weighted.len() as f64;
@@ -93,16 +104,18 @@ fn result(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Result {
     // The trains are a sample of the measurement's own time, whose mean is asked for: what was watched is known.
     let watched = (used.iter().map(|r| r.duration).sum::<f64>() / elapsed.max(1e-9)).min(0.9);
     // Few trains know their own spread too badly even for Student, where the traffic is not normal but on or off.
-    let few = 1.0 + 1.5 / n;
+    let few = 1.0 + 3.0 / n;
     let sampling = few * student_t_95(weighted.len()) * spread / n.sqrt() * (1.0 - watched).sqrt();
     // What all trains have in common: an error of the capacity, which others' packets between the prime's make too
-    // small, enters by what the body's rate was too high; and the truth itself comes in whole packets.
+    // small, enters by what the body's rate was too high; what others lost as we did; and that the truth itself comes in
+    // whole packets.
     let excess = used.iter().map(|r| (r.rate - r.available).max(0.0)).sum::<f64>() / used.len() as f64;
     let crossed = 0.5 * knowledge.prime_openness * (1.0 - value / capacity).clamp(0.0, 1.0);
     let capacity_error = excess * (knowledge.capacity_scatter / capacity + crossed);
+    let turned_away = used.iter().map(|r| r.turned_away).sum::<f64>() / used.len() as f64;
     let granularity = WHOLE_PACKET_BITS / elapsed.max(1e-9);
-    let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.001);
-    Result { value, half, spread }
+    let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.001).hypot(capacity * turned_away);
+    Interval { value, half, spread }
 }
 
 /// The usual packet of others.
@@ -124,16 +137,19 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
         let burst = Rate::from_f64(burst);
         outcome.warnings.push(format!("a short burst passes at {burst}, far above what lasts: the path is shaped"));
     }
+    if short_queue(&used) {
+        outcome.warnings.push("the queue before the bottleneck is too short to hold a train: less exact".to_owned());
+    }
     if used.len() < LEAST_TRAINS || out_of_reach(method) {
         outcome.reason = Some(no_value(method));
         return outcome;
     }
-    let result = result(&used, elapsed.as_secs_f64(), &method.knowledge);
-    outcome.spread = Some(Rate::from_f64(result.spread));
+    let interval = interval(&used, elapsed.as_secs_f64(), &method.knowledge);
+    outcome.spread = Some(Rate::from_f64(interval.spread));
     outcome.available = Some(Estimate {
-        value: Rate::from_f64(result.value),
-        low: Rate::from_f64(result.value - result.half),
-        high: Rate::from_f64(result.value + result.half),
+        value: Rate::from_f64(interval.value),
+        low: Rate::from_f64(interval.value - interval.half),
+        high: Rate::from_f64(interval.value + interval.half),
         confidence: 0.95,
     });
     outcome

@@ -5,15 +5,13 @@ use crate::client::open::{self, UdpFails, Wanted};
 use crate::client::peer::Peer;
 use crate::client::{Direction, Directions, Error, MeasureConfig, MethodChoice, TransportChoice};
 use crate::transport::Probes;
-use estimate::{Segment, Train};
+use estimate::{Primed, Segment, Train};
 use net::clock;
 use units::Span;
 use wire::TransportKind;
 
 /// Packets that one connection carries in a train: the initial window (RFC 6928).
 const PER_CONNECTION: u32 = 10;
-/// The longest train of the default method.
-const PRIMED_PACKETS: u32 = 140;
 /// How often broken probes are replaced in one measurement; servers bound the connections of a turn, too.
 const REOPENINGS: u32 = 4;
 /// What all of that may take: a firewall that lets few new connections pass makes each replacement slow.
@@ -204,7 +202,7 @@ fn trains(count: u32) -> String {
 /// The fewest connections that carry the method's longest train.
 fn needed(config: &MeasureConfig) -> u16 {
     let packets = match &config.method {
-        MethodChoice::Primed => PRIMED_PACKETS,
+        MethodChoice::Primed => Primed::MOST_PACKETS,
         MethodChoice::LinearScan(scan) => scan.packets,
     };
     packets.div_ceil(PER_CONNECTION).try_into().unwrap_or(u16::MAX)
