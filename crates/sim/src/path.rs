@@ -20,6 +20,9 @@ pub struct Stamping {
     pub send_cost: Span,
     /// The receiver's stamps are late by up to this, uniformly.
     pub receive_jitter: Span,
+    /// The receiver's device reports packets only at multiples of this, all of them with one stamp (interrupt
+    /// coalescing); zero reports each at once.
+    pub batching: Span,
     /// What the receiver's clock shows when the sender's shows zero.
     pub clock_offset: Span,
     /// How much faster the receiver's clock runs, as a part: 50e-6 is 50 ppm.
@@ -32,6 +35,7 @@ impl Default for Stamping {
         Stamping {
             send_cost: Span::from_micros(5),
             receive_jitter: Span::from_micros(3),
+            batching: Span::ZERO,
             clock_offset: Span::from_millis(500),
             clock_skew: 20e-6,
         }
@@ -122,7 +126,11 @@ impl VirtualPath {
     }
 
     fn stamp(&mut self, arrival: Time) -> Time {
-        let Stamping { receive_jitter, clock_offset, clock_skew, .. } = self.stamping;
+        let Stamping { receive_jitter, batching, clock_offset, clock_skew, .. } = self.stamping;
+        if batching > Span::ZERO {
+            let batch = arrival.as_nanos().div_euclid(batching.as_nanos()) + 1;
+            return Time::from_nanos(batch * batching.as_nanos()) + clock_offset;
+        }
         let late = Span::from_nanos(self.random.random_range(0..=receive_jitter.as_nanos()));
         arrival + late + clock_offset + Span::from_nanos((arrival.as_nanos() as f64 * clock_skew) as i64)
     }

@@ -24,7 +24,11 @@ fn hop(rate: Rate, load: f64, seed: u64, special: impl Fn(&mut LinkConfig)) -> H
 }
 
 fn run(hop: Hop, seed: u64) -> Run {
-    let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).expect("a path that can be");
+    run_stamped(hop, Stamping::default(), seed)
+}
+
+fn run_stamped(hop: Hop, stamping: Stamping, seed: u64) -> Run {
+    let mut path = VirtualPath::new(&[hop], stamping, seed).expect("a path that can be");
     path.wait(Span::from_millis(500));
     measure(&mut Primed::new(PrimedConfig { seed, ..PrimedConfig::new(1500) }), &mut path)
 }
@@ -70,6 +74,19 @@ fn slow_and_far_paths_are_measured_too() {
             let seconds = (run.ended - run.started).as_secs_f64();
             assert!(error(&run, rate).abs() < most_error, "{rate}, {delay_ms} ms, seed {seed}: {:?}", run.outcome);
             assert!(seconds < most_seconds, "{rate}, {delay_ms} ms, seed {seed}: {seconds} s");
+        }
+    }
+}
+
+#[test]
+fn devices_that_report_packets_in_batches_cost_some_exactness_only() {
+    for (mbit, micros, most) in [(100, 100, 0.025), (1000, 20, 0.06), (1000, 50, 0.06), (1000, 125, 0.08)] {
+        let rate = Rate::from_mbit(mbit);
+        let stamping = Stamping { batching: Span::from_micros(micros), ..Stamping::default() };
+        for (seed, load) in (0..SEEDS).flat_map(|seed| [0.0, 0.3, 0.6].map(|load| (seed, load))) {
+            let run = run_stamped(hop(rate, load, seed, |_| {}), stamping, seed);
+            let error = error(&run, rate);
+            assert!(error.abs() < most, "{rate}, batches of {micros} µs, load {load}, seed {seed}: {:?}", run.outcome);
         }
     }
 }

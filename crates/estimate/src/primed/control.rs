@@ -3,7 +3,7 @@
 use super::Primed;
 use super::knowledge::Knowledge;
 use super::reading::{Packets, Reading};
-use crate::stats::{mean, median, quantile};
+use crate::stats::{mean, quantile};
 use crate::{Segment, Train, TrainRecord};
 use units::{Rate, Span};
 
@@ -100,12 +100,19 @@ pub(super) fn wait(method: &mut Primed) -> Span {
     Span::from_secs_f64((next + 0.5 * random * last.duration.min(0.02)).min(2.0))
 }
 
-/// The rate at which the scout came out: at most the capacity, at least the available bandwidth, roughly.
+/// The rate at which the scout came out: at most the capacity, at least the available bandwidth, roughly. A scout that
+/// came at once tells no more than that the path is fast.
 pub(super) fn scouted_rate(record: &TrainRecord) -> Option<f64> {
-    let received: Vec<_> = record.packets.iter().filter_map(|p| Some((p.received?, p.size))).collect();
-    let rates: Vec<f64> = received
-        .windows(2)
-        .map(|w| Rate::from_bytes_over(u64::from(w[1].1), (w[1].0 - w[0].0).max(Span::from_nanos(100))).as_f64())
-        .collect();
-    median(&rates)
+    const FAST: f64 = 1e9;
+    let mut received = record.packets.iter().filter_map(|p| Some((p.received?, p.size)));
+    let (first, _) = received.next()?;
+    let (mut last, mut bytes) = (first, 0);
+    for (at, size) in received {
+        (last, bytes) = (last.max(at), bytes + u64::from(size));
+    }
+    if bytes == 0 {
+        return None;
+    }
+    let rate = Rate::from_bytes_over(bytes, last - first).as_f64();
+    Some(if rate > 0.0 { rate.min(FAST) } else { FAST })
 }

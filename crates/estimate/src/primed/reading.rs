@@ -1,7 +1,7 @@
 //! What one primed train tells.
 
 use crate::fit::{Line, lower_hull, robust_line};
-use crate::stats::median;
+use crate::stats::{mean, median};
 use crate::{Rejection, TrainRecord};
 use units::Time;
 
@@ -145,7 +145,10 @@ impl Packets {
             sent.push(gap);
             received.push(gap + pair[1].delay - pair[0].delay);
         }
-        let (sent, received) = (median(&sent)?, median(&received)?);
+        // A device that reports packets in batches leaves no gap within one: then only the mean tells.
+        let batched = received.iter().filter(|&&gap| gap < 1e-6).count() * 4 > received.len();
+        let typical = |gaps: &[f64]| if batched { Some(mean(gaps)) } else { median(gaps) };
+        let (sent, received) = (typical(&sent)?, typical(&received)?);
         let openness = sent / received;
         (received > 1e-6).then(|| Dispersion { rate: self.size_bits / received, openness })
     }
@@ -217,14 +220,19 @@ impl Packets {
         (at_full * 2 > lost.len()).then(|| arrived as f64 / (arrived + lost.len()) as f64)
     }
 
-    /// Packets came faster than the bottleneck lets them, in numbers that others behind it do not explain.
+    /// Packets came faster than the bottleneck lets them, after a pause that neither others behind it nor a device that
+    /// reports them in batches explains.
     fn compressed(&self, capacity: f64) -> bool {
-        let least = 0.5 * self.size_bits / capacity;
-        let gaps: Vec<f64> = (self.points.windows(2))
-            .filter(|w| w[0].index >= self.prime)
-            .map(|w| w[1].sent - w[0].sent + w[1].delay - w[0].delay)
-            .collect();
-        gaps.iter().filter(|&&gap| gap < least).count() * 8 > gaps.len()
+        const LONGEST_BATCH: f64 = 150e-6;
+        let service = self.size_bits / capacity;
+        let (mut recovered, mut most) = (0.0, 0.0);
+        for pair in self.points.windows(2).filter(|w| w[0].index >= self.prime) {
+            let fall = pair[0].delay - pair[1].delay;
+            let gap = pair[1].sent - pair[0].sent - fall;
+            recovered = if gap < 0.5 * service { recovered + fall } else { 0.0 };
+            most = f64::max(most, recovered);
+        }
+        most > f64::max(LONGEST_BATCH, 3.0 * service)
     }
 
     fn jumped(&self, capacity: f64) -> bool {
