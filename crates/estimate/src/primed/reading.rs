@@ -5,6 +5,9 @@ use crate::stats::{mean, median};
 use crate::{Rejection, TrainRecord};
 use units::Time;
 
+/// By how many seconds stamps on both ends scatter.
+const STAMP_SCATTER: f64 = 5e-6;
+
 /// Stamps count from here: the first train's first packet, so that seconds fit a double with all their digits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Epoch {
@@ -182,7 +185,7 @@ impl Packets {
         // It turned away the same part of the others' packets.
         let available = delivered.map_or(line.slope, |part| capacity - (capacity - line.slope) / part);
         let service = self.size_bits / capacity;
-        let idle = self.body().filter(|p| self.waited(p, capacity, floor) < 0.3 * service + 2e-6).count();
+        let idle = self.body().filter(|p| self.waited(p, capacity, floor) < 0.5 * service + STAMP_SCATTER).count();
         Some(Reading {
             rate,
             growth: (rate - available) / capacity,
