@@ -1,0 +1,73 @@
+//! Half of each record comes from a peer, who may be mistaken or lie: whatever it says, a method keeps its budget, ends,
+//! and does not panic.
+
+use estimate::{LinearScan, LinearScanConfig, Method, PacketRecord, Primed, PrimedConfig, Step, Train, TrainRecord};
+use proptest::prelude::*;
+use units::{Span, Time};
+
+/// What becomes of one packet, as the receiver tells it.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Lost,
+    NeverSent,
+    /// So many nanoseconds after its sending.
+    Delayed(i64),
+    At(i64),
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        2 => Just(Fate::Lost),
+        1 => Just(Fate::NeverSent),
+        20 => (0..50_000_000i64).prop_map(Fate::Delayed),
+        2 => any::<i64>().prop_map(Fate::At),
+    ]
+}
+
+fn record(train: &Train, start: Time, fates: &[Fate], turn: usize) -> TrainRecord {
+    let packets = train.packets().enumerate().map(|(index, planned)| {
+        let sent = start + planned.offset;
+        let (sent, received) = match fates[(turn * 7 + index) % fates.len()] {
+            Fate::Lost => (Some(sent), None),
+            Fate::NeverSent => (None, None),
+            Fate::Delayed(nanos) => (Some(sent), Some(sent + Span::from_nanos(nanos))),
+            Fate::At(nanos) => (Some(sent), Some(Time::from_nanos(nanos))),
+        };
+        PacketRecord { size: planned.size, sent, received }
+    });
+    TrainRecord { packets: packets.collect() }
+}
+
+/// Returns the bytes sent; panics where the method does not end.
+fn drive(method: &mut dyn Method, fates: &[Fate]) -> u64 {
+    let (mut now, mut bytes) = (Time::ZERO, 0);
+    for turn in 0..10_000 {
+        match method.next(now) {
+            Step::Send { wait, train } => {
+                assert!(wait >= Span::ZERO, "a wait of {wait}");
+                train.check(1500).expect("a train that a server would send");
+                now = now + wait + train.duration() + Span::from_millis(1);
+                bytes += train.bytes();
+                method.record(&record(&train, now, fates, turn));
+            }
+            Step::Done(outcome) => {
+                assert_eq!(outcome.available.is_none(), outcome.reason.is_some());
+                return bytes;
+            }
+        }
+    }
+    panic!("the method did not end");
+}
+
+proptest! {
+    #[test]
+    fn primed_keeps_its_budget_and_ends(fates in prop::collection::vec(fate(), 1..200), seed: u64) {
+        let config = PrimedConfig { seed, ..PrimedConfig::new(1500) };
+        prop_assert!(drive(&mut Primed::new(config), &fates) <= config.budget_bytes);
+    }
+
+    #[test]
+    fn linear_scan_ends(fates in prop::collection::vec(fate(), 1..200)) {
+        drive(&mut LinearScan::new(LinearScanConfig::paper(1500)), &fates);
+    }
+}
