@@ -4,7 +4,10 @@ mod common;
 
 use common::{RawClient, Running};
 use estimate::{LinearScanConfig, Segment, Train};
-use measure::{Error, Event, MeasureConfig, MethodChoice, Server, ServerConfig, measure};
+use measure::{
+    Directions, Error, Event, MeasureConfig, MethodChoice, Server, ServerConfig, TransportChoice, TransportKind,
+    measure,
+};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::sync::mpsc;
@@ -12,6 +15,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use units::Span;
 use wire::{Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAnswer, UdpRequest, Verdict};
+
+/// Shorter than the trains below, and long enough for anything else on the slowest of machines.
+const A_TRAIN: Duration = Duration::from_secs(25);
 
 fn quick(server: &Running) -> MeasureConfig {
     MeasureConfig { method: MethodChoice::LinearScan(LinearScanConfig::paper(1500)), ..server.measuring() }
@@ -63,6 +69,90 @@ fn a_client_that_falls_silent_loses_its_turn() {
     assert!(matches!(silent.hear(), Ok(ServerMessage::Refused(why)) if why.contains("nothing was heard")));
 }
 
+/// A client with its turn, one probe connection, and a train that takes half a minute.
+fn in_the_middle_of_a_train(server: &Running, message: impl FnOnce(Train) -> ClientMessage) -> (RawClient, TcpStream) {
+    let (mut client, token) = RawClient::with_turn_and_token(server.address);
+    let mut probe = TcpStream::connect(server.address).unwrap();
+    probe.write_all(&Preamble::Probe { token, index: 0 }.encode()).unwrap();
+    let transport = TransportKind::Rake;
+    client.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX });
+    assert_eq!(client.hear(), Ok(ServerMessage::Connections(vec![0])));
+    let interval = Span::from_secs(29);
+    client.say(&message(Train { segments: vec![Segment { count: 2, interval, first_size: 100, size_step: 0 }] }));
+    (client, probe)
+}
+
+fn receive(train: Train) -> ClientMessage {
+    ClientMessage::Receive { number: 1, train, grace: Span::MAX }
+}
+
+fn send(train: Train) -> ClientMessage {
+    ClientMessage::Send { number: 1, train }
+}
+
+#[test]
+fn a_client_that_vanishes_in_the_middle_of_a_train_frees_its_place() {
+    for message in [receive, send] {
+        let server = Running::start(ServerConfig::default());
+        let (client, _probe) = in_the_middle_of_a_train(&server, message);
+        let began = Instant::now();
+        measure_behind(&server, client, drop);
+        assert!(began.elapsed() < A_TRAIN, "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_server_that_is_stopped_does_not_wait_for_trains() {
+    for message in [receive, send] {
+        let server = Running::start(ServerConfig::default());
+        let (mut client, _probe) = in_the_middle_of_a_train(&server, message);
+        // For the train to begin; nothing tells that it has.
+        thread::sleep(Duration::from_millis(300));
+        let began = Instant::now();
+        drop(server);
+        assert!(began.elapsed() < A_TRAIN, "{:?}", began.elapsed());
+        assert!(matches!(client.hear(), Ok(ServerMessage::Refused(why)) if why.contains("being stopped")));
+    }
+}
+
+#[test]
+fn a_client_notices_in_the_middle_of_a_train_that_its_server_is_stopped() {
+    for (kind, directions) in [(TransportKind::Udp, Directions::Down), (TransportKind::Rake, Directions::Up)] {
+        let server = Running::start(ServerConfig::default());
+        let scan = LinearScanConfig { interval: Span::from_secs(1), packets: 26, ..LinearScanConfig::paper(1500) };
+        let method = MethodChoice::LinearScan(scan);
+        let transport = TransportChoice::Fixed(kind);
+        let config = MeasureConfig { method, transport, directions, ..server.measuring() };
+        let (opened, is_open) = mpsc::channel();
+        let client = thread::spawn(move || {
+            measure(&config, &mut |event| {
+                if let Event::Opened { .. } = event {
+                    let _ = opened.send(());
+                }
+            })
+        });
+        is_open.recv().unwrap();
+        thread::sleep(Duration::from_millis(300));
+        let began = Instant::now();
+        drop(server);
+        let error = client.join().unwrap().unwrap_err();
+        assert!(error.to_string().contains("being stopped"), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn questions_asked_in_advance_do_not_prolong_a_turn() {
+    let limits = Limits { turn: Span::from_secs(1), ..ServerConfig::default().limits };
+    let server = Running::start(ServerConfig { limits, ..ServerConfig::default() });
+    let mut holder = RawClient::with_turn(server.address);
+    let transport = TransportKind::Rake;
+    let question = ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX };
+    holder.say_all(&[question.clone(), question.clone(), question]);
+    assert_eq!(holder.hear(), Ok(ServerMessage::Connections(vec![])));
+    assert!(matches!(holder.hear(), Ok(ServerMessage::Refused(why)) if why.contains("time is over")));
+}
+
 #[test]
 fn a_full_server_says_so_and_has_room_again_later() {
     let server = Running::start(ServerConfig { max_clients: 1, ..ServerConfig::default() });
@@ -111,7 +201,7 @@ fn a_measurement_beyond_the_servers_limits_is_refused() {
     let error = measure(&quick(&server), &mut |_| {}).unwrap_err();
     assert!(matches!(&error, Error::Refused { reason, .. } if reason.contains("50000 bytes")), "{error}");
     let mut greedy = RawClient::with_turn(server.address);
-    let transport = measure::TransportKind::Rake;
+    let transport = TransportKind::Rake;
     greedy.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 100_000, wait: Span::MAX });
     assert!(matches!(greedy.hear(), Ok(ServerMessage::Refused(why)) if why.contains("the limit is 256")));
 }

@@ -1,7 +1,9 @@
 //! Trains over real sockets on loopback: what left, what came, and whose stamps they bear.
 
 use estimate::{Segment, Train};
-use measure::transport::{Error, Probes, Receiving, Sending, StampSource, TcpProbes, UdpProbes, open_connections};
+use measure::transport::{
+    Error, Lifeline, Probes, Receiving, Sending, StampSource, TcpProbes, UdpProbes, open_connections,
+};
 use net::{clock, readiness, stamp};
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -295,6 +297,18 @@ fn when_every_connection_is_lost_both_sides_say_so() {
     assert!(error.to_string().contains("all 3 probe connections are closed"), "{error}");
     let error = a.receive(9, &train(3, 0, 100, 0), GRACE).unwrap_err();
     assert!(matches!(error, Error::NoConnection(3)), "{error}");
+}
+
+#[test]
+fn trains_end_when_the_control_connection_does() {
+    let slow = train(2, 29_000_000, 100, 0);
+    for (mut probes, _peer) in [udp(V4), rake(V4, 2)] {
+        let (control, far_end) = streams(V4, 1);
+        probes.depend_on(Lifeline::of(&control[0]).unwrap());
+        drop(far_end);
+        assert!(matches!(probes.send(1, &slow), Err(Error::Abandoned(_))));
+        assert!(matches!(probes.receive(2, &slow, GRACE), Err(Error::Abandoned(_))));
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 use units::{Span, Time};
 
@@ -24,6 +25,15 @@ pub fn readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
 /// Where the system refuses to wait.
 pub fn writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
     ready(socket, PollFlags::POLLOUT, deadline)
+}
+
+/// Whether the peer has closed the connection, or it has failed, as far as this host knows. Does not wait.
+///
+/// # Errors
+/// Where the system refuses to look.
+pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
+    // Errors and the end of both directions are told unasked.
+    ready(stream, PollFlags::from_bits_retain(nix::libc::POLLRDHUP), Time::ZERO)
 }
 
 fn ready(socket: &impl AsFd, flags: PollFlags, deadline: Time) -> io::Result<bool> {
@@ -117,4 +127,25 @@ fn milliseconds_until(deadline: Time) -> EpollTimeout {
     let left = (deadline - clock::monotonic()).max(Span::ZERO).as_nanos();
     let millis = (left as u64).div_ceil(1_000_000).min(u64::from(u16::MAX));
     EpollTimeout::from(millis as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{Shutdown, TcpListener};
+
+    #[test]
+    fn a_connection_is_closed_once_either_side_has_ended_what_comes() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pair = || (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0);
+        let (mut theirs, ours) = pair();
+        theirs.write_all(b"something to read").unwrap();
+        assert!(!is_closed(&ours).unwrap());
+        drop(theirs);
+        assert!(is_closed(&ours).unwrap());
+        let (_theirs, ours) = pair();
+        ours.shutdown(Shutdown::Read).unwrap();
+        assert!(is_closed(&ours).unwrap());
+    }
 }

@@ -40,7 +40,8 @@ pub(super) fn udp(peer: &mut Peer) -> Result<Result<Probes, UdpFails>, Error> {
             return Ok(Err(UdpFails("it is rejected")));
         }
     };
-    Ok(Ok(Probes::Udp(UdpProbes::new(socket, peer.token).map_err(|cause| Error::Transport { address, cause })?)))
+    let probes = UdpProbes::new(socket, peer.token).map_err(|cause| Error::Transport { address, cause })?;
+    Ok(Ok(depending(peer, Probes::Udp(probes))?))
 }
 
 /// Shows our token until the server's nonce comes back.
@@ -135,7 +136,14 @@ pub(super) fn tcp(peer: &mut Peer, wanted: &Wanted) -> Result<(Probes, Option<St
     } else {
         TcpProbes::rake(streams)
     };
-    Ok((Probes::Tcp(probes.map_err(|cause| Error::Transport { address, cause })?), warning))
+    let probes = Probes::Tcp(probes.map_err(|cause| Error::Transport { address, cause })?);
+    Ok((depending(peer, probes)?, warning))
+}
+
+/// Probes whose trains end when the server is gone.
+fn depending(peer: &Peer, mut probes: Probes) -> Result<Probes, Error> {
+    probes.depend_on(peer.lifeline()?);
+    Ok(probes)
 }
 
 /// What became of the connections that did not open.

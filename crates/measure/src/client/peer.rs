@@ -2,6 +2,7 @@
 
 use crate::client::{Error, Event, Family, MeasureConfig};
 use crate::control::{Control, within};
+use crate::transport::{self, Lifeline};
 use net::clock;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -74,6 +75,15 @@ impl Peer {
                 _ => return Err(self.confused(doing)),
             }
         }
+    }
+
+    /// Trains end when the server does.
+    pub(super) fn lifeline(&self) -> Result<Lifeline, Error> {
+        let address = self.address;
+        Lifeline::of(self.control.stream()).map_err(|cause| {
+            let cause = transport::Error::Io { operation: "watch the control connection to", peer: address, cause };
+            Error::Transport { address, cause }
+        })
     }
 
     /// Says goodbye; a server that is gone by now does not matter.

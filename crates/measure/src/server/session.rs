@@ -4,7 +4,7 @@ use crate::control::{Control, ControlError, within};
 use crate::server::shared::{Membership, Shared};
 use crate::server::turn::{Refusal, Turn};
 use net::clock;
-use net::readiness::Readiness;
+use net::readiness::{Event, Readiness};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use units::{Span, Time};
@@ -87,25 +87,29 @@ impl<'s> Session<'s> {
     }
 
     fn answer_all(&mut self) -> Result<(), Ending> {
-        let mut events = Vec::new();
+        let mut events: Vec<Event> = Vec::new();
         loop {
-            while let Some(message) = self.control.next()? {
-                self.answer(message)?;
-            }
-            self.move_up()?;
-            let deadline = self.check_patience()?;
-            self.readiness.wait(&mut events, deadline).map_err(ControlError::Io)?;
-            if self.shared.stopping.load(Ordering::SeqCst) {
-                return Err(Ending::Refused("the server is being stopped".into()));
-            }
-            for event in &events {
+            self.check_stopping()?;
+            for event in events.drain(..) {
                 match event.number {
                     // The counter only wakes: its value means nothing.
                     WAKER => drop(self.member.waker.read()),
                     _ => self.control.read_once()?,
                 }
             }
+            self.move_up()?;
+            let deadline = self.check_patience()?;
+            // One at a time: whoever sends many together gains no time by it.
+            match self.control.next()? {
+                Some(message) => self.answer(message)?,
+                None => self.readiness.wait(&mut events, deadline).map_err(ControlError::Io)?,
+            }
         }
+    }
+
+    fn check_stopping(&self) -> Result<(), Ending> {
+        let stopping = self.shared.stopping.load(Ordering::SeqCst);
+        if stopping { Err(Ending::Refused("the server is being stopped".into())) } else { Ok(()) }
     }
 
     /// When to look again at the latest.
@@ -129,7 +133,8 @@ impl<'s> Session<'s> {
         let State::Queued { told, again } = self.state else { return Ok(()) };
         match self.member.place() {
             Some(0) => {
-                self.state = State::Turn(Turn::begin(&self.member, self.shared.config.limits));
+                let turn = Turn::begin(&self.member, self.control.stream(), self.shared.config.limits);
+                self.state = State::Turn(turn.map_err(ControlError::Io)?);
                 self.control.send(&ServerMessage::Turn)?;
             }
             Some(place) if place != told || clock::monotonic() >= again => {
@@ -182,6 +187,8 @@ impl<'s> Session<'s> {
             ClientMessage::Send { number, train } => turn.send(number, &train),
             ClientMessage::Ping | ClientMessage::Enter | ClientMessage::Leave => return Ok(()),
         }?;
+        // Then the train was broken off, for which the path is not to blame.
+        self.check_stopping()?;
         // A long train is no silence.
         self.control.touch();
         Ok(self.control.send(&answer)?)

@@ -3,9 +3,10 @@
 use crate::control::within;
 use crate::server::shared::Membership;
 use crate::server::udp;
-use crate::transport::{self, Probes, StampSource, TcpProbes, UdpProbes};
+use crate::transport::{self, Lifeline, Probes, StampSource, TcpProbes, UdpProbes};
 use estimate::Train;
 use net::clock;
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub(super) struct Refusal(pub(super) String);
 pub(super) struct Turn {
     arrivals: mpsc::Receiver<(u16, TcpStream)>,
     probes: Option<Probes>,
+    lifeline: Lifeline,
     allowance: Allowance,
 }
 
@@ -35,10 +37,11 @@ struct Allowance {
 }
 
 impl Turn {
-    pub(super) fn begin(member: &Membership, limits: Limits) -> Self {
+    /// Begins for a client that speaks on `control`.
+    pub(super) fn begin(member: &Membership, control: &TcpStream, limits: Limits) -> io::Result<Self> {
         let Limits { bytes, packets, turn, .. } = limits;
         let allowance = Allowance { bytes, packets, until: within(turn), limits };
-        Turn { arrivals: member.begin_turn(), probes: None, allowance }
+        Ok(Turn { arrivals: member.begin_turn(), probes: None, lifeline: Lifeline::of(control)?, allowance })
     }
 
     /// When it is over, on [`clock::monotonic`].
@@ -56,7 +59,7 @@ impl Turn {
         let peer = member.proved(nonce).ok_or_else(|| Refusal("that nonce was not sent to anybody".into()))?;
         let socket = udp::connected(local, peer).map_err(|e| Refusal(format!("cannot open UDP to {peer}: {e}")))?;
         let probes = UdpProbes::new(socket, member.token).map_err(|e| Refusal(e.to_string()))?;
-        self.probes = Some(Probes::Udp(probes));
+        self.take(Probes::Udp(probes));
         Ok(ServerMessage::UdpOpen)
     }
 
@@ -73,7 +76,7 @@ impl Turn {
             return Err(Refusal(format!("{expected} probe connections, the limit is {limit}")));
         }
         self.probes = None;
-        let deadline = within(wait.min(MAX_WAIT));
+        let deadline = within(wait.min(MAX_WAIT)).min(self.until());
         let mut came: Vec<(u16, TcpStream)> = Vec::new();
         while came.len() < expected as usize {
             let left = (deadline - clock::monotonic()).to_duration();
@@ -90,9 +93,14 @@ impl Turn {
         came.sort_by_key(|(index, _)| *index);
         let (numbers, streams): (Vec<_>, Vec<_>) = came.into_iter().unzip();
         if !streams.is_empty() {
-            self.probes = Some(Probes::Tcp(tcp_probes(kind, streams)?));
+            self.take(Probes::Tcp(tcp_probes(kind, streams)?));
         }
         Ok(ServerMessage::Connections(numbers))
+    }
+
+    fn take(&mut self, mut probes: Probes) {
+        probes.depend_on(self.lifeline.clone());
+        self.probes = Some(probes);
     }
 
     /// Collects a train.

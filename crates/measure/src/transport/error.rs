@@ -25,6 +25,9 @@ pub enum Error {
     /// Every probe connection has been reset or closed.
     #[error("all {0} probe connections are closed: a firewall may have cut them; open new ones")]
     NoConnection(u32),
+    /// The control connection was closed, so that nobody waits for the rest of the train.
+    #[error("gave up a train in the middle: the control connection to {0} is closed; measure again")]
+    Abandoned(SocketAddr),
     /// A socket could not be prepared or used.
     #[error("cannot {operation} {peer}: {cause}{}", hint(cause))]
     Io {

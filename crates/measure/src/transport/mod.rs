@@ -4,16 +4,19 @@
 //! then one calls [`Probes::send`] and the other [`Probes::receive`] with the same plan, train after train.
 //!
 //! Neither call outlives its bound: sending ends within [`SEND_SLACK`] after the planned end (plus
-//! [`STAMP_WAIT`] for stamps), receiving at the planned end plus the grace it was given. Memory is bounded by the plan's
+//! [`STAMP_WAIT`] for stamps), receiving at the planned end plus the grace it was given; both end early once the
+//! [`Lifeline`] is cut. Memory is bounded by the plan's
 //! packet count, which [`estimate::Train::check`] limits.
 
 mod error;
 mod ledger;
+mod lifeline;
 mod tcp;
 mod tcp_receive;
 mod udp;
 
 pub use error::Error;
+pub use lifeline::Lifeline;
 pub use net::stamp::StampSource;
 pub use net::tcp::{Opened, open_connections};
 pub use tcp::TcpProbes;
@@ -105,11 +108,20 @@ impl Probes {
     /// # Errors
     /// [`Error::Plan`] and [`Error::TooManyPerConnection`] before anything is sent: the peer must not be told to expect
     /// such a train, or TCP connections get out of step. [`Error::Io`] where UDP's path reports that it is closed (the
-    /// probes stay usable), [`Error::NoConnection`] where no TCP connection is left.
+    /// probes stay usable), [`Error::NoConnection`] where no TCP connection is left, [`Error::Abandoned`] where the
+    /// lifeline was cut.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<Sending, Error> {
         match self {
             Probes::Udp(probes) => probes.send(number, train),
             Probes::Tcp(probes) => probes.send(train),
+        }
+    }
+
+    /// From now on trains end early once `lifeline` is cut.
+    pub fn depend_on(&mut self, lifeline: Lifeline) {
+        match self {
+            Probes::Udp(probes) => probes.lifeline = lifeline,
+            Probes::Tcp(probes) => probes.lifeline = lifeline,
         }
     }
 

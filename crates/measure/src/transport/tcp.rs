@@ -1,5 +1,5 @@
 use super::ledger::{Departing, await_stamps, is_usable_gap};
-use super::{Error, LEAD, MAX_PACKET, Receiving, SEND_SLACK, STAMP_WAIT, Sending, filling};
+use super::{Error, LEAD, Lifeline, MAX_PACKET, Receiving, SEND_SLACK, STAMP_WAIT, Sending, filling};
 use estimate::Train;
 use net::pace::Pacer;
 use net::tcp::Sizes;
@@ -28,6 +28,7 @@ const QUIET: Span = Span::from_millis(100);
 pub struct TcpProbes {
     pub(super) slots: Vec<Slot>,
     pub(super) peer: SocketAddr,
+    pub(super) lifeline: Lifeline,
     kind: TransportKind,
     filling: Vec<u8>,
 }
@@ -71,7 +72,8 @@ impl TcpProbes {
         let peer = streams.iter().find_map(|s| s.peer_addr().ok());
         let slots: Vec<_> = streams.into_iter().map(Slot::new).collect();
         let peer = peer.ok_or(Error::NoConnection(slots.len() as u32))?;
-        let probes = TcpProbes { slots, peer, kind, filling: filling(MAX_PACKET as usize) };
+        let filling = filling(MAX_PACKET as usize);
+        let probes = TcpProbes { slots, peer, lifeline: Lifeline::default(), kind, filling };
         probes.check_alive().map(|()| probes)
     }
 
@@ -114,6 +116,9 @@ impl TcpProbes {
         let pacer = Pacer::starting_in(LEAD);
         let give_up = pacer.instant(train.duration() + SEND_SLACK);
         for (planned, index) in train.packets().zip(0u32..) {
+            if self.lifeline.is_cut_before(&pacer, planned.offset) {
+                return Err(Error::Abandoned(self.peer));
+            }
             self.use_gap(&pacer, planned.offset, &mut awaited, &mut departing);
             pacer.wait(planned.offset);
             self.send_one(index, planned.size, give_up, &mut departing);

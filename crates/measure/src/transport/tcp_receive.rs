@@ -4,7 +4,6 @@ use super::ledger::{Arriving, Departing};
 use super::tcp::{Slot, TcpProbes};
 use super::{Error, NAP, Receiving};
 use estimate::Train;
-use net::pace::sleep_until;
 use net::readiness::Readiness;
 use net::{clock, stamp};
 use std::io::{self, ErrorKind};
@@ -29,6 +28,10 @@ impl TcpProbes {
             slot.owed += expected.bytes();
         }
         result.map_err(Error::io("wait for probes from", self.peer))?;
+        // A train that came as a whole is none the worse for what happens afterwards.
+        if !arriving.is_complete() && self.lifeline.is_cut() {
+            return Err(Error::Abandoned(self.peer));
+        }
         Ok(arriving.finish())
     }
 
@@ -65,8 +68,8 @@ impl TcpProbes {
         let one_each = train.count() as usize <= self.slots.len();
         let mut nap = train.duration();
         let mut events = Vec::new();
-        while open > 0 && clock::monotonic() < deadline {
-            readiness.wait(&mut events, deadline)?;
+        while open > 0 && clock::monotonic() < deadline && !self.lifeline.is_cut() {
+            readiness.wait(&mut events, self.lifeline.until(deadline))?;
             for event in &events {
                 let number = event.number as usize;
                 let (slot, expected) = (&mut self.slots[number], &mut expected[number]);
@@ -83,7 +86,7 @@ impl TcpProbes {
                 }
             }
             if one_each && open > 0 && !events.is_empty() {
-                sleep_until((clock::monotonic() + nap).min(deadline));
+                self.lifeline.sleep_until((clock::monotonic() + nap).min(deadline));
                 nap = NAP;
             }
         }

@@ -1,7 +1,7 @@
 use super::ledger::{Arriving, Departing, await_stamps, is_usable_gap};
-use super::{Error, LEAD, MAX_PACKET, NAP, Receiving, SEND_SLACK, Sending, filling};
+use super::{Error, LEAD, Lifeline, MAX_PACKET, NAP, Receiving, SEND_SLACK, Sending, filling};
 use estimate::Train;
-use net::pace::{Pacer, sleep_until};
+use net::pace::Pacer;
 use net::{clock, readiness, stamp, udp};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -34,6 +34,7 @@ pub struct UdpProbes {
     stamps_arrivals: bool,
     /// Bytes of the receive buffer.
     buffer: usize,
+    pub(super) lifeline: Lifeline,
 }
 
 /// Which of the kernel's keys is the next packet's.
@@ -64,7 +65,8 @@ impl UdpProbes {
         let in_step = stamp::enable_transmit(&socket, false).is_ok();
         let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
         let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false };
-        Ok(UdpProbes { socket, peer, token, packet, transmit, stamps_arrivals, buffer })
+        let lifeline = Lifeline::default();
+        Ok(UdpProbes { socket, peer, token, packet, transmit, stamps_arrivals, buffer, lifeline })
     }
 
     /// See [`Probes::max_packet`](super::Probes::max_packet).
@@ -90,6 +92,9 @@ impl UdpProbes {
         let pacer = Pacer::starting_in(LEAD);
         let give_up = pacer.instant(train.duration() + SEND_SLACK);
         for (planned, index) in train.packets().zip(0u32..) {
+            if self.lifeline.is_cut_before(&pacer, planned.offset) {
+                return Err(Error::Abandoned(self.peer));
+            }
             self.use_gap(&pacer, planned.offset, first_key, &mut departing);
             pacer.wait(planned.offset);
             let size = planned.size.max(self.min_packet());
@@ -128,10 +133,14 @@ impl UdpProbes {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if !self.await_more(deadline, nap)? {
+                    if self.lifeline.is_cut() {
+                        return Err(Error::Abandoned(self.peer));
+                    }
+                    if self.await_more(deadline, nap)? {
+                        nap = NAP;
+                    } else if clock::monotonic() >= deadline {
                         break;
                     }
-                    nap = NAP;
                 }
                 // An earlier packet of ours was too large for the path: no news for a receiver.
                 Err(error) if udp::concerns_one_packet(&error) => {}
@@ -210,14 +219,14 @@ impl UdpProbes {
         if train.count() as usize <= self.buffer / PACKET_IN_BUFFER { train.duration() } else { NAP }
     }
 
-    /// Waits for the next packet, then for `nap` more.
-    fn await_more(&self, deadline: Time, nap: Span) -> Result<bool, Error> {
+    /// Waits for the next packet, then for `nap` more; false where none came in time to look at the lifeline.
+    fn await_more(&mut self, deadline: Time, nap: Span) -> Result<bool, Error> {
         // A stamp of an earlier train that comes only now would end every wait at once.
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
-        let ready =
-            readiness::readable(&self.socket, deadline).map_err(Error::io("wait for probes from", self.peer))?;
+        let ready = readiness::readable(&self.socket, self.lifeline.until(deadline))
+            .map_err(Error::io("wait for probes from", self.peer))?;
         if ready && self.stamps_arrivals {
-            sleep_until((clock::monotonic() + nap).min(deadline));
+            self.lifeline.sleep_until((clock::monotonic() + nap).min(deadline));
         }
         Ok(ready)
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use wire::{ClientMessage, ClientSession, ServerMessage};
+use wire::{ClientMessage, ClientSession, ServerMessage, Token};
 
 /// Stops, and waits for its threads, when dropped.
 pub struct Running {
@@ -66,7 +66,12 @@ impl RawClient {
     }
 
     pub fn say(&mut self, message: &ClientMessage) {
-        self.session.send(message).unwrap();
+        self.say_all(std::slice::from_ref(message));
+    }
+
+    /// In one packet.
+    pub fn say_all(&mut self, messages: &[ClientMessage]) {
+        messages.iter().for_each(|message| self.session.send(message).unwrap());
         let bytes = self.session.take_outgoing();
         (&self.stream).write_all(&bytes).unwrap();
     }
@@ -89,10 +94,15 @@ impl RawClient {
 
     /// Connects and waits for the turn.
     pub fn with_turn(address: SocketAddr) -> Self {
+        Self::with_turn_and_token(address).0
+    }
+
+    /// As [`with_turn`](Self::with_turn); also tells what probe connections and UDP requests have to show.
+    pub fn with_turn_and_token(address: SocketAddr) -> (Self, Token) {
         let mut client = Self::connect(address);
-        assert!(matches!(client.hear(), Ok(ServerMessage::Welcome { .. })));
+        let Ok(ServerMessage::Welcome { token, .. }) = client.hear() else { panic!("no welcome") };
         client.say(&ClientMessage::Enter);
         assert_eq!(client.hear(), Ok(ServerMessage::Turn));
-        client
+        (client, token)
     }
 }
