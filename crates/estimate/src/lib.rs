@@ -14,11 +14,15 @@
 mod fit;
 mod linear_scan;
 mod method;
+mod pathtester;
 mod primed;
+mod published;
 mod stats;
 mod train;
 
 pub use linear_scan::{LinearScan, LinearScanConfig};
 pub use method::{Estimate, Method, Outcome, Rejection, Step};
+pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 pub use primed::{LEAST_TRAINS, Primed, PrimedConfig};
+pub use published::Budget;
 pub use train::{PacketRecord, PlannedPacket, Segment, Train, TrainError, TrainRecord};

@@ -1,0 +1,159 @@
+//! PathTester before the improvement: every wait of a range of powers of two, one train each.
+
+use super::{AS_SENT, pause, rates, train};
+use crate::published::{Account, Budget};
+use crate::{Estimate, Method, Outcome, Rejection, Step, TrainRecord};
+use units::{Rate, Span, Time};
+
+/// How the original tool scans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathTesterClassicConfig {
+    /// The largest packet that the transport carries whole, in bytes.
+    pub max_packet: u32,
+    /// The first exponent: packets at 2^iunit µs. The paper does not name the unit; with microseconds its table 1 comes
+    /// out, where 0–15 fails below 500 kbit/s and 0–17 is the shortest range that reaches 100 kbit/s.
+    pub first_iunit: u32,
+    /// The last exponent; beyond [`MOST_IUNIT`](Self::MOST_IUNIT) a train would last too long.
+    pub last_iunit: u32,
+    /// Where it must end.
+    pub budget: Budget,
+}
+
+impl PathTesterClassicConfig {
+    /// A train with this exponent lasts 25 s.
+    pub const MOST_IUNIT: u32 = 22;
+
+    /// The original range, 0–15.
+    pub fn paper(max_packet: u32) -> Self {
+        let budget = Budget { bytes: 2_000_000, time: Span::from_secs(60) };
+        PathTesterClassicConfig { max_packet, first_iunit: 0, last_iunit: 15, budget }
+    }
+}
+
+/// The original tool: "the sending interval moves from the smallest to the largest value in proportion to powers of
+/// two", and "the largest sending rate at which sending rate and receiving rate are nearly the same" is the estimate
+/// (2.1). It states no confidence, and between two powers of two it knows nothing.
+#[derive(Debug)]
+pub struct PathTesterClassic {
+    config: PathTesterClassicConfig,
+    next_iunit: u32,
+    /// Sending and receiving rate of each train.
+    rates: Vec<(f64, f64)>,
+    account: Account,
+}
+
+impl PathTesterClassic {
+    /// Scans the range once.
+    pub fn new(config: PathTesterClassicConfig) -> Self {
+        PathTesterClassic { config, next_iunit: config.first_iunit, rates: Vec::new(), account: Account::default() }
+    }
+
+    fn last_iunit(&self) -> u32 {
+        self.config.last_iunit.min(PathTesterClassicConfig::MOST_IUNIT)
+    }
+
+    /// The fastest train that came as it was sent.
+    fn fitting(&self) -> Option<f64> {
+        let fitting = self.rates.iter().filter(|(sending, receiving)| *receiving >= AS_SENT * sending);
+        fitting.map(|&(sending, _)| sending).max_by(f64::total_cmp)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let mut warnings = vec![
+            "pathtester-classic is the published rule: it states no confidence, and knows the value to a factor of two"
+                .to_owned(),
+        ];
+        if self.next_iunit <= self.last_iunit() {
+            warnings.push("the budget ended before the range of waits was through".to_owned());
+        }
+        let Some(fitting) = self.fitting() else {
+            let slowest = self.rates.iter().map(|(sending, _)| *sending).fold(f64::INFINITY, f64::min);
+            let reason = if slowest.is_finite() {
+                format!(
+                    "even the slowest train, at {}, came slower than it was sent: raise the iunit range",
+                    Rate::from_f64(slowest)
+                )
+            } else {
+                "no train came through".to_owned()
+            };
+            return self.account.outcome(Err(reason), warnings);
+        };
+        let faster = self.rates.iter().map(|(sending, _)| *sending).filter(|sending| *sending > fitting);
+        let high = faster.min_by(f64::total_cmp);
+        if high.is_none() {
+            warnings.push("the available bandwidth lies at or above the highest rate that was sent".to_owned());
+        }
+        let (value, high) = (Rate::from_f64(fitting), Rate::from_f64(high.unwrap_or(fitting)));
+        self.account.outcome(Ok(Estimate { value, low: value, high, confidence: 0.0 }), warnings)
+    }
+}
+
+impl Method for PathTesterClassic {
+    fn next(&mut self, now: Time) -> Step {
+        self.account.begin(now);
+        if self.next_iunit > self.last_iunit() {
+            return Step::Done(self.outcome());
+        }
+        let wait = Span::from_micros(1 << self.next_iunit);
+        let train = train(wait, self.config.max_packet);
+        let receiving: Vec<f64> = self.rates.iter().map(|(_, receiving)| *receiving).collect();
+        let pause = pause(&train, &receiving);
+        let step = self.account.send(now, pause, train, &self.config.budget);
+        self.next_iunit += u32::from(step.is_some());
+        step.unwrap_or_else(|| Step::Done(self.outcome()))
+    }
+
+    fn record(&mut self, record: &TrainRecord) {
+        let Some(flight) = self.account.read(record) else { return };
+        match rates(&flight) {
+            Some(both) => {
+                self.account.accept();
+                self.rates.push(both);
+            }
+            None => self.account.reject(Rejection::PacketsMissing),
+        }
+    }
+
+    fn so_far(&self) -> Option<Rate> {
+        self.fitting().map(Rate::from_f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Train;
+    use crate::published::fluid::{Fluid, measure, nothing};
+
+    fn run(available: f64, capacity: f64, last_iunit: u32) -> (Outcome, Vec<Train>) {
+        let mut path = Fluid::new(available, capacity);
+        let config = PathTesterClassicConfig { last_iunit, ..PathTesterClassicConfig::paper(1500) };
+        measure(&mut PathTesterClassic::new(config), |wait, train| path.send(wait, train))
+    }
+
+    #[test]
+    fn the_value_is_right_to_a_power_of_two() {
+        for available in [1e6, 3e6, 30e6] {
+            let (outcome, trains) = run(available, available * 2.0, 15);
+            let found = outcome.available.unwrap();
+            let [low, high] = [found.low, found.high].map(Rate::as_f64);
+            assert!(low <= available * 1.05 && available <= high, "{available}: {found:?}");
+            assert!((1.9..2.1).contains(&(high / low)), "{found:?}");
+            assert_eq!(trains.len(), 16);
+        }
+    }
+
+    #[test]
+    fn narrow_links_need_the_range_of_table_1() {
+        // "0–15 fails below 500 kbit/s"; "0–17 is the shortest range that works" at 100 kbit/s.
+        assert!(run(100e3, 100e3, 15).0.reason.unwrap().contains("raise the iunit range"));
+        assert!(run(100e3, 100e3, 16).0.available.is_none());
+        assert!(run(100e3, 100e3, 17).0.available.is_some());
+    }
+
+    #[test]
+    fn a_path_that_swallows_everything_has_no_number() {
+        let mut method = PathTesterClassic::new(PathTesterClassicConfig::paper(1500));
+        assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
+    }
+}

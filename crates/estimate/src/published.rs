@@ -1,0 +1,227 @@
+//! What the published methods of several trains have in common: what they may cost, the stamps of a train as seconds,
+//! and the account of what was sent.
+
+use crate::{Estimate, Outcome, Rejection, Step, Train, TrainRecord};
+use std::collections::BTreeMap;
+use units::{Rate, Span, Time};
+
+/// What a published method may cost. The papers leave it open; a measurement must end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// IP bytes to send at most.
+    pub bytes: u64,
+    /// How long to go on at most.
+    pub time: Span,
+}
+
+/// After so many useless trains in a row nothing more is tried.
+const HOPELESS: u32 = 8;
+
+/// Stamps further than this behind the plan mean that something held the packets back.
+const OFF_PLAN: f64 = 0.010;
+
+/// A packet that has both stamps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Arrived {
+    /// In seconds after the train's first packet left, by the sender's clock.
+    pub(crate) sent: f64,
+    /// One-way delay in seconds, up to a constant.
+    pub(crate) delay: f64,
+    size: u32,
+}
+
+/// One train's stamps.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Flight {
+    /// When each packet left, in seconds after the first, and its bytes.
+    sent: Vec<(f64, u32)>,
+    /// In the order of sending.
+    pub(crate) arrived: Vec<Arrived>,
+}
+
+impl Flight {
+    fn of(train: &Train, record: &TrainRecord) -> Result<Self, Rejection> {
+        let left: Vec<_> = record.packets.iter().zip(train.packets()).filter(|(p, _)| p.sent.is_some()).collect();
+        let Some((first, _)) = left.first() else { return Err(Rejection::PacketsMissing) };
+        let (start, zero) =
+            (first.sent.unwrap_or_default(), left.iter().find_map(|(p, _)| Some(p.received? - p.sent?)));
+        let Some(zero) = zero else { return Err(Rejection::PacketsMissing) };
+        let mut flight = Flight { sent: Vec::with_capacity(left.len()), arrived: Vec::with_capacity(left.len()) };
+        let mut off_plan = 0;
+        for (packet, planned) in left {
+            let at = packet.sent.unwrap_or_default();
+            let sent = (at - start).as_secs_f64();
+            off_plan += usize::from((sent - planned.offset.as_secs_f64()).abs() > OFF_PLAN);
+            flight.sent.push((sent, packet.size));
+            if let Some(received) = packet.received {
+                let delay = ((received - at) - zero).as_secs_f64();
+                flight.arrived.push(Arrived { sent, delay, size: packet.size });
+            }
+        }
+        if off_plan * 10 > flight.sent.len() { Err(Rejection::SendingDisturbed) } else { Ok(flight) }
+    }
+
+    /// The part of the packets that left and did not come.
+    pub(crate) fn loss(&self) -> f64 {
+        1.0 - self.arrived.len() as f64 / self.sent.len() as f64
+    }
+
+    /// At which rate the packets left, in bit/s. A stamp is taken as a packet begins to leave or has come: the first
+    /// packet's own bits lie outside of what the stamps span.
+    pub(crate) fn sending_rate(&self) -> Option<f64> {
+        rate(self.sent.iter().copied())
+    }
+
+    /// At which rate they came, in bit/s; those that were lost count as time without bits.
+    pub(crate) fn receiving_rate(&self) -> Option<f64> {
+        rate(self.arrived.iter().map(|p| (p.sent + p.delay, p.size)))
+    }
+}
+
+fn rate(packets: impl Iterator<Item = (f64, u32)>) -> Option<f64> {
+    let mut packets: Vec<_> = packets.collect();
+    packets.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let [(first, _), rest @ ..] = &packets[..] else { return None };
+    let took = rest.last()?.0 - first;
+    let bits: f64 = rest.iter().map(|&(_, size)| f64::from(size) * 8.0).sum();
+    (took > 0.0).then(|| bits / took)
+}
+
+/// What was sent, and what came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    started: Option<Time>,
+    bytes: u64,
+    on_its_way: Option<Train>,
+    used: u32,
+    rejected: BTreeMap<Rejection, u32>,
+    failures_in_row: u32,
+}
+
+impl Account {
+    /// To be called first in each `next`: a train that was never recorded is a lost one.
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.started.get_or_insert(now);
+        if self.on_its_way.take().is_some() {
+            self.reject(Rejection::PacketsMissing);
+        }
+    }
+
+    /// Sends this train, unless the budget forbids it or nothing can be hoped for.
+    pub(crate) fn send(&mut self, now: Time, wait: Span, train: Train, budget: &Budget) -> Option<Step> {
+        let spent = self.bytes.saturating_add(train.bytes());
+        let took = now - self.started.unwrap_or(now) + wait + train.duration();
+        if self.hopeless() || spent > budget.bytes || took > budget.time {
+            return None;
+        }
+        self.bytes = spent;
+        self.on_its_way = Some(train.clone());
+        Some(Step::Send { wait, train })
+    }
+
+    /// Takes in what became of the train on its way; none where it tells nothing. Counts as used unless
+    /// [rejected](Self::reject) later.
+    pub(crate) fn read(&mut self, record: &TrainRecord) -> Option<Flight> {
+        let train = self.on_its_way.take()?;
+        match Flight::of(&train, record) {
+            Ok(flight) => Some(flight),
+            Err(why) => {
+                self.reject(why);
+                None
+            }
+        }
+    }
+
+    /// The newest train is used.
+    pub(crate) fn accept(&mut self) {
+        self.used += 1;
+        self.failures_in_row = 0;
+    }
+
+    /// The newest train is not used.
+    pub(crate) fn reject(&mut self, why: Rejection) {
+        *self.rejected.entry(why).or_default() += 1;
+        self.failures_in_row += 1;
+    }
+
+    /// Whether one train after the other was useless.
+    pub(crate) fn hopeless(&self) -> bool {
+        self.failures_in_row >= HOPELESS
+    }
+
+    /// What it all came to: a value, or the reason why there is none.
+    pub(crate) fn outcome(&self, found: Result<Estimate<Rate>, String>, warnings: Vec<String>) -> Outcome {
+        let (available, reason) = match found {
+            Ok(estimate) => (Some(estimate), None),
+            Err(_) if self.hopeless() => (None, Some(self.why_hopeless())),
+            Err(reason) => (None, Some(reason)),
+        };
+        let rejected = self.rejected.clone();
+        let (spread, capacity, trains_used) = (None, None, self.used);
+        Outcome { available, reason, spread, capacity, trains_used, trains_rejected: rejected, warnings }
+    }
+
+    fn why_hopeless(&self) -> String {
+        let most = self.rejected.iter().max_by_key(|(_, count)| **count);
+        most.map_or_else(String::new, |(why, _)| format!("{HOPELESS} trains in a row could not be used: {why}"))
+    }
+}
+
+/// A fluid queue for the methods' unit tests: what exceeds the available bandwidth waits at the capacity's pace.
+#[cfg(test)]
+pub(crate) mod fluid {
+    use crate::{Method, Outcome, PacketRecord, Step, Train, TrainRecord};
+    use units::{Span, Time};
+
+    pub(crate) struct Fluid {
+        pub(crate) available: f64,
+        pub(crate) capacity: f64,
+        pub(crate) backlog: f64,
+        pub(crate) now: f64,
+    }
+
+    impl Fluid {
+        pub(crate) fn new(available: f64, capacity: f64) -> Self {
+            Fluid { available, capacity, backlog: 0.0, now: 0.0 }
+        }
+
+        pub(crate) fn send(&mut self, wait: Span, train: &Train) -> TrainRecord {
+            let start = self.now + wait.as_secs_f64();
+            let packets = train.packets().map(|p| {
+                let at = start + p.offset.as_secs_f64();
+                let drained = self.available * (at - self.now);
+                self.backlog = (self.backlog - drained).max(0.0) + f64::from(p.size) * 8.0;
+                self.now = at;
+                let sent = Time::ZERO + Span::from_secs_f64(at);
+                let received = sent + Span::from_secs_f64(0.01 + self.backlog / self.capacity);
+                PacketRecord { size: p.size, sent: Some(sent), received: Some(received) }
+            });
+            TrainRecord { packets: packets.collect() }
+        }
+    }
+
+    /// Everything that a method sends on this path, and what it makes of it.
+    pub(crate) fn measure(
+        method: &mut dyn Method,
+        mut path: impl FnMut(Span, &Train) -> TrainRecord,
+    ) -> (Outcome, Vec<Train>) {
+        let (mut now, mut trains) = (Time::ZERO, Vec::new());
+        loop {
+            match method.next(now) {
+                Step::Send { wait, train } => {
+                    train.check(1500).expect("a train that can be sent");
+                    method.record(&path(wait, &train));
+                    now += wait + train.duration() + Span::from_millis(20);
+                    trains.push(train);
+                }
+                Step::Done(outcome) => return (outcome, trains),
+            }
+        }
+    }
+
+    /// As if the path swallowed everything.
+    pub(crate) fn nothing(train: &Train) -> TrainRecord {
+        let lost = |size| PacketRecord { size, sent: Some(Time::ZERO), received: None };
+        TrainRecord { packets: train.packets().map(|p| lost(p.size)).collect() }
+    }
+}
