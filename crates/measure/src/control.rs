@@ -84,16 +84,19 @@ impl<In: Message, Out: Message> Control<In, Out> {
         self.flush()
     }
 
-    /// The next message, waited for until `deadline`.
+    /// The next message, waited for until `deadline`; what is there already is read even when that has passed.
     pub(crate) fn receive(&mut self, deadline: Time) -> Result<In, ControlError> {
+        let mut late = false;
         loop {
             if let Some(message) = self.next()? {
                 return Ok(message);
             }
-            if !readiness::readable(&self.stream, deadline)? {
+            // A peer that sends on and on without an end must not keep us.
+            if late || !readiness::readable(&self.stream, deadline)? {
                 return Err(ControlError::TimedOut);
             }
             self.read_once()?;
+            late = clock::monotonic() > deadline;
         }
     }
 

@@ -3,12 +3,13 @@
 mod common;
 
 use common::measuring;
-use measure::{Error, Family, MeasureConfig, measure};
+use measure::{Error, Family, MeasureConfig, TransportChoice, TransportKind, measure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::{Answer, Verdict};
+use units::Span;
+use wire::{Answer, Limits, ServerMessage, ServerSession, Token, Verdict};
 
 const BOUND: Duration = Duration::from_secs(10);
 
@@ -90,6 +91,27 @@ fn a_server_that_stops_speaking_in_the_middle_of_a_message() {
         let _ = stream.read(&mut [0; 100]);
     })));
     assert!(matches!(error, Error::Mute { .. }), "{error}");
+}
+
+#[test]
+fn a_server_that_says_the_same_for_ever() {
+    let error = failure(&MeasureConfig {
+        transport: TransportChoice::Fixed(TransportKind::Single),
+        ..measuring(peer(|mut stream| {
+            let mut session = ServerSession::server(None);
+            let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
+            session.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
+            // The answers to the pings, and to the wish for a turn.
+            for message in [ServerMessage::Pong, ServerMessage::Pong, ServerMessage::Pong, ServerMessage::Turn] {
+                session.send(&message).unwrap();
+            }
+            stream.write_all(&session.take_outgoing()).unwrap();
+            (0..10_000).for_each(|_| session.send(&ServerMessage::Pong).unwrap());
+            let flood = session.take_outgoing();
+            while stream.write_all(&flood).is_ok() {}
+        }))
+    });
+    assert!(matches!(error, Error::Lost { .. }), "{error}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The server as the client sees it: finding it, connecting, asking.
 
 use crate::client::{Error, Event, Family, MeasureConfig};
-use crate::control::{Control, within};
+use crate::control::{Control, ControlError, within};
 use crate::transport::{self, Lifeline};
 use net::clock;
 use std::io;
@@ -11,7 +11,7 @@ use std::thread;
 use units::{Span, Time};
 use wire::{ClientMessage, ClientSession, Limits, ServerMessage, Token};
 
-/// From the start to the server's first message, whatever goes wrong.
+/// From the start until the round trip is known, whatever goes wrong.
 const PATIENCE: Span = Span::from_millis(9500);
 /// The resolver's own patience can be much longer.
 const RESOLVE: Span = Span::from_secs(6);
@@ -56,7 +56,7 @@ impl Peer {
         };
         let mut peer = Peer { address, token, limits, round_trip: Span::MAX, control };
         for _ in 0..PINGS {
-            peer.round_trip = peer.round_trip.min(peer.ping()?);
+            peer.round_trip = peer.round_trip.min(peer.ping(end)?);
         }
         Ok(peer)
     }
@@ -116,6 +116,9 @@ impl Peer {
     pub(super) fn hear(&mut self, deadline: Time, doing: &'static str) -> Result<ServerMessage, Error> {
         loop {
             match self.control.receive(deadline).map_err(Error::lost(self.address, doing))? {
+                ServerMessage::Pong if clock::monotonic() > deadline => {
+                    return Err(Error::lost(self.address, doing)(ControlError::TimedOut));
+                }
                 ServerMessage::Pong => {}
                 ServerMessage::Refused(reason) => {
                     return Err(Error::Refused { address: self.address, reason: printable(&reason) });
@@ -126,11 +129,11 @@ impl Peer {
     }
 
     /// One round trip of the control connection.
-    fn ping(&mut self) -> Result<Span, Error> {
+    fn ping(&mut self, end: Time) -> Result<Span, Error> {
         let doing = "measuring the round trip";
         let asked = clock::monotonic();
         self.tell(&ClientMessage::Ping, doing)?;
-        match self.control.receive(asked + ANSWER).map_err(Error::lost(self.address, doing))? {
+        match self.control.receive(end.min(asked + ANSWER)).map_err(Error::lost(self.address, doing))? {
             ServerMessage::Pong => Ok(clock::monotonic() - asked),
             _ => Err(self.confused(doing)),
         }
