@@ -15,6 +15,8 @@ use units::{Rate, parse};
 
 /// Exit status for what makes no sense to ask for.
 const USAGE: u8 = 2;
+/// Exit status where it could not be done.
+const FAILED: i32 = 1;
 
 /// Run the papers' experiments on an emulated network of this machine
 #[derive(Debug, Args)]
@@ -51,10 +53,11 @@ struct RunArgs {
     /// Levels of cross traffic, such as 0mbit,2mbit,4mbit
     #[arg(long, value_name = "RATES", value_parser = parse::rate, value_delimiter = ',')]
     cross: Vec<Rate>,
-    /// How cross traffic comes: constant, poisson or on-off
+    /// How cross traffic comes: constant, poisson, on-off, or tcp: a greedy connection, each level being the most that
+    /// it may send
     #[arg(long, value_name = "KIND")]
     cross_kind: Option<CrossKind>,
-    /// Whether cross traffic is computed in the `link` or sent as `packets`
+    /// Whether cross traffic is computed in the `link` or sent as `packets`; `htb` and `tcp` need packets
     #[arg(long, value_name = "BY")]
     cross_by: Option<Carrier>,
     /// What to measure over: udp, rake, single, auto
@@ -102,7 +105,10 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     net::namespace::enter_user_namespace_if_needed()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot listen for Ctrl-C")?;
+        // The first ends the experiment after this run, with its report; the second ends the program at once.
+        signal_hook::flag::register_conditional_shutdown(signal, FAILED, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("cannot listen for Ctrl-C")?;
     }
     for scenario in &scenarios {
         let report = run_one(scenario, &stop)?;
@@ -113,7 +119,8 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
         for path in paths {
             eprintln!("wrote {}", path.display());
         }
-        if stop.load(Ordering::Relaxed) {
+        let is_last = scenarios.last() == Some(scenario);
+        if stop.load(Ordering::Relaxed) && !(is_last && report.rows.len() == scenario.points().len()) {
             let (measured, of) = (report.rows.len(), scenario.points().len());
             anyhow::bail!("stopped after {measured} of {of} runs of {}; the report shows these", scenario.name);
         }

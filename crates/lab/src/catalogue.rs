@@ -117,7 +117,7 @@ impl Scenario {
         }
         self.bottleneck.kind = with.bottleneck.unwrap_or(self.bottleneck.kind);
         self.cross.kind = with.cross_kind.unwrap_or(self.cross.kind);
-        self.cross.by = with.cross_by.unwrap_or(self.cross.by);
+        self.cross.by = with.cross_by.or(self.cross.by);
         self.runs = with.runs.unwrap_or(self.runs);
         replace(&mut self.cross.levels, &with.cross);
         replace(&mut self.transports, &with.transports);
@@ -174,7 +174,13 @@ impl Scenario {
         if rate < Rate::from_bits_per_second(100_000) {
             return refuse(format!("a bottleneck of {rate} is too slow; 100 kbit/s is the least"));
         }
-        match self.cross.levels.iter().find(|&&level| level >= rate) {
+        if self.cross.by == Some(Carrier::Link) && self.needs_packets() {
+            return refuse(
+                "cross traffic by TCP or before HTB cannot be computed in the link; have it sent as packets".into(),
+            );
+        }
+        let gives_way = self.cross.kind == CrossKind::Tcp;
+        match self.cross.levels.iter().find(|&&level| level >= rate && !gives_way) {
             Some(level) => {
                 refuse(format!("cross traffic of {level} leaves nothing of a bottleneck of {rate}; choose less"))
             }
@@ -248,6 +254,19 @@ mod tests {
         assert_eq!(published(Overrides { runs: Some(1), cross: vec![Rate::ZERO], ..Default::default() }), 2);
         assert_eq!(published(Overrides { rate: Some(Rate::from_mbit(5)), ..Default::default() }), 0);
         assert_eq!(published(Overrides { cross_kind: Some(CrossKind::Poisson), ..Default::default() }), 0);
+    }
+
+    #[test]
+    fn tcp_is_sent_and_may_be_given_all_there_is() {
+        let tcp =
+            Overrides { cross_kind: Some(CrossKind::Tcp), cross: vec![Rate::from_mbit(200)], ..Default::default() };
+        assert_eq!(accuracy().overridden(&tcp).unwrap().cross_by(), Carrier::Packets);
+        let computed = Overrides { cross_by: Some(Carrier::Link), ..tcp };
+        let error = accuracy().overridden(&computed).unwrap_err().to_string();
+        assert!(error.contains("cannot be computed in the link"), "{error}");
+        let htb = Overrides { bottleneck: Some(BottleneckKind::Htb), ..Default::default() };
+        assert_eq!(accuracy().overridden(&htb).unwrap().cross_by(), Carrier::Packets);
+        assert_eq!(accuracy().cross_by(), Carrier::Link);
     }
 
     #[test]

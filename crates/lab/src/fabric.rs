@@ -13,10 +13,11 @@ pub trait Fabric {
     /// There is none.
     fn host(&self, name: &str) -> Result<&Host, NetworkError>;
 
-    /// Replaces the cross traffic of one direction; it starts now.
+    /// Replaces the cross traffic that this network computes for one direction; it starts now. What other hosts than
+    /// `a` and `b` send is cross traffic too.
     ///
     /// # Errors
-    /// Where a source makes no sense or cannot start.
+    /// Where a source makes no sense, or this network has none but real packets.
     fn set_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
 
     /// Replaces what stands before host `a`.
@@ -75,8 +76,11 @@ impl Fabric for Htb {
         self.host(name)
     }
 
-    fn set_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
-        self.set_cross(direction, sources)
+    fn set_cross(&mut self, _: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+        match sources {
+            [] => Ok(()),
+            _ => Err(NetworkError::Spec("before HTB, cross traffic can only be sent, not computed".into())),
+        }
     }
 
     fn set_middlebox(&mut self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {

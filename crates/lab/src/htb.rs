@@ -6,13 +6,13 @@
 //! ```
 //!
 //! Every line is a veth pair without offloads. HTB counts what the size table makes of each packet: 14 bytes less than
-//! the Ethernet frame, hence IP bytes. Cross traffic is real UDP from `c` to `d` or back. There is no added delay.
+//! the Ethernet frame, hence IP bytes. What `c` and `d` send counts as cross traffic. There is no added delay.
 
 use crate::Direction;
 use crate::network::{Host, HostSpec, NetworkError, Verified, verify_between};
-use crate::traffic::UdpTraffic;
+use crate::traffic::Meter;
+use link::LinkConfig;
 use link::middlebox::{Match, MiddleboxConfig, Refusal, Rule};
-use link::{CrossConfig, LinkConfig};
 use net::namespace::Namespace;
 use net::{SetupError, interface};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -28,8 +28,8 @@ pub struct Htb {
     routers: [Namespace; 2],
     link: LinkConfig,
     rate: Rate,
-    up_cross: Vec<UdpTraffic>,
-    down_cross: Vec<UdpTraffic>,
+    /// What leaves `c`, and `d`.
+    cross: [Meter; 2],
     refusal: Option<&'static str>,
 }
 
@@ -63,8 +63,9 @@ impl Htb {
         }
         let (delay, jitter) = (Span::ZERO, Span::ZERO);
         let link = LinkConfig { rate: Some(rate), queue_bytes, delay, jitter, loss: 0.0, seed: 0 };
+        let cross = [Meter::start(&hosts[2])?, Meter::start(&hosts[3])?];
         let routers = [left, right];
-        Ok(Htb { hosts, routers, link, rate, up_cross: vec![], down_cross: vec![], refusal: None })
+        Ok(Htb { hosts, routers, link, rate, cross, refusal: None })
     }
 
     /// The host of that name.
@@ -73,23 +74,6 @@ impl Htb {
     /// There is none.
     pub fn host(&self, name: &str) -> Result<&Host, NetworkError> {
         self.hosts.iter().find(|host| host.name == name).ok_or_else(|| NetworkError::NoHost(name.into()))
-    }
-
-    /// Replaces the cross traffic of one direction: real packets that start now.
-    ///
-    /// # Errors
-    /// Where a source makes no sense or cannot start.
-    pub fn set_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
-        let (from, to) = match direction {
-            Direction::Up => ("c", "d"),
-            Direction::Down => ("d", "c"),
-        };
-        self.cross_mut(direction).clear();
-        for source in sources {
-            let traffic = UdpTraffic::start(self.host(from)?, self.host(to)?, source)?;
-            self.cross_mut(direction).push(traffic);
-        }
-        Ok(())
     }
 
     /// Has the left router refuse the UDP packets of `a`, or none. That is all it can refuse.
@@ -111,12 +95,11 @@ impl Htb {
         Ok(())
     }
 
-    /// Checks with real packets that the rate is as set. Cross traffic of that direction ends.
+    /// Checks with real packets that the rate is as set; nothing else may be under way.
     ///
     /// # Errors
     /// [`NetworkError::NotAsSet`] with what was found.
     pub fn verify(&mut self, direction: Direction) -> Result<Verified, NetworkError> {
-        self.cross_mut(direction).clear();
         let refusal = self.refusal;
         self.set_middlebox(None)?;
         let (a, b) = (self.host("a")?, self.host("b")?);
@@ -130,19 +113,15 @@ impl Htb {
         outcome
     }
 
-    /// What was available from `from` to `to` ([`net::clock::realtime`]): the rate less the cross traffic sent.
+    /// What was available from `from` to `to` ([`net::clock::realtime`]): the rate less what `c`, or `d`, sent.
     ///
     /// # Errors
     /// Where that is not on record.
     pub fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
-        let sources = if direction == Direction::Up { &self.up_cross } else { &self.down_cross };
-        let bytes: Option<u64> = sources.iter().map(|source| source.bytes_between(from, to)).sum();
-        let cross = Rate::from_bytes_over(bytes.ok_or(NetworkError::NoRecord(to - from))?, to - from);
+        let [up, down] = &self.cross;
+        let sender = if direction == Direction::Up { up } else { down };
+        let cross = Rate::from_bytes_over(sender.bytes_between(from, to)?, to - from);
         Ok(Rate::from_f64(self.rate.as_f64() - cross.as_f64()))
-    }
-
-    fn cross_mut(&mut self, direction: Direction) -> &mut Vec<UdpTraffic> {
-        if direction == Direction::Up { &mut self.up_cross } else { &mut self.down_cross }
     }
 }
 

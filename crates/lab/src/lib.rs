@@ -5,6 +5,7 @@
 //! [`Report`] sums the rows up and writes them as a terminal table, HTML, CSV and JSON.
 
 mod catalogue;
+mod count;
 mod fabric;
 pub mod htb;
 pub mod network;

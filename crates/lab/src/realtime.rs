@@ -8,7 +8,7 @@ use crate::scenario::{
     Bottleneck, BottleneckKind, Carrier, CrossKind, Direction, FirewallAction, FirewallRule, Method, Point, Protocol,
     Scenario, Transport,
 };
-use crate::traffic::UdpTraffic;
+use crate::traffic::Traffic;
 use estimate::LinearScanConfig;
 use link::middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use link::{CrossConfig, LinkConfig, Periods, SizeMix};
@@ -24,6 +24,10 @@ use wire::TransportKind;
 
 /// New cross traffic runs so long before anything is measured.
 const SETTLING: Span = Span::from_millis(100);
+/// TCP has to find its rate first.
+const TCP_SETTLING: Span = Span::from_secs(1);
+/// What cross traffic by TCP uses, whatever the machine's default is.
+const CONGESTION_CONTROL: &str = "cubic";
 
 /// The bottleneck of the paper's experiment, to which the papers' train fits.
 const PAPERS_RATE: Rate = Rate::from_mbit(100);
@@ -31,8 +35,8 @@ const PAPERS_RATE: Rate = Rate::from_mbit(100);
 /// Measures on a network of real hosts in real time, with the programs that `kumade serve` and `kumade measure` are.
 pub struct RealTime {
     fabric: Box<dyn Fabric>,
-    /// Cross traffic that the fabric does not make itself.
-    traffic: Option<UdpTraffic>,
+    /// Cross traffic of real packets.
+    traffic: Option<Traffic>,
     server: SocketAddr,
     stop: Arc<AtomicBool>,
     serving: Option<JoinHandle<Result<(), ServerError>>>,
@@ -67,22 +71,32 @@ impl RealTime {
     fn set_cross(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
         let wrong = failed("set the cross traffic");
         self.traffic = None;
-        let sources = if point.cross == Rate::ZERO { Vec::new() } else { vec![source(scenario, point)] };
-        match (scenario.bottleneck.kind, scenario.cross_by(), sources.first()) {
-            (BottleneckKind::Own, Carrier::Packets, Some(source)) => {
-                self.fabric.set_cross(point.direction, &[]).map_err(&wrong)?;
-                let (from, to) = match point.direction {
-                    Direction::Up => (LEFT_OTHER, RIGHT_OTHER),
-                    Direction::Down => (RIGHT_OTHER, LEFT_OTHER),
-                };
-                let (from, to) = (self.fabric.host(from).map_err(&wrong)?, self.fabric.host(to).map_err(&wrong)?);
-                self.traffic = Some(UdpTraffic::start(from, to, source).map_err(&wrong)?);
+        self.fabric.set_cross(point.direction, &[]).map_err(&wrong)?;
+        let mut settling = SETTLING;
+        match (pattern(scenario, point), scenario.cross_by()) {
+            _ if point.cross == Rate::ZERO => {}
+            (Some(pattern), Carrier::Link) => {
+                self.fabric.set_cross(point.direction, &[pattern]).map_err(&wrong)?;
             }
-            // HTB's network sends packets whatever is asked for.
-            _ => self.fabric.set_cross(point.direction, &sources).map_err(&wrong)?,
+            (Some(pattern), Carrier::Packets) => {
+                let (from, to) = self.others(point.direction).map_err(&wrong)?;
+                self.traffic = Some(Traffic::udp(from, to, &pattern).map_err(&wrong)?);
+            }
+            (None, _) => {
+                let (from, to) = self.others(point.direction).map_err(&wrong)?;
+                let most = Some(point.cross).filter(|level| *level < scenario.bottleneck.rate);
+                self.traffic = Some(Traffic::tcp(from, to, CONGESTION_CONTROL, most).map_err(&wrong)?);
+                settling = TCP_SETTLING;
+            }
         }
-        thread::sleep(SETTLING.to_duration());
+        thread::sleep(settling.to_duration());
         Ok(())
+    }
+
+    /// The hosts between which cross traffic of that direction goes: from the first to the second.
+    fn others(&self, direction: Direction) -> Result<(&Host, &Host), NetworkError> {
+        let (left, right) = (self.fabric.host(LEFT_OTHER)?, self.fabric.host(RIGHT_OTHER)?);
+        Ok(if direction == Direction::Up { (left, right) } else { (right, left) })
     }
 }
 
@@ -192,8 +206,9 @@ fn rule(rule: &FirewallRule) -> Rule {
     Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port: None }, how }
 }
 
-/// Each run meets another part of the traffic; the same run of the same scenario meets the same.
-fn source(scenario: &Scenario, point: &Point) -> CrossConfig {
+/// The pattern of the cross traffic; none where the kernel's TCP makes it up. Each run meets another part of it; the same
+/// run of the same scenario meets the same.
+fn pattern(scenario: &Scenario, point: &Point) -> Option<CrossConfig> {
     let size = scenario.cross.packet_bytes;
     let rate = point.cross;
     let kind = match scenario.cross.kind {
@@ -205,10 +220,11 @@ fn source(scenario: &Scenario, point: &Point) -> CrossConfig {
             let off = Span::from_secs_f64(on.as_secs_f64() * (burst / rate.as_f64() - 1.0));
             link::CrossKind::OnOff { rate: Rate::from_f64(burst), size, on, off, periods: Periods::Exponential }
         }
+        CrossKind::Tcp => return None,
     };
     // The golden ratio's multiples lie evenly between 0 and 1.
     let phase = (f64::from(point.run) * 0.618_033_988_749_895).fract();
-    CrossConfig { kind, start: Time::ZERO, phase, seed: u64::from(point.run) << 40 | rate.bits_per_second() }
+    Some(CrossConfig { kind, start: Time::ZERO, phase, seed: u64::from(point.run) << 40 | rate.bits_per_second() })
 }
 
 fn fill(row: &mut Row, direction: Direction, report: Report) {

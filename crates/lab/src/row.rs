@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Mean rate that the cross traffic was set to.
+    /// Mean rate that the cross traffic was set to; the most that it was allowed to send if it was TCP.
     pub cross_bits_per_second: u64,
     /// How its packets follow each other.
-    #[schemars(extend("enum" = ["constant", "poisson", "on-off"]))]
+    #[schemars(extend("enum" = ["constant", "poisson", "on-off", "tcp"]))]
     pub cross_kind: String,
     /// What carried the trains.
     #[schemars(extend("enum" = ["auto", "udp", "rake", "single"]))]

@@ -131,13 +131,13 @@ pub enum BottleneckKind {
 pub struct Cross {
     /// How its packets follow each other.
     pub kind: CrossKind,
-    /// Whether packets exist.
-    #[serde(default)]
-    pub by: Carrier,
-    /// Mean rates, counted in IP packets; each is one point of the experiment.
+    /// Whether packets exist; where nothing is said, only if they have to.
+    pub by: Option<Carrier>,
+    /// Mean rates, counted in IP packets; each is one point of the experiment. Of TCP, the most that it may send: a
+    /// level of the bottleneck's rate or above leaves it greedy.
     #[serde(deserialize_with = "rates")]
     pub levels: Vec<Rate>,
-    /// Bytes of each IP packet.
+    /// Bytes of each IP packet; TCP chooses for itself.
     #[serde(default = "full_size")]
     pub packet_bytes: u32,
 }
@@ -152,16 +152,17 @@ pub enum CrossKind {
     Poisson,
     /// In bursts at a rate halfway between the mean and the bottleneck's, with pauses between, both of random length.
     OnOff,
+    /// As one greedy TCP connection (CUBIC) sends them, which gives way where others push.
+    Tcp,
 }
 
 /// Whether cross traffic is computed or sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carrier {
     /// Computed inside the link: it occupies the queue, but no packet exists. Exact, and costs no CPU.
-    #[default]
     Link,
-    /// Real UDP packets from host to host.
+    /// Real packets from host to host.
     Packets,
 }
 
@@ -204,9 +205,15 @@ impl Scenario {
         if self.bottleneck.kind == BottleneckKind::Htb { Span::ZERO } else { self.bottleneck.delay }
     }
 
-    /// Who makes cross traffic: before the kernel's HTB it takes real packets.
+    /// Whether cross traffic is computed or sent.
     pub fn cross_by(&self) -> Carrier {
-        if self.bottleneck.kind == BottleneckKind::Htb { Carrier::Packets } else { self.cross.by }
+        let fitting = if self.needs_packets() { Carrier::Packets } else { Carrier::Link };
+        self.cross.by.unwrap_or(fitting)
+    }
+
+    /// Whether cross traffic cannot be computed: before the kernel's HTB, and as the kernel's TCP.
+    pub(crate) fn needs_packets(&self) -> bool {
+        self.bottleneck.kind == BottleneckKind::Htb || self.cross.kind == CrossKind::Tcp
     }
 }
 
@@ -266,7 +273,7 @@ words! {
     Method { Primed = "primed", LinearScan = "linear-scan" }
     Direction { Up = "up", Down = "down" }
     BottleneckKind { Own = "own", Htb = "htb" }
-    CrossKind { Constant = "constant", Poisson = "poisson", OnOff = "on-off" }
+    CrossKind { Constant = "constant", Poisson = "poisson", OnOff = "on-off", Tcp = "tcp" }
     Carrier { Link = "link", Packets = "packets" }
     FirewallAction { Reject = "reject", Drop = "drop" }
     Protocol { Udp = "udp", Tcp = "tcp" }

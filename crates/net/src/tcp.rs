@@ -11,6 +11,7 @@ use socket2::SockRef;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
+use units::Rate;
 
 /// Congestion controls that do not pace, in the order of trying. A machine's default may be BBR, which does.
 const UNPACED: [&str; 2] = ["cubic", "reno"];
@@ -75,6 +76,18 @@ pub fn sizes(stream: &TcpStream) -> io::Result<Sizes> {
     let options = if info.tcpi_options & TIMESTAMPS != 0 { TIMESTAMPS_BYTES } else { 0 };
     let header = ip_header_bytes(stream.peer_addr()?) + TCP_HEADER_BYTES + options;
     Ok(Sizes { header, payload: info.tcpi_snd_mss })
+}
+
+/// Lets the connection send no faster than `rate`, counted in IP packets: the kernel spaces them (`SO_MAX_PACING_RATE`).
+///
+/// # Errors
+/// Where the connection is no more.
+pub fn limit_rate(stream: &TcpStream, rate: Rate) -> io::Result<()> {
+    let Sizes { header, payload } = sizes(stream)?;
+    // The kernel counts payload.
+    let share = f64::from(payload) / f64::from(payload + header);
+    let bytes_per_second = (rate.as_f64() / 8.0 * share) as u32;
+    option::set(stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second)
 }
 
 /// Sends without waiting and without a signal where the connection is closed. Returns the bytes taken. With

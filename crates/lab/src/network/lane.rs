@@ -1,3 +1,4 @@
+use crate::count::ByteCount;
 use link::{CrossTraffic, Delivery, Link, LinkConfig, Recording};
 use std::collections::VecDeque;
 use units::{Span, Time};
@@ -10,10 +11,8 @@ pub(super) struct Lane {
     pending: VecDeque<Pending>,
     /// How long a packet may wait in `pending` before the thread must wake for it.
     patience: Span,
-    /// Total bytes from other hosts than the measuring one, up to and including each arrival.
-    foreign: VecDeque<(Time, u64)>,
-    foreign_bytes: u64,
-    foreign_forgotten: u64,
+    /// From other hosts than the measuring one.
+    foreign: ByteCount,
     /// Due time, and by how much the write missed it.
     writes: Log,
     /// Stamp, and how much later the packet was read.
@@ -60,9 +59,7 @@ impl Lane {
             link,
             pending: VecDeque::new(),
             patience,
-            foreign: VecDeque::new(),
-            foreign_bytes: 0,
-            foreign_forgotten: 0,
+            foreign: ByteCount::default(),
             writes: Log::default(),
             reads: Log::default(),
             unroutable: 0,
@@ -94,8 +91,7 @@ impl Lane {
     pub(super) fn offer(&mut self, arrived: Pending) {
         let size = arrived.packet.len() as u32;
         if arrived.foreign {
-            self.foreign_bytes += u64::from(size);
-            self.foreign.push_back((arrived.stamp, self.foreign_bytes));
+            self.foreign.note(arrived.stamp, u64::from(size));
         }
         // What the link drops is in its ledger.
         let _ = self.link.offer(arrived.packet, size, arrived.stamp);
@@ -128,12 +124,8 @@ impl Lane {
     }
 
     pub(super) fn cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
-        let before = |time: Time| {
-            let index = self.foreign.partition_point(|(arrival, _)| *arrival < time);
-            index.checked_sub(1).map_or(self.foreign_forgotten, |last| self.foreign[last].1)
-        };
         let computed = self.link.ledger().cross_bytes_between(from, to)?;
-        Some(computed + before(to).saturating_sub(before(from)))
+        Some(computed + self.foreign.between(from, to))
     }
 
     pub(super) fn lateness(&self, from: Time, to: Time) -> Lateness {
@@ -153,9 +145,7 @@ impl Lane {
     /// Forgets what is older, so that memory stays bounded.
     pub(super) fn forget_before(&mut self, time: Time) {
         self.link.ledger_mut().forget_before(time);
-        while self.foreign.front().is_some_and(|(arrival, _)| *arrival < time) {
-            self.foreign_forgotten = self.foreign.pop_front().map_or(0, |(_, total)| total);
-        }
+        self.foreign.forget_before(time);
         self.writes.forget_before(time);
         self.reads.forget_before(time);
     }

@@ -1,0 +1,70 @@
+use super::{PATIENCE, Sink, Traffic, is_patience};
+use crate::network::{Host, NetworkError};
+use net::SetupError;
+use socket2::{Domain, Socket, Type};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use units::Rate;
+
+impl Traffic {
+    /// Connects over IPv4 and begins to send as fast as the congestion control of this name lets it: `cubic`, `reno`.
+    /// (The machine's default may be any, so it is never left to it.) With `most` it never sends faster than that,
+    /// counted in IP packets.
+    ///
+    /// # Errors
+    /// Where the kernel does not have this congestion control, or the host cannot be reached.
+    pub fn tcp(from: &Host, to: &Host, congestion_control: &str, most: Option<Rate>) -> Result<Self, NetworkError> {
+        let failed = |error| {
+            SetupError::new(format!("send TCP with {congestion_control} from {} to {}", from.name, to.name), error)
+                .hint("`sysctl net.ipv4.tcp_available_congestion_control` lists what this kernel has")
+        };
+        let address = (to.v4, 0);
+        let listener = to.namespace.run(|| TcpListener::bind(address))?.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let stream = from.namespace.run(|| connect(address, congestion_control))?.map_err(failed)?;
+        if let Some(rate) = most {
+            net::tcp::limit_rate(&stream, rate).map_err(failed)?;
+        }
+        let sink = accept(&listener, stream.local_addr().map_err(failed)?).map_err(failed)?;
+        sink.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        Traffic::arriving(sink, &to.namespace)?.sent_by(&from.namespace, move |stop| pour(&stream, stop))
+    }
+}
+
+impl Sink for TcpStream {
+    fn take(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&mut &*self).read(buffer)
+    }
+}
+
+/// The congestion control is chosen before connecting: a connection that was once BBR's keeps pacing.
+fn connect(address: SocketAddr, congestion_control: &str) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_tcp_congestion(congestion_control.as_bytes())?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.connect_timeout(&address.into(), Duration::from_secs(5))?;
+    Ok(socket.into())
+}
+
+/// The connection from `peer`, which is open already.
+fn accept(listener: &TcpListener, peer: SocketAddr) -> io::Result<TcpStream> {
+    loop {
+        let (stream, from) = listener.accept()?;
+        if from == peer {
+            return Ok(stream);
+        }
+    }
+}
+
+fn pour(mut stream: &TcpStream, stop: &AtomicBool) {
+    let bytes = vec![0; 1 << 16];
+    while !stop.load(Ordering::Relaxed) {
+        match stream.write(&bytes) {
+            Ok(_) => {}
+            Err(error) if is_patience(&error) => {}
+            Err(error) => return tracing::warn!("cross traffic has ended: {error}"),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+use super::{PATIENCE, Sink, Traffic};
+use crate::network::{Host, NetworkError};
+use link::{CrossConfig, CrossTraffic};
+use net::SetupError;
+use net::pace::Pacer;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use units::{Span, Time};
+
+/// IPv4 and UDP.
+const HEADER_BYTES: u32 = 28;
+/// A sender that is further behind its plan than this leaves out what it missed, in place of a burst.
+const LOST: Span = Span::from_millis(5);
+
+impl Traffic {
+    /// Begins to send UDP over IPv4 in a pattern, whatever the pattern's `start` says; sizes are of IP packets, and 28
+    /// bytes at least. The sender sleeps between packets and spins only shortly before each.
+    ///
+    /// # Errors
+    /// Where the pattern makes no sense or the system refuses a socket or thread.
+    pub fn udp(from: &Host, to: &Host, pattern: &CrossConfig) -> Result<Self, NetworkError> {
+        let failed = |error| SetupError::new(format!("send UDP from {} to {}", from.name, to.name), error);
+        let source = CrossTraffic::new(CrossConfig { start: Time::ZERO, ..pattern.clone() })?;
+        let address = (to.v4, 0);
+        let sink = to.namespace.run(|| UdpSocket::bind(address))?.map_err(failed)?;
+        sink.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        let address = (from.v4, 0);
+        let socket = from.namespace.run(|| UdpSocket::bind(address))?.map_err(failed)?;
+        socket.connect(sink.local_addr().map_err(failed)?).map_err(failed)?;
+        Traffic::arriving(sink, &to.namespace)?.sent_by(&from.namespace, move |stop| send(&socket, source, stop))
+    }
+}
+
+impl Sink for UdpSocket {
+    fn take(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.recv(buffer).map(|payload| payload + HEADER_BYTES as usize)
+    }
+}
+
+fn send(socket: &UdpSocket, source: CrossTraffic, stop: &AtomicBool) {
+    let payload = [0; u16::MAX as usize];
+    let pacer = Pacer::starting_in(Span::from_millis(1));
+    for packet in source {
+        let offset = packet.time - Time::ZERO;
+        while pacer.remaining(offset) > Span::from_millis(100) && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(PATIENCE);
+        }
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        if pacer.remaining(offset) < -LOST {
+            continue;
+        }
+        pacer.wait(offset);
+        let size = packet.size.saturating_sub(HEADER_BYTES) as usize;
+        // An error, such as a full buffer, is a packet that was not sent.
+        let _ = socket.send(&payload[..size.min(payload.len())]);
+    }
+}
