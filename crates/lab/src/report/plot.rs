@@ -12,6 +12,8 @@ use std::error::Error;
 
 /// A plot and what it shows.
 pub(super) struct Plot {
+    /// The transport.
+    pub(super) title: String,
     /// What it shows, with units.
     pub(super) caption: String,
     /// The drawing, to be put into an HTML page as it is.
@@ -52,8 +54,8 @@ pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
 /// Like the paper's Fig. 7 and 8: the median of the runs of each level of cross traffic, against the truth.
 fn scatter(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot> {
     let caption = format!(
-        "{transport}: estimate against truth, {}. Points: median of the runs of one level of cross traffic; bars: \
-         from the least to the greatest; the line is where estimate equals truth.",
+        "Estimate against truth, {}. Points: median of the runs of one level of cross traffic; bars: from the least to \
+         the greatest; the line is where estimate equals truth.",
         unit.name
     );
     let highest = rows.iter().filter_map(|row| row.available_bits_per_second.map(|i| i.value as f64 / unit.bits));
@@ -62,9 +64,11 @@ fn scatter(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot> 
         let axes = [format!("truth, {}", unit.name), format!("estimate, {}", unit.name)];
         let mut chart = chart(area, 0.0..top * 1.04, 0.0..top_estimate * 1.04, &axes)?;
         chart.draw_series(LineSeries::new([(0.0, 0.0), (top, top)], GREY.stroke_width(1)))?;
-        for (i, (method, points)) in points_by_method(rows, unit).into_iter().enumerate() {
+        // Backwards, so that kumade's own method comes first and has the same colour in every report.
+        for (i, (method, points)) in points_by_method(rows, unit).into_iter().rev().enumerate() {
             let colour = SERIES[i % SERIES.len()];
-            let bars = points.iter().map(|p| PathElement::new([(p.truth, p.low), (p.truth, p.high)], colour));
+            let bar = |p: &Point| PathElement::new([(p.truth, p.low), (p.truth, p.high)], colour.stroke_width(2));
+            let bars = points.iter().map(bar);
             chart.draw_series(bars)?;
             chart
                 .draw_series(points.iter().map(|p| Circle::new((p.truth, p.estimate), 4, colour.filled())))?
@@ -73,14 +77,14 @@ fn scatter(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot> 
         }
         legend(&mut chart, SeriesLabelPosition::UpperLeft)
     })?;
-    Ok(Plot { caption, svg })
+    Ok(Plot { title: transport.to_owned(), caption, svg })
 }
 
 /// Each run's estimate with its interval beside the truth.
 fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot> {
     let caption = format!(
-        "{transport}: each run's estimate with its interval (points with bars) and the truth at the bottleneck \
-         (dashes), {}; a run without a point gave no estimate.",
+        "Each run's estimate with its interval and the truth at the bottleneck, {}; a run without a point gave no \
+         estimate.",
         unit.name
     );
     let last = rows.len() as f64;
@@ -94,25 +98,30 @@ fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot
             let y = row.truth_bits_per_second as f64 / unit.bits;
             PathElement::new([(x - 0.3, y), (x + 0.3, y)], SERIES[1].stroke_width(2))
         };
-        chart.draw_series(numbered().map(truth))?;
+        chart
+            .draw_series(numbered().map(truth))?
+            .label("truth")
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], SERIES[1].stroke_width(2)));
+        let point = |at| Circle::new(at, 4, SERIES[0].filled());
         for (x, row) in numbered() {
             let Some(interval) = row.available_bits_per_second else { continue };
             let at = |bits: u64| (x, bits as f64 / unit.bits);
             let bar = PathElement::new([at(interval.low), at(interval.high)], SERIES[0].stroke_width(2));
             chart.draw_series([bar])?;
-            chart.draw_series([Circle::new(at(interval.value), 4, SERIES[0].filled())])?;
+            chart.draw_series([point(at(interval.value))])?;
         }
-        Ok(())
+        let none = std::iter::empty::<Circle<(f64, f64), i32>>();
+        chart.draw_series(none)?.label("estimate").legend(|(x, y)| Circle::new((x + 8, y), 4, SERIES[0].filled()));
+        legend(&mut chart, SeriesLabelPosition::LowerRight)
     })?;
-    Ok(Plot { caption, svg })
+    Ok(Plot { title: transport.to_owned(), caption, svg })
 }
 
 /// Like the paper's Fig. 5: when each packet of a train should have left, left, and came.
 fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
-    let caption = format!(
-        "{transport}: when each packet of the first train should have left, left and came, in milliseconds after the \
-         first one left. A packet that went or came together with others has no time stamp of its own, and no point."
-    );
+    let caption = "When each packet of the first train should have left, left and came, in milliseconds after the first \
+                   one left. A packet that went or came together with others has no time stamp of its own, and no point."
+        .to_owned();
     let kinds: [(&str, TimeOf, RGBColor); 3] = [
         ("planned", |packet| Some(packet.planned_seconds), GREY),
         ("sent", |packet| packet.sent_seconds, SERIES[0]),
@@ -131,9 +140,9 @@ fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
                 .label(name)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 3, colour.filled()));
         }
-        legend(&mut chart, SeriesLabelPosition::UpperMiddle)
+        legend(&mut chart, SeriesLabelPosition::LowerRight)
     })?;
-    Ok(Plot { caption, svg })
+    Ok(Plot { title: transport.to_owned(), caption, svg })
 }
 
 /// The runs of one method at one level of cross traffic.
@@ -195,7 +204,13 @@ fn short(value: &f64) -> String {
 }
 
 fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, position: SeriesLabelPosition) -> Drawn<()> {
-    chart.configure_series_labels().position(position).margin(12).label_font(("sans-serif", 14)).draw()?;
+    chart
+        .configure_series_labels()
+        .position(position)
+        .margin(12)
+        .legend_area_size(24)
+        .label_font(("sans-serif", 14))
+        .draw()?;
     Ok(())
 }
 
@@ -219,7 +234,7 @@ mod tests {
         let plots = all(&samples::accuracy()).unwrap();
         assert_eq!(plots.len(), 2);
         for (plot, transport) in plots.iter().zip(["rake", "udp"]) {
-            assert!(plot.caption.starts_with(transport) && plot.caption.contains("Mbit/s"), "{}", plot.caption);
+            assert!(plot.title == transport && plot.caption.contains("Mbit/s"), "{}: {}", plot.title, plot.caption);
             // Two levels for each of two methods, and a mark for each method in the legend.
             assert_eq!(plot.svg.matches("<circle").count(), 6);
             assert!(plot.svg.contains("linear-scan"));
@@ -240,7 +255,7 @@ mod tests {
     fn a_run_without_an_estimate_leaves_a_gap() {
         let plots = all(&samples::firewall()).unwrap();
         let circles: Vec<_> = plots.iter().map(|plot| plot.svg.matches("<circle").count()).collect();
-        assert_eq!(circles, [0, 1], "udp, then rake");
+        assert_eq!(circles, [1, 2], "udp, then rake, each with a legend");
     }
 
     #[test]

@@ -17,6 +17,13 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<String>>,
 }
 
+impl Table {
+    /// Whether that column holds words, which begin at the left, and not numbers.
+    pub(super) fn is_words(&self, column: &usize) -> bool {
+        self.rows.iter().all(|row| row[*column].starts_with(|c: char| c.is_ascii_alphabetic()))
+    }
+}
+
 /// The unit that all rates of a report are written in, so that columns can be compared.
 #[derive(Clone, Copy)]
 pub(super) struct Unit {
@@ -40,7 +47,8 @@ impl Unit {
     }
 
     fn signed(self, bits_per_second: f64) -> String {
-        format!("{:+.2}", bits_per_second / self.bits)
+        let text = format!("{:+.2}", bits_per_second / self.bits);
+        if text == "-0.00" { "+0.00".to_owned() } else { text }
     }
 }
 
@@ -64,6 +72,13 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
             *counts.entry(format!("{who}: {warning}")).or_default() += 1;
         }
     }
+    for (transport, method) in report.combinations() {
+        let stalled = report.summary.runs_stalled[transport][method] as usize;
+        if stalled > 0 {
+            let note = "the machine stalled, and no repetition was left; the figures are not the path's";
+            counts.insert(format!("{transport} {method}: {note}"), stalled);
+        }
+    }
     let times = |(note, count)| if count == 1 { note } else { format!("{note} ({count} runs)") };
     counts.into_iter().map(times).collect()
 }
@@ -81,7 +96,7 @@ pub(super) fn verdicts(report: &Report) -> Vec<String> {
         match (error, relative, cost) {
             (Some(error), Some(relative), (Some(bytes), Some(seconds))) => format!(
                 "{transport} with {method} measured in {measured} of {runs} runs: {} {} off the truth in the mean, {:.1} % \
-                 in the median, with {:.0} kB in {seconds:.1} s",
+                 in the median, with {:.0} kB in {seconds:.2} s",
                 unit.of(error),
                 unit.name,
                 relative * 100.0,
@@ -102,13 +117,21 @@ pub(super) fn setting(report: &Report) -> String {
         0.0 => "no delay".to_owned(),
         seconds => format!("{} each way", Span::from_secs_f64(seconds)),
     };
-    let kind = report.rows.first().map_or("no", |row| row.cross_kind.as_str());
-    let by = if report.cross_by == "link" { "computed inside the link" } else { "sent as UDP packets" };
+    let cross = match (report.rows.first().map_or("no", |row| row.cross_kind.as_str()), report.cross_by.as_str()) {
+        ("tcp", _) => "cross traffic by one TCP connection that sends what it may".to_owned(),
+        (kind, "link") => format!("{kind} cross traffic computed inside the link"),
+        (kind, _) => format!("{kind} cross traffic sent as UDP packets"),
+    };
     let firewall = if report.firewall.is_empty() { "none".to_owned() } else { report.firewall.join("; ") };
-    format!(
-        "bottleneck {rate} ({shaper}), {delay}, queue {} kB; {kind} cross traffic {by}; firewall: {firewall}",
-        b.queue_bytes / 1000
-    )
+    format!("bottleneck {rate} ({shaper}), {delay}, queue {}; {cross}; firewall: {firewall}", size(b.queue_bytes))
+}
+
+/// In the unit that it was set in: a scenario's `256kb` are 256 KiB, as in `tc`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        1024.. if bytes.is_multiple_of(1024) => format!("{} KiB", bytes / 1024),
+        _ => format!("{bytes} bytes"),
+    }
 }
 
 /// One line for each level of cross traffic, a column for each measurement: the paper's rule has its own.
@@ -182,7 +205,7 @@ fn summary(report: &Report, unit: Unit) -> Table {
         "sent kB",
         "seconds",
         "runs",
-        "none",
+        "no estimate",
         "repeated",
         "stalled",
     ]);

@@ -29,8 +29,7 @@ fn aligned(table: &Table) -> String {
     let columns: Vec<_> = (0..table.columns.len())
         .map(|i| {
             let widest = of_column(i).map(width).max().unwrap_or(0).max(width(&table.columns[i]));
-            let words = of_column(i).all(|cell| cell.starts_with(|c: char| c.is_ascii_alphabetic()));
-            (widest, words)
+            (widest, table.is_words(&i))
         })
         .collect();
     let line = |cells: &[String]| {
