@@ -60,8 +60,8 @@ pub enum Progress<'a> {
     Measured(&'a Row),
 }
 
-/// Measures every point of `scenario` on `testbed`; `stop` is asked before each run, and ends the experiment with the
-/// rows there are.
+/// Measures every point of `scenario` on `testbed`; `stop` is asked before each run and each repetition, and ends the
+/// experiment with the rows there are.
 ///
 /// # Errors
 /// Where the testbed failed.
@@ -78,7 +78,7 @@ pub fn run(
             break;
         }
         observer(Progress::Measuring { index, of: points.len(), point });
-        let row = until_undisturbed(scenario, point, testbed, observer)?;
+        let row = until_undisturbed(scenario, point, testbed, observer, stop)?;
         observer(Progress::Measured(&row));
         rows.push(row);
     }
@@ -90,12 +90,13 @@ fn until_undisturbed(
     point: &Point,
     testbed: &mut dyn Testbed,
     observer: &mut dyn FnMut(Progress<'_>),
+    stop: &dyn Fn() -> bool,
 ) -> Result<Row, RunError> {
     let mut repeats = 0;
     loop {
         let Attempt { mut row, lateness } = testbed.measure(scenario, point)?;
         let stalled = lateness > STALL;
-        if stalled && repeats < MAX_REPEATS {
+        if stalled && repeats < MAX_REPEATS && !stop() {
             repeats += 1;
             observer(Progress::Repeating { lateness });
             continue;
@@ -150,6 +151,17 @@ mod tests {
         let (rows, attempts) = run_with(&[400; 100]);
         assert_eq!((rows.len(), attempts), (6, 24));
         assert!(rows.iter().all(|row| row.stalled && row.stalled_repeats == 3));
+    }
+
+    #[test]
+    fn whoever_asks_to_stop_waits_for_no_repetition() {
+        let scenario = crate::load("rake-cwnd").unwrap();
+        let mut testbed = Scripted { lateness: vec![400; 100], attempts: 0 };
+        let stalled = std::cell::Cell::new(false);
+        let mut watch =
+            |progress: Progress<'_>| stalled.set(stalled.get() || matches!(progress, Progress::Repeating { .. }));
+        let rows = run(&scenario, &mut testbed, &mut watch, &|| stalled.get()).unwrap();
+        assert_eq!((rows.len(), rows[0].stalled_repeats, rows[0].stalled), (1, 1, true));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use net::tap::Tap;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
+use std::time::Duration;
 use units::{Rate, Span, Time};
 
 /// What a direction was found to be.
@@ -19,8 +20,9 @@ pub struct Verified {
     pub loss: f64,
 }
 
-/// A machine that stalls in the middle of the check gets another chance.
-const ATTEMPTS: u32 = 4;
+/// A machine that stalls in the middle of the check gets other chances, later and later.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(50);
 const PACKET_BYTES: usize = 1500;
 /// IPv4 and UDP.
 const HEADER_BYTES: usize = 28;
@@ -64,10 +66,11 @@ pub(crate) fn verify_between(
         })
     };
     let mut outcome = attempt();
-    for _ in 1..ATTEMPTS {
+    for earlier in 1..ATTEMPTS {
         if outcome.is_ok() {
             break;
         }
+        thread::sleep(PAUSE * earlier);
         outcome = attempt();
     }
     outcome
