@@ -7,6 +7,7 @@ pub struct LinkConfig {
     /// IP-layer rate; `None` passes every packet on at the moment it arrives.
     pub rate: Option<Rate>,
     /// How many bytes may wait. The packet in service does not count; what finds no room is dropped at the tail.
+    /// A queue given to [`crate::Link::with_queue`] has its own limit instead.
     pub queue_bytes: u64,
     /// Propagation delay, added to the end of service.
     pub delay: Span,

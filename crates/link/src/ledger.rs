@@ -36,6 +36,8 @@ pub enum Recording {
 pub enum DropCause {
     /// The queue had no room for it.
     QueueFull,
+    /// There was room, but the queue's discipline chose it, to keep the queue short or the flows' shares fair.
+    Managed,
     /// Lost behind the queue, after its service.
     Loss,
 }
@@ -67,6 +69,8 @@ pub struct Entry {
     pub size: u32,
     /// Whose it is.
     pub kind: Kind,
+    /// Which flow it belongs to.
+    pub flow: u64,
     /// What became of it.
     pub fate: Fate,
 }
@@ -80,7 +84,8 @@ pub struct Count {
     pub bytes: u64,
 }
 
-/// What became of one kind of packets. Offered is the sum of the others and of what waits in the queue.
+/// What became of one kind of packets. Offered is what was forwarded, dropped for any reason, lost, or
+/// still waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Arrived at the queue.
@@ -89,8 +94,12 @@ pub struct Counters {
     pub forwarded: Count,
     /// Found no room in the queue.
     pub queue_full: Count,
+    /// Dropped by the queue's discipline though there was room.
+    pub managed: Count,
     /// Served, then lost.
     pub lost: Count,
+    /// Marked by the queue (ECN). They are counted above too.
+    pub marked: Count,
 }
 
 /// How late a driver delivered, against each packet's due time.
@@ -217,16 +226,22 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn decided(&mut self, kind: Kind, size: u32, arrival: Time, fate: Fate) {
+    pub(crate) fn decided(&mut self, entry: Entry) {
+        let Entry { kind, size, fate, .. } = entry;
         let counters = self.counters(kind);
         match fate {
             Fate::Departed(_) => counters.forwarded.add(size),
             Fate::Dropped(_, DropCause::QueueFull) => counters.queue_full.add(size),
+            Fate::Dropped(_, DropCause::Managed) => counters.managed.add(size),
             Fate::Dropped(_, DropCause::Loss) => counters.lost.add(size),
         }
         if self.recording == Recording::All {
-            self.entries.push_back(Entry { arrival, size, kind, fate });
+            self.entries.push_back(entry);
         }
+    }
+
+    pub(crate) fn marked(&mut self, kind: Kind, size: u32) {
+        self.counters(kind).marked.add(size);
     }
 
     fn counters(&mut self, kind: Kind) -> &mut Counters {

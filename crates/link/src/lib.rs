@@ -3,8 +3,9 @@
 //! A [`Link`] is a calculation, not a device. It takes packets with the time of their arrival and says when each comes
 //! out at the other end; the simulator moves it along a virtual clock, the lab's packet loop along the real one, and
 //! both see the same departures to the nanosecond. [`CrossTraffic`] shares its queue and its rate without a packet
-//! being sent, and the [`Ledger`] keeps what is needed to say afterwards what was true. A [`middlebox`] stands before
-//! a link where a firewall or a translator of addresses is wanted.
+//! being sent, and the [`Ledger`] keeps what is needed to say afterwards what was true. Which packets wait, go and are
+//! dropped is up to a [`queue`] discipline. A [`middlebox`] stands before a link where a firewall or a translator of
+//! addresses is wanted.
 //!
 //! **Loop contract.** Hand over each packet by [`Link::offer`] in order of arrival; when time passes, call
 //! [`Link::advance`], then [`Link::pop_due`] until it is empty, then sleep until [`Link::next_event`] or the next
@@ -19,13 +20,13 @@
 mod config;
 mod cross;
 mod exact;
-mod fifo;
 mod ledger;
 mod link;
 pub mod middlebox;
+pub mod queue;
 mod random;
 
 pub use config::{ConfigError, LinkConfig};
 pub use cross::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, Periods, SizeMix};
 pub use ledger::{Count, Counters, DropCause, Entry, Fate, Kind, Lateness, Ledger, Recording};
-pub use link::{Delivery, Link};
+pub use link::{Delivery, Label, Link};

@@ -1,6 +1,6 @@
 use crate::exact::ExactTime;
-use crate::fifo::{Fifo, Queued};
-use crate::ledger::{DropCause, Fate, Kind, Ledger};
+use crate::ledger::{DropCause, Entry, Fate, Kind, Ledger};
+use crate::queue::{Discipline, Dropped, Ecn, Limit, Queue, QueueConfig, QueueDiscipline, Queued};
 use crate::{ConfigError, CrossArrival, CrossTraffic, LinkConfig};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -12,7 +12,10 @@ use units::{Span, Time};
 pub struct Link<P> {
     config: LinkConfig,
     now: Time,
-    queue: Fifo<P>,
+    /// What is without content is computed cross traffic.
+    queue: Queue<Option<P>>,
+    /// Dropped by the queue, on the way to the ledger.
+    drops: Vec<Dropped<Option<P>>>,
     /// Waiting packets that are not cross traffic.
     waiting: usize,
     /// When the packet in service, if any, has left.
@@ -20,10 +23,29 @@ pub struct Link<P> {
     /// Packets whose service has begun, in order of due time.
     in_flight: VecDeque<Delivery<P>>,
     last_due: Time,
-    /// Each source with its next arrival.
-    cross: Vec<(CrossArrival, CrossTraffic)>,
+    cross: Vec<CrossSource>,
+    /// The flow of the source added last; they count downwards, far from what is offered.
+    cross_flow: u64,
     rng: Pcg64Mcg,
     ledger: Ledger,
+}
+
+/// What a queue's discipline must know of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    /// IP packet size in bytes.
+    pub size: u32,
+    /// Which flow it belongs to: any number, such as a hash of what its packets have in common.
+    pub flow: u64,
+    /// Whether it may be marked.
+    pub ecn: Ecn,
+}
+
+#[derive(Debug)]
+struct CrossSource {
+    next: CrossArrival,
+    traffic: CrossTraffic,
+    flow: u64,
 }
 
 /// A packet that comes out of a link.
@@ -33,6 +55,8 @@ pub struct Delivery<P> {
     pub packet: P,
     /// Its size as offered.
     pub size: u32,
+    /// The queue marked it: its ECN field is to say so (RFC 3168) when it is delivered.
+    pub marked: bool,
     /// When it reached the queue.
     pub arrival: Time,
     /// When it is to be delivered: end of service, delay and jitter.
@@ -43,17 +67,25 @@ pub struct Delivery<P> {
 const BEGINNING: Time = Time::from_nanos(i64::MIN);
 
 impl<P> Link<P> {
-    /// An idle link.
+    /// An idle link that drops at the tail what finds no room.
     pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
+        let queue = QueueConfig { limit: Limit::Bytes(config.queue_bytes), discipline: Discipline::TailDrop };
+        Link::with_queue(config, &queue)
+    }
+
+    /// An idle link with this queue in place of the tail drop of [`LinkConfig::queue_bytes`].
+    pub fn with_queue(config: LinkConfig, queue: &QueueConfig) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Link {
             now: BEGINNING,
-            queue: Fifo::new(config.queue_bytes),
+            queue: Queue::new(queue, config.seed)?,
+            drops: Vec::new(),
             waiting: 0,
             free_at: ExactTime::at(BEGINNING),
             in_flight: VecDeque::new(),
             last_due: BEGINNING,
             cross: Vec::new(),
+            cross_flow: 0,
             rng: Pcg64Mcg::seed_from_u64(config.seed),
             ledger: Ledger::new(),
             config,
@@ -61,10 +93,11 @@ impl<P> Link<P> {
     }
 
     /// Adds computed cross traffic. Whatever it should have sent before the link's present time arrives now, so start
-    /// it at the present or later.
-    pub fn add_cross(&mut self, mut source: CrossTraffic) {
-        if let Some(first) = source.next() {
-            self.cross.push((first, source));
+    /// it at the present or later. Each source is a flow of its own to the queue.
+    pub fn add_cross(&mut self, mut traffic: CrossTraffic) {
+        if let Some(next) = traffic.next() {
+            self.cross_flow = self.cross_flow.wrapping_sub(1);
+            self.cross.push(CrossSource { next, traffic, flow: self.cross_flow });
         }
     }
 
@@ -74,10 +107,18 @@ impl<P> Link<P> {
     }
 
     /// A packet of `size` IP bytes reaches the queue at `arrival`. An arrival before the link's time counts as arriving
-    /// at that time; cross traffic of the same instant goes first. An error means that the packet is gone.
+    /// at that time; cross traffic of the same instant goes first. An error means that the packet is gone. To a queue
+    /// that tells flows apart, all packets offered like this are one flow (0), which understands no marks.
     pub fn offer(&mut self, packet: P, size: u32, arrival: Time) -> Result<(), DropCause> {
+        self.offer_labelled(packet, Label { size, flow: 0, ecn: Ecn::NotCapable }, arrival)
+    }
+
+    /// As [`Link::offer`], for a queue that tells flows apart or marks. A packet that the queue has taken may still be
+    /// dropped by its discipline later.
+    pub fn offer_labelled(&mut self, packet: P, label: Label, arrival: Time) -> Result<(), DropCause> {
         self.advance(arrival);
-        self.accept(Queued { packet: Some(packet), size, arrival: self.now })
+        let Label { size, flow, ecn } = label;
+        self.accept(Queued { content: Some(packet), size, flow, ecn, marked: false, arrival: self.now })
     }
 
     /// Serves queue and cross traffic up to and including `now`; a time that has already passed changes nothing.
@@ -85,11 +126,11 @@ impl<P> Link<P> {
         if now < self.now {
             return;
         }
-        while let Some(arrival) = self.next_cross(now) {
+        while let Some((arrival, flow)) = self.next_cross(now) {
             self.now = self.now.max(arrival.time);
             self.serve_until(self.now);
             // A dropped cross packet is in the ledger; nobody else wants to know.
-            let _ = self.accept(Queued { packet: None, size: arrival.size, arrival: self.now });
+            let _ = self.accept(Queued::new(None, arrival.size, flow, self.now));
         }
         self.serve_until(now);
         self.now = now;
@@ -141,50 +182,57 @@ impl<P> Link<P> {
         &mut self.ledger
     }
 
-    /// The earliest arrival of cross traffic by `now`; of simultaneous ones that of the source added first.
-    fn next_cross(&mut self, now: Time) -> Option<CrossArrival> {
-        let index = (0..self.cross.len()).min_by_key(|index| self.cross[*index].0.time)?;
-        let (next, source) = &mut self.cross[index];
-        let arrival = *next;
+    /// The earliest arrival of cross traffic by `now` and its flow; of simultaneous ones that of the source added first.
+    fn next_cross(&mut self, now: Time) -> Option<(CrossArrival, u64)> {
+        let index = (0..self.cross.len()).min_by_key(|index| self.cross[*index].next.time)?;
+        let CrossSource { next, traffic, flow } = &mut self.cross[index];
+        let (arrival, flow) = (*next, *flow);
         if arrival.time > now {
             return None;
         }
-        match source.next() {
+        match traffic.next() {
             Some(following) => *next = following,
             None => drop(self.cross.remove(index)),
         }
-        Some(arrival)
+        Some((arrival, flow))
     }
 
-    /// Puts a packet that arrives now into service if the link is idle (as Linux queues do, `TCQ_F_CAN_BYPASS`), else
-    /// into the queue.
-    fn accept(&mut self, packet: Queued<P>) -> Result<(), DropCause> {
-        let (kind, size, arrival) = (packet.kind(), packet.size, packet.arrival);
-        self.ledger.offered(kind, size, arrival);
-        if self.queue.is_empty() && self.free_at.ceil() <= arrival {
-            self.transmit(packet);
-            return Ok(());
-        }
-        if self.queue.enqueue(packet).is_err() {
-            self.ledger.decided(kind, size, arrival, Fate::Dropped(arrival, DropCause::QueueFull));
-            return Err(DropCause::QueueFull);
-        }
-        self.waiting += usize::from(kind == Kind::Packet);
-        Ok(())
+    /// Puts a packet that arrives now into service if the link is idle, else into the queue.
+    fn accept(&mut self, packet: Queued<Option<P>>) -> Result<(), DropCause> {
+        let now = packet.arrival;
+        self.ledger.offered(packet.kind(), packet.size, now);
+        self.waiting += usize::from(packet.kind() == Kind::Packet);
+        let outcome = if self.queue.packets() == 0 && self.free_at.ceil() <= now {
+            self.queue.pass(packet, &mut self.drops).map(|packet| self.transmit(packet))
+        } else {
+            self.queue.enqueue(packet, &mut self.drops)
+        };
+        self.note_drops(now);
+        outcome
     }
 
     /// Begins every service whose turn comes by `time`.
     fn serve_until(&mut self, time: Time) {
-        while self.free_at.ceil() <= time {
-            let Some(packet) = self.queue.dequeue() else { return };
-            self.waiting -= usize::from(packet.kind() == Kind::Packet);
+        while self.queue.packets() > 0 && self.free_at.ceil() <= time {
+            let now = self.free_at.ceil();
+            let next = self.queue.dequeue(now, &mut self.drops);
+            self.note_drops(now);
+            let Some(packet) = next else { return };
             self.transmit(packet);
         }
     }
 
+    fn note_drops(&mut self, now: Time) {
+        for Dropped { packet, cause } in self.drops.drain(..) {
+            self.waiting -= usize::from(packet.kind() == Kind::Packet);
+            self.ledger.decided(packet.entry(Fate::Dropped(now, cause)));
+        }
+    }
+
     /// Begins the service of a packet. From then on its departure is certain, and so are loss and due time.
-    fn transmit(&mut self, queued: Queued<P>) {
-        let (kind, size, arrival) = (queued.kind(), queued.size, queued.arrival);
+    fn transmit(&mut self, queued: Queued<Option<P>>) {
+        let (kind, size, arrival, marked) = (queued.kind(), queued.size, queued.arrival, queued.marked);
+        self.waiting -= usize::from(kind == Kind::Packet);
         let departure = match self.config.rate {
             Some(rate) => {
                 self.free_at = self.free_at.not_before(arrival).after_bytes(size, rate);
@@ -192,17 +240,20 @@ impl<P> Link<P> {
             }
             None => arrival,
         };
-        let mut fate = Fate::Departed(departure);
-        if let Some(packet) = queued.packet {
+        if marked {
+            self.ledger.marked(kind, size);
+        }
+        let mut entry = queued.entry(Fate::Departed(departure));
+        if let Some(packet) = queued.content {
             if self.config.loss > 0.0 && self.rng.random::<f64>() < self.config.loss {
-                fate = Fate::Dropped(departure, DropCause::Loss);
+                entry.fate = Fate::Dropped(departure, DropCause::Loss);
             } else {
                 let due = (departure + self.config.delay + self.draw_jitter()).max(self.last_due);
                 self.last_due = due;
-                self.in_flight.push_back(Delivery { packet, size, arrival, due });
+                self.in_flight.push_back(Delivery { packet, size, marked, arrival, due });
             }
         }
-        self.ledger.decided(kind, size, arrival, fate);
+        self.ledger.decided(entry);
     }
 
     fn draw_jitter(&mut self) -> Span {
@@ -211,9 +262,13 @@ impl<P> Link<P> {
     }
 }
 
-impl<P> Queued<P> {
+impl<P> Queued<Option<P>> {
     fn kind(&self) -> Kind {
-        if self.packet.is_some() { Kind::Packet } else { Kind::Cross }
+        if self.content.is_some() { Kind::Packet } else { Kind::Cross }
+    }
+
+    fn entry(&self, fate: Fate) -> Entry {
+        Entry { arrival: self.arrival, size: self.size, kind: self.kind(), flow: self.flow, fate }
     }
 }
 

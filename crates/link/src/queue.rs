@@ -1,0 +1,200 @@
+//! What waits for a link, which of it goes next, and what is dropped or marked so that the rest fares better.
+//!
+//! A [`QueueDiscipline`] decides at two moments only: when a packet arrives and when the link can take one. Like all
+//! of this crate it is told the time, draws what is random from a seed, and needs bounded memory; once its buffers have
+//! grown to what a load needs, it allocates nothing. [`Queue`] is any of them, chosen by a [`QueueConfig`].
+//!
+//! The caller says which flow a packet belongs to (a number; a hash of its addresses and ports, say) and whether its
+//! sender understands marks (ECN, RFC 3168). A discipline believes both.
+
+mod buffer;
+mod codel;
+#[cfg(test)]
+mod tests;
+
+pub use buffer::TailDrop;
+pub use codel::{CoDel, CoDelConfig, ControlLaw};
+
+use crate::{ConfigError, DropCause};
+use units::Time;
+
+/// The ECN field of an IP packet (RFC 3168).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ecn {
+    /// Its sender knows nothing of marks: it can only be dropped.
+    #[default]
+    NotCapable,
+    /// ECT(0).
+    Capable0,
+    /// ECT(1), which RFC 9331 gives to senders that expect many marks. It is marked like the other here.
+    Capable1,
+    /// A queue before this one has marked it.
+    Marked,
+}
+
+/// A packet as a queue sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued<P> {
+    /// What the caller wants back.
+    pub content: P,
+    /// IP packet size in bytes.
+    pub size: u32,
+    /// Which flow it belongs to.
+    pub flow: u64,
+    /// As its sender, or a queue before, set it.
+    pub ecn: Ecn,
+    /// Whether this queue has marked it.
+    pub marked: bool,
+    /// When it reached the queue.
+    pub arrival: Time,
+}
+
+/// A packet that a queue has dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped<P> {
+    /// The packet.
+    pub packet: Queued<P>,
+    /// Why.
+    pub cause: DropCause,
+}
+
+/// How much may wait. What does not fit is dropped, whatever the discipline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// This many bytes of IP packets.
+    Bytes(u64),
+    /// This many packets of any size.
+    Packets(u64),
+}
+
+/// Which packets wait, go and are dropped. Times never run backwards from call to call.
+pub trait QueueDiscipline<P> {
+    /// A packet arrives, at the time that it says, while the link is busy or others wait. Whatever is dropped over it
+    /// is added to `drops`; the error says that the arriving packet is among them.
+    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause>;
+
+    /// The packet whose service begins now. What is dropped in its place is added to `drops`.
+    fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>>;
+
+    /// A packet arrives while the link is idle and nothing waits: it need not wait either.
+    fn pass(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<Queued<P>, DropCause> {
+        let now = packet.arrival;
+        self.enqueue(packet, drops)?;
+        self.dequeue(now, drops).ok_or(DropCause::Managed)
+    }
+
+    /// When a dequeue that gave nothing though packets wait may give one. A discipline that never keeps the link
+    /// waiting has no such time.
+    fn next_event(&self) -> Option<Time> {
+        None
+    }
+
+    /// Packets that wait.
+    fn packets(&self) -> usize;
+
+    /// Their bytes.
+    fn bytes(&self) -> u64;
+}
+
+/// A discipline and its limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueConfig {
+    /// How much may wait.
+    pub limit: Limit,
+    /// Which packets go and which are dropped.
+    pub discipline: Discipline,
+}
+
+/// The disciplines with their settings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Discipline {
+    /// First in, first out; see [`TailDrop`].
+    TailDrop,
+    /// Bounds how long packets wait; see [`CoDel`].
+    CoDel(CoDelConfig),
+}
+
+/// A queue of any discipline.
+#[derive(Debug)]
+pub enum Queue<P> {
+    /// See [`Discipline::TailDrop`].
+    TailDrop(TailDrop<P>),
+    /// See [`Discipline::CoDel`].
+    CoDel(CoDel<P>),
+}
+
+/// The same expression for whichever discipline it is.
+macro_rules! each {
+    ($queue:expr, $inner:ident => $what:expr) => {
+        match $queue {
+            Queue::TailDrop($inner) => $what,
+            Queue::CoDel($inner) => $what,
+        }
+    };
+}
+
+impl<P> Queue<P> {
+    /// An empty queue. `seed` decides what is random in it.
+    pub fn new(config: &QueueConfig, _seed: u64) -> Result<Self, ConfigError> {
+        let limit = config.limit;
+        Ok(match &config.discipline {
+            Discipline::TailDrop => Queue::TailDrop(TailDrop::new(limit)),
+            Discipline::CoDel(config) => Queue::CoDel(CoDel::new(limit, *config)?),
+        })
+    }
+}
+
+impl<P> QueueDiscipline<P> for Queue<P> {
+    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+        each!(self, queue => queue.enqueue(packet, drops))
+    }
+
+    fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+        each!(self, queue => queue.dequeue(now, drops))
+    }
+
+    fn pass(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<Queued<P>, DropCause> {
+        each!(self, queue => queue.pass(packet, drops))
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        each!(self, queue => QueueDiscipline::<P>::next_event(queue))
+    }
+
+    fn packets(&self) -> usize {
+        each!(self, queue => queue.packets())
+    }
+
+    fn bytes(&self) -> u64 {
+        each!(self, queue => queue.bytes())
+    }
+}
+
+impl<P> Queued<P> {
+    /// A packet without marks that reaches a queue at `arrival`.
+    pub fn new(content: P, size: u32, flow: u64, arrival: Time) -> Self {
+        Queued { content, size, flow, ecn: Ecn::NotCapable, marked: false, arrival }
+    }
+
+    /// Marks the packet, if its sender understands that; it must be dropped otherwise.
+    pub(crate) fn mark(&mut self) -> bool {
+        self.marked |= self.ecn != Ecn::NotCapable;
+        self.marked
+    }
+}
+
+impl Limit {
+    /// Whether a packet of `size` fits beside what waits already.
+    pub(crate) fn leaves_room(self, packets: usize, bytes: u64, size: u32) -> bool {
+        match self {
+            Limit::Bytes(limit) => bytes.saturating_add(size.into()) <= limit,
+            Limit::Packets(limit) => (packets as u64) < limit,
+        }
+    }
+}
+
+/// Drops a packet that has just arrived.
+fn turn_away<P>(packet: Queued<P>, cause: DropCause, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+    drops.push(Dropped { packet, cause });
+    Err(cause)
+}
