@@ -42,8 +42,8 @@ pub struct ServeArgs {
 
 /// Serves until a signal comes.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    raise_descriptor_limit();
-    let config = config(args)?;
+    let mut config = config(args)?;
+    config.max_strangers = config.max_strangers.min(descriptors() / 2);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot listen for Ctrl-C")?;
@@ -69,14 +69,17 @@ fn config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
     Ok(config)
 }
 
-/// Idle connections are cheap, but the usual soft limit of 1024 descriptors is soon reached. Where it can't be raised,
-/// the oldest idle connections give way earlier.
-fn raise_descriptor_limit() {
-    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
-        let wanted = hard.min(65_536).max(soft);
-        setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)
-    });
-    if let Err(error) = raised {
-        tracing::debug!("the limit of open descriptors stays as it is: {error}");
-    }
+/// How many descriptors this process may have, once it has asked for many: idle connections are cheap, but the usual soft
+/// limit of 1024 is soon reached. Where it can't be raised, idle connections must leave the clients some.
+fn descriptors() -> usize {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
+    let wanted = hard.min(65_536).max(soft);
+    let granted = match setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
+        Ok(()) => wanted,
+        Err(error) => {
+            tracing::debug!("the limit of open descriptors stays as it is: {error}");
+            soft
+        }
+    };
+    usize::try_from(granted).unwrap_or(usize::MAX)
 }

@@ -6,6 +6,8 @@ use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
+
 /// Killed when dropped.
 pub struct Serving {
     pub address: String,
@@ -14,12 +16,18 @@ pub struct Serving {
 
 impl Serving {
     pub fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(assert_cmd::cargo::cargo_bin("kumade"))
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(args)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::launch(Command::new(assert_cmd::cargo::cargo_bin("kumade")).args(SERVE).args(args))
+    }
+
+    /// On a system that grants it no more than so many descriptors.
+    pub fn with_descriptors(limit: u32) -> Self {
+        let program = assert_cmd::cargo::cargo_bin("kumade");
+        let script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+        Self::launch(Command::new("sh").args(["-c", &script]).arg(program).args(SERVE))
+    }
+
+    fn launch(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let listening = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("listening on ")).unwrap();
         let address = listening.split(' ').nth(2).unwrap().to_owned();
