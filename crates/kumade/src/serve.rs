@@ -26,7 +26,7 @@ pub struct ServeArgs {
     /// (`openssl rand -hex 32 > FILE`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Clients at once, those that wait for their turn included; a quarter of them from one address
+    /// Clients at once, those that wait for their turn included; a quarter of them from one address (IPv6: /64)
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     max_clients: usize,
     /// Probe connections of one client

@@ -2,7 +2,7 @@
 
 use crate::server::session;
 use crate::server::shared::Shared;
-use crate::server::strangers::{Heard, Strangers};
+use crate::server::strangers::Strangers;
 use crate::server::udp;
 use net::clock;
 use net::readiness::Readiness;
@@ -97,7 +97,7 @@ impl Acceptor {
     }
 
     fn hear(&mut self, place: usize) {
-        let Heard::Preamble(stream, bytes) = self.strangers.hear(place) else { return };
+        let Some((stream, bytes)) = self.strangers.hear(place) else { return };
         if self.readiness.remove(&stream).is_err() {
             return;
         }

@@ -33,7 +33,8 @@ pub struct ServerConfig {
     pub listen: Option<SocketAddr>,
     /// Only clients that hold this key may measure.
     pub key: Option<Key>,
-    /// Clients at once, those that wait for their turn included; a quarter of them from one address.
+    /// Clients at once, those that wait for their turn included; a quarter of them from one address, or one IPv6 network
+    /// of 64 bits.
     pub max_clients: usize,
     /// Connections at once that have not said what they are for.
     pub max_strangers: usize,

@@ -5,7 +5,7 @@ use crate::server::turns::Turns;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use wire::Token;
@@ -62,10 +62,10 @@ impl Shared {
         Shared { config, stopping: AtomicBool::new(false), state: Mutex::default() }
     }
 
-    /// Whether another client may come from `peer`: no address gets more than a quarter of the places.
+    /// Whether another client may come from `peer`: no site gets more than a quarter of the places.
     pub(super) fn has_room(&self, peer: IpAddr) -> bool {
         let state = self.lock();
-        let same = state.clients.values().filter(|client| client.peer == peer.to_canonical()).count();
+        let same = state.clients.values().filter(|client| site(client.peer) == site(peer)).count();
         state.clients.len() < self.config.max_clients && same < self.config.max_clients.div_ceil(4)
     }
 
@@ -188,7 +188,29 @@ impl State {
     }
 }
 
+/// What one subscriber has of addresses: in IPv6 a network of 64 bits at least (RFC 6177).
+fn site(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
+        v4 => v4,
+    }
+}
+
 fn wake(waker: &EventFd) {
     // Fails only where the counter is full, and then the sleeper is awake already.
     let _ = waker.write(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_is_an_address_or_an_ipv6_network() {
+        let same = |a: &str, b: &str| site(a.parse().unwrap()) == site(b.parse().unwrap());
+        assert!(same("2001:db8:1:2::1", "2001:db8:1:2:ffff::1"));
+        assert!(!same("2001:db8:1:2::1", "2001:db8:1:3::1"));
+        assert!(same("::ffff:192.0.2.1", "192.0.2.1"));
+        assert!(!same("192.0.2.1", "192.0.2.2"));
+    }
 }

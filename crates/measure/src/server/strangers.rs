@@ -22,16 +22,6 @@ struct Stranger {
     have: usize,
 }
 
-/// What reading from a stranger led to.
-pub(super) enum Heard {
-    /// It has not said all yet.
-    Nothing,
-    /// It has: its connection (removed from the table) and its first bytes.
-    Preamble(TcpStream, [u8; Preamble::SIZE]),
-    /// It has closed; it is removed.
-    Gone,
-}
-
 impl Strangers {
     pub(super) fn new(capacity: usize) -> Self {
         Strangers { slots: (0..capacity.max(1)).map(|_| None).collect() }
@@ -64,22 +54,18 @@ impl Strangers {
         }
     }
 
-    /// Reads from the connection at `place`.
-    pub(super) fn hear(&mut self, place: usize) -> Heard {
-        let Some(slot) = self.slots.get_mut(place) else { return Heard::Nothing };
-        let Some(stranger) = slot else { return Heard::Nothing };
+    /// Reads from the connection at `place`, which is dropped if it has closed. Once it has said all, it leaves the table
+    /// with its first bytes.
+    pub(super) fn hear(&mut self, place: usize) -> Option<(TcpStream, [u8; Preamble::SIZE])> {
+        let slot = self.slots.get_mut(place)?;
+        let stranger = slot.as_mut()?;
         match stranger.stream.read(&mut stranger.bytes[stranger.have..]) {
             Ok(count) if count > 0 => stranger.have += count,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            _ => {
-                *slot = None;
-                return Heard::Gone;
-            }
+            _ => *slot = None,
         }
-        match slot.take_if(|stranger| stranger.have == Preamble::SIZE) {
-            Some(stranger) => Heard::Preamble(stranger.stream, stranger.bytes),
-            None => Heard::Nothing,
-        }
+        let stranger = slot.take_if(|stranger| stranger.have == Preamble::SIZE)?;
+        Some((stranger.stream, stranger.bytes))
     }
 
     fn oldest(&self) -> Option<usize> {
@@ -91,6 +77,7 @@ impl Strangers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use net::readiness;
     use std::io::Write;
     use std::net::TcpListener;
 
@@ -113,10 +100,9 @@ mod tests {
         assert_eq!(strangers.admit(end), place, "the first one's place");
         assert_eq!(first.read(&mut [0]).unwrap(), 0, "the first one was closed");
         third.write_all(&Preamble::Control { encrypted: false }.encode()).unwrap();
-        let heard = (0..1000).find_map(|_| match strangers.hear(place) {
-            Heard::Preamble(_, bytes) => Some(bytes),
-            _ => None,
-        });
+        let soon = clock::monotonic() + Span::from_secs(10);
+        assert!(readiness::readable(strangers.stream(place).unwrap(), soon).unwrap());
+        let heard = strangers.hear(place).map(|(_, bytes)| bytes);
         assert_eq!(heard, Some(Preamble::Control { encrypted: false }.encode()));
         assert!(strangers.evict() && !strangers.evict(), "only the second was left");
     }
