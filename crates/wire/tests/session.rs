@@ -141,7 +141,7 @@ fn bytes_behind_a_message_within_its_frame_are_refused() {
 
 proptest! {
     #[test]
-    fn no_input_panics_or_makes_a_session_hold_more_than_it_was_fed(
+    fn no_input_panics(
         parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..8),
         with_key: bool,
         open: bool,
