@@ -14,6 +14,7 @@
 mod fit;
 mod linear_scan;
 mod method;
+mod pathload;
 mod pathtester;
 mod primed;
 mod published;
@@ -22,6 +23,7 @@ mod train;
 
 pub use linear_scan::{LinearScan, LinearScanConfig};
 pub use method::{Estimate, Method, Outcome, Rejection, Step};
+pub use pathload::{Pathload, PathloadConfig};
 pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 pub use primed::{LEAST_TRAINS, Primed, PrimedConfig};
 pub use published::Budget;

@@ -2,6 +2,7 @@
 //! and does not panic.
 
 use estimate::{LinearScan, LinearScanConfig, Method, PacketRecord, Primed, PrimedConfig, Step, Train, TrainRecord};
+use estimate::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig, Pathload, PathloadConfig};
 use proptest::prelude::*;
 use units::{Span, Time};
 
@@ -69,5 +70,14 @@ proptest! {
     #[test]
     fn linear_scan_ends(fates in prop::collection::vec(fate(), 1..200)) {
         drive(&mut LinearScan::new(LinearScanConfig::paper(1500)), &fates);
+    }
+
+    #[test]
+    fn published_methods_keep_their_budgets_and_end(fates in prop::collection::vec(fate(), 1..200)) {
+        let (tester, classic) = (PathTesterConfig::paper(1500), PathTesterClassicConfig::paper(1500));
+        prop_assert!(drive(&mut PathTester::new(tester), &fates) <= tester.budget.bytes);
+        prop_assert!(drive(&mut PathTesterClassic::new(classic), &fates) <= classic.budget.bytes);
+        let load = PathloadConfig::paper(1500);
+        prop_assert!(drive(&mut Pathload::new(load), &fates) <= load.budget.bytes);
     }
 }

@@ -1,0 +1,292 @@
+//! Pathload (Jain, Dovrolis: Pathload, a measurement tool for end-to-end available bandwidth, PAM 2002; End-to-end
+//! available bandwidth, SIGCOMM 2002 and IEEE/ACM Transactions on Networking 11, 2003): self-loading periodic streams.
+//!
+//! "The one-way delays of a periodic packet stream show an increasing trend when the stream's rate is higher than the
+//! avail-bw." A fleet of streams of one rate says whether that rate is above or below, or in a grey region in which the
+//! available bandwidth varied; a binary search closes in on that region from both sides. The result is the range.
+
+mod search;
+mod trend;
+
+use crate::published::{Account, Budget, Flight};
+use crate::{Estimate, Method, Outcome, Rejection, Segment, Step, Train, TrainRecord};
+use search::{Search, Verdict};
+use trend::{Trend, trend};
+use units::{Rate, Span, Time};
+
+/// Packets of a stream: the paper's K.
+const STREAM: u32 = 100;
+/// Streams of a fleet: the paper's N.
+const FLEET: u32 = 12;
+/// So many streams of one mind decide for the fleet: 70 %.
+const MAJORITY: u32 = 9;
+/// The shortest interval between packets of a stream, as long as packets can grow instead.
+const SHORTEST: f64 = 100e-6;
+/// The smallest packet of a stream.
+const SMALLEST: u32 = 200;
+/// A stream that lost more than this ends its fleet: the rate is too high.
+const EXCESSIVE_LOSS: f64 = 0.10;
+/// So does this much in more than half of the streams.
+const MODERATE_LOSS: f64 = 0.03;
+/// Between streams it stays silent for so many times a stream's duration: a tenth of the rate in the mean.
+const SILENCE: i64 = 9;
+/// Above this no path is measured.
+const HIGHEST: f64 = 10e9;
+/// Streams of a lower rate would last longer than a train may.
+const LOWEST: f64 = 10e3;
+/// Packets of the scout.
+const SCOUT: u32 = 10;
+
+/// How exact Pathload is to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PathloadConfig {
+    /// The largest packet that the transport carries whole, in bytes.
+    pub max_packet: u32,
+    /// The width of the range at which it is narrow enough (the paper's ω), as a part of the path's dispersion rate.
+    pub resolution: f64,
+    /// How near both ends must come to the grey region (the paper's χ), as such a part.
+    pub grey_resolution: f64,
+    /// Where it must end, however wide the range is then.
+    pub budget: Budget,
+}
+
+impl PathloadConfig {
+    /// Resolutions in the ratio of the paper's experiments, which had ω = 1 and χ = 1.5 Mbit/s. The published
+    /// measurements took 10 to 130 s; a fleet takes about 1 s at 100 Mbit/s and 6 s at 2.5 Mbit/s.
+    pub fn paper(max_packet: u32) -> Self {
+        let budget = Budget { bytes: 30_000_000, time: Span::from_secs(55) };
+        PathloadConfig { max_packet, resolution: 0.05, grey_resolution: 0.075, budget }
+    }
+}
+
+/// The published tool, with these differences:
+///
+/// - The first rate is the dispersion rate of a short back-to-back train, which lies between available bandwidth and
+///   capacity; from there it doubles until a fleet is above.
+/// - Above 120 Mbit/s, where packets cannot grow, they follow each other faster than every 100 µs.
+/// - A fleet ends as soon as the streams to come could not change what it says.
+/// - It waits nine stream durations and not at least a round trip: whoever carries the train hears of the last one a
+///   round trip later anyhow.
+/// - It ends with the budget, too; the range is then as wide as it is.
+#[derive(Debug)]
+pub struct Pathload {
+    config: PathloadConfig,
+    search: Option<Search>,
+    fleet: Option<Fleet>,
+    last_duration: Span,
+    account: Account,
+}
+
+/// One fleet so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Fleet {
+    rate: f64,
+    streams: u32,
+    increasing: u32,
+    non_increasing: u32,
+    lossy: u32,
+}
+
+impl Fleet {
+    fn new(rate: f64) -> Self {
+        Fleet { rate, streams: 0, increasing: 0, non_increasing: 0, lossy: 0 }
+    }
+
+    /// Takes in a stream; a verdict once the streams to come cannot change it.
+    fn take(&mut self, flight: &Flight) -> Option<Verdict> {
+        let loss = flight.loss();
+        self.streams += 1;
+        self.lossy += u32::from(loss > MODERATE_LOSS);
+        if loss > EXCESSIVE_LOSS || self.lossy * 2 > FLEET {
+            return Some(Verdict::Above);
+        }
+        let delays: Vec<f64> = flight.arrived.iter().map(|p| p.delay).collect();
+        match trend(&delays) {
+            Trend::Increasing => self.increasing += 1,
+            Trend::NonIncreasing => self.non_increasing += 1,
+            Trend::Ambiguous => {}
+        }
+        self.verdict()
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        let most = self.increasing.max(self.non_increasing);
+        match FLEET - self.streams {
+            _ if self.increasing >= MAJORITY => Some(Verdict::Above),
+            _ if self.non_increasing >= MAJORITY => Some(Verdict::Below),
+            to_come if most + to_come < MAJORITY => Some(Verdict::Grey),
+            _ => None,
+        }
+    }
+}
+
+impl Pathload {
+    /// Starts knowing nothing of the path.
+    pub fn new(config: PathloadConfig) -> Self {
+        Pathload { config, search: None, fleet: None, last_duration: Span::ZERO, account: Account::default() }
+    }
+
+    /// The next train; none when the search is over.
+    fn plan(&mut self) -> Option<Train> {
+        let Some(search) = &self.search else {
+            let size = self.config.max_packet;
+            return Some(train(SCOUT, Span::ZERO, size));
+        };
+        let rate = match &self.fleet {
+            Some(fleet) => fleet.rate,
+            None => search.next().filter(|rate| (LOWEST..=HIGHEST).contains(rate))?,
+        };
+        self.fleet.get_or_insert(Fleet::new(rate));
+        Some(stream(rate, self.config.max_packet))
+    }
+
+    fn scouted(&mut self, flight: &Flight) {
+        let Some(rate) = flight.receiving_rate().filter(|_| flight.loss() < 0.5) else {
+            return self.account.reject(Rejection::PacketsMissing);
+        };
+        let first = rate.clamp(LOWEST, HIGHEST);
+        let Pathload { config: PathloadConfig { resolution, grey_resolution, .. }, .. } = *self;
+        self.search = Some(Search::new(first, resolution * first, grey_resolution * first));
+        self.account.accept();
+    }
+
+    fn outcome(&self) -> Outcome {
+        let mut warnings = vec![
+            "pathload states a range in which the available bandwidth varies, without a \
+            confidence; the value is its middle"
+                .to_owned(),
+        ];
+        let found = match self.search {
+            Some(Search { low, high: Some(high), .. }) => {
+                let [value, low, high] = [(low + high) / 2.0, low, high].map(Rate::from_f64);
+                Ok(Estimate { value, low, high, confidence: 0.0 })
+            }
+            Some(Search { low, .. }) if low > 0.0 => {
+                Err(format!("no rate up to {} was too high for the path, or the budget ended", Rate::from_f64(low)))
+            }
+            _ => Err("the budget ended before the first fleet was over".to_owned()),
+        };
+        if found.is_ok() && self.search.is_some_and(|search| search.next().is_some()) {
+            warnings.push(
+                "the budget ended, or the lowest rate was reached, before the range was as narrow as it should be"
+                    .to_owned(),
+            );
+        }
+        self.account.outcome(found, warnings)
+    }
+}
+
+impl Method for Pathload {
+    fn next(&mut self, now: Time) -> Step {
+        self.account.begin(now);
+        let Some(train) = self.plan() else { return Step::Done(self.outcome()) };
+        let wait = (self.last_duration * SILENCE).max(Span::from_millis(10));
+        self.last_duration = train.duration();
+        let step = self.account.send(now, wait, train, &self.config.budget);
+        step.unwrap_or_else(|| Step::Done(self.outcome()))
+    }
+
+    fn record(&mut self, record: &TrainRecord) {
+        let Some(flight) = self.account.read(record) else { return };
+        let (Some(fleet), Some(search)) = (&mut self.fleet, &mut self.search) else {
+            return self.scouted(&flight);
+        };
+        self.account.accept();
+        if let Some(verdict) = fleet.take(&flight) {
+            search.learn(fleet.rate, verdict);
+            self.fleet = None;
+        }
+    }
+
+    fn so_far(&self) -> Option<Rate> {
+        let search = self.search?;
+        search.high.map(|high| Rate::from_f64((search.low + high) / 2.0))
+    }
+}
+
+/// A stream of this rate: the shortest interval and the size that fits, or else the smallest or largest size and the
+/// interval that fits.
+fn stream(rate: f64, max_packet: u32) -> Train {
+    let size = ((rate * SHORTEST / 8.0) as u32).clamp(SMALLEST.min(max_packet), max_packet);
+    train(STREAM, Span::from_secs_f64(f64::from(size) * 8.0 / rate), size)
+}
+
+fn train(count: u32, interval: Span, size: u32) -> Train {
+    Train { segments: vec![Segment { count, interval, first_size: size, size_step: 0 }] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published::fluid::{Fluid, measure, nothing};
+
+    fn run(available: f64, capacity: f64, config: PathloadConfig) -> (Outcome, Vec<Train>) {
+        let mut path = Fluid::new(available, capacity);
+        measure(&mut Pathload::new(config), |wait, train| path.send(wait, train))
+    }
+
+    #[test]
+    fn the_range_holds_a_steady_value() {
+        for (available, capacity) in [(100e6, 100e6), (30e6, 100e6), (4e6, 5e6), (700e6, 1e9)] {
+            let (outcome, trains) = run(available, capacity, PathloadConfig::paper(1500));
+            let found = outcome.available.unwrap();
+            let [low, high] = [found.low, found.high].map(Rate::as_f64);
+            assert!(low <= available * 1.001 && available <= high * 1.001, "{available}: {found:?}");
+            assert!(high - low <= 0.051 * capacity, "{available}: {found:?}");
+            assert!(trains[1..].iter().all(|t| t.count() == 100));
+        }
+    }
+
+    #[test]
+    fn streams_keep_the_papers_sizes_and_intervals() {
+        let of = |rate| {
+            let segment = stream(rate, 1500).segments[0];
+            (segment.first_size, segment.interval)
+        };
+        assert_eq!(of(40e6), (500, Span::from_micros(100)));
+        assert_eq!(of(1e6), (200, Span::from_micros(1600)));
+        assert_eq!(of(240e6), (1500, Span::from_micros(50)));
+        assert!(stream(LOWEST, 1500).check(1500).is_ok());
+    }
+
+    #[test]
+    fn a_fleet_decides_as_soon_as_it_must() {
+        let mut fleet = Fleet { streams: 9, increasing: 9, ..Fleet::new(1.0) };
+        assert_eq!(fleet.verdict(), Some(Verdict::Above));
+        fleet = Fleet { streams: 8, increasing: 4, non_increasing: 4, ..fleet };
+        assert_eq!(fleet.verdict(), Some(Verdict::Grey));
+        fleet = Fleet { streams: 8, increasing: 1, non_increasing: 7, ..fleet };
+        assert_eq!(fleet.verdict(), None);
+    }
+
+    #[test]
+    fn the_budget_ends_it_with_what_is_known() {
+        let config = PathloadConfig::paper(1500);
+        let budget = Budget { bytes: 3_000_000, ..config.budget };
+        let (outcome, _) = run(30e6, 100e6, PathloadConfig { budget, ..config });
+        let found = outcome.available.unwrap();
+        assert!(found.low.as_f64() <= 30e6 && 30e6 <= found.high.as_f64(), "{found:?}");
+        assert!(outcome.warnings.iter().any(|w| w.contains("the budget ended")), "{:?}", outcome.warnings);
+    }
+
+    #[test]
+    fn a_path_that_swallows_everything_has_no_number() {
+        let mut method = Pathload::new(PathloadConfig::paper(1500));
+        assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
+    }
+
+    #[test]
+    fn a_fleet_that_loses_too_much_was_too_fast() {
+        let mut path = Fluid::new(30e6, 100e6);
+        let mut method = Pathload::new(PathloadConfig::paper(1500));
+        let (outcome, _) = measure(&mut method, |wait, train| {
+            let mut record = path.send(wait, train);
+            // As a short queue would: what exceeds 20 Mbit/s loses one in eight.
+            if train.count() == STREAM && train.bytes() as f64 * 8.0 > 20e6 * train.duration().as_secs_f64() {
+                record.packets.iter_mut().step_by(8).for_each(|p| p.received = None);
+            }
+            record
+        });
+        assert!(outcome.available.unwrap().high.as_f64() < 25e6, "{outcome:?}");
+    }
+}
