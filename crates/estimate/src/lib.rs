@@ -14,6 +14,7 @@
 mod fit;
 mod linear_scan;
 mod method;
+mod pathchirp;
 mod pathload;
 mod pathtester;
 mod primed;
@@ -23,6 +24,7 @@ mod train;
 
 pub use linear_scan::{LinearScan, LinearScanConfig};
 pub use method::{Estimate, Method, Outcome, Rejection, Step};
+pub use pathchirp::{PathChirp, PathChirpConfig};
 pub use pathload::{Pathload, PathloadConfig};
 pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 pub use primed::{LEAST_TRAINS, Primed, PrimedConfig};

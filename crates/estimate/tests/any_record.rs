@@ -2,7 +2,8 @@
 //! and does not panic.
 
 use estimate::{LinearScan, LinearScanConfig, Method, PacketRecord, Primed, PrimedConfig, Step, Train, TrainRecord};
-use estimate::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig, Pathload, PathloadConfig};
+use estimate::{PathChirp, PathChirpConfig, PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
+use estimate::{Pathload, PathloadConfig};
 use proptest::prelude::*;
 use units::{Span, Time};
 
@@ -77,6 +78,8 @@ proptest! {
         let (tester, classic) = (PathTesterConfig::paper(1500), PathTesterClassicConfig::paper(1500));
         prop_assert!(drive(&mut PathTester::new(tester), &fates) <= tester.budget.bytes);
         prop_assert!(drive(&mut PathTesterClassic::new(classic), &fates) <= classic.budget.bytes);
+        let chirp = PathChirpConfig::paper(1500);
+        prop_assert!(drive(&mut PathChirp::new(chirp), &fates) <= chirp.budget.bytes);
         let load = PathloadConfig::paper(1500);
         prop_assert!(drive(&mut Pathload::new(load), &fates) <= load.budget.bytes);
     }

@@ -1,0 +1,320 @@
+//! pathChirp (Ribeiro, Riedi, Baraniuk, Navratil, Cottrell: pathChirp, efficient available bandwidth estimation for
+//! network paths, PAM 2003): trains whose rate grows exponentially from packet to packet.
+//!
+//! A chirp tries many rates with few packets. Its *signature* is the queuing delay over the packets: at rates below the
+//! available bandwidth, bursts of others make *excursions* from which the delay comes back; the last excursion does not
+//! end, and where it begins the available bandwidth was exceeded for good. Each packet gives an estimate by the
+//! excursion in which it lies; a chirp's estimate is their mean, weighted with the spacings.
+
+use crate::published::{Account, Budget, Flight};
+use crate::stats::{mean, standard_deviation};
+use crate::{Estimate, Method, Outcome, Rejection, Segment, Step, Train, TrainRecord};
+use units::{Rate, Span, Time};
+
+/// Each spacing is the one before it divided by this: the paper's γ.
+const SPREAD: f64 = 1.2;
+/// An excursion ends where the delay has come down to its highest divided by this: the paper's F.
+const DECREASE: f64 = 1.5;
+/// Shorter excursions are chance: the paper's L.
+const BUSY_PERIOD: usize = 5;
+/// Bytes of each packet, the paper's P.
+const PACKET: u32 = 1000;
+/// A train has no more segments, and each spacing is one.
+const MOST_PACKETS: u32 = 60;
+/// Packets of the scout.
+const SCOUT: u32 = 10;
+/// With a scouted rate of 1, the chirps' first range. An excursion must have room above the available bandwidth.
+const FIRST_RANGE: (f64, f64) = (0.05, 3.0);
+/// How often the range is moved at most.
+const MOST_MOVES: u32 = 8;
+/// Chirps take this part of the scouted rate in the mean.
+const LOAD: f64 = 0.1;
+/// No path is measured outside of these, in bit/s.
+const LIMITS: (f64, f64) = (2e3, 30e9);
+
+/// What chirps to send, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathChirpConfig {
+    /// The largest packet that the transport carries whole, in bytes.
+    pub max_packet: u32,
+    /// How many chirps the value is the mean of.
+    pub chirps: u32,
+    /// The lowest and the highest rate of a chirp; none finds them.
+    pub range: Option<(Rate, Rate)>,
+    /// Where it must end.
+    pub budget: Budget,
+}
+
+impl PathChirpConfig {
+    /// The mean of eleven chirps.
+    pub fn paper(max_packet: u32) -> Self {
+        let budget = Budget { bytes: 2_000_000, time: Span::from_secs(30) };
+        PathChirpConfig { max_packet, chirps: 11, range: None, budget }
+    }
+}
+
+/// The published estimator, with these differences: the range of rates, unless given, is set around the dispersion rate
+/// of a short back-to-back train and moved where the estimates lie at one of its ends; chirps take a tenth of that rate
+/// in the mean; a chirp with a lost packet is left out. It states no confidence: the interval is one standard
+/// deviation between the chirps to both sides.
+#[derive(Debug)]
+pub struct PathChirp {
+    config: PathChirpConfig,
+    /// The dispersion rate, and the chirps' lowest and highest rate, in bit/s.
+    scouted: Option<f64>,
+    range: Option<(f64, f64)>,
+    moves: u32,
+    /// What each chirp found, in bit/s.
+    found: Vec<f64>,
+    account: Account,
+}
+
+impl PathChirp {
+    /// Starts with the given range, or else knowing nothing of the path.
+    pub fn new(config: PathChirpConfig) -> Self {
+        let range = config.range.map(|(low, high)| (low.as_f64(), high.as_f64()));
+        let range = range.map(|(low, high)| (low.max(LIMITS.0), high.clamp(LIMITS.0 * 2.0, LIMITS.1)));
+        PathChirp { config, scouted: None, range, moves: 0, found: Vec::new(), account: Account::default() }
+    }
+
+    fn packet(&self) -> u32 {
+        PACKET.min(self.config.max_packet)
+    }
+
+    /// The next train and how long to wait before it.
+    fn plan(&self) -> (Span, Train) {
+        let size = self.packet();
+        let Some((low, high)) = self.range else {
+            let segment = Segment { count: SCOUT, interval: Span::ZERO, first_size: size, size_step: 0 };
+            return (Span::ZERO, Train { segments: vec![segment] });
+        };
+        let train = chirp(low, high, size);
+        let mean_rate = self.scouted.map_or(low, |rate| rate * LOAD);
+        (Span::from_secs_f64(train.bytes() as f64 * 8.0 / mean_rate) - train.duration(), train)
+    }
+
+    fn read(&mut self, flight: &Flight) -> Result<(), Rejection> {
+        let Some((low, high)) = self.range else {
+            let rate = flight.receiving_rate().filter(|_| flight.loss() < 0.5).ok_or(Rejection::PacketsMissing)?;
+            let rate = rate.clamp(LIMITS.0 / FIRST_RANGE.0, LIMITS.1 / FIRST_RANGE.1);
+            self.scouted = Some(rate);
+            self.range = Some((rate * FIRST_RANGE.0, rate * FIRST_RANGE.1));
+            return Ok(());
+        };
+        let found = estimate(flight, self.packet()).ok_or(Rejection::PacketsMissing)?;
+        match self.moved(found, low, high) {
+            Some(range) => {
+                self.range = Some(range);
+                self.moves += 1;
+            }
+            None => self.found.push(found),
+        }
+        Ok(())
+    }
+
+    /// A range that fits better, where a chirp's estimate lies at an end of its own.
+    fn moved(&self, found: f64, low: f64, high: f64) -> Option<(f64, f64)> {
+        let free = self.config.range.is_none() && self.moves < MOST_MOVES;
+        match found {
+            _ if !free => None,
+            f if f > high / SPREAD.powi(BUSY_PERIOD as i32) && high * 2.0 <= LIMITS.1 => Some((low * 2.0, high * 2.0)),
+            f if f < low * SPREAD && low / 4.0 >= LIMITS.0 => Some((low / 4.0, high)),
+            _ => None,
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let mut warnings = vec![
+            "pathchirp is the published rule: it states no confidence; the interval is one \
+            standard deviation between its chirps"
+                .to_owned(),
+        ];
+        let (value, deviation) = (mean(&self.found), standard_deviation(&self.found));
+        if let Some((low, high)) = self.range {
+            if value > high / SPREAD.powi(BUSY_PERIOD as i32) {
+                warnings.push("the available bandwidth lies at or above the highest rate of the chirps".to_owned());
+            } else if value < low * SPREAD {
+                warnings.push("the available bandwidth lies at or below the lowest rate of the chirps".to_owned());
+            }
+        }
+        let found = if self.found.is_empty() {
+            Err("no chirp came through whole in the time".to_owned())
+        } else {
+            let [value, low, high] = [value, value - deviation, value + deviation].map(Rate::from_f64);
+            Ok(Estimate { value, low, high, confidence: 0.0 })
+        };
+        let spread = (self.found.len() > 1).then(|| Rate::from_f64(deviation));
+        Outcome { spread, ..self.account.outcome(found, warnings) }
+    }
+}
+
+impl Method for PathChirp {
+    fn next(&mut self, now: Time) -> Step {
+        self.account.begin(now);
+        if self.found.len() >= self.config.chirps as usize {
+            return Step::Done(self.outcome());
+        }
+        let (wait, train) = self.plan();
+        let wait = wait.max(Span::from_millis(10));
+        let step = self.account.send(now, wait, train, &self.config.budget);
+        step.unwrap_or_else(|| Step::Done(self.outcome()))
+    }
+
+    fn record(&mut self, record: &TrainRecord) {
+        let Some(flight) = self.account.read(record) else { return };
+        match self.read(&flight) {
+            Ok(()) => self.account.accept(),
+            Err(why) => self.account.reject(why),
+        }
+    }
+
+    fn so_far(&self) -> Option<Rate> {
+        (!self.found.is_empty()).then(|| Rate::from_f64(mean(&self.found)))
+    }
+}
+
+/// Packets of one size, first at the rate `low`, each spacing shorter than the one before it by the spread factor,
+/// until the rate is `high`.
+fn chirp(low: f64, high: f64, size: u32) -> Train {
+    let steps = ((high / low).max(SPREAD).ln() / SPREAD.ln()).ceil() as u32;
+    let packets = (steps + 2).min(MOST_PACKETS);
+    let bits = f64::from(size) * 8.0;
+    let packet = |i: u32| {
+        let interval = if i + 1 < packets { bits / (low * SPREAD.powi(i as i32)) } else { 0.0 };
+        Segment { count: 1, interval: Span::from_secs_f64(interval), first_size: size, size_step: 0 }
+    };
+    Train { segments: (0..packets).map(packet).collect() }
+}
+
+/// A whole chirp's estimate in bit/s: the mean of the spacings' estimates, weighted with the spacings. None where
+/// packets are missing.
+fn estimate(flight: &Flight, size: u32) -> Option<f64> {
+    if flight.loss() > 0.0 || flight.arrived.len() <= BUSY_PERIOD {
+        return None;
+    }
+    let spacings: Vec<f64> = flight.arrived.windows(2).map(|pair| (pair[1].sent - pair[0].sent).max(1e-9)).collect();
+    let delays: Vec<f64> = flight.arrived.iter().map(|packet| packet.delay).collect();
+    let rates: Vec<f64> = spacings.iter().map(|spacing| f64::from(size) * 8.0 / spacing).collect();
+    let estimates = per_spacing(&delays, &rates);
+    let weighted: f64 = estimates.iter().zip(&spacings).map(|(estimate, spacing)| estimate * spacing).sum();
+    Some(weighted / spacings.iter().sum::<f64>())
+}
+
+/// The paper's three cases. A spacing in an excursion that ends, with the delay rising, was above the available
+/// bandwidth of its moment: its own rate is the estimate. All from the start of an excursion that does not end, and all
+/// others, get the rate at which that excursion began; where there is none, the highest rate.
+fn per_spacing(delays: &[f64], rates: &[f64]) -> Vec<f64> {
+    let excursions = excursions(delays);
+    let unended = excursions.iter().find(|e| e.end.is_none()).map(|e| e.start);
+    let last = unended.unwrap_or(rates.len() - 1).min(rates.len() - 1);
+    let mut estimates = vec![rates[last]; rates.len()];
+    for excursion in &excursions {
+        let Some(end) = excursion.end else { continue };
+        for k in (excursion.start..end).filter(|&k| delays[k] <= delays[k + 1]) {
+            estimates[k] = rates[k];
+        }
+    }
+    estimates
+}
+
+/// Packets whose delay rose and, where it has an end, came down again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Excursion {
+    start: usize,
+    end: Option<usize>,
+}
+
+/// The paper's segmentation: an excursion starts at i where the delay rises, and ends at the first j where it is less
+/// above that of i than the highest since, divided by the decrease factor. It counts if it is at least `BUSY_PERIOD`
+/// long.
+fn excursions(delays: &[f64]) -> Vec<Excursion> {
+    let mut out = Vec::new();
+    let mut i = 0;
+    while i + 1 < delays.len() {
+        if delays[i + 1] <= delays[i] {
+            i += 1;
+            continue;
+        }
+        let end = end_of(delays, i);
+        if end.unwrap_or(delays.len()) - i >= BUSY_PERIOD {
+            out.push(Excursion { start: i, end });
+        }
+        match end {
+            Some(end) => i = end,
+            None => break,
+        }
+    }
+    out
+}
+
+fn end_of(delays: &[f64], start: usize) -> Option<usize> {
+    let mut highest = 0.0_f64;
+    (start + 1..delays.len()).find(|&j| {
+        let above = delays[j] - delays[start];
+        highest = highest.max(above);
+        above < highest / DECREASE
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published::fluid::{Fluid, measure, nothing};
+
+    fn run(available: f64, capacity: f64, config: PathChirpConfig) -> (Outcome, Vec<Train>) {
+        let mut path = Fluid::new(available, capacity);
+        measure(&mut PathChirp::new(config), |wait, train| path.send(wait, train))
+    }
+
+    #[test]
+    fn rates_grow_by_the_spread_factor_over_the_range() {
+        let train = chirp(1e6, 20e6, 1000);
+        train.check(1500).unwrap();
+        let offsets: Vec<f64> = train.packets().map(|p| p.offset.as_secs_f64()).collect();
+        let spacings: Vec<f64> = offsets.windows(2).map(|w| w[1] - w[0]).collect();
+        assert!((spacings[0] - 0.008).abs() < 1e-9);
+        assert!(spacings.windows(2).all(|w| (w[0] / w[1] - SPREAD).abs() < 1e-3));
+        assert!(8000.0 / spacings[spacings.len() - 1] >= 20e6 * 0.999);
+    }
+
+    #[test]
+    fn an_excursion_ends_where_the_delay_has_come_down() {
+        //            0    1    2    3    4    5    6    7    8    9    10   11   12   13
+        let delays = [0.0, 0.0, 2.0, 4.0, 6.0, 5.0, 4.5, 3.0, 0.0, 1.0, 3.0, 5.0, 8.0, 9.0];
+        let found = excursions(&delays);
+        assert_eq!(found, [Excursion { start: 1, end: Some(7) }, Excursion { start: 8, end: None }]);
+        // Rates of their own where the delay rose in the one that ended; elsewhere that of the one that did not.
+        let rates: Vec<f64> = (0..13).map(f64::from).collect();
+        assert_eq!(per_spacing(&delays, &rates), [8., 1., 2., 3., 8., 8., 8., 8., 8., 8., 8., 8., 8.]);
+    }
+
+    #[test]
+    fn short_excursions_are_chance() {
+        assert_eq!(excursions(&[0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0]), []);
+        let rates: Vec<f64> = (0..8).map(f64::from).collect();
+        assert_eq!(per_spacing(&[0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0], &rates), [7.0; 8]);
+    }
+
+    #[test]
+    fn a_steady_path_is_known_to_the_spread_factor() {
+        for (available, capacity) in [(100e6, 100e6), (30e6, 100e6), (5e6, 100e6), (4e6, 5e6), (700e6, 1e9)] {
+            let (outcome, _) = run(available, capacity, PathChirpConfig::paper(1500));
+            let ratio = outcome.available.unwrap().value.as_f64() / available;
+            assert!((1.0 / SPREAD..=SPREAD * 1.01).contains(&ratio), "{available} of {capacity}: {ratio}, {outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_given_range_is_kept_and_its_ends_are_named() {
+        let range = Some((Rate::from_mbit(1), Rate::from_mbit(20)));
+        let (outcome, trains) = run(50e6, 100e6, PathChirpConfig { range, ..PathChirpConfig::paper(1500) });
+        assert_eq!(trains.len(), 11);
+        assert!(outcome.warnings.iter().any(|w| w.contains("highest rate")), "{:?}", outcome.warnings);
+    }
+
+    #[test]
+    fn a_path_that_swallows_everything_has_no_number() {
+        let mut method = PathChirp::new(PathChirpConfig::paper(1500));
+        assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
+    }
+}
