@@ -34,7 +34,7 @@ fn measure_behind<T>(server: &Running, holder: T, release: impl FnOnce(T)) {
             }
         })
     });
-    assert_eq!(seen.recv_timeout(Duration::from_secs(5)), Ok(1));
+    assert_eq!(seen.recv_timeout(Duration::from_secs(20)), Ok(1));
     release(holder);
     client.join().unwrap().unwrap();
 }
@@ -65,7 +65,7 @@ fn a_client_that_falls_silent_loses_its_turn() {
     let mut silent = RawClient::with_turn(server.address);
     let began = Instant::now();
     measure(&quick(&server), &mut |_| {}).unwrap();
-    assert!(began.elapsed() < Duration::from_secs(15));
+    assert!(began.elapsed() < Duration::from_secs(60), "a turn may last two minutes: {:?}", began.elapsed());
     assert!(matches!(silent.hear(), Ok(ServerMessage::Refused(why)) if why.contains("nothing was heard")));
 }
 
@@ -245,6 +245,7 @@ fn udp_answers_only_whoever_has_the_turn() {
     client.say(&ClientMessage::Enter);
     assert_eq!(client.hear(), Ok(ServerMessage::Turn));
     // As every client does, ask again where no answer comes.
+    socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let mut ask = || {
         let length = (0..5).find_map(|_| {
             socket.send(&UdpRequest { token }.encode()).unwrap();

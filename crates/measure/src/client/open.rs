@@ -16,8 +16,8 @@ const REQUESTS: [Span; 4] = [Span::ZERO, Span::from_millis(60), Span::from_milli
 const UDP_SILENCE: Span = Span::from_millis(600);
 /// Connections that have not opened by then are most likely dropped by a firewall.
 const CONNECTIONS_OPEN: Span = Span::from_secs(2);
-/// What the last hello may take after the last connection has opened, beyond a round trip.
-const HELLOS: Span = Span::from_millis(500);
+/// What the last hello may take after the last connection has opened, beyond a round trip: one may be lost and sent again.
+const HELLOS: Span = Span::from_secs(1);
 const SERVER: Span = Span::from_secs(3);
 
 /// UDP does not pass, for this reason.
