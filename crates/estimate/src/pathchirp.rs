@@ -193,9 +193,8 @@ fn estimate(flight: &Flight, size: u32) -> Option<f64> {
         return None;
     }
     let spacings: Vec<f64> = flight.arrived.windows(2).map(|pair| (pair[1].sent - pair[0].sent).max(1e-9)).collect();
-    let delays: Vec<f64> = flight.arrived.iter().map(|packet| packet.delay).collect();
     let rates: Vec<f64> = spacings.iter().map(|spacing| f64::from(size) * 8.0 / spacing).collect();
-    let estimates = per_spacing(&delays, &rates);
+    let estimates = per_spacing(&flight.delays(), &rates);
     let weighted: f64 = estimates.iter().zip(&spacings).map(|(estimate, spacing)| estimate * spacing).sum();
     Some(weighted / spacings.iter().sum::<f64>())
 }

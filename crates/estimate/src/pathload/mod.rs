@@ -68,6 +68,9 @@ impl PathloadConfig {
 /// - It waits nine stream durations and not at least a round trip: whoever carries the train hears of the last one a
 ///   round trip later anyhow.
 /// - It ends with the budget, too; the range is then as wide as it is.
+///
+/// Its streams are periodic, as published: where others' packets are just as regular, the two drift past each other, and
+/// a delay that rises or falls all along the stream says nothing of bandwidth.
 #[derive(Debug)]
 pub struct Pathload {
     config: PathloadConfig,
@@ -100,8 +103,7 @@ impl Fleet {
         if loss > EXCESSIVE_LOSS || self.lossy * 2 > FLEET {
             return Some(Verdict::Above);
         }
-        let delays: Vec<f64> = flight.arrived.iter().map(|p| p.delay).collect();
-        match trend(&delays) {
+        match trend(&flight.delays()) {
             Trend::Increasing => self.increasing += 1,
             Trend::NonIncreasing => self.non_increasing += 1,
             Trend::Ambiguous => {}
