@@ -111,21 +111,30 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
             .context("cannot listen for Ctrl-C")?;
     }
     for scenario in &scenarios {
+        Report::prepare(&args.directory(scenario))?;
+    }
+    for (index, scenario) in scenarios.iter().enumerate() {
         let report = run_one(scenario, &stop)?;
-        let directory = args.directory(scenario);
-        let paths = report.write(&directory)?;
-        let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
-        std::io::stdout().lock().write_all(text.as_bytes())?;
-        for path in paths {
-            eprintln!("wrote {}", path.display());
+        let (measured, of) = (report.rows.len(), scenario.points().len());
+        // A report of nothing would only replace an earlier one.
+        if measured > 0 {
+            show(&report, args, scenario)?;
         }
-        let is_last = scenarios.last() == Some(scenario);
-        if stop.load(Ordering::Relaxed) && !(is_last && report.rows.len() == scenario.points().len()) {
-            let (measured, of) = (report.rows.len(), scenario.points().len());
-            anyhow::bail!("stopped after {measured} of {of} runs of {}; the report shows these", scenario.name);
+        if stop.load(Ordering::Relaxed) && (measured < of || index + 1 < scenarios.len()) {
+            anyhow::bail!("stopped after {measured} of {of} runs of {}", scenario.name);
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the report, and writes its files.
+fn show(report: &Report, args: &RunArgs, scenario: &Scenario) -> anyhow::Result<()> {
+    let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    for path in report.write(&args.directory(scenario))? {
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
 }
 
 fn run_one(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Report> {

@@ -49,12 +49,20 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
             vec!["lab", "run", "rake-cwnd", "--cross-kind", "tcp", "--cross-by", "link"],
             "cannot be computed in the link",
         ),
+        (vec!["lab", "run", "rake-cwnd", "--rate", "999gbit"], "choose 100 kbit/s to 10 Gbit/s"),
         (vec!["lab", "run"], "NAME"),
     ] {
         let assert = kumade(&args).code(2);
         assert!(stderr(&assert).contains(said), "{args:?}: {}", stderr(&assert));
         assert_eq!(stdout(&assert), "", "{args:?}");
     }
+}
+
+#[test]
+fn where_no_report_can_be_written_nothing_is_run() {
+    let assert = kumade(&["lab", "run", "rake-cwnd", "--out", "/proc/nowhere"]).code(1);
+    assert!(stderr(&assert).contains("choose another directory with --out"), "{}", stderr(&assert));
+    assert_eq!(stdout(&assert), "");
 }
 
 #[test]
@@ -112,12 +120,14 @@ fn said_without_privileges(prepare: &str) -> String {
     fs::copy(assert_cmd::cargo::cargo_bin("kumade"), &program).unwrap();
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"];
-    let script = format!("{prepare} \"$0\" lab run rake-firewall --out /nowhere");
+    let out = program.with_extension("reports");
+    let script = format!("{prepare} \"$0\" lab run rake-firewall --out {}", out.display());
     let words: Vec<_> = nobody.iter().filter(|_| nix::unistd::geteuid().is_root()).chain(&inside).collect();
     let mut command = Command::new(words[0]);
     let assert = command.args(&words[1..]).arg(script).arg(&program).timeout(Duration::from_secs(10)).assert();
     let text = stderr(&assert.code(1));
     fs::remove_file(program).unwrap();
+    fs::remove_dir(out).unwrap();
     assert_eq!(text.lines().count(), 1, "{text}");
     text
 }

@@ -134,13 +134,15 @@ fn nothing_is_left_of_a_killed_experiment() {
 }
 
 #[test]
-fn ctrl_c_ends_an_experiment_with_the_report_so_far_and_nothing_is_left() {
-    let out = directory("lab-interrupted");
-    let mut running = Running::start(&out);
-    running.send(Signal::SIGINT);
-    assert_eq!(running.wait().code(), Some(1));
-    running.assert_gone();
-    let text = said(&mut running.child);
-    assert!(text.contains("kumade: stopped after "), "{text}");
-    assert!(out.join("report.json").exists());
+fn ctrl_c_and_an_end_from_outside_leave_the_report_so_far_and_nothing_else() {
+    for (signal, name) in [(Signal::SIGINT, "lab-interrupted"), (Signal::SIGTERM, "lab-ended")] {
+        let out = directory(name);
+        let mut running = Running::start(&out);
+        running.send(signal);
+        assert_eq!(running.wait().code(), Some(1));
+        running.assert_gone();
+        let text = said(&mut running.child);
+        assert!(text.contains("kumade: stopped after "), "{text}");
+        assert!(out.join("report.json").exists());
+    }
 }

@@ -1,9 +1,10 @@
 use crate::scenario::{
-    BottleneckKind, Carrier, CrossKind, Direction, FirewallRule, Method, Point, Scenario, Transport,
+    Bottleneck, BottleneckKind, Carrier, CrossKind, Direction, FirewallRule, Method, Point, Scenario, Transport,
 };
+use std::ops::RangeInclusive;
 use std::path::Path;
 use thiserror::Error;
-use units::Rate;
+use units::{Rate, Span};
 
 /// Parts of a scenario given on the command line; none leaves a part as it is.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -62,6 +63,14 @@ pub enum ScenarioError {
         reason: String,
     },
 }
+
+/// What keeps an experiment's memory and time within what a machine has.
+const MAX_RUNS: u32 = 10_000;
+const MIN_RATE: Rate = Rate::from_bits_per_second(100_000);
+const MAX_RATE: Rate = Rate::from_mbit(10_000);
+const MAX_DELAY: Span = Span::from_secs(2);
+const PACKET_BYTES: RangeInclusive<u32> = 64..=1500;
+const MAX_CROSS_PACKETS_PER_SECOND: f64 = 1e6;
 
 const BUILT_IN: [&str; 3] = [
     include_str!("../scenarios/rake-accuracy.toml"),
@@ -155,10 +164,17 @@ impl Scenario {
     }
 
     fn check(&self) -> Result<(), ScenarioError> {
-        let refuse = |reason: String| Err(ScenarioError::Senseless { name: self.name.clone(), reason });
+        let wrong = self.wrong_lists().or_else(|| self.wrong_bottleneck()).or_else(|| self.wrong_cross());
+        match wrong {
+            Some(reason) => Err(ScenarioError::Senseless { name: self.name.clone(), reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn wrong_lists(&self) -> Option<String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if self.name.is_empty() || !self.name.chars().all(plain) {
-            return refuse("its name may have letters, digits, `-` and `_` only, as it becomes a directory's".into());
+            return Some("its name may have letters, digits, `-` and `_` only, as it becomes a directory's".into());
         }
         let lists = [
             ("transports", self.transports.len()),
@@ -168,27 +184,41 @@ impl Scenario {
             ("runs", self.runs as usize),
         ];
         if let Some((list, _)) = lists.iter().find(|(_, len)| *len == 0) {
-            return refuse(format!("with no {list} there is nothing to do; name at least one"));
+            return Some(format!("with no {list} there is nothing to do; name at least one"));
         }
-        let rate = self.bottleneck.rate;
-        if rate < Rate::from_bits_per_second(100_000) {
-            return refuse(format!("a bottleneck of {rate} is too slow; 100 kbit/s is the least"));
+        (self.runs > MAX_RUNS).then(|| format!("{} runs of each point; {MAX_RUNS} are the most", self.runs))
+    }
+
+    fn wrong_bottleneck(&self) -> Option<String> {
+        let Bottleneck { rate, delay, .. } = self.bottleneck;
+        if !(MIN_RATE..=MAX_RATE).contains(&rate) {
+            return Some(format!("a bottleneck of {rate}; choose {MIN_RATE} to {MAX_RATE}"));
         }
-        if self.cross.by == Some(Carrier::Link) && self.needs_packets() {
-            return refuse(
+        (delay > MAX_DELAY).then(|| format!("a delay of {delay}; {MAX_DELAY} are the most"))
+    }
+
+    fn wrong_cross(&self) -> Option<String> {
+        let (cross, rate) = (&self.cross, self.bottleneck.rate);
+        if cross.by == Some(Carrier::Link) && self.needs_packets() {
+            return Some(
                 "cross traffic by TCP or before HTB cannot be computed in the link; have it sent as packets".into(),
             );
         }
-        let gives_way = self.cross.kind == CrossKind::Tcp;
-        match self.cross.levels.iter().find(|&&level| level >= rate && !gives_way) {
-            Some(level) => {
-                refuse(format!("cross traffic of {level} leaves nothing of a bottleneck of {rate}; choose less"))
-            }
-            None if !(64..=1500).contains(&self.cross.packet_bytes) => {
-                refuse(format!("cross packets of {} bytes; choose 64 to 1500", self.cross.packet_bytes))
-            }
-            None => Ok(()),
+        let size = cross.packet_bytes;
+        if !PACKET_BYTES.contains(&size) {
+            return Some(format!("cross packets of {size} bytes; choose 64 to 1500"));
         }
+        if cross.kind == CrossKind::Tcp {
+            return None;
+        }
+        let most = *cross.levels.iter().max()?;
+        if most >= rate {
+            return Some(format!("cross traffic of {most} leaves nothing of a bottleneck of {rate}; choose less"));
+        }
+        let packets = most.as_f64() / 8.0 / f64::from(size);
+        (packets > MAX_CROSS_PACKETS_PER_SECOND).then(|| {
+            format!("cross traffic of {most} in packets of {size} bytes is more than a million packets a second")
+        })
     }
 }
 
@@ -277,7 +307,15 @@ mod tests {
         };
         refused(Overrides { cross: vec![Rate::from_mbit(100)], ..Default::default() }, "leaves nothing");
         refused(Overrides { runs: Some(0), ..Default::default() }, "no runs");
-        refused(Overrides { rate: Some(Rate::from_bits_per_second(9)), ..Default::default() }, "too slow");
+        refused(
+            Overrides { rate: Some(Rate::from_bits_per_second(9)), ..Default::default() },
+            "choose 100 kbit/s to 10 Gbit/s",
+        );
+        refused(
+            Overrides { rate: Some(Rate::from_mbit(20_000)), ..Default::default() },
+            "choose 100 kbit/s to 10 Gbit/s",
+        );
+        refused(Overrides { runs: Some(u32::MAX), ..Default::default() }, "10000 are the most");
         let error = load("rake-acuracy").unwrap_err().to_string();
         assert!(error.contains("kumade lab list"), "{error}");
         let error = load("missing.toml").unwrap_err().to_string();

@@ -33,6 +33,7 @@ use std::thread::{self, JoinHandle};
 use thiserror::Error;
 use units::{Rate, Span, Time};
 
+pub(crate) use self::core::MEMORY;
 pub use lane::Lateness;
 pub use verify::Verified;
 pub(crate) use verify::verify_between;
@@ -144,7 +145,9 @@ pub enum NetworkError {
     #[error("the lab's packet thread has ended; this is a fault of the lab: see its panic message above")]
     Stopped,
     /// The truth was asked for a time that is not on record.
-    #[error("the lab has no record of all of the {0} asked about: ask within a minute, about a time that has passed")]
+    #[error(
+        "the lab has no record of all of the {0} asked about: ask within half a minute, about a time that has passed"
+    )]
     NoRecord(Span),
     /// What was built is not what was asked for.
     #[error(

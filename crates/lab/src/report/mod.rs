@@ -146,16 +146,22 @@ impl Report {
         html::render(self)
     }
 
+    /// Makes `directory`, and sees that files can be written into it: better known before an experiment than after it.
+    ///
+    /// # Errors
+    /// Where they cannot.
+    pub fn prepare(directory: &Path) -> Result<(), ReportError> {
+        std::fs::create_dir_all(directory).map_err(failed(directory))?;
+        let probe = directory.join(format!(".kumade-{}", std::process::id()));
+        std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(failed(directory))
+    }
+
     /// Writes `report.html`, `report.json` and `report.csv` into `directory`, which it makes; gives their paths.
     /// An earlier report in that directory is replaced.
     ///
     /// # Errors
     /// Names the file that could not be written.
     pub fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |cause| ReportError::Write { path, cause }
-        };
         std::fs::create_dir_all(directory).map_err(failed(directory))?;
         let files =
             [("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
@@ -173,6 +179,11 @@ impl Report {
 /// The present time as [`Report::started`] states it: UTC, RFC 3339, whole seconds.
 pub fn now_utc() -> String {
     format!("{:.0}", jiff::Timestamp::now())
+}
+
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> ReportError {
+    let path = path.to_owned();
+    move |cause| ReportError::Write { path, cause }
 }
 
 fn make(part: &'static str, reason: &dyn std::fmt::Display) -> ReportError {
@@ -283,12 +294,15 @@ mod tests {
     #[test]
     fn all_three_files_are_written_and_replaced() {
         let directory = std::env::temp_dir().join(format!("kumade-report-{}", std::process::id()));
+        Report::prepare(&directory).unwrap();
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
         for _ in 0..2 {
             let paths = samples::firewall().write(&directory).unwrap();
             assert_eq!(paths.len(), 3);
             assert!(paths.iter().all(|path| path.metadata().unwrap().len() > 100));
         }
         std::fs::remove_dir_all(&directory).unwrap();
+        assert!(matches!(Report::prepare(Path::new("/proc/nowhere")), Err(ReportError::Write { .. })));
         let error = samples::firewall().write(Path::new("/proc/nowhere")).unwrap_err().to_string();
         assert!(error.contains("/proc/nowhere") && error.contains("--out"), "{error}");
     }

@@ -1,6 +1,6 @@
 use super::Threads;
 use crate::count::ByteCount;
-use crate::network::{Host, NetworkError};
+use crate::network::{Host, MEMORY, NetworkError};
 use net::clock;
 use net::tap::Tap;
 use std::sync::atomic::Ordering;
@@ -9,8 +9,6 @@ use std::thread;
 use std::time::Duration;
 use units::{Span, Time};
 
-/// How long what was sent stays on record.
-const MEMORY: Span = Span::from_secs(60);
 /// How often the ring is emptied; it holds 4096 packets.
 const ROUND: Duration = Duration::from_millis(10);
 /// Longer than a packet takes from its stamp to the ring.
