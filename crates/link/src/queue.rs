@@ -7,13 +7,29 @@
 //! The caller says which flow a packet belongs to (a number; a hash of its addresses and ports, say) and whether its
 //! sender understands marks (ECN, RFC 3168). A discipline believes both.
 
+mod active;
+mod afd;
 mod buffer;
+mod choke;
 mod codel;
+mod counts;
+mod fair_codel;
+mod fq_codel;
+mod heavy;
+mod red;
+mod slab;
 #[cfg(test)]
 mod tests;
 
+pub use active::{ActiveDropping, ActiveDroppingConfig};
+pub use afd::{Afd, AfdConfig};
 pub use buffer::TailDrop;
+pub use choke::Choke;
 pub use codel::{CoDel, CoDelConfig, ControlLaw};
+pub use fair_codel::{FairCoDel, FairCoDelConfig};
+pub use fq_codel::{FqCoDel, FqCoDelConfig};
+pub use heavy::{Heavy, History, Preference};
+pub use red::{Red, RedConfig};
 
 use crate::{ConfigError, DropCause};
 use units::Time;
@@ -58,7 +74,8 @@ pub struct Dropped<P> {
     pub cause: DropCause,
 }
 
-/// How much may wait. What does not fit is dropped, whatever the discipline.
+/// How much may wait. What does not fit is dropped, whatever the discipline. All but tail drop need room for a packet
+/// at an idle link too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// This many bytes of IP packets.
@@ -112,6 +129,18 @@ pub enum Discipline {
     TailDrop,
     /// Bounds how long packets wait; see [`CoDel`].
     CoDel(CoDelConfig),
+    /// Drops by chance as the queue grows; see [`Red`].
+    Red(RedConfig),
+    /// RED that drops by preference from heavy flows; see [`ActiveDropping`].
+    ActiveDropping(ActiveDroppingConfig),
+    /// CoDel that drops by preference from heavy flows; see [`FairCoDel`].
+    FairCoDel(FairCoDelConfig),
+    /// RED that lets flows meet themselves; see [`Choke`].
+    Choke(RedConfig),
+    /// Drops what flows send beyond the fair share; see [`Afd`].
+    Afd(AfdConfig),
+    /// A queue and a CoDel for each flow; see [`FqCoDel`].
+    FqCoDel(FqCoDelConfig),
 }
 
 /// A queue of any discipline.
@@ -121,6 +150,18 @@ pub enum Queue<P> {
     TailDrop(TailDrop<P>),
     /// See [`Discipline::CoDel`].
     CoDel(CoDel<P>),
+    /// See [`Discipline::Red`].
+    Red(Red<P>),
+    /// See [`Discipline::ActiveDropping`].
+    ActiveDropping(ActiveDropping<P>),
+    /// See [`Discipline::FairCoDel`].
+    FairCoDel(FairCoDel<P>),
+    /// See [`Discipline::Choke`].
+    Choke(Choke<P>),
+    /// See [`Discipline::Afd`].
+    Afd(Afd<P>),
+    /// See [`Discipline::FqCoDel`].
+    FqCoDel(FqCoDel<P>),
 }
 
 /// The same expression for whichever discipline it is.
@@ -129,17 +170,31 @@ macro_rules! each {
         match $queue {
             Queue::TailDrop($inner) => $what,
             Queue::CoDel($inner) => $what,
+            Queue::Red($inner) => $what,
+            Queue::ActiveDropping($inner) => $what,
+            Queue::FairCoDel($inner) => $what,
+            Queue::Choke($inner) => $what,
+            Queue::Afd($inner) => $what,
+            Queue::FqCoDel($inner) => $what,
         }
     };
 }
 
 impl<P> Queue<P> {
     /// An empty queue. `seed` decides what is random in it.
-    pub fn new(config: &QueueConfig, _seed: u64) -> Result<Self, ConfigError> {
+    pub fn new(config: &QueueConfig, seed: u64) -> Result<Self, ConfigError> {
         let limit = config.limit;
+        // A link draws losses from the same seed; the two must not follow each other.
+        let seed = mix(seed);
         Ok(match &config.discipline {
             Discipline::TailDrop => Queue::TailDrop(TailDrop::new(limit)),
             Discipline::CoDel(config) => Queue::CoDel(CoDel::new(limit, *config)?),
+            Discipline::Red(config) => Queue::Red(Red::new(limit, *config, seed)?),
+            Discipline::ActiveDropping(config) => Queue::ActiveDropping(ActiveDropping::new(limit, config, seed)?),
+            Discipline::FairCoDel(config) => Queue::FairCoDel(FairCoDel::new(limit, config, seed)?),
+            Discipline::Choke(config) => Queue::Choke(Choke::new(limit, *config, seed)?),
+            Discipline::Afd(config) => Queue::Afd(Afd::new(limit, *config, seed)?),
+            Discipline::FqCoDel(config) => Queue::FqCoDel(FqCoDel::new(limit, *config, seed)?),
         })
     }
 }
@@ -197,4 +252,12 @@ impl Limit {
 fn turn_away<P>(packet: Queued<P>, cause: DropCause, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
     drops.push(Dropped { packet, cause });
     Err(cause)
+}
+
+/// Spreads a number over all 64 bits (the finaliser of SplitMix64).
+fn mix(number: u64) -> u64 {
+    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }

@@ -37,6 +37,17 @@ impl<P> Buffer<P> {
         Some(packet)
     }
 
+    /// Takes a packet out of the middle: in time proportional to the length, for disciplines that do so seldom.
+    pub(super) fn remove(&mut self, place: usize) -> Option<Queued<P>> {
+        let packet = self.packets.remove(place)?;
+        self.bytes -= u64::from(packet.size);
+        Some(packet)
+    }
+
+    pub(super) fn flow_at(&self, place: usize) -> Option<u64> {
+        self.packets.get(place).map(|packet| packet.flow)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.packets.len()
     }

@@ -8,7 +8,25 @@ fn disciplines() -> Vec<Discipline> {
     let codel =
         CoDelConfig { target: Span::from_micros(50), interval: Span::from_micros(200), ..CoDelConfig::default() };
     let marking = CoDelConfig { ecn: true, law: ControlLaw::Newton, ..codel };
-    vec![Discipline::TailDrop, Discipline::CoDel(codel), Discipline::CoDel(marking)]
+    let red = RedConfig { weight: 0.1, max_probability: 0.5, ..RedConfig::new(1500, 9000, Span::from_micros(20)) };
+    let busiest = Heavy::Busiest(History { rec_int: 2, hist_len: 20, stat_int: 5 });
+    let afd = AfdConfig { samples: 10, sample_bytes: 1000, update: Span::from_micros(30), ..AfdConfig::new(3000) };
+    let preference = Preference::default();
+    vec![
+        Discipline::TailDrop,
+        Discipline::CoDel(codel),
+        Discipline::CoDel(marking),
+        Discipline::Red(red),
+        Discipline::Red(RedConfig { ecn: true, gentle: false, ..red }),
+        Discipline::ActiveDropping(ActiveDroppingConfig { red, heavy: busiest.clone(), preference }),
+        Discipline::FairCoDel(FairCoDelConfig { codel, heavy: Heavy::Known(vec![7]), preference }),
+        Discipline::FairCoDel(FairCoDelConfig { codel: marking, heavy: busiest, preference }),
+        Discipline::Choke(red),
+        Discipline::Afd(afd),
+        Discipline::Afd(AfdConfig { ecn: true, ..afd }),
+        Discipline::FqCoDel(FqCoDelConfig { codel, quantum: 300, flows: 3 }),
+        Discipline::FqCoDel(FqCoDelConfig { codel: marking, ..FqCoDelConfig::default() }),
+    ]
 }
 
 /// A packet arrives, and perhaps one is served.

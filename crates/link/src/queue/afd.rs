@@ -1,0 +1,223 @@
+use super::buffer::Buffer;
+use super::counts::FlowCounts;
+use super::{Dropped, Limit, QueueDiscipline, Queued, turn_away};
+use crate::{ConfigError, DropCause};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+use units::{Span, Time};
+
+/// The settings of [`Afd`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AfdConfig {
+    /// The length in bytes at which the queue is held.
+    pub target: u64,
+    /// How many samples of arriving traffic are kept (the paper's b).
+    pub samples: u32,
+    /// One sample is taken of so many arriving bytes, on the average (s). Samples times this is the window over which
+    /// flows are compared: a second or so of the link's rate.
+    pub sample_bytes: u32,
+    /// How often the fair share is adjusted.
+    pub update: Span,
+    /// Mark packets that can be marked instead of dropping them.
+    pub ecn: bool,
+}
+
+/// Approximate Fair Dropping (Pan, Breslau, Prabhakar, Shenker 2003): samples of arriving traffic tell how much each
+/// flow sends, and what a flow sends beyond the fair share is dropped by chance: with the probability
+/// `1 − fair share / its own`. The fair share is what keeps the queue at its target.
+#[derive(Debug)]
+pub struct Afd<P> {
+    config: AfdConfig,
+    buffer: Buffer<P>,
+    rng: Pcg64Mcg,
+    samples: VecDeque<u64>,
+    counts: FlowCounts,
+    /// How many bytes per window a flow may send.
+    fair: f64,
+    next_update: Option<Time>,
+    waited_at_update: u64,
+}
+
+/// No more samples are kept, whatever is asked for.
+const MOST_SAMPLES: u32 = 1 << 20;
+
+/// The gains of the fair share's control, from the paper: upon the queue's error at the last update, and upon that now.
+const GAINS: (f64, f64) = (1.7, 1.8);
+
+impl AfdConfig {
+    /// The paper's settings for a queue held at `target` bytes: 500 samples, 160 updates a second; a window of 5 MB.
+    pub fn new(target: u64) -> Self {
+        AfdConfig { target, samples: 500, sample_bytes: 10_000, update: Span::from_micros(6250), ecn: false }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let error = ConfigError::of("AFD queue");
+        if self.samples == 0 || self.samples > MOST_SAMPLES {
+            let remedy = "give 1 to 1048576; 500 is usual";
+            return Err(error("number of samples", self.samples.to_string(), "out of range", remedy));
+        }
+        if self.sample_bytes == 0 {
+            return Err(error("sample distance", "0 bytes".into(), "which never ends", "give some packets' bytes"));
+        }
+        if self.update <= Span::ZERO {
+            let problem = "in which nothing can be observed";
+            return Err(error("update interval", self.update.to_string(), problem, "give some milliseconds"));
+        }
+        Ok(())
+    }
+
+    fn window(&self) -> f64 {
+        f64::from(self.samples) * f64::from(self.sample_bytes)
+    }
+}
+
+impl<P> Afd<P> {
+    pub(super) fn new(limit: Limit, config: AfdConfig, seed: u64) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Afd {
+            config,
+            buffer: Buffer::new(limit),
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            samples: VecDeque::with_capacity(config.samples as usize),
+            counts: FlowCounts::new(config.samples as usize, seed),
+            fair: config.window(),
+            next_update: None,
+            waited_at_update: 0,
+        })
+    }
+
+    /// Adjusts the fair share at each update that has become due. The queue has not changed since then, so it does not
+    /// matter that it is done late.
+    fn catch_up(&mut self, now: Time) {
+        let next = *self.next_update.get_or_insert(now + self.config.update);
+        if now < next {
+            return;
+        }
+        let later = (now - next).as_nanos() / self.config.update.as_nanos();
+        let target = self.config.target as f64;
+        let (before, present) = (self.waited_at_update as f64 - target, self.buffer.bytes() as f64 - target);
+        self.adjust(GAINS.0 * before - GAINS.1 * present);
+        self.adjust(later as f64 * (GAINS.0 - GAINS.1) * present);
+        self.waited_at_update = self.buffer.bytes();
+        self.next_update = Some(now + self.config.update - (now - next - self.config.update * later));
+    }
+
+    fn adjust(&mut self, by: f64) {
+        self.fair = (self.fair + by).clamp(f64::from(self.config.sample_bytes), self.config.window());
+    }
+
+    /// Takes as many samples of the packet as its bytes are due.
+    fn sample(&mut self, packet: &Queued<P>) {
+        let (whole, rest) = (packet.size / self.config.sample_bytes, packet.size % self.config.sample_bytes);
+        let drawn = u32::from(self.rng.random_range(0..self.config.sample_bytes) < rest);
+        for _ in 0..(whole + drawn).min(self.config.samples) {
+            if self.samples.len() == self.config.samples as usize
+                && let Some(oldest) = self.samples.pop_front()
+            {
+                self.counts.remove(oldest);
+            }
+            self.samples.push_back(packet.flow);
+            self.counts.add(packet.flow);
+        }
+    }
+
+    /// Whether the packet is of the part that its flow sends too much.
+    fn exceeds(&mut self, flow: u64) -> bool {
+        let own = f64::from(self.counts.get(flow)) * f64::from(self.config.sample_bytes);
+        own > self.fair && self.rng.random::<f64>() * own >= self.fair
+    }
+}
+
+impl<P> QueueDiscipline<P> for Afd<P> {
+    fn enqueue(&mut self, mut packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+        self.catch_up(packet.arrival);
+        self.sample(&packet);
+        if self.exceeds(packet.flow) && !(self.config.ecn && packet.mark()) {
+            return turn_away(packet, DropCause::Managed, drops);
+        }
+        self.buffer.push(packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Time, _drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+        self.catch_up(now);
+        self.buffer.pop()
+    }
+
+    fn packets(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.buffer.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(micros: i64) -> Time {
+        Time::ZERO + Span::from_micros(micros)
+    }
+
+    fn afd(config: AfdConfig) -> Afd<()> {
+        Afd::new(Limit::Packets(1_000_000), config, 1).unwrap()
+    }
+
+    #[test]
+    fn updates_made_late_come_to_the_same() {
+        let (mut late, mut often) = (afd(AfdConfig::new(20_000)), afd(AfdConfig::new(20_000)));
+        for queue in [&mut late, &mut often] {
+            for _ in 0..50 {
+                queue.enqueue(Queued::new((), 1000, 0, Time::ZERO), &mut Vec::new()).unwrap();
+            }
+        }
+        for step in 0..1000 {
+            often.catch_up(micros(100 * step));
+        }
+        late.catch_up(micros(99_900));
+        assert!((late.fair - often.fair).abs() < 1e-6, "{} {}", late.fair, often.fair);
+        assert_eq!(late.next_update, often.next_update);
+        // 15 updates; the first weighs the whole error, 30 kB, with 1.8 and that of the start, −20 kB, with 1.7.
+        let expected = 5e6 - 1.7 * 20e3 - 1.8 * 30e3 - 14.0 * 0.1 * 30e3;
+        assert!((late.fair - expected).abs() < 1e-6, "{} {expected}", late.fair);
+    }
+
+    #[test]
+    fn what_a_flow_sends_beyond_its_share_is_dropped() {
+        let mut queue = afd(AfdConfig::new(20_000));
+        queue.fair = 1e6;
+        queue.next_update = Some(Time::MAX);
+        let (mut drops, mut sent) = (Vec::new(), [0; 3]);
+        // Flows 0, 1 and 2 send 1 : 2 : 7, thus 0.5, 1 and 3.5 MB of each window of 5 MB.
+        for packet in 0..200_000usize {
+            let flow = [0, 1, 1, 2, 2, 2, 2, 2, 2, 2][packet % 10];
+            let measured = packet >= 100_000;
+            sent[flow] += usize::from(measured);
+            let _ = queue.enqueue(Queued::new((), 1000, flow as u64, micros(packet as i64)), &mut drops);
+            queue.dequeue(micros(packet as i64), &mut Vec::new());
+            if !measured {
+                drops.clear();
+            }
+        }
+        let dropped = |flow| drops.iter().filter(|dropped| dropped.packet.flow == flow).count() as f64;
+        assert_eq!(dropped(0), 0.0);
+        assert!((dropped(1) / sent[1] as f64) < 0.08);
+        assert!((dropped(2) / sent[2] as f64 - (1.0 - 1.0 / 3.5)).abs() < 0.02, "{}", dropped(2) / sent[2] as f64);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_reason() {
+        let good = AfdConfig::new(0);
+        for (config, part) in [
+            (AfdConfig { samples: 0, ..good }, "number of samples is 0"),
+            (AfdConfig { samples: u32::MAX, ..good }, "out of range"),
+            (AfdConfig { sample_bytes: 0, ..good }, "sample distance"),
+            (AfdConfig { update: Span::ZERO, ..good }, "update interval"),
+        ] {
+            let text = config.check().unwrap_err().to_string();
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+use super::buffer::Buffer;
+use super::codel::Controller;
+use super::heavy::Detector;
+use super::{CoDelConfig, Dropped, Heavy, Limit, Preference, QueueDiscipline, Queued};
+use crate::{ConfigError, DropCause};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use units::Time;
+
+/// The settings of [`FairCoDel`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct FairCoDelConfig {
+    /// The CoDel beneath.
+    pub codel: CoDelConfig,
+    /// Which flows are dropped by preference, …
+    pub heavy: Heavy,
+    /// … and how strongly.
+    pub preference: Preference,
+}
+
+/// CoDel that drops by preference from the flow that uses most bandwidth (Hanai, Yamaguchi, Kobayashi 2016).
+///
+/// When CoDel would drop the packet at the head of the queue, it is dropped with the probability that the
+/// [`Preference`] gives its flow. A packet that is spared is served, and the drop stays due: the next packets are asked
+/// in turn until one takes it. So CoDel's pace is kept while heavy flows have packets in the queue, and only who is hit
+/// changes. Where the others' probability is 0 and no heavy flow sends, nothing is dropped before the limit.
+#[derive(Debug)]
+pub struct FairCoDel<P> {
+    config: CoDelConfig,
+    buffer: Buffer<P>,
+    controller: Controller,
+    detector: Detector,
+    rng: Pcg64Mcg,
+}
+
+impl<P> FairCoDel<P> {
+    pub(super) fn new(limit: Limit, config: &FairCoDelConfig, seed: u64) -> Result<Self, ConfigError> {
+        config.codel.check()?;
+        Ok(FairCoDel {
+            config: config.codel,
+            buffer: Buffer::new(limit),
+            controller: Controller::new(),
+            detector: Detector::new(&config.heavy, config.preference, seed)?,
+            rng: Pcg64Mcg::seed_from_u64(seed),
+        })
+    }
+}
+
+impl<P> QueueDiscipline<P> for FairCoDel<P> {
+    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+        self.detector.observe(packet.flow);
+        self.buffer.push(packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+        let FairCoDel { config, buffer, controller, detector, rng } = self;
+        controller.dequeue(config, now, buffer, |packet| detector.takes(packet.flow, rng), drops)
+    }
+
+    fn packets(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.buffer.bytes()
+    }
+}

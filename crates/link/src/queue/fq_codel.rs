@@ -1,0 +1,235 @@
+use super::codel::{Controller, Source};
+use super::slab::{Chain, Slab};
+use super::{CoDelConfig, Dropped, Limit, QueueDiscipline, Queued, mix};
+use crate::{ConfigError, DropCause};
+use std::collections::VecDeque;
+use units::Time;
+
+/// The settings of [`FqCoDel`]; the default is that of RFC 8290.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FqCoDelConfig {
+    /// The CoDel of each queue.
+    pub codel: CoDelConfig,
+    /// How many bytes a queue may send before the next one's turn.
+    pub quantum: u32,
+    /// Among how many queues flows are spread. Flows that fall on the same one share it.
+    pub flows: u32,
+}
+
+/// FQ-CoDel (RFC 8290): queues for flows take turns, those that have just begun to send come first, and each is kept
+/// short by a CoDel of its own. What exceeds the limit is dropped from the front of the longest queue.
+#[derive(Debug)]
+pub struct FqCoDel<P> {
+    config: FqCoDelConfig,
+    limit: Limit,
+    slab: Slab<P>,
+    lanes: Vec<Lane>,
+    /// Lanes in order of their turns. Each stands in at most one of the two lists, and once.
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    seed: u64,
+}
+
+/// One of the queues.
+#[derive(Debug)]
+struct Lane {
+    chain: Chain,
+    controller: Controller,
+    /// How many bytes it may still send in this turn; negative when it has sent more.
+    deficit: i64,
+    listed: bool,
+}
+
+/// A lane's packets, as its CoDel takes them.
+struct LaneSource<'a, P> {
+    slab: &'a mut Slab<P>,
+    chain: &'a mut Chain,
+}
+
+/// Linux drops at most so many packets of an overflowing queue at a time; to find the longest is what costs.
+const MOST_AT_ONCE: usize = 64;
+/// No IP packet is larger; whatever claims to be may not send the turns round for ever.
+const LARGEST_PACKET: u32 = 65_535;
+
+impl Default for FqCoDelConfig {
+    fn default() -> Self {
+        FqCoDelConfig { codel: CoDelConfig { ecn: true, ..CoDelConfig::default() }, quantum: 1514, flows: 1024 }
+    }
+}
+
+impl<P> FqCoDel<P> {
+    pub(super) fn new(limit: Limit, config: FqCoDelConfig, seed: u64) -> Result<Self, ConfigError> {
+        config.codel.check()?;
+        let error = ConfigError::of("FQ-CoDel queue");
+        if config.quantum < 256 {
+            let remedy = "give at least 256 bytes; the largest packet is usual";
+            return Err(error("quantum", format!("{} bytes", config.quantum), "for which turns are too many", remedy));
+        }
+        if !(1..=65_536).contains(&config.flows) {
+            let remedy = "give 1 to 65536; 1024 is usual";
+            return Err(error("number of queues", config.flows.to_string(), "out of range", remedy));
+        }
+        let lane = || Lane { chain: Chain::default(), controller: Controller::new(), deficit: 0, listed: false };
+        let (new, old) =
+            (VecDeque::with_capacity(config.flows as usize), VecDeque::with_capacity(config.flows as usize));
+        let lanes = (0..config.flows).map(|_| lane()).collect();
+        Ok(FqCoDel { config, limit, slab: Slab::new(), lanes, new, old, seed })
+    }
+
+    fn lane_of(&self, flow: u64) -> usize {
+        (mix(flow ^ self.seed) % u64::from(self.config.flows)) as usize
+    }
+
+    fn exceeds_limit(&self) -> bool {
+        match self.limit {
+            Limit::Bytes(limit) => self.slab.bytes() > limit,
+            Limit::Packets(limit) => self.slab.packets() as u64 > limit,
+        }
+    }
+
+    /// Drops up to half of the longest queue, but a bounded number of packets, from its front.
+    fn shorten_longest(&mut self, drops: &mut Vec<Dropped<P>>) {
+        let Some(longest) = self.lanes.iter_mut().max_by_key(|lane| lane.chain.bytes()) else { return };
+        let enough = longest.chain.bytes() / 2;
+        for _ in 0..MOST_AT_ONCE {
+            let Some(packet) = self.slab.pop(&mut longest.chain) else { return };
+            drops.push(Dropped { packet, cause: DropCause::QueueFull });
+            if longest.chain.bytes() <= enough {
+                return;
+            }
+        }
+    }
+
+    /// The lane whose turn it is, and whether it is a new one.
+    fn turn(&self) -> Option<(usize, bool)> {
+        let new = self.new.front().map(|lane| (*lane as usize, true));
+        new.or_else(|| self.old.front().map(|lane| (*lane as usize, false)))
+    }
+
+    /// Ends the turn of the lane that has it.
+    fn end_turn(&mut self, is_new: bool, returns: bool) {
+        let list = if is_new { &mut self.new } else { &mut self.old };
+        let Some(lane) = list.pop_front() else { return };
+        if returns {
+            self.old.push_back(lane);
+        } else {
+            self.lanes[lane as usize].listed = false;
+        }
+    }
+}
+
+impl<P> QueueDiscipline<P> for FqCoDel<P> {
+    fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+        let index = self.lane_of(packet.flow);
+        let lane = &mut self.lanes[index];
+        self.slab.push(&mut lane.chain, packet);
+        if !lane.listed {
+            lane.listed = true;
+            lane.deficit = i64::from(self.config.quantum);
+            self.new.push_back(index as u32);
+        }
+        while self.exceeds_limit() {
+            self.shorten_longest(drops);
+        }
+        // Drops are from the front: the arriving packet is gone only with all of its queue.
+        if self.lanes[index].chain.packets() == 0 { Err(DropCause::QueueFull) } else { Ok(()) }
+    }
+
+    fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+        loop {
+            let (index, is_new) = self.turn()?;
+            let lane = &mut self.lanes[index];
+            if lane.deficit <= 0 {
+                lane.deficit += i64::from(self.config.quantum);
+                self.end_turn(is_new, true);
+                continue;
+            }
+            let mut source = LaneSource { slab: &mut self.slab, chain: &mut lane.chain };
+            if let Some(packet) = lane.controller.dequeue(&self.config.codel, now, &mut source, |_| true, drops) {
+                lane.deficit -= i64::from(packet.size.min(LARGEST_PACKET));
+                return Some(packet);
+            }
+            // A new queue that is empty waits for one round among the old ones, lest it be new again and again.
+            self.end_turn(is_new, is_new && !self.old.is_empty());
+        }
+    }
+
+    fn packets(&self) -> usize {
+        self.slab.packets()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.slab.bytes()
+    }
+}
+
+impl<P> Source<P> for LaneSource<'_, P> {
+    fn pop(&mut self) -> Option<Queued<P>> {
+        self.slab.pop(self.chain)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.chain.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(limit: Limit) -> FqCoDel<u32> {
+        FqCoDel::new(limit, FqCoDelConfig { quantum: 1500, ..FqCoDelConfig::default() }, 1).unwrap()
+    }
+
+    fn fill(queue: &mut FqCoDel<u32>, flow: u64, count: u32) -> usize {
+        let mut drops = Vec::new();
+        for content in 0..count {
+            let _ = queue.enqueue(Queued::new(content, 1500, flow, Time::ZERO), &mut drops);
+        }
+        drops.len()
+    }
+
+    fn served(queue: &mut FqCoDel<u32>, count: usize) -> Vec<u64> {
+        (0..count).filter_map(|_| queue.dequeue(Time::ZERO, &mut Vec::new())).map(|packet| packet.flow).collect()
+    }
+
+    #[test]
+    fn flows_take_turns_and_who_begins_comes_first() {
+        let mut queue = queue(Limit::Packets(1000));
+        fill(&mut queue, 1, 10);
+        fill(&mut queue, 2, 10);
+        assert_eq!(served(&mut queue, 6), [1, 2, 1, 2, 1, 2]);
+        fill(&mut queue, 3, 1);
+        assert_eq!(served(&mut queue, 5), [3, 1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_flow_of_small_packets_sends_as_many_bytes() {
+        let mut queue = queue(Limit::Packets(1000));
+        fill(&mut queue, 1, 10);
+        for content in 0..100 {
+            queue.enqueue(Queued::new(content, 150, 2, Time::ZERO), &mut Vec::new()).unwrap();
+        }
+        let flows = served(&mut queue, 55);
+        assert_eq!(flows.iter().filter(|flow| **flow == 1).count(), 5);
+    }
+
+    #[test]
+    fn overflow_hits_the_longest_queue() {
+        let mut queue = queue(Limit::Packets(100));
+        assert_eq!(fill(&mut queue, 1, 100), 0);
+        // One packet too many costs half of the longest queue, and makes room for those that follow.
+        assert_eq!(fill(&mut queue, 2, 20), 50);
+        assert_eq!(queue.packets(), 70);
+        assert_eq!(queue.dequeue(Time::ZERO, &mut Vec::new()).unwrap().content, 50, "the oldest went first");
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_reason() {
+        let refused = |config| FqCoDel::<()>::new(Limit::Packets(1), config, 1).unwrap_err().to_string();
+        let good = FqCoDelConfig::default();
+        assert!(refused(FqCoDelConfig { quantum: 100, ..good }).contains("quantum is 100 bytes"));
+        assert!(refused(FqCoDelConfig { flows: 0, ..good }).contains("number of queues is 0"));
+        assert!(refused(FqCoDelConfig { flows: 1 << 20, ..good }).contains("out of range"));
+    }
+}

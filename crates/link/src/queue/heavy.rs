@@ -1,0 +1,215 @@
+use super::counts::FlowCounts;
+use crate::ConfigError;
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+
+/// Which flows are heavy: the ones whose packets are dropped by preference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heavy {
+    /// These, known beforehand (the papers' static variant).
+    Known(Vec<u64>),
+    /// The one that a history of arrivals shows most often (the papers' dynamic variant).
+    Busiest(History),
+}
+
+/// How the busiest flow is found, under the papers' names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct History {
+    /// One of so many arriving packets is recorded.
+    pub rec_int: u32,
+    /// So many records are kept.
+    pub hist_len: u32,
+    /// Every so many arriving packets, the flow with most records becomes the heavy one until the next time.
+    pub stat_int: u32,
+}
+
+/// With what probability a packet is really dropped that the discipline beneath would drop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Preference {
+    /// A packet of a heavy flow; also any packet while no flow is known to be heavy.
+    pub heavy: f64,
+    /// A packet of any other flow.
+    pub other: f64,
+}
+
+/// Follows the arrivals and tells how much each flow deserves a drop.
+#[derive(Debug)]
+pub(super) struct Detector {
+    preference: Preference,
+    heavy: Found,
+}
+
+#[derive(Debug)]
+enum Found {
+    /// In ascending order.
+    Known(Vec<u64>),
+    Busiest(Busiest),
+}
+
+#[derive(Debug)]
+struct Busiest {
+    config: History,
+    records: VecDeque<u64>,
+    counts: FlowCounts,
+    until_record: u32,
+    until_statistics: u32,
+    flow: Option<u64>,
+}
+
+/// No history needs to be longer, and its memory is bounded by this.
+const LONGEST_HISTORY: u32 = 1 << 20;
+
+impl Default for History {
+    fn default() -> Self {
+        History { rec_int: 1, hist_len: 1000, stat_int: 100 }
+    }
+}
+
+impl Default for Preference {
+    fn default() -> Self {
+        Preference { heavy: 1.0, other: 0.1 }
+    }
+}
+
+impl Detector {
+    pub(super) fn new(heavy: &Heavy, preference: Preference, seed: u64) -> Result<Self, ConfigError> {
+        let error = ConfigError::of("preference of a queue");
+        for (name, value) in
+            [("probability for heavy flows", preference.heavy), ("probability for others", preference.other)]
+        {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(error(name, value.to_string(), "which is no probability", "give a part from 0 to 1"));
+            }
+        }
+        let heavy = match heavy {
+            Heavy::Known(flows) => {
+                let mut flows = flows.clone();
+                flows.sort_unstable();
+                Found::Known(flows)
+            }
+            Heavy::Busiest(history) => Found::Busiest(Busiest::new(*history, seed)?),
+        };
+        Ok(Detector { preference, heavy })
+    }
+
+    /// A packet of this flow arrives.
+    pub(super) fn observe(&mut self, flow: u64) {
+        if let Found::Busiest(busiest) = &mut self.heavy {
+            busiest.observe(flow);
+        }
+    }
+
+    /// With what probability a packet of this flow takes a drop that it is chosen for.
+    pub(super) fn probability(&self, flow: u64) -> f64 {
+        let heavy = match &self.heavy {
+            Found::Known(flows) => flows.binary_search(&flow).is_ok(),
+            Found::Busiest(busiest) => busiest.flow.is_none_or(|heavy| heavy == flow),
+        };
+        if heavy { self.preference.heavy } else { self.preference.other }
+    }
+
+    /// Draws whether it does.
+    pub(super) fn takes(&self, flow: u64, rng: &mut Pcg64Mcg) -> bool {
+        rng.random::<f64>() < self.probability(flow)
+    }
+}
+
+impl Busiest {
+    fn new(config: History, seed: u64) -> Result<Self, ConfigError> {
+        let error = ConfigError::of("history of a queue");
+        for (name, value) in [("rec_int", config.rec_int), ("stat_int", config.stat_int), ("hist_len", config.hist_len)]
+        {
+            if value == 0 {
+                return Err(error(name, "0".into(), "which finds no flow", "give 1 or more"));
+            }
+        }
+        if config.hist_len > LONGEST_HISTORY {
+            let remedy = "give at most 1048576, and a larger rec_int to look farther back";
+            return Err(error("hist_len", config.hist_len.to_string(), "too long to keep", remedy));
+        }
+        let length = config.hist_len as usize;
+        Ok(Busiest {
+            config,
+            records: VecDeque::with_capacity(length),
+            // One record goes only when the next has come.
+            counts: FlowCounts::new(length, seed),
+            until_record: config.rec_int,
+            until_statistics: config.stat_int,
+            flow: None,
+        })
+    }
+
+    fn observe(&mut self, flow: u64) {
+        self.until_record -= 1;
+        if self.until_record == 0 {
+            self.until_record = self.config.rec_int;
+            if self.records.len() == self.config.hist_len as usize
+                && let Some(oldest) = self.records.pop_front()
+            {
+                self.counts.remove(oldest);
+            }
+            self.records.push_back(flow);
+            self.counts.add(flow);
+        }
+        self.until_statistics -= 1;
+        if self.until_statistics == 0 {
+            self.until_statistics = self.config.stat_int;
+            self.flow = self.counts.most();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detector(history: History) -> Detector {
+        Detector::new(&Heavy::Busiest(history), Preference { heavy: 0.9, other: 0.2 }, 1).unwrap()
+    }
+
+    #[test]
+    fn the_busiest_flow_is_heavy_until_the_next_statistics() {
+        let mut detector = detector(History { rec_int: 1, hist_len: 6, stat_int: 6 });
+        for flow in [1, 2, 2, 3, 2] {
+            detector.observe(flow);
+            assert_eq!(detector.probability(3), 0.9, "nobody is heavy yet, so that all count alike");
+        }
+        detector.observe(1);
+        assert_eq!([1, 2, 3].map(|flow| detector.probability(flow)), [0.2, 0.9, 0.2]);
+        // The history is full of 3 after four of them, but the statistics come after six.
+        for _ in 0..5 {
+            detector.observe(3);
+            assert_eq!(detector.probability(2), 0.9);
+        }
+        detector.observe(3);
+        assert_eq!([1, 2, 3].map(|flow| detector.probability(flow)), [0.2, 0.2, 0.9]);
+    }
+
+    #[test]
+    fn only_each_rec_int_th_packet_is_recorded() {
+        let mut detector = detector(History { rec_int: 3, hist_len: 10, stat_int: 9 });
+        [1, 1, 5, 1, 1, 5, 1, 1, 5].into_iter().for_each(|flow| detector.observe(flow));
+        assert_eq!([1, 5].map(|flow| detector.probability(flow)), [0.2, 0.9]);
+    }
+
+    #[test]
+    fn known_flows_are_heavy_from_the_start() {
+        let detector = Detector::new(&Heavy::Known(vec![9, 4]), Preference { heavy: 1.0, other: 0.0 }, 1).unwrap();
+        assert_eq!([4, 5, 9].map(|flow| detector.probability(flow)), [1.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_reason() {
+        let refused = |history, other| {
+            let preference = Preference { heavy: 1.0, other };
+            Detector::new(&Heavy::Busiest(history), preference, 1).unwrap_err().to_string()
+        };
+        let good = History::default();
+        assert!(refused(good, 1.5).contains("probability for others is 1.5"));
+        assert!(refused(History { rec_int: 0, ..good }, 0.1).contains("rec_int is 0"));
+        assert!(refused(History { hist_len: 0, ..good }, 0.1).contains("hist_len is 0"));
+        assert!(refused(History { stat_int: 0, ..good }, 0.1).contains("stat_int is 0"));
+        assert!(refused(History { hist_len: u32::MAX, ..good }, 0.1).contains("too long"));
+    }
+}
