@@ -210,6 +210,7 @@ impl FromStr for Target {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
             Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("after `]` comes `:PORT`")?)),
+            None if text.starts_with('[') => return Err("`]` is missing".into()),
             None if text.matches(':').count() == 1 => text.split_once(':').map_or((text, None), |(h, p)| (h, Some(p))),
             // A bare IPv6 address has many colons and no port.
             None => (text, None),
@@ -244,7 +245,7 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Target { host: host.into(), port }));
         }
-        for bad in ["", ":80", "host:", "host:0", "host:65536", "host:http", "[::1]80", "[]:1", "a b"] {
+        for bad in ["", ":80", "host:", "host:0", "host:65536", "host:http", "[::1]80", "[::1", "[]:1", "a b"] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
         }
     }
