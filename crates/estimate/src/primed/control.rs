@@ -89,15 +89,15 @@ pub(super) fn wait(method: &mut Primed) -> Span {
     let Some(capacity) = method.knowledge.capacity else { return Span::from_millis(10) };
     let Some(last) = readings.last() else {
         let queued = method.trains.last().map_or(0.0, Packets::bits);
-        return Span::from_secs_f64((queued / capacity).min(2.0));
+        return Span::from_secs_f64((queued / capacity).clamp(0.0, 2.0));
     };
     let usual = mean(&readings.iter().map(|r| r.available).collect::<Vec<_>>());
     // What a train found may last or may have been chance.
     let need = |r: &Reading| r.duration + 1.1 * r.backlog / ((r.available + usual) / 2.0).max(capacity * 0.02);
     let needs: Vec<f64> = readings.iter().rev().take(10).map(need).collect();
-    let cycle = quantile(&needs, 0.75).unwrap_or(0.0);
+    let cycle = quantile(&needs, 0.75).unwrap_or(0.0).max(0.0);
     let next = need(last).clamp(cycle, 1.5 * cycle) - last.duration;
-    Span::from_secs_f64((next + 0.5 * random * last.duration.min(0.02)).min(2.0))
+    Span::from_secs_f64((next + 0.5 * random * last.duration.clamp(0.0, 0.02)).clamp(0.0, 2.0))
 }
 
 /// The rate at which the scout came out: at most the capacity, at least the available bandwidth, roughly. A scout that
