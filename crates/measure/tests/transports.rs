@@ -285,8 +285,6 @@ fn a_lost_connection_takes_only_its_packets_along() {
         assert_eq!(indices(&receiving), without_3);
         assert_eq!((a.connections(), b.connections()), (9, 9));
     }
-    let Probes::Tcp(probes) = &a else { unreachable!() };
-    assert!(!probes.alive()[3] && probes.alive()[4]);
 }
 
 #[test]

@@ -4,14 +4,12 @@ use crate::client::exchange::{Carried, exchange};
 use crate::client::open::{self, UdpFails, Wanted};
 use crate::client::peer::Peer;
 use crate::client::{Direction, Directions, Error, MeasureConfig, MethodChoice, TransportChoice};
-use crate::transport::Probes;
+use crate::transport::{PER_CONNECTION, Probes};
 use estimate::{Primed, Segment, Train};
 use net::clock;
 use units::Span;
 use wire::TransportKind;
 
-/// Packets that one connection carries in a train: the initial window (RFC 6928).
-const PER_CONNECTION: u32 = 10;
 /// How often broken probes are replaced in one measurement; servers bound the connections of a turn, too.
 const REOPENINGS: u32 = 4;
 /// What all of that may take: a firewall that lets few new connections pass makes each replacement slow.

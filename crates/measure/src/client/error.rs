@@ -34,7 +34,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// A connection, but not to a server that would have us.
-    #[error("{address}: {cause}{}", handshake_hint(cause))]
+    #[error("cannot open a session with {address}: {cause}{}", handshake_hint(cause))]
     Handshake {
         /// The far end.
         address: SocketAddr,
@@ -154,7 +154,10 @@ fn connect_hint(cause: &io::Error) -> &'static str {
 
 fn handshake_hint(cause: &SessionError) -> &'static str {
     match cause {
-        SessionError::Preamble(PreambleError::NotKumade) => ": check the port, and that `kumade serve` runs there",
+        SessionError::Preamble(PreambleError::NotKumade) => "; check the port, and that `kumade serve` runs there",
+        SessionError::Preamble(PreambleError::Malformed) | SessionError::Frame(_) | SessionError::Damaged => {
+            "; use the same release on both ends"
+        }
         _ => "",
     }
 }

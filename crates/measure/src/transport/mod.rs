@@ -19,7 +19,7 @@ pub use error::Error;
 pub use lifeline::Lifeline;
 pub use net::stamp::StampSource;
 pub use net::tcp::{Opened, open_connections};
-pub use tcp::TcpProbes;
+pub use tcp::{PER_CONNECTION, TcpProbes};
 pub use udp::UdpProbes;
 
 use estimate::Train;

@@ -12,9 +12,9 @@ use std::time::Duration;
 use units::{Span, Time};
 use wire::TransportKind;
 
-/// Packets of one train on each of many connections: the initial window (RFC 6928), which also is what a connection
-/// falls back to when it was idle.
-const PER_CONNECTION: u32 = 10;
+/// Packets of one train on each of many connections at most: the initial window (RFC 6928), which also is what a
+/// connection falls back to when it was idle.
+pub const PER_CONNECTION: u32 = 10;
 /// How long after the last stamp another is hoped for.
 const QUIET: Span = Span::from_millis(100);
 
@@ -85,11 +85,6 @@ impl TcpProbes {
     /// See [`Probes::connections`](super::Probes::connections).
     pub fn connections(&self) -> u32 {
         self.slots.iter().filter(|slot| slot.stream.is_some()).count() as u32
-    }
-
-    /// Which connections are alive as far as this side knows, in the agreed order.
-    pub fn alive(&self) -> Vec<bool> {
-        self.slots.iter().map(|slot| slot.stream.is_some()).collect()
     }
 
     /// See [`Probes::max_packet`](super::Probes::max_packet).
