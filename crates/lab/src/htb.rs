@@ -15,6 +15,7 @@ use link::LinkConfig;
 use link::middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::namespace::Namespace;
 use net::{SetupError, interface};
+use packet::protocol::UDP;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::{fs, io};
@@ -38,8 +39,6 @@ const BURST: Span = Span::from_micros(64);
 const MIN_BURST_BYTES: u64 = 800;
 /// The interface of either router to the other one.
 const MIDDLE: &str = "middle";
-/// UDP's number in IP headers.
-const UDP: u8 = 17;
 
 impl Htb {
     /// Builds it: `a` and `c` left, `b` and `d` right; up from left to right.

@@ -196,20 +196,6 @@ fn summary(report: &Report, unit: Unit) -> Table {
     let s = &report.summary;
     let traced = !s.mean_worst_sending_delay_seconds.is_empty();
     let published = s.published.as_ref().is_some_and(|p| !p.mean_absolute_error_bits_per_second.is_empty());
-    let mut columns = vec!["transport", "method", "mean error"];
-    columns.extend(published.then_some("paper"));
-    columns.extend([
-        "bias",
-        "median error",
-        "interval holds",
-        "sent kB",
-        "seconds",
-        "runs",
-        "no estimate",
-        "repeated",
-        "stalled",
-    ]);
-    columns.extend(traced.then_some("latest packet"));
     let rows = report.combinations().into_iter().map(|(transport, method)| {
         let figure = |by: &ByMethod<Option<f64>>| by.get(transport).and_then(|m| m.get(method)).copied().flatten();
         let count = |by: &ByMethod<u32>| by.get(transport).and_then(|m| m.get(method)).map_or(0, |&n| n).to_string();
@@ -237,8 +223,16 @@ fn summary(report: &Report, unit: Unit) -> Table {
         cells
     });
     let rows = rows.collect();
-    let columns = columns.into_iter().map(str::to_owned).collect();
+    let columns = summary_columns(published, traced).into_iter().map(str::to_owned).collect();
     Table { caption: format!("Mean of |estimate − truth| and what it cost, {}", unit.name), columns, rows }
+}
+
+fn summary_columns(published: bool, traced: bool) -> Vec<&'static str> {
+    let paper = published.then_some("paper");
+    let errors = ["bias", "median error", "interval holds"];
+    let costs = ["sent kB", "seconds", "runs", "no estimate", "repeated", "stalled"];
+    let first = ["transport", "method", "mean error"].into_iter().chain(paper);
+    first.chain(errors).chain(costs).chain(traced.then_some("latest packet")).collect()
 }
 
 /// The rows as CSV: the field names are JSON's, with an interval's parts as columns of their own.
