@@ -70,6 +70,9 @@ pub struct PathChirp {
 }
 
 impl PathChirp {
+    /// No train has more packets: what a transport must be able to carry.
+    pub const MOST_PACKETS: u32 = MOST_PACKETS;
+
     /// Starts with the given range, or else knowing nothing of the path.
     pub fn new(config: PathChirpConfig) -> Self {
         let range = config.range.map(|(low, high)| (low.as_f64(), high.as_f64()));

@@ -63,7 +63,7 @@ struct RunArgs {
     /// What to measure over: udp, rake, single, auto
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     transport: Vec<Transport>,
-    /// Estimators: primed, linear-scan
+    /// Estimators: primed, linear-scan, pathtester, pathtester-classic, pathload, pathchirp
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     method: Vec<Method>,
     /// Which ways to measure: up, down

@@ -5,7 +5,7 @@ mod show;
 use anyhow::{Context, anyhow};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, ValueEnum};
-use estimate::{LinearScanConfig, Segment, Train};
+use estimate::{LinearScanConfig, PathTesterClassicConfig, Segment, Train};
 use measure::transport::MAX_PACKET;
 use measure::{DEFAULT_PORT, Directions, Family, Key, MeasureConfig, MethodChoice, TransportChoice, TransportKind};
 use std::os::unix::fs::PermissionsExt;
@@ -44,13 +44,16 @@ pub struct MeasureArgs {
     /// For linear-scan: packets in the train [default: 120]
     #[arg(long, value_name = "N")]
     packets: Option<u32>,
+    /// For pathtester-classic: exponents of the waits between packets, which are 2^N µs [default: 0-15]
+    #[arg(long, value_name = "FIRST-LAST", value_parser = iunit_range)]
+    iunit: Option<(u32, u32)>,
     /// TCP connections to open where they carry the packets
     #[arg(long, value_name = "N", default_value_t = MeasureConfig::CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
-    /// Bytes to send per direction at most, such as 500kb; primed only
+    /// Bytes to send per direction at most, such as 500kb; not for linear-scan
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
     budget_bytes: Option<u64>,
-    /// How long to measure each direction at most, such as 1.5s; primed only
+    /// How long to measure each direction at most, such as 1.5s; not for linear-scan
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     budget_time: Option<Span>,
     /// The key that the server wants: a file with 64 hexadecimal digits
@@ -97,6 +100,17 @@ enum MethodArg {
     Primed,
     /// The papers' rule: one train of growing packets
     LinearScan,
+    /// PathTester, improved: ten short trains, steered by the rate at which they come
+    #[value(name = "pathtester")]
+    PathTester,
+    /// PathTester before: one short train for each power of two of the wait
+    #[value(name = "pathtester-classic")]
+    PathTesterClassic,
+    /// Fleets of periodic streams, up to a minute; the result is a range
+    Pathload,
+    /// Trains whose rate grows exponentially
+    #[value(name = "pathchirp")]
+    PathChirp,
 }
 
 /// Measures and prints.
@@ -151,12 +165,26 @@ impl MeasureArgs {
     fn method(&self) -> MethodChoice {
         let numbers = [self.interval.is_some(), self.first_size.is_some(), self.size_step.is_some()];
         let numbers_given = numbers.contains(&true) || self.packets.is_some();
-        if self.method == MethodArg::Primed {
-            if numbers_given {
-                usage("--interval, --first-size, --size-step and --packets belong to --method linear-scan");
-            }
-            return MethodChoice::Primed;
+        if self.method != MethodArg::LinearScan && numbers_given {
+            usage("--interval, --first-size, --size-step and --packets belong to --method linear-scan");
         }
+        if self.method != MethodArg::PathTesterClassic && self.iunit.is_some() {
+            usage("--iunit belongs to --method pathtester-classic");
+        }
+        match self.method {
+            MethodArg::Primed => MethodChoice::Primed,
+            MethodArg::LinearScan => self.linear_scan(),
+            MethodArg::PathTester => MethodChoice::PathTester,
+            MethodArg::PathTesterClassic => {
+                let (first_iunit, last_iunit) = self.iunit.unwrap_or((0, 15));
+                MethodChoice::PathTesterClassic { first_iunit, last_iunit }
+            }
+            MethodArg::Pathload => MethodChoice::Pathload,
+            MethodArg::PathChirp => MethodChoice::PathChirp,
+        }
+    }
+
+    fn linear_scan(&self) -> MethodChoice {
         let paper = LinearScanConfig::paper(MAX_PACKET);
         let scan = LinearScanConfig {
             interval: self.interval.unwrap_or(paper.interval),
@@ -180,7 +208,7 @@ impl MeasureArgs {
 
     fn check_budgets(&self) {
         if self.method == MethodArg::LinearScan && (self.budget_bytes.is_some() || self.budget_time.is_some()) {
-            usage("--budget-bytes and --budget-time belong to --method primed: linear-scan sends one train");
+            usage("--budget-bytes and --budget-time say nothing to --method linear-scan: it sends one train");
         }
         if self.budget_bytes.is_some_and(|bytes| bytes < 10_000) {
             usage("--budget-bytes below 10kb buys no train");
@@ -189,6 +217,13 @@ impl MeasureArgs {
             usage("--budget-time below 10ms buys no train");
         }
     }
+}
+
+/// Reads `0-15`.
+fn iunit_range(text: &str) -> Result<(u32, u32), String> {
+    let most = PathTesterClassicConfig::MOST_IUNIT;
+    let range = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    range.filter(|(first, last)| first <= last && *last <= most).ok_or(format!("it is no range within 0-{most}"))
 }
 
 /// Ends the program as wrong usage.
@@ -232,6 +267,14 @@ impl FromStr for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn iunit_ranges_are_read_as_the_paper_writes_them() {
+        assert_eq!(iunit_range("0-17"), Ok((0, 17)));
+        for bad in ["", "5", "17-0", "0-23", "-1-5", "a-b"] {
+            assert!(iunit_range(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn targets_are_read_as_people_write_them() {

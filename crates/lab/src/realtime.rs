@@ -178,6 +178,11 @@ fn measurement(scenario: &Scenario, point: &Point, server: SocketAddr) -> Measur
     let method = match point.method {
         Method::Primed => MethodChoice::Primed,
         Method::LinearScan => MethodChoice::LinearScan(papers_train(scenario.bottleneck.rate)),
+        Method::PathTester => MethodChoice::PathTester,
+        // The shortest range that the paper found to work from 100 kbit/s on.
+        Method::PathTesterClassic => MethodChoice::PathTesterClassic { first_iunit: 0, last_iunit: 17 },
+        Method::Pathload => MethodChoice::Pathload,
+        Method::PathChirp => MethodChoice::PathChirp,
     };
     let directions = match point.direction {
         Direction::Up => Directions::Up,

@@ -15,7 +15,7 @@ pub struct Row {
     #[schemars(extend("enum" = ["auto", "udp", "rake", "single"]))]
     pub transport: String,
     /// The estimator.
-    #[schemars(extend("enum" = ["primed", "linear-scan"]))]
+    #[schemars(extend("enum" = ["primed", "linear-scan", "pathtester", "pathtester-classic", "pathload", "pathchirp"]))]
     pub method: String,
     /// Which way the trains went, seen from the host that measured.
     #[schemars(extend("enum" = ["up", "down"]))]

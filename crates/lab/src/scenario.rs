@@ -56,6 +56,17 @@ pub enum Method {
     Primed,
     /// The papers' rule on the papers' train, its interval scaled to the bottleneck's rate.
     LinearScan,
+    /// PathTester, improved.
+    #[serde(rename = "pathtester")]
+    PathTester,
+    /// PathTester before.
+    #[serde(rename = "pathtester-classic")]
+    PathTesterClassic,
+    /// Pathload.
+    Pathload,
+    /// pathChirp.
+    #[serde(rename = "pathchirp")]
+    PathChirp,
 }
 
 /// Which way the trains go, seen from the host that measures.
@@ -270,7 +281,14 @@ macro_rules! words {
 
 words! {
     Transport { Auto = "auto", Udp = "udp", Rake = "rake", Single = "single" }
-    Method { Primed = "primed", LinearScan = "linear-scan" }
+    Method {
+        Primed = "primed",
+        LinearScan = "linear-scan",
+        PathTester = "pathtester",
+        PathTesterClassic = "pathtester-classic",
+        Pathload = "pathload",
+        PathChirp = "pathchirp"
+    }
     Direction { Up = "up", Down = "down" }
     BottleneckKind { Own = "own", Htb = "htb" }
     CrossKind { Constant = "constant", Poisson = "poisson", OnOff = "on-off", Tcp = "tcp" }

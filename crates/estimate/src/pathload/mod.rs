@@ -123,6 +123,9 @@ impl Fleet {
 }
 
 impl Pathload {
+    /// No train has more packets: what a transport must be able to carry.
+    pub const MOST_PACKETS: u32 = STREAM;
+
     /// Starts knowing nothing of the path.
     pub fn new(config: PathloadConfig) -> Self {
         Pathload { config, search: None, fleet: None, last_duration: Span::ZERO, account: Account::default() }

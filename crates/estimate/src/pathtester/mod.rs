@@ -70,6 +70,9 @@ enum Steering {
 }
 
 impl PathTester {
+    /// No train of either tool has more packets, however small the transport's are.
+    pub const MOST_PACKETS: u32 = 20;
+
     /// Starts with the shortest wait.
     pub fn new(config: PathTesterConfig) -> Self {
         let wait = FIRST_WAIT.as_secs_f64();
@@ -159,7 +162,7 @@ impl Steering {
 
 fn train(wait: Span, max_packet: u32) -> Train {
     let size = PACKET.min(max_packet).max(1);
-    let count = (TRAIN / size).max(2);
+    let count = (TRAIN / size).clamp(2, PathTester::MOST_PACKETS);
     Train { segments: vec![Segment { count, interval: wait, first_size: size, size_step: 0 }] }
 }
 

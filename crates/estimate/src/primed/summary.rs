@@ -3,7 +3,7 @@
 use super::knowledge::Knowledge;
 use super::reading::Reading;
 use super::{LEAST_TRAINS, Primed, control};
-use crate::stats::student_t_95;
+use crate::stats::{mean, student_t_95};
 use crate::{Estimate, Outcome, Rejection};
 use std::collections::BTreeMap;
 use units::{Rate, Span};
@@ -24,10 +24,10 @@ pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
         return true;
     }
     let used = used(method);
-    if used.len() < ENOUGH_TRAINS {
+    let capacity = method.knowledge.capacity.unwrap_or(0.0);
+    if used.len() < ENOUGH_TRAINS || telling(&used, capacity) < LEAST_TRAINS {
         return false;
     }
-    let capacity = method.knowledge.capacity.unwrap_or(0.0);
     let interval = interval(&used, elapsed.as_secs_f64(), &method.knowledge);
     interval.half <= (interval.value * method.config.precision).max(capacity * 0.0025)
 }
@@ -84,14 +84,24 @@ fn weighted(used: &[Reading], capacity: f64) -> Vec<(f64, f64)> {
     let mut weight = 1.0 / sorted.len() as f64;
     for (i, reading) in sorted.iter().enumerate() {
         let right = sorted.len() - i - 1;
-        let bound = reading.emptied && reading.rate < 0.9 * capacity;
-        match (bound, right) {
+        match (is_bound(reading, capacity), right) {
             (true, 0) => out.push(((reading.available + capacity) / 2.0, weight)),
             (true, _) => weight += weight / right as f64,
             (false, _) => out.push((reading.available, weight)),
         }
     }
     out
+}
+
+/// Whether a reading tells no more than the least that was available. At the capacity's own rate an empty queue tells
+/// all: nobody else was there.
+fn is_bound(reading: &Reading, capacity: f64) -> bool {
+    reading.emptied && reading.rate < 0.9 * capacity
+}
+
+/// Trains that tell how much was available, not only how much at least.
+fn telling(used: &[Reading], capacity: f64) -> usize {
+    used.iter().filter(|r| !is_bound(r, capacity)).count()
 }
 
 fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Interval {
@@ -140,8 +150,8 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
     if short_queue(&used) {
         outcome.warnings.push("the queue before the bottleneck is too short to hold a train: less exact".to_owned());
     }
-    if used.len() < LEAST_TRAINS || out_of_reach(method) {
-        outcome.reason = Some(no_value(method));
+    if telling(&used, method.knowledge.capacity.unwrap_or(0.0)) < LEAST_TRAINS || out_of_reach(method) {
+        outcome.reason = Some(no_value(method, &used));
         return outcome;
     }
     let interval = interval(&used, elapsed.as_secs_f64(), &method.knowledge);
@@ -164,13 +174,17 @@ fn rejected(method: &Primed) -> BTreeMap<Rejection, u32> {
     rejected
 }
 
-fn no_value(method: &Primed) -> String {
+fn no_value(method: &Primed, used: &[Reading]) -> String {
     if out_of_reach(method) {
         let fastest = method.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);
         let fastest = Rate::from_f64(fastest);
         return format!(
             "out of range: the path took all that this machine could send, {fastest}; no less is available"
         );
+    }
+    if used.len() >= LEAST_TRAINS {
+        let least = Rate::from_f64(mean(&used.iter().map(|r| r.available).collect::<Vec<_>>()));
+        return format!("no train was fast enough to fill the path within the budget: at least {least} is available");
     }
     let causes = rejected(method);
     let rejected: u32 = causes.values().sum();

@@ -25,8 +25,14 @@ type Drawn<T> = Result<T, Box<dyn Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-const SERIES: [RGBColor; 4] =
-    [RGBColor(0x2f, 0x80, 0xd0), RGBColor(0xd9, 0x6b, 0x1f), RGBColor(0x3a, 0x9d, 0x5d), RGBColor(0xb0, 0x5a, 0xb8)];
+const SERIES: [RGBColor; 6] = [
+    RGBColor(0x2f, 0x80, 0xd0),
+    RGBColor(0xd9, 0x6b, 0x1f),
+    RGBColor(0x3a, 0x9d, 0x5d),
+    RGBColor(0xb0, 0x5a, 0xb8),
+    RGBColor(0xb8, 0x93, 0x1a),
+    RGBColor(0xc8, 0x48, 0x5a),
+];
 const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
 const SIZE: (u32, u32) = (520, 420);
 

@@ -3,9 +3,9 @@
 use crate::client::exchange::{Carried, exchange};
 use crate::client::open::{self, UdpFails, Wanted};
 use crate::client::peer::Peer;
-use crate::client::{Direction, Directions, Error, MeasureConfig, MethodChoice, TransportChoice};
+use crate::client::{Direction, Directions, Error, MeasureConfig, TransportChoice};
 use crate::transport::{PER_CONNECTION, Probes};
-use estimate::{Primed, Segment, Train};
+use estimate::{Segment, Train};
 use net::clock;
 use units::Span;
 use wire::TransportKind;
@@ -199,9 +199,5 @@ fn trains(count: u32) -> String {
 
 /// The fewest connections that carry the method's longest train.
 fn needed(config: &MeasureConfig) -> u16 {
-    let packets = match &config.method {
-        MethodChoice::Primed => Primed::MOST_PACKETS,
-        MethodChoice::LinearScan(scan) => scan.packets,
-    };
-    packets.div_ceil(PER_CONNECTION).try_into().unwrap_or(u16::MAX)
+    config.method.most_packets().div_ceil(PER_CONNECTION).try_into().unwrap_or(u16::MAX)
 }

@@ -2,10 +2,11 @@
 
 use crate::client::carrier::Carrier;
 use crate::client::grace::Grace;
+use crate::client::method::Allowed;
 use crate::client::peer::Peer;
-use crate::client::{Direction, Error, Event, MeasureConfig, MethodChoice, bits};
+use crate::client::{Direction, Error, Event, MeasureConfig, bits};
 use crate::report::{Cost, DirectionReport};
-use estimate::{LinearScan, Method, Outcome, Primed, PrimedConfig, Step};
+use estimate::{Outcome, Step};
 use net::clock;
 use std::thread;
 use units::{Span, Time};
@@ -37,7 +38,8 @@ impl<'m> Run<'m> {
 
     /// Measures one direction.
     pub(super) fn measure(&mut self, direction: Direction) -> Result<DirectionReport, Error> {
-        let (name, mut method) = self.method();
+        let allowed = Allowed { bytes: self.config.budget_bytes, time: self.config.budget_time };
+        let mut method = self.config.method.build(self.carrier.max_packet, allowed);
         let began = clock::monotonic();
         let (mut cost, mut ended, mut number, mut stamped) = (Cost::default(), began, 0, true);
         let outcome = loop {
@@ -65,35 +67,19 @@ impl<'m> Run<'m> {
             });
         };
         cost.duration = clock::monotonic() - began;
-        let result = self.report(name, outcome, &cost, stamped);
+        let result = self.report(outcome, &cost, stamped);
         (self.on_event)(&Event::Done { direction, result: Box::new(result.clone()) });
         Ok(result)
     }
 
-    fn report(&self, method: &str, outcome: Outcome, cost: &Cost, stamped: bool) -> DirectionReport {
+    fn report(&self, outcome: Outcome, cost: &Cost, stamped: bool) -> DirectionReport {
         let mut warnings = self.carrier.warnings();
         if !stamped {
             warnings
                 .push("the kernel gave no time stamps on one side at least: the programs' own are less exact".into());
         }
+        let method = self.config.method.name();
         DirectionReport::new(self.carrier.kind(), self.carrier.connections(), method, outcome, cost, warnings)
-    }
-
-    fn method(&self) -> (&'static str, Box<dyn Method>) {
-        let max_packet = self.carrier.max_packet;
-        match self.config.method {
-            MethodChoice::Primed => {
-                let mut config = PrimedConfig::new(max_packet);
-                config.budget_bytes = self.config.budget_bytes.unwrap_or(config.budget_bytes);
-                config.budget_time = self.config.budget_time.unwrap_or(config.budget_time);
-                config.seed = getrandom::u64().unwrap_or(config.seed);
-                ("primed", Box::new(Primed::new(config)))
-            }
-            MethodChoice::LinearScan(mut scan) => {
-                scan.max_packet = max_packet;
-                ("linear-scan", Box::new(LinearScan::new(scan)))
-            }
-        }
     }
 }
 

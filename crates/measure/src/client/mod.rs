@@ -5,14 +5,16 @@ mod direction;
 mod error;
 mod exchange;
 mod grace;
+mod method;
 mod open;
 mod peer;
 
 pub use error::Error;
+pub use method::MethodChoice;
 
 use crate::report::{DirectionReport, Report, SCHEMA};
 use direction::Run;
-use estimate::{LinearScanConfig, Train, TrainRecord};
+use estimate::{Train, TrainRecord};
 use peer::Peer;
 use serde::Serialize;
 use units::{Rate, Span};
@@ -93,15 +95,6 @@ pub enum TransportChoice {
     Auto,
     /// This one.
     Fixed(TransportKind),
-}
-
-/// What plans and reads the trains.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum MethodChoice {
-    /// The default: finds the range by itself, then pins the value down.
-    Primed,
-    /// The papers' rule with these numbers; the largest packet is the transport's.
-    LinearScan(LinearScanConfig),
 }
 
 /// One way of a path.
