@@ -54,6 +54,9 @@ fn drive(method: &mut dyn Method, fates: &[Fate]) -> u64 {
             }
             Step::Done(outcome) => {
                 assert_eq!(outcome.available.is_none(), outcome.reason.is_some());
+                if let Some(available) = outcome.available {
+                    assert!(available.low <= available.value && available.value <= available.high, "{available:?}");
+                }
                 return bytes;
             }
         }

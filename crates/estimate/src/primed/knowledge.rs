@@ -50,14 +50,20 @@ impl Knowledge {
             capacity: Some(capacity),
             capacity_scatter: standard_deviation(&rates).min(bound),
             prime_openness: shown.iter().map(|d| d.openness).fold(0.0, f64::max),
-            burst_rate: median(&primes.iter().map(|d| d.rate).collect::<Vec<_>>())
-                .filter(|&rate| rate > 3.0 * capacity),
+            burst_rate: burst_rate(&primes, capacity),
             saturated,
             readings,
             receiver_stalls,
             newest_stalled,
         }
     }
+}
+
+/// See [`Knowledge::burst_rate`]. Primes that came closer together than they left were held up and let go by a machine
+/// that stalled, not by a bucket.
+fn burst_rate(primes: &[Dispersion], capacity: f64) -> Option<f64> {
+    let rates: Vec<f64> = primes.iter().filter(|d| d.openness < 1.25).map(|d| d.rate).collect();
+    median(&rates).filter(|&rate| rates.len() * 2 > primes.len() && rate > 3.0 * capacity)
 }
 
 fn read(trains: &[Packets], capacity: f64) -> Vec<Reading> {
