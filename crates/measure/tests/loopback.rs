@@ -8,6 +8,7 @@ use estimate::LinearScanConfig;
 use measure::report::{DirectionReport, Transport};
 use measure::{Directions, Error, Event, MeasureConfig, MethodChoice, ServerConfig, TransportChoice, measure};
 use std::net::SocketAddr;
+use units::Span;
 use wire::{Key, TransportKind};
 
 fn sends_something(direction: Option<&DirectionReport>, transport: Transport) {
@@ -46,6 +47,24 @@ fn the_rake_and_the_single_connection_carry_the_papers_scan() {
             sends_something(direction.as_ref(), transport);
             assert!(connections.contains(&direction.as_ref().unwrap().connections), "{direction:?}");
             assert_eq!(direction.as_ref().unwrap().packets_sent, 120);
+        }
+    }
+}
+
+#[test]
+fn every_transport_carries_the_other_tools_methods() {
+    let server = Running::start(ServerConfig::default());
+    let classic = MethodChoice::PathTesterClassic { first_iunit: 0, last_iunit: 10 };
+    for method in [MethodChoice::PathTester, classic, MethodChoice::Pathload, MethodChoice::PathChirp] {
+        for kind in [TransportKind::Udp, TransportKind::Rake, TransportKind::Single] {
+            let transport = TransportChoice::Fixed(kind);
+            let budget_time = Some(Span::from_millis(300));
+            let config = MeasureConfig { transport, method, budget_time, ..server.measuring() };
+            let report = measure(&config, &mut |_| {}).unwrap();
+            for direction in [&report.up, &report.down] {
+                sends_something(direction.as_ref(), kind.into());
+                assert_eq!(direction.as_ref().unwrap().method, method.name());
+            }
         }
     }
 }
