@@ -14,6 +14,8 @@ mod choke;
 mod codel;
 mod counts;
 mod fair_codel;
+mod fair_share;
+mod flow_rates;
 mod fq_codel;
 mod heavy;
 mod red;
@@ -27,6 +29,7 @@ pub use buffer::TailDrop;
 pub use choke::Choke;
 pub use codel::{CoDel, CoDelConfig, ControlLaw};
 pub use fair_codel::{FairCoDel, FairCoDelConfig};
+pub use fair_share::{FairShare, FairShareConfig};
 pub use fq_codel::{FqCoDel, FqCoDelConfig};
 pub use heavy::{Heavy, History, Preference};
 pub use red::{Red, RedConfig};
@@ -141,6 +144,8 @@ pub enum Discipline {
     Afd(AfdConfig),
     /// A queue and a CoDel for each flow; see [`FqCoDel`].
     FqCoDel(FqCoDelConfig),
+    /// The project's own: flows pay for what they send beyond the fair share; see [`FairShare`].
+    FairShare(FairShareConfig),
 }
 
 /// A queue of any discipline.
@@ -162,6 +167,8 @@ pub enum Queue<P> {
     Afd(Afd<P>),
     /// See [`Discipline::FqCoDel`].
     FqCoDel(FqCoDel<P>),
+    /// See [`Discipline::FairShare`].
+    FairShare(FairShare<P>),
 }
 
 /// The same expression for whichever discipline it is.
@@ -176,6 +183,7 @@ macro_rules! each {
             Queue::Choke($inner) => $what,
             Queue::Afd($inner) => $what,
             Queue::FqCoDel($inner) => $what,
+            Queue::FairShare($inner) => $what,
         }
     };
 }
@@ -195,6 +203,7 @@ impl<P> Queue<P> {
             Discipline::Choke(config) => Queue::Choke(Choke::new(limit, *config, seed)?),
             Discipline::Afd(config) => Queue::Afd(Afd::new(limit, *config, seed)?),
             Discipline::FqCoDel(config) => Queue::FqCoDel(FqCoDel::new(limit, *config, seed)?),
+            Discipline::FairShare(config) => Queue::FairShare(FairShare::new(limit, *config, seed)?),
         })
     }
 }

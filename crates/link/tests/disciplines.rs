@@ -1,7 +1,7 @@
 //! A link in front of which each discipline stands: who gets what, and that the link's promises hold with all of them.
 use link::queue::{
-    ActiveDroppingConfig, AfdConfig, CoDelConfig, ControlLaw, Discipline, Ecn, FairCoDelConfig, FqCoDelConfig, Heavy,
-    History, Limit, Preference, QueueConfig, RedConfig,
+    ActiveDroppingConfig, AfdConfig, CoDelConfig, ControlLaw, Discipline, Ecn, FairCoDelConfig, FairShareConfig,
+    FqCoDelConfig, Heavy, History, Limit, Preference, QueueConfig, RedConfig,
 };
 use link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Recording, SizeMix};
 use proptest::prelude::*;
@@ -42,6 +42,7 @@ fn disciplines() -> Vec<Discipline> {
         Discipline::Choke(red()),
         Discipline::Afd(AfdConfig::new(25_000)),
         Discipline::FqCoDel(FqCoDelConfig::default()),
+        Discipline::FairShare(FairShareConfig { ecn: true, ..FairShareConfig::default() }),
     ]
 }
 
@@ -95,6 +96,7 @@ fn what_a_greedy_flow_gets_depends_on_the_discipline() {
     // These know the share.
     within(Discipline::Afd(AfdConfig::new(25_000)), 0.18, 0.26);
     within(Discipline::FqCoDel(FqCoDelConfig::default()), 0.19, 0.21);
+    within(Discipline::FairShare(FairShareConfig::default()), 0.19, 0.21);
 }
 
 #[test]

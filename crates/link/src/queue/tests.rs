@@ -11,6 +11,8 @@ fn disciplines() -> Vec<Discipline> {
     let red = RedConfig { weight: 0.1, max_probability: 0.5, ..RedConfig::new(1500, 9000, Span::from_micros(20)) };
     let busiest = Heavy::Busiest(History { rec_int: 2, hist_len: 20, stat_int: 5 });
     let afd = AfdConfig { samples: 10, sample_bytes: 1000, update: Span::from_micros(30), ..AfdConfig::new(3000) };
+    let (target, window) = (Span::from_micros(50), Span::from_micros(500));
+    let share = FairShareConfig { target, window, flows: 8, ecn: false };
     let preference = Preference::default();
     vec![
         Discipline::TailDrop,
@@ -25,6 +27,8 @@ fn disciplines() -> Vec<Discipline> {
         Discipline::Afd(afd),
         Discipline::Afd(AfdConfig { ecn: true, ..afd }),
         Discipline::FqCoDel(FqCoDelConfig { codel, quantum: 300, flows: 3 }),
+        Discipline::FairShare(share),
+        Discipline::FairShare(FairShareConfig { ecn: true, ..share }),
         Discipline::FqCoDel(FqCoDelConfig { codel: marking, ..FqCoDelConfig::default() }),
     ]
 }

@@ -1,0 +1,250 @@
+use super::buffer::Buffer;
+use super::flow_rates::{FlowRate, FlowRates};
+use super::{Dropped, Limit, QueueDiscipline, Queued, turn_away};
+use crate::{ConfigError, DropCause};
+use units::{Span, Time};
+
+/// The settings of [`FairShare`]; the default suits paths of the Internet at any rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FairShareConfig {
+    /// How long packets shall wait while flows send more than the link carries.
+    pub target: Span,
+    /// Over how long a time flows are compared: some round-trip times.
+    pub window: Span,
+    /// How many flows are remembered, in 32 bytes each. Where there are more, those that send least are forgotten.
+    pub flows: u32,
+    /// Mark packets that can be marked instead of dropping them, unless their flow sends far too much.
+    pub ecn: bool,
+}
+
+/// The project's own discipline: one queue, in which each flow is charged for what it sends beyond the fair share and
+/// pays with a packet whenever the charge is worth one.
+///
+/// Of what is known from AFD it keeps the law, to drop `1 − share / own` of a flow, and does without what makes AFD
+/// depend on the rate or on chance:
+///
+/// - Flows are measured exactly, within a window of time, in a table of bounded size; a sample of packets cannot tell
+///   twenty like flows apart.
+/// - Charges instead of dice space a flow's drops evenly, so that a window of packets seldom loses several.
+/// - The share follows the *delay* of the queue in relative steps, whatever the link's rate is or becomes.
+///
+/// Who sends less than the share never pays, whatever the others do. It cannot help where the share falls below a packet
+/// per window, where more heavy flows come at once than the table holds, or against a sender that spreads its packets
+/// over many flows; and since all wait in one queue, senders that make way for delay (Vegas) still make way for others'
+/// on fast and long paths.
+#[derive(Debug)]
+pub struct FairShare<P> {
+    config: FairShareConfig,
+    buffer: Buffer<P>,
+    rates: FlowRates,
+    /// How many bytes of a window a flow may send.
+    share: f64,
+    /// The most that any flow has sent within a window lately; beyond it a share would mean nothing.
+    peak: f64,
+    next_update: Option<Time>,
+    /// The delay at the last update, in targets.
+    last_delay: f64,
+    /// The least delay of a packet since then.
+    delay: Option<Span>,
+}
+
+/// How often the share is adjusted, and what of the peak remains each time.
+const UPDATE: Span = Span::from_millis(5);
+const PEAK_REMAINS: f64 = 0.99;
+/// How strongly the share follows the delay's change since the last update, and its distance from the target. The
+/// second must be far weaker: flows take some round trips to follow.
+const GAINS: (f64, f64) = (0.2, 0.0025);
+/// How much the share rises at each update while packets find the queue empty: what is not used is lost.
+const IDLE_RISE: f64 = 0.04;
+/// The share never falls below a packet, else nobody could send.
+const LEAST_SHARE: f64 = 1500.0;
+
+impl Default for FairShareConfig {
+    fn default() -> Self {
+        FairShareConfig { target: Span::from_millis(5), window: Span::from_millis(500), flows: 1024, ecn: false }
+    }
+}
+
+impl FairShareConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        let error = ConfigError::of("fair-share queue");
+        for (name, span) in [("target", self.target), ("window", self.window)] {
+            if span < Span::from_micros(10) {
+                let remedy = "give at least 10 us; 5 ms of target and 500 ms of window are usual";
+                return Err(error(name, span.to_string(), "in which nothing can be measured", remedy));
+            }
+        }
+        if !(8..=1 << 20).contains(&self.flows) {
+            let remedy = "give 8 to 1048576; 1024 is usual";
+            return Err(error("number of flows", self.flows.to_string(), "out of range", remedy));
+        }
+        Ok(())
+    }
+}
+
+impl<P> FairShare<P> {
+    pub(super) fn new(limit: Limit, config: FairShareConfig, seed: u64) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(FairShare {
+            config,
+            buffer: Buffer::new(limit),
+            rates: FlowRates::new(config.flows, config.window, seed),
+            // None is known before there is a queue.
+            share: f64::MAX,
+            peak: LEAST_SHARE,
+            next_update: None,
+            last_delay: 0.0,
+            delay: None,
+        })
+    }
+
+    /// Adjusts the share if that is due: down while the delay grows or is above the target, else up.
+    fn update(&mut self, now: Time) {
+        if now < *self.next_update.get_or_insert(now + UPDATE) {
+            return;
+        }
+        self.next_update = Some(now + UPDATE);
+        let delay = match self.delay.take() {
+            Some(delay) => delay.as_nanos() as f64 / self.config.target.as_nanos() as f64,
+            None if self.buffer.len() == 0 => 0.0,
+            // Packets wait, and none has left: nothing new is known.
+            None => self.last_delay,
+        };
+        let idle = if delay == 0.0 { IDLE_RISE } else { 0.0 };
+        let change = 1.0 + idle - GAINS.0 * (delay - self.last_delay) - GAINS.1 * (delay - 1.0);
+        self.last_delay = delay;
+        self.peak = (self.peak * PEAK_REMAINS).max(LEAST_SHARE);
+        self.share = (self.share * change.clamp(0.5, 1.5)).clamp(LEAST_SHARE, self.peak * 1.5);
+    }
+}
+
+impl<P> QueueDiscipline<P> for FairShare<P> {
+    fn enqueue(&mut self, mut packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+        self.update(packet.arrival);
+        if let Some(flow) = self.rates.arrival(packet.flow, packet.size, packet.arrival) {
+            self.peak = self.peak.max(flow.bytes);
+            // A sender that ignores its marks is dropped before it does harm.
+            let markable = self.config.ecn && flow.bytes < 2.0 * self.share;
+            if flow.pays(self.share, packet.size) && !(markable && packet.mark()) {
+                return turn_away(packet, DropCause::Managed, drops);
+            }
+        }
+        self.buffer.push(packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Time, _drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+        self.update(now);
+        let packet = self.buffer.pop()?;
+        let delay = now - packet.arrival;
+        self.delay = Some(self.delay.map_or(delay, |least| least.min(delay)));
+        Some(packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.buffer.bytes()
+    }
+}
+
+impl FlowRate {
+    /// Charges the flow for the part of the packet that is beyond the share, and tells whether it pays with it.
+    fn pays(&mut self, share: f64, size: u32) -> bool {
+        let size = f64::from(size);
+        let excess = size * (1.0 - share / self.bytes).max(-1.0);
+        // Who sends less works a charge off, and saves nothing up.
+        self.charge = (self.charge + excess).max(0.0);
+        let pays = self.charge >= size;
+        if pays {
+            self.charge -= size;
+        }
+        pays
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Ecn;
+    use super::*;
+
+    /// Offers packets of 1000 bytes, one each millisecond of ten flows in turn, to a link that serves one in
+    /// `service` for 20 s. Flow 0 sends in addition `extra` packets in each turn. Returns the packets that each flow
+    /// got through in the second half, and the delays there in milliseconds.
+    fn run(service: i64, extra: usize, ecn: Ecn) -> ([usize; 10], Vec<f64>) {
+        let config = FairShareConfig { ecn: true, ..FairShareConfig::default() };
+        let mut queue = FairShare::new(Limit::Packets(2000), config, 1).unwrap();
+        let (mut passed, mut delays, mut drops) = ([0; 10], Vec::new(), Vec::new());
+        for step in 0..200_000i64 {
+            let now = Time::from_nanos(step * 100_000);
+            let flow = step / 10 % 10;
+            let count = if step % 10 != 0 {
+                0
+            } else if flow == 0 {
+                1 + extra
+            } else {
+                1
+            };
+            for _ in 0..count {
+                let packet = Queued { ecn, ..Queued::new((), 1000, flow as u64, now) };
+                let _ = queue.enqueue(packet, &mut drops);
+            }
+            if step % service == 0
+                && let Some(packet) = queue.dequeue(now, &mut drops)
+                && step > 100_000
+            {
+                passed[packet.flow as usize] += 1;
+                delays.push((now - packet.arrival).as_secs_f64() * 1e3);
+            }
+        }
+        (passed, delays)
+    }
+
+    #[test]
+    fn only_the_greedy_flow_pays_and_the_delay_is_held_at_its_target() {
+        // 1900 packets/s are offered and 1250 served: nine flows of 100/s, and what is left for the tenth.
+        let (passed, delays) = run(8, 9, Ecn::NotCapable);
+        assert!(passed[1..].iter().all(|packets| (995..=1005).contains(packets)), "{passed:?}");
+        assert!((3300..3550).contains(&passed[0]), "{passed:?}");
+        let mean = delays.iter().sum::<f64>() / delays.len() as f64;
+        assert!((3.0..12.0).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn nobody_pays_on_a_link_with_room() {
+        let (passed, _) = run(5, 4, Ecn::NotCapable);
+        assert!((4980..=5010).contains(&passed[0]), "{passed:?}");
+    }
+
+    #[test]
+    fn who_ignores_marks_is_dropped_all_the_same() {
+        let (passed, _) = run(8, 20, Ecn::Capable0);
+        assert!(passed[1..].iter().all(|packets| (900..=1005).contains(packets)), "{passed:?}");
+    }
+
+    #[test]
+    fn a_flow_pays_for_its_excess_alone() {
+        let mut rates = FlowRates::new(8, Span::from_secs(1), 1);
+        let flow = rates.arrival(1, 1000, Time::ZERO).unwrap();
+        flow.bytes = 10_000.0;
+        let mut pay = |share| (0..1000).filter(|_| flow.pays(share, 1000)).count();
+        assert_eq!(pay(10_000.0), 0);
+        assert_eq!(pay(20_000.0), 0);
+        assert_eq!(pay(7500.0), 250);
+        assert_eq!(pay(2500.0), 750);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_reason() {
+        let good = FairShareConfig::default();
+        for (config, part) in [
+            (FairShareConfig { target: Span::ZERO, ..good }, "target is 0"),
+            (FairShareConfig { window: Span::from_nanos(-1), ..good }, "window is -1 ns"),
+            (FairShareConfig { flows: 0, ..good }, "number of flows is 0"),
+        ] {
+            let text = config.check().unwrap_err().to_string();
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
