@@ -5,6 +5,8 @@
 //! available bandwidth, bursts of others make *excursions* from which the delay comes back; the last excursion does not
 //! end, and where it begins the available bandwidth was exceeded for good. Each packet gives an estimate by the
 //! excursion in which it lies; a chirp's estimate is their mean, weighted with the spacings.
+//!
+//! Written from what is generally known of the method, without the paper's full text at hand: details may differ.
 
 use crate::published::{Account, Budget, Flight};
 use crate::stats::{mean, standard_deviation};

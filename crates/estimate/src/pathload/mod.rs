@@ -4,6 +4,9 @@
 //! "The one-way delays of a periodic packet stream show an increasing trend when the stream's rate is higher than the
 //! avail-bw." A fleet of streams of one rate says whether that rate is above or below, or in a grey region in which the
 //! available bandwidth varied; a binary search closes in on that region from both sides. The result is the range.
+//!
+//! Written from what is generally known of the method, without the papers' full text at hand: the order of the search
+//! within the grey region and the rules for losses may differ in detail.
 
 mod search;
 mod trend;
