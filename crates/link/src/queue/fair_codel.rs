@@ -65,3 +65,36 @@ impl<P> QueueDiscipline<P> for FairCoDel<P> {
         self.buffer.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Span;
+
+    /// Drops of flows 0 and 1 within 5 s where each sends a packet per millisecond and one in all is served.
+    fn drops(preference: Preference) -> [usize; 2] {
+        let config = FairCoDelConfig { codel: CoDelConfig::default(), heavy: Heavy::Known(vec![1]), preference };
+        let mut queue = FairCoDel::new(Limit::Packets(u64::MAX), &config, 1).unwrap();
+        let mut drops = Vec::new();
+        for milli in 1..5000 {
+            let now = Time::ZERO + Span::from_millis(milli);
+            for flow in 0..2 {
+                queue.enqueue(Queued::new((), 1000, flow, now), &mut drops).unwrap();
+            }
+            queue.dequeue(now, &mut drops);
+        }
+        [0, 1].map(|flow| drops.iter().filter(|dropped| dropped.packet.flow == flow).count())
+    }
+
+    #[test]
+    fn who_is_dropped_changes_and_how_much_does_not() {
+        let equal = drops(Preference { heavy: 1.0, other: 1.0 });
+        let total = |drops: [usize; 2]| drops[0] + drops[1];
+        assert!(equal[0] > 250 && equal[1] > 250, "{equal:?}");
+        let strict = drops(Preference { heavy: 1.0, other: 0.0 });
+        assert_eq!(strict[0], 0);
+        assert!(strict[1].abs_diff(total(equal)) <= 5, "{strict:?} {equal:?}");
+        let gentle = drops(Preference { heavy: 1.0, other: 0.1 });
+        assert!(gentle[0] * 5 < gentle[1] && total(gentle).abs_diff(total(equal)) <= 5, "{gentle:?}");
+    }
+}
