@@ -60,8 +60,8 @@ impl AfdConfig {
         if self.sample_bytes == 0 {
             return Err(error("sample distance", "0 bytes".into(), "which never ends", "give some packets' bytes"));
         }
-        if self.update <= Span::ZERO {
-            let problem = "in which nothing can be observed";
+        if self.update <= Span::ZERO || self.update > Span::from_secs(3600) {
+            let problem = "in which no flow can be followed";
             return Err(error("update interval", self.update.to_string(), problem, "give some milliseconds"));
         }
         Ok(())
@@ -214,7 +214,8 @@ mod tests {
             (AfdConfig { samples: 0, ..good }, "number of samples is 0"),
             (AfdConfig { samples: u32::MAX, ..good }, "out of range"),
             (AfdConfig { sample_bytes: 0, ..good }, "sample distance"),
-            (AfdConfig { update: Span::ZERO, ..good }, "update interval"),
+            (AfdConfig { update: Span::ZERO, ..good }, "update interval is 0"),
+            (AfdConfig { update: Span::MAX, ..good }, "in which no flow can be followed"),
         ] {
             let text = config.check().unwrap_err().to_string();
             assert!(text.contains(part), "{text}");

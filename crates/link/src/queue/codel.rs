@@ -84,10 +84,10 @@ impl CoDelConfig {
             let problem = "shorter than no wait at all";
             return Err(error("target", self.target.to_string(), problem, "give 0 or more; 5 ms is usual"));
         }
-        // Far below any path's round trip, and still above the tick of the coarser law.
-        if self.interval < Span::from_micros(10) {
-            let remedy = "give at least 10 us; the longest round-trip time of the flows is usual";
-            return Err(error("interval", self.interval.to_string(), "in which no sender can react", remedy));
+        // Far below any path's round trip yet above the tick of the coarser law, and far beyond any round trip.
+        if self.interval < Span::from_micros(10) || self.interval > Span::from_secs(3600) {
+            let remedy = "give 10 us to an hour; the longest round-trip time of the flows is usual";
+            return Err(error("interval", self.interval.to_string(), "to which no sender can react", remedy));
         }
         Ok(())
     }
@@ -342,6 +342,20 @@ mod tests {
             [10, 210, 210, 420].map(|at| queue.dequeue(millis(at), &mut drops).unwrap().marked).to_vec();
         assert_eq!(marked, [false, true, false, true]);
         assert_eq!((drops.len(), queue.packets()), (0, 16));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_reason() {
+        let good = CoDelConfig::default();
+        for (config, part) in [
+            (CoDelConfig { target: Span::from_millis(-1), ..good }, "target is -1 ms"),
+            (CoDelConfig { interval: Span::ZERO, ..good }, "interval is 0"),
+            (CoDelConfig { interval: Span::MAX, ..good }, "to which no sender can react"),
+        ] {
+            let text = config.check().unwrap_err().to_string();
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(good.check(), Ok(()));
     }
 
     #[test]
