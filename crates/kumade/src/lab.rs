@@ -4,7 +4,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::{
-    BottleneckKind, Carrier, CrossKind, Direction, Method, Overrides, Progress, RealTime, Report, Scenario, Transport,
+    BottleneckKind, Carrier, CrossKind, Direction, Method, Overrides, Progress, RealTime, Report, Scenario, Testbed,
+    Transport, VirtualTime,
 };
 use std::io::Write;
 use std::path::PathBuf;
@@ -44,7 +45,11 @@ struct RunArgs {
     /// Write the reports here [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Who shapes: `own` (the lab's link) or `htb` (the kernel's; needs root and tc)
+    /// Short for --bottleneck virtual
+    #[arg(long = "virtual", conflicts_with = "bottleneck")]
+    virtual_time: bool,
+    /// Who shapes: `own` (the lab's link), `htb` (the kernel's; needs root and tc), or `virtual` (the lab's link under a
+    /// virtual clock: no network is built, a run takes milliseconds and always gives the same figures)
     #[arg(long, value_name = "KIND")]
     bottleneck: Option<BottleneckKind>,
     /// Rate of the bottleneck; cross traffic keeps its share of it unless --cross says otherwise
@@ -102,7 +107,9 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(USAGE));
         }
     };
-    net::namespace::enter_user_namespace_if_needed()?;
+    if scenarios.iter().any(|scenario| scenario.bottleneck.kind != BottleneckKind::Virtual) {
+        net::namespace::enter_user_namespace_if_needed()?;
+    }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The first ends the experiment after this run, with its report; the second ends the program at once.
@@ -141,7 +148,10 @@ fn run_one(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Report> {
     let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);
     bar.set_message(format!("{}: building the network", scenario.name));
     let started = lab::now_utc();
-    let mut testbed = RealTime::build(scenario)?;
+    let mut testbed: Box<dyn Testbed> = match scenario.bottleneck.kind {
+        BottleneckKind::Virtual => Box::new(VirtualTime),
+        BottleneckKind::Own | BottleneckKind::Htb => Box::new(RealTime::build(scenario)?),
+    };
     let mut show = |progress: Progress<'_>| match progress {
         Progress::Measuring { of, point, .. } => {
             bar.set_length(of as u64);
@@ -153,7 +163,7 @@ fn run_one(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Report> {
         }
         Progress::Measured(_) => bar.inc(1),
     };
-    let rows = lab::run(scenario, &mut testbed, &mut show, &|| stop.load(Ordering::Relaxed))?;
+    let rows = lab::run(scenario, testbed.as_mut(), &mut show, &|| stop.load(Ordering::Relaxed))?;
     bar.finish_and_clear();
     Ok(Report::new(scenario, started, rows))
 }
@@ -161,7 +171,7 @@ fn run_one(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Report> {
 impl RunArgs {
     fn overrides(&self) -> Overrides {
         Overrides {
-            bottleneck: self.bottleneck,
+            bottleneck: if self.virtual_time { Some(BottleneckKind::Virtual) } else { self.bottleneck },
             rate: self.rate,
             cross: self.cross.clone(),
             cross_kind: self.cross_kind,

@@ -10,6 +10,7 @@ mod fabric;
 pub mod htb;
 pub mod network;
 mod observed;
+mod plan;
 mod realtime;
 mod report;
 mod row;
@@ -18,6 +19,7 @@ mod scenario;
 mod statistics;
 mod summary;
 pub mod traffic;
+mod virtual_time;
 
 pub use catalogue::{Overrides, ScenarioError, experiments, load};
 pub use fabric::Fabric;
@@ -30,3 +32,4 @@ pub use scenario::{
     Point, Protocol, Published, Scenario, Transport,
 };
 pub use summary::{ByMethod, Summary};
+pub use virtual_time::VirtualTime;

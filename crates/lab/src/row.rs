@@ -1,4 +1,5 @@
-use crate::scenario::{CrossKind, Point};
+use crate::scenario::{CrossKind, Point, Transport};
+use measure::report::DirectionReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +119,25 @@ impl Row {
         }
     }
 
+    /// Takes over what a measurement reports of the direction.
+    pub(crate) fn fill(&mut self, measured: DirectionReport) {
+        if let Some(value) = measured.available_bits_per_second {
+            let measure::report::Value { value, low, high, confidence } = value;
+            self.set_estimate(Interval { value, low, high, confidence });
+        }
+        self.transport = carrier(measured.transport).word().to_owned();
+        self.method = measured.method;
+        self.reason = measured.reason;
+        self.spread_bits_per_second = measured.spread_bits_per_second;
+        self.connections = measured.connections;
+        self.packets_sent = measured.packets_sent;
+        self.bytes_sent = measured.bytes_sent;
+        self.duration_seconds = measured.duration_seconds;
+        self.trains = measured.trains + measured.trains_rejected;
+        self.trains_rejected = measured.trains_rejected;
+        self.warnings = measured.warnings;
+    }
+
     /// Sets the estimate, and with it the error against the truth that is already set.
     pub fn set_estimate(&mut self, estimate: Interval) {
         self.available_bits_per_second = Some(estimate);
@@ -128,6 +148,15 @@ impl Row {
     pub fn holds_truth(&self) -> Option<bool> {
         let promised = self.available_bits_per_second.filter(|interval| interval.confidence > 0.0)?;
         Some((promised.low..=promised.high).contains(&self.truth_bits_per_second))
+    }
+}
+
+/// What carried the trains in the end: where the choice was left open, the row says what was chosen.
+fn carrier(transport: measure::report::Transport) -> Transport {
+    match transport {
+        measure::report::Transport::Udp => Transport::Udp,
+        measure::report::Transport::Rake => Transport::Rake,
+        measure::report::Transport::Single => Transport::Single,
     }
 }
 

@@ -134,6 +134,8 @@ pub enum BottleneckKind {
     Own,
     /// The kernel's hierarchical token bucket, as an outside reference; needs root and `tc`.
     Htb,
+    /// The same link as the lab's own, under a virtual clock: no network is built.
+    Virtual,
 }
 
 /// Traffic of other users on the bottleneck, in the direction that is measured.
@@ -290,7 +292,7 @@ words! {
         PathChirp = "pathchirp"
     }
     Direction { Up = "up", Down = "down" }
-    BottleneckKind { Own = "own", Htb = "htb" }
+    BottleneckKind { Own = "own", Htb = "htb", Virtual = "virtual" }
     CrossKind { Constant = "constant", Poisson = "poisson", OnOff = "on-off", Tcp = "tcp" }
     Carrier { Link = "link", Packets = "packets" }
     FirewallAction { Reject = "reject", Drop = "drop" }

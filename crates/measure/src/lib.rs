@@ -9,7 +9,9 @@ pub mod report;
 pub mod server;
 pub mod transport;
 
-pub use client::{Direction, Directions, Error, Event, Family, MeasureConfig, MethodChoice, TransportChoice, measure};
+pub use client::{
+    Allowed, Direction, Directions, Error, Event, Family, MeasureConfig, MethodChoice, TransportChoice, measure,
+};
 pub use report::Report;
 pub use server::{DEFAULT_PORT, Server, ServerConfig, ServerError};
 pub use wire::{Key, TransportKind};

@@ -86,14 +86,18 @@ pub struct Value {
 
 /// What one direction cost, as counted by whoever carried its trains.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cost {
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-    pub(crate) duration: Span,
+pub struct Cost {
+    /// IP packets of trains.
+    pub packets: u64,
+    /// IP bytes of trains.
+    pub bytes: u64,
+    /// From the first request to the result.
+    pub duration: Span,
 }
 
 impl DirectionReport {
-    pub(crate) fn new(
+    /// Of a method's outcome over this transport; `warnings` are the transport's, before the method's own.
+    pub fn new(
         transport: TransportKind,
         connections: u32,
         method: &str,

@@ -13,6 +13,8 @@ pub struct Run {
     pub started: Time,
     /// When the last one came.
     pub ended: Time,
+    /// IP packets sent.
+    pub packets: u64,
     /// IP bytes sent.
     pub bytes: u64,
 }
@@ -21,12 +23,13 @@ pub struct Run {
 pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
     let mut started = None;
     let mut ended = path.now();
-    let mut bytes = 0;
+    let (mut packets, mut bytes) = (0, 0);
     loop {
         match method.next(path.now()) {
             Step::Send { wait, train } => {
                 path.wait(wait);
                 started.get_or_insert(path.now());
+                packets += u64::from(train.count());
                 bytes += train.bytes();
                 let record = path.send(&train);
                 ended = path.now();
@@ -36,7 +39,7 @@ pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
             Step::Done(outcome) => {
                 path.settle();
                 let started = started.unwrap_or(ended);
-                return Run { outcome, truth: path.truth(started, ended), started, ended, bytes };
+                return Run { outcome, truth: path.truth(started, ended), started, ended, packets, bytes };
             }
         }
     }

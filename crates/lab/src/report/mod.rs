@@ -47,8 +47,8 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BottleneckFacts {
-    /// Who shaped: the lab's own link or the kernel's HTB.
-    #[schemars(extend("enum" = ["own", "htb"]))]
+    /// Who shaped: the lab's own link, the kernel's HTB, or the link of a virtual path.
+    #[schemars(extend("enum" = ["own", "htb", "virtual"]))]
     pub kind: String,
     /// Capacity in bits of IP packets.
     pub rate_bits_per_second: u64,

@@ -112,7 +112,11 @@ pub(super) fn verdicts(report: &Report) -> Vec<String> {
 pub(super) fn setting(report: &Report) -> String {
     let b = &report.bottleneck;
     let rate = units::Rate::from_bits_per_second(b.rate_bits_per_second);
-    let shaper = if b.kind == "htb" { "the kernel's HTB" } else { "the lab's own link" };
+    let shaper = match b.kind.as_str() {
+        "htb" => "the kernel's HTB",
+        "virtual" => "a virtual link",
+        _ => "the lab's own link",
+    };
     let delay = match b.delay_seconds {
         0.0 => "no delay".to_owned(),
         seconds => format!("{} each way", Span::from_secs_f64(seconds)),

@@ -39,7 +39,7 @@ impl<'m> Run<'m> {
     /// Measures one direction.
     pub(super) fn measure(&mut self, direction: Direction) -> Result<DirectionReport, Error> {
         let allowed = Allowed { bytes: self.config.budget_bytes, time: self.config.budget_time };
-        let mut method = self.config.method.build(self.carrier.max_packet, allowed);
+        let mut method = self.config.method.build(self.carrier.max_packet, allowed, getrandom::u64().unwrap_or(0));
         let began = clock::monotonic();
         let (mut cost, mut ended, mut number, mut stamped) = (Cost::default(), began, 0, true);
         let outcome = loop {

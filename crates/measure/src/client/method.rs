@@ -29,10 +29,12 @@ pub enum MethodChoice {
 }
 
 /// What the user allows; none leaves it to the method.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Allowed {
-    pub(super) bytes: Option<u64>,
-    pub(super) time: Option<Span>,
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Allowed {
+    /// IP bytes to send.
+    pub bytes: Option<u64>,
+    /// How long to measure.
+    pub time: Option<Span>,
 }
 
 impl MethodChoice {
@@ -59,14 +61,14 @@ impl MethodChoice {
         }
     }
 
-    /// The method itself, for a transport that carries packets up to this size.
-    pub(super) fn build(&self, max_packet: u32, allowed: Allowed) -> Box<dyn Method> {
+    /// The method itself, for a transport that carries packets up to this size; what is random in it comes from `seed`.
+    pub fn build(&self, max_packet: u32, allowed: Allowed, seed: u64) -> Box<dyn Method> {
         match *self {
             MethodChoice::Primed => {
                 let mut config = PrimedConfig::new(max_packet);
                 config.budget_bytes = allowed.bytes.unwrap_or(config.budget_bytes);
                 config.budget_time = allowed.time.unwrap_or(config.budget_time);
-                config.seed = getrandom::u64().unwrap_or(config.seed);
+                config.seed = seed;
                 Box::new(Primed::new(config))
             }
             MethodChoice::LinearScan(scan) => Box::new(LinearScan::new(LinearScanConfig { max_packet, ..scan })),

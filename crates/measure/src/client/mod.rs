@@ -10,7 +10,7 @@ mod open;
 mod peer;
 
 pub use error::Error;
-pub use method::MethodChoice;
+pub use method::{Allowed, MethodChoice};
 
 use crate::report::{DirectionReport, Report, SCHEMA};
 use direction::Run;
