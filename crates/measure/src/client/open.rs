@@ -136,7 +136,13 @@ pub(super) fn tcp(peer: &mut Peer, wanted: &Wanted) -> Result<(Probes, Option<St
     } else {
         TcpProbes::rake(streams)
     };
-    let probes = Probes::Tcp(probes.map_err(|cause| Error::Transport { address, cause })?);
+    let probes = Probes::Tcp(probes.map_err(|cause| match cause {
+        crate::transport::Error::NoConnection(_) => {
+            let why = "all were cut off after opening".to_owned();
+            Error::TooFewConnections { address, opened: 0, asked: count, needed, why }
+        }
+        cause => Error::Transport { address, cause },
+    })?);
     Ok((depending(peer, probes)?, warning))
 }
 

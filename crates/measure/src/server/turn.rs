@@ -92,10 +92,13 @@ impl Turn {
         }
         came.sort_by_key(|(index, _)| *index);
         let (numbers, streams): (Vec<_>, Vec<_>) = came.into_iter().unzip();
-        if !streams.is_empty() {
-            self.take(Probes::Tcp(tcp_probes(kind, streams)?));
+        match tcp_probes(kind, streams)? {
+            Some(probes) => {
+                self.take(Probes::Tcp(probes));
+                Ok(ServerMessage::Connections(numbers))
+            }
+            None => Ok(ServerMessage::Connections(Vec::new())),
         }
-        Ok(ServerMessage::Connections(numbers))
     }
 
     fn take(&mut self, mut probes: Probes) {
@@ -155,16 +158,21 @@ impl Allowance {
     }
 }
 
-fn tcp_probes(kind: TransportKind, streams: Vec<TcpStream>) -> Result<TcpProbes, Refusal> {
-    let probes = match kind {
-        TransportKind::Rake => TcpProbes::rake(streams),
-        TransportKind::Single => match streams.into_iter().next() {
+/// The probes of these connections; none where the path has cut them all already.
+fn tcp_probes(kind: TransportKind, streams: Vec<TcpStream>) -> Result<Option<TcpProbes>, Refusal> {
+    let probes = match (kind, streams.into_iter()) {
+        (TransportKind::Udp, _) => return Err(Refusal("UDP is not made of connections".into())),
+        (TransportKind::Rake, streams) => TcpProbes::rake(streams.collect()),
+        (TransportKind::Single, mut streams) => match streams.next() {
             Some(stream) => TcpProbes::single(stream),
-            None => return Err(Refusal("no connection".into())),
+            None => return Ok(None),
         },
-        TransportKind::Udp => return Err(Refusal("UDP is not made of connections".into())),
     };
-    probes.map_err(|e| Refusal(e.to_string()))
+    match probes {
+        Ok(probes) => Ok(Some(probes)),
+        Err(transport::Error::NoConnection(_)) => Ok(None),
+        Err(error) => Err(Refusal(error.to_string())),
+    }
 }
 
 /// What the path did is told to the client; what the client did wrong ends its session.
