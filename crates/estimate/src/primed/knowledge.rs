@@ -15,7 +15,7 @@ pub(super) struct Knowledge {
     pub(super) prime_openness: f64,
     /// The rate at which most primes passed, where that is far more than the path can keep up: a token bucket.
     pub(super) burst_rate: Option<f64>,
-    /// Some train was faster than the path.
+    /// Trains were faster than the path: primes came out slower than they went in, or bodies filled the queue.
     pub(super) saturated: bool,
     /// Of all trains that tell something.
     pub(super) readings: Vec<Reading>,
@@ -39,7 +39,8 @@ impl Knowledge {
         let bound = steady.map(|r| r.rate / r.growth.max(0.05)).fold(f64::INFINITY, f64::min);
         let capacity = if bound < 0.5 * prime_rate { bound } else { prime_rate };
         let mut readings = if capacity < prime_rate { read(trains, capacity) } else { readings };
-        let saturated = !shown.is_empty() || readings.iter().any(|r| !r.emptied);
+        let filled = readings.iter().filter(|r| !r.emptied).count();
+        let saturated = shown.len() * 4 > trains.len() || filled * 2 > readings.len();
         // A path that nothing has filled may well be faster than any packets seen.
         let stalled = |reading: &Reading| saturated && reading.compressed;
         let receiver_stalls = readings.iter().filter(|r| stalled(r)).count() as u32;
