@@ -263,14 +263,17 @@ fn is_retransmitted(record: &TrainRecord, index: usize, received: Time) -> bool 
 }
 
 /// The delay of a packet of no size through empty queues, as a line over time: clocks drift. From the lower hull of
-/// everything seen; a slope that no pair of clocks has is taken for a path that never was empty.
+/// the trains' least delays; a slope that no pair of clocks has is taken for a path that never was empty.
 pub(super) fn delay_floor(trains: &[Packets], capacity: f64) -> Line {
     const STEEPEST: f64 = 200e-6;
-    let unloaded = |train: &Packets| {
+    // A sending stamp that was taken late makes a delay look too short: the two least of each train are passed over.
+    let least = |train: &Packets| {
         let service = train.size_bits / capacity;
-        train.points.iter().map(move |p| (p.sent, p.delay - service)).collect::<Vec<_>>()
+        let mut delays: Vec<(f64, f64)> = train.points.iter().map(|p| (p.sent, p.delay - service)).collect();
+        delays.sort_by(|a, b| a.1.total_cmp(&b.1));
+        delays.get(2).or(delays.first()).copied()
     };
-    let points: Vec<(f64, f64)> = trains.iter().flat_map(unloaded).collect();
+    let points: Vec<(f64, f64)> = trains.iter().filter_map(least).collect();
     let hull = lower_hull(points.iter().copied());
     let middle = crate::stats::mean(&points.iter().map(|p| p.0).collect::<Vec<_>>());
     let edge = hull.windows(2).find(|w| (w[0].0..=w[1].0).contains(&middle));
