@@ -23,8 +23,6 @@ pub struct Estimate<T> {
 pub enum Rejection {
     /// So many packets or stamps were missing that nothing can be said.
     PacketsMissing,
-    /// The sender's machine stalled: packets did not leave as planned.
-    SenderStalled,
     /// Packets came in a clump faster than the path could have delivered them: the receiver's machine stalled.
     ReceiverStalled,
     /// The delay jumped once, out of all proportion: something on the path stood still for a moment.
@@ -37,7 +35,6 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Rejection::PacketsMissing => "too many packets or time stamps were missing",
-            Rejection::SenderStalled => "the sender's machine stalled",
             Rejection::ReceiverStalled => "the receiver's machine stalled",
             Rejection::PathStalled => "the path stood still for a moment",
             Rejection::SendingDisturbed => "the transport did not send the packets when it was asked to",

@@ -185,7 +185,7 @@ impl From<Estimate<Rate>> for Value {
     }
 }
 
-/// As `estimate` spells it for programs: `sender-stalled`.
+/// As `estimate` spells it for programs: `receiver-stalled`.
 fn name(rejection: Rejection) -> String {
     match serde_json::to_value(rejection) {
         Ok(serde_json::Value::String(name)) => name,
@@ -218,7 +218,7 @@ mod tests {
             spread: Some(Rate::from_mbit(1)),
             capacity: None,
             trains_used: 7,
-            trains_rejected: [(Rejection::SenderStalled, 2)].into(),
+            trains_rejected: [(Rejection::ReceiverStalled, 2)].into(),
             warnings: vec!["from the method".into()],
         }
     }
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(report.to_string(), verdict);
         assert_eq!(report.warnings, ["first", "from the method"]);
         assert_eq!((report.trains, report.trains_rejected), (7, 2));
-        assert_eq!(report.trains_rejected_reasons, [("sender-stalled".to_owned(), 2)].into());
+        assert_eq!(report.trains_rejected_reasons, [("receiver-stalled".to_owned(), 2)].into());
     }
 
     #[test]
