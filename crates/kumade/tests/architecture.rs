@@ -7,8 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The layers, from the words that all speak to the front. A crate may use those of the layers above its own.
-const LAYERS: [&[&str]; 7] =
-    [&["units", "packet"], &["estimate", "link"], &["wire"], &["sim"], &["net"], &["measure", "lab"], &["kumade"]];
+const LAYERS: [&[&str]; 7] = [
+    &["units", "packet"],
+    &["estimate", "link"],
+    &["wire"],
+    &["sim"],
+    &["net"],
+    &["measure", "bridge", "lab"],
+    &["kumade"],
+];
 
 /// The one exception: the lab may use the other programs, as it runs them.
 const LAB: &str = "lab";

@@ -1,0 +1,1 @@
+//! The local socket over which a running bridge is asked and changed.

@@ -1,0 +1,19 @@
+//! Joins two interfaces, or two TUN devices, through a `link` each way, in real time.
+//!
+//! An [`Engine`] takes the packets of either side with the kernel's stamps, lets the pure [`link`] decide what becomes
+//! of each, and writes what is due to the other side. One thread does all of it, from a packet's arrival to its
+//! departure; the departures follow from the stamps, not from when the thread ran.
+#![forbid(unsafe_code)]
+
+pub mod control;
+mod engine;
+mod error;
+mod port;
+pub mod prometheus;
+pub mod schedule;
+pub mod settings;
+pub mod statistics;
+
+pub use engine::{DirectionConfig, Engine};
+pub use error::BridgeError;
+pub use port::PortSpec;

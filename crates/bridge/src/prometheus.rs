@@ -1,0 +1,1 @@
+//! Statistics in Prometheus' text format.

@@ -1,0 +1,1 @@
+//! Settings that change at given times.

@@ -1,0 +1,1 @@
+//! The settings of a bridge as a user writes them.
