@@ -60,8 +60,7 @@ impl Htb {
         for router in [&left, &right] {
             shape(router, rate, queue_bytes)?;
         }
-        let (delay, jitter) = (Span::ZERO, Span::ZERO);
-        let link = LinkConfig { rate: Some(rate), queue_bytes, delay, jitter, loss: 0.0, seed: 0 };
+        let link = LinkConfig { rate: Some(rate), queue_bytes, ..LinkConfig::default() };
         let cross = [Meter::start(&hosts[2])?, Meter::start(&hosts[3])?];
         let routers = [left, right];
         Ok(Htb { hosts, routers, link, rate, cross, refusal: None })

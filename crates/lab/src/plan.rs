@@ -12,7 +12,7 @@ const PAPERS_RATE: Rate = Rate::from_mbit(100);
 /// The bottleneck as a link.
 pub(crate) fn link(scenario: &Scenario) -> LinkConfig {
     let crate::scenario::Bottleneck { rate, delay, queue, .. } = scenario.bottleneck;
-    LinkConfig { rate: Some(rate), queue_bytes: queue, delay, jitter: Span::ZERO, loss: 0.0, seed: 1 }
+    LinkConfig { rate: Some(rate), queue_bytes: queue, delay, seed: 1, ..LinkConfig::default() }
 }
 
 /// The estimator with its numbers.

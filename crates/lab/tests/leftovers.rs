@@ -22,7 +22,7 @@ fn a_dropped_network_takes_everything_with_it() {
     in_namespaces("a_dropped_network_takes_everything_with_it", || {
         let delay = Span::from_millis(1);
         let rate = Some(Rate::from_mbit(10));
-        let link = LinkConfig { rate, queue_bytes: 100_000, delay, jitter: Span::ZERO, loss: 0.0, seed: 1 };
+        let link = LinkConfig { rate, queue_bytes: 100_000, delay, seed: 1, ..LinkConfig::default() };
         let before = belongings();
         let network = Network::build(NetworkSpec::pair(link)).unwrap();
         let host = network.host("a").unwrap();

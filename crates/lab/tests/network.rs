@@ -6,7 +6,7 @@ use common::in_namespaces;
 use lab::Direction;
 use lab::network::{Host, HostSpec, Network, NetworkError, NetworkSpec};
 use link::middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, Rule};
-use link::{CrossConfig, CrossKind, LinkConfig};
+use link::{CrossConfig, CrossKind, LinkConfig, Loss};
 use net::clock;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -17,7 +17,7 @@ const DELAY: Span = Span::from_millis(2);
 
 fn config(mbit: u64) -> LinkConfig {
     let rate = Some(Rate::from_mbit(mbit));
-    LinkConfig { rate, queue_bytes: 200_000, delay: DELAY, jitter: Span::ZERO, loss: 0.0, seed: 1 }
+    LinkConfig { rate, queue_bytes: 200_000, delay: DELAY, seed: 1, ..LinkConfig::default() }
 }
 
 fn udp(host: &Host, address: IpAddr) -> UdpSocket {
@@ -86,7 +86,7 @@ fn kernel_tcp_fills_the_link_and_no_more() {
 #[test]
 fn what_was_built_is_verified() {
     in_namespaces("what_was_built_is_verified", || {
-        let lossy = LinkConfig { loss: 0.2, ..config(10) };
+        let lossy = LinkConfig { loss: Loss::Independent(0.2), ..config(10) };
         let spec = NetworkSpec { up: config(100), ..NetworkSpec::pair(lossy) };
         let network = Network::build(spec).unwrap();
         let up = network.verify(Direction::Up).unwrap();

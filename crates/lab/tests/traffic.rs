@@ -17,7 +17,7 @@ use units::{Rate, Span, Time};
 
 fn network() -> Network {
     let (rate, delay) = (Some(Rate::from_mbit(50)), Span::from_millis(1));
-    let link = LinkConfig { rate, queue_bytes: 100_000, delay, jitter: Span::ZERO, loss: 0.0, seed: 1 };
+    let link = LinkConfig { rate, queue_bytes: 100_000, delay, seed: 1, ..LinkConfig::default() };
     let mut spec = NetworkSpec::pair(link);
     spec.left.push(HostSpec::numbered("c", 3));
     spec.right.push(HostSpec::numbered("d", 4));

@@ -1,5 +1,6 @@
 use crate::exact::ExactTime;
 use crate::ledger::{DropCause, Entry, Fate, Kind, Ledger};
+use crate::loss::LossProcess;
 use crate::queue::{Discipline, Dropped, Ecn, Limit, Queue, QueueConfig, QueueDiscipline, Queued};
 use crate::{ConfigError, CrossArrival, CrossTraffic, LinkConfig};
 use rand::{RngExt, SeedableRng};
@@ -26,6 +27,7 @@ pub struct Link<P> {
     cross: Vec<CrossSource>,
     /// The flow of the source added last; they count downwards, far from what is offered.
     cross_flow: u64,
+    loss: LossProcess,
     rng: Pcg64Mcg,
     ledger: Ledger,
 }
@@ -86,6 +88,7 @@ impl<P> Link<P> {
             last_due: BEGINNING,
             cross: Vec::new(),
             cross_flow: 0,
+            loss: LossProcess::new(config.loss, config.seed),
             rng: Pcg64Mcg::seed_from_u64(config.seed),
             ledger: Ledger::new(),
             config,
@@ -245,7 +248,7 @@ impl<P> Link<P> {
         }
         let mut entry = queued.entry(Fate::Departed(departure));
         if let Some(packet) = queued.content {
-            if self.config.loss > 0.0 && self.rng.random::<f64>() < self.config.loss {
+            if self.loss.takes() {
                 entry.fate = Fate::Dropped(departure, DropCause::Loss);
             } else {
                 let due = (departure + self.config.delay + self.draw_jitter()).max(self.last_due);

@@ -3,7 +3,7 @@ use link::queue::{
     ActiveDroppingConfig, AfdConfig, CoDelConfig, ControlLaw, Discipline, Ecn, FairCoDelConfig, FairShareConfig,
     FqCoDelConfig, Heavy, History, Limit, Preference, QueueConfig, RedConfig,
 };
-use link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Recording, SizeMix};
+use link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Recording, SizeMix};
 use proptest::prelude::*;
 use units::{Rate, Span, Time};
 
@@ -12,8 +12,7 @@ const RATE: Rate = Rate::from_mbit(10);
 const GREEDY: u64 = 9;
 
 fn wire() -> LinkConfig {
-    let (delay, jitter) = (Span::from_millis(5), Span::ZERO);
-    LinkConfig { rate: Some(RATE), queue_bytes: 0, delay, jitter, loss: 0.0, seed: 1 }
+    LinkConfig { rate: Some(RATE), queue_bytes: 0, delay: Span::from_millis(5), seed: 1, ..LinkConfig::default() }
 }
 
 fn link(discipline: Discipline) -> Link<u64> {
@@ -162,7 +161,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Label)>> {
 
 fn busy(discipline: &Discipline) -> Link<u64> {
     let queue = QueueConfig { limit: Limit::Bytes(20_000), discipline: discipline.clone() };
-    let config = LinkConfig { loss: 0.05, jitter: Span::from_micros(100), ..wire() };
+    let config = LinkConfig { loss: Loss::Independent(0.05), jitter: Span::from_micros(100), ..wire() };
     let mut link = Link::with_queue(config, &queue).unwrap();
     let kind = CrossKind::Poisson { rate: Rate::from_mbit(6), sizes: SizeMix::imix() };
     link.add_cross(CrossTraffic::new(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 3 }).unwrap());

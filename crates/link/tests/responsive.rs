@@ -59,8 +59,7 @@ impl Sender {
 
 /// Jain's index of what the senders get in the second half of a minute, and how much of the link they use.
 fn shares(discipline: Discipline, manners: &[Manner]) -> (f64, f64) {
-    let wire =
-        LinkConfig { rate: Some(RATE), queue_bytes: 0, delay: Span::ZERO, jitter: Span::ZERO, loss: 0.0, seed: 1 };
+    let wire = LinkConfig { rate: Some(RATE), queue_bytes: 0, seed: 1, ..LinkConfig::default() };
     let queue = QueueConfig { limit: Limit::Bytes(RATE.bytes_in(Span::from_millis(400))), discipline };
     let mut link = Link::with_queue(wire, &queue).unwrap();
     let sender = |manner: &Manner| Sender {

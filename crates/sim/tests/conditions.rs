@@ -1,7 +1,7 @@
 //! The default method under conditions that have misled it, or well might: each path here is a regression test.
 
 use estimate::{Outcome, Primed, PrimedConfig};
-use link::{CrossConfig, CrossKind, LinkConfig};
+use link::{CrossConfig, CrossKind, LinkConfig, Loss};
 use sim::{Hop, Run, Stamping, VirtualPath, measure};
 use units::{Rate, Span, Time};
 
@@ -13,9 +13,8 @@ fn hop(rate: Rate, load: f64, seed: u64, special: impl Fn(&mut LinkConfig)) -> H
         rate: Some(rate),
         queue_bytes: 200_000,
         delay: Span::from_millis(5),
-        jitter: Span::ZERO,
-        loss: 0.0,
         seed,
+        ..LinkConfig::default()
     };
     special(&mut link);
     let kind = CrossKind::Constant { rate: Rate::from_f64(rate.as_f64() * load), size: 1500 };
@@ -57,7 +56,7 @@ fn losses_of_the_path_are_not_taken_for_a_full_queue() {
     let rate = Rate::from_mbit(100);
     for loss in [0.001, 0.01, 0.05] {
         for seed in 0..SEEDS {
-            let run = run(hop(rate, 0.4, seed, |link| link.loss = loss), seed);
+            let run = run(hop(rate, 0.4, seed, |link| link.loss = Loss::Independent(loss)), seed);
             assert!(error(&run, rate).abs() < 0.01, "loss {loss}, seed {seed}: {:?}", run.outcome);
         }
     }

@@ -4,7 +4,7 @@
 //! from a seed, which is the row's number: `measure_path(seed)` runs one alone.
 
 use estimate::{Primed, PrimedConfig};
-use link::{CrossConfig, CrossKind, LinkConfig, Periods, SizeMix};
+use link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, SizeMix};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim::{Hop, Stamping, VirtualPath, measure};
@@ -63,9 +63,9 @@ fn hop(random: &mut Pcg64Mcg, rate: Rate, cross: CrossKind) -> Hop {
         rate: Some(rate),
         queue_bytes: rate.bytes_in(Span::from_millis(random.random_range(10..200))).max(45_000),
         delay: Span::from_micros(random.random_range(500..25_000)),
-        jitter: Span::ZERO,
-        loss: if random.random_bool(0.2) { random.random_range(0.0..0.01) } else { 0.0 },
+        loss: if random.random_bool(0.2) { Loss::Independent(random.random_range(0.0..0.01)) } else { Loss::None },
         seed: random.random(),
+        ..LinkConfig::default()
     };
     let phase = random.random_range(0.0..1.0);
     Hop { link, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed: random.random() }] }

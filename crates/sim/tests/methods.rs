@@ -45,9 +45,8 @@ fn run(name: &str, capacity: Rate, kind: &str, load: f64, seed: u64) -> Run {
         rate: Some(capacity),
         queue_bytes: 200_000,
         delay: Span::from_millis(5),
-        jitter: Span::ZERO,
-        loss: 0.0,
         seed,
+        ..LinkConfig::default()
     };
     let phase = (seed as f64 * 0.618).fract();
     let hop = Hop { link, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed }] };

@@ -97,7 +97,7 @@ fn probe(sender: &Host, receiver: &Host, link: &LinkConfig) -> Result<Vec<Probe>
     let burst = burst_packets(link);
     let packet = [0; PACKET_BYTES - HEADER_BYTES];
     let gap = link.rate.map_or(Span::ZERO, |rate| rate.time_for(PACKET_BYTES as u64) * 2).max(Span::from_micros(200));
-    for number in 0..burst + if link.loss > 0.0 { LOSS_PACKETS } else { 0 } {
+    for number in 0..burst + if link.loss.mean() > 0.0 { LOSS_PACKETS } else { 0 } {
         if number >= burst {
             thread::sleep(gap.to_duration());
         }
@@ -149,9 +149,10 @@ fn judge(probes: &[Probe], link: &LinkConfig, slack: Span) -> Result<Verified, S
     let tolerance = TOLERANCE + slack + link.jitter;
     let lost = probes.iter().filter(|probe| probe.received.is_none()).count() as f64;
     let count = probes.len().max(1) as f64;
-    let deviation = (link.loss * (1.0 - link.loss) / count).sqrt();
+    let expected_loss = link.loss.mean();
+    let deviation = (expected_loss * (1.0 - expected_loss) / count).sqrt();
     let loss = lost / count;
-    if (loss - link.loss).abs() > 5.0 * deviation {
+    if (loss - expected_loss).abs() > 5.0 * deviation {
         return Err(format!("{lost} of {count} probe packets were lost"));
     }
     let per_packet = link.rate.map_or(Span::ZERO, |rate| rate.time_for(PACKET_BYTES as u64));
@@ -185,16 +186,17 @@ const TOLERANCE: Span = Span::from_micros(100);
 
 fn describe(link: &LinkConfig) -> String {
     let rate = link.rate.map_or_else(|| "no rate".into(), |rate| rate.to_string());
-    format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter, link.loss * 100.0)
+    format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter, link.loss.mean() * 100.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use link::Loss;
 
     fn config() -> LinkConfig {
         let (rate, delay) = (Some(Rate::from_mbit(100)), Span::from_millis(5));
-        LinkConfig { rate, queue_bytes: 1_000_000, delay, jitter: Span::ZERO, loss: 0.0, seed: 0 }
+        LinkConfig { rate, queue_bytes: 1_000_000, delay, ..LinkConfig::default() }
     }
 
     /// A burst sent at once over a link that spaces by `spacing` and delays by `delay`.
@@ -223,7 +225,7 @@ mod tests {
             assert!(found.contains(part), "{found}");
         }
         assert!(
-            judge(&burst(120, 5_000), &LinkConfig { loss: 0.3, ..config() }, Span::ZERO)
+            judge(&burst(120, 5_000), &LinkConfig { loss: Loss::Independent(0.3), ..config() }, Span::ZERO)
                 .unwrap_err()
                 .contains("0 of 64")
         );

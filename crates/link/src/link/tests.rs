@@ -1,12 +1,12 @@
 use super::*;
-use crate::{Counters, CrossConfig, CrossKind, Recording, SizeMix};
+use crate::{Counters, CrossConfig, CrossKind, Loss, Recording, SizeMix};
 use proptest::prelude::*;
 use units::Rate;
 
 const NANO: Span = Span::from_nanos(1);
 
 fn wire(rate: Option<Rate>, queue_bytes: u64) -> LinkConfig {
-    LinkConfig { rate, queue_bytes, delay: Span::ZERO, jitter: Span::ZERO, loss: 0.0, seed: 1 }
+    LinkConfig { rate, queue_bytes, seed: 1, ..LinkConfig::default() }
 }
 
 fn link(config: LinkConfig) -> Link<usize> {
@@ -95,7 +95,7 @@ fn a_packet_stamped_before_the_links_time_arrives_at_that_time() {
 #[test]
 fn loss_takes_its_share_after_service_and_repeats_by_seed() {
     let run = |seed| {
-        let config = LinkConfig { loss: 0.1, seed, ..wire(Some(Rate::from_mbit(100)), u64::MAX) };
+        let config = LinkConfig { loss: Loss::Independent(0.1), seed, ..wire(Some(Rate::from_mbit(100)), u64::MAX) };
         let mut link = link(config);
         (0..50_000).for_each(|packet| link.offer(packet, 1000, at(0)).unwrap());
         let came = drain(&mut link);
@@ -233,7 +233,7 @@ proptest! {
     fn the_outcome_does_not_depend_on_how_often_the_link_is_advanced(
         arrivals in arrivals(), steps in prop::collection::vec(0i64..40_000_000, 0..50), jitter in 0i64..1_000_000
     ) {
-        let config = LinkConfig { jitter: Span::from_nanos(jitter), loss: 0.2, ..wire(Some(Rate::from_mbit(50)), 9000) };
+        let config = LinkConfig { jitter: Span::from_nanos(jitter), loss: Loss::Independent(0.2), ..wire(Some(Rate::from_mbit(50)), 9000) };
         let (mut once, mut often) = (link(config.clone()), link(config));
         for link in [&mut once, &mut often] {
             let sizes = SizeMix::imix();
@@ -264,7 +264,7 @@ proptest! {
         arrivals in arrivals(), loss in 0.0..=1.0, delay in 0i64..1_000_000, jitter in 0i64..1_000_000
     ) {
         let (rate, delay) = (Rate::from_mbit(40), Span::from_nanos(delay));
-        let config = LinkConfig { delay, jitter: Span::from_nanos(jitter), loss, ..wire(Some(rate), 8000) };
+        let config = LinkConfig { delay, jitter: Span::from_nanos(jitter), loss: Loss::Independent(loss), ..wire(Some(rate), 8000) };
         let mut link = link(config);
         link.add_cross(cross(CrossKind::Constant { rate: Rate::from_mbit(20), size: 700 }, at(1000)));
         link.ledger_mut().record(Recording::All);
