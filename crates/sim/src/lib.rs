@@ -7,6 +7,7 @@
 
 mod path;
 mod run;
+pub mod tcp;
 
 pub use path::{Hop, Stamping, VirtualPath};
 pub use run::{Run, measure};

@@ -8,6 +8,9 @@
 //! calls [`Controller::recovered`] at the end; a controller that [steers recovery itself](Controller::steers_recovery)
 //! is left alone.
 
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
 use units::{Rate, Span, Time};
 
 /// What an acknowledgement that brings news tells a controller.
@@ -86,5 +89,59 @@ pub trait Controller: std::fmt::Debug {
     /// may take its reduction back.
     fn undone(&mut self, now: Time) {
         let _ = now;
+    }
+}
+
+mod cubic;
+mod hystart;
+mod new_reno;
+mod rounds;
+mod window;
+
+pub use cubic::Cubic;
+pub use new_reno::NewReno;
+
+/// The choice of a congestion controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// [`NewReno`].
+    NewReno,
+    /// [`Cubic`].
+    Cubic,
+}
+
+impl Control {
+    /// Every one, by name.
+    pub const ALL: [(&'static str, Control); 2] = [("new-reno", Control::NewReno), ("cubic", Control::Cubic)];
+
+    /// The controller of a connection that begins and sends segments of `segment_bytes`, as IP packets.
+    pub fn build(self, segment_bytes: u32) -> Box<dyn Controller> {
+        match self {
+            Control::NewReno => Box::new(NewReno::new()),
+            Control::Cubic => Box::new(Cubic::new(segment_bytes)),
+        }
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Control::ALL.iter().find(|(_, control)| control == self).map_or("", |(name, _)| name);
+        f.pad(name)
+    }
+}
+
+/// A word that names no congestion controller.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no congestion controller `{word}`; give one of {}", Control::ALL.map(|(name, _)| name).join(", "))]
+pub struct UnknownControl {
+    word: String,
+}
+
+impl FromStr for Control {
+    type Err = UnknownControl;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let found = Control::ALL.iter().find(|(name, _)| *name == word);
+        found.map(|(_, control)| *control).ok_or_else(|| UnknownControl { word: word.to_owned() })
     }
 }

@@ -1,0 +1,3 @@
+//! TCP endpoints in virtual time.
+
+pub mod congestion;

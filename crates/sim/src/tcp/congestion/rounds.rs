@@ -1,0 +1,19 @@
+use super::Ack;
+
+/// Tells round trips apart: one ends when something sent after its beginning is acknowledged.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rounds {
+    /// What had been delivered when the round began.
+    begun_at: u64,
+}
+
+impl Rounds {
+    /// Whether `ack` begins a round; the first one does.
+    pub(super) fn begins(&mut self, ack: &Ack) -> bool {
+        let begins = ack.delivered_when_sent >= self.begun_at;
+        if begins {
+            self.begun_at = ack.total_delivered;
+        }
+        begins
+    }
+}

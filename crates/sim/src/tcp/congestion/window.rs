@@ -1,0 +1,140 @@
+use super::Ack;
+
+/// A window that grows by acknowledgements, with what the loss-based controllers share: slow start, a step per so many
+/// acknowledged segments, reduction, collapse and their undoing.
+///
+/// It counts whole segments and keeps the credit for the next one, as Linux does: growth counts what was delivered
+/// (RFC 3465 without its limit), so that delayed acknowledgements do not slow it.
+#[derive(Debug, Clone)]
+pub(super) struct Window {
+    segments: u32,
+    /// `u32::MAX` before the first loss.
+    threshold: u32,
+    /// Segments acknowledged towards the next step.
+    credit: u32,
+    /// Whether a fast recovery is under way: the window then stands.
+    reducing: bool,
+    /// Window and threshold before the last reduction, while that may still be taken back.
+    before: Option<(u32, u32)>,
+}
+
+/// The window that a connection begins with (RFC 6928).
+pub(super) const INITIAL: u32 = 10;
+/// The least that a threshold may be (RFC 5681).
+pub(super) const LEAST_THRESHOLD: u32 = 2;
+
+impl Window {
+    pub(super) fn new() -> Self {
+        Window { segments: INITIAL, threshold: u32::MAX, credit: 0, reducing: false, before: None }
+    }
+
+    pub(super) fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    /// As [`super::Controller::threshold`] tells it.
+    pub(super) fn threshold(&self) -> f64 {
+        if self.threshold == u32::MAX { f64::INFINITY } else { f64::from(self.threshold) }
+    }
+
+    pub(super) fn in_slow_start(&self) -> bool {
+        self.segments < self.threshold
+    }
+
+    /// The segments by which `ack` may let the window grow: none in fast recovery, none while the window is not what
+    /// limits the sender, none for segments out of sequence alone.
+    pub(super) fn growth(&self, ack: &Ack) -> Option<u32> {
+        (!self.reducing && ack.window_limited && ack.acked > 0 && ack.delivered > 0).then_some(ack.delivered)
+    }
+
+    /// Grows by `acked` segments up to the threshold, and returns what is left of them.
+    #[must_use]
+    pub(super) fn slow_start(&mut self, acked: u32) -> u32 {
+        if !self.in_slow_start() {
+            return acked;
+        }
+        let before = self.segments;
+        self.segments = before.saturating_add(acked).min(self.threshold);
+        acked - (self.segments - before)
+    }
+
+    /// Grows by one segment per `count` of those acknowledged.
+    pub(super) fn avoid_congestion(&mut self, count: u32, acked: u32) {
+        let count = count.max(1);
+        // Credit gathered while steps were rarer buys one of them only.
+        if self.credit >= count {
+            self.credit = 0;
+            self.segments = self.segments.saturating_add(1);
+        }
+        self.credit = self.credit.saturating_add(acked);
+        self.segments = self.segments.saturating_add(self.credit / count);
+        self.credit %= count;
+    }
+
+    /// Slow start, then a segment per round trip (RFC 5681).
+    pub(super) fn grow_as_reno(&mut self, acked: u32) {
+        let rest = self.slow_start(acked);
+        if rest > 0 {
+            self.avoid_congestion(self.segments, rest);
+        }
+    }
+
+    /// Sets the window, at least to one segment.
+    pub(super) fn set(&mut self, segments: u32) {
+        self.segments = segments.max(1);
+    }
+
+    /// Sets the threshold, at least to the least there is.
+    pub(super) fn set_threshold(&mut self, segments: u32) {
+        self.threshold = segments.max(LEAST_THRESHOLD);
+    }
+
+    /// A recovery begins that shall end at `threshold`.
+    pub(super) fn reduce(&mut self, threshold: u32) {
+        self.remember();
+        self.reducing = true;
+        self.set_threshold(threshold);
+        self.segments = self.threshold;
+        self.credit = 0;
+    }
+
+    /// The recovery is over. After a timeout this means nothing: the window has begun to grow already.
+    pub(super) fn recovered(&mut self) {
+        if self.reducing {
+            self.segments = self.threshold;
+            self.reducing = false;
+        }
+    }
+
+    /// Whether a timeout lowers the threshold: only once per window of data.
+    pub(super) fn timeout_reduces(&self, again: bool) -> bool {
+        !again && !self.reducing
+    }
+
+    /// A timeout: one segment, and a new threshold if there is one.
+    pub(super) fn collapse(&mut self, threshold: Option<u32>) {
+        if let Some(threshold) = threshold {
+            self.remember();
+            self.set_threshold(threshold);
+        }
+        self.segments = 1;
+        self.credit = 0;
+        self.reducing = false;
+    }
+
+    /// Takes the last reduction back.
+    pub(super) fn undo(&mut self) {
+        if let Some((segments, threshold)) = self.before.take() {
+            self.segments = self.segments.max(segments);
+            self.threshold = self.threshold.max(threshold);
+        }
+        self.reducing = false;
+    }
+
+    /// As Linux does, the threshold remembered is at least three quarters of the window, so that an undone timeout
+    /// does not begin slow start far below.
+    fn remember(&mut self) {
+        let threshold = if self.reducing { self.threshold } else { self.threshold.max(self.segments / 4 * 3) };
+        self.before = Some((self.segments, threshold));
+    }
+}
