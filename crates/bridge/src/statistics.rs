@@ -1,28 +1,288 @@
 //! What passed, what was dropped and how late it was.
+//!
+//! A [`Recorder`] is told of each packet of one direction; it allocates nothing after it was made, and remembers a
+//! bounded number of flows, those that send most. What it has seen is a [`DirectionStatistics`]: totals from the start
+//! on. [`DirectionStatistics::since`] makes of two of them what happened in between.
 
-use link::DropCause;
+mod fairness;
+mod flows;
+
+pub use fairness::fairness_index;
+pub use flows::FlowStatistics;
+
+use flows::FlowTable;
+use hdrhistogram::Histogram;
+use link::Count;
+use packet::FlowKey;
 use units::Span;
 
+/// Why a packet did not come out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropCause {
+    /// The queue had no room for it.
+    QueueFull,
+    /// The queue's discipline chose it though there was room.
+    Managed,
+    /// Lost behind the queue, as settings ask.
+    Loss,
+    /// A rule refused it.
+    Refused,
+    /// It was not a packet that can be forwarded: truncated, or of a wrong length.
+    Malformed,
+    /// It is larger than the other side takes.
+    TooLarge,
+    /// More was on its way than this program may hold.
+    Overload,
+    /// The other side did not take it.
+    Output,
+}
+
 /// Takes note of each packet of one direction.
-#[derive(Debug, Default)]
-pub struct Recorder {}
+#[derive(Debug)]
+pub struct Recorder {
+    offered: Count,
+    delivered: Count,
+    marked: Count,
+    dropped: [Count; DropCause::ALL.len()],
+    queued_bytes: u64,
+    sojourn: Times,
+    lateness: Times,
+    flows: FlowTable,
+}
 
 /// What a [`Recorder`] has seen.
-#[derive(Debug, Clone, Default)]
-pub struct DirectionStatistics {}
+#[derive(Debug, Clone)]
+pub struct DirectionStatistics {
+    /// Reached the link, whatever became of it.
+    pub offered: Count,
+    /// Came out at the other side.
+    pub delivered: Count,
+    /// Marked by the queue (ECN); counted as delivered too.
+    pub marked: Count,
+    /// Did not come out, by [`DropCause::ALL`].
+    dropped: [Count; DropCause::ALL.len()],
+    /// How much waited for the link when this was taken.
+    pub queued_bytes: u64,
+    /// From arrival to delivery.
+    pub sojourn: Times,
+    /// How much later than due the packets were delivered: what this machine added.
+    pub lateness: Times,
+    /// The flows that are remembered, in no order. What all others did is the rest of the totals.
+    pub flows: Vec<FlowStatistics>,
+}
 
-impl Recorder {
-    /// A packet of `size` IP bytes reached the link.
-    pub fn offered(&mut self, _flow: u64, _size: u32) {}
+/// How long something took, of many packets: values within 1 % above 100 ns.
+#[derive(Debug, Clone)]
+pub struct Times {
+    histogram: Histogram<u64>,
+}
 
-    /// It was written to the other side, `sojourn` after its arrival and `lateness` after it was due.
-    pub fn delivered(&mut self, _flow: u64, _size: u32, _sojourn: Span, _lateness: Span) {}
+/// What is longer counts as this.
+const LONGEST: Span = Span::from_secs(100);
+/// What is shorter is not told apart.
+const SHORTEST: Span = Span::from_nanos(64);
 
-    /// It did not come out.
-    pub fn dropped(&mut self, _flow: u64, _size: u32, _cause: DropCause) {}
+impl DropCause {
+    /// All of them.
+    pub const ALL: [DropCause; 8] = [
+        DropCause::QueueFull,
+        DropCause::Managed,
+        DropCause::Loss,
+        DropCause::Refused,
+        DropCause::Malformed,
+        DropCause::TooLarge,
+        DropCause::Overload,
+        DropCause::Output,
+    ];
+}
 
-    /// All so far.
-    pub fn snapshot(&self) -> DirectionStatistics {
-        DirectionStatistics {}
+impl From<link::DropCause> for DropCause {
+    fn from(cause: link::DropCause) -> Self {
+        match cause {
+            link::DropCause::QueueFull => DropCause::QueueFull,
+            link::DropCause::Managed => DropCause::Managed,
+            link::DropCause::Loss => DropCause::Loss,
+        }
     }
 }
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder::new()
+    }
+}
+
+impl Recorder {
+    /// One that has seen nothing yet.
+    pub fn new() -> Self {
+        Recorder {
+            offered: Count::default(),
+            delivered: Count::default(),
+            marked: Count::default(),
+            dropped: Default::default(),
+            queued_bytes: 0,
+            sojourn: Times::new(),
+            lateness: Times::new(),
+            flows: FlowTable::new(),
+        }
+    }
+
+    /// A packet of `size` IP bytes reached the link. `true` says that its flow is new here; [`Recorder::describe`] it,
+    /// where it has a description.
+    pub fn offered(&mut self, flow: u64, size: u32) -> bool {
+        add(&mut self.offered, size);
+        let (slot, new) = self.flows.enter(flow, size);
+        if let Some(slot) = slot {
+            add(&mut slot.offered, size);
+        }
+        new
+    }
+
+    /// Who speaks to whom in a flow, for people to recognise it.
+    pub fn describe(&mut self, flow: u64, key: FlowKey) {
+        if let Some(slot) = self.flows.find(flow) {
+            slot.key = Some(key);
+        }
+    }
+
+    /// A packet was written to the other side, `sojourn` after its arrival and `lateness` after it was due.
+    pub fn delivered(&mut self, flow: u64, size: u32, sojourn: Span, lateness: Span) {
+        add(&mut self.delivered, size);
+        self.sojourn.record(sojourn);
+        self.lateness.record(lateness);
+        if let Some(slot) = self.flows.find(flow) {
+            add(&mut slot.delivered, size);
+        }
+    }
+
+    /// The queue marked a packet (ECN), which is or will be delivered.
+    pub fn marked(&mut self, flow: u64, size: u32) {
+        add(&mut self.marked, size);
+        if let Some(slot) = self.flows.find(flow) {
+            add(&mut slot.marked, size);
+        }
+    }
+
+    /// A packet did not come out.
+    pub fn dropped(&mut self, flow: u64, size: u32, cause: impl Into<DropCause>) {
+        add(&mut self.dropped[cause.into() as usize], size);
+        if let Some(slot) = self.flows.find(flow) {
+            add(&mut slot.dropped, size);
+        }
+    }
+
+    /// How much waits for the link now.
+    pub fn queued(&mut self, bytes: u64) {
+        self.queued_bytes = bytes;
+    }
+
+    /// All so far. This copies some hundred kilobytes: once in a while.
+    pub fn snapshot(&self) -> DirectionStatistics {
+        DirectionStatistics {
+            offered: self.offered,
+            delivered: self.delivered,
+            marked: self.marked,
+            dropped: self.dropped,
+            queued_bytes: self.queued_bytes,
+            sojourn: self.sojourn.clone(),
+            lateness: self.lateness.clone(),
+            flows: self.flows.iter().cloned().collect(),
+        }
+    }
+}
+
+impl Default for DirectionStatistics {
+    fn default() -> Self {
+        Recorder::new().snapshot()
+    }
+}
+
+impl DirectionStatistics {
+    /// What was dropped for this cause.
+    pub fn dropped(&self, cause: DropCause) -> Count {
+        self.dropped[cause as usize]
+    }
+
+    /// What was dropped for any cause.
+    pub fn dropped_in_all(&self) -> Count {
+        self.dropped.iter().fold(Count::default(), |sum, count| plus(sum, *count))
+    }
+
+    /// What happened since an `earlier` one of the same direction.
+    pub fn since(&self, earlier: &DirectionStatistics) -> DirectionStatistics {
+        let mut before: Vec<_> = earlier.flows.iter().collect();
+        before.sort_unstable_by_key(|flow| flow.flow);
+        let known = |flow: u64| before.binary_search_by_key(&flow, |flow| flow.flow).ok().map(|index| before[index]);
+        DirectionStatistics {
+            offered: minus(self.offered, earlier.offered),
+            delivered: minus(self.delivered, earlier.delivered),
+            marked: minus(self.marked, earlier.marked),
+            dropped: std::array::from_fn(|cause| minus(self.dropped[cause], earlier.dropped[cause])),
+            queued_bytes: self.queued_bytes,
+            sojourn: self.sojourn.since(&earlier.sojourn),
+            lateness: self.lateness.since(&earlier.lateness),
+            flows: self.flows.iter().map(|flow| flow.since(known(flow.flow))).collect(),
+        }
+    }
+}
+
+impl Times {
+    fn new() -> Self {
+        let (low, high) = (SHORTEST.as_nanos() as u64, LONGEST.as_nanos() as u64);
+        let histogram = Histogram::new_with_bounds(low, high, 2).expect("bounds that the crate's page allows");
+        Times { histogram }
+    }
+
+    fn record(&mut self, span: Span) {
+        self.histogram.saturating_record(span.as_nanos().max(0) as u64);
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// What this part of them, from 0 to 1, does not exceed; `None` where there are none.
+    pub fn quantile(&self, part: f64) -> Option<Span> {
+        (self.count() > 0).then(|| nanoseconds(self.histogram.value_at_quantile(part)))
+    }
+
+    /// The mean; `None` where there are none.
+    pub fn mean(&self) -> Option<Span> {
+        (self.count() > 0).then(|| nanoseconds(self.histogram.mean().round() as u64))
+    }
+
+    /// How many lasted no longer than this.
+    pub fn count_up_to(&self, span: Span) -> u64 {
+        self.histogram.count_between(0, span.as_nanos().max(0) as u64)
+    }
+
+    fn since(&self, earlier: &Times) -> Times {
+        let mut histogram = self.histogram.clone();
+        // Fails only where the earlier one has more, so that it isn't an earlier one.
+        match histogram.subtract(&earlier.histogram) {
+            Ok(()) => Times { histogram },
+            Err(_) => self.clone(),
+        }
+    }
+}
+
+fn nanoseconds(value: u64) -> Span {
+    Span::from_nanos(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn add(count: &mut Count, size: u32) {
+    count.packets += 1;
+    count.bytes += u64::from(size);
+}
+
+fn plus(left: Count, right: Count) -> Count {
+    Count { packets: left.packets + right.packets, bytes: left.bytes + right.bytes }
+}
+
+fn minus(later: Count, earlier: Count) -> Count {
+    Count { packets: later.packets.saturating_sub(earlier.packets), bytes: later.bytes.saturating_sub(earlier.bytes) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+use super::minus;
+use link::Count;
+use packet::FlowKey;
+
+/// What one flow did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FlowStatistics {
+    /// The number by which the driver tells it from others.
+    pub flow: u64,
+    /// Who speaks to whom, where that is known.
+    pub key: Option<FlowKey>,
+    /// Reached the link.
+    pub offered: Count,
+    /// Came out at the other side.
+    pub delivered: Count,
+    /// Marked by the queue (ECN).
+    pub marked: Count,
+    /// Did not come out, for whatever cause.
+    pub dropped: Count,
+}
+
+/// The flows that send most, in bounded memory and time.
+///
+/// The table is made of small sets, and a flow's number says in which of them it may stand. Each flow has a credit: what
+/// it has sent, up to a limit. Where a set is full, a packet of another flow takes its size from the credit of all that
+/// stand there, and who has none left makes room (Misra and Gries 1982, within each set). So a flow that sends more
+/// than a ninth of what comes to its set stays, and those that have fallen silent go.
+#[derive(Debug)]
+pub(super) struct FlowTable {
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Slot {
+    /// None is left: the slot is free for others.
+    credit: u64,
+    used: bool,
+    statistics: FlowStatistics,
+}
+
+const SETS: usize = 256;
+const WAYS: usize = 8;
+/// After so many bytes of others a silent flow is forgotten.
+const MOST_CREDIT: u64 = 1 << 20;
+
+impl FlowTable {
+    pub(super) fn new() -> Self {
+        FlowTable { slots: vec![Slot::default(); SETS * WAYS] }
+    }
+
+    /// The flow's place, if it has one or gets one for this packet, and whether that is new.
+    pub(super) fn enter(&mut self, flow: u64, size: u32) -> (Option<&mut FlowStatistics>, bool) {
+        let size = u64::from(size).max(1);
+        let set = self.set(flow);
+        if let Some(index) = set.iter().position(|slot| slot.used && slot.statistics.flow == flow) {
+            let slot = &mut set[index];
+            slot.credit = (slot.credit + size).min(MOST_CREDIT);
+            return (Some(&mut slot.statistics), false);
+        }
+        let free = set.iter().position(|slot| !slot.used || slot.credit == 0);
+        if let Some(index) = free {
+            let statistics = FlowStatistics { flow, ..FlowStatistics::default() };
+            set[index] = Slot { credit: size.min(MOST_CREDIT), used: true, statistics };
+            return (Some(&mut set[index].statistics), true);
+        }
+        set.iter_mut().for_each(|slot| slot.credit = slot.credit.saturating_sub(size));
+        (None, false)
+    }
+
+    /// The flow's place, if it has one.
+    pub(super) fn find(&mut self, flow: u64) -> Option<&mut FlowStatistics> {
+        let slot = self.set(flow).iter_mut().find(|slot| slot.used && slot.statistics.flow == flow);
+        slot.map(|slot| &mut slot.statistics)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &FlowStatistics> {
+        self.slots.iter().filter(|slot| slot.used).map(|slot| &slot.statistics)
+    }
+
+    fn set(&mut self, flow: u64) -> &mut [Slot] {
+        // Numbers that follow each other are spread too (Fibonacci hashing).
+        let set = (flow.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % SETS;
+        &mut self.slots[set * WAYS..(set + 1) * WAYS]
+    }
+}
+
+impl FlowStatistics {
+    /// What happened since then. A flow that was forgotten in between began anew.
+    pub(super) fn since(&self, earlier: Option<&FlowStatistics>) -> FlowStatistics {
+        let Some(earlier) = earlier.filter(|earlier| earlier.offered.packets <= self.offered.packets) else {
+            return self.clone();
+        };
+        FlowStatistics {
+            flow: self.flow,
+            key: self.key,
+            offered: minus(self.offered, earlier.offered),
+            delivered: minus(self.delivered, earlier.delivered),
+            marked: minus(self.marked, earlier.marked),
+            dropped: minus(self.dropped, earlier.dropped),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+use super::*;
+use proptest::prelude::*;
+
+const MS: Span = Span::from_millis(1);
+
+fn count(packets: u64, bytes: u64) -> Count {
+    Count { packets, bytes }
+}
+
+#[test]
+fn a_snapshot_holds_what_was_told_and_the_difference_what_came_after() {
+    let mut recorder = Recorder::new();
+    assert!(recorder.offered(7, 1000), "a new flow");
+    recorder.delivered(7, 1000, MS, Span::ZERO);
+    let first = recorder.snapshot();
+    for _ in 0..3 {
+        assert!(!recorder.offered(7, 500));
+    }
+    recorder.delivered(7, 500, MS * 20, MS);
+    recorder.marked(7, 500);
+    recorder.dropped(7, 500, link::DropCause::QueueFull);
+    recorder.dropped(7, 500, DropCause::Refused);
+    recorder.queued(77);
+    let now = recorder.snapshot();
+    assert_eq!((now.offered, now.delivered, now.marked), (count(4, 2500), count(2, 1500), count(1, 500)));
+    assert_eq!((now.dropped(DropCause::QueueFull), now.dropped_in_all()), (count(1, 500), count(2, 1000)));
+    let since = now.since(&first);
+    assert_eq!((since.offered, since.delivered, since.queued_bytes), (count(3, 1500), count(1, 500), 77));
+    assert_eq!(since.flows[0].offered, count(3, 1500));
+    assert_eq!(since.flows[0].dropped, count(2, 1000));
+    assert_eq!((since.sojourn.count(), since.lateness.count_up_to(MS * 2)), (1, 1));
+    let sojourn = since.sojourn.quantile(0.5).unwrap();
+    assert!((sojourn - MS * 20).as_nanos().abs() < 200_000, "{sojourn}");
+}
+
+#[test]
+fn nothing_yet_has_no_percentiles_and_no_index() {
+    let empty = Recorder::new().snapshot();
+    assert_eq!((empty.sojourn.quantile(0.5), empty.lateness.mean()), (None, None));
+    assert_eq!(fairness_index(&empty.flows), None);
+}
+
+#[test]
+fn the_index_is_that_of_the_flows_that_send() {
+    let flow = |packets, bytes| FlowStatistics {
+        offered: count(packets, bytes),
+        delivered: count(packets, bytes),
+        ..FlowStatistics::default()
+    };
+    assert_eq!(fairness_index(&[flow(10, 1000), flow(10, 1000), flow(1, 40)]), Some((1.0, 2)));
+    let starved = FlowStatistics { offered: count(10, 100), ..FlowStatistics::default() };
+    assert_eq!(fairness_index(&[flow(10, 1000), starved]), Some((0.5, 2)));
+}
+
+#[test]
+fn heavy_flows_are_kept_through_a_flood_of_flows_with_one_packet() {
+    let mut recorder = Recorder::new();
+    for packet in 0..200_000u64 {
+        recorder.offered(packet % 20, 1000);
+        recorder.offered(1_000_000 + packet, 100);
+    }
+    let snapshot = recorder.snapshot();
+    assert!(snapshot.flows.len() <= 2048);
+    for flow in 0..20 {
+        let found = snapshot.flows.iter().find(|found| found.flow == flow).unwrap();
+        assert_eq!(found.offered, count(10_000, 10_000_000), "flow {flow}");
+    }
+}
+
+#[test]
+fn who_has_fallen_silent_makes_room() {
+    let mut recorder = Recorder::new();
+    for flow in 0..10_000 {
+        recorder.offered(flow, u32::MAX);
+    }
+    for _ in 0..3000 {
+        for flow in 20_000..20_100 {
+            recorder.offered(flow, 1000);
+        }
+    }
+    let snapshot = recorder.snapshot();
+    let present = snapshot.flows.iter().filter(|flow| (20_000..20_100).contains(&flow.flow)).count();
+    assert_eq!(present, 100);
+}
+
+proptest! {
+    #[test]
+    fn flows_never_have_more_than_the_totals(packets in prop::collection::vec((0u64..5000, 0u32..3000, 0..3), 0..3000)) {
+        let mut recorder = Recorder::new();
+        let mut middle = recorder.snapshot();
+        for (index, (flow, size, fate)) in packets.iter().enumerate() {
+            recorder.offered(*flow, *size);
+            match fate {
+                0 => recorder.delivered(*flow, *size, Span::from_nanos(i64::from(*size) - 1000), Span::MAX),
+                1 => recorder.dropped(*flow, *size, DropCause::Managed),
+                _ => {}
+            }
+            if index == packets.len() / 2 {
+                middle = recorder.snapshot();
+            }
+        }
+        let last = recorder.snapshot();
+        for statistics in [&middle, &last, &last.since(&middle)] {
+            let sum = |of: fn(&FlowStatistics) -> Count| {
+                statistics.flows.iter().fold(Count::default(), |sum, flow| plus(sum, of(flow)))
+            };
+            for (flows, total) in [
+                (sum(|flow| flow.offered), statistics.offered),
+                (sum(|flow| flow.delivered), statistics.delivered),
+                (sum(|flow| flow.dropped), statistics.dropped_in_all()),
+            ] {
+                prop_assert!(flows.packets <= total.packets && flows.bytes <= total.bytes);
+            }
+            prop_assert_eq!(statistics.sojourn.count(), statistics.delivered.packets);
+            if let Some((index, active)) = fairness_index(&statistics.flows) {
+                prop_assert!(index <= 1.0 + 1e-9 && index * active as f64 >= 1.0 - 1e-9);
+            }
+        }
+    }
+}
