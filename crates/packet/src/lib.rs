@@ -9,14 +9,20 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod ecn;
+mod ethernet;
 mod flow;
 mod headers;
+pub mod offload;
 mod reply;
 mod rewrite;
 #[cfg(test)]
 mod samples;
+mod selector;
 
+pub use ethernet::{Ethernet, ethertype};
 pub use flow::FlowKey;
 pub use headers::{Fragment, Headers, Icmp, ParseError, Tcp, Transport, Udp, protocol};
 pub use reply::{ResetPair, reject, reset_both};
 pub use rewrite::{End, RewriteError, quoted_flow, rewrite, rewrite_quoted};
+pub use selector::{Detail, Selector};

@@ -1,0 +1,100 @@
+use super::*;
+use crate::samples::{self, Sample, SampleKind};
+use etherparse::{PacketHeaders, TransportHeader};
+use proptest::prelude::*;
+
+const LINK: [u8; 14] = [7; 14];
+
+fn divided(packet: &[u8], segment_bytes: u16) -> Vec<Vec<u8>> {
+    let frame = [&LINK[..], packet].concat();
+    let mut segments = Segments::of(&frame, LINK.len(), segment_bytes).unwrap();
+    let mut all = Vec::new();
+    let mut out = Vec::new();
+    while segments.write_next(&mut out) {
+        assert_eq!(out[..LINK.len()], LINK);
+        all.push(out[LINK.len()..].to_vec());
+    }
+    all
+}
+
+fn any_large() -> impl Strategy<Value = Sample> {
+    let kind = prop_oneof![
+        Just(SampleKind::Udp),
+        (any::<u32>(), any::<Option<u32>>(), any::<bool>())
+            .prop_map(|(sequence, acknowledgment, fin)| SampleKind::Tcp(sequence, acknowledgment, [false, fin, false])),
+    ];
+    let payload = prop::collection::vec(any::<u8>(), 0..9000);
+    (any::<bool>(), kind, payload)
+        .prop_map(|(v4, kind, payload)| Sample::new(if v4 { samples::V4 } else { samples::V6 }, kind, &payload))
+}
+
+proptest! {
+    /// Read by another parser, the parts are valid packets whose data, in order, are the whole's.
+    #[test]
+    fn the_parts_are_valid_and_give_the_whole(sample in any_large(), segment_bytes in 100u16..3000) {
+        let parts = divided(&sample.packet(), segment_bytes);
+        prop_assert_eq!(parts.len(), sample.payload.len().div_ceil(segment_bytes.into()).max(1));
+        let mut payload = Vec::new();
+        for (number, part) in parts.iter().enumerate() {
+            prop_assert!(checksum::is_valid(part).unwrap());
+            let read = PacketHeaders::from_ip_slice(part).unwrap();
+            let is_last = number + 1 == parts.len();
+            match (read.transport.unwrap(), sample.kind) {
+                (TransportHeader::Tcp(tcp), SampleKind::Tcp(sequence, _, [_, fin, _])) => {
+                    prop_assert_eq!(tcp.sequence_number, sequence.wrapping_add(payload.len() as u32));
+                    prop_assert_eq!(tcp.fin, fin && is_last);
+                }
+                (TransportHeader::Udp(udp), SampleKind::Udp) => {
+                    prop_assert_eq!(usize::from(udp.length), 8 + read.payload.slice().len());
+                }
+                other => prop_assert!(false, "{other:?}"),
+            }
+            prop_assert!(is_last || read.payload.slice().len() == usize::from(segment_bytes));
+            payload.extend_from_slice(read.payload.slice());
+        }
+        prop_assert_eq!(payload, sample.payload);
+    }
+
+    #[test]
+    fn a_partial_checksum_is_completed((packet, _) in samples::any_packet()) {
+        let headers = Headers::parse(&packet).unwrap();
+        let Some(offset) = checksum::offset_in(headers.protocol).filter(|_| headers.ports().is_some()) else {
+            return Ok(());
+        };
+        let mut unfinished = packet.clone();
+        let at = headers.transport_offset + offset;
+        unfinished[at..at + 2].fill(0);
+        // What a sender leaves: the sum of the pseudo header.
+        let zeroes = vec![0; packet.len() - headers.transport_offset];
+        let pseudo = !checksum::of_transport(headers.source, headers.destination, headers.protocol, &zeroes);
+        unfinished[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
+        let partial = PartialChecksum { start: headers.transport_offset as u16, offset: offset as u16 };
+        partial.complete(&mut unfinished).unwrap();
+        prop_assert!(checksum::is_valid(&unfinished).unwrap());
+    }
+
+    #[test]
+    fn any_bytes_are_survived(
+        mut frame in prop::collection::vec(any::<u8>(), 0..200), header: [u8; 10], network_offset in 0usize..40
+    ) {
+        let unfinished = Unfinished::read(header);
+        if let Some(partial) = unfinished.checksum {
+            let _ = partial.complete(&mut frame);
+        }
+        if let Ok(mut segments) = Segments::of(&frame, network_offset, unfinished.segment_bytes.unwrap_or(1)) {
+            let mut out = Vec::new();
+            while segments.write_next(&mut out) {}
+        }
+    }
+}
+
+#[test]
+fn the_header_is_read_as_the_kernel_writes_it() {
+    let mut header = [1, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    header[4..6].copy_from_slice(&1448u16.to_ne_bytes());
+    header[6..8].copy_from_slice(&34u16.to_ne_bytes());
+    header[8..10].copy_from_slice(&16u16.to_ne_bytes());
+    let checksum = Some(PartialChecksum { start: 34, offset: 16 });
+    assert_eq!(Unfinished::read(header), Unfinished { checksum, segment_bytes: Some(1448) });
+    assert_eq!(Unfinished::read([0; 10]), Unfinished::default());
+}

@@ -1,0 +1,126 @@
+use crate::protocol;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What tells a queue that packets belong together, for any IP packet, whole or not. Unlike [`crate::FlowKey`] it
+/// knows protocols without ports, and asks less of the packet.
+///
+/// Fragments have no ports but the first, so that all of them are told by addresses and protocol alone: a datagram
+/// stays together, and nobody gets more flows by sending fragments (a number for each datagram would do that).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Selector {
+    /// The sender.
+    pub source: IpAddr,
+    /// The receiver.
+    pub destination: IpAddr,
+    /// What the packet carries, behind the extension headers that were followed; see [`protocol`].
+    pub protocol: u8,
+    /// What tells apart flows between two addresses.
+    pub detail: Detail,
+}
+
+/// What tells apart flows of the same protocol between two addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Detail {
+    /// Nothing, or the packet does not say: a fragment, or cut short.
+    None,
+    /// The sender's and the receiver's port.
+    Ports(u16, u16),
+    /// The security association of ESP or AH.
+    Association(u32),
+    /// The identifier of an ICMP echo or its answer.
+    Echo(u16),
+}
+
+/// Extension headers that are followed at most.
+const MOST_EXTENSIONS: usize = 8;
+
+// Those of `protocol` that only this needs (IANA).
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const ESP: u8 = 50;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION: u8 = 60;
+const DCCP: u8 = 33;
+const SCTP: u8 = 132;
+const MOBILITY: u8 = 135;
+const HOST_IDENTITY: u8 = 139;
+const SHIM6: u8 = 140;
+const UDP_LITE: u8 = 136;
+
+impl Selector {
+    /// Reads a packet from its IP header on; none where that is cut short or is not IP.
+    pub fn of(packet: &[u8]) -> Option<Self> {
+        match packet.first()? >> 4 {
+            4 => Self::of_v4(packet),
+            6 => Self::of_v6(packet),
+            _ => None,
+        }
+    }
+
+    fn of_v4(packet: &[u8]) -> Option<Self> {
+        let (header, _) = packet.split_first_chunk::<20>()?;
+        let length = usize::from(header[0] & 15) * 4;
+        let source = Ipv4Addr::from(*header[12..].first_chunk::<4>()?).into();
+        let destination = Ipv4Addr::from(*header[16..].first_chunk::<4>()?).into();
+        // The offset and "more fragments".
+        let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+        let rest = if is_fragment || length < 20 { None } else { packet.get(length..) };
+        Some(Self::behind(source, destination, header[9], rest))
+    }
+
+    fn of_v6(packet: &[u8]) -> Option<Self> {
+        let (header, rest) = packet.split_first_chunk::<40>()?;
+        let source = Ipv6Addr::from(*header[8..].first_chunk::<16>()?).into();
+        let destination = Ipv6Addr::from(*header[24..].first_chunk::<16>()?).into();
+        let (protocol, rest) = behind_extensions(header[6], rest);
+        Some(Self::behind(source, destination, protocol, rest))
+    }
+
+    fn behind(source: IpAddr, destination: IpAddr, protocol: u8, rest: Option<&[u8]>) -> Self {
+        let detail = rest.map_or(Detail::None, |rest| detail(protocol, rest));
+        Selector { source, destination, protocol, detail }
+    }
+}
+
+/// The first protocol that is no extension header, and what it says; nothing of a fragment.
+fn behind_extensions(first: u8, packet: &[u8]) -> (u8, Option<&[u8]>) {
+    let (mut protocol, mut rest) = (first, packet);
+    for _ in 0..MOST_EXTENSIONS {
+        let length = match (protocol, rest) {
+            (HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY | HOST_IDENTITY | SHIM6, [_, words, ..]) => {
+                (usize::from(*words) + 1) * 8
+            }
+            (FRAGMENT, [next, _, high, low, ..]) => {
+                if u16::from_be_bytes([*high, *low]) & 0xfff9 != 0 {
+                    return (*next, None);
+                }
+                8
+            }
+            _ => return (protocol, Some(rest)),
+        };
+        let next = rest[0];
+        let Some(behind) = rest.get(length..) else { return (next, None) };
+        (protocol, rest) = (next, behind);
+    }
+    (protocol, None)
+}
+
+fn detail(protocol: u8, rest: &[u8]) -> Detail {
+    let word = |at: usize| rest.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+    let long = |at: usize| Some(u32::from(word(at)?) << 16 | u32::from(word(at + 2)?));
+    let found = match protocol {
+        protocol::TCP | protocol::UDP | DCCP | SCTP | UDP_LITE => {
+            word(0).zip(word(2)).map(|(source, destination)| Detail::Ports(source, destination))
+        }
+        ESP => long(0).map(Detail::Association),
+        AUTHENTICATION => long(4).map(Detail::Association),
+        protocol::ICMP if matches!(rest.first(), Some(0 | 8)) => word(4).map(Detail::Echo),
+        protocol::ICMPV6 if matches!(rest.first(), Some(128 | 129)) => word(4).map(Detail::Echo),
+        _ => None,
+    };
+    found.unwrap_or(Detail::None)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+use super::*;
+use crate::samples::{self, Sample, SampleKind};
+use crate::{Headers, protocol};
+use proptest::prelude::*;
+
+fn v6(next: u8, rest: &[u8]) -> Vec<u8> {
+    let mut packet = Sample::new(samples::V6, SampleKind::Udp, &[]).packet();
+    packet.truncate(40);
+    packet[6] = next;
+    packet[4..6].copy_from_slice(&(rest.len() as u16).to_be_bytes());
+    packet.extend(rest);
+    packet
+}
+
+fn found(packet: &[u8]) -> (u8, Detail) {
+    let selector = Selector::of(packet).unwrap();
+    (selector.protocol, selector.detail)
+}
+
+#[test]
+fn extension_headers_are_followed_to_the_ports() {
+    let ports = [0x9c, 0x40, 0x14, 0x51, 0, 8, 0, 0];
+    let hop_by_hop = [HOP_BY_HOP, 0, 1, 4, 0, 0, 0, 0];
+    let chain = [&[DESTINATION][..], &hop_by_hop[1..], &[protocol::UDP, 0, 1, 4, 0, 0, 0, 0], &ports].concat();
+    assert_eq!(found(&v6(HOP_BY_HOP, &chain)), (protocol::UDP, Detail::Ports(40_000, 5201)));
+    // A fragment header that says "whole" hides nothing.
+    let atomic = [&[protocol::UDP, 0, 0, 0, 1, 2, 3, 4][..], &ports].concat();
+    assert_eq!(found(&v6(FRAGMENT, &atomic)), (protocol::UDP, Detail::Ports(40_000, 5201)));
+    // An endless chain is given up.
+    let endless = hop_by_hop.repeat(50);
+    assert_eq!(found(&v6(HOP_BY_HOP, &endless)), (HOP_BY_HOP, Detail::None));
+    // One that leads out of the packet, too.
+    assert_eq!(found(&v6(HOP_BY_HOP, &[protocol::UDP, 200, 0, 0, 0, 0, 0, 0])), (protocol::UDP, Detail::None));
+}
+
+#[test]
+fn all_fragments_of_a_datagram_are_one_flow() {
+    let ports = [0x9c, 0x40, 0x14, 0x51, 0, 8, 0, 0];
+    let part = |offset_and_more: [u8; 2]| {
+        let [high, low] = offset_and_more;
+        v6(FRAGMENT, &[&[protocol::UDP, 0, high, low, 0, 0, 0, 1][..], &ports].concat())
+    };
+    let first = Selector::of(&part([0, 1])).unwrap();
+    assert_eq!(first.detail, Detail::None);
+    assert_eq!(Selector::of(&part([5, 0xa8])).unwrap(), first);
+    let mut packet = Sample::new(samples::V4, SampleKind::Udp, b"data").packet();
+    packet[6] = 0x20;
+    let first = Selector::of(&packet).unwrap();
+    packet[6..8].copy_from_slice(&[0, 9]);
+    assert_eq!((Selector::of(&packet).unwrap(), first.detail), (first, Detail::None));
+    // "Don't fragment" is no fragment.
+    packet[6..8].copy_from_slice(&[0x40, 0]);
+    assert_eq!(found(&packet), (protocol::UDP, Detail::Ports(40_000, 5201)));
+}
+
+#[test]
+fn protocols_without_ports_have_what_stands_for_them() {
+    let mut packet = Sample::new(samples::V4, SampleKind::Echo, &[]).packet();
+    assert_eq!(found(&packet), (protocol::ICMP, Detail::Echo(1)));
+    // "Unreachable" is no echo.
+    packet[20] = 3;
+    assert_eq!(found(&packet), (protocol::ICMP, Detail::None));
+    assert_eq!(found(&v6(ESP, &[1, 2, 3, 4, 0, 0, 0, 9])), (ESP, Detail::Association(0x0102_0304)));
+    assert_eq!(
+        found(&v6(AUTHENTICATION, &[6, 4, 0, 0, 1, 2, 3, 4])),
+        (AUTHENTICATION, Detail::Association(0x0102_0304))
+    );
+    assert_eq!(found(&v6(89, &[])), (89, Detail::None));
+}
+
+proptest! {
+    #[test]
+    fn whole_packets_are_told_apart_as_their_headers_say((packet, _) in samples::any_packet()) {
+        let headers = Headers::parse(&packet).unwrap();
+        let selector = Selector::of(&packet).unwrap();
+        prop_assert_eq!((selector.source, selector.destination), (headers.source, headers.destination));
+        prop_assert_eq!(selector.protocol, headers.protocol);
+        if let Some((source, destination)) = headers.ports() {
+            prop_assert_eq!(selector.detail, Detail::Ports(source, destination));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_survived(first: u8, bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        let packet = [&[first][..], &bytes].concat();
+        prop_assert!(Selector::of(&packet).is_none() || packet.len() >= 20);
+    }
+}
