@@ -7,6 +7,7 @@
 //! [`clock::monotonic`].
 
 pub mod clock;
+pub mod congestion;
 pub mod deadline;
 pub mod interface;
 pub mod namespace;

@@ -5,7 +5,7 @@ mod open;
 pub use open::{Opened, open_connections};
 
 use crate::udp::ip_header_bytes;
-use crate::{option, stamp};
+use crate::{congestion, option, stamp};
 use nix::libc;
 use socket2::SockRef;
 use std::io;
@@ -50,9 +50,9 @@ fn prepare_early(socket: &impl AsFd) -> io::Result<()> {
     let _ = stamp::enable_receive(socket);
     let mut refusal = None;
     for name in UNPACED {
-        match options.set_tcp_congestion(name.as_bytes()) {
+        match congestion::set(socket, name) {
             Ok(()) => return Ok(()),
-            Err(error) => refusal = Some(error),
+            Err(error) => refusal = Some(io::Error::new(error.io().kind(), error)),
         }
     }
     refusal.map_or(Ok(()), Err)

@@ -1,0 +1,100 @@
+//! The kernel's TCP congestion controllers: which there are, which one a socket uses, and ones that the kernel lacks.
+//!
+//! A controller is always chosen per socket, and before it connects: a connection that was once BBR's keeps pacing.
+
+#[cfg_attr(not(feature = "bpf"), path = "congestion/absent.rs")]
+mod loader;
+
+use crate::SetupError;
+use socket2::SockRef;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// The names that [`set`] knows now. Others may be modules of the kernel that are yet to be loaded.
+///
+/// # Errors
+/// Without `/proc`, or without IPv4.
+pub fn available() -> Result<Vec<String>, SetupError> {
+    let names = fs::read_to_string(AVAILABLE).map_err(|error| SetupError::new(format!("read {AVAILABLE}"), error))?;
+    Ok(names.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Lets the controller called `name` decide how fast the socket sends. Sockets that a listening one accepts inherit it.
+///
+/// # Errors
+/// Where the kernel has no such controller, or keeps it for the privileged.
+pub fn set(socket: &impl AsFd, name: &str) -> Result<(), SetupError> {
+    SockRef::from(socket).set_tcp_congestion(name.as_bytes()).map_err(|error| {
+        SetupError::new(format!("use the TCP congestion control {name}"), error)
+            .hint("`sysctl net.ipv4.tcp_available_congestion_control` lists what this kernel has")
+    })
+}
+
+/// The name of the controller that the socket uses.
+///
+/// # Errors
+/// Where the socket is not one of TCP.
+pub fn get(socket: &impl AsFd) -> Result<String, SetupError> {
+    let name = SockRef::from(socket).tcp_congestion();
+    let name = name.map_err(|error| SetupError::new("ask a socket for its TCP congestion control", error))?;
+    Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
+}
+
+/// A congestion controller that the kernel lacks, registered in it as long as this lives in any process: for all
+/// network namespaces, and for sockets without privilege too. Nothing but a file descriptor holds it: however the
+/// process ends, the name goes with it. Connections that use the controller then keep it until they are closed.
+///
+/// It takes the feature `bpf`; without it, every attempt to load is an error.
+#[derive(Debug)]
+pub struct Loaded {
+    controller: Controller,
+    _registration: OwnedFd,
+}
+
+impl Loaded {
+    /// Compound TCP (Tan et al. 2006, draft-sridharan-tcpm-ctcp), called `kumade_compound`. Where another process has
+    /// it registered, that one is shared.
+    ///
+    /// # Errors
+    /// Without root's privileges, or in a user namespace; where the kernel is older than 6.4, or lacks BPF or its type
+    /// information; and in a build without the feature.
+    pub fn compound() -> Result<Self, SetupError> {
+        Self::load(Controller::Compound)
+    }
+
+    /// What to give to [`set`].
+    pub fn name(&self) -> &'static str {
+        self.controller.name()
+    }
+
+    fn load(controller: Controller) -> Result<Self, SetupError> {
+        let registration = loader::hold(controller).map_err(|error| {
+            let hint = loader::hint(&error);
+            SetupError::new(format!("load {} into the kernel", controller.title()), error).hint(hint)
+        })?;
+        Ok(Loaded { controller, _registration: registration })
+    }
+}
+
+/// What can be loaded.
+#[derive(Debug, Clone, Copy)]
+enum Controller {
+    Compound,
+}
+
+impl Controller {
+    /// At most 15 characters; the programs in `bpf/` register it.
+    fn name(self) -> &'static str {
+        match self {
+            Controller::Compound => "kumade_compound",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Controller::Compound => "Compound TCP",
+        }
+    }
+}
