@@ -92,12 +92,16 @@ pub trait Controller: std::fmt::Debug {
     }
 }
 
+mod bic;
+mod compound;
 mod cubic;
 mod hystart;
 mod new_reno;
 mod rounds;
 mod window;
 
+pub use bic::Bic;
+pub use compound::Compound;
 pub use cubic::Cubic;
 pub use new_reno::NewReno;
 
@@ -106,18 +110,29 @@ pub use new_reno::NewReno;
 pub enum Control {
     /// [`NewReno`].
     NewReno,
+    /// [`Bic`].
+    Bic,
     /// [`Cubic`].
     Cubic,
+    /// [`Compound`].
+    Compound,
 }
 
 impl Control {
     /// Every one, by name.
-    pub const ALL: [(&'static str, Control); 2] = [("new-reno", Control::NewReno), ("cubic", Control::Cubic)];
+    pub const ALL: [(&'static str, Control); 4] = [
+        ("new-reno", Control::NewReno),
+        ("bic", Control::Bic),
+        ("cubic", Control::Cubic),
+        ("compound", Control::Compound),
+    ];
 
     /// The controller of a connection that begins and sends segments of `segment_bytes`, as IP packets.
     pub fn build(self, segment_bytes: u32) -> Box<dyn Controller> {
         match self {
             Control::NewReno => Box::new(NewReno::new()),
+            Control::Bic => Box::new(Bic::new()),
+            Control::Compound => Box::new(Compound::new()),
             Control::Cubic => Box::new(Cubic::new(segment_bytes)),
         }
     }

@@ -41,6 +41,11 @@ impl Window {
         self.segments < self.threshold
     }
 
+    /// Whether a fast recovery is under way.
+    pub(super) fn reducing(&self) -> bool {
+        self.reducing
+    }
+
     /// The segments by which `ack` may let the window grow: none in fast recovery, none while the window is not what
     /// limits the sender, none for segments out of sequence alone.
     pub(super) fn growth(&self, ack: &Ack) -> Option<u32> {

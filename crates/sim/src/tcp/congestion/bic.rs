@@ -1,0 +1,163 @@
+use super::window::Window;
+use super::{Ack, Controller};
+use units::{Span, Time};
+
+/// Up to this window BIC is NewReno.
+const LOW_WINDOW: u32 = 14;
+/// The most segments that the window grows by in a round trip.
+const MOST_PER_ROUND: u32 = 16;
+/// The search goes a quarter of the way to the window at the last loss, and as far beyond it before it speeds up.
+const SEARCH: u32 = 4;
+/// Round trips for the last quarter.
+const SMOOTH: u32 = 20;
+/// What is left of the window after a loss, in 1024ths: 0.8.
+const BETA: u64 = 819;
+/// The longest wait for a segment's growth while no loss has shown the path's limit.
+const UNKNOWN_LIMIT_STEP: u32 = 20;
+/// The steps stay as they are while the window does, for this long.
+const STEADY: Span = Span::from_nanos(1_000_000_000 / 32);
+/// The mean number of segments per acknowledgement is counted in sixteenths, and follows as slowly.
+const SIXTEENTHS: u32 = 16;
+
+/// Searches for the window at the last loss by halving steps, and beyond it by growing ones (Xu, Harfoush and Rhee,
+/// "Binary increase congestion control for fast long-distance networks", 2004), with Linux's parameters.
+///
+/// As in Linux a step is divided by the mean number of segments that an acknowledgement covers though growth counts
+/// segments: with delayed acknowledgements it grows twice as fast as the paper says.
+#[derive(Debug, Clone)]
+pub struct Bic {
+    window: Window,
+    /// The window at the last loss, or a bit less to let others in; zero before.
+    last_max: u32,
+    /// Segments per acknowledgement, in sixteenths.
+    covered: u32,
+    step: Option<Step>,
+}
+
+/// Acknowledged segments per segment of growth, with the window for which it was computed, and when.
+#[derive(Debug, Clone)]
+struct Step {
+    count: u32,
+    window: u32,
+    computed: Time,
+}
+
+impl Bic {
+    /// At the start of a connection.
+    pub fn new() -> Self {
+        Bic { window: Window::new(), last_max: 0, covered: 2 * SIXTEENTHS, step: None }
+    }
+
+    /// How many segments must be acknowledged for the window to grow by one.
+    fn count(&mut self, now: Time) -> u32 {
+        let window = self.window.segments();
+        match &self.step {
+            Some(step) if step.window == window && now - step.computed <= STEADY => step.count,
+            _ => {
+                let count = self.computed_count(window);
+                self.step = Some(Step { count, window, computed: now });
+                count
+            }
+        }
+    }
+
+    fn computed_count(&self, window: u32) -> u32 {
+        if window <= LOW_WINDOW {
+            return window;
+        }
+        let count = match window < self.last_max {
+            true => search(window, (self.last_max - window) / SEARCH),
+            false => probe(window, window - self.last_max),
+        };
+        let count = if self.last_max == 0 { count.min(UNKNOWN_LIMIT_STEP) } else { count };
+        (u64::from(count) * u64::from(SIXTEENTHS) / u64::from(self.covered.max(1))).clamp(1, u64::from(u32::MAX)) as u32
+    }
+
+    /// Returns the window to go down to.
+    fn reduced(&mut self) -> u32 {
+        let window = self.window.segments();
+        // Fast convergence: a flow that did not come back to where it was gives way.
+        self.last_max = if window < self.last_max { scaled(window, (1024 + BETA) / 2) } else { window };
+        if window <= LOW_WINDOW { window / 2 } else { scaled(window, BETA) }
+    }
+}
+
+impl Default for Bic {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Below the last maximum: `step` segments per round trip, but not too many, and slowly near it.
+fn search(window: u32, step: u32) -> u32 {
+    match step {
+        0..=1 => slowest(window),
+        2..=MOST_PER_ROUND => window / step,
+        _ => window / MOST_PER_ROUND,
+    }
+}
+
+/// At the last maximum and `beyond` it: away from it ever faster.
+fn probe(window: u32, beyond: u32) -> u32 {
+    if beyond < SEARCH {
+        slowest(window)
+    } else if beyond < MOST_PER_ROUND * (SEARCH - 1) {
+        window.saturating_mul(SEARCH - 1) / beyond
+    } else {
+        window / MOST_PER_ROUND
+    }
+}
+
+fn slowest(window: u32) -> u32 {
+    window.saturating_mul(SMOOTH) / SEARCH
+}
+
+impl Controller for Bic {
+    fn window(&self) -> f64 {
+        f64::from(self.window.segments())
+    }
+
+    fn threshold(&self) -> f64 {
+        self.window.threshold()
+    }
+
+    fn acknowledged(&mut self, ack: &Ack) {
+        if !ack.recovering && ack.acked > 0 {
+            let mean = self.covered / SIXTEENTHS;
+            self.covered = (self.covered - mean).saturating_add(ack.acked);
+        }
+        let Some(acked) = self.window.growth(ack) else { return };
+        let rest = self.window.slow_start(acked);
+        if rest > 0 {
+            let count = self.count(ack.now);
+            self.window.avoid_congestion(count, rest);
+        }
+    }
+
+    fn congested(&mut self, _now: Time, _in_flight: u32) {
+        let threshold = self.reduced();
+        self.window.reduce(threshold);
+    }
+
+    fn recovered(&mut self, _now: Time) {
+        self.window.recovered();
+    }
+
+    /// Forgets what it knew of the path: a timeout says that it has changed.
+    fn timed_out(&mut self, _now: Time, _in_flight: u32, again: bool) {
+        let threshold = self.window.timeout_reduces(again).then(|| self.reduced());
+        self.window.collapse(threshold);
+        self.last_max = 0;
+        self.covered = 2 * SIXTEENTHS;
+        self.step = None;
+    }
+
+    fn undone(&mut self, _now: Time) {
+        self.window.undo();
+    }
+}
+
+/// `window · factor / 1024`.
+fn scaled(window: u32, factor: u64) -> u32 {
+    (u64::from(window) * factor / 1024) as u32
+}
