@@ -1,0 +1,96 @@
+//! Values, from text and back. What is shown is read again as the same.
+
+use link::queue::Limit;
+use units::{Rate, Span, parse};
+
+/// What a packet of a queue that is limited in packets is taken for.
+pub(super) const USUAL_PACKET: u64 = 1500;
+
+pub(super) fn rate(text: &str) -> Result<Option<Rate>, String> {
+    if text == "unlimited" {
+        return Ok(None);
+    }
+    match parse::rate(text).map_err(|error| error.to_string())? {
+        Rate::ZERO => Err("a rate of 0 lets nothing pass; give at least 1bit, or `unlimited`".to_owned()),
+        rate => Ok(Some(rate)),
+    }
+}
+
+pub(super) fn span(text: &str) -> Result<Span, String> {
+    parse::span(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    parse::bytes(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn ratio(text: &str) -> Result<f64, String> {
+    parse::ratio(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn number<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a whole number, or too large"))
+}
+
+pub(super) fn burst(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(burst) if (1.0..1e9).contains(&burst) => Ok(burst),
+        _ => Err(format!("`{text}` is no length of a burst; give the mean number of packets in one, from 1")),
+    }
+}
+
+/// As `netem` has them: only the first is needed.
+pub(super) fn four_ratios(text: &str) -> Result<[f64; 4], String> {
+    let given: Vec<f64> = text.split(',').map(ratio).collect::<Result<_, _>>()?;
+    match given[..] {
+        [bad] => Ok([bad, 1.0 - bad, 1.0, 0.0]),
+        [bad, good] => Ok([bad, good, 1.0, 0.0]),
+        [bad, good, in_bad] => Ok([bad, good, in_bad, 0.0]),
+        [bad, good, in_bad, in_good] => Ok([bad, good, in_bad, in_good]),
+        _ => Err(format!("`{text}` has more than four probabilities; write it like 1%,25%")),
+    }
+}
+
+pub(super) fn limit(text: &str) -> Result<Limit, String> {
+    let packets = ["packets", "packet", "p"].iter().find_map(|unit| text.strip_suffix(unit));
+    match packets {
+        Some(packets) => number(packets).map(Limit::Packets),
+        None => bytes(text).map(Limit::Bytes),
+    }
+}
+
+pub(super) fn show_rate(rate: Option<Rate>) -> String {
+    let units = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
+    rate.map_or("unlimited".to_owned(), |rate| whole(rate.bits_per_second(), &units))
+}
+
+pub(super) fn show_span(span: Span) -> String {
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+    whole(span.as_nanos().unsigned_abs(), &units)
+}
+
+pub(super) fn show_bytes(bytes: u64) -> String {
+    whole(bytes, &[("mb", 1 << 20), ("kb", 1 << 10), ("b", 1)])
+}
+
+pub(super) fn show_limit(limit: Limit) -> String {
+    match limit {
+        Limit::Bytes(bytes) => show_bytes(bytes),
+        Limit::Packets(packets) => format!("{packets}packets"),
+    }
+}
+
+pub(super) fn show_ratio(ratio: f64) -> String {
+    let percent = format!("{}%", ratio * 100.0);
+    let short = format!("{:.9}", ratio * 100.0);
+    let short = format!("{}%", short.trim_end_matches('0').trim_end_matches('.'));
+    let same = |text: &String| parse::ratio(text) == Ok(ratio);
+    [short, percent].into_iter().find(same).unwrap_or_else(|| ratio.to_string())
+}
+
+/// With the largest unit of which it is a whole number.
+fn whole(value: u64, units: &[(&str, u64)]) -> String {
+    let fits = units.iter().find(|(_, factor)| value > 0 && value.is_multiple_of(*factor));
+    let (unit, factor) = fits.or(units.last()).copied().unwrap_or(("", 1));
+    format!("{}{unit}", value / factor)
+}
