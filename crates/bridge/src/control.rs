@@ -1,1 +1,297 @@
 //! The local socket over which a running bridge is asked and changed.
+//!
+//! Each bridge has a name, and a socket of that name in a directory that only its user may enter. A client sends one
+//! line, a [`Request`] in JSON, and gets one, a [`Reply`]. Who holds the lock beside a socket is its owner: the lock of a
+//! process that died is free, so that what it left behind hinders nobody.
+
+mod owner;
+
+use crate::settings::Change;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use owner::Owner;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use thiserror::Error;
+
+/// What a bridge may be asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Change these settings.
+    Set {
+        /// Which, and of which direction.
+        change: Change,
+    },
+    /// Say what is set and what has passed.
+    Show,
+}
+
+/// What it answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Reply {
+    /// The settings were changed.
+    Done {
+        /// The settings of both directions now.
+        settings: [String; 2],
+    },
+    /// A document (`kumade.link/1`) with the totals.
+    Shown {
+        /// The document.
+        document: serde_json::Value,
+    },
+    /// Nothing was changed.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why a bridge cannot be reached, or cannot be made reachable.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// The name would make no file name.
+    #[error("`{0}` is no name for a link: give up to 64 letters, digits, `-` and `_`")]
+    Name(String),
+    /// Another process has it.
+    #[error("a link called `{name}` runs already (process {process}): end it, or choose another --name")]
+    Taken {
+        /// Which name.
+        name: String,
+        /// Whose it is.
+        process: String,
+    },
+    /// There is no place for the socket.
+    #[error("cannot make the control socket in {directory}: {source}; set XDG_RUNTIME_DIR to a directory of your own")]
+    NoPlace {
+        /// The last that was tried.
+        directory: PathBuf,
+        /// Why not there.
+        source: io::Error,
+    },
+    /// Nobody answers to the name.
+    #[error("no link called `{name}` runs here{others}")]
+    NotRunning {
+        /// Which name.
+        name: String,
+        /// Who runs instead.
+        others: String,
+    },
+    /// The conversation failed.
+    #[error("cannot talk to the link by {socket}: {source}")]
+    Talk {
+        /// Where it was tried.
+        socket: PathBuf,
+        /// What happened.
+        source: io::Error,
+    },
+}
+
+/// Where sockets are, in order of preference.
+#[derive(Debug, Clone)]
+pub struct Place {
+    directories: Vec<PathBuf>,
+}
+
+/// A bridge's socket, answered by a thread until this is dropped.
+#[derive(Debug)]
+pub struct Control {
+    owner: Owner,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// No request or answer is longer.
+const LONGEST_LINE: u64 = 4 << 20;
+/// How long the other end may take for its part of the conversation. Others wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How soon the thread notices that it is to end.
+const NOTICE: u16 = 100;
+
+impl Place {
+    /// `$XDG_RUNTIME_DIR/kumade`, `/run/kumade`, or a directory of this user's below that for temporary files.
+    pub fn standard() -> Self {
+        let user = nix::unistd::geteuid();
+        let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
+        let temporary = std::env::temp_dir().join(format!("kumade-{user}"));
+        let rest = [PathBuf::from("/run/kumade"), temporary];
+        Place { directories: own.map(|own| Path::new(&own).join("kumade")).into_iter().chain(rest).collect() }
+    }
+
+    /// This directory alone.
+    pub fn only(directory: impl Into<PathBuf>) -> Self {
+        Place { directories: vec![directory.into()] }
+    }
+
+    /// Makes the socket of a bridge, and answers requests one after the other by `handler`.
+    ///
+    /// # Errors
+    /// The name makes no sense or is taken, or no directory can be used.
+    pub fn serve(
+        &self,
+        name: &str,
+        handler: impl FnMut(Request) -> Reply + Send + 'static,
+    ) -> Result<Control, ControlError> {
+        check_name(name)?;
+        let owner = Owner::new(&self.directory()?, name)?;
+        let failed = |source| ControlError::NoPlace { directory: owner.socket().to_owned(), source };
+        let listener = UnixListener::bind(owner.socket()).map_err(failed)?;
+        fs::set_permissions(owner.socket(), fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new().name("control".to_owned());
+        let thread = thread.spawn(move || answer_all(&listener, &stopped, handler)).map_err(failed)?;
+        Ok(Control { owner, stop, thread: Some(thread) })
+    }
+
+    /// Asks the bridge of that name.
+    ///
+    /// # Errors
+    /// There is none, or it does not answer.
+    pub fn ask(&self, name: &str, request: &Request) -> Result<Reply, ControlError> {
+        check_name(name)?;
+        for directory in &self.directories {
+            let socket = owner::socket(directory, name);
+            match UnixStream::connect(&socket) {
+                Ok(stream) => {
+                    return converse(&stream, request).map_err(|source| ControlError::Talk { socket, source });
+                }
+                Err(error) if is_nobody(&error) => {}
+                Err(source) => return Err(ControlError::Talk { socket, source }),
+            }
+        }
+        let names = self.names();
+        let others = match names[..] {
+            [] => "; start one by `kumade link start`".to_owned(),
+            _ => format!("; there is {}: choose it by --name", names.join(", ")),
+        };
+        Err(ControlError::NotRunning { name: name.to_owned(), others })
+    }
+
+    /// The names of the bridges that run.
+    fn names(&self) -> Vec<String> {
+        let entries = self.directories.iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten().flatten();
+        let sockets =
+            entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "sock"));
+        let running = sockets.filter(|path| UnixStream::connect(path).is_ok());
+        running.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
+    }
+
+    /// The first directory that can be used, made if need be.
+    fn directory(&self) -> Result<PathBuf, ControlError> {
+        let mut failed = None;
+        for directory in &self.directories {
+            match own_directory(directory) {
+                Ok(()) => return Ok(directory.clone()),
+                Err(source) => failed = Some(ControlError::NoPlace { directory: directory.clone(), source }),
+            }
+        }
+        Err(failed.unwrap_or_else(|| ControlError::NoPlace {
+            directory: PathBuf::new(),
+            source: io::ErrorKind::NotFound.into(),
+        }))
+    }
+}
+
+impl Control {
+    /// Where the socket is.
+    pub fn socket(&self) -> &Path {
+        self.owner.socket()
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), ControlError> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let good = (1..=64).contains(&name.len()) && name.chars().all(fits);
+    if good { Ok(()) } else { Err(ControlError::Name(name.to_owned())) }
+}
+
+/// Makes the directory, or makes sure that it is this user's, for nobody else to enter.
+fn own_directory(directory: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        other => return other,
+    }
+    let found = fs::symlink_metadata(directory)?;
+    if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is no directory of this user's"));
+    }
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
+}
+
+fn is_nobody(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound, PermissionDenied};
+    // Another user's directory may not even be looked into.
+    matches!(error.kind(), NotFound | ConnectionRefused | NotADirectory | PermissionDenied)
+}
+
+fn answer_all(listener: &UnixListener, stop: &AtomicBool, mut handler: impl FnMut(Request) -> Reply) {
+    while !stop.load(Ordering::Relaxed) {
+        let mut waiting = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        if !matches!(poll(&mut waiting, PollTimeout::from(NOTICE)), Ok(1..)) {
+            continue;
+        }
+        match listener.accept() {
+            Ok((stream, _)) => {
+                if let Err(error) = answer(&stream, &mut handler) {
+                    tracing::debug!("a client of the control socket failed: {error}");
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => {
+                tracing::warn!("the control socket takes no client: {error}");
+                thread::sleep(PATIENCE);
+            }
+        }
+    }
+}
+
+fn answer(stream: &UnixStream, handler: &mut impl FnMut(Request) -> Reply) -> io::Result<()> {
+    let reply = match serde_json::from_str(&receive(stream)?) {
+        Ok(request) => handler(request),
+        Err(error) => Reply::Refused { reason: format!("the request cannot be read: {error}") },
+    };
+    send(stream, &reply)
+}
+
+fn converse(stream: &UnixStream, request: &Request) -> io::Result<Reply> {
+    send(stream, request)?;
+    Ok(serde_json::from_str(&receive(stream)?)?)
+}
+
+fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all((serde_json::to_string(message)? + "\n").as_bytes())
+}
+
+/// One line, within bounds of length and time.
+fn receive(stream: &UnixStream) -> io::Result<String> {
+    let mut line = String::new();
+    stream.set_read_timeout(Some(PATIENCE))?;
+    BufReader::new(stream.take(LONGEST_LINE)).read_line(&mut line)?;
+    if line.ends_with('\n') {
+        return Ok(line);
+    }
+    let error = if line.is_empty() { "the other end said nothing" } else { "the line is too long or has no end" };
+    Err(io::Error::new(io::ErrorKind::InvalidData, error))
+}
