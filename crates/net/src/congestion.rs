@@ -58,8 +58,8 @@ impl Loaded {
     /// it registered, that one is shared.
     ///
     /// # Errors
-    /// Without root's privileges, or in a user namespace; where the kernel is older than 6.4, or lacks BPF or its type
-    /// information; and in a build without the feature.
+    /// Without root's privileges (inside of a user namespace, too), with a kernel that is older than 6.4 or lacks BPF or
+    /// its type information, and in a build without the feature.
     pub fn compound() -> Result<Self, SetupError> {
         Self::load(Controller::Compound)
     }

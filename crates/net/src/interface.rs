@@ -1,5 +1,6 @@
-//! Interfaces and routes of the namespace that the calling thread is in, by rtnetlink(7) and ethtool's ioctl.
+//! Interfaces and routes of the namespace that the calling thread is in, by rtnetlink(7).
 
+use crate::offloads::Offloads;
 use crate::setup::SetupError;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket};
@@ -69,47 +70,31 @@ pub fn default_route(name: &str, family: Family) -> Result<(), SetupError> {
         .map_err(|error| SetupError::new(format!("route {family:?} through the interface {name}"), error))
 }
 
-/// Switches off what joins, splits or leaves packets unfinished: TSO, GSO, GRO, scatter-gather and checksum offload.
+/// Switches off what joins, splits or leaves packets unfinished: TSO, GSO, GRO, LRO, scatter-gather and checksum offload.
 ///
 /// # Errors
 /// No such interface, or not allowed. What the device cannot switch is left alone.
 pub fn offloads_off(name: &str) -> Result<(), SetupError> {
-    // linux/ethtool.h: ETHTOOL_STXCSUM, _SSG, _STSO, _SGSO, _SGRO.
-    const OFFLOADS: [u32; 5] = [0x17, 0x19, 0x1f, 0x24, 0x2c];
-    let operation = || format!("switch the offloads of {name} off");
-    index_of(name)?;
-    let control = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
-        .map_err(|error| SetupError::new(operation(), error))?;
-    for command in OFFLOADS {
-        let mut value = EthtoolValue { command, data: 0 };
-        let mut request = EthtoolRequest { name: [0; libc::IFNAMSIZ], value: &mut value, padding: [0; 16] };
-        request.name[..name.len()].copy_from_slice(name.as_bytes());
-        // SAFETY: `request` is laid out as struct ifreq (name, then a union of 24 bytes that begins with the
-        // pointer), and both it and the ethtool_value that it points to live across the call.
-        let outcome = unsafe { libc::ioctl(control.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-        if outcome < 0 {
-            let error = io::Error::last_os_error();
-            if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
-                return Err(SetupError::new(operation(), error));
-            }
+    Offloads::of(name)?.off().apply(name)
+}
+
+/// Which interface another one belongs to as a port: a bridge, bond, or team; none where it stands alone.
+///
+/// # Errors
+/// No such interface.
+pub fn master(name: &str) -> Result<Option<u32>, SetupError> {
+    let body = link_message(index_of(name)?, 0, 0);
+    let answer = ask(libc::RTM_GETLINK, 0, &body)
+        .map_err(|error| SetupError::new(format!("look at the interface {name}"), error))?;
+    let mut attributes = answer.get(HEADER + body.len()..).unwrap_or_default();
+    while let Some(&[l0, l1, k0, k1]) = attributes.first_chunk::<4>() {
+        let (length, kind) = (usize::from(u16::from_ne_bytes([l0, l1])), u16::from_ne_bytes([k0, k1]));
+        if let (libc::IFLA_MASTER, Some(&value)) = (kind, attributes[4..].first_chunk::<4>()) {
+            return Ok(Some(u32::from_ne_bytes(value)));
         }
+        attributes = attributes.get(length.max(4).next_multiple_of(4)..).unwrap_or_default();
     }
-    Ok(())
-}
-
-/// struct ethtool_value.
-#[repr(C)]
-struct EthtoolValue {
-    command: u32,
-    data: u32,
-}
-
-/// struct ifreq, as SIOCETHTOOL uses it.
-#[repr(C)]
-struct EthtoolRequest {
-    name: [u8; libc::IFNAMSIZ],
-    value: *mut EthtoolValue,
-    padding: [u8; 16],
+    Ok(None)
 }
 
 pub(crate) fn index_of(name: &str) -> Result<u32, SetupError> {
@@ -124,22 +109,31 @@ fn link_message(index: u32, flags: u32, change: u32) -> Vec<u8> {
 
 /// One rtnetlink request and its acknowledgement.
 fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
-    const HEADER: usize = 16;
+    ask(kind, flags | libc::NLM_F_ACK as u16, body).map(drop)
+}
+
+/// Of a netlink message.
+const HEADER: usize = 16;
+
+/// One rtnetlink request and the first message that answers it, with its header.
+fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     let netlink = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
     let mut message = Vec::with_capacity(HEADER + body.len());
     message.extend(((HEADER + body.len()) as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
-    message.extend((flags | (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16).to_ne_bytes());
+    message.extend((flags | libc::NLM_F_REQUEST as u16).to_ne_bytes());
     message.extend([0; 8]);
     message.extend(body);
     sendto(netlink.as_raw_fd(), &message, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
-    let mut answer = [0; 4096];
+    let mut answer = vec![0; 16 << 10];
     let length = recv(netlink.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+    answer.truncate(length);
+    let is_error = answer.get(4..6) == Some(&(libc::NLMSG_ERROR as u16).to_ne_bytes()[..]);
     // struct nlmsgerr follows the header; its first word is zero or the negative error number.
-    match answer[..length].get(HEADER..HEADER + 4) {
+    match answer.get(HEADER..HEADER + 4) {
         Some(&[a, b, c, d]) => match i32::from_ne_bytes([a, b, c, d]) {
-            0 => Ok(()),
-            error => Err(io::Error::from_raw_os_error(error.saturating_neg())),
+            error if is_error && error != 0 => Err(io::Error::from_raw_os_error(error.saturating_neg())),
+            _ => Ok(answer),
         },
         _ => Err(io::ErrorKind::InvalidData.into()),
     }

@@ -16,6 +16,8 @@ unsafe impl Plain for u32 {}
 unsafe impl Plain for i32 {}
 // SAFETY: a C struct of integers.
 unsafe impl Plain for libc::tcp_info {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for libc::packet_mreq {}
 
 pub(crate) fn set<T: Plain>(socket: &impl AsFd, level: i32, name: i32, value: &T) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();

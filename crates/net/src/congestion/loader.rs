@@ -66,11 +66,15 @@ fn into_io(error: libbpf_rs::Error) -> io::Error {
 
 /// What to try after [`hold`] has failed so.
 pub fn hint(error: &io::Error) -> &'static str {
-    if !Path::new(KERNEL_TYPES).exists() {
-        "the kernel lacks its type information (CONFIG_DEBUG_INFO_BTF), as those of most distributions have it"
-    } else if error.kind() == io::ErrorKind::PermissionDenied {
-        "run it as root, outside of user namespaces"
-    } else {
-        "it takes Linux 6.4 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT; RUST_LOG=debug shows the kernel's reasons"
+    match error.kind() {
+        _ if !Path::new(KERNEL_TYPES).exists() => "the kernel lacks its type information (CONFIG_DEBUG_INFO_BTF)",
+        io::ErrorKind::PermissionDenied => {
+            "run it as root outside of user namespaces, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+        }
+        io::ErrorKind::AlreadyExists => "another process has loaded it; sharing it takes CAP_SYS_ADMIN",
+        _ => {
+            "it takes Linux 6.4 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT; RUST_LOG=debug shows what the \
+             kernel says"
+        }
     }
 }

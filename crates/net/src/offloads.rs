@@ -1,0 +1,132 @@
+//! What an interface joins, splits or leaves unfinished for the sake of speed, by ethtool's ioctl.
+
+use crate::interface;
+use crate::setup::SetupError;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// How an interface's offloads are set; what it does not know is not set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Offloads {
+    values: [Option<u32>; COUNT],
+}
+
+/// One of them: its commands in linux/ethtool.h, and the bits of the value that are to be cleared to switch it off.
+struct Offload {
+    name: &'static str,
+    get: u32,
+    set: u32,
+    bits: u32,
+}
+
+const COUNT: usize = 6;
+/// In the order in which they can be switched on: each needs some of those before it.
+const ALL: [Offload; COUNT] = [
+    Offload { name: "tx-checksum", get: 0x16, set: 0x17, bits: u32::MAX },
+    Offload { name: "scatter-gather", get: 0x18, set: 0x19, bits: u32::MAX },
+    Offload { name: "tso", get: 0x1e, set: 0x1f, bits: u32::MAX },
+    Offload { name: "gso", get: 0x23, set: 0x24, bits: u32::MAX },
+    Offload { name: "gro", get: 0x2b, set: 0x2c, bits: u32::MAX },
+    // Among the flags, LRO.
+    Offload { name: "flags", get: 0x25, set: 0x26, bits: 1 << 15 },
+];
+
+impl Offloads {
+    /// How they are set now.
+    ///
+    /// # Errors
+    /// No such interface.
+    pub fn of(name: &str) -> Result<Self, SetupError> {
+        let control = control(name)?;
+        let mut values = [None; COUNT];
+        for (value, offload) in values.iter_mut().zip(&ALL) {
+            *value = ethtool(&control, name, offload.get, 0)
+                .map_err(|error| SetupError::new(format!("read the offload {} of {name}", offload.name), error))?;
+        }
+        Ok(Offloads { values })
+    }
+
+    /// The same with all that changes packets off.
+    #[must_use]
+    pub fn off(self) -> Self {
+        let mut values = self.values;
+        for (value, offload) in values.iter_mut().zip(&ALL) {
+            *value = value.map(|value| value & !offload.bits);
+        }
+        Offloads { values }
+    }
+
+    /// Sets them like this. What the device cannot switch is left alone.
+    ///
+    /// # Errors
+    /// No such interface, or not allowed.
+    pub fn apply(self, name: &str) -> Result<(), SetupError> {
+        let control = control(name)?;
+        for (value, offload) in self.values.iter().zip(&ALL) {
+            let Some(value) = *value else { continue };
+            let found = ethtool(&control, name, offload.get, 0);
+            if matches!(found, Ok(Some(found)) if found == value) {
+                continue;
+            }
+            ethtool(&control, name, offload.set, value).map_err(|error| {
+                SetupError::new(format!("set the offload {} of {name} to {value}", offload.name), error)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// To be written down: the values by name.
+    pub fn entries(self) -> impl Iterator<Item = (&'static str, u32)> {
+        ALL.iter().zip(self.values).filter_map(|(offload, value)| Some((offload.name, value?)))
+    }
+
+    /// From what was written down; unknown names are passed over.
+    pub fn from_entries<'a>(entries: impl IntoIterator<Item = (&'a str, u32)>) -> Self {
+        let mut offloads = Offloads::default();
+        for (name, value) in entries {
+            if let Some(place) = ALL.iter().position(|offload| offload.name == name) {
+                offloads.values[place] = Some(value);
+            }
+        }
+        offloads
+    }
+}
+
+/// struct ethtool_value.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+/// struct ifreq, as SIOCETHTOOL uses it.
+#[repr(C)]
+struct EthtoolRequest {
+    name: [u8; libc::IFNAMSIZ],
+    value: *mut EthtoolValue,
+    padding: [u8; 16],
+}
+
+fn control(name: &str) -> Result<OwnedFd, SetupError> {
+    interface::index_of(name)?;
+    socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
+        .map_err(|error| SetupError::new(format!("look at the offloads of {name}"), error))
+}
+
+/// One command; none where the device does not know it. `name` is that of an interface, hence short enough.
+fn ethtool(control: &OwnedFd, name: &str, command: u32, data: u32) -> io::Result<Option<u32>> {
+    let mut value = EthtoolValue { command, data };
+    let mut request = EthtoolRequest { name: [0; libc::IFNAMSIZ], value: &mut value, padding: [0; 16] };
+    request.name[..name.len()].copy_from_slice(name.as_bytes());
+    // SAFETY: `request` is laid out as struct ifreq (name, then a union of 24 bytes that begins with the pointer), and
+    // both it and the ethtool_value that it points to live across the call.
+    let outcome = unsafe { libc::ioctl(control.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    if outcome >= 0 {
+        return Ok(Some(value.data));
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+        error => Err(error),
+    }
+}

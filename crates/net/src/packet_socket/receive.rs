@@ -1,0 +1,141 @@
+use super::{Trouble, join_promiscuous, trouble};
+use crate::ring::{FRAME_BYTES, Ring, Slot};
+use crate::setup::SetupError;
+use crate::{interface, option};
+use nix::libc;
+use nix::sys::socket::{LinkAddr, MsgFlags, getsockname, recv};
+use packet::offload::Unfinished;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use units::Time;
+
+/// All that arrives at an interface, for whomever it is, and nothing that leaves it.
+#[derive(Debug)]
+pub struct Receiver {
+    ring: Ring,
+    /// For what is too long for the ring.
+    long: Vec<u8>,
+    /// Frames that did not fit the ring, nor what waits beside it.
+    cut: u64,
+}
+
+/// A frame as it arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrived<'a> {
+    /// When it passed the interface: CLOCK_REALTIME.
+    pub stamp: Time,
+    /// From the Ethernet header on, without the outermost VLAN tag.
+    pub frame: &'a [u8],
+    /// That tag, if there was one, as it stood behind the addresses.
+    pub tag: Option<[u8; 4]>,
+    /// What its sender left to the network card. Counted from the start of `frame`.
+    pub unfinished: Unfinished,
+}
+
+// linux/if_packet.h
+const TP_STATUS_COPY: u32 = 1 << 1;
+const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
+const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
+const PACKET_COPY_THRESH: i32 = 7;
+const PACKET_VNET_HDR: i32 = 15;
+const PACKET_IGNORE_OUTGOING: i32 = 23;
+
+/// Of frames too long for the ring, so much may wait.
+const LONG_FRAMES_BYTES: i32 = 8 << 20;
+/// The longest frame: 64 kB of IP, its headers and tags, and what stands before them here.
+const LONGEST: usize = (1 << 16) + 256;
+
+impl Receiver {
+    /// Opens the Ethernet interface `name` of the calling thread's namespace; it is promiscuous from now on, until
+    /// this is dropped.
+    ///
+    /// # Errors
+    /// No such interface, none of Ethernet, or not allowed.
+    pub fn open(name: &str) -> Result<Self, SetupError> {
+        let index = interface::index_of(name)?;
+        let ring = Ring::open(name, |socket| prepare(socket, index)).map_err(|error| match error.io().kind() {
+            io::ErrorKind::PermissionDenied => error.hint("it takes CAP_NET_RAW in this namespace: run it as root"),
+            _ => error,
+        })?;
+        let address = getsockname::<LinkAddr>(ring.as_fd().as_raw_fd())
+            .map_err(|error| SetupError::new(format!("look at the interface {name}"), error))?;
+        if address.hatype() != libc::ARPHRD_ETHER {
+            let refusal = io::Error::new(io::ErrorKind::Unsupported, "it is not an Ethernet interface");
+            return Err(SetupError::new(format!("take frames from {name}"), refusal)
+                .hint("give an Ethernet, veth or bridge-free VLAN interface, or use TUN devices"));
+        }
+        Ok(Receiver { ring, long: vec![0; LONGEST], cut: 0 })
+    }
+
+    /// Whether a frame waits. Reads one word of memory.
+    pub fn is_ready(&self) -> bool {
+        self.ring.is_ready()
+    }
+
+    /// Takes the oldest frame, if one waits, and gives it to `read`; false where none waits. One that was cut since
+    /// there was no room for it is taken but not given, and counts as [`missed`](Self::missed).
+    pub fn next(&mut self, read: impl FnOnce(Arrived<'_>)) -> bool {
+        let Receiver { ring, long, cut } = self;
+        let socket = ring.as_fd().as_raw_fd();
+        let outcome = ring.next(|slot| match whole(&slot, socket, long) {
+            Some((frame, unfinished)) => {
+                read(Arrived { stamp: slot.stamp, frame, tag: tag(&slot), unfinished });
+            }
+            None => *cut += 1,
+        });
+        outcome.is_some()
+    }
+
+    /// How many frames there was no room for, since the start.
+    pub fn missed(&mut self) -> u64 {
+        self.ring.missed() + self.cut
+    }
+
+    /// What has become of the interface, if anything. To be asked when nothing was ready though the wait ended.
+    pub fn trouble(&self) -> Option<Trouble> {
+        trouble(&self.ring)
+    }
+}
+
+impl AsFd for Receiver {
+    /// Readable whenever a frame waits, or the interface is in trouble.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ring.as_fd()
+    }
+}
+
+fn prepare(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    for (name, value) in [(PACKET_VNET_HDR, 1), (PACKET_IGNORE_OUTGOING, 1), (PACKET_COPY_THRESH, 1)] {
+        option::set(socket, libc::SOL_PACKET, name, &value)?;
+    }
+    // Beyond the system's limit it takes the right over this namespace's system; less room then is no error.
+    if option::set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &LONG_FRAMES_BYTES).is_err() {
+        option::set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &LONG_FRAMES_BYTES)?;
+    }
+    join_promiscuous(socket, index)
+}
+
+/// All of a frame and what is unfinished of it; none where it was cut.
+fn whole<'a>(slot: &Slot<'a>, socket: RawFd, long: &'a mut [u8]) -> Option<(&'a [u8], Unfinished)> {
+    let (header, frame) = if slot.status & TP_STATUS_COPY != 0 {
+        let length = recv(socket, long, MsgFlags::MSG_DONTWAIT).ok()?;
+        long[..length].split_at_checked(Unfinished::HEADER)?
+    } else if slot.end < FRAME_BYTES {
+        let header = slot.link.checked_sub(Unfinished::HEADER)?;
+        slot.memory[header..slot.end].split_at(Unfinished::HEADER)
+    } else {
+        // What fills its slot to the end was cut.
+        return None;
+    };
+    Some((frame, Unfinished::read(header.try_into().ok()?)))
+}
+
+fn tag(slot: &Slot<'_>) -> Option<[u8; 4]> {
+    if slot.status & TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let [number, kind] = slot.vlan;
+    let kind = if slot.status & TP_STATUS_VLAN_TPID_VALID == 0 { packet::ethertype::VLAN } else { kind };
+    let ([k0, k1], [n0, n1]) = (kind.to_be_bytes(), number.to_be_bytes());
+    Some([k0, k1, n0, n1])
+}

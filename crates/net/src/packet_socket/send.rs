@@ -1,0 +1,78 @@
+use super::{Trouble, trouble};
+use crate::ring;
+use crate::setup::SetupError;
+use crate::{interface, option};
+use nix::libc;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Frames that one system call sends.
+pub const BATCH: usize = 64;
+const SEND_BUFFER_BYTES: i32 = 8 << 20;
+
+/// Sends frames through an interface, past its queue discipline.
+#[derive(Debug)]
+pub struct Sender {
+    socket: OwnedFd,
+}
+
+impl Sender {
+    /// Opens the interface `name` of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// No such interface, or not allowed.
+    pub fn open(name: &str) -> Result<Self, SetupError> {
+        let index = interface::index_of(name)?;
+        let fail = |error: io::Error| SetupError::new(format!("open {name} for sending"), error);
+        // Protocol 0: this socket receives nothing.
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(|error| fail(error.into()))?;
+        option::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1).map_err(fail)?;
+        if option::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES).is_err() {
+            option::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER_BYTES).map_err(fail)?;
+        }
+        ring::bind(&socket, index, 0).map_err(fail)?;
+        Ok(Sender { socket })
+    }
+
+    /// Sends frames, each given as its link header and what follows, at most [`BATCH`] of them; those beyond are
+    /// not looked at. What the kernel refuses is told to `refused` by its place, and the rest is sent.
+    pub fn send(&self, frames: &[[&[u8]; 2]], mut refused: impl FnMut(usize, io::Error)) {
+        let frames = &frames[..frames.len().min(BATCH)];
+        let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let mut parts = [[part(&[]); 2]; BATCH];
+        // SAFETY: mmsghdr is plain data, for which all zeroes (null pointers, zero lengths) is a valid value.
+        let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
+        for ((frame, parts), message) in frames.iter().zip(&mut parts).zip(&mut messages) {
+            *parts = frame.map(part);
+            message.msg_hdr.msg_iov = parts.as_mut_ptr();
+            message.msg_hdr.msg_iovlen = parts.len() as _;
+        }
+        let mut done = 0;
+        while done < frames.len() {
+            match self.send_messages(&mut messages[done..frames.len()]) {
+                Ok(sent) => done += sent,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    refused(done, error);
+                    done += 1;
+                }
+            }
+        }
+    }
+
+    /// What has become of the interface, if anything.
+    pub fn trouble(&self) -> Option<Trouble> {
+        trouble(&self.socket)
+    }
+
+    fn send_messages(&self, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
+        let (socket, count) = (self.socket.as_raw_fd(), messages.len() as u32);
+        // SAFETY: each of the `count` headers leads to two parts, and these to bytes, that live across the call; the
+        // kernel reads the bytes and writes nothing but each header's `msg_len`.
+        let sent = unsafe { libc::sendmmsg(socket, messages.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent.unsigned_abs() as usize) }
+    }
+}

@@ -1,0 +1,206 @@
+//! A packet(7) ring for receiving (TPACKET_V2, one frame per packet): the kernel stamps each packet as it passes, and
+//! reading it costs no system call.
+
+use crate::interface;
+use crate::setup::SetupError;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering};
+use units::Time;
+
+/// A socket bound to one interface, and its ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    socket: OwnedFd,
+    frames: NonNull<u8>,
+    next: usize,
+    missed: u64,
+}
+
+// SAFETY: the mapping belongs to this value alone; nothing in it is tied to a thread.
+unsafe impl Send for Ring {}
+
+/// What the kernel wrote of one packet.
+pub(crate) struct Slot<'a> {
+    /// CLOCK_REALTIME.
+    pub(crate) stamp: Time,
+    /// `TP_STATUS_` of linux/if_packet.h.
+    pub(crate) status: u32,
+    /// All memory of the slot.
+    pub(crate) memory: &'a [u8],
+    /// Where the link's header begins in it …
+    pub(crate) link: usize,
+    /// … where the network's …
+    pub(crate) network: usize,
+    /// … and where the packet ends, or is cut.
+    pub(crate) end: usize,
+    /// The VLAN tag that was taken out: its number and what kind of tag.
+    pub(crate) vlan: [u16; 2],
+}
+
+pub(crate) const FRAME_BYTES: usize = 2048;
+const FRAMES: usize = 4096;
+const BLOCK_BYTES: usize = 1 << 16;
+const RING_BYTES: usize = FRAME_BYTES * FRAMES;
+
+impl Ring {
+    /// Opens a socket on the interface `name` of the calling thread's namespace. `prepare` sets what must be set before
+    /// there is a ring and any packet.
+    pub(crate) fn open(name: &str, prepare: impl FnOnce(&OwnedFd) -> io::Result<()>) -> Result<Self, SetupError> {
+        let index = interface::index_of(name)?;
+        let fail = |error: io::Error| SetupError::new(format!("watch the packets of {name}"), error);
+        // Protocol 0: nothing arrives before the ring and the filter are in place and the socket is bound.
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(|error| fail(error.into()))?;
+        prepare(&socket).map_err(fail)?;
+        let frames = map(&socket).map_err(fail)?;
+        let ring = Ring { socket, frames, next: 0, missed: 0 };
+        bind(&ring.socket, index, libc::ETH_P_ALL as u16).map_err(fail)?;
+        Ok(ring)
+    }
+
+    /// Whether a packet waits. Reads one word of memory.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.status(self.next).load(Ordering::Acquire) & TP_STATUS_USER != 0
+    }
+
+    /// Gives the oldest packet to `read`, if one waits, and its place back to the kernel.
+    pub(crate) fn next<R>(&mut self, read: impl FnOnce(Slot<'_>) -> R) -> Option<R> {
+        let status = self.status(self.next).load(Ordering::Acquire);
+        if status & TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: the frame lies within the ring, and belongs to us until its status is given back; the kernel wrote
+        // a tpacket2_hdr at its start before it set the status that was acquired above.
+        let header = unsafe { self.frame(self.next).cast::<PacketHeader>().read() };
+        // SAFETY: as above; the kernel leaves the frame alone until then.
+        let memory = unsafe { slice::from_raw_parts(self.frame(self.next).as_ptr(), FRAME_BYTES) };
+        let stamp = Time::from_nanos(i64::from(header.seconds) * 1_000_000_000 + i64::from(header.nanoseconds));
+        let link = usize::from(header.link_offset).min(FRAME_BYTES);
+        let network = usize::from(header.network_offset).min(FRAME_BYTES);
+        let end = (link + header.captured as usize).clamp(link.max(network), FRAME_BYTES);
+        let result = read(Slot { stamp, status, memory, link, network, end, vlan: header.vlan });
+        self.status(self.next).store(TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % FRAMES;
+        Some(result)
+    }
+
+    /// How many packets the kernel could not put into the full ring, since the start.
+    pub(crate) fn missed(&mut self) -> u64 {
+        let mut statistics = Statistics { packets: 0, drops: 0 };
+        let mut length = mem::size_of::<Statistics>() as libc::socklen_t;
+        let socket = self.socket.as_raw_fd();
+        // SAFETY: the kernel writes at most `length` bytes, a tpacket_stats, and then forgets the counts.
+        let outcome = unsafe {
+            libc::getsockopt(socket, libc::SOL_PACKET, PACKET_STATISTICS, (&raw mut statistics).cast(), &raw mut length)
+        };
+        if outcome == 0 {
+            self.missed += u64::from(statistics.drops);
+        }
+        self.missed
+    }
+
+    fn frame(&self, index: usize) -> NonNull<u8> {
+        // SAFETY: callers pass an index below FRAMES, so the offset stays in the mapping.
+        unsafe { self.frames.add(index * FRAME_BYTES) }
+    }
+
+    fn status(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: each frame begins with its aligned status word, which both sides access atomically.
+        unsafe { self.frame(index).cast::<AtomicU32>().as_ref() }
+    }
+}
+
+impl AsFd for Ring {
+    /// Readable whenever a packet waits.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this length, and no reference into it outlives `self`.
+        unsafe { libc::munmap(self.frames.as_ptr().cast(), RING_BYTES) };
+    }
+}
+
+// linux/if_packet.h
+const PACKET_RX_RING: libc::c_int = 5;
+const PACKET_STATISTICS: libc::c_int = 6;
+const PACKET_VERSION: libc::c_int = 10;
+const TPACKET_V2: libc::c_int = 1;
+const TP_STATUS_KERNEL: u32 = 0;
+const TP_STATUS_USER: u32 = 1;
+
+/// struct tpacket2_hdr.
+#[repr(C)]
+struct PacketHeader {
+    status: u32,
+    length: u32,
+    captured: u32,
+    link_offset: u16,
+    network_offset: u16,
+    seconds: u32,
+    nanoseconds: u32,
+    vlan: [u16; 2],
+    padding: [u8; 4],
+}
+
+/// struct tpacket_req.
+#[repr(C)]
+struct RingRequest {
+    block_size: u32,
+    blocks: u32,
+    frame_size: u32,
+    frames: u32,
+}
+
+/// struct tpacket_stats.
+#[repr(C)]
+struct Statistics {
+    packets: u32,
+    drops: u32,
+}
+
+fn map(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
+    set(socket, libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2)?;
+    let blocks = (RING_BYTES / BLOCK_BYTES) as u32;
+    let ring =
+        RingRequest { block_size: BLOCK_BYTES as u32, blocks, frame_size: FRAME_BYTES as u32, frames: FRAMES as u32 };
+    set(socket, libc::SOL_PACKET, PACKET_RX_RING, &ring)?;
+    // SAFETY: a fresh shared mapping of the ring that the socket now has; its result is checked.
+    let mapped = unsafe {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(std::ptr::null_mut(), RING_BYTES, access, libc::MAP_SHARED, socket.as_raw_fd(), 0)
+    };
+    if mapped == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(mapped.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Binds a packet socket to an interface; with protocol 0 it receives nothing.
+pub(crate) fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
+    // SAFETY: all zeroes is a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = index as i32;
+    let length = mem::size_of_val(&address) as libc::socklen_t;
+    // SAFETY: `address` is a sockaddr_ll of that length and lives across the call.
+    let outcome = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+pub(crate) fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    let length = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is a live T of that length, which the kernel only reads.
+    let outcome =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), length) };
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
