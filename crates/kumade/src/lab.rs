@@ -3,16 +3,17 @@
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
 use lab::{
-    BottleneckKind, Carrier, CrossKind, Direction, Method, Overrides, Progress, RealTime, Report, Scenario, Testbed,
-    Transport, VirtualTime,
+    BottleneckKind, Carrier, CrossKind, Direction, Document, Experiment, Method, Overrides, Progress, RealTime, Report,
+    Scenario, Testbed, Transport, VirtualTime,
 };
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use units::{Rate, parse};
+use units::{Rate, Span, parse};
 
 /// Exit status for what makes no sense to ask for.
 const USAGE: u8 = 2;
@@ -39,13 +40,13 @@ struct RunArgs {
     /// Experiments (see `kumade lab list`) or scenario files (*.toml)
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Print one JSON document (kumade.lab/1) for each experiment instead of tables
+    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1) for each experiment instead of tables
     #[arg(long)]
     json: bool,
     /// Write the reports here [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Short for --bottleneck virtual
+    /// Short for --bottleneck virtual: the simulator's network and TCP, the same figures each time
     #[arg(long = "virtual", conflicts_with = "bottleneck")]
     virtual_time: bool,
     /// Who shapes: `own` (the lab's link), `htb` (the kernel's; needs root and tc), or `virtual` (the lab's link under a
@@ -77,6 +78,22 @@ struct RunArgs {
     /// How often each point is measured
     #[arg(long, value_name = "N")]
     runs: Option<u32>,
+    /// Fairness: queue disciplines to compare, each with settings that differ from the usual, such as
+    /// codel,fair-share:target=5ms:window=300ms
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    discipline: Vec<DisciplineChoice>,
+    /// Fairness: delays added to the round trip, such as 1ms,128ms
+    #[arg(long, value_name = "LIST", value_parser = parse::span, value_delimiter = ',')]
+    delay: Vec<Span>,
+    /// Fairness: rows of a table of mixes, such as 0,6,12
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    row: Vec<u32>,
+    /// Fairness: how long shares are measured
+    #[arg(long, value_name = "TIME", value_parser = parse::span)]
+    duration: Option<Span>,
+    /// Fairness: how long connections run before their shares are measured
+    #[arg(long, value_name = "TIME", value_parser = parse::span)]
+    warm_up: Option<Span>,
 }
 
 /// Carries the command out. Call it before the program starts a thread: a caller without root gets a user namespace.
@@ -89,25 +106,25 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
 
 fn list() -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
-    for scenario in lab::experiments()? {
-        let paper =
-            scenario.paper.as_ref().map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
-        writeln!(out, "{:<15}  {paper:<40}  {}", scenario.name, scenario.title)?;
+    for experiment in lab::experiments()? {
+        let paper = experiment.published_as().map_or(String::new(), |(system, figure)| format!("{system}, {figure}"));
+        writeln!(out, "{:<15}  {paper:<40}  {}", experiment.name(), experiment.title())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let overrides = args.overrides();
-    let scenarios: Result<Vec<_>, _> = args.names.iter().map(|name| lab::load(name)?.overridden(&overrides)).collect();
-    let scenarios = match scenarios {
-        Ok(scenarios) => scenarios,
+    let experiments: Result<Vec<_>, _> =
+        args.names.iter().map(|name| lab::load(name)?.overridden(&overrides)).collect();
+    let experiments = match experiments {
+        Ok(experiments) => experiments,
         Err(error) => {
             eprintln!("kumade: {error}");
             return Ok(ExitCode::from(USAGE));
         }
     };
-    if scenarios.iter().any(|scenario| scenario.bottleneck.kind != BottleneckKind::Virtual) {
+    if experiments.iter().any(|experiment| !experiment.is_virtual()) {
         net::namespace::enter_user_namespace_if_needed()?;
     }
     let stop = Arc::new(AtomicBool::new(false));
@@ -117,36 +134,72 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .context("cannot listen for Ctrl-C")?;
     }
-    for scenario in &scenarios {
-        Report::prepare(&args.directory(scenario))?;
+    for experiment in &experiments {
+        lab::prepare(&args.directory(experiment))?;
     }
-    for (index, scenario) in scenarios.iter().enumerate() {
-        let report = run_one(scenario, &stop)?;
-        let (measured, of) = (report.rows.len(), scenario.points().len());
+    for (index, experiment) in experiments.iter().enumerate() {
+        let (report, measured) = match experiment {
+            Experiment::Measurement(scenario) => measure(scenario, &stop)?,
+            Experiment::Fairness(scenario) => compete(scenario, &stop)?,
+        };
         // A report of nothing would only replace an earlier one.
         if measured > 0 {
-            show(&report, args, scenario)?;
+            show(report.as_ref(), args, experiment)?;
         }
-        if stop.load(Ordering::Relaxed) && (measured < of || index + 1 < scenarios.len()) {
-            anyhow::bail!("stopped after {measured} of {of} runs of {}", scenario.name);
+        let of = experiment.runs();
+        if stop.load(Ordering::Relaxed) && (measured < of || index + 1 < experiments.len()) {
+            anyhow::bail!("stopped after {measured} of {of} runs of {}", experiment.name());
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the report, and writes its files.
-fn show(report: &Report, args: &RunArgs, scenario: &Scenario) -> anyhow::Result<()> {
+fn show(report: &dyn Document, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<()> {
     let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
     std::io::stdout().lock().write_all(text.as_bytes())?;
-    for path in report.write(&args.directory(scenario))? {
+    for path in report.write(&args.directory(experiment))? {
         eprintln!("wrote {}", path.display());
     }
     Ok(())
 }
 
-fn run_one(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Report> {
+/// The report, and how many runs it is about.
+type Made = (Box<dyn Document>, usize);
+
+fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
     let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);
-    bar.set_message(format!("{}: building the network", scenario.name));
+    bar.set_message(format!("{experiment}: building the network"));
+    Ok(bar)
+}
+
+fn compete(scenario: &Fairness, stop: &AtomicBool) -> anyhow::Result<Made> {
+    let cases = scenario.cases();
+    let runs = scenario.points(&cases).len();
+    eprintln!("{}: {}", scenario.name, fairness::expected_time(scenario));
+    let bar = progress_bar(&scenario.name)?;
+    bar.set_length(runs as u64);
+    let started = lab::now_utc();
+    let mut show = |progress: FairnessProgress<'_>| match progress {
+        FairnessProgress::Running(point) => {
+            bar.set_message(format!("{}: {}, {}", scenario.name, point.discipline, point.case.label));
+        }
+        FairnessProgress::Repeating { lateness } => {
+            bar.set_message(format!("{}: the machine stalled for {lateness}, again", scenario.name));
+        }
+        FairnessProgress::Done(row) => {
+            bar.set_message(format!("{}: {}, {}", scenario.name, row.discipline, row.case));
+            bar.inc(1);
+        }
+    };
+    let rows = fairness::run(scenario, &mut show, &|| stop.load(Ordering::Relaxed))?;
+    bar.finish_and_clear();
+    let measured = rows.len();
+    Ok((Box::new(FairnessReport::new(scenario, started, rows)), measured))
+}
+
+fn measure(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Made> {
+    let bar = progress_bar(&scenario.name)?;
     let started = lab::now_utc();
     let mut testbed: Box<dyn Testbed> = match scenario.bottleneck.kind {
         BottleneckKind::Virtual => Box::new(VirtualTime),
@@ -165,7 +218,8 @@ fn run_one(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Report> {
     };
     let rows = lab::run(scenario, testbed.as_mut(), &mut show, &|| stop.load(Ordering::Relaxed))?;
     bar.finish_and_clear();
-    Ok(Report::new(scenario, started, rows))
+    let measured = rows.len();
+    Ok((Box::new(Report::new(scenario, started, rows)), measured))
 }
 
 impl RunArgs {
@@ -180,15 +234,20 @@ impl RunArgs {
             methods: self.method.clone(),
             directions: self.direction.clone(),
             runs: self.runs,
+            disciplines: self.discipline.clone(),
+            delays: self.delay.clone(),
+            rows: self.row.clone(),
+            duration: self.duration,
+            warm_up: self.warm_up,
         }
     }
 
     /// Several experiments never share a directory.
-    fn directory(&self, scenario: &Scenario) -> PathBuf {
+    fn directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
-            None => PathBuf::from("reports").join(&scenario.name),
+            None => PathBuf::from("reports").join(experiment.name()),
             Some(out) if self.names.len() == 1 => out.clone(),
-            Some(out) => out.join(&scenario.name),
+            Some(out) => out.join(experiment.name()),
         }
     }
 }

@@ -1,8 +1,8 @@
+use crate::fairness::DisciplineChoice;
 use crate::scenario::{
     Bottleneck, BottleneckKind, Carrier, CrossKind, Direction, FirewallRule, Method, Point, Scenario, Transport,
 };
 use std::ops::RangeInclusive;
-use std::path::Path;
 use thiserror::Error;
 use units::{Rate, Span};
 
@@ -27,6 +27,16 @@ pub struct Overrides {
     pub directions: Vec<Direction>,
     /// How often each point is measured.
     pub runs: Option<u32>,
+    /// Queue disciplines to compare.
+    pub disciplines: Vec<DisciplineChoice>,
+    /// Added round-trip delays.
+    pub delays: Vec<Span>,
+    /// Rows of a table of mixes.
+    pub rows: Vec<u32>,
+    /// How long shares are measured.
+    pub duration: Option<Span>,
+    /// How long connections run before.
+    pub warm_up: Option<Span>,
 }
 
 /// Why there is no such experiment, or why it can't be run.
@@ -65,39 +75,38 @@ pub enum ScenarioError {
 }
 
 /// What keeps an experiment's memory and time within what a machine has.
-const MAX_RUNS: u32 = 10_000;
-const MIN_RATE: Rate = Rate::from_bits_per_second(100_000);
-const MAX_RATE: Rate = Rate::from_mbit(10_000);
-const MAX_DELAY: Span = Span::from_secs(2);
+pub(crate) const MAX_RUNS: u32 = 10_000;
+pub(crate) const MIN_RATE: Rate = Rate::from_bits_per_second(100_000);
+pub(crate) const MAX_RATE: Rate = Rate::from_mbit(10_000);
+pub(crate) const MAX_DELAY: Span = Span::from_secs(2);
 const PACKET_BYTES: RangeInclusive<u32> = 64..=1500;
 const MAX_CROSS_PACKETS_PER_SECOND: f64 = 1e6;
 
-const BUILT_IN: [&str; 3] = [
-    include_str!("../scenarios/rake-accuracy.toml"),
-    include_str!("../scenarios/rake-firewall.toml"),
-    include_str!("../scenarios/rake-cwnd.toml"),
-];
-
-/// The papers' experiments, which come with this program.
-///
-/// # Errors
-/// Where a file built into the program is no scenario, which a test rules out.
-pub fn experiments() -> Result<Vec<Scenario>, ScenarioError> {
-    BUILT_IN.iter().map(|text| Scenario::from_toml(text, "an experiment of this program")).collect()
-}
-
-/// The experiment of that name, or the scenario in that file where the name ends in `.toml`.
-///
-/// # Errors
-/// Says what to call instead, or where the file goes wrong.
-pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
-    if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
-        let text = std::fs::read_to_string(name)
-            .map_err(|cause| ScenarioError::Unreadable { path: name.to_owned(), cause })?;
-        return Scenario::from_toml(&text, name);
+impl Overrides {
+    /// An option given that only measurements have, as the command line calls it.
+    pub(crate) fn of_measurements(&self) -> Option<&'static str> {
+        let given = [
+            ("--cross", !self.cross.is_empty()),
+            ("--cross-kind", self.cross_kind.is_some()),
+            ("--cross-by", self.cross_by.is_some()),
+            ("--transport", !self.transports.is_empty()),
+            ("--method", !self.methods.is_empty()),
+            ("--direction", !self.directions.is_empty()),
+        ];
+        given.into_iter().find_map(|(option, given)| given.then_some(option))
     }
-    let unknown = || ScenarioError::Unknown { name: name.to_owned() };
-    experiments()?.into_iter().find(|scenario| scenario.name == name).ok_or_else(unknown)
+
+    /// An option given that only experiments on fairness have.
+    fn of_fairness(&self) -> Option<&'static str> {
+        let given = [
+            ("--discipline", !self.disciplines.is_empty()),
+            ("--delay", !self.delays.is_empty()),
+            ("--row", !self.rows.is_empty()),
+            ("--duration", self.duration.is_some()),
+            ("--warm-up", self.warm_up.is_some()),
+        ];
+        given.into_iter().find_map(|(option, given)| given.then_some(option))
+    }
 }
 
 impl Scenario {
@@ -117,6 +126,11 @@ impl Scenario {
     /// # Errors
     /// Names what in the result contradicts itself.
     pub fn overridden(mut self, with: &Overrides) -> Result<Self, ScenarioError> {
+        if let Some(option) = with.of_fairness() {
+            let reason =
+                format!("{option} means nothing to it: it is about measurements, which no discipline shares out");
+            return Err(ScenarioError::Senseless { name: self.name, reason });
+        }
         let (rate, kind) = (self.bottleneck.rate, self.cross.kind);
         if let Some(rate) = with.rate {
             for level in &mut self.cross.levels {
@@ -164,7 +178,10 @@ impl Scenario {
     }
 
     fn check(&self) -> Result<(), ScenarioError> {
-        let wrong = self.wrong_lists().or_else(|| self.wrong_bottleneck()).or_else(|| self.wrong_cross());
+        let wrong = wrong_name(&self.name)
+            .or_else(|| self.wrong_lists())
+            .or_else(|| self.wrong_bottleneck())
+            .or_else(|| self.wrong_cross());
         match wrong {
             Some(reason) => Err(ScenarioError::Senseless { name: self.name.clone(), reason }),
             None => Ok(()),
@@ -172,10 +189,6 @@ impl Scenario {
     }
 
     fn wrong_lists(&self) -> Option<String> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if self.name.is_empty() || !self.name.chars().all(plain) {
-            return Some("its name may have letters, digits, `-` and `_` only, as it becomes a directory's".into());
-        }
         let lists = [
             ("transports", self.transports.len()),
             ("methods", self.methods.len()),
@@ -222,7 +235,13 @@ impl Scenario {
     }
 }
 
-fn replace<T: Clone>(part: &mut Vec<T>, with: &[T]) {
+pub(crate) fn wrong_name(name: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let wrong = name.is_empty() || !name.chars().all(plain);
+    wrong.then(|| "its name may have letters, digits, `-` and `_` only, as it becomes a directory's".into())
+}
+
+pub(crate) fn replace<T: Clone>(part: &mut Vec<T>, with: &[T]) {
     if !with.is_empty() {
         *part = with.to_vec();
     }
@@ -232,14 +251,14 @@ fn replace<T: Clone>(part: &mut Vec<T>, with: &[T]) {
 mod tests {
     use super::*;
 
+    const ACCURACY: &str = include_str!("../scenarios/rake-accuracy.toml");
+
     fn accuracy() -> Scenario {
-        load("rake-accuracy").unwrap()
+        named("rake-accuracy")
     }
 
-    #[test]
-    fn the_papers_experiments_are_built_in() {
-        let names: Vec<_> = experiments().unwrap().into_iter().map(|s| s.name).collect();
-        assert_eq!(names, ["rake-accuracy", "rake-firewall", "rake-cwnd"]);
+    fn named(name: &str) -> Scenario {
+        crate::load(name).unwrap().measurement().unwrap()
     }
 
     #[test]
@@ -259,7 +278,7 @@ mod tests {
         let scenario = accuracy();
         assert_eq!(scenario.firewall_for(Transport::Rake).count(), 1);
         assert_eq!(scenario.firewall_for(Transport::Udp).count(), 0);
-        assert_eq!(load("rake-firewall").unwrap().firewall_for(Transport::Udp).count(), 1);
+        assert_eq!(named("rake-firewall").firewall_for(Transport::Udp).count(), 1);
     }
 
     #[test]
@@ -316,25 +335,21 @@ mod tests {
             "choose 100 kbit/s to 10 Gbit/s",
         );
         refused(Overrides { runs: Some(u32::MAX), ..Default::default() }, "10000 are the most");
-        let error = load("rake-acuracy").unwrap_err().to_string();
-        assert!(error.contains("kumade lab list"), "{error}");
-        let error = load("missing.toml").unwrap_err().to_string();
-        assert!(error.contains("missing.toml"), "{error}");
     }
 
     #[test]
     fn a_file_with_a_misspelt_key_names_the_line() {
-        let text = BUILT_IN[0].replace("[cross]", "[crosstraffic]");
+        let text = ACCURACY.replace("[cross]", "[crosstraffic]");
         let error = Scenario::from_toml(&text, "own.toml").unwrap_err().to_string();
         assert!(error.contains("own.toml") && error.contains("crosstraffic"), "{error}");
-        let text = BUILT_IN[0].replace("rate = \"100mbit\"", "rate = \"quick\"");
+        let text = ACCURACY.replace("rate = \"100mbit\"", "rate = \"quick\"");
         let error = Scenario::from_toml(&text, "own.toml").unwrap_err().to_string();
         assert!(error.contains("`quick` is not a rate"), "{error}");
     }
 
     #[test]
     fn a_name_cannot_lead_out_of_the_reports_directory() {
-        let text = BUILT_IN[0].replace("name = \"rake-accuracy\"", "name = \"../elsewhere\"");
+        let text = ACCURACY.replace("name = \"rake-accuracy\"", "name = \"../elsewhere\"");
         assert!(matches!(Scenario::from_toml(&text, "own.toml"), Err(ScenarioError::Senseless { .. })));
     }
 }

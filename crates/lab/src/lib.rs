@@ -2,11 +2,14 @@
 //!
 //! A [`Scenario`] says what to build and what to measure on it; a [`Testbed`] builds it and carries out one measurement
 //! at a time; [`run`] goes through all of them, repeats the runs in which the machine stalled and collects [`Row`]s; a
-//! [`Report`] sums the rows up and writes them as a terminal table, HTML, CSV and JSON.
+//! [`Report`] sums the rows up and writes them as a terminal table, HTML, CSV and JSON. The other kind of [`Experiment`]
+//! is about [`fairness`].
 
 mod catalogue;
 mod count;
+mod experiment;
 mod fabric;
+pub mod fairness;
 pub mod htb;
 pub mod network;
 mod observed;
@@ -21,10 +24,11 @@ mod summary;
 pub mod traffic;
 mod virtual_time;
 
-pub use catalogue::{Overrides, ScenarioError, experiments, load};
+pub use catalogue::{Overrides, ScenarioError};
+pub use experiment::{Experiment, experiments, load};
 pub use fabric::Fabric;
 pub use realtime::RealTime;
-pub use report::{Report, ReportError, now_utc};
+pub use report::{Document, Report, ReportError, now_utc, prepare};
 pub use row::{Interval, Row, TimelinePacket};
 pub use runner::{Attempt, Progress, RunError, STALL, Testbed, run};
 pub use scenario::{

@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn run_with(lateness: &[i64]) -> (Vec<Row>, usize) {
-        let scenario = crate::load("rake-cwnd").unwrap();
+        let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
         let mut testbed = Scripted { lateness: lateness.to_vec(), attempts: 0 };
         let rows = run(&scenario, &mut testbed, &mut |_| (), &|| false).unwrap();
         (rows, testbed.attempts)
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn whoever_asks_to_stop_waits_for_no_repetition() {
-        let scenario = crate::load("rake-cwnd").unwrap();
+        let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
         let mut testbed = Scripted { lateness: vec![400; 100], attempts: 0 };
         let stalled = std::cell::Cell::new(false);
         let mut watch =
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn whoever_asks_to_stop_keeps_what_is_measured() {
-        let scenario = crate::load("rake-cwnd").unwrap();
+        let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
         let mut testbed = Scripted { lateness: vec![], attempts: 0 };
         let measured = std::cell::Cell::new(0);
         let mut count = |progress: Progress<'_>| {

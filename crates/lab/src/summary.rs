@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_papers_figures_stand_beside() {
-        let scenario = crate::load("rake-accuracy").unwrap();
+        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap();
         let summary = Summary::of(&rows(), scenario.paper.as_ref());
         assert_eq!(summary.published_error("rake"), Some(15_600_000.0));
         assert_eq!(summary.published_error("single"), None);

@@ -78,7 +78,7 @@ mod tests {
     use crate::scenario::BottleneckKind;
 
     fn rows(overrides: &Overrides) -> Vec<Row> {
-        let scenario = crate::load("rake-accuracy").unwrap().overridden(overrides).unwrap();
+        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap().overridden(overrides).unwrap();
         crate::run(&scenario, &mut VirtualTime, &mut |_| (), &|| false).unwrap()
     }
 
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn what_a_virtual_path_has_not_is_refused() {
         let overrides = Overrides { transports: vec![Transport::Single], ..Overrides::default() };
-        let scenario = crate::load("rake-accuracy").unwrap().overridden(&overrides).unwrap();
+        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap().overridden(&overrides).unwrap();
         let error = crate::run(&scenario, &mut VirtualTime, &mut |_| (), &|| false).unwrap_err();
         assert!(error.to_string().contains("without --virtual"), "{error}");
     }

@@ -4,10 +4,10 @@
 mod common;
 
 use common::in_namespaces;
-use lab::{Overrides, RealTime, Report, Row, Scenario, load};
+use lab::{Document, Overrides, RealTime, Report, Row, Scenario, load};
 
 fn once(name: &str) -> Scenario {
-    load(name).unwrap().overridden(&Overrides { runs: Some(1), ..Overrides::default() }).unwrap()
+    load(name).unwrap().measurement().unwrap().overridden(&Overrides { runs: Some(1), ..Overrides::default() }).unwrap()
 }
 
 fn rows(scenario: &Scenario) -> Vec<Row> {

@@ -1,9 +1,9 @@
 //! What an experiment came to, as a document and as people read it.
 
-mod html;
-mod plot;
-mod tables;
-mod terminal;
+pub(crate) mod html;
+pub(crate) mod plot;
+pub(crate) mod tables;
+pub(crate) mod terminal;
 
 use crate::row::Row;
 use crate::scenario::Scenario;
@@ -117,51 +117,71 @@ impl Report {
         combinations
     }
 
-    /// As one JSON document, `kumade.lab/1`.
+    fn content(&self) -> Content<'_> {
+        let paper = self.summary.published.as_ref();
+        Content {
+            experiment: &self.experiment,
+            title: &self.title,
+            started: &self.started,
+            version: &self.version,
+            setting: tables::setting(self),
+            layer: "Rates count bits of IP packets.",
+            paper: paper.map(|paper| format!("{}, {}: {}", paper.system, paper.figure, paper.setting)),
+            tables: tables::all(self),
+            verdicts: tables::verdicts(self),
+            notes: tables::notes(self),
+        }
+    }
+}
+
+impl Document for Report {
+    fn to_json(&self) -> Result<String, ReportError> {
+        serde_json::to_string_pretty(self).map_err(|e| make("the JSON document", &e))
+    }
+
+    fn to_csv(&self) -> Result<String, ReportError> {
+        tables::csv(&self.rows).map_err(|e| make("the CSV file", &e))
+    }
+
+    fn to_text(&self) -> String {
+        terminal::render(&self.content())
+    }
+
+    fn to_html(&self) -> Result<String, ReportError> {
+        let plots = plot::all(self).map_err(|e| make("a plot", &e))?;
+        html::render(&self.content(), &plots)
+    }
+}
+
+/// What an experiment came to, in the forms in which people and programs read it.
+pub trait Document {
+    /// As one JSON document, which names its schema.
     ///
     /// # Errors
     /// None are known; serde's signature asks for it.
-    pub fn to_json(&self) -> Result<String, ReportError> {
-        serde_json::to_string_pretty(self).map_err(|e| make("the JSON document", &e))
-    }
+    fn to_json(&self) -> Result<String, ReportError>;
 
     /// The rows as CSV with a header line; an empty cell stands for what JSON calls null.
     ///
     /// # Errors
     /// None are known; the writer's signature asks for it.
-    pub fn to_csv(&self) -> Result<String, ReportError> {
-        tables::csv(&self.rows).map_err(|e| make("the CSV file", &e))
-    }
+    fn to_csv(&self) -> Result<String, ReportError>;
 
     /// As tables for a terminal.
-    pub fn to_text(&self) -> String {
-        terminal::render(self)
-    }
+    fn to_text(&self) -> String;
 
     /// As one HTML page that needs no other file.
     ///
     /// # Errors
     /// Where a plot could not be drawn.
-    pub fn to_html(&self) -> Result<String, ReportError> {
-        html::render(self)
-    }
-
-    /// Makes `directory`, and sees that files can be written into it: better known before an experiment than after it.
-    ///
-    /// # Errors
-    /// Where they cannot.
-    pub fn prepare(directory: &Path) -> Result<(), ReportError> {
-        std::fs::create_dir_all(directory).map_err(failed(directory))?;
-        let probe = directory.join(format!(".kumade-{}", std::process::id()));
-        std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(failed(directory))
-    }
+    fn to_html(&self) -> Result<String, ReportError>;
 
     /// Writes `report.html`, `report.json` and `report.csv` into `directory`, which it makes; gives their paths.
     /// An earlier report in that directory is replaced.
     ///
     /// # Errors
     /// Names the file that could not be written.
-    pub fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
+    fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
         std::fs::create_dir_all(directory).map_err(failed(directory))?;
         let files =
             [("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
@@ -176,6 +196,35 @@ impl Report {
     }
 }
 
+/// Makes `directory`, and sees that reports can be written into it: better known before an experiment than after it.
+///
+/// # Errors
+/// Where they cannot.
+pub fn prepare(directory: &Path) -> Result<(), ReportError> {
+    std::fs::create_dir_all(directory).map_err(failed(directory))?;
+    let probe = directory.join(format!(".kumade-{}", std::process::id()));
+    std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(failed(directory))
+}
+
+/// What terminal and HTML both show of a report.
+pub(crate) struct Content<'a> {
+    pub(crate) experiment: &'a str,
+    pub(crate) title: &'a str,
+    pub(crate) started: &'a str,
+    pub(crate) version: &'a str,
+    /// The path and its traffic in a line.
+    pub(crate) setting: String,
+    /// What rates count.
+    pub(crate) layer: &'static str,
+    /// What was published, in a line.
+    pub(crate) paper: Option<String>,
+    pub(crate) tables: Vec<tables::Table>,
+    /// What came out, in a sentence each.
+    pub(crate) verdicts: Vec<String>,
+    /// What the numbers can't say.
+    pub(crate) notes: Vec<String>,
+}
+
 /// The present time as [`Report::started`] states it: UTC, RFC 3339, whole seconds.
 pub fn now_utc() -> String {
     format!("{:.0}", jiff::Timestamp::now())
@@ -186,7 +235,7 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> ReportError {
     move |cause| ReportError::Write { path, cause }
 }
 
-fn make(part: &'static str, reason: &dyn std::fmt::Display) -> ReportError {
+pub(crate) fn make(part: &'static str, reason: &dyn std::fmt::Display) -> ReportError {
     ReportError::Make { part, reason: reason.to_string() }
 }
 
@@ -202,7 +251,7 @@ pub(crate) mod samples {
 
     /// Two levels of cross traffic, three runs each, by two methods over two transports.
     pub(crate) fn accuracy() -> Report {
-        let scenario = crate::load("rake-accuracy").unwrap();
+        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap();
         let mut rows = Vec::new();
         for (run, error) in [(1, 0.1), (2, -0.2), (3, 0.3)] {
             for cross in [0, 60] {
@@ -218,7 +267,7 @@ pub(crate) mod samples {
 
     /// UDP fails, rake measures.
     pub(crate) fn firewall() -> Report {
-        let scenario = crate::load("rake-firewall").unwrap();
+        let scenario = crate::load("rake-firewall").unwrap().measurement().unwrap();
         let rows = vec![
             failed(Transport::Udp, Method::Primed, 30, 1, "UDP is rejected on the way to 10.0.1.2"),
             measured(Transport::Rake, Method::Primed, 30, 1, -0.15),
@@ -228,7 +277,7 @@ pub(crate) mod samples {
 
     /// A train that a congestion window of ten segments tore apart, and one that it did not.
     pub(crate) fn cwnd() -> Report {
-        let scenario = crate::load("rake-cwnd").unwrap();
+        let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
         let mut torn = failed(Transport::Single, Method::LinearScan, 50, 1, "every train was disturbed");
         let mut whole = measured(Transport::Rake, Method::LinearScan, 50, 1, 9.0);
         for i in 0..120 {
@@ -294,7 +343,7 @@ mod tests {
     #[test]
     fn all_three_files_are_written_and_replaced() {
         let directory = std::env::temp_dir().join(format!("kumade-report-{}", std::process::id()));
-        Report::prepare(&directory).unwrap();
+        prepare(&directory).unwrap();
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
         for _ in 0..2 {
             let paths = samples::firewall().write(&directory).unwrap();
@@ -302,7 +351,7 @@ mod tests {
             assert!(paths.iter().all(|path| path.metadata().unwrap().len() > 100));
         }
         std::fs::remove_dir_all(&directory).unwrap();
-        assert!(matches!(Report::prepare(Path::new("/proc/nowhere")), Err(ReportError::Write { .. })));
+        assert!(matches!(prepare(Path::new("/proc/nowhere")), Err(ReportError::Write { .. })));
         let error = samples::firewall().write(Path::new("/proc/nowhere")).unwrap_err().to_string();
         assert!(error.contains("/proc/nowhere") && error.contains("--out"), "{error}");
     }

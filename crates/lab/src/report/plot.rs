@@ -11,21 +11,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 /// A plot and what it shows.
-pub(super) struct Plot {
-    /// The transport.
-    pub(super) title: String,
+pub(crate) struct Plot {
+    /// What it is about: a transport, a discipline.
+    pub(crate) title: String,
     /// What it shows, with units.
-    pub(super) caption: String,
+    pub(crate) caption: String,
     /// The drawing, to be put into an HTML page as it is.
-    pub(super) svg: String,
+    pub(crate) svg: String,
 }
 
 type TimeOf = fn(&TimelinePacket) -> Option<f64>;
-type Drawn<T> = Result<T, Box<dyn Error>>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+pub(crate) type Drawn<T> = Result<T, Box<dyn Error>>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-const SERIES: [RGBColor; 6] = [
+pub(crate) const SERIES: [RGBColor; 6] = [
     RGBColor(0x2f, 0x80, 0xd0),
     RGBColor(0xd9, 0x6b, 0x1f),
     RGBColor(0x3a, 0x9d, 0x5d),
@@ -33,7 +33,7 @@ const SERIES: [RGBColor; 6] = [
     RGBColor(0xb8, 0x93, 0x1a),
     RGBColor(0xc8, 0x48, 0x5a),
 ];
-const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
+pub(crate) const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
 const SIZE: (u32, u32) = (520, 420);
 
 /// The plots that fit what was measured: times of packets where the experiment shows them, else estimate against
@@ -178,14 +178,26 @@ fn points_by_method<'a>(rows: &[&'a Row], unit: Unit) -> BTreeMap<&'a str, Vec<P
     points
 }
 
-fn chart<'a, 'b>(
+pub(crate) fn chart<'a, 'b>(
+    area: &Area<'b>,
+    x: std::ops::Range<f64>,
+    y: std::ops::Range<f64>,
+    axes: &[String; 2],
+) -> Drawn<Chart<'a, 'b>> {
+    // So that an axis of counts is labelled with whole numbers.
+    let x_labels = (x.end.ceil() as usize + 1).clamp(3, 11);
+    chart_labelled(area, x, y, axes, x_labels, &short)
+}
+
+/// As [`chart`], with at most `x_labels` labels along the x axis as `x_label` writes them.
+pub(crate) fn chart_labelled<'a, 'b>(
     area: &Area<'b>,
     x: std::ops::Range<f64>,
     y: std::ops::Range<f64>,
     [x_axis, y_axis]: &[String; 2],
+    x_labels: usize,
+    x_label: &dyn Fn(&f64) -> String,
 ) -> Drawn<Chart<'a, 'b>> {
-    // So that an axis of counts is labelled with whole numbers.
-    let x_labels = (x.end.ceil() as usize + 1).clamp(3, 11);
     let mut chart =
         ChartBuilder::on(area).margin(12).x_label_area_size(44).y_label_area_size(56).build_cartesian_2d(x, y)?;
     chart
@@ -193,7 +205,7 @@ fn chart<'a, 'b>(
         .light_line_style(TRANSPARENT)
         .bold_line_style(GREY.mix(0.25))
         .x_labels(x_labels)
-        .x_label_formatter(&short)
+        .x_label_formatter(x_label)
         .y_label_formatter(&short)
         .x_desc(x_axis)
         .y_desc(y_axis)
@@ -204,12 +216,12 @@ fn chart<'a, 'b>(
 }
 
 /// Without the decimals that say nothing.
-fn short(value: &f64) -> String {
+pub(crate) fn short(value: &f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, position: SeriesLabelPosition) -> Drawn<()> {
+pub(crate) fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, position: SeriesLabelPosition) -> Drawn<()> {
     chart
         .configure_series_labels()
         .position(position)
@@ -220,7 +232,7 @@ fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, position: SeriesLabelPosition) 
     Ok(())
 }
 
-fn draw(content: impl FnOnce(&Area<'_>) -> Drawn<()>) -> Drawn<String> {
+pub(crate) fn draw(content: impl FnOnce(&Area<'_>) -> Drawn<()>) -> Drawn<String> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();

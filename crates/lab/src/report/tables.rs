@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use units::Span;
 
 /// Text in rows and columns.
-pub(super) struct Table {
+pub(crate) struct Table {
     /// What it shows, with units.
-    pub(super) caption: String,
+    pub(crate) caption: String,
     /// One heading for each column.
-    pub(super) columns: Vec<String>,
+    pub(crate) columns: Vec<String>,
     /// As many cells as columns.
-    pub(super) rows: Vec<Vec<String>>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Table {

@@ -1,20 +1,20 @@
 //! A report as text for a terminal.
 
-use super::Report;
-use super::tables::{self, Table};
+use super::Content;
+use super::tables::Table;
 use std::fmt::Write;
 
 /// The whole report.
-pub(super) fn render(report: &Report) -> String {
-    let mut text = format!("{}: {}\n{}\n", report.experiment, report.title, tables::setting(report));
-    if let Some(paper) = &report.summary.published {
-        let _ = writeln!(text, "paper: {}, {}: {}", paper.system, paper.figure, paper.setting);
+pub(crate) fn render(content: &Content<'_>) -> String {
+    let mut text = format!("{}: {}\n{}\n", content.experiment, content.title, content.setting);
+    if let Some(paper) = &content.paper {
+        let _ = writeln!(text, "paper: {paper}");
     }
-    for table in tables::all(report) {
+    for table in &content.tables {
         text.push('\n');
-        text.push_str(&aligned(&table));
+        text.push_str(&aligned(table));
     }
-    for (heading, lines) in [("Verdict", tables::verdicts(report)), ("Notes", tables::notes(report))] {
+    for (heading, lines) in [("Verdict", &content.verdicts), ("Notes", &content.notes)] {
         if !lines.is_empty() {
             let _ = writeln!(text, "\n{heading}\n- {}", lines.join("\n- "));
         }
@@ -50,21 +50,20 @@ fn aligned(table: &Table) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::report::samples;
+    use crate::report::{Document, samples};
 
     #[test]
     fn the_firewall_experiment_reads_like_this() {
-        insta::assert_snapshot!(render(&samples::firewall()));
+        insta::assert_snapshot!(samples::firewall().to_text());
     }
 
     #[test]
     fn the_accuracy_experiment_reads_like_this() {
-        insta::assert_snapshot!(render(&samples::accuracy()));
+        insta::assert_snapshot!(samples::accuracy().to_text());
     }
 
     #[test]
     fn the_window_experiment_reads_like_this() {
-        insta::assert_snapshot!(render(&samples::cwnd()));
+        insta::assert_snapshot!(samples::cwnd().to_text());
     }
 }

@@ -1,0 +1,178 @@
+//! The plots of a report on fairness: the paper's kind, shares and Jain's index against the added delay, and what they
+//! cost. A case without a value leaves a gap.
+
+use super::report::FairnessReport;
+use super::summary::{MeanWithMargin, PointSummary};
+use crate::report::plot::{Drawn, GREY, Plot, SERIES, chart_labelled, draw, legend};
+use plotters::prelude::*;
+
+/// One line or row of marks: a name, and a value for each case.
+struct Series {
+    name: String,
+    values: Vec<Option<MeanWithMargin>>,
+    colour: RGBColor,
+}
+
+/// What all series of a plot have in common.
+struct Frame<'a> {
+    title: &'a str,
+    caption: &'a str,
+    y_axis: &'a str,
+    /// The least and greatest value that must be in view.
+    range: (f64, f64),
+    legend: SeriesLabelPosition,
+}
+
+/// Shares for each discipline, then index, utilisation and delay of all disciplines.
+pub(super) fn all(report: &FairnessReport) -> Drawn<Vec<Plot>> {
+    let points = &report.summary.points;
+    let disciplines = report.summary.discipline_names();
+    let cases = cases(points);
+    let most = points.iter().flat_map(|point| &point.groups).filter_map(|group| group.goodput_bits_per_second);
+    let most = most.map(|mean| (mean.mean + mean.margin.unwrap_or(0.0)) / 1e6).fold(0.0, f64::max);
+    let mut plots = vec![index(report, &cases)?];
+    // Where every case has other groups, the table tells more than lines could.
+    if points.windows(2).all(|pair| pair[0].groups.iter().map(|g| &g.group).eq(pair[1].groups.iter().map(|g| &g.group)))
+    {
+        for name in &disciplines {
+            let frame = Frame {
+                title: name,
+                caption: "Mean goodput of the connections of each group, Mbit/s, with 95 % intervals over the runs.",
+                y_axis: "goodput per connection, Mbit/s",
+                range: (0.0, most * 1.04),
+                legend: SeriesLabelPosition::LowerLeft,
+            };
+            plots.push(plot(report, &cases, &frame, shares(points, name, &cases))?);
+        }
+    }
+    let used = Frame {
+        title: "utilisation",
+        caption: "What part of its capacity the bottleneck carried, %.",
+        y_axis: "utilisation, %",
+        range: (80.0, 100.5),
+        legend: SeriesLabelPosition::LowerLeft,
+    };
+    plots.push(plot(
+        report,
+        &cases,
+        &used,
+        by_discipline(points, &disciplines, &cases, &|point| point.utilisation_ratio.map(|mean| scaled(mean, 100.0))),
+    )?);
+    let waits = Frame {
+        title: "waiting",
+        caption: "How long half of the packets waited at the bottleneck at most, ms.",
+        y_axis: "median wait, ms",
+        range: (0.0, 1.0),
+        legend: SeriesLabelPosition::UpperLeft,
+    };
+    plots.push(plot(
+        report,
+        &cases,
+        &waits,
+        by_discipline(points, &disciplines, &cases, &|point| {
+            point.queueing_median_seconds.map(|seconds| MeanWithMargin { mean: seconds * 1e3, margin: None })
+        }),
+    )?);
+    Ok(plots)
+}
+
+/// Jain's index, with the published values in grey where there are some.
+fn index(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
+    let points = &report.summary.points;
+    let mut series = by_discipline(points, &report.summary.discipline_names(), cases, &|point| point.jain_index);
+    let published = |case: &&str| points.iter().find(|point| point.case == **case)?.published;
+    if cases.iter().any(|case| published(case).is_some()) {
+        let value = |case: &&str| Some(MeanWithMargin { mean: published(case)?.cebinae.jain_index, margin: None });
+        series.push(Series { name: "paper: Cebinae".into(), values: cases.iter().map(value).collect(), colour: GREY });
+    }
+    let frame = Frame {
+        title: "Jain's index",
+        caption: "Of all connections' goodputs: 1 where all are equal; with 95 % intervals over the runs.",
+        y_axis: "Jain's index",
+        range: (0.8, 1.01),
+        legend: SeriesLabelPosition::LowerLeft,
+    };
+    plot(report, cases, &frame, series)
+}
+
+fn cases(points: &[PointSummary]) -> Vec<&str> {
+    let mut cases: Vec<&str> = Vec::new();
+    for point in points {
+        if !cases.contains(&&*point.case) {
+            cases.push(&point.case);
+        }
+    }
+    cases
+}
+
+fn shares(points: &[PointSummary], discipline: &str, cases: &[&str]) -> Vec<Series> {
+    let own: Vec<_> = points.iter().filter(|point| point.discipline == discipline).collect();
+    let groups = own.first().map_or(&[][..], |point| &point.groups);
+    let series = groups.iter().enumerate().map(|(index, group)| {
+        let value = |case: &&str| {
+            let point = own.iter().find(|point| point.case == **case)?;
+            point.groups.get(index)?.goodput_bits_per_second.map(|mean| scaled(mean, 1e-6))
+        };
+        let values = cases.iter().map(value).collect();
+        Series { name: group.group.clone(), values, colour: SERIES[index % SERIES.len()] }
+    });
+    series.collect()
+}
+
+fn by_discipline(
+    points: &[PointSummary],
+    disciplines: &[&str],
+    cases: &[&str],
+    value: &dyn Fn(&PointSummary) -> Option<MeanWithMargin>,
+) -> Vec<Series> {
+    let series = disciplines.iter().enumerate().map(|(index, name)| {
+        let of_case = |case: &&str| points.iter().find(|p| p.discipline == **name && p.case == **case).and_then(value);
+        let values = cases.iter().map(of_case).collect();
+        Series { name: (*name).to_owned(), values, colour: SERIES[index % SERIES.len()] }
+    });
+    series.collect()
+}
+
+fn scaled(value: MeanWithMargin, factor: f64) -> MeanWithMargin {
+    MeanWithMargin { mean: value.mean * factor, margin: value.margin.map(|margin| margin * factor) }
+}
+
+/// Cases stand side by side; lines join them where they follow an added delay.
+fn plot(report: &FairnessReport, cases: &[&str], frame: &Frame<'_>, series: Vec<Series>) -> Drawn<Plot> {
+    let swept = report.summary.points.iter().any(|point| point.added_delay_seconds > 0.0);
+    let values = || series.iter().flat_map(|series| series.values.iter().flatten());
+    let low = values().map(|value| value.mean - value.margin.unwrap_or(0.0)).fold(frame.range.0, f64::min);
+    let high = values().map(|value| value.mean + value.margin.unwrap_or(0.0)).fold(frame.range.1, f64::max);
+    let label = |x: &f64| {
+        let whole = (x - x.round()).abs() < 0.01 && *x > -0.01;
+        let case = cases.get(x.round() as usize).filter(|_| whole);
+        case.map_or(String::new(), |case| case.trim_end_matches(" ms").trim_start_matches("row ").to_owned())
+    };
+    let x_axis = if swept { "added round-trip delay, ms" } else { "row of the table" };
+    let svg = draw(|area| {
+        let axes = [x_axis.to_owned(), frame.y_axis.to_owned()];
+        let width = -0.4..cases.len() as f64 - 0.6;
+        let mut chart = chart_labelled(area, width, low.max(0.0)..high, &axes, cases.len() + 1, &label)?;
+        let count = series.len() as f64;
+        for (index, Series { name, values, colour }) in series.iter().enumerate() {
+            let colour = *colour;
+            // Beside each other, so that none hides another.
+            let aside = (index as f64 - (count - 1.0) / 2.0) * 0.06;
+            let placed = || values.iter().enumerate().filter_map(move |(i, value)| Some((i as f64 + aside, (*value)?)));
+            if swept {
+                chart.draw_series(LineSeries::new(placed().map(|(x, v)| (x, v.mean)), colour.stroke_width(2)))?;
+            }
+            let bars = placed().filter_map(|(x, v)| {
+                let margin = v.margin?;
+                Some(PathElement::new([(x, v.mean - margin), (x, v.mean + margin)], colour.stroke_width(2)))
+            });
+            chart.draw_series(bars)?;
+            chart
+                .draw_series(placed().map(|(x, v)| Circle::new((x, v.mean), 4, colour.filled())))?
+                .label(name)
+                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+        }
+        legend(&mut chart, frame.legend.clone())
+    })?;
+    Ok(Plot { title: frame.title.to_owned(), caption: frame.caption.to_owned(), svg })
+}

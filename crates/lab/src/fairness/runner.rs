@@ -1,0 +1,98 @@
+use super::row::FairnessRow;
+use super::scenario::{Fairness, FairnessPoint};
+use super::virtual_time;
+use crate::runner::RunError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use units::Span;
+
+/// How far an experiment on fairness has come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FairnessProgress<'a> {
+    /// This run begins.
+    Running(&'a FairnessPoint<'a>),
+    /// The machine stalled; the run is repeated.
+    Repeating {
+        /// How late the link was.
+        lateness: Span,
+    },
+    /// A run is done.
+    Done(&'a FairnessRow),
+}
+
+/// Runs every point of `scenario`; `stop` is asked before each run, and ends the experiment with the rows there are.
+/// Virtual runs share the machine's processors; each is the same on any of them. Rows come in the order of
+/// [`Fairness::points`].
+///
+/// # Errors
+/// Where the network itself failed, so that no further run makes sense.
+pub fn run(
+    scenario: &Fairness,
+    observer: &mut dyn FnMut(FairnessProgress<'_>),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<FairnessRow>, RunError> {
+    let cases = scenario.cases();
+    let points = scenario.points(&cases);
+    on_all_processors(&points, observer, stop, &|point| virtual_time::run(scenario, point))
+}
+
+/// How long all runs will take, in words.
+pub fn expected_time(scenario: &Fairness) -> String {
+    let runs = scenario.points(&scenario.cases()).len();
+    let each = (scenario.warm_up + scenario.duration).as_secs_f64();
+    match scenario.virtual_time {
+        true => format!("{runs} runs of {each:.0} s each in virtual time"),
+        false => {
+            let minutes = runs as f64 * (each + SETTING_UP.as_secs_f64()) / 60.0;
+            format!("{runs} runs of {each:.0} s each, about {minutes:.0} minutes in all")
+        }
+    }
+}
+
+/// What building a network and ending its connections takes.
+const SETTING_UP: Span = Span::from_millis(1500);
+
+/// Done so far, in the order of finishing: the point's place and what came of it.
+type Outcome = (usize, Result<FairnessRow, RunError>);
+
+fn on_all_processors(
+    points: &[FairnessPoint<'_>],
+    observer: &mut dyn FnMut(FairnessProgress<'_>),
+    stop: &(dyn Fn() -> bool + Sync),
+    run: &(dyn Fn(&FairnessPoint<'_>) -> Result<FairnessRow, RunError> + Sync),
+) -> Result<Vec<FairnessRow>, RunError> {
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(points.len().max(1));
+    let mut rows: Vec<Option<FairnessRow>> = vec![None; points.len()];
+    let mut failure = None;
+    thread::scope(|scope| {
+        let (done, finished) = mpsc::channel::<Outcome>();
+        for _ in 0..workers {
+            let (done, next, failed) = (done.clone(), &next, &failed);
+            scope.spawn(move || {
+                while !stop() && !failed.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(point) = points.get(index) else { return };
+                    if done.send((index, run(point))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        for (index, outcome) in finished {
+            match outcome {
+                Ok(row) => {
+                    observer(FairnessProgress::Done(&row));
+                    rows[index] = Some(row);
+                }
+                Err(error) => {
+                    failed.store(true, Ordering::Relaxed);
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+    });
+    failure.map_or(Ok(rows.into_iter().flatten().collect()), Err)
+}

@@ -1,0 +1,211 @@
+use super::mixes::PublishedMix;
+use super::row::{FairnessRow, GroupShare};
+use super::scenario::{Case, Statement};
+use crate::statistics::{mean, mean_and_margin, range};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What the rows come to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FairnessSummary {
+    /// One for each case and discipline, in the order of running.
+    pub points: Vec<PointSummary>,
+    /// For each discipline, over all cases.
+    pub disciplines: BTreeMap<String, DisciplineSummary>,
+    /// What was published of the experiment; null for one of one's own.
+    pub published: Option<PublishedStatement>,
+}
+
+/// The runs of one case with one discipline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PointSummary {
+    /// The network.
+    pub case: String,
+    /// Round-trip delay added to all connections.
+    pub added_delay_seconds: f64,
+    /// The discipline.
+    pub discipline: String,
+    /// How many runs.
+    pub runs: u32,
+    /// Jain's index of the goodputs of all connections; null where nothing arrived.
+    pub jain_index: Option<MeanWithMargin>,
+    /// What part of its capacity the bottleneck carried.
+    pub utilisation_ratio: Option<MeanWithMargin>,
+    /// Sum of the goodputs.
+    pub goodput_bits_per_second: Option<MeanWithMargin>,
+    /// Of each group: the mean goodput of its connections.
+    pub groups: Vec<GroupSummary>,
+    /// Half of the packets waited no longer: the mean of the runs.
+    pub queueing_median_seconds: Option<f64>,
+    /// 95 of 100 waited no longer: the mean of the runs.
+    pub queueing_p95_seconds: Option<f64>,
+    /// Part of the packets that was dropped at the bottleneck.
+    pub drop_ratio: Option<f64>,
+    /// What was published of this very case.
+    pub published: Option<PublishedMix>,
+}
+
+/// What one group of connections got.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSummary {
+    /// Congestion control, and the delay that is the group's own.
+    pub group: String,
+    /// The mean goodput of its connections.
+    pub goodput_bits_per_second: Option<MeanWithMargin>,
+}
+
+/// The mean over runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeanWithMargin {
+    /// The mean.
+    pub mean: f64,
+    /// The true mean lies no further from it, with 95 % confidence (Student's t); null for a single run.
+    pub margin: Option<f64>,
+}
+
+/// What a discipline came to over all cases.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DisciplineSummary {
+    /// Mean of the cases' indices.
+    pub mean_jain_index: Option<f64>,
+    /// The least of the cases' indices.
+    pub least_jain_index: Option<f64>,
+    /// The least utilisation of a case.
+    pub least_utilisation_ratio: Option<f64>,
+    /// By how much the goodput of all cases together falls short of tail drop's; null where that was not run.
+    pub goodput_loss_ratio: Option<f64>,
+}
+
+/// What was published of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedStatement {
+    /// The system measured there.
+    pub system: String,
+    /// The paper's figures or tables.
+    pub figure: String,
+    /// Its set-up in a few words.
+    pub setting: String,
+    /// What it found.
+    pub result: String,
+}
+
+/// What goodput is compared with.
+const REFERENCE: &str = "tail-drop";
+
+impl FairnessSummary {
+    /// Sums `rows` up.
+    pub fn of(rows: &[FairnessRow], cases: &[Case], statement: Option<&Statement>) -> Self {
+        let mut keys = Vec::new();
+        for row in rows {
+            let key = (row.case.as_str(), row.discipline.as_str());
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let points: Vec<_> = keys
+            .into_iter()
+            .filter_map(|(case, discipline)| {
+                let rows: Vec<_> = rows.iter().filter(|r| r.case == case && r.discipline == discipline).collect();
+                let published = cases.iter().find(|known| known.label == case).and_then(|case| case.published);
+                Some(PointSummary { published, ..PointSummary::of(&rows)? })
+            })
+            .collect();
+        FairnessSummary {
+            disciplines: by_discipline(&points),
+            points,
+            published: statement.map(|paper| PublishedStatement {
+                system: paper.system.clone(),
+                figure: paper.figure.clone(),
+                setting: paper.setting.clone(),
+                result: paper.result.clone(),
+            }),
+        }
+    }
+
+    /// The disciplines in the order of running.
+    pub fn discipline_names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for point in &self.points {
+            if !names.contains(&point.discipline.as_str()) {
+                names.push(&point.discipline);
+            }
+        }
+        names
+    }
+}
+
+impl PointSummary {
+    /// None of no rows.
+    fn of(rows: &[&FairnessRow]) -> Option<Self> {
+        let first = rows.first()?;
+        let all = |figure: &dyn Fn(&FairnessRow) -> Option<f64>| {
+            rows.iter().filter_map(|row| figure(row)).collect::<Vec<_>>()
+        };
+        let groups = first.groups.iter().enumerate().map(|(index, GroupShare { group, .. })| GroupSummary {
+            group: group.clone(),
+            goodput_bits_per_second: MeanWithMargin::of(&all(&|row| {
+                row.groups.get(index).map(|group| group.mean_goodput_bits_per_second)
+            })),
+        });
+        let dropped = |row: &FairnessRow| {
+            let drops = row.drops.queue_full_packets + row.drops.managed_packets;
+            (row.drops.offered_packets > 0).then(|| drops as f64 / row.drops.offered_packets as f64)
+        };
+        Some(PointSummary {
+            case: first.case.clone(),
+            added_delay_seconds: first.added_delay_seconds,
+            discipline: first.discipline.clone(),
+            runs: rows.len() as u32,
+            jain_index: MeanWithMargin::of(&all(&|row| row.jain_index)),
+            utilisation_ratio: MeanWithMargin::of(&all(&|row| Some(row.utilisation_ratio))),
+            goodput_bits_per_second: MeanWithMargin::of(&all(&|row| Some(row.goodput_bits_per_second))),
+            groups: groups.collect(),
+            queueing_median_seconds: mean(&all(&|row| row.queueing.map(|delays| delays.median_seconds))),
+            queueing_p95_seconds: mean(&all(&|row| row.queueing.map(|delays| delays.p95_seconds))),
+            drop_ratio: mean(&all(&dropped)),
+            published: None,
+        })
+    }
+}
+
+impl MeanWithMargin {
+    /// None of no values.
+    pub(super) fn of(values: &[f64]) -> Option<Self> {
+        mean_and_margin(values).map(|(mean, margin)| MeanWithMargin { mean, margin })
+    }
+}
+
+fn by_discipline(points: &[PointSummary]) -> BTreeMap<String, DisciplineSummary> {
+    let mut own: BTreeMap<&str, Vec<&PointSummary>> = BTreeMap::new();
+    for point in points {
+        own.entry(&point.discipline).or_default().push(point);
+    }
+    let reference = own.get(REFERENCE).cloned().unwrap_or_default();
+    let summary = |points: &Vec<&PointSummary>| {
+        let indices: Vec<_> = points.iter().filter_map(|point| Some(point.jain_index?.mean)).collect();
+        let used: Vec<_> = points.iter().filter_map(|point| Some(point.utilisation_ratio?.mean)).collect();
+        DisciplineSummary {
+            mean_jain_index: mean(&indices),
+            least_jain_index: range(&indices).map(|(least, _)| least),
+            least_utilisation_ratio: range(&used).map(|(least, _)| least),
+            goodput_loss_ratio: goodput_loss(points, &reference),
+        }
+    };
+    own.iter().map(|(name, points)| ((*name).to_owned(), summary(points))).collect()
+}
+
+/// Over the cases that both have.
+fn goodput_loss(points: &[&PointSummary], reference: &[&PointSummary]) -> Option<f64> {
+    let of_case = |case: &str| reference.iter().find(|point| point.case == case)?.goodput_bits_per_second;
+    let pairs =
+        points.iter().filter_map(|point| Some((point.goodput_bits_per_second?.mean, of_case(&point.case)?.mean)));
+    let (own, theirs) = pairs.fold((0.0, 0.0), |(own, theirs), (a, b)| (own + a, theirs + b));
+    (theirs > 0.0).then(|| 1.0 - own / theirs)
+}
