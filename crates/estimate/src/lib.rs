@@ -11,6 +11,7 @@
 //! Rates count IP-layer bits (RFC 5136): packet sizes include the IP header and everything behind it.
 #![forbid(unsafe_code)]
 
+pub mod delay;
 mod fit;
 mod linear_scan;
 mod method;

@@ -1,0 +1,94 @@
+/// What became of the packets of a stream, other than their delays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Deliveries {
+    /// Packets sent.
+    pub sent: u32,
+    /// Packets that arrived at least once within the deadline.
+    pub arrived: u32,
+    /// Packets whose first copy arrived after the deadline: they are not lost.
+    pub late: u32,
+    /// Packets that never arrived.
+    pub lost: u32,
+    /// Copies beyond the first of each packet (RFC 5560).
+    pub duplicates: u32,
+    /// Packets that arrived behind one that was sent later (RFC 4737, Type-P-Reordered).
+    pub reordered: u32,
+    /// The most places by which one of them came behind (RFC 4737, 4.2.2: reordering extent).
+    pub reordering_extent: u32,
+}
+
+impl Deliveries {
+    /// Of a stream of `sent` packets, numbered from zero, and its arrivals in the order in which they came: each with
+    /// its number and whether it came after the deadline. Numbers that were never sent are passed over.
+    pub fn of(sent: u32, arrivals: impl IntoIterator<Item = (u32, bool)>) -> Self {
+        let mut counts = Deliveries { sent, ..Deliveries::default() };
+        let mut seen = vec![false; sent as usize];
+        // The packets that came later than all before them, by place of arrival and number: both grow.
+        let mut leaders: Vec<(u32, u32)> = Vec::new();
+        let mut place = 0;
+        for (number, late) in arrivals {
+            let Some(seen) = seen.get_mut(number as usize) else { continue };
+            if std::mem::replace(seen, true) {
+                counts.duplicates += 1;
+                continue;
+            }
+            if late {
+                counts.late += 1;
+            } else {
+                counts.arrived += 1;
+            }
+            let overtaken_by = leaders.partition_point(|&(_, leader)| leader < number);
+            match leaders.get(overtaken_by) {
+                Some(&(first, _)) => {
+                    counts.reordered += 1;
+                    counts.reordering_extent = counts.reordering_extent.max(place - first);
+                }
+                None => leaders.push((place, number)),
+            }
+            place += 1;
+        }
+        counts.lost = sent - counts.arrived - counts.late;
+        counts
+    }
+
+    /// Packets that never arrived, as a part of those sent; zero of none.
+    pub fn loss_ratio(&self) -> f64 {
+        ratio(self.lost, self.sent)
+    }
+
+    /// Reordered packets as a part of those that arrived, sooner or later (RFC 4737, 4.1).
+    pub fn reordering_ratio(&self) -> f64 {
+        ratio(self.reordered, self.arrived + self.late)
+    }
+}
+
+fn ratio(part: u32, whole: u32) -> f64 {
+    if whole == 0 { 0.0 } else { f64::from(part) / f64::from(whole) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(sent: u32, numbers: &[u32]) -> Deliveries {
+        Deliveries::of(sent, numbers.iter().map(|&number| (number, false)))
+    }
+
+    #[test]
+    fn reordering_counts_from_the_first_packet_that_overtook() {
+        let counts = of(10, &[0, 1, 2, 6, 7, 8, 9, 3, 4, 5]);
+        assert_eq!((counts.reordered, counts.reordering_extent), (3, 6));
+        let counts = of(10, &[0, 1, 2, 3, 5, 6, 4, 7, 8, 9]);
+        assert_eq!((counts.reordered, counts.reordering_extent), (1, 2));
+        assert!((counts.reordering_ratio() - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn late_is_not_lost_and_copies_count_once() {
+        let counts = Deliveries::of(5, [(0, false), (0, false), (2, false), (1, true), (1, false), (9, false)]);
+        let expected =
+            Deliveries { sent: 5, arrived: 2, late: 1, lost: 2, duplicates: 2, reordered: 1, reordering_extent: 1 };
+        assert_eq!(counts, expected);
+        assert_eq!(of(0, &[1]), Deliveries::default());
+    }
+}

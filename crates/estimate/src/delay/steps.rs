@@ -1,0 +1,135 @@
+//! Where a clock was set: both directions' delays jump at once, one up and one down by the same.
+
+use super::Way;
+use super::lines::MOST_SKEW;
+use super::model::Event;
+use crate::stats::median;
+use std::ops::Range;
+
+/// The least delay of so many packets of each direction stands for the empty path before and after a moment …
+const WINDOW: usize = 4;
+/// … if they are found among so many events.
+const REACH: usize = 64;
+/// A step is found to so many events.
+const UNSURE: usize = 2;
+/// Steps found at most.
+const MOST: usize = 8;
+/// Stamps of the same path differ by less.
+const LEAST: f64 = 100e-6;
+
+/// Half the difference of both directions' least delays (the offset, if the path is symmetric), and their sum.
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    difference: f64,
+    round_trip: f64,
+    from: f64,
+    until: f64,
+}
+
+/// The events, in the order of time, before which a clock was set.
+///
+/// A queue moves the level by half of what it adds to the round trip at most; whatever moves more is a step. Two queues
+/// that change places are taken for one: that only leaves wider bounds.
+pub(super) fn find(events: &[Event]) -> Vec<usize> {
+    let moves: Vec<(usize, Level, Level)> = (1..events.len())
+        .filter_map(|cut| {
+            let (before, after) = levels(events, cut, WINDOW)?;
+            Some((cut, before, after))
+        })
+        .collect();
+    let shifts: Vec<f64> = moves.iter().map(|(_, a, b)| (b.difference - a.difference).abs()).collect();
+    // A window with a step in it shows less than the shortest round trip: only direct answers tell that.
+    let answers = events.windows(2).filter(|pair| pair[0].way == Way::Forward && pair[1].way == Way::Backward);
+    let shortest = answers.map(|pair| pair[0].delay + pair[1].delay).fold(f64::INFINITY, f64::min);
+    let queue = |level: &Level| (level.round_trip - shortest).max(0.0);
+    let noise = median(&shifts).unwrap_or(0.0) * 6.0 + LEAST;
+    let excess: Vec<(usize, f64)> = moves
+        .iter()
+        .map(|(cut, a, b)| {
+            let queues = (queue(a) + queue(b)) / 2.0;
+            let skew = MOST_SKEW * (b.until - a.from).max(0.0);
+            (*cut, (b.difference - a.difference).abs() - queues - skew - noise)
+        })
+        .collect();
+    let mut cuts = Vec::new();
+    split(&excess, 0..events.len(), &mut cuts);
+    cuts.sort_unstable();
+    cuts
+}
+
+/// The clearest step, then those on both sides of it, as long as their windows hold no part of it.
+fn split(excess: &[(usize, f64)], within: Range<usize>, cuts: &mut Vec<usize>) {
+    if cuts.len() >= MOST {
+        return;
+    }
+    let inside = excess.iter().filter(|(cut, _)| within.contains(cut));
+    let Some(&(cut, most)) = inside.max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+    if most > 0.0 {
+        cuts.push(cut);
+        split(excess, within.start..cut.saturating_sub(REACH / 4), cuts);
+        split(excess, cut + REACH / 4..within.end, cuts);
+    }
+}
+
+/// By how much the far clock jumps ahead before this event; zero where too little is around it to tell.
+pub(super) fn size(events: &[Event], cut: usize) -> f64 {
+    let both = levels(events, cut, WINDOW).or_else(|| levels(events, cut, 1));
+    both.map_or(0.0, |(before, after)| after.difference - before.difference)
+}
+
+/// What of the events between two steps (or the ends) surely belongs between them: the order at the far end is that of
+/// the list but for the packets that overtook others.
+pub(super) fn certain(events: &[Event], range: Range<usize>) -> Range<usize> {
+    // Packets of one way, so that their times at this end compare.
+    let forward = |places: Range<usize>| places.filter(|&place| events[place].way == Way::Forward);
+    let (mut from, mut until) = (range.start, range.end);
+    if range.start > 0 {
+        let guard = spread(&events[range.start..(range.start + REACH).min(range.end)]);
+        let first = forward(range.clone()).next().map_or(0.0, |place| events[place].near);
+        from = forward(range.clone()).find(|&place| events[place].near - first > guard).unwrap_or(range.end);
+        from = (from + UNSURE).min(range.end);
+    }
+    if range.end < events.len() {
+        let guard = spread(&events[range.end.saturating_sub(REACH).max(range.start)..range.end]);
+        let last = forward(range.clone()).next_back().map_or(0.0, |place| events[place].near);
+        until = forward(range.clone())
+            .filter(|&place| last - events[place].near > guard)
+            .next_back()
+            .unwrap_or(range.start);
+        until = until.saturating_sub(UNSURE);
+    }
+    from..until.max(from)
+}
+
+/// How much later than the quickest a packet comes, both ways together.
+fn spread(events: &[Event]) -> f64 {
+    let of = |way: Way| {
+        let delays = events.iter().filter(|event| event.way == way).map(|event| event.delay);
+        let (least, most) = delays.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), d| (l.min(d), m.max(d)));
+        (most - least).max(0.0)
+    };
+    of(Way::Forward) + of(Way::Backward)
+}
+
+fn levels(events: &[Event], cut: usize, window: usize) -> Option<(Level, Level)> {
+    let before = level(events[cut.saturating_sub(REACH)..cut].iter().rev(), window)?;
+    let after = level(events[cut..(cut + REACH).min(events.len())].iter(), window)?;
+    Some((before, after))
+}
+
+fn level<'e>(events: impl Iterator<Item = &'e Event>, window: usize) -> Option<Level> {
+    let (mut forward, mut backward) = ((0, f64::INFINITY), (0, f64::INFINITY));
+    let (mut from, mut until) = (f64::INFINITY, f64::NEG_INFINITY);
+    for event in events {
+        let (count, least) = if event.way == Way::Forward { &mut forward } else { &mut backward };
+        if *count < window {
+            (*count, *least) = (*count + 1, least.min(event.delay));
+            (from, until) = (from.min(event.near), until.max(event.near));
+        }
+        if forward.0 == window && backward.0 == window {
+            let difference = (forward.1 - backward.1) / 2.0;
+            return Some(Level { difference, round_trip: forward.1 + backward.1, from, until });
+        }
+    }
+    None
+}

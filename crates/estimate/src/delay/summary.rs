@@ -1,0 +1,62 @@
+use super::{ClockModel, Way};
+use crate::Estimate;
+use crate::stats::quantile;
+use units::Span;
+
+/// The delays of one direction. Each figure is the most likely one if the path is symmetric, with the least and the
+/// greatest that it may be (confidence 1: a bound, not a probability).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delays {
+    /// Packets that went into the figures.
+    pub packets: u32,
+    /// The least.
+    pub minimum: Estimate<Span>,
+    /// Half of the packets took no longer.
+    pub median: Estimate<Span>,
+    /// 95 % of the packets took no longer.
+    pub percentile_95: Estimate<Span>,
+    /// 99 % of the packets took no longer.
+    pub percentile_99: Estimate<Span>,
+    /// Packet delay variation (RFC 5481, 4.2: delay less the least delay) of which 95 % of the packets had no more.
+    pub variation_95: Span,
+    /// The same for 99 %.
+    pub variation_99: Span,
+}
+
+impl ClockModel {
+    /// The delays of those packets of one way that `choose` takes, by their places in what the model was made from;
+    /// none where none has a place between the clocks' steps.
+    pub fn delays(&self, way: Way, choose: impl Fn(usize) -> bool) -> Option<Delays> {
+        summarise(self.each(way, choose).into_iter())
+    }
+}
+
+/// The same figures of delays that one clock measured, such as round trips: they are exact. None of nothing.
+pub fn round_trips(delays: &[Span]) -> Option<Delays> {
+    summarise(delays.iter().map(|delay| [delay.as_secs_f64(); 3]))
+}
+
+/// Of each packet's most likely, least and greatest delay, in seconds.
+fn summarise(delays: impl Iterator<Item = [f64; 3]>) -> Option<Delays> {
+    // No packet arrives before it was sent.
+    let delays: Vec<[f64; 3]> = delays.map(|delay| delay.map(|seconds| seconds.max(0.0))).collect();
+    let column = |i: usize| delays.iter().map(|delay| delay[i]).collect::<Vec<f64>>();
+    let [likely, least, most] = [column(0), column(1), column(2)];
+    let at = |share: f64| {
+        let value = quantile(&likely, share)?;
+        let (low, high) = (quantile(&least, share)?, quantile(&most, share)?);
+        let [value, low, high] = [value.clamp(low, high), low, high].map(Span::from_secs_f64);
+        Some(Estimate { value, low, high, confidence: 1.0 })
+    };
+    let minimum = at(0.0)?;
+    let (percentile_95, percentile_99) = (at(0.95)?, at(0.99)?);
+    Some(Delays {
+        packets: u32::try_from(delays.len()).unwrap_or(u32::MAX),
+        minimum,
+        median: at(0.5)?,
+        percentile_95,
+        percentile_99,
+        variation_95: percentile_95.value - minimum.value,
+        variation_99: percentile_99.value - minimum.value,
+    })
+}

@@ -1,0 +1,232 @@
+//! One-way delay in virtual time: whatever the clocks and the path do, the bounds hold the truth.
+
+use estimate::delay::{ClockError, ClockModel, Crossing, Delays, Reference, Way};
+use proptest::prelude::*;
+use units::{Span, Time};
+
+/// The near clock is the true one.
+#[derive(Debug, Clone)]
+struct Far {
+    offset: Span,
+    skew: f64,
+    /// Just before the probe of this number arrives, if no queue delays it, the clock is set by so much.
+    step: Option<(usize, Span)>,
+}
+
+/// A path whose delays are these plus what queues add.
+#[derive(Debug, Clone)]
+struct Path {
+    forward: Span,
+    backward: Span,
+    queues: Vec<(Span, Span)>,
+    /// Both ways, in order.
+    lost: Vec<(bool, bool)>,
+}
+
+struct Measured {
+    crossings: Vec<Crossing>,
+    true_forward: Vec<Span>,
+    true_backward: Vec<Span>,
+}
+
+const INTERVAL: Span = Span::from_millis(10);
+const START: Time = Time::from_nanos(1_700_000_000_000_000_000);
+
+fn probe(number: usize) -> Time {
+    START + Span::from_nanos(INTERVAL.as_nanos() * number as i64)
+}
+
+fn measure(far: &Far, path: &Path) -> Measured {
+    let mut measured = Measured { crossings: vec![], true_forward: vec![], true_backward: vec![] };
+    for (number, (&(out, back), &(lost_out, lost_back))) in path.queues.iter().zip(&path.lost).enumerate() {
+        let sent = probe(number);
+        let clock = |at: Time| {
+            let set =
+                far.step.filter(|&(step, _)| at >= probe(step) + path.forward).map_or(Span::ZERO, |(_, size)| size);
+            at + far.offset + set + Span::from_nanos(((at - START).as_nanos() as f64 * far.skew).round() as i64)
+        };
+        let arrived = sent + path.forward + out;
+        let reflected = arrived + Span::from_micros(20);
+        let returned = reflected + path.backward + back;
+        if !lost_out {
+            measured.crossings.push(Crossing { way: Way::Forward, sent, received: clock(arrived) });
+            measured.true_forward.push(arrived - sent);
+            if !lost_back {
+                measured.crossings.push(Crossing { way: Way::Backward, sent: clock(reflected), received: returned });
+                measured.true_backward.push(returned - reflected);
+            }
+        }
+    }
+    measured
+}
+
+fn quantile(delays: &[Span], share: f64) -> f64 {
+    let mut sorted: Vec<f64> = delays.iter().map(|delay| delay.as_secs_f64()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let place = share * (sorted.len() - 1) as f64;
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    below + (above - below) * place.fract()
+}
+
+/// Stamps are rounded to nanoseconds, and skew to them, too.
+const ROUNDING: f64 = 1e-8;
+
+fn assert_holds(delays: &Delays, truth: &[Span]) {
+    for (share, figure) in
+        [(0.0, delays.minimum), (0.5, delays.median), (0.95, delays.percentile_95), (0.99, delays.percentile_99)]
+    {
+        let truth = quantile(truth, share);
+        assert!(
+            figure.low.as_secs_f64() - ROUNDING <= truth && truth <= figure.high.as_secs_f64() + ROUNDING,
+            "{share}: {} … {} does not hold {truth}",
+            figure.low,
+            figure.high
+        );
+        assert!(figure.low <= figure.value && figure.value <= figure.high && figure.low >= Span::ZERO);
+    }
+}
+
+fn millis(range: std::ops::Range<f64>) -> impl Strategy<Value = Span> {
+    range.prop_map(|ms| Span::from_secs_f64(ms * 1e-3))
+}
+
+fn far() -> impl Strategy<Value = Far> {
+    (millis(-1e6..1e6), -200e-6..200e-6).prop_map(|(offset, skew)| Far { offset, skew, step: None })
+}
+
+/// Empty at times, as every queue is that does not overflow.
+fn queue() -> impl Strategy<Value = Span> {
+    prop_oneof![3 => millis(0.0..0.02), 2 => millis(0.0..5.0), 1 => millis(0.0..40.0)]
+}
+
+fn path() -> impl Strategy<Value = Path> {
+    let packets = proptest::collection::vec(
+        ((queue(), queue()), (proptest::bool::weighted(0.05), proptest::bool::weighted(0.05))),
+        60..150,
+    );
+    (millis(0.01..100.0), millis(0.01..100.0), packets).prop_map(|(forward, backward, packets)| {
+        let (queues, lost) = packets.into_iter().unzip();
+        Path { forward, backward, queues, lost }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn the_bound_holds_the_truth_without_any_knowledge_of_the_clocks(far in far(), path in path()) {
+        let measured = measure(&far, &path);
+        let model = ClockModel::fit(&measured.crossings, &[]).unwrap();
+        let (forward, backward) = (model.delays(Way::Forward, |_| true).unwrap(), model.delays(Way::Backward, |_| true).unwrap());
+        if model.steps().is_empty() {
+            assert_holds(&forward, &measured.true_forward);
+            assert_holds(&backward, &measured.true_backward);
+        }
+        let round_trip = (path.forward + path.backward).as_secs_f64();
+        prop_assert!(forward.minimum.high.as_secs_f64() <= round_trip + 0.02, "{:?}", forward.minimum);
+        let skew = model.skew();
+        prop_assert!(skew.low <= far.skew + 1e-9 && far.skew <= skew.high + 1e-9, "{skew:?}");
+    }
+
+    #[test]
+    fn references_good_to_a_millisecond_give_the_delay_within_a_millisecond(
+        far in far(), path in path(), wrong in proptest::array::uniform2(-1e-3..1e-3)
+    ) {
+        let measured = measure(&far, &path);
+        let ends = [START, probe(path.queues.len())];
+        let references: Vec<_> = ends.into_iter().zip(wrong).map(|(at, wrong)| {
+            let skewed = Span::from_secs_f64((at - START).as_secs_f64() * far.skew);
+            let believed = far.offset + skewed + Span::from_secs_f64(wrong);
+            let known = ClockError { low: believed - Span::from_millis(1), high: believed + Span::from_millis(1) };
+            Reference::between(at, ClockError::within(Span::ZERO), known)
+        }).collect();
+        let model = ClockModel::fit(&measured.crossings, &references).unwrap();
+        prop_assert!(!model.is_contradicted());
+        for (way, truth) in [(Way::Forward, &measured.true_forward), (Way::Backward, &measured.true_backward)] {
+            let delays = model.delays(way, |_| true).unwrap();
+            if model.steps().is_empty() {
+                assert_holds(&delays, truth);
+                let wrong = delays.minimum.value.as_secs_f64() - quantile(truth, 0.0);
+                prop_assert!(wrong.abs() < 1.05e-3, "{:?} is wrong by {wrong}", delays.minimum);
+            }
+        }
+    }
+
+    #[test]
+    fn steps_of_the_far_clock_are_found_and_said(
+        far in far(), path in path(), place in 0.3..0.7f64, size in 1.0..500.0f64, back in proptest::bool::ANY
+    ) {
+        let at = (path.queues.len() as f64 * place) as usize;
+        let size = Span::from_secs_f64(if back { -size } else { size } * 1e-3);
+        // The path must show itself empty around the step, or nobody could tell.
+        let mut path = path;
+        for queue in &mut path.queues[at - 12..at + 12] {
+            *queue = (queue.0.min(Span::from_micros(50)), queue.1.min(Span::from_micros(50)));
+        }
+        for lost in &mut path.lost[at - 12..at + 12] {
+            *lost = (false, false);
+        }
+        let measured = measure(&Far { step: Some((at, size)), ..far }, &path);
+        let model = ClockModel::fit(&measured.crossings, &[]).unwrap();
+        let found = model.steps().iter().any(|step| {
+            (step.size - size).as_nanos().abs() < 1_500_000 && (step.at - START).as_secs_f64() - at as f64 * 0.01 < 0.3
+        });
+        prop_assert!(found, "{:?}", model.steps());
+        let forward = model.delays(Way::Forward, |_| true).unwrap().minimum;
+        let truth = quantile(&measured.true_forward, 0.0);
+        prop_assert!(forward.low.as_secs_f64() <= truth + ROUNDING && truth <= forward.high.as_secs_f64() + 6e-5, "{forward:?} {truth}");
+    }
+}
+
+fn steady(forward: Span, backward: Span) -> Path {
+    let queue = |i: i64| (Span::from_micros(i * 7 % 13), Span::from_micros(i * 5 % 11));
+    Path { forward, backward, queues: (0..200).map(queue).collect(), lost: vec![(false, false); 200] }
+}
+
+/// The published system is wrong by up to 76 ms here.
+#[test]
+fn fifteen_out_and_five_back_with_a_far_clock_off_by_87_ms_and_50_ppm() {
+    let far = Far { offset: Span::from_millis(87), skew: 50e-6, step: None };
+    let measured = measure(&far, &steady(Span::from_millis(15), Span::from_millis(5)));
+    let model = ClockModel::fit(&measured.crossings, &[]).unwrap();
+    assert!((model.skew().value - 50e-6).abs() < 5e-6, "{:?}", model.skew());
+    let forward = model.delays(Way::Forward, |_| true).unwrap();
+    assert_holds(&forward, &measured.true_forward);
+    assert!(forward.minimum.high < Span::from_micros(20_100) && forward.variation_99 < Span::from_micros(30));
+    let known = [Reference { at: START, low: Span::from_micros(86_000), high: Span::from_micros(88_000) }];
+    let model = ClockModel::fit(&measured.crossings, &known).unwrap();
+    let forward = model.delays(Way::Forward, |_| true).unwrap().minimum;
+    assert!((forward.value.as_secs_f64() - 15e-3).abs() < 1e-3, "{forward:?}");
+    let backward = model.delays(Way::Backward, |_| true).unwrap().minimum;
+    assert!((backward.value.as_secs_f64() - 5e-3).abs() < 1e-3, "{backward:?}");
+}
+
+#[test]
+fn a_reference_that_cannot_be_true_is_left_out_and_said() {
+    let far = Far { offset: Span::from_millis(87), skew: 0.0, step: None };
+    let measured = measure(&far, &steady(Span::from_millis(15), Span::from_millis(5)));
+    let wrong = Reference { at: START, low: Span::from_millis(-1), high: Span::from_millis(1) };
+    let model = ClockModel::fit(&measured.crossings, &[wrong]).unwrap();
+    assert!(model.is_contradicted());
+    assert_holds(&model.delays(Way::Forward, |_| true).unwrap(), &measured.true_forward);
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_a_peer_claims_makes_it_fail(
+        stamps in proptest::collection::vec((any::<i64>(), any::<i64>(), any::<bool>()), 0..200)
+    ) {
+        let crossing = |&(sent, received, forward): &(i64, i64, bool)| Crossing {
+            way: if forward { Way::Forward } else { Way::Backward },
+            sent: Time::from_nanos(sent),
+            received: Time::from_nanos(received),
+        };
+        let crossings: Vec<_> = stamps.iter().map(crossing).collect();
+        if let Ok(model) = ClockModel::fit(&crossings, &[]) {
+            model.delays(Way::Forward, |_| true);
+            model.delays(Way::Backward, |_| true);
+            model.skew();
+            model.offset();
+        }
+    }
+}
