@@ -33,15 +33,25 @@ impl ExactTime {
         let rate = rate.bits_per_second();
         let work = u64::from(bytes).checked_mul(8_000_000_000).and_then(|work| work.checked_add(self.carry));
         // 64 bits suffice for all but giant packets, and divide several times as fast.
-        let (nanos, carry) = match work {
-            Some(work) => (i64::try_from(work / rate).unwrap_or(i64::MAX), work % rate),
-            None => {
-                let work = u128::from(bytes) * 8_000_000_000 + u128::from(self.carry);
-                let carry = (work % u128::from(rate)) as u64;
-                (i64::try_from(work / u128::from(rate)).unwrap_or(i64::MAX), carry)
-            }
+        let Some(work) = work else {
+            let work = u128::from(bytes) * 8_000_000_000 + u128::from(self.carry);
+            return ExactTime::after_work(self.nanos, work, rate);
         };
-        ExactTime { nanos: self.nanos.saturating_add(nanos), carry }
+        let nanos = i64::try_from(work / rate).unwrap_or(i64::MAX);
+        ExactTime { nanos: self.nanos.saturating_add(nanos), carry: work % rate }
+    }
+}
+
+impl ExactTime {
+    /// Whole nanoseconds, and what lies beyond them in units of 1/rate.
+    pub(crate) fn parts(self) -> (i64, u64) {
+        (self.nanos, self.carry)
+    }
+
+    /// Later than `nanos` by what `rate` needs for this work, in bits times 10⁹.
+    pub(crate) fn after_work(nanos: i64, work: u128, rate: u64) -> Self {
+        let (wait, carry) = (work / u128::from(rate), (work % u128::from(rate)) as u64);
+        ExactTime { nanos: nanos.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX)), carry }
     }
 }
 

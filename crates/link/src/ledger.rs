@@ -40,6 +40,8 @@ pub enum DropCause {
     Managed,
     /// Lost behind the queue, after its service.
     Loss,
+    /// More was on its way behind the queue than [`crate::LinkConfig::in_flight_bytes`] allows.
+    InFlightFull,
 }
 
 /// Whose a packet is.
@@ -84,8 +86,8 @@ pub struct Count {
     pub bytes: u64,
 }
 
-/// What became of one kind of packets. Offered is what was forwarded, dropped for any reason, lost, or
-/// still waits.
+/// What became of one kind of packets. Offered is what was forwarded, dropped for any reason, lost, or still waits.
+/// Delivered is, in the end, what was forwarded and duplicated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Arrived at the queue.
@@ -98,6 +100,12 @@ pub struct Counters {
     pub managed: Count,
     /// Served, then lost.
     pub lost: Count,
+    /// Served, then dropped because too much was on its way already.
+    pub in_flight_full: Count,
+    /// Copies delivered besides the packets above.
+    pub duplicated: Count,
+    /// Held back, for others to overtake them. They are counted above too.
+    pub reordered: Count,
     /// Marked by the queue (ECN). They are counted above too.
     pub marked: Count,
 }
@@ -234,9 +242,33 @@ impl Ledger {
             Fate::Dropped(_, DropCause::QueueFull) => counters.queue_full.add(size),
             Fate::Dropped(_, DropCause::Managed) => counters.managed.add(size),
             Fate::Dropped(_, DropCause::Loss) => counters.lost.add(size),
+            Fate::Dropped(_, DropCause::InFlightFull) => counters.in_flight_full.add(size),
         }
         if self.recording == Recording::All {
             self.entries.push_back(entry);
+        }
+    }
+
+    /// A packet offered by the driver is on its way, in this manner.
+    pub(crate) fn launched(&mut self, size: u32, held: bool, twice: bool) {
+        if held {
+            self.packets.reordered.add(size);
+        }
+        if twice {
+            self.packets.duplicated.add(size);
+        }
+    }
+
+    /// The packet in service departs at another time than was noted.
+    pub(crate) fn departs_instead(&mut self, noted: Time, departure: Time) {
+        for entry in self.entries.iter_mut().rev() {
+            if let Fate::Departed(time) | Fate::Dropped(time, DropCause::Loss | DropCause::InFlightFull) =
+                &mut entry.fate
+                && *time == noted
+            {
+                *time = departure;
+                return;
+            }
         }
     }
 

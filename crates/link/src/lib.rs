@@ -23,12 +23,14 @@ mod exact;
 mod ledger;
 mod link;
 mod loss;
+mod medium;
 pub mod middlebox;
 pub mod queue;
 mod random;
 
-pub use config::{ConfigError, LinkConfig};
+pub use config::{ConfigError, LinkConfig, Reordering};
 pub use cross::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, Periods, SizeMix};
 pub use ledger::{Count, Counters, DropCause, Entry, Fate, Kind, Lateness, Ledger, Recording};
 pub use link::{Delivery, Label, Link};
 pub use loss::Loss;
+pub use medium::{Medium, RateSchedule, Trace, TraceError, Wireless};

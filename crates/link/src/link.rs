@@ -1,34 +1,35 @@
-use crate::exact::ExactTime;
+mod flight;
+mod reconfigure;
+
 use crate::ledger::{DropCause, Entry, Fate, Kind, Ledger};
-use crate::loss::LossProcess;
+use crate::medium::Server;
 use crate::queue::{Discipline, Dropped, Ecn, Limit, Queue, QueueConfig, QueueDiscipline, Queued};
 use crate::{ConfigError, CrossArrival, CrossTraffic, LinkConfig};
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
-use std::collections::VecDeque;
-use units::{Span, Time};
+use flight::{Flight, Launched};
+use units::Time;
 
 /// One direction of a link, carrying packets of type `P`. See the crate's page for how to drive it.
 #[derive(Debug)]
 pub struct Link<P> {
     config: LinkConfig,
     now: Time,
+    /// The settings of the queue, where it is not that of [`LinkConfig::queue_bytes`].
+    queue_config: Option<QueueConfig>,
     /// What is without content is computed cross traffic.
     queue: Queue<Option<P>>,
     /// Dropped by the queue, on the way to the ledger.
     drops: Vec<Dropped<Option<P>>>,
     /// Waiting packets that are not cross traffic.
     waiting: usize,
-    /// When the packet in service, if any, has left.
-    free_at: ExactTime,
-    /// Packets whose service has begun, in order of due time.
-    in_flight: VecDeque<Delivery<P>>,
-    last_due: Time,
+    server: Server,
+    /// What is served together, until its departure is known.
+    aggregate: Vec<Queued<Option<P>>>,
+    flight: Flight<P>,
+    /// The packet whose service began last, unless it is lost or cross traffic.
+    launched: Option<Launched>,
     cross: Vec<CrossSource>,
     /// The flow of the source added last; they count downwards, far from what is offered.
     cross_flow: u64,
-    loss: LossProcess,
-    rng: Pcg64Mcg,
     ledger: Ledger,
 }
 
@@ -59,8 +60,12 @@ pub struct Delivery<P> {
     pub size: u32,
     /// The queue marked it: its ECN field is to say so (RFC 3168) when it is delivered.
     pub marked: bool,
+    /// It is the second of a packet that the link has duplicated.
+    pub copy: bool,
     /// When it reached the queue.
     pub arrival: Time,
+    /// When its service began: what lies between is its sojourn in the queue (RFC 8289).
+    pub service_start: Time,
     /// When it is to be delivered: end of service, delay and jitter.
     pub due: Time,
 }
@@ -71,25 +76,29 @@ const BEGINNING: Time = Time::from_nanos(i64::MIN);
 impl<P> Link<P> {
     /// An idle link that drops at the tail what finds no room.
     pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
-        let queue = QueueConfig { limit: Limit::Bytes(config.queue_bytes), discipline: Discipline::TailDrop };
-        Link::with_queue(config, &queue)
+        let queue = tail_drop(&config);
+        Link::build(config, &queue, None)
     }
 
     /// An idle link with this queue in place of the tail drop of [`LinkConfig::queue_bytes`].
     pub fn with_queue(config: LinkConfig, queue: &QueueConfig) -> Result<Self, ConfigError> {
+        Link::build(config, queue, Some(queue.clone()))
+    }
+
+    fn build(config: LinkConfig, queue: &QueueConfig, queue_config: Option<QueueConfig>) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Link {
             now: BEGINNING,
+            queue_config,
             queue: Queue::new(queue, config.seed)?,
             drops: Vec::new(),
             waiting: 0,
-            free_at: ExactTime::at(BEGINNING),
-            in_flight: VecDeque::new(),
-            last_due: BEGINNING,
+            server: Server::new(&config, BEGINNING),
+            aggregate: Vec::new(),
+            flight: Flight::new(&config),
+            launched: None,
             cross: Vec::new(),
             cross_flow: 0,
-            loss: LossProcess::new(config.loss, config.seed),
-            rng: Pcg64Mcg::seed_from_u64(config.seed),
             ledger: Ledger::new(),
             config,
         })
@@ -141,22 +150,22 @@ impl<P> Link<P> {
     }
 
     /// The next packet that is due by `now`, in order of due time. Does not advance the link.
-    pub fn pop_due(&mut self, now: Time) -> Option<Delivery<P>> {
-        if self.in_flight.front()?.due > now {
-            return None;
-        }
-        self.in_flight.pop_front()
+    pub fn pop_due(&mut self, now: Time) -> Option<Delivery<P>>
+    where
+        P: Clone,
+    {
+        self.flight.pop_due(now)
     }
 
     /// The due time of the earliest packet whose service has begun. One that still waits is not known yet.
     pub fn next_due(&self) -> Option<Time> {
-        self.in_flight.front().map(|delivery| delivery.due)
+        self.flight.next_due()
     }
 
     /// When to call [`Link::advance`] and [`Link::pop_due`] again at the latest for no packet to be late: the earliest
     /// known due time or the earliest that a waiting packet could have. `None` while no packet is on the link.
     pub fn next_event(&self) -> Option<Time> {
-        let waiting = (self.waiting > 0).then(|| self.free_at.ceil() + self.config.delay);
+        let waiting = (self.waiting > 0).then(|| self.server.ready() + self.config.delay);
         self.next_due().into_iter().chain(waiting).min()
     }
 
@@ -205,8 +214,12 @@ impl<P> Link<P> {
         let now = packet.arrival;
         self.ledger.offered(packet.kind(), packet.size, now);
         self.waiting += usize::from(packet.kind() == Kind::Packet);
-        let outcome = if self.queue.packets() == 0 && self.free_at.ceil() <= now {
-            self.queue.pass(packet, &mut self.drops).map(|packet| self.transmit(packet))
+        let nothing_waits = self.queue.packets() == 0;
+        if nothing_waits {
+            self.server.wake(now);
+        }
+        let outcome = if nothing_waits && self.server.ready() <= now {
+            self.queue.pass(packet, &mut self.drops).map(|packet| self.transmit(packet, now))
         } else {
             self.queue.enqueue(packet, &mut self.drops)
         };
@@ -216,12 +229,16 @@ impl<P> Link<P> {
 
     /// Begins every service whose turn comes by `time`.
     fn serve_until(&mut self, time: Time) {
-        while self.queue.packets() > 0 && self.free_at.ceil() <= time {
-            let now = self.free_at.ceil();
+        while self.queue.packets() > 0 && self.server.ready() <= time {
+            let now = self.server.ready();
             let next = self.queue.dequeue(now, &mut self.drops);
             self.note_drops(now);
             let Some(packet) = next else { return };
-            self.transmit(packet);
+            if self.server.has_room(1, packet.size.into(), packet.size) {
+                self.transmit_together(packet, now);
+            } else {
+                self.transmit(packet, now);
+            }
         }
     }
 
@@ -232,37 +249,55 @@ impl<P> Link<P> {
         }
     }
 
-    /// Begins the service of a packet. From then on its departure is certain, and so are loss and due time.
-    fn transmit(&mut self, queued: Queued<Option<P>>) {
+    /// Begins the service of a packet. From then on its departure is certain, unless the link is reconfigured, and so
+    /// are loss and due time.
+    fn transmit(&mut self, queued: Queued<Option<P>>, now: Time) {
+        let departure = self.server.serve(queued.size, queued.arrival);
+        self.depart(queued, now, departure);
+    }
+
+    /// Begins the service of a packet and of those that join it.
+    fn transmit_together(&mut self, first: Queued<Option<P>>, now: Time) {
+        let (mut bytes, mut last) = (u64::from(first.size), first.size);
+        self.aggregate.push(first);
+        while self.server.has_room(self.aggregate.len() as u32, bytes, last)
+            && let Some(next) = self.queue.dequeue(now, &mut self.drops)
+        {
+            (bytes, last) = (bytes + u64::from(next.size), next.size);
+            self.aggregate.push(next);
+        }
+        self.note_drops(now);
+        let departure = self.server.serve_together(self.aggregate.len() as u32, bytes);
+        let mut aggregate = std::mem::take(&mut self.aggregate);
+        aggregate.drain(..).for_each(|packet| self.depart(packet, now, departure));
+        self.aggregate = aggregate;
+    }
+
+    fn depart(&mut self, queued: Queued<Option<P>>, now: Time, departure: Time) {
         let (kind, size, arrival, marked) = (queued.kind(), queued.size, queued.arrival, queued.marked);
         self.waiting -= usize::from(kind == Kind::Packet);
-        let departure = match self.config.rate {
-            Some(rate) => {
-                self.free_at = self.free_at.not_before(arrival).after_bytes(size, rate);
-                self.free_at.ceil()
-            }
-            None => arrival,
-        };
         if marked {
             self.ledger.marked(kind, size);
         }
         let mut entry = queued.entry(Fate::Departed(departure));
+        self.launched = None;
         if let Some(packet) = queued.content {
-            if self.loss.takes() {
-                entry.fate = Fate::Dropped(departure, DropCause::Loss);
-            } else {
-                let due = (departure + self.config.delay + self.draw_jitter()).max(self.last_due);
-                self.last_due = due;
-                self.in_flight.push_back(Delivery { packet, size, marked, arrival, due });
+            let delivery = Delivery { packet, size, marked, copy: false, arrival, service_start: now, due: departure };
+            match self.flight.launch(delivery, departure, &self.config) {
+                Ok(launched) => {
+                    self.ledger.launched(size, launched.held, launched.twice);
+                    self.launched = Some(launched);
+                }
+                Err(cause) => entry.fate = Fate::Dropped(departure, cause),
             }
         }
         self.ledger.decided(entry);
     }
+}
 
-    fn draw_jitter(&mut self) -> Span {
-        let most = self.config.jitter.as_nanos();
-        Span::from_nanos(if most > 0 { self.rng.random_range(0..=most) } else { 0 })
-    }
+/// The queue of a link that is given no other.
+fn tail_drop(config: &LinkConfig) -> QueueConfig {
+    QueueConfig { limit: Limit::Bytes(config.queue_bytes), discipline: Discipline::TailDrop }
 }
 
 impl<P> Queued<Option<P>> {

@@ -1,5 +1,6 @@
 use crate::ConfigError;
-use rand::{RngExt, SeedableRng};
+use crate::random::chance;
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 /// Which packets a link loses after their service, as a lossy medium does. All probabilities are from 0 to 1.
@@ -102,7 +103,7 @@ impl LossProcess {
     pub(crate) fn set(&mut self, loss: Loss) {
         let in_bursts = |loss: &Loss| matches!(loss, Loss::GilbertElliott { .. });
         if !in_bursts(&self.loss) && in_bursts(&loss) {
-            self.bad = self.chance(loss.part_bad());
+            self.bad = chance(&mut self.rng, loss.part_bad());
         }
         self.loss = loss;
     }
@@ -111,18 +112,14 @@ impl LossProcess {
     pub(crate) fn takes(&mut self) -> bool {
         match self.loss {
             Loss::None => false,
-            Loss::Independent(probability) => self.chance(probability),
+            Loss::Independent(probability) => chance(&mut self.rng, probability),
             Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad } => {
                 let (loss, turn) = if self.bad { (loss_in_bad, bad_to_good) } else { (loss_in_good, good_to_bad) };
-                let lost = self.chance(loss);
-                self.bad ^= self.chance(turn);
+                let lost = chance(&mut self.rng, loss);
+                self.bad ^= chance(&mut self.rng, turn);
                 lost
             }
         }
-    }
-
-    fn chance(&mut self, probability: f64) -> bool {
-        probability > 0.0 && self.rng.random::<f64>() < probability
     }
 }
 

@@ -34,6 +34,7 @@ pub use fq_codel::{FqCoDel, FqCoDelConfig};
 pub use heavy::{Heavy, History, Preference};
 pub use red::{Red, RedConfig};
 
+use crate::random::mix;
 use crate::{ConfigError, DropCause};
 use units::Time;
 
@@ -261,12 +262,4 @@ impl Limit {
 fn turn_away<P>(packet: Queued<P>, cause: DropCause, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
     drops.push(Dropped { packet, cause });
     Err(cause)
-}
-
-/// Spreads a number over all 64 bits (the finaliser of SplitMix64).
-fn mix(number: u64) -> u64 {
-    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

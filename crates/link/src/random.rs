@@ -1,4 +1,4 @@
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// An exponential variate of mean 1 by von Neumann's method (1951): comparisons of uniform variates only, so that it
@@ -23,10 +23,28 @@ pub(crate) fn exponential(rng: &mut Pcg64Mcg) -> f64 {
     }
 }
 
+/// Spreads a number over all 64 bits (the finaliser of SplitMix64).
+pub(crate) fn mix(number: u64) -> u64 {
+    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// A generator for one of the things that are random in a link. Each has its own, so that none of them draws other
+/// numbers because another is switched on.
+pub(crate) fn stream(seed: u64, purpose: u64) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(mix(seed ^ mix(purpose)))
+}
+
+/// Draws nothing where there is nothing to decide.
+pub(crate) fn chance(rng: &mut Pcg64Mcg, probability: f64) -> bool {
+    probability > 0.0 && rng.random::<f64>() < probability
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::SeedableRng;
 
     #[test]
     fn its_mean_variance_and_tail_are_those_of_the_exponential_law() {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Counters, CrossConfig, CrossKind, Loss, Recording, SizeMix};
 use proptest::prelude::*;
-use units::Rate;
+use units::{Rate, Span};
 
 const NANO: Span = Span::from_nanos(1);
 

@@ -1,0 +1,176 @@
+use std::sync::Arc;
+use thiserror::Error;
+use units::{Rate, Span, Time};
+
+/// Bytes of one opportunity.
+const OPPORTUNITY: u32 = 1504;
+/// What mahimahi counts of each packet besides it: the header of its TUN device. A packet of 1500 bytes fills one
+/// opportunity.
+const HEADER: u32 = 4;
+const MILLISECOND: i64 = 1_000_000;
+
+/// When packets may pass, as recorded on a cellular network and written down for mahimahi's `mm-link` (Netravali and
+/// others 2015): a text with one time in milliseconds a line, each an opportunity to deliver 1504 bytes at that
+/// moment. After the last, the trace begins anew at that time.
+///
+/// As there, several small packets share an opportunity, a packet too large for what is left of one goes on in the
+/// next and is delivered with its last byte, each packet counts 4 bytes more than its own, and what finds nothing
+/// waiting is lost. Packets wait for an opportunity even on an idle link, so the queue needs room. A packet that arrives
+/// at the moment of an opportunity is too late for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    millis: Arc<[i64]>,
+    period: i64,
+    origin: Time,
+}
+
+/// Why a text is no trace.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("cannot read the trace: line {line} {problem}; each line is a time in whole milliseconds, none before another")]
+pub struct TraceError {
+    line: usize,
+    problem: String,
+}
+
+/// Where in a trace a link is.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    trace: Trace,
+    /// The opportunity that the next packet takes, …
+    number: i64,
+    /// … and what is left of it.
+    left: u32,
+}
+
+impl Trace {
+    /// Reads mahimahi's format. It begins at [`Time::ZERO`] unless set by [`Trace::starting_at`].
+    ///
+    /// # Errors
+    /// A line is no number or less than the one before, there is none, or the last is 0: such a trace takes no time.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let mut millis: Vec<i64> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let error = |problem: String| TraceError { line: index + 1, problem };
+            let shown: String = line.chars().take(40).collect();
+            let time: i64 = line.trim().parse().map_err(|_| error(format!("is '{shown}', no number")))?;
+            let last = millis.last().copied().unwrap_or(0);
+            if time < last {
+                return Err(error(format!("is {time}, before the {last} of the line above")));
+            }
+            if time > i64::MAX / MILLISECOND {
+                return Err(error(format!("is {time}, later than any time here")));
+            }
+            millis.push(time);
+        }
+        let lines = millis.len();
+        match millis.last() {
+            Some(last) if *last > 0 => Ok(Trace { period: *last, millis: millis.into(), origin: Time::ZERO }),
+            Some(_) => Err(TraceError { line: lines, problem: "is the last and 0, so that no time passes".into() }),
+            None => Err(TraceError { line: 1, problem: "is missing".into() }),
+        }
+    }
+
+    /// The same opportunities, counted from `origin`; before it there are none.
+    pub fn starting_at(self, origin: Time) -> Self {
+        Trace { origin, ..self }
+    }
+
+    /// What packets that fill an opportunity each get in the long run.
+    pub fn mean_rate(&self) -> Rate {
+        Rate::from_bytes_over(
+            self.millis.len() as u64 * u64::from(OPPORTUNITY - HEADER),
+            Span::from_millis(self.period),
+        )
+    }
+
+    fn time(&self, number: i64) -> Time {
+        let (cycle, index) = (number / self.millis.len() as i64, number % self.millis.len() as i64);
+        let millis = cycle.saturating_mul(self.period).saturating_add(self.millis[index as usize]);
+        self.origin + Span::from_nanos(millis.saturating_mul(MILLISECOND))
+    }
+
+    /// The first opportunity after `time`.
+    fn first_after(&self, time: Time) -> i64 {
+        let elapsed = (time - self.origin).as_nanos();
+        if elapsed < 0 {
+            return 0;
+        }
+        let (cycle, into) = (elapsed / MILLISECOND / self.period, elapsed / MILLISECOND % self.period);
+        let within = self.millis.partition_point(|millis| *millis <= into) as i64;
+        cycle.saturating_mul(self.millis.len() as i64).saturating_add(within)
+    }
+}
+
+impl Cursor {
+    pub(crate) fn new(trace: Trace) -> Self {
+        Cursor { trace, number: 0, left: OPPORTUNITY }
+    }
+
+    /// Passes over what is past, and returns when the next service may begin.
+    pub(crate) fn seek_after(&mut self, now: Time) -> Time {
+        if self.trace.time(self.number) <= now {
+            (self.number, self.left) = (self.trace.first_after(now), OPPORTUNITY);
+        }
+        self.trace.time(self.number)
+    }
+
+    /// Serves a packet from the present opportunity on. Returns when it departs and when the next may begin.
+    pub(crate) fn serve(&mut self, size: u32) -> (Time, Time) {
+        let mut need = u64::from(size) + u64::from(HEADER);
+        if need > u64::from(self.left) {
+            need -= u64::from(self.left);
+            let filled = (need - 1) / u64::from(OPPORTUNITY);
+            self.number = self.number.saturating_add(1 + filled as i64);
+            self.left = OPPORTUNITY;
+            need -= filled * u64::from(OPPORTUNITY);
+        }
+        self.left -= need as u32;
+        let departure = self.trace.time(self.number);
+        if self.left == 0 {
+            (self.number, self.left) = (self.number.saturating_add(1), OPPORTUNITY);
+        }
+        (departure, self.trace.time(self.number))
+    }
+
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(millis: i64) -> Time {
+        Time::from_nanos(millis * MILLISECOND)
+    }
+
+    #[test]
+    fn a_trace_repeats_after_its_last_line() {
+        let trace = Trace::parse("0\n2\n2\n5\n").unwrap();
+        let times: Vec<_> = (0..9).map(|number| trace.time(number).as_nanos() / MILLISECOND).collect();
+        assert_eq!(times, [0, 2, 2, 5, 5, 7, 7, 10, 10]);
+        for now in 0..40 {
+            let first = trace.first_after(millis(now));
+            assert!(trace.time(first) > millis(now) && (first == 0 || trace.time(first - 1) <= millis(now)), "{now}");
+        }
+        assert_eq!(trace.first_after(millis(-3)), 0);
+        assert_eq!(trace.mean_rate(), Rate::from_bits_per_second(4 * 1500 * 8 * 200));
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        for (text, part) in [
+            ("1\nx\n", "line 2 is 'x', no number"),
+            ("1\n\n2", "line 2 is '', no number"),
+            ("5\n4", "line 2 is 4, before the 5 of the line above"),
+            ("-1", "line 1 is -1, before the 0"),
+            ("0\n0\n", "line 2 is the last and 0"),
+            ("", "line 1 is missing"),
+            ("9223372036854775807", "later than any time"),
+        ] {
+            let error = Trace::parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
