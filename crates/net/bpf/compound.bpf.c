@@ -101,7 +101,7 @@ void BPF_PROG(compound_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 	tcp_reno_cong_avoid(sk, ack, acked);
 	if (!after(ack, c->round_end))
 		return;
-	if (tp->snd_cwnd < tp->snd_ssthresh)
+	if (in_slow_start(tp))
 		c->delay_window = 0;
 	else if (c->rtt_count > 0)
 		end_round(tp, c);

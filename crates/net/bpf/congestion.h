@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <stdbool.h>
+
 typedef unsigned char __u8;
 typedef unsigned short __u16;
 typedef unsigned int __u32;
@@ -14,7 +16,6 @@ typedef long long __s64;
 typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;
-typedef _Bool bool;
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -22,7 +23,10 @@ typedef _Bool bool;
 
 #define TCP_CA_NAME_MAX 16
 #define TCP_CONG_NON_RESTRICTED 1 // usable by sockets without privilege
+#define TCP_CA_Open 0
 #define TCP_CA_Loss 4
+#define CA_EVENT_TX_START 0
+#define CA_EVENT_CWND_RESTART 1
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -31,6 +35,7 @@ struct sock {
 };
 
 struct inet_connection_sock {
+	__u8 icsk_ca_state : 5;
 	__u64 icsk_ca_priv[13];
 };
 
@@ -45,6 +50,7 @@ struct tcp_sock {
 };
 
 struct ack_sample {
+	__u32 pkts_acked;
 	__s32 rtt_us;
 };
 
@@ -55,6 +61,7 @@ struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
 	void (*set_state)(struct sock *sk, __u8 new_state);
+	void (*cwnd_event)(struct sock *sk, __u32 event);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
@@ -62,6 +69,8 @@ struct tcp_congestion_ops {
 	char name[TCP_CA_NAME_MAX];
 };
 
+extern __u32 tcp_slow_start(struct tcp_sock *tp, __u32 acked) __ksym;
+extern void tcp_cong_avoid_ai(struct tcp_sock *tp, __u32 count, __u32 acked) __ksym;
 extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
 extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
 extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
@@ -95,10 +104,25 @@ static __always_inline bool after(__u32 sequence, __u32 other)
 	return (__s32)(other - sequence) < 0;
 }
 
-// Whether the window was what kept the sender from sending more; the kernel's own rule outside slow start.
+static __always_inline bool in_slow_start(struct tcp_sock *tp)
+{
+	return tp->snd_cwnd < tp->snd_ssthresh;
+}
+
+// Open, in recovery, and so on: TCP_CA_….
+static __always_inline __u8 congestion_phase(struct sock *sk)
+{
+	struct inet_connection_sock *connection = &tcp_sk(sk)->inet_conn;
+
+	return BPF_CORE_READ_BITFIELD(connection, icsk_ca_state);
+}
+
+// Whether the window was what kept the sender from sending more, by the kernel's own rule.
 static __always_inline bool window_limited(struct tcp_sock *tp)
 {
-	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return true;
+	return in_slow_start(tp) && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
 // Of a number from 1 to 2^62, to within one. Newton's method from above needs no branch that depends on the number, which

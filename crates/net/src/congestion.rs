@@ -64,6 +64,22 @@ impl Loaded {
         Self::load(Controller::Compound)
     }
 
+    /// BIC (Xu et al. 2004) with Linux's parameters, called `kumade_bic`, for kernels built without.
+    ///
+    /// # Errors
+    /// As [`Loaded::compound`].
+    pub fn bic() -> Result<Self, SetupError> {
+        Self::load(Controller::Bic)
+    }
+
+    /// TCP Vegas (Brakmo and Peterson 1995) as Linux has it, called `kumade_vegas`, for kernels built without.
+    ///
+    /// # Errors
+    /// As [`Loaded::compound`].
+    pub fn vegas() -> Result<Self, SetupError> {
+        Self::load(Controller::Vegas)
+    }
+
     /// What to give to [`set`].
     pub fn name(&self) -> &'static str {
         self.controller.name()
@@ -81,20 +97,26 @@ impl Loaded {
 /// What can be loaded.
 #[derive(Debug, Clone, Copy)]
 enum Controller {
+    Bic,
     Compound,
+    Vegas,
 }
 
 impl Controller {
     /// At most 15 characters; the programs in `bpf/` register it.
     fn name(self) -> &'static str {
         match self {
+            Controller::Bic => "kumade_bic",
             Controller::Compound => "kumade_compound",
+            Controller::Vegas => "kumade_vegas",
         }
     }
 
     fn title(self) -> &'static str {
         match self {
+            Controller::Bic => "BIC",
             Controller::Compound => "Compound TCP",
+            Controller::Vegas => "TCP Vegas",
         }
     }
 }

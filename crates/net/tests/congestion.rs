@@ -1,5 +1,6 @@
 //! Choosing the TCP congestion control of real sockets, and controllers that are loaded into the kernel.
 
+use net::SetupError;
 use net::congestion::{self, Loaded};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -22,7 +23,23 @@ fn what_the_kernel_lacks_is_refused_by_name() {
 }
 
 #[test]
-fn a_loaded_controller_carries_bytes_and_is_gone_afterwards() {
+fn loaded_compound_carries_bytes_and_is_gone_afterwards() {
+    carries_bytes_and_is_gone_afterwards(Loaded::compound);
+}
+
+#[test]
+fn loaded_bic_carries_bytes_and_is_gone_afterwards() {
+    carries_bytes_and_is_gone_afterwards(Loaded::bic);
+}
+
+#[test]
+fn loaded_vegas_carries_bytes_and_is_gone_afterwards() {
+    carries_bytes_and_is_gone_afterwards(Loaded::vegas);
+}
+
+/// Where it can't be had here, a message says why.
+fn carries_bytes_and_is_gone_afterwards(load: fn() -> Result<Loaded, SetupError>) {
+    let load = || load().inspect_err(|reason| eprintln!("passed over: {reason}")).ok();
     let (Some(first), Some(second)) = (load(), load()) else { return };
     let name = first.name();
     drop(first);
@@ -33,11 +50,6 @@ fn a_loaded_controller_carries_bytes_and_is_gone_afterwards() {
     assert!(!congestion::available().unwrap().contains(&name.to_owned()), "unless another process holds it");
     assert_eq!(congestion::get(&sender).unwrap(), name, "open connections keep it");
     transfer(sender, receiver);
-}
-
-/// A message says so where it can't be had here.
-fn load() -> Option<Loaded> {
-    Loaded::compound().inspect_err(|reason| eprintln!("passed over: {reason}")).ok()
 }
 
 fn connection(congestion_control: &str) -> (TcpStream, TcpStream) {

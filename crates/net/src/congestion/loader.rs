@@ -42,7 +42,9 @@ fn register(controller: Controller) -> io::Result<OwnedFd> {
 
 fn object(controller: Controller) -> &'static [u8] {
     match controller {
+        Controller::Bic => include_bytes!(concat!(env!("OUT_DIR"), "/bic.bpf.o")),
         Controller::Compound => include_bytes!(concat!(env!("OUT_DIR"), "/compound.bpf.o")),
+        Controller::Vegas => include_bytes!(concat!(env!("OUT_DIR"), "/vegas.bpf.o")),
     }
 }
 
