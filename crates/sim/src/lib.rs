@@ -3,8 +3,12 @@
 //! A [`VirtualPath`] carries the trains of a [`Method`](estimate::Method) through [`link`]s with computed cross traffic,
 //! with clocks that are offset, drift and jitter as real ones do, and knows the truth afterwards. [`measure`] is the
 //! whole loop of a measurement on such a path.
+//!
+//! A [`network::Network`] carries flows through [`link`]s: [`tcp`] connections that react to each other's drops, and
+//! plain sources.
 #![forbid(unsafe_code)]
 
+pub mod network;
 mod path;
 mod run;
 pub mod tcp;

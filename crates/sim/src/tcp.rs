@@ -1,3 +1,57 @@
-//! TCP endpoints in virtual time.
+//! TCP as two calculations: a [`Sender`] and a [`Receiver`] that exchange [`Data`] and [`Acknowledgement`]s.
+//!
+//! Neither knows the network or a clock. They are told what arrives and when, and answer with what to send and when to
+//! be called again; the [network](crate::network) carries it. They behave as Linux does with its defaults of 2024:
+//! selective acknowledgements and time stamps, loss found by time (RACK-TLP, RFC 8985), proportional rate reduction
+//! (RFC 6937), the retransmission timer of RFC 6298 with at least 200 ms of variance, recoveries undone that time stamps
+//! (RFC 3522) or duplicates reported (RFC 2883) show to be uncalled for, and delayed acknowledgements.
+//!
+//! Everything counts in segments of one size, numbered from zero, so that the bookkeeping is rings and not maps. What
+//! is left out does not move long-run shares: handshake and close, F-RTO (the time stamps find the same), the receive
+//! window's advertisement, Nagle, and batching by offloads.
 
 pub mod congestion;
+mod delivery;
+mod ranges;
+mod receiver;
+mod recovery;
+mod reordering;
+mod scoreboard;
+mod sender;
+mod timers;
+
+pub use ranges::Block;
+pub use receiver::Receiver;
+pub use sender::{Sender, SenderConfig, SenderStatistics};
+
+use units::Time;
+
+/// A segment on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Data {
+    /// Its number; the first is 0.
+    pub number: u32,
+    /// When it was sent, for the receiver to echo (RFC 7323).
+    pub stamp: Time,
+    /// Whether it was sent before.
+    pub again: bool,
+    /// Whether nothing follows it, so that its acknowledgement should not wait.
+    pub last: bool,
+    /// Whether the sender has reduced its window as an echoed mark asked for (CWR, RFC 3168).
+    pub reduced: bool,
+}
+
+/// What a receiver says has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// All before this one has arrived.
+    pub next: u32,
+    /// The stamp of the segment that it answers.
+    pub echo: Time,
+    /// What has arrived beyond `next`, that with the newest arrival first (SACK, RFC 2018). An empty block ends the list.
+    pub blocks: [Block; 3],
+    /// Whether the first block is instead a segment that arrived twice (DSACK, RFC 2883).
+    pub duplicate: bool,
+    /// Whether a mark arrived that the sender has not answered yet (ECE, RFC 3168).
+    pub congestion: bool,
+}

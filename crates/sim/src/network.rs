@@ -1,0 +1,277 @@
+//! A network of links and flows under a virtual clock.
+//!
+//! A [`Network`] is built from [`link::Link`]s and flows over them, then run to chosen moments; between two of them the
+//! counters say what each flow got. Nothing depends on how often it is stopped. The seed decides all that is random,
+//! and is printed with the network.
+
+mod agenda;
+mod flow;
+mod packet;
+mod sojourn;
+
+pub use flow::{FlowConfig, FlowStatistics, Source, TcpConfig};
+pub use sojourn::Sojourn;
+
+use agenda::Agenda;
+use flow::Flow;
+use link::queue::{Ecn, QueueConfig};
+use link::{ConfigError, Label, Ledger, Link, LinkConfig};
+use packet::{Body, Packet};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::fmt;
+use units::{Span, Time};
+
+/// A link of a [`Network`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId(u32);
+
+/// A flow of a [`Network`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowId(u32);
+
+/// Links and the flows over them.
+#[derive(Debug)]
+pub struct Network {
+    seed: u64,
+    random: Pcg64Mcg,
+    now: Time,
+    events: u64,
+    agenda: Agenda,
+    /// What stands at each place of the agenda.
+    places: Vec<Place>,
+    links: Vec<LinkState>,
+    flows: Vec<FlowState>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Link(u32),
+    Source(u32),
+    Out(u32),
+    Receiver(u32),
+    Back(u32),
+}
+
+#[derive(Debug)]
+struct LinkState {
+    link: Link<Packet>,
+    sojourn: Sojourn,
+    place: u32,
+}
+
+#[derive(Debug)]
+struct FlowState {
+    flow: Flow,
+    source: u32,
+    out: u32,
+    receiver: u32,
+    back: u32,
+}
+
+impl Network {
+    /// An empty network at time zero.
+    pub fn new(seed: u64) -> Self {
+        Network {
+            seed,
+            random: Pcg64Mcg::seed_from_u64(seed),
+            now: Time::ZERO,
+            events: 0,
+            agenda: Agenda::new(),
+            places: Vec::new(),
+            links: Vec::new(),
+            flows: Vec::new(),
+        }
+    }
+
+    /// Adds a link, with a queue in place of tail drop if one is given. What is random in it follows from its seed and
+    /// the network's.
+    ///
+    /// # Errors
+    /// Passes on what [`Link`] refuses.
+    pub fn add_link(&mut self, config: LinkConfig, queue: Option<QueueConfig>) -> Result<LinkId, ConfigError> {
+        let config = LinkConfig { seed: config.seed ^ self.random.random::<u64>(), ..config };
+        let mut link = match queue {
+            Some(queue) => Link::with_queue(config, &queue)?,
+            None => Link::new(config)?,
+        };
+        link.advance(self.now);
+        let index = self.links.len() as u32;
+        let place = self.place(Place::Link(index));
+        self.links.push(LinkState { link, sojourn: Sojourn::default(), place });
+        Ok(LinkId(index))
+    }
+
+    /// Adds a flow. One whose start has passed begins now.
+    ///
+    /// # Errors
+    /// Passes on what [`CrossTraffic`](link::CrossTraffic) refuses.
+    ///
+    /// # Panics
+    /// Where a link of its path is not of this network.
+    pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, ConfigError> {
+        let known = |id: &LinkId| (id.0 as usize) < self.links.len();
+        assert!(config.forward.iter().chain(&config.back).all(known), "a flow goes over links of its own network");
+        let index = self.flows.len() as u32;
+        let random = Pcg64Mcg::seed_from_u64(self.random.random());
+        let flow = Flow::new(config, index, random)?;
+        let source = self.place(Place::Source(index));
+        let out = self.place(Place::Out(index));
+        let receiver = self.place(Place::Receiver(index));
+        let back = self.place(Place::Back(index));
+        self.agenda.set(source, flow.source_time());
+        self.flows.push(FlowState { flow, source, out, receiver, back });
+        Ok(FlowId(index))
+    }
+
+    /// Runs up to and including `end`.
+    pub fn run_until(&mut self, end: Time) {
+        while let Some((time, place)) = self.agenda.first().filter(|(time, _)| *time <= end) {
+            self.now = self.now.max(time);
+            match self.places[place as usize] {
+                Place::Link(index) => self.serve(index),
+                Place::Out(index) => self.leave(index, false),
+                Place::Back(index) => self.leave(index, true),
+                Place::Source(index) => {
+                    self.flows[index as usize].flow.on_source_time(self.now);
+                    self.reschedule(index);
+                }
+                Place::Receiver(index) => {
+                    self.flows[index as usize].flow.on_receiver_time(self.now);
+                    self.reschedule(index);
+                }
+            }
+        }
+        self.now = self.now.max(end);
+        for state in &mut self.links {
+            state.link.advance(self.now);
+        }
+    }
+
+    /// The virtual clock.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What decides all that is random here.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// How many times a packet passed a link or reached a host.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The flows, in order of their addition.
+    pub fn flows(&self) -> impl ExactSizeIterator<Item = FlowId> + use<> {
+        (0..self.flows.len() as u32).map(FlowId)
+    }
+
+    /// What a flow did so far.
+    ///
+    /// # Panics
+    /// Where the flow is not of this network.
+    pub fn flow(&self, id: FlowId) -> FlowStatistics {
+        self.flows[id.0 as usize].flow.statistics()
+    }
+
+    /// What a link did so far.
+    ///
+    /// # Panics
+    /// Where the link is not of this network.
+    pub fn ledger(&self, id: LinkId) -> &Ledger {
+        self.links[id.0 as usize].link.ledger()
+    }
+
+    /// How long packets spent in a link's queue and service so far.
+    ///
+    /// # Panics
+    /// Where the link is not of this network.
+    pub fn sojourn(&self, id: LinkId) -> &Sojourn {
+        &self.links[id.0 as usize].sojourn
+    }
+
+    /// A link, to change it or to record what it does.
+    ///
+    /// # Panics
+    /// Where the link is not of this network.
+    pub fn ledger_mut(&mut self, id: LinkId) -> &mut Ledger {
+        self.links[id.0 as usize].link.ledger_mut()
+    }
+
+    fn place(&mut self, what: Place) -> u32 {
+        self.places.push(what);
+        self.agenda.add()
+    }
+
+    /// Takes what has come through a link.
+    fn serve(&mut self, index: u32) {
+        self.links[index as usize].link.advance(self.now);
+        loop {
+            let state = &mut self.links[index as usize];
+            let Some(delivery) = state.link.pop_due(self.now) else { break };
+            let fixed = state.link.config().delay;
+            state.sojourn.note((delivery.due - delivery.arrival - fixed).max(Span::ZERO));
+            self.events += 1;
+            let mut packet = delivery.packet;
+            packet.hop += 1;
+            packet.marked |= delivery.marked;
+            self.forward(packet);
+        }
+        self.reschedule_link(index);
+    }
+
+    /// Takes what has left a host: on the way out or back. Meanwhile more may come.
+    fn leave(&mut self, index: u32, back: bool) {
+        while let Some(packet) = self.flows[index as usize].flow.pop_due(back, self.now) {
+            self.forward(packet);
+        }
+        self.reschedule(index);
+    }
+
+    /// Hands a packet to the next link of its path, or to the host at its end.
+    fn forward(&mut self, packet: Packet) {
+        let config = &self.flows[packet.flow as usize].flow.config;
+        let back = matches!(packet.body, Body::Acknowledgement(_));
+        let path = if back { &config.back } else { &config.forward };
+        match path.get(packet.hop as usize) {
+            Some(id) => {
+                let ecn = match (packet.marked, packet.capable) {
+                    (true, _) => Ecn::Marked,
+                    (false, true) => Ecn::Capable0,
+                    (false, false) => Ecn::NotCapable,
+                };
+                let label = Label { size: packet.size, flow: u64::from(packet.flow) * 2 + u64::from(back), ecn };
+                // What is dropped just does not come out; the ledger has it.
+                let _ = self.links[id.0 as usize].link.offer_labelled(packet, label, self.now);
+                self.reschedule_link(id.0);
+            }
+            None => {
+                self.events += 1;
+                self.flows[packet.flow as usize].flow.arrive(&packet, self.now);
+                self.reschedule(packet.flow);
+            }
+        }
+    }
+
+    fn reschedule_link(&mut self, index: u32) {
+        let state = &self.links[index as usize];
+        self.agenda.set(state.place, state.link.next_event());
+    }
+
+    fn reschedule(&mut self, index: u32) {
+        let FlowState { flow, source, out, receiver, back } = &self.flows[index as usize];
+        self.agenda.set(*source, flow.source_time());
+        self.agenda.set(*out, flow.out.next_time());
+        self.agenda.set(*receiver, flow.receiver_time());
+        self.agenda.set(*back, flow.back.next_time());
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (links, flows) = (self.links.len(), self.flows.len());
+        write!(f, "network of {links} links and {flows} flows, seed {}", self.seed)
+    }
+}

@@ -1,0 +1,370 @@
+use super::LinkId;
+use super::packet::{Body, Packet};
+use crate::tcp::congestion::Control;
+use crate::tcp::{Receiver, Sender, SenderConfig, SenderStatistics};
+use link::{ConfigError, CrossArrival, CrossConfig, CrossTraffic};
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+use units::{Rate, Span, Time};
+
+/// A flow between two hosts of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowConfig {
+    /// The links from the source, in order.
+    pub forward: Vec<LinkId>,
+    /// The links that acknowledgements take; without any they only take [`FlowConfig::delay_back`].
+    pub back: Vec<LinkId>,
+    /// What the way from the source to the first link takes; at least a nanosecond, so that time passes.
+    pub delay_out: Span,
+    /// What the way of an acknowledgement to the first link back takes.
+    pub delay_back: Span,
+    /// Each packet takes longer on its way out by up to this, uniformly, without overtaking. A little of it (a packet's
+    /// time at the bottleneck) keeps flows from falling into step with the queue, which real hosts do not (Floyd and
+    /// Jacobson 1992).
+    pub jitter: Span,
+    /// Nothing is sent before this.
+    pub start: Time,
+    /// The start is later by up to this, uniformly.
+    pub start_jitter: Span,
+    /// Nothing new is sent from then on.
+    pub stop: Option<Time>,
+    /// What sends.
+    pub source: Source,
+}
+
+/// What sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// A TCP connection.
+    Tcp(TcpConfig),
+    /// Packets that nobody answers. Their times count from the flow's start.
+    Udp(CrossConfig),
+}
+
+/// A TCP connection that sends in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpConfig {
+    /// The congestion controller.
+    pub control: Control,
+    /// Payload bytes of a segment.
+    pub segment_bytes: u32,
+    /// Bytes of the IP and TCP headers with their options; also the size of an acknowledgement.
+    pub header_bytes: u32,
+    /// 1 acknowledges every segment, 2 every other (RFC 1122), delayed by at most 40 ms.
+    pub acknowledge_every: u32,
+    /// The rate of the source's own line, in IP bytes.
+    pub access_rate: Option<Rate>,
+    /// How much there is to send; without it, ever more.
+    pub bytes: Option<u64>,
+    /// Whether queues may mark its packets.
+    pub ecn: bool,
+    /// How many payload bytes the receiver takes beyond what has arrived in order.
+    pub receive_window: Option<u64>,
+}
+
+/// What a flow did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FlowStatistics {
+    /// Payload bytes that arrived in order, each counted once. Of UDP all, less 28 bytes of headers a packet.
+    pub goodput_bytes: u64,
+    /// IP bytes that arrived, whether needed or not.
+    pub delivered_bytes: u64,
+    /// Packets that arrived.
+    pub delivered_packets: u64,
+    /// Packets that left the source.
+    pub sent_packets: u64,
+    /// What the TCP sender did.
+    pub tcp: SenderStatistics,
+    /// The smoothed round-trip time of a TCP sender.
+    pub smoothed_round_trip: Option<Span>,
+    /// The window of a TCP sender in segments.
+    pub window: u32,
+    /// When the first packet left.
+    pub started: Option<Time>,
+    /// When all was acknowledged.
+    pub finished: Option<Time>,
+}
+
+impl TcpConfig {
+    /// An endless connection as Linux has it over IPv4 and Ethernet: 1448 bytes of payload with time stamps, every
+    /// other segment acknowledged, a receive window that does not bind, no ECN.
+    pub fn new(control: Control) -> Self {
+        TcpConfig {
+            control,
+            segment_bytes: 1448,
+            header_bytes: 52,
+            acknowledge_every: 2,
+            access_rate: None,
+            bytes: None,
+            ecn: false,
+            receive_window: None,
+        }
+    }
+
+    /// Bytes of a full IP packet.
+    pub fn packet_bytes(&self) -> u32 {
+        self.segment_bytes.saturating_add(self.header_bytes)
+    }
+
+    fn segments(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes.div_ceil(self.segment_bytes.max(1).into())).unwrap_or(u32::MAX)
+    }
+
+    /// A window beyond this could only fill memory.
+    const MOST_OUTSTANDING: u32 = 1 << 20;
+
+    fn sender(&self) -> Sender {
+        let window = self.receive_window.map_or(u32::MAX, |bytes| self.segments(bytes).max(1));
+        let config = SenderConfig {
+            packet_bytes: self.packet_bytes(),
+            // Numbers are not to overflow when a block ends after the last.
+            segments: self.bytes.map_or(u32::MAX, |bytes| self.segments(bytes)).min(u32::MAX - 1),
+            receive_window: window.min(TcpConfig::MOST_OUTSTANDING),
+        };
+        Sender::new(config, self.control.build(self.packet_bytes()))
+    }
+}
+
+impl FlowConfig {
+    /// A flow from time zero on, without an end, over these links; acknowledgements come back by delay alone.
+    pub fn new(forward: Vec<LinkId>, source: Source) -> Self {
+        FlowConfig {
+            forward,
+            back: Vec::new(),
+            delay_out: Span::ZERO,
+            delay_back: Span::ZERO,
+            jitter: Span::ZERO,
+            start: Time::ZERO,
+            start_jitter: Span::ZERO,
+            stop: None,
+            source,
+        }
+    }
+}
+
+/// Packets on a way that takes a fixed time, in order.
+#[derive(Debug, Default)]
+pub(super) struct Pipe(VecDeque<(Time, Packet)>);
+
+impl Pipe {
+    /// Puts a packet in that comes out at `due`, or with the one before it if that is later.
+    fn push(&mut self, due: Time, packet: Packet) {
+        let due = self.0.back().map_or(due, |(last, _)| due.max(*last));
+        self.0.push_back((due, packet));
+    }
+
+    pub(super) fn next_time(&self) -> Option<Time> {
+        self.0.front().map(|(due, _)| *due)
+    }
+
+    fn pop_due(&mut self, now: Time) -> Option<Packet> {
+        self.next_time().filter(|due| *due <= now)?;
+        self.0.pop_front().map(|(_, packet)| packet)
+    }
+}
+
+/// A flow's two hosts and the ways between them and the links.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) config: FlowConfig,
+    pub(super) out: Pipe,
+    pub(super) back: Pipe,
+    pub(super) ends: Ends,
+    index: u32,
+    start: Time,
+    stopped: bool,
+    access_free: Time,
+    last_out: Time,
+    random: Pcg64Mcg,
+    statistics: FlowStatistics,
+}
+
+/// What stands at the ends.
+#[derive(Debug)]
+pub(super) enum Ends {
+    Tcp { config: TcpConfig, sender: Box<Sender>, receiver: Box<Receiver> },
+    Udp { traffic: CrossTraffic, next: Option<CrossArrival> },
+}
+
+const UDP_HEADERS: u32 = 28;
+
+impl Flow {
+    pub(super) fn new(config: FlowConfig, index: u32, mut random: Pcg64Mcg) -> Result<Self, ConfigError> {
+        let most = config.start_jitter.as_nanos().max(0);
+        let start = config.start + Span::from_nanos(random.random_range(0..=most));
+        let ends = match &config.source {
+            Source::Tcp(tcp) => Ends::Tcp {
+                config: *tcp,
+                sender: Box::new(tcp.sender()),
+                receiver: Box::new(Receiver::new(tcp.acknowledge_every)),
+            },
+            Source::Udp(cross) => {
+                let shifted = CrossConfig { start: start + (cross.start - Time::ZERO), ..cross.clone() };
+                let mut traffic = CrossTraffic::new(shifted)?;
+                let next = traffic.next();
+                Ends::Udp { traffic, next }
+            }
+        };
+        Ok(Flow {
+            config,
+            out: Pipe::default(),
+            back: Pipe::default(),
+            ends,
+            index,
+            start,
+            stopped: false,
+            access_free: Time::ZERO,
+            last_out: Time::ZERO,
+            random,
+            statistics: FlowStatistics::default(),
+        })
+    }
+
+    /// A packet that has left a host, on the way out or back.
+    pub(super) fn pop_due(&mut self, back: bool, now: Time) -> Option<Packet> {
+        if back { self.back.pop_due(now) } else { self.out.pop_due(now) }
+    }
+
+    /// When the source has something to do next.
+    pub(super) fn source_time(&self) -> Option<Time> {
+        if self.stopped && matches!(self.ends, Ends::Udp { .. }) {
+            return None;
+        }
+        if self.statistics.started.is_none() && !self.stopped {
+            let Ends::Udp { next, .. } = &self.ends else { return Some(self.start) };
+            return next.map(|next| next.time);
+        }
+        let next = match &self.ends {
+            Ends::Tcp { sender, .. } => sender.next_time(),
+            Ends::Udp { next, .. } => next.map(|next| next.time),
+        };
+        let stop = self.config.stop.filter(|_| !self.stopped && self.statistics.finished.is_none());
+        next.into_iter().chain(stop).min()
+    }
+
+    /// When the receiver has something to do next.
+    pub(super) fn receiver_time(&self) -> Option<Time> {
+        match &self.ends {
+            Ends::Tcp { receiver, .. } => receiver.next_time(),
+            Ends::Udp { .. } => None,
+        }
+    }
+
+    pub(super) fn on_source_time(&mut self, now: Time) {
+        if self.config.stop.is_some_and(|stop| stop <= now) && !self.stopped {
+            self.stopped = true;
+            if let Ends::Tcp { sender, .. } = &mut self.ends {
+                sender.stop();
+            }
+        }
+        if let Ends::Tcp { sender, .. } = &mut self.ends {
+            sender.on_time(now);
+        }
+        self.send(now);
+    }
+
+    pub(super) fn on_receiver_time(&mut self, now: Time) {
+        let Ends::Tcp { receiver, .. } = &mut self.ends else { return };
+        if let Some(acknowledgement) = receiver.on_time(now) {
+            self.answer(Body::Acknowledgement(acknowledgement), now);
+        }
+    }
+
+    /// A packet has come through its last link.
+    pub(super) fn arrive(&mut self, packet: &Packet, now: Time) {
+        match (&packet.body, &mut self.ends) {
+            (Body::Data(data), Ends::Tcp { config, receiver, .. }) => {
+                let answer = receiver.receive(data, packet.marked, now);
+                let payload = u64::from(receiver.in_order()) * u64::from(config.segment_bytes);
+                self.statistics.goodput_bytes = config.bytes.map_or(payload, |bytes| payload.min(bytes));
+                self.count_delivered(packet.size);
+                if let Some(acknowledgement) = answer {
+                    self.answer(Body::Acknowledgement(acknowledgement), now);
+                }
+            }
+            (Body::Acknowledgement(acknowledgement), Ends::Tcp { sender, .. }) => {
+                sender.acknowledge(acknowledgement, now);
+                if sender.finished() {
+                    self.statistics.finished.get_or_insert(now);
+                }
+                self.send(now);
+            }
+            _ => {
+                self.count_delivered(packet.size);
+                self.statistics.goodput_bytes += u64::from(packet.size.saturating_sub(UDP_HEADERS));
+            }
+        }
+    }
+
+    pub(super) fn statistics(&self) -> FlowStatistics {
+        let Ends::Tcp { sender, .. } = &self.ends else { return self.statistics };
+        FlowStatistics {
+            tcp: *sender.statistics(),
+            smoothed_round_trip: sender.smoothed_round_trip(),
+            window: sender.window(),
+            ..self.statistics
+        }
+    }
+
+    fn count_delivered(&mut self, size: u32) {
+        self.statistics.delivered_bytes += u64::from(size);
+        self.statistics.delivered_packets += 1;
+    }
+
+    /// Lets the source send what it may.
+    fn send(&mut self, now: Time) {
+        while let Some((body, size)) = self.ends.poll_send(now, self.stopped) {
+            self.statistics.started.get_or_insert(now);
+            self.statistics.sent_packets += 1;
+            let leaves = match &self.ends {
+                Ends::Tcp { config: TcpConfig { access_rate: Some(rate), .. }, .. } => {
+                    self.access_free = self.access_free.max(now) + rate.time_for(size.into());
+                    self.access_free
+                }
+                _ => now,
+            };
+            let most = self.config.jitter.as_nanos();
+            let jitter = Span::from_nanos(if most > 0 { self.random.random_range(0..=most) } else { 0 });
+            // What has left the pipe may not be overtaken either.
+            self.last_out = self.last_out.max(leaves + self.config.delay_out.max(Span::from_nanos(1)) + jitter);
+            let capable = matches!(&self.ends, Ends::Tcp { config, .. } if config.ecn) && !body.is_again();
+            let packet = Packet { flow: self.index, hop: 0, size, capable, marked: false, body };
+            self.out.push(self.last_out, packet);
+        }
+    }
+
+    fn answer(&mut self, body: Body, now: Time) {
+        let size = match &self.ends {
+            Ends::Tcp { config, .. } => config.header_bytes,
+            Ends::Udp { .. } => UDP_HEADERS,
+        };
+        let packet = Packet { flow: self.index, hop: 0, size, capable: false, marked: false, body };
+        self.back.push(now + self.config.delay_back.max(Span::ZERO), packet);
+    }
+}
+
+impl Ends {
+    fn poll_send(&mut self, now: Time, stopped: bool) -> Option<(Body, u32)> {
+        match self {
+            Ends::Tcp { config, sender, .. } => {
+                let data = sender.poll_send(now)?;
+                Some((Body::Data(data), config.size_of(data.number)))
+            }
+            Ends::Udp { traffic, next } => {
+                let due = next.filter(|next| next.time <= now && !stopped)?;
+                *next = traffic.next();
+                Some((Body::Plain, due.size))
+            }
+        }
+    }
+}
+
+impl TcpConfig {
+    /// IP bytes of a segment: the last may be short.
+    fn size_of(&self, number: u32) -> u32 {
+        let before = u64::from(number) * u64::from(self.segment_bytes);
+        let left = self.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(before));
+        self.header_bytes.saturating_add(u64::from(self.segment_bytes).min(left) as u32)
+    }
+}

@@ -1,0 +1,118 @@
+use super::ranges::{Block, Ranges};
+use super::{Acknowledgement, Data};
+use units::{Span, Time};
+
+/// How long an acknowledgement may wait for the next segment (Linux's `TCP_ATO_MIN`).
+const DELAY: Span = Span::from_millis(40);
+/// How many go without delay at the start and after silence (`TCP_MAX_QUICKACKS`).
+const QUICK: u32 = 16;
+/// A silence after which the sender may have begun anew.
+const SILENCE: Span = Span::from_millis(200);
+
+/// The end that puts segments in order and acknowledges them. Call [`Receiver::on_time`] at [`Receiver::next_time`].
+#[derive(Debug)]
+pub struct Receiver {
+    every: u32,
+    next: u32,
+    beyond: Ranges,
+    /// Segments that arrived beyond `next`, the newest first: their blocks are reported.
+    recent: [u32; 3],
+    /// What was `next` when it was last acknowledged.
+    acknowledged: u32,
+    echo: Time,
+    quick: u32,
+    deadline: Option<Time>,
+    last_arrival: Option<Time>,
+    marked: bool,
+}
+
+impl Receiver {
+    /// Acknowledges every `every`th segment, as long as they come in order and without pause. Zero counts as one.
+    pub fn new(every: u32) -> Self {
+        Receiver {
+            every: every.max(1),
+            next: 0,
+            beyond: Ranges::default(),
+            recent: [0; 3],
+            acknowledged: 0,
+            echo: Time::ZERO,
+            quick: QUICK,
+            deadline: None,
+            last_arrival: None,
+            marked: false,
+        }
+    }
+
+    /// Segments that arrived in order: what the application has.
+    pub fn in_order(&self) -> u32 {
+        self.next
+    }
+
+    /// When to call [`Receiver::on_time`].
+    pub fn next_time(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    /// Takes a segment; `marked` says whether a queue has marked it. What comes back is to be sent.
+    pub fn receive(&mut self, data: &Data, marked: bool, now: Time) -> Option<Acknowledgement> {
+        if self.last_arrival.replace(now).is_some_and(|last| now - last > SILENCE) {
+            self.quick = QUICK;
+        }
+        // RFC 7323, section 4.3: the stamp of the first segment that an acknowledgement covers is echoed.
+        if data.number <= self.acknowledged {
+            self.echo = self.echo.max(data.stamp);
+        }
+        self.marked = marked || (self.marked && !data.reduced);
+        if data.number < self.next || self.beyond.holding(data.number).is_some() {
+            return Some(self.acknowledge(Some(data.number)));
+        }
+        let gaps = !self.beyond.is_empty();
+        if data.number > self.next {
+            self.beyond.insert(Block::one(data.number), |_| ());
+            self.remember(data.number);
+        } else {
+            self.next += 1;
+            self.next = self.beyond.take_from(self.next).unwrap_or(self.next);
+        }
+        // RFC 5681, section 4.2: at once where there is or was a gap.
+        let waiting = self.next - self.acknowledged;
+        if gaps || data.number > self.next || marked || data.last || self.quick > 0 || waiting >= self.every {
+            return Some(self.acknowledge(None));
+        }
+        self.deadline.get_or_insert(now + DELAY);
+        None
+    }
+
+    /// What is to be sent because the time has come.
+    pub fn on_time(&mut self, now: Time) -> Option<Acknowledgement> {
+        (self.deadline? <= now).then(|| self.acknowledge(None))
+    }
+
+    fn acknowledge(&mut self, duplicate: Option<u32>) -> Acknowledgement {
+        self.acknowledged = self.next;
+        self.deadline = None;
+        self.quick = self.quick.saturating_sub(1);
+        let mut blocks = [Block::default(); 3];
+        let mut filled = 0;
+        if let Some(number) = duplicate {
+            blocks[0] = Block::one(number);
+            filled = 1;
+        }
+        for number in self.recent {
+            let Some(block) = self.beyond.holding(number) else { continue };
+            if filled < blocks.len() && !blocks[usize::from(duplicate.is_some())..filled].contains(&block) {
+                blocks[filled] = block;
+                filled += 1;
+            }
+        }
+        let congestion = self.marked;
+        Acknowledgement { next: self.next, echo: self.echo, blocks, duplicate: duplicate.is_some(), congestion }
+    }
+
+    /// Remembers the newest arrival and two of other blocks.
+    fn remember(&mut self, newest: u32) {
+        let block = self.beyond.holding(newest).unwrap_or_default();
+        let mut others = self.recent.into_iter().filter(|number| !(block.start..block.end).contains(number));
+        self.recent = [newest, others.next().unwrap_or(0), others.next().unwrap_or(0)];
+    }
+}

@@ -1,0 +1,195 @@
+use super::ranges::{Block, Ranges};
+use std::collections::VecDeque;
+use units::Time;
+
+/// What is known of a segment that was sent and is not acknowledged in sequence.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Segment {
+    /// When it was last sent.
+    pub(super) sent: Time,
+    /// When the flight's first was sent ([`Delivery::first_sent`](super::delivery::Delivery)) as of its sending.
+    pub(super) first_sent: Time,
+    /// What had been delivered when it was sent, …
+    pub(super) delivered: u64,
+    /// … and when the last of that was.
+    pub(super) delivered_at: Time,
+    pub(super) fate: Fate,
+    /// Whether it was ever sent again.
+    pub(super) again: bool,
+}
+
+/// Where a segment is believed to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// On its way.
+    InFlight,
+    /// With the receiver, by SACK.
+    Arrived,
+    /// Lost, and not yet sent again.
+    Lost,
+}
+
+/// The segments between the first unacknowledged and the next new one (RFC 6675), in a ring.
+#[derive(Debug, Default)]
+pub(super) struct Scoreboard {
+    segments: VecDeque<Segment>,
+    first: u32,
+    arrived: Ranges,
+    arrived_count: u32,
+    lost: u32,
+    /// Sent more than once and in flight.
+    again: u32,
+    /// No segment before this one is lost.
+    search_from: u32,
+    /// Every transmission whose segment may yet be found lost, in order of sending: for RACK.
+    transmissions: VecDeque<(u32, Time)>,
+}
+
+impl Scoreboard {
+    /// The first segment that is not acknowledged in sequence.
+    pub(super) fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// The first that was never sent.
+    pub(super) fn next(&self) -> u32 {
+        self.first + self.segments.len() as u32
+    }
+
+    /// Sent and not acknowledged in sequence.
+    pub(super) fn outstanding(&self) -> u32 {
+        self.segments.len() as u32
+    }
+
+    /// Believed to be on their way (RFC 6675's pipe).
+    pub(super) fn in_flight(&self) -> u32 {
+        self.outstanding() - self.arrived_count - self.lost
+    }
+
+    /// Arrived beyond the first.
+    pub(super) fn arrived(&self) -> u32 {
+        self.arrived_count
+    }
+
+    /// Lost and not yet sent again.
+    pub(super) fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// In flight for not the first time.
+    pub(super) fn again(&self) -> u32 {
+        self.again
+    }
+
+    /// The end of what has arrived beyond the first.
+    pub(super) fn arrived_end(&self) -> u32 {
+        self.arrived.end().unwrap_or(self.first)
+    }
+
+    /// When the first was last sent.
+    pub(super) fn head_sent(&self) -> Option<Time> {
+        self.segments.front().map(|segment| segment.sent)
+    }
+
+    /// Notes the sending of a new segment.
+    pub(super) fn push(&mut self, segment: Segment) -> u32 {
+        let number = self.next();
+        self.transmissions.push_back((number, segment.sent));
+        self.segments.push_back(segment);
+        number
+    }
+
+    /// Notes that a segment is sent again. `template` has the present time and totals.
+    pub(super) fn send_again(&mut self, number: u32, template: Segment) {
+        let Some(segment) = self.segments.get_mut((number - self.first) as usize) else { return };
+        self.lost -= u32::from(segment.fate == Fate::Lost);
+        self.again += u32::from(!(segment.again && segment.fate == Fate::InFlight));
+        *segment = Segment { fate: Fate::InFlight, again: true, ..template };
+        self.transmissions.push_back((number, segment.sent));
+    }
+
+    /// The first lost segment.
+    pub(super) fn next_lost(&mut self) -> Option<u32> {
+        if self.lost == 0 {
+            return None;
+        }
+        let from = self.search_from.max(self.first);
+        let mut rest = self.segments.range((from - self.first) as usize..);
+        let found = from + rest.position(|segment| segment.fate == Fate::Lost)? as u32;
+        self.search_from = found;
+        Some(found)
+    }
+
+    /// All before `next` has arrived; each that was not known to is told to `delivered`.
+    pub(super) fn acknowledge(&mut self, next: u32, mut delivered: impl FnMut(u32, Segment)) {
+        while self.first < next {
+            let Some(segment) = self.segments.pop_front() else { return };
+            match segment.fate {
+                Fate::Arrived => self.arrived_count -= 1,
+                Fate::Lost => self.lost -= 1,
+                Fate::InFlight => self.again -= u32::from(segment.again),
+            }
+            if segment.fate != Fate::Arrived {
+                delivered(self.first, segment);
+            }
+            self.first += 1;
+        }
+        self.arrived.remove_before(next);
+        if self.segments.is_empty() {
+            self.transmissions.clear();
+        }
+    }
+
+    /// A block beyond the first has arrived; each segment that was not known to have is told to `delivered`.
+    pub(super) fn selective(&mut self, block: Block, mut delivered: impl FnMut(u32, Segment)) {
+        let block = Block { start: block.start.max(self.first), end: block.end.min(self.next()) };
+        let (first, segments) = (self.first, &mut self.segments);
+        let (arrived_count, lost, again) = (&mut self.arrived_count, &mut self.lost, &mut self.again);
+        self.arrived.insert(block, |fresh| {
+            for number in fresh.start..fresh.end {
+                let segment = &mut segments[(number - first) as usize];
+                *lost -= u32::from(segment.fate == Fate::Lost);
+                *again -= u32::from(segment.fate == Fate::InFlight && segment.again);
+                segment.fate = Fate::Arrived;
+                *arrived_count += 1;
+                delivered(number, *segment);
+            }
+        });
+    }
+
+    /// Goes through the transmissions in flight in order of sending and takes each for lost of which `is_lost` says so,
+    /// up to the first of which it does not: that one is returned. The last argument says whether it was sent before.
+    pub(super) fn take_for_lost(&mut self, mut is_lost: impl FnMut(u32, Time, bool) -> bool) -> Option<(u32, Time)> {
+        while let Some((number, sent)) = self.transmissions.front().copied() {
+            let place = number.checked_sub(self.first).map(|place| place as usize);
+            let segment = place.and_then(|place| self.segments.get_mut(place));
+            // Acknowledged, arrived, or sent again since: nothing to decide about this transmission.
+            let current = segment.filter(|segment| segment.fate == Fate::InFlight && segment.sent == sent);
+            if let Some(segment) = current {
+                if !is_lost(number, sent, segment.again) {
+                    return Some((number, sent));
+                }
+                segment.fate = Fate::Lost;
+                self.again -= u32::from(segment.again);
+                self.lost += 1;
+                self.search_from = self.search_from.min(number);
+            }
+            self.transmissions.pop_front();
+        }
+        None
+    }
+
+    /// Takes nothing for lost any more.
+    pub(super) fn restore(&mut self) {
+        for segment in self.segments.iter_mut().filter(|segment| segment.fate == Fate::Lost) {
+            segment.fate = Fate::InFlight;
+            self.again += u32::from(segment.again);
+        }
+        self.lost = 0;
+        let in_flight = |(place, segment): (usize, &Segment)| {
+            (segment.fate == Fate::InFlight).then_some((self.first + place as u32, segment.sent))
+        };
+        self.transmissions = self.segments.iter().enumerate().filter_map(in_flight).collect();
+        self.transmissions.make_contiguous().sort_by_key(|(number, sent)| (*sent, *number));
+    }
+}

@@ -1,0 +1,102 @@
+use units::{Span, Time};
+
+/// RFC 6298 says 1 s; this is Linux's `TCP_RTO_MIN`, which bounds the variance's part.
+const LEAST_VARIANCE: Span = Span::from_millis(200);
+/// Before the first measurement.
+const INITIAL: Span = Span::from_secs(1);
+/// Linux's `TCP_RTO_MAX`.
+const MOST: Span = Span::from_secs(120);
+/// What Linux adds to a probe's wait (`TCP_TIMEOUT_MIN`, two ticks of 1 ms).
+const PROBE_SLACK: Span = Span::from_millis(2);
+/// The receiver may hold back the acknowledgement of a lone segment (RFC 8985, section 7.2: worst-case delayed ACK).
+const DELAYED_ACKNOWLEDGEMENT: Span = Span::from_millis(200);
+
+/// What the round trips measured so far say, and how long to wait for an acknowledgement (RFC 6298).
+#[derive(Debug, Default)]
+pub(super) struct RoundTrips {
+    smoothed: Option<Span>,
+    variance: Span,
+    least: Option<Span>,
+    backoff: u32,
+}
+
+/// What the one timer of a sender waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// Whether segments sent before one that arrived were overtaken or lost (RFC 8985, section 6.2).
+    Reordering,
+    /// Whether the last segments were lost (RFC 8985, section 7).
+    Probe,
+    /// For anything at all (RFC 6298).
+    Retransmission,
+}
+
+impl RoundTrips {
+    pub(super) fn measured(&mut self, sample: Span) {
+        self.least = Some(self.least.map_or(sample, |least| least.min(sample)));
+        match self.smoothed {
+            None => (self.smoothed, self.variance) = (Some(sample), sample / 2),
+            Some(smoothed) => {
+                let error = sample - smoothed;
+                let size = error.max(-error);
+                self.variance += (size - self.variance) / 4;
+                self.smoothed = Some(smoothed + error / 8);
+            }
+        }
+        self.backoff = 0;
+    }
+
+    /// Doubles the wait after it was in vain.
+    pub(super) fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(16);
+    }
+
+    pub(super) fn smoothed(&self) -> Option<Span> {
+        self.smoothed
+    }
+
+    /// The least ever measured.
+    pub(super) fn least(&self) -> Option<Span> {
+        self.least
+    }
+
+    /// How long to wait before all in flight counts as lost.
+    pub(super) fn timeout(&self) -> Span {
+        let base = self.smoothed.map_or(INITIAL, |smoothed| smoothed + (self.variance * 4).max(LEAST_VARIANCE));
+        (base.min(MOST) * (1 << self.backoff)).min(MOST)
+    }
+
+    /// When to probe for the loss of the last segments if nothing is heard from `now` on; never after `timeout_at`.
+    pub(super) fn probe_at(&self, now: Time, in_flight: u32, timeout_at: Time) -> Time {
+        let Some(smoothed) = self.smoothed else { return timeout_at };
+        let slack = if in_flight == 1 { DELAYED_ACKNOWLEDGEMENT } else { PROBE_SLACK };
+        (now + smoothed * 2 + slack).min(timeout_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeout_follows_the_round_trip_its_variance_and_the_backoff() {
+        let mut trips = RoundTrips::default();
+        assert_eq!(trips.timeout(), Span::from_secs(1));
+        trips.measured(Span::from_millis(100));
+        // RFC 6298 (2.2): the first variance is half the sample; four times that is Linux's least here.
+        assert_eq!(trips.timeout(), Span::from_millis(300));
+        trips.measured(Span::from_millis(500));
+        // (2.3): the variance is 3/4 · 50 + 1/4 · 400, the smoothed one 7/8 · 100 + 1/8 · 500.
+        assert_eq!(trips.timeout(), Span::from_millis(150) + Span::from_micros(137_500) * 4);
+        trips.back_off();
+        trips.back_off();
+        assert_eq!(trips.timeout(), Span::from_millis(700) * 4);
+        for _ in 0..20 {
+            trips.back_off();
+        }
+        assert_eq!(trips.timeout(), Span::from_secs(120));
+        trips.measured(Span::from_millis(150));
+        assert!(trips.timeout() < Span::from_secs(1), "a fresh sample ends the backoff");
+        assert_eq!(trips.least(), Some(Span::from_millis(100)));
+    }
+}
