@@ -92,18 +92,26 @@ pub trait Controller: std::fmt::Debug {
     }
 }
 
+mod bbr;
 mod bic;
 mod compound;
 mod cubic;
+#[cfg(test)]
+mod fluid;
 mod hystart;
 mod new_reno;
 mod rounds;
+#[cfg(test)]
+mod tests;
+mod vegas;
 mod window;
 
+pub use bbr::Bbr;
 pub use bic::Bic;
 pub use compound::Compound;
 pub use cubic::Cubic;
 pub use new_reno::NewReno;
+pub use vegas::Vegas;
 
 /// The choice of a congestion controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,15 +124,21 @@ pub enum Control {
     Cubic,
     /// [`Compound`].
     Compound,
+    /// [`Vegas`].
+    Vegas,
+    /// [`Bbr`].
+    Bbr,
 }
 
 impl Control {
     /// Every one, by name.
-    pub const ALL: [(&'static str, Control); 4] = [
+    pub const ALL: [(&'static str, Control); 6] = [
         ("new-reno", Control::NewReno),
         ("bic", Control::Bic),
         ("cubic", Control::Cubic),
         ("compound", Control::Compound),
+        ("vegas", Control::Vegas),
+        ("bbr", Control::Bbr),
     ];
 
     /// The controller of a connection that begins and sends segments of `segment_bytes`, as IP packets.
@@ -132,8 +146,10 @@ impl Control {
         match self {
             Control::NewReno => Box::new(NewReno::new()),
             Control::Bic => Box::new(Bic::new()),
-            Control::Compound => Box::new(Compound::new()),
             Control::Cubic => Box::new(Cubic::new(segment_bytes)),
+            Control::Compound => Box::new(Compound::new()),
+            Control::Vegas => Box::new(Vegas::new()),
+            Control::Bbr => Box::new(Bbr::new(segment_bytes)),
         }
     }
 }

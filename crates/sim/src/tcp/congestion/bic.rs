@@ -77,7 +77,7 @@ impl Bic {
     fn reduced(&mut self) -> u32 {
         let window = self.window.segments();
         // Fast convergence: a flow that did not come back to where it was gives way.
-        self.last_max = if window < self.last_max { scaled(window, (1024 + BETA) / 2) } else { window };
+        self.last_max = if window < self.last_max { scaled(window, 1024 + BETA) / 2 } else { window };
         if window <= LOW_WINDOW { window / 2 } else { scaled(window, BETA) }
     }
 }
@@ -160,4 +160,65 @@ impl Controller for Bic {
 /// `window · factor / 1024`.
 fn scaled(window: u32, factor: u64) -> u32 {
     (u64::from(window) * factor / 1024) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::congestion::fluid::grow;
+
+    const ROUND_TRIP: Span = Span::from_millis(100);
+
+    /// A controller that lost at a window of `segments` and hears an acknowledgement for each segment.
+    fn lost_at(segments: u32) -> (Bic, Time) {
+        let mut bic = Bic::new();
+        bic.window.set(segments);
+        bic.congested(Time::ZERO, segments);
+        bic.recovered(Time::ZERO);
+        bic.covered = SIXTEENTHS;
+        (bic, Time::ZERO)
+    }
+
+    #[test]
+    fn searches_for_its_last_window_and_goes_on_beyond_it() {
+        let (mut bic, mut now) = lost_at(1000);
+        assert_eq!(bic.window(), 799.0);
+        let mut steps = Vec::new();
+        for _ in 0..60 {
+            let before = bic.window();
+            grow(&mut bic, &mut now, ROUND_TRIP, ROUND_TRIP);
+            steps.push((bic.window() - before) as u32);
+        }
+        // Linear growth by the most there is, then a quarter of the way in each round trip …
+        assert_eq!(steps[..8], [16; 8]);
+        let (searched, beyond) = steps.split_at(steps.iter().position(|step| *step == 0).unwrap_or(0));
+        assert!(searched.is_sorted_by(|a, b| a >= b), "{steps:?}");
+        // … five round trips for each of the last segments, and away as it came.
+        let slow = beyond.iter().take_while(|step| **step <= 1).count();
+        assert!((15..45).contains(&slow), "{steps:?}");
+        let (mut fast, mut until) = (0, 0);
+        while fast < 16 && until < 100 {
+            let before = bic.window();
+            grow(&mut bic, &mut now, ROUND_TRIP, ROUND_TRIP);
+            (fast, until) = ((bic.window() - before) as u32, until + 1);
+        }
+        assert!(until < 40 && bic.window() > 1016.0, "{until} rounds to {}", bic.window());
+    }
+
+    #[test]
+    fn is_reno_with_a_small_window() {
+        let (mut bic, mut now) = lost_at(14);
+        assert_eq!(bic.window(), 7.0);
+        grow(&mut bic, &mut now, ROUND_TRIP * 4, ROUND_TRIP);
+        assert_eq!(bic.window(), 11.0);
+    }
+
+    #[test]
+    fn gives_way_when_it_does_not_reach_its_last_window() {
+        let (mut bic, now) = lost_at(1000);
+        bic.window.set(900);
+        bic.congested(now, 900);
+        // (1 + β) / 2 of 900, and β.
+        assert_eq!((bic.last_max, bic.window()), (809, 719.0));
+    }
 }

@@ -149,3 +149,82 @@ impl Controller for Compound {
         self.delay_based = self.delay_based_before;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::congestion::fluid::{Path, grow};
+
+    const ROUND_TRIP: Span = Span::from_millis(100);
+
+    /// A controller past slow start with a window of `segments`.
+    fn avoiding(segments: u32) -> (Compound, Time) {
+        let mut compound = Compound::new();
+        compound.sum.set(segments);
+        compound.sum.set_threshold(segments);
+        (compound, Time::ZERO)
+    }
+
+    #[test]
+    fn an_empty_path_is_taken_by_an_eighth_of_the_window_to_three_quarters() {
+        // 256^(3/4) / 8 − 1 = 7 segments each round trip, and Reno's one.
+        let (mut compound, mut now) = avoiding(256);
+        grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP);
+        assert!((263.0..=264.0).contains(&compound.window()), "{}", compound.window());
+        grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP);
+        assert!((271.0..=273.0).contains(&compound.window()), "{}", compound.window());
+        // With 16 segments it is Reno.
+        let (mut compound, mut now) = avoiding(14);
+        grow(&mut compound, &mut now, ROUND_TRIP * 2, ROUND_TRIP);
+        assert_eq!((compound.window(), compound.delay_based), (16.0, 0.0));
+    }
+
+    #[test]
+    fn the_delay_based_window_gives_way_once_gamma_segments_wait() {
+        let (mut compound, mut now) = avoiding(256);
+        grow(&mut compound, &mut now, ROUND_TRIP * 5, ROUND_TRIP);
+        let (before, delay_based) = (compound.window(), compound.delay_based);
+        assert!(delay_based > 35.0);
+        // A tenth longer: a bit less than 30 of 300 segments wait, and it grows still.
+        grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP * 11 / 10);
+        grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP * 11 / 10);
+        assert!(compound.window() > before + 8.0);
+        let (before, delay_based) = (compound.window(), compound.delay_based);
+        // A fifth longer: about 53 wait.
+        grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP * 6 / 5);
+        grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP * 6 / 5);
+        assert!(compound.delay_based < 0.5 * delay_based, "{delay_based} to {}", compound.delay_based);
+        assert!(compound.window() < before);
+        grow(&mut compound, &mut now, ROUND_TRIP, ROUND_TRIP * 6 / 5);
+        assert_eq!(compound.delay_based, 0.0);
+    }
+
+    #[test]
+    fn a_loss_halves_both_windows_and_is_undone() {
+        let (mut compound, mut now) = avoiding(256);
+        grow(&mut compound, &mut now, ROUND_TRIP * 5, ROUND_TRIP);
+        let (window, delay_based) = (compound.window(), compound.delay_based);
+        compound.congested(now, 0);
+        assert_eq!((compound.window(), compound.delay_based), ((window / 2.0).floor(), delay_based / 2.0));
+        compound.undone(now);
+        assert_eq!((compound.window(), compound.delay_based), (window, delay_based));
+        compound.timed_out(now, 0, false);
+        assert_eq!((compound.window(), compound.delay_based), (1.0, 0.0));
+    }
+
+    #[test]
+    fn keeps_about_gamma_of_its_segments_waiting_until_newreno_has_more() {
+        // Room for 1000 segments: only NewReno's part could fill it, by a segment per round trip.
+        let mut path = Path::new(100, Span::from_millis(100), 1000.0);
+        let (mut compound, _) = avoiding(400);
+        path.run(&mut compound, Span::from_secs(5), |_, _| {});
+        let (before, product) = (path.delivered(), path.product());
+        path.run(&mut compound, Span::from_secs(5), |_, compound| {
+            // What waits is known a round trip late.
+            let waiting = compound.window() - product;
+            assert!((-50.0..90.0).contains(&waiting), "{waiting}");
+        });
+        assert_eq!(path.recoveries, 0);
+        assert!((path.delivered() - before) as f64 > 0.97 * 5.0 * path.rate);
+    }
+}

@@ -98,7 +98,7 @@ impl Cubic {
         self.epoch = None;
         let window = self.window.segments();
         // Fast convergence: a flow that did not come back to where it was gives way (RFC 9438, section 4.7).
-        self.last_max = if window < self.last_max { scaled(window, (1024 + BETA) / 2) } else { window };
+        self.last_max = if window < self.last_max { scaled(window, 1024 + BETA) / 2 } else { window };
         scaled(window, BETA)
     }
 }
@@ -183,4 +183,96 @@ impl Controller for Cubic {
 /// `window · factor / 1024`.
 fn scaled(window: u32, factor: u64) -> u32 {
     (u64::from(window) * factor / 1024) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::congestion::NewReno;
+    use crate::tcp::congestion::fluid::{Path, SEGMENT_BYTES, grow};
+
+    const ROUND_TRIP: Span = Span::from_millis(100);
+
+    /// A controller that lost at a window of `segments` in slow start.
+    fn lost_at(segments: u32) -> Cubic {
+        let mut cubic = Cubic::new(SEGMENT_BYTES);
+        cubic.window.set(segments);
+        cubic.congested(Time::ZERO, segments);
+        cubic.recovered(Time::ZERO);
+        cubic
+    }
+
+    #[test]
+    fn is_back_at_the_plateau_after_k_and_leaves_it_as_it_came() {
+        // K = ∛(Wmax (1 − β) / C) = ∛(600 / 0.4) = 11.4 s for 2000 segments (RFC 9438, figure 2); Linux computes the
+        // window a round trip ahead.
+        let (mut cubic, mut now) = (lost_at(2000), Time::ZERO);
+        assert_eq!(cubic.window(), 1400.0);
+        for (seconds, window) in [(5.7, 1925.0), (11.4, 2000.0), (17.1, 2074.0), (22.8, 2600.0)] {
+            let span = Time::ZERO + Span::from_secs_f64(seconds) - now;
+            grow(&mut cubic, &mut now, span, ROUND_TRIP);
+            assert!((cubic.window() / window - 1.0).abs() < 0.01, "{seconds} s: {} of {window}", cubic.window());
+        }
+    }
+
+    #[test]
+    fn gives_way_when_it_does_not_reach_its_last_window() {
+        let mut cubic = lost_at(1000);
+        assert_eq!(cubic.last_max, 1000);
+        cubic.window.set(800);
+        cubic.congested(Time::ZERO, 800);
+        // (1 + β) / 2 of 800.
+        assert_eq!((cubic.last_max, cubic.window()), (680, 560.0));
+    }
+
+    /// The mean window with a loss after every `interval` segments.
+    fn mean_window(controller: &mut impl Controller, interval: u32, round_trip: Span) -> f64 {
+        let (mut now, mut total, mut rounds, mut sent) = (Time::ZERO, 0.0, 0.0, 0.0);
+        while rounds < 2000.0 {
+            grow(controller, &mut now, round_trip, round_trip);
+            (total, rounds, sent) = (total + controller.window(), rounds + 1.0, sent + controller.window());
+            if sent >= f64::from(interval) {
+                sent -= f64::from(interval);
+                controller.congested(now, 0);
+                controller.recovered(now);
+            }
+        }
+        total / rounds
+    }
+
+    #[test]
+    fn has_the_window_of_reno_where_round_trips_are_short() {
+        // Reno's mean window at loss rate p is √(3 / 2p): 38.7 (RFC 9438, section 4.3).
+        let round_trip = Span::from_millis(5);
+        let reno = mean_window(&mut NewReno::new(), 1000, round_trip);
+        let cubic = mean_window(&mut Cubic::new(SEGMENT_BYTES), 1000, round_trip);
+        assert!((reno / 38.7 - 1.0).abs() < 0.08, "{reno}");
+        assert!((cubic / 38.7 - 1.0).abs() < 0.08, "{cubic}");
+        // On a long path it is ahead: Wavg = ⁴√(C (3 + β) / 4 (1 − β)) · ⁴√(RTT³ / p³) (RFC 9438, section 5.1, which
+        // leaves fast convergence out).
+        let expected = (C * 3.7 / 1.2_f64).powf(0.25) * (0.1 * 10_000.0_f64).powf(0.75);
+        let cubic = mean_window(&mut Cubic::new(SEGMENT_BYTES), 10_000, ROUND_TRIP);
+        assert!((0.95..1.2).contains(&(cubic / expected)), "{cubic} to {expected}");
+    }
+
+    #[test]
+    fn leaves_slow_start_before_it_fills_the_queue() {
+        let mut path = Path::new(100, Span::from_millis(20), 167.0);
+        let mut cubic = Cubic::new(SEGMENT_BYTES);
+        path.run(&mut cubic, Span::from_millis(200), |_, _| {});
+        assert_eq!(path.recoveries, 0);
+        assert!(cubic.threshold() > 60.0 && cubic.threshold() < 334.0, "{}", cubic.threshold());
+        path.run(&mut cubic, Span::from_secs(30), |_, _| {});
+        assert!(path.recoveries > 0);
+        assert!(path.delivered() as f64 > 0.97 * 30.0 * path.rate, "{}", path.delivered());
+    }
+
+    #[test]
+    fn a_timeout_forgets_the_path_and_is_undone() {
+        let mut cubic = lost_at(1000);
+        cubic.timed_out(Time::ZERO, 700, false);
+        assert_eq!((cubic.window(), cubic.threshold(), cubic.last_max), (1.0, 490.0, 0));
+        cubic.undone(Time::ZERO);
+        assert_eq!((cubic.window(), cubic.threshold()), (700.0, 700.0));
+    }
 }

@@ -8,11 +8,16 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
+    /// A round begins with `ack`, whatever it acknowledges.
+    pub(super) fn restart(&mut self, ack: &Ack) {
+        self.begun_at = ack.total_delivered;
+    }
+
     /// Whether `ack` begins a round; the first one does.
     pub(super) fn begins(&mut self, ack: &Ack) -> bool {
         let begins = ack.delivered_when_sent >= self.begun_at;
         if begins {
-            self.begun_at = ack.total_delivered;
+            self.restart(ack);
         }
         begins
     }

@@ -94,6 +94,20 @@ impl Window {
         self.threshold = segments.max(LEAST_THRESHOLD);
     }
 
+    /// The threshold no higher than the window: slow start is over.
+    pub(super) fn lower_threshold(&mut self) {
+        self.set_threshold(self.threshold.min(self.segments));
+    }
+
+    /// The threshold no lower than three quarters of the window, so that a small window later finds its way back.
+    pub(super) fn lift_threshold(&mut self) {
+        self.threshold = self.lifted_threshold();
+    }
+
+    fn lifted_threshold(&self) -> u32 {
+        self.threshold.max(self.segments / 2 + self.segments / 4)
+    }
+
     /// A recovery begins that shall end at `threshold`.
     pub(super) fn reduce(&mut self, threshold: u32) {
         self.remember();
@@ -139,7 +153,7 @@ impl Window {
     /// As Linux does, the threshold remembered is at least three quarters of the window, so that an undone timeout
     /// does not begin slow start far below.
     fn remember(&mut self) {
-        let threshold = if self.reducing { self.threshold } else { self.threshold.max(self.segments / 4 * 3) };
+        let threshold = if self.reducing { self.threshold } else { self.lifted_threshold() };
         self.before = Some((self.segments, threshold));
     }
 }

@@ -1,0 +1,72 @@
+use units::Time;
+
+/// For so many round trips at least, and twice as many at most, an excess counts.
+const ROUNDS: u32 = 5;
+/// An epoch ends after so many segments.
+const LONGEST_EPOCH: f64 = 1_048_576.0;
+/// No more is allowed for than the path carries in this time, in seconds.
+const LONGEST_SILENCE: f64 = 0.1;
+
+/// How many segments more than the bandwidth explains are acknowledged at once: so many more must be in flight for the
+/// sender not to run dry while acknowledgements are held back.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Aggregation {
+    epoch: Option<Time>,
+    /// Segments delivered since.
+    delivered: f64,
+    /// The greatest excess of the present rounds and of those before.
+    excess: [f64; 2],
+    rounds: u32,
+}
+
+impl Aggregation {
+    /// `bandwidth` is in segments per second; the `window` is the most that can be in excess.
+    pub(super) fn delivered(&mut self, now: Time, segments: u32, round_began: bool, bandwidth: f64, window: u32) {
+        if round_began {
+            self.rounds += 1;
+            if self.rounds >= ROUNDS {
+                self.rounds = 0;
+                self.excess = [0.0, self.excess[0]];
+            }
+        }
+        let segments = f64::from(segments);
+        let epoch = *self.epoch.get_or_insert(now);
+        let mut expected = (bandwidth * (now - epoch).as_secs_f64()).max(0.0);
+        if self.delivered <= expected || self.delivered + segments >= LONGEST_EPOCH {
+            self.epoch = Some(now);
+            self.delivered = 0.0;
+            expected = 0.0;
+        }
+        self.delivered += segments;
+        let excess = (self.delivered - expected).floor().min(f64::from(window));
+        self.excess[0] = self.excess[0].max(excess);
+    }
+
+    /// Segments to add to the window.
+    pub(super) fn allowance(&self, bandwidth: f64) -> f64 {
+        self.excess[0].max(self.excess[1]).min((bandwidth * LONGEST_SILENCE).floor())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Span;
+
+    #[test]
+    fn what_comes_in_bursts_is_allowed_for_until_it_is_long_past() {
+        let mut aggregation = Aggregation::default();
+        // 1000 segments per second, in bursts of ten.
+        for burst in 0..40 {
+            let now = Time::ZERO + Span::from_millis(10) * burst;
+            aggregation.delivered(now, 10, false, 1000.0, 100);
+        }
+        assert_eq!(aggregation.allowance(1000.0), 10.0);
+        assert_eq!(aggregation.allowance(50.0), 5.0, "no more than a tenth of a second's worth");
+        for round in 0..10 {
+            let now = Time::ZERO + Span::from_millis(1000 + 100 * round);
+            aggregation.delivered(now, 1, true, 1000.0, 100);
+        }
+        assert_eq!(aggregation.allowance(1000.0), 1.0);
+    }
+}

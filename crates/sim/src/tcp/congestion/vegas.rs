@@ -1,0 +1,197 @@
+use super::rounds::Rounds;
+use super::window::{LEAST_THRESHOLD, Window};
+use super::{Ack, Controller};
+use units::{Span, Time};
+
+/// Fewer of the connection's own segments in queues, and the window grows.
+const ALPHA: u32 = 2;
+/// More, and it shrinks.
+const BETA: u32 = 4;
+/// More, and slow start ends.
+const GAMMA: u32 = 1;
+/// A round with no more round-trip times than these may have measured delayed acknowledgements only.
+const TOO_FEW: u32 = 2;
+
+/// Keeps a few of its own segments in queues (Brakmo and Peterson, "TCP Vegas: end to end congestion avoidance on a
+/// global Internet", 1995) as Linux does: by the least round-trip time of each round, with slow start in every round, and
+/// as NewReno while it recovers or has measured too little.
+#[derive(Debug, Clone)]
+pub struct Vegas {
+    window: Window,
+    rounds: Rounds,
+    /// Whether delay is heeded; in recovery it is not.
+    heeds_delay: bool,
+    least: Span,
+    least_of_round: Span,
+    samples: u32,
+}
+
+impl Vegas {
+    /// At the start of a connection.
+    pub fn new() -> Self {
+        Vegas {
+            window: Window::new(),
+            rounds: Rounds::default(),
+            heeds_delay: true,
+            least: Span::MAX,
+            least_of_round: Span::MAX,
+            samples: 0,
+        }
+    }
+
+    fn sample(&mut self, round_trip: Span) {
+        let round_trip = round_trip.max(Span::from_nanos(1));
+        self.least = self.least.min(round_trip);
+        self.least_of_round = self.least_of_round.min(round_trip);
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    fn begin_round(&mut self) {
+        self.least_of_round = Span::MAX;
+        self.samples = 0;
+    }
+
+    fn grow_as_reno(&mut self, ack: &Ack) {
+        if let Some(acked) = self.window.growth(ack) {
+            self.window.grow_as_reno(acked);
+        }
+    }
+
+    /// Moves the window by what the round measured.
+    fn end_round(&mut self, acked: u32) {
+        let window = self.window.segments();
+        let least = self.least.as_secs_f64();
+        let measured = self.least_of_round.as_secs_f64();
+        // As many segments as the empty path would hold, and those beyond at the rate they arrive.
+        let held = (f64::from(window) * least / measured) as u32;
+        let queued = (f64::from(window) * (measured - least) / least) as u32;
+        if self.window.in_slow_start() {
+            if queued > GAMMA {
+                self.window.set(window.min(held.saturating_add(1)));
+                self.window.lower_threshold();
+            } else {
+                let _ = self.window.slow_start(acked);
+            }
+        } else if queued > BETA {
+            self.window.set(window - 1);
+            self.window.lower_threshold();
+        } else if queued < ALPHA {
+            self.window.set(window.saturating_add(1));
+        }
+        self.window.set(self.window.segments().max(LEAST_THRESHOLD));
+        self.window.lift_threshold();
+    }
+}
+
+impl Default for Vegas {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Controller for Vegas {
+    fn window(&self) -> f64 {
+        f64::from(self.window.segments())
+    }
+
+    fn threshold(&self) -> f64 {
+        self.window.threshold()
+    }
+
+    fn acknowledged(&mut self, ack: &Ack) {
+        if let Some(round_trip) = ack.round_trip {
+            self.sample(round_trip);
+        }
+        if self.window.reducing() || ack.acked == 0 {
+            return;
+        }
+        if ack.recovering || !self.heeds_delay {
+            self.grow_as_reno(ack);
+            if !ack.recovering {
+                // What was measured until now is of the recovery.
+                self.heeds_delay = true;
+                self.rounds.restart(ack);
+                self.begin_round();
+            }
+        } else if self.rounds.begins(ack) {
+            if self.samples <= TOO_FEW {
+                self.grow_as_reno(ack)
+            } else {
+                self.end_round(ack.delivered)
+            }
+            self.begin_round();
+        } else {
+            let _ = self.window.slow_start(ack.delivered);
+        }
+    }
+
+    fn congested(&mut self, _now: Time, _in_flight: u32) {
+        self.window.reduce(self.window.segments() / 2);
+        self.heeds_delay = false;
+    }
+
+    fn recovered(&mut self, _now: Time) {
+        self.window.recovered();
+    }
+
+    fn timed_out(&mut self, _now: Time, _in_flight: u32, again: bool) {
+        let threshold = self.window.timeout_reduces(again).then(|| self.window.segments() / 2);
+        self.window.collapse(threshold);
+        self.heeds_delay = false;
+    }
+
+    fn undone(&mut self, _now: Time) {
+        self.window.undo();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::congestion::fluid::Path;
+
+    #[test]
+    fn keeps_two_to_four_of_its_segments_waiting() {
+        let mut path = Path::new(100, Span::from_millis(20), 167.0);
+        let mut vegas = Vegas::new();
+        vegas.window.set_threshold(20);
+        path.run(&mut vegas, Span::from_secs(10), |_, _| {});
+        let (before, product) = (path.delivered(), path.product());
+        path.run(&mut vegas, Span::from_secs(5), |path, vegas| {
+            let waiting = vegas.window() - product;
+            assert!((1.0..=6.0).contains(&waiting), "{waiting} of {}, {}", vegas.window(), path.queued());
+        });
+        assert_eq!(path.recoveries, 0);
+        assert!((path.delivered() - before) as f64 > 0.99 * 5.0 * path.rate);
+    }
+
+    #[test]
+    fn slow_start_ends_as_the_queue_begins_to_last() {
+        // A round whose first segment found the queue empty does not show it: the window doubles once or twice too much.
+        let mut path = Path::new(10, Span::from_millis(100), 500.0);
+        let mut vegas = Vegas::new();
+        path.run(&mut vegas, Span::from_secs(1), |_, _| {});
+        assert!(path.recoveries == 0 && vegas.threshold() <= 4.0 * path.product(), "{}", vegas.threshold());
+        assert!(!vegas.window.in_slow_start());
+    }
+
+    #[test]
+    fn is_reno_with_too_few_samples_and_in_recovery() {
+        let mut vegas = Vegas::new();
+        vegas.congested(Time::ZERO, 10);
+        assert_eq!(vegas.window(), 5.0);
+        vegas.recovered(Time::ZERO);
+        let round_trip = Span::from_millis(100);
+        // Each acknowledges a whole round: one sample is too few to decide by.
+        for round in 1..=3 {
+            let now = Time::ZERO + round_trip * round;
+            let ack = crate::tcp::congestion::fluid::ack(now, round_trip * round, 5);
+            let total_delivered = round as u64 * 5;
+            let delivered_when_sent = total_delivered - 5;
+            vegas.acknowledged(&Ack { acked: 5, delivered: 5, total_delivered, delivered_when_sent, ..ack });
+        }
+        assert_eq!(vegas.window(), 7.0);
+        vegas.timed_out(Time::ZERO, 7, false);
+        assert_eq!((vegas.window(), vegas.threshold()), (1.0, 3.0));
+    }
+}
