@@ -21,5 +21,5 @@ pub use discipline::{DisciplineChoice, Surroundings};
 pub use report::FairnessReport;
 pub use row::{Delays, DropCounts, FairnessRow, FlowShare, GroupShare};
 pub use runner::{FairnessProgress, expected_time, run};
-pub use scenario::{AccessHop, Buffer, Case, Control, Fairness, FairnessPoint, Group, SharedLink, Statement};
+pub use scenario::{AccessHop, Buffer, Case, Fairness, FairnessPoint, Group, SharedLink, Statement};
 pub use summary::{FairnessSummary, GroupSummary, MeanWithMargin, PointSummary, PublishedStatement};

@@ -1,8 +1,9 @@
 use super::mixes;
-use super::scenario::{AccessHop, Buffer, Control, Fairness, Group, SharedLink};
+use super::scenario::{AccessHop, Fairness, Group, SharedLink};
 use crate::catalogue::{MAX_DELAY, MAX_RATE, MAX_RUNS, MIN_RATE, Overrides, ScenarioError, replace, wrong_name};
 use crate::fairness::discipline::Surroundings;
-use link::queue::{Limit, Queue, QueueConfig};
+use link::queue::{Queue, QueueConfig};
+use sim::tcp::congestion::Control;
 use units::Span;
 
 /// What keeps an experiment's memory and time within what a machine has.
@@ -206,19 +207,26 @@ fn wrong_group(group: &Group) -> Option<String> {
 }
 
 fn wrong_hop(hop: &AccessHop) -> Option<String> {
-    if !(MIN_RATE..=MAX_RATE).contains(&hop.rate) || !(Span::ZERO..=MAX_DELAY).contains(&hop.delay) {
-        return Some(format!("a hop of {} and {}; choose {MIN_RATE} to {MAX_RATE}, {MAX_DELAY}", hop.rate, hop.delay));
+    if hop.rate.is_some() == hop.wireless {
+        return Some("a hop has either a rate or is wireless".into());
     }
-    if hop.background.is_some_and(|background| background >= hop.rate) {
-        return Some(format!("other users' packets leave nothing of a hop of {}; choose less", hop.rate));
+    if hop.rate.is_some_and(|rate| !(MIN_RATE..=MAX_RATE).contains(&rate)) {
+        return Some(format!("hops of {MIN_RATE} to {MAX_RATE} are possible"));
     }
-    let none = matches!(hop.queue.limit(hop.rate, Span::ZERO), Limit::Bytes(0..1500) | Limit::Packets(0));
-    (none && !matches!(hop.queue, Buffer::RoundTrips(_))).then(|| "a hop whose queue holds no packet".into())
+    if !(Span::ZERO..=MAX_DELAY).contains(&hop.delay) {
+        return Some(format!("a hop's delay of {}; choose 0 to {MAX_DELAY}", hop.delay));
+    }
+    if hop.queue < 1500 {
+        return Some(format!("a hop whose queue of {} bytes holds no packet", hop.queue));
+    }
+    let full = hop.background.is_some_and(|others| hop.rate.is_none_or(|rate| others >= rate));
+    full.then(|| "other users' packets leave nothing of a hop, or it is wireless; leave them out or choose less".into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use link::queue::Limit;
     use units::Rate;
 
     fn named(name: &str) -> Fairness {

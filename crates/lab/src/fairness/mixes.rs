@@ -7,6 +7,7 @@ use super::scenario::{Case, Group};
 use link::queue::Limit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sim::tcp::congestion::Control;
 use units::{Rate, Span};
 
 /// What was published of one mix: by discipline, Jain's index of the goodputs, and their sum.
@@ -87,11 +88,18 @@ fn parse_group(text: &str, rate: Rate) -> Result<Group, String> {
     let leaf: f64 = leaf.parse().map_err(|_| wrong())?;
     Ok(Group {
         connections: count.parse().map_err(|_| wrong())?,
-        control: control.parse()?,
+        control: control_called(control)?,
         delay: millis(2.0 * leaf),
         source_rate: Some(rate),
         hops: Vec::new(),
     })
+}
+
+/// As ns-3 writes them: `NewReno`.
+fn control_called(name: &str) -> Result<Control, String> {
+    let same = |(word, _): &&(&str, Control)| word.replace('-', "").eq_ignore_ascii_case(name);
+    let found = Control::ALL.iter().find(same).map(|(_, control)| *control);
+    found.ok_or_else(|| format!("there is no congestion control `{name}`"))
 }
 
 fn millis(millis: f64) -> Span {
@@ -101,7 +109,6 @@ fn millis(millis: f64) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fairness::Control;
 
     #[test]
     fn the_table_of_the_sixteen_mixes_reads_as_published() {

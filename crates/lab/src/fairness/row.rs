@@ -144,3 +144,25 @@ impl FairnessRow {
         }
     }
 }
+
+impl DropCounts {
+    /// As a link counts them.
+    pub(super) fn of(counters: &link::Counters) -> Self {
+        DropCounts {
+            offered_packets: counters.offered.packets,
+            queue_full_packets: counters.queue_full.packets,
+            managed_packets: counters.managed.packets,
+            marked_packets: counters.marked.packets,
+        }
+    }
+
+    /// What has come since `earlier`.
+    pub(super) fn since(self, earlier: DropCounts) -> Self {
+        DropCounts {
+            offered_packets: self.offered_packets - earlier.offered_packets,
+            queue_full_packets: self.queue_full_packets - earlier.queue_full_packets,
+            managed_packets: self.managed_packets - earlier.managed_packets,
+            marked_packets: self.marked_packets - earlier.marked_packets,
+        }
+    }
+}

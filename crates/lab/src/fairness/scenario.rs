@@ -2,7 +2,7 @@ use super::discipline::DisciplineChoice;
 use super::mixes::PublishedMix;
 use link::queue::Limit;
 use serde::{Deserialize, Deserializer};
-use std::fmt;
+use sim::tcp::congestion::Control;
 use std::str::FromStr;
 use units::{Rate, Span, parse};
 
@@ -101,6 +101,7 @@ pub struct Group {
     /// How many.
     pub connections: u32,
     /// Their congestion control.
+    #[serde(deserialize_with = "control")]
     pub control: Control,
     /// One-way delay that these connections have in addition to the bottleneck's.
     #[serde(deserialize_with = "span", default = "none")]
@@ -117,38 +118,21 @@ pub struct Group {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessHop {
-    /// Its capacity, counted in IP packets.
-    #[serde(deserialize_with = "rate")]
-    pub rate: Rate,
+    /// Its capacity, counted in IP packets; a radio link has none that is constant.
+    #[serde(deserialize_with = "some_rate", default)]
+    pub rate: Option<Rate>,
+    /// Whether it is an 802.11ac radio link instead: its rate varies, and packets travel in aggregates.
+    #[serde(default)]
+    pub wireless: bool,
     /// Propagation delay in one direction.
     #[serde(deserialize_with = "span")]
     pub delay: Span,
-    /// How much waits in front of it at most.
-    pub queue: Buffer,
+    /// How many bytes wait in front of it at most.
+    #[serde(deserialize_with = "size")]
+    pub queue: u64,
     /// Mean rate of other users' packets in the direction of the data, in bursts (on/off, exponential periods).
     #[serde(deserialize_with = "some_rate", default)]
     pub background: Option<Rate>,
-    /// Whether it is an 802.11ac-like radio link: its rate varies, and packets travel in aggregates.
-    #[serde(default)]
-    pub wireless: bool,
-}
-
-/// A congestion control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
-pub enum Control {
-    /// RFC 5681 and 6582.
-    NewReno,
-    /// Linux's default before CUBIC.
-    Bic,
-    /// RFC 9438: Linux, Android.
-    Cubic,
-    /// Windows of the papers' time.
-    Compound,
-    /// Gives way to delay.
-    Vegas,
-    /// Steered by a model of rate and delay.
-    Bbr,
 }
 
 /// One network with its connections: with a discipline and a seed, one run.
@@ -227,8 +211,8 @@ impl Group {
     /// How reports call it, such as `cubic`; the delay that is its own tells like groups apart.
     pub fn label(&self) -> String {
         match self.delay {
-            Span::ZERO => self.control.word().to_owned(),
-            delay => format!("{} +{delay}", self.control.word()),
+            Span::ZERO => self.control.to_string(),
+            delay => format!("{} +{delay}", self.control),
         }
     }
 }
@@ -273,47 +257,6 @@ impl TryFrom<String> for Buffer {
     }
 }
 
-impl Control {
-    const ALL: [Control; 6] =
-        [Control::NewReno, Control::Bic, Control::Cubic, Control::Compound, Control::Vegas, Control::Bbr];
-
-    /// The word for it in scenario files and reports.
-    pub fn word(self) -> &'static str {
-        match self {
-            Control::NewReno => "newreno",
-            Control::Bic => "bic",
-            Control::Cubic => "cubic",
-            Control::Compound => "compound",
-            Control::Vegas => "vegas",
-            Control::Bbr => "bbr",
-        }
-    }
-}
-
-impl FromStr for Control {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Control::ALL.into_iter().find(|control| control.word().eq_ignore_ascii_case(text));
-        let words = Control::ALL.map(Control::word).join(", ");
-        known.ok_or_else(|| format!("there is no congestion control `{text}`; choose one of {words}"))
-    }
-}
-
-impl TryFrom<String> for Control {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl fmt::Display for Control {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
 const fn none() -> Span {
     Span::ZERO
 }
@@ -333,6 +276,14 @@ fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
 
 fn some_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
     rate(deserializer).map(Some)
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    parse::bytes(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+fn control<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Control, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {

@@ -2,7 +2,7 @@
 
 use super::report::FairnessReport;
 use super::row::FairnessRow;
-use super::scenario::{Buffer, Fairness, Group};
+use super::scenario::{AccessHop, Buffer, Fairness, Group};
 use super::summary::{MeanWithMargin, PointSummary};
 use crate::report::tables::Table;
 use std::collections::BTreeMap;
@@ -114,8 +114,10 @@ pub(super) fn setting(scenario: &Fairness) -> String {
 fn describe(group: &Group) -> String {
     let hops = match &group.hops[..] {
         [] => String::new(),
-        [only] if only.wireless => format!(" behind a radio link of up to {}", only.rate),
-        hops => format!(" behind {} hops of {}", hops.len(), hops[0].rate),
+        hops => {
+            let each = |hop: &AccessHop| hop.rate.map_or_else(|| "802.11ac".to_owned(), |rate| rate.to_string());
+            format!(" behind {}", hops.iter().map(each).collect::<Vec<_>>().join(", "))
+        }
     };
     format!("{} {}{hops}", group.connections, group.label())
 }

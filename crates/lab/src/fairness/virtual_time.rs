@@ -1,7 +1,147 @@
-use super::row::FairnessRow;
-use super::scenario::{Fairness, FairnessPoint};
+use super::discipline::Surroundings;
+use super::row::{Delays, DropCounts, FairnessRow, Observed};
+use super::scenario::{AccessHop, Case, Fairness, FairnessPoint, Group};
 use crate::runner::RunError;
+use link::queue::QueueConfig;
+use link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, Wireless};
+use sim::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
+use units::{Rate, Span, Time};
 
-pub(super) fn run(_: &Fairness, _: &FairnessPoint<'_>) -> Result<FairnessRow, RunError> {
-    Err(RunError { doing: "run", cause: anyhow::anyhow!("no network") })
+/// Connections start within so long, as their seed has it.
+const START: Span = Span::from_secs(1);
+/// IP, TCP and time stamps.
+const HEADER_BYTES: u32 = 52;
+/// Other users' packets, and how long a burst of them lasts in the mean.
+const BACKGROUND_BYTES: u32 = 1500;
+const BURST: Span = Span::from_millis(20);
+
+/// One run in virtual time.
+///
+/// # Errors
+/// Where the simulator refuses a setting.
+pub(super) fn run(scenario: &Fairness, point: &FairnessPoint<'_>) -> Result<FairnessRow, RunError> {
+    let mut built = build(scenario, point).map_err(|cause| RunError { doing: "make the virtual network", cause })?;
+    let begin = Time::ZERO + scenario.warm_up;
+    built.network.run_until(begin);
+    let before = built.look();
+    built.network.run_until(begin + scenario.duration);
+    let after = built.look();
+    let delivered = after.delivered.iter().zip(&before.delivered).map(|(after, before)| after - before);
+    let observed = Observed {
+        delivered: delivered.collect(),
+        duration: scenario.duration,
+        carried: after.carried - before.carried,
+        queueing: delays(&after.sojourn.since(&before.sojourn)),
+        drops: after.drops.since(before.drops),
+        lateness_p99: None,
+    };
+    Ok(FairnessRow::new(point, &observed))
+}
+
+struct Built {
+    network: Network,
+    bottleneck: LinkId,
+    connections: Vec<FlowId>,
+}
+
+/// What the counters of a network stand at.
+struct Look {
+    delivered: Vec<u64>,
+    carried: u64,
+    sojourn: Sojourn,
+    drops: DropCounts,
+}
+
+impl Built {
+    fn look(&self) -> Look {
+        let ledger = self.network.ledger(self.bottleneck);
+        Look {
+            delivered: self.connections.iter().map(|flow| self.network.flow(*flow).goodput_bytes).collect(),
+            carried: ledger.packets().forwarded.bytes,
+            sojourn: self.network.sojourn(self.bottleneck).clone(),
+            drops: DropCounts::of(ledger.packets()),
+        }
+    }
+}
+
+fn build(scenario: &Fairness, point: &FairnessPoint<'_>) -> anyhow::Result<Built> {
+    let case = point.case;
+    let mut network = Network::new(u64::from(point.run));
+    // The network numbers flows as they come, and labels their data with twice the number.
+    let first = u64::from(case.groups.first().map_or(0, |group| group.connections));
+    let heavy: Vec<_> = (0..first).map(|flow| flow * 2).collect();
+    let around = Surroundings { rate: case.rate, heavy: &heavy };
+    let discipline = point.discipline.build(around).map_err(anyhow::Error::msg)?;
+    let link = LinkConfig { rate: Some(case.rate), delay: case.delay, ..LinkConfig::default() };
+    let bottleneck = network.add_link(link, Some(QueueConfig { limit: case.limit, discipline }))?;
+    let ways = case.groups.iter().map(|group| add_hops(&mut network, group)).collect::<Result<Vec<_>, _>>()?;
+    let mut connections = Vec::new();
+    for (index, group) in case.connections() {
+        let way = &ways[index];
+        let config = connection(scenario, case, group, [&way.out, &[bottleneck][..]].concat(), way.back.clone());
+        connections.push(network.add_flow(config)?);
+    }
+    // After the connections, whose numbers are their labels.
+    for (hop, others) in ways.iter().flat_map(|way| &way.background) {
+        network.add_flow(FlowConfig::new(vec![*hop], Source::Udp(others.clone())))?;
+    }
+    Ok(Built { network, bottleneck, connections })
+}
+
+fn connection(scenario: &Fairness, case: &Case, group: &Group, forward: Vec<LinkId>, back: Vec<LinkId>) -> FlowConfig {
+    let tcp = TcpConfig {
+        segment_bytes: scenario.segment_bytes,
+        header_bytes: HEADER_BYTES,
+        acknowledge_every: scenario.segments_per_ack,
+        access_rate: group.source_rate,
+        ..TcpConfig::new(group.control)
+    };
+    FlowConfig {
+        back,
+        delay_out: group.delay,
+        // Acknowledgements never fill the bottleneck's other direction: its delay will do for them.
+        delay_back: group.delay + case.delay,
+        jitter: case.rate.time_for(u64::from(tcp.packet_bytes())),
+        start_jitter: START.min(scenario.warm_up.max(Span::from_millis(100))),
+        ..FlowConfig::new(forward, Source::Tcp(tcp))
+    }
+}
+
+/// The hops of one group.
+struct Way {
+    out: Vec<LinkId>,
+    back: Vec<LinkId>,
+    background: Vec<(LinkId, CrossConfig)>,
+}
+
+fn add_hops(network: &mut Network, group: &Group) -> anyhow::Result<Way> {
+    let mut way = Way { out: Vec::new(), back: Vec::new(), background: Vec::new() };
+    for hop in &group.hops {
+        let out = network.add_link(hop_link(hop), None)?;
+        way.back.insert(0, network.add_link(hop_link(hop), None)?);
+        way.background.extend(background(hop).map(|others| (out, others)));
+        way.out.push(out);
+    }
+    Ok(way)
+}
+
+/// A hop as a link.
+pub(super) fn hop_link(hop: &AccessHop) -> LinkConfig {
+    let medium = hop.wireless.then(|| Medium::Wireless(Wireless::default()));
+    LinkConfig { rate: hop.rate, medium, queue_bytes: hop.queue, delay: hop.delay, ..LinkConfig::default() }
+}
+
+/// Other users' packets on a hop: bursts at a rate halfway between their mean and the hop's.
+pub(super) fn background(hop: &AccessHop) -> Option<CrossConfig> {
+    let (mean, rate) = (hop.background?.as_f64(), hop.rate?.as_f64());
+    let burst = (mean + rate) / 2.0;
+    let off = Span::from_secs_f64(BURST.as_secs_f64() * (burst / mean - 1.0));
+    let (rate, size) = (Rate::from_f64(burst), BACKGROUND_BYTES);
+    let kind = CrossKind::OnOff { rate, size, on: BURST, off, periods: Periods::Exponential };
+    Some(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: rate.bits_per_second() })
+}
+
+fn delays(sojourn: &Sojourn) -> Option<Delays> {
+    let at = |part| sojourn.quantile(part).as_secs_f64();
+    (sojourn.count() > 0).then(|| Delays { median_seconds: at(0.5), p95_seconds: at(0.95), p99_seconds: at(0.99) })
 }
