@@ -7,6 +7,19 @@ use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProto
 use std::io;
 use std::os::fd::AsRawFd;
 
+/// The number of an interface, which no other gets while this namespace lives.
+///
+/// # Errors
+/// No such interface.
+pub fn index(name: &str) -> Result<u32, SetupError> {
+    index_of(name)
+}
+
+/// Whether there is such an interface.
+pub fn exists(name: &str) -> bool {
+    index_of(name).is_ok()
+}
+
 /// Switches an interface on.
 ///
 /// # Errors

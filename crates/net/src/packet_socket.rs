@@ -9,8 +9,9 @@ pub use send::{BATCH, Sender};
 use crate::option;
 use nix::libc;
 use nix::sys::socket::sockopt::SocketError;
-use nix::sys::socket::{LinkAddr, getsockname, getsockopt};
+use nix::sys::socket::getsockopt;
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// What has happened to a socket's interface.
@@ -24,9 +25,8 @@ pub enum Trouble {
 
 /// Asks a socket what has become of its interface; what is known then is forgotten, unless it is gone.
 fn trouble(socket: &impl AsFd) -> Option<Trouble> {
-    let address = getsockname::<LinkAddr>(socket.as_fd().as_raw_fd()).ok()?;
     // The kernel unbinds a socket from an interface that vanishes.
-    if address.ifindex() as i32 <= 0 {
+    if address(socket).ok()?.sll_ifindex <= 0 {
         return Some(Trouble::Gone);
     }
     match getsockopt(&socket.as_fd(), SocketError) {
@@ -34,6 +34,17 @@ fn trouble(socket: &impl AsFd) -> Option<Trouble> {
         Ok(libc::ENODEV | libc::ENXIO) => Some(Trouble::Gone),
         _ => None,
     }
+}
+
+/// What the socket is bound to, and of which kind that is.
+fn address(socket: &impl AsFd) -> io::Result<libc::sockaddr_ll> {
+    // SAFETY: all zeroes is a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    let mut length = mem::size_of_val(&address) as libc::socklen_t;
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes to `address`, of which any are valid.
+    let outcome = unsafe { libc::getsockname(socket, (&raw mut address).cast(), &raw mut length) };
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(address) }
 }
 
 /// Makes an interface take what is not for this host as well, for as long as the socket lives.

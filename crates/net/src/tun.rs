@@ -5,7 +5,7 @@ use crate::setup::SetupError;
 use std::fs::OpenOptions;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// A TUN device without packet information and without offloads: what it carries are single, whole IP packets with
@@ -79,5 +79,12 @@ fn may_open() -> bool {
 impl AsRawFd for Tun {
     fn as_raw_fd(&self) -> RawFd {
         self.device.as_raw_fd()
+    }
+}
+
+impl AsFd for Tun {
+    /// Readable whenever a packet waits.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
     }
 }

@@ -1,5 +1,5 @@
-use crate::protocol;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use crate::{FlowKey, protocol};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What tells a queue that packets belong together, for any IP packet, whole or not. Unlike [`crate::FlowKey`] it
 /// knows protocols without ports, and asks less of the packet.
@@ -55,6 +55,19 @@ impl Selector {
             4 => Self::of_v4(packet),
             6 => Self::of_v6(packet),
             _ => None,
+        }
+    }
+
+    /// The same in the form that tells people who speaks to whom.
+    pub fn key(&self) -> FlowKey {
+        let (source, destination) = match self.detail {
+            Detail::Ports(source, destination) => (source, destination),
+            _ => (0, 0),
+        };
+        FlowKey {
+            protocol: self.protocol,
+            source: SocketAddr::new(self.source, source),
+            destination: SocketAddr::new(self.destination, destination),
         }
     }
 

@@ -1,9 +1,9 @@
-use super::{Trouble, join_promiscuous, trouble};
+use super::{Trouble, address, join_promiscuous, trouble};
 use crate::ring::{FRAME_BYTES, Ring, Slot};
 use crate::setup::SetupError;
 use crate::{interface, option};
 use nix::libc;
-use nix::sys::socket::{LinkAddr, MsgFlags, getsockname, recv};
+use nix::sys::socket::{MsgFlags, recv};
 use packet::offload::Unfinished;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -57,9 +57,9 @@ impl Receiver {
             io::ErrorKind::PermissionDenied => error.hint("it takes CAP_NET_RAW in this namespace: run it as root"),
             _ => error,
         })?;
-        let address = getsockname::<LinkAddr>(ring.as_fd().as_raw_fd())
-            .map_err(|error| SetupError::new(format!("look at the interface {name}"), error))?;
-        if address.hatype() != libc::ARPHRD_ETHER {
+        let address =
+            address(&ring).map_err(|error| SetupError::new(format!("look at the socket on {name}"), error))?;
+        if address.sll_hatype != libc::ARPHRD_ETHER {
             let refusal = io::Error::new(io::ErrorKind::Unsupported, "it is not an Ethernet interface");
             return Err(SetupError::new(format!("take frames from {name}"), refusal)
                 .hint("give an Ethernet, veth or bridge-free VLAN interface, or use TUN devices"));
