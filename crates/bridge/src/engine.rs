@@ -1,8 +1,21 @@
-use crate::statistics::DirectionStatistics;
-use crate::{BridgeError, PortSpec};
-use link::LinkConfig;
-use link::middlebox::MiddleboxConfig;
+mod core;
+mod frame;
+mod lane;
+
+pub(crate) use self::frame::{Frame, LinkHeader, Pool};
+
+use self::core::{Change, Core};
+use crate::statistics::{DirectionStatistics, Recorder};
+use crate::{BridgeError, Port, PortSpec};
+use link::middlebox::{Middlebox, MiddleboxConfig};
 use link::queue::QueueConfig;
+use link::{Link, LinkConfig};
+use net::SetupError;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
 /// What happens to the packets of one direction.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,33 +24,137 @@ pub struct DirectionConfig {
     pub link: LinkConfig,
     /// What waits for the link, and what of it is dropped.
     pub queue: QueueConfig,
-    /// What is refused before the link; `None` lets everything pass, other than IP too.
+    /// What is refused before the link; `None` lets everything pass. What is not IP passes in any case.
     pub rules: Option<MiddleboxConfig>,
 }
 
-/// A running bridge.
+/// A running bridge. It ends when it is [stopped](Engine::stop) or dropped, or when an interface vanishes.
 #[derive(Debug)]
-pub struct Engine {}
+pub struct Engine {
+    /// None once the bridge is to end.
+    inbox: Mutex<Option<Sender<Change>>>,
+    bell: UnixStream,
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<Result<(), BridgeError>>>>,
+}
+
+/// What the packet thread shares with the others.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Held by the packet thread while it handles packets, never while it waits.
+    recorders: Mutex<[Recorder; 2]>,
+}
+
+impl DirectionConfig {
+    /// Says whether these settings are possible.
+    ///
+    /// # Errors
+    /// They are not, and why.
+    pub fn check(&self) -> Result<(), BridgeError> {
+        self.build::<()>().map(drop)
+    }
+
+    fn build<P>(&self) -> Result<(Link<P>, Option<Middlebox>), BridgeError> {
+        if self.rules.as_ref().is_some_and(|rules| rules.nat.is_some()) {
+            return Err(BridgeError::Translation);
+        }
+        let link = Link::with_queue(self.link.clone(), &self.queue)?;
+        Ok((link, self.rules.clone().map(Middlebox::new).transpose()?))
+    }
+}
 
 impl Engine {
-    /// Joins two ports: direction 0 leads from the first to the second, direction 1 back.
+    /// Joins two ports of the calling thread's network namespace: direction 0 leads from the first to the second,
+    /// direction 1 back.
     ///
     /// # Errors
     /// A port cannot be opened, or a setting is impossible.
-    pub fn start(_ports: [PortSpec; 2], _directions: [DirectionConfig; 2]) -> Result<Self, BridgeError> {
-        Ok(Engine {})
+    pub fn start(ports: [PortSpec; 2], directions: [DirectionConfig; 2]) -> Result<Self, BridgeError> {
+        let [first, second] = &ports;
+        if first.name() == second.name() {
+            return Err(BridgeError::Same(first.name().into()));
+        }
+        if std::mem::discriminant(first) != std::mem::discriminant(second) {
+            return Err(BridgeError::Mixed);
+        }
+        directions.iter().try_for_each(DirectionConfig::check)?;
+        Self::join([Port::open(first)?, Port::open(second)?], directions)
+    }
+
+    /// Joins two ports of a kind that are open already, perhaps in different namespaces.
+    ///
+    /// # Errors
+    /// A setting is impossible, or the system has no room for a thread.
+    pub fn join(ports: [Port; 2], directions: [DirectionConfig; 2]) -> Result<Self, BridgeError> {
+        directions.iter().try_for_each(DirectionConfig::check)?;
+        let fail = |error| SetupError::new("start the packet thread", error);
+        let (bell, theirs) = UnixStream::pair().map_err(fail)?;
+        bell.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true)).map_err(fail)?;
+        let (inbox, requests) = mpsc::channel();
+        let shared = Arc::new(Shared::default());
+        let for_thread = Arc::clone(&shared);
+        let work = move || Core::new(ports, directions, for_thread, requests, theirs)?.run();
+        let thread = thread::Builder::new().name("bridge".into()).spawn(work).map_err(fail)?;
+        Ok(Engine { inbox: Mutex::new(Some(inbox)), bell, shared, thread: Mutex::new(Some(thread)) })
     }
 
     /// Changes one direction (0 or 1) while it runs.
     ///
     /// # Errors
     /// The setting is impossible, and nothing is changed; or the bridge has ended.
-    pub fn set(&self, _direction: usize, _config: DirectionConfig) -> Result<(), BridgeError> {
+    pub fn set(&self, direction: usize, config: DirectionConfig) -> Result<(), BridgeError> {
+        config.check()?;
+        let inbox = lock(&self.inbox);
+        inbox.as_ref().and_then(|inbox| inbox.send(Change { direction, config }).ok()).ok_or(BridgeError::Ended)?;
+        self.ring();
         Ok(())
     }
 
-    /// What both directions have done so far.
+    /// What both directions have done so far, also after the end.
     pub fn statistics(&self) -> [DirectionStatistics; 2] {
-        Default::default()
+        lock(&self.shared.recorders).each_ref().map(Recorder::snapshot)
     }
+
+    /// Whether packets still pass.
+    pub fn is_running(&self) -> bool {
+        lock(&self.thread).as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Waits until the bridge ends, and puts its interfaces back as they were. To be called by one thread; another
+    /// that calls it later gets `Ok`.
+    ///
+    /// # Errors
+    /// Why it ended, where nobody stopped it.
+    pub fn wait(&self) -> Result<(), BridgeError> {
+        let thread = lock(&self.thread).take();
+        thread.map_or(Ok(()), |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+
+    /// Ends the bridge and waits for that.
+    ///
+    /// # Errors
+    /// Why it had ended by itself before.
+    pub fn stop(&self) -> Result<(), BridgeError> {
+        drop(lock(&self.inbox).take());
+        self.ring();
+        self.wait()
+    }
+
+    /// Wakes the packet thread.
+    fn ring(&self) {
+        // A full bell has been rung.
+        let _ = (&self.bell).write(&[1]);
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop() {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

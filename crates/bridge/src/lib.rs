@@ -8,6 +8,7 @@
 pub mod control;
 mod engine;
 mod error;
+mod leftovers;
 mod port;
 pub mod prometheus;
 pub mod schedule;
@@ -16,4 +17,4 @@ pub mod statistics;
 
 pub use engine::{DirectionConfig, Engine};
 pub use error::BridgeError;
-pub use port::PortSpec;
+pub use port::{Port, PortSpec};

@@ -1,11 +1,130 @@
+mod ethernet;
+mod tun;
+
+use crate::BridgeError;
+use crate::engine::{Frame, Pool};
+use crate::port::ethernet::EthernetPort;
+use crate::port::tun::TunPort;
+use crate::statistics::DropCause;
+use std::io;
+use std::os::fd::BorrowedFd;
+use units::Time;
+
 /// What stands at one end of the bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortSpec {
-    /// An Ethernet interface that exists, by name.
+    /// An Ethernet interface that exists, by name. While the bridge runs it is promiscuous, and its offloads are off.
     Interface(String),
-    /// A TUN device that is made for this.
+    /// A TUN device that is made for this, switched on and without addresses; it vanishes with the bridge.
     Tun {
         /// What it is to be called.
         name: String,
     },
+}
+
+/// One end of a bridge, open. It belongs to the network namespace in which it was opened.
+#[derive(Debug)]
+pub struct Port(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Ethernet(EthernetPort),
+    Tun(TunPort),
+}
+
+impl PortSpec {
+    /// What the interface or device is called.
+    pub fn name(&self) -> &str {
+        match self {
+            PortSpec::Interface(name) | PortSpec::Tun { name } => name,
+        }
+    }
+}
+
+impl Port {
+    /// Opens it in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// No such interface, none that can be bridged, or not allowed.
+    pub fn open(spec: &PortSpec) -> Result<Self, BridgeError> {
+        Ok(Port(match spec {
+            PortSpec::Interface(name) => Kind::Ethernet(EthernetPort::open(name)?),
+            PortSpec::Tun { name } => Kind::Tun(TunPort::open(name)?),
+        }))
+    }
+
+    /// What the interface or device is called.
+    pub fn name(&self) -> &str {
+        match &self.0 {
+            Kind::Ethernet(port) => port.name(),
+            Kind::Tun(port) => port.name(),
+        }
+    }
+
+    /// Readable when a packet waits, or something is wrong.
+    pub(crate) fn source(&self) -> BorrowedFd<'_> {
+        match &self.0 {
+            Kind::Ethernet(port) => port.source(),
+            Kind::Tun(port) => port.source(),
+        }
+    }
+
+    /// Whether a packet surely waits, as far as that can be told without a system call.
+    pub(crate) fn is_ready(&self) -> bool {
+        match &self.0 {
+            Kind::Ethernet(port) => port.is_ready(),
+            Kind::Tun(_) => false,
+        }
+    }
+
+    /// Takes one packet, or what became several, to `take` with the time of arrival; false where none waits. What cannot
+    /// be forwarded counts by its bytes.
+    ///
+    /// # Errors
+    /// The device fails for good.
+    pub(crate) fn receive(
+        &mut self,
+        pool: &Pool,
+        take: &mut dyn FnMut(Time, Result<Frame, u32>),
+    ) -> Result<bool, BridgeError> {
+        match &mut self.0 {
+            Kind::Ethernet(port) => Ok(port.receive(pool, take)),
+            Kind::Tun(port) => port.receive(pool, take),
+        }
+    }
+
+    /// Sends packets, in this order; tells of those that were not taken.
+    pub(crate) fn send<'a>(
+        &mut self,
+        frames: impl Iterator<Item = &'a Frame>,
+        mut refused: impl FnMut(usize, DropCause),
+    ) {
+        let refused = |place, error: io::Error| refused(place, cause(&error));
+        match &mut self.0 {
+            Kind::Ethernet(port) => port.send(frames, refused),
+            Kind::Tun(port) => port.send(frames, refused),
+        }
+    }
+
+    /// How many packets there was no room for before they could be read.
+    pub(crate) fn missed(&mut self) -> u64 {
+        match &mut self.0 {
+            Kind::Ethernet(port) => port.missed(),
+            Kind::Tun(_) => 0,
+        }
+    }
+
+    /// Fails once the interface is gone.
+    pub(crate) fn check(&self) -> Result<(), BridgeError> {
+        match &self.0 {
+            Kind::Ethernet(port) => port.check(),
+            Kind::Tun(_) => Ok(()),
+        }
+    }
+}
+
+fn cause(error: &io::Error) -> DropCause {
+    // EMSGSIZE of packet(7).
+    const TOO_LONG: i32 = 90;
+    if error.raw_os_error() == Some(TOO_LONG) { DropCause::TooLarge } else { DropCause::Output }
 }

@@ -1,0 +1,119 @@
+use std::cell::RefCell;
+use std::mem;
+use std::ops::Deref;
+use std::rc::Rc;
+
+/// A packet on its way, in a buffer that goes back to its pool when the packet ends, wherever it ends.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// What stands before the network's header.
+    pub(crate) link: LinkHeader,
+    /// From the network's header on.
+    pub(crate) packet: Vec<u8>,
+    /// Which flow it belongs to.
+    pub(crate) flow: u64,
+    pool: Pool,
+}
+
+/// An Ethernet header with its tags; empty on a TUN device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkHeader {
+    bytes: [u8; Self::LONGEST],
+    length: u8,
+}
+
+/// Buffers to be used again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pool(Rc<RefCell<Vec<Vec<u8>>>>);
+
+impl LinkHeader {
+    /// With all tags that are read, and the one that the kernel takes out.
+    pub(crate) const LONGEST: usize = 40;
+    pub(crate) const NONE: LinkHeader = LinkHeader { bytes: [0; Self::LONGEST], length: 0 };
+
+    /// One of these parts, in this order; none where they are too long.
+    pub(crate) fn of(parts: [&[u8]; 3]) -> Option<Self> {
+        let mut header = Self::NONE;
+        for part in parts {
+            let start = usize::from(header.length);
+            header.bytes.get_mut(start..start + part.len())?.copy_from_slice(part);
+            header.length += part.len() as u8;
+        }
+        Some(header)
+    }
+
+    /// For an answer: the addresses changed over.
+    pub(crate) fn reversed(mut self) -> Self {
+        if self.length >= 12 {
+            let (destination, rest) = self.bytes.split_at_mut(6);
+            destination.swap_with_slice(&mut rest[..6]);
+        }
+        self
+    }
+}
+
+impl Deref for LinkHeader {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl Pool {
+    /// Buffers kept at most.
+    const MOST: usize = 4096;
+    /// Longer ones are given back to the system.
+    const LONGEST: usize = 16 << 10;
+
+    /// A packet that is still empty.
+    pub(crate) fn frame(&self, link: LinkHeader) -> Frame {
+        let mut packet = self.0.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(1600));
+        packet.clear();
+        Frame { link, packet, flow: 0, pool: self.clone() }
+    }
+}
+
+impl Clone for Frame {
+    fn clone(&self) -> Self {
+        let mut copy = self.pool.frame(self.link);
+        copy.packet.extend_from_slice(&self.packet);
+        copy.flow = self.flow;
+        copy
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        let mut spare = self.pool.0.borrow_mut();
+        if spare.len() < Pool::MOST && self.packet.capacity() <= Pool::LONGEST {
+            spare.push(mem::take(&mut self.packet));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_come_back() {
+        let pool = Pool::default();
+        let mut frame = pool.frame(LinkHeader::NONE);
+        frame.packet.extend([7; 100]);
+        let place = frame.packet.as_ptr();
+        drop(frame);
+        let again = pool.frame(LinkHeader::NONE);
+        assert_eq!((again.packet.as_ptr(), again.packet.len()), (place, 0));
+    }
+
+    #[test]
+    fn a_header_is_put_together_and_turned_round() {
+        let addresses = [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2];
+        let header = LinkHeader::of([&addresses, &[0x81, 0, 0, 5], &[8, 0]]).unwrap();
+        assert_eq!(header[12..], [0x81, 0, 0, 5, 8, 0]);
+        assert_eq!(header.reversed()[..12], [2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1]);
+        assert!(LinkHeader::of([&addresses, &addresses, &[0; 17]]).is_none());
+        assert!(LinkHeader::NONE.reversed().is_empty());
+    }
+}

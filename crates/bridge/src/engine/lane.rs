@@ -1,0 +1,141 @@
+use super::frame::Frame;
+use super::{BridgeError, DirectionConfig};
+use crate::statistics::{DropCause, Recorder};
+use link::middlebox::{Action, Direction, Middlebox};
+use link::queue::Ecn;
+use link::{Delivery, Fate, Label, Link, Recording};
+use packet::{Selector, ecn};
+use std::hash::{BuildHasher, RandomState};
+use units::{Span, Time};
+
+/// One direction: the rules, the link behind them, and what is noted of both.
+pub(super) struct Lane {
+    link: Link<Frame>,
+    rules: Option<Middlebox>,
+    /// Flows are known by a hash whose key nobody knows, so that nobody can make his flows look like another's.
+    hasher: RandomState,
+}
+
+/// What is to be sent back to where a packet came from.
+pub(super) type Answer = Option<Vec<u8>>;
+
+impl Lane {
+    pub(super) fn new(config: DirectionConfig) -> Result<Self, BridgeError> {
+        let (link, rules) = config.build()?;
+        let mut lane = Lane { link, rules, hasher: RandomState::new() };
+        lane.link.ledger_mut().record(Recording::All);
+        Ok(lane)
+    }
+
+    /// A packet has arrived. Perhaps the rules want it answered.
+    pub(super) fn offer(&mut self, mut frame: Frame, stamp: Time, recorder: &mut Recorder) -> Answer {
+        let selector = Selector::of(&frame.packet);
+        trim(&mut frame.packet);
+        frame.flow = match &selector {
+            Some(selector) => self.hasher.hash_one(selector),
+            // Who speaks to whom, and in what protocol: the whole header but for the tags.
+            None => self.hasher.hash_one(&frame.link[..]),
+        };
+        let (flow, size) = (frame.flow, frame.packet.len() as u32);
+        if recorder.offered(flow, size)
+            && let Some(selector) = selector
+        {
+            recorder.describe(flow, selector.key());
+        }
+        let mut answer = None;
+        if let Some(rules) = &mut self.rules
+            && selector.is_some()
+        {
+            match rules.pass(Direction::Outbound, &mut frame.packet, stamp) {
+                Action::Forward => {}
+                Action::Drop => {
+                    recorder.dropped(flow, size, DropCause::Refused);
+                    return None;
+                }
+                Action::Reply(reply) => {
+                    recorder.dropped(flow, size, DropCause::Refused);
+                    return Some(reply);
+                }
+                Action::Reset(pair) => {
+                    answer = Some(pair.to_source);
+                    frame.packet.clear();
+                    frame.packet.extend_from_slice(&pair.to_destination);
+                }
+            }
+        }
+        let size = frame.packet.len() as u32;
+        let label = Label { size, flow, ecn: ecn_of(&frame.packet) };
+        // What the link drops is in its ledger.
+        let _ = self.link.offer_labelled(frame, label, stamp);
+        self.note_drops(recorder);
+        answer
+    }
+
+    /// Serves the queue up to `horizon`, up to which all arrivals are known. An idle link is left where it is, so that
+    /// the next packet does not come before the link's time.
+    pub(super) fn advance(&mut self, horizon: Time, recorder: &mut Recorder) {
+        if self.link.queued_bytes() > 0 {
+            self.link.advance(horizon);
+            self.note_drops(recorder);
+        }
+        recorder.queued(self.link.queued_bytes());
+    }
+
+    /// The next packet that is due, marked where the queue wants that.
+    pub(super) fn pop_due(&mut self, now: Time, recorder: &mut Recorder) -> Option<Delivery<Frame>> {
+        let mut delivery = self.link.pop_due(now)?;
+        if delivery.marked && ecn::mark(&mut delivery.packet.packet) {
+            recorder.marked(delivery.packet.flow, delivery.size);
+        }
+        Some(delivery)
+    }
+
+    pub(super) fn next_event(&self) -> Option<Time> {
+        self.link.next_event()
+    }
+
+    /// Takes new settings over from `now` on.
+    pub(super) fn set(&mut self, config: DirectionConfig) -> Result<(), BridgeError> {
+        *self = Lane::new(config)?;
+        Ok(())
+    }
+
+    fn note_drops(&mut self, recorder: &mut Recorder) {
+        let mut any = false;
+        for entry in self.link.ledger().entries() {
+            any = true;
+            if let Fate::Dropped(_, cause) = entry.fate {
+                recorder.dropped(entry.flow, entry.size, cause);
+            }
+        }
+        if any {
+            self.link.ledger_mut().forget_before(Time::MAX);
+        }
+    }
+}
+
+/// How long a packet was on its way, and by how much it was late.
+pub(super) fn times(delivery: &Delivery<Frame>, now: Time) -> (Span, Span) {
+    (now - delivery.arrival, now - delivery.due)
+}
+
+fn ecn_of(packet: &[u8]) -> Ecn {
+    match ecn::read(packet) {
+        ecn::CAPABLE_0 => Ecn::Capable0,
+        ecn::CAPABLE_1 => Ecn::Capable1,
+        ecn::MARKED => Ecn::Marked,
+        _ => Ecn::NotCapable,
+    }
+}
+
+/// Cuts off what short Ethernet frames are filled with: it is no part of the packet.
+fn trim(packet: &mut Vec<u8>) {
+    let length = match packet[..] {
+        [first, _, high, low, ..] if first >> 4 == 4 => usize::from(u16::from_be_bytes([high, low])),
+        [first, _, _, _, high, low, ..] if first >> 4 == 6 => 40 + usize::from(u16::from_be_bytes([high, low])),
+        _ => return,
+    };
+    if length >= 20 {
+        packet.truncate(length);
+    }
+}

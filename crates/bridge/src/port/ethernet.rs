@@ -1,0 +1,126 @@
+use crate::BridgeError;
+use crate::engine::{Frame, LinkHeader, Pool};
+use crate::leftovers::Quietened;
+use net::interface;
+use net::packet_socket::{Arrived, BATCH, Receiver, Sender, Trouble};
+use packet::Ethernet;
+use packet::offload::{PartialChecksum, Segments};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use units::Time;
+
+/// An Ethernet interface whose frames are taken and sent whole.
+#[derive(Debug)]
+pub(super) struct EthernetPort {
+    name: String,
+    receiver: Receiver,
+    sender: Sender,
+    /// Puts the offloads back when it goes.
+    _quietened: Quietened,
+}
+
+impl EthernetPort {
+    pub(super) fn open(name: &str) -> Result<Self, BridgeError> {
+        if interface::master(name)?.is_some() {
+            return Err(BridgeError::Enslaved(name.into()));
+        }
+        warn_of_forwarding(name);
+        let (receiver, sender) = (Receiver::open(name)?, Sender::open(name)?);
+        Ok(EthernetPort { name: name.into(), receiver, sender, _quietened: Quietened::of(name)? })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn source(&self) -> BorrowedFd<'_> {
+        self.receiver.as_fd()
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.receiver.is_ready()
+    }
+
+    pub(super) fn receive(&mut self, pool: &Pool, take: &mut dyn FnMut(Time, Result<Frame, u32>)) -> bool {
+        self.receiver.next(|arrived| finish(arrived, pool, &mut |frame| take(arrived.stamp, frame)))
+    }
+
+    pub(super) fn send<'a>(
+        &mut self,
+        frames: impl Iterator<Item = &'a Frame>,
+        mut refused: impl FnMut(usize, io::Error),
+    ) {
+        let mut parts: [[&[u8]; 2]; BATCH] = [[&[]; 2]; BATCH];
+        let mut frames = frames.peekable();
+        let mut sent = 0;
+        while frames.peek().is_some() {
+            let mut count = 0;
+            for (place, frame) in parts.iter_mut().zip(&mut frames) {
+                *place = [&frame.link, &frame.packet];
+                count += 1;
+            }
+            self.sender.send(&parts[..count], |place, error| refused(sent + place, error));
+            sent += count;
+        }
+    }
+
+    pub(super) fn missed(&mut self) -> u64 {
+        self.receiver.missed()
+    }
+
+    pub(super) fn check(&self) -> Result<(), BridgeError> {
+        match self.receiver.trouble() {
+            Some(Trouble::Gone) => Err(BridgeError::Vanished(self.name.clone())),
+            Some(Trouble::Down) => {
+                tracing::warn!("the interface {} is switched off; packets pass again when it is on", self.name);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Does what the sender left to its network card, and hands on what then would be on the line.
+fn finish(arrived: Arrived<'_>, pool: &Pool, take: &mut dyn FnMut(Result<Frame, u32>)) {
+    let Arrived { frame, tag, unfinished, .. } = arrived;
+    let malformed = Err(frame.len().saturating_sub(Ethernet::LENGTH) as u32);
+    let Some(ethernet) = Ethernet::parse(frame) else { return take(malformed) };
+    let (before, packet) = frame.split_at(ethernet.payload_offset);
+    let tag: &[u8] = tag.as_ref().map_or(&[], |tag| tag);
+    let Some(link) = LinkHeader::of([&before[..12], tag, &before[12..]]) else { return take(malformed) };
+    if let Some(bytes) = unfinished.segment_bytes {
+        let Ok(mut segments) = Segments::of(packet, 0, bytes) else { return take(malformed) };
+        let mut part = pool.frame(link);
+        while segments.write_next(&mut part.packet) {
+            take(Ok(part));
+            part = pool.frame(link);
+        }
+        return;
+    }
+    let mut whole = pool.frame(link);
+    whole.packet.extend_from_slice(packet);
+    if let Some(PartialChecksum { start, offset }) = unfinished.checksum {
+        // It counts from the frame's start, the packet does not.
+        let done = usize::from(start)
+            .checked_sub(before.len())
+            .and_then(|start| PartialChecksum { start: start as u16, offset }.complete(&mut whole.packet).ok());
+        if done.is_none() {
+            return take(malformed);
+        }
+    }
+    take(Ok(whole));
+}
+
+/// What is addressed to this host itself may then go both ways.
+fn warn_of_forwarding(name: &str) {
+    for family in ["ipv4", "ipv6"] {
+        let path = format!("/proc/sys/net/{family}/conf/{name}/forwarding");
+        if fs::read_to_string(path).is_ok_and(|value| value.trim() != "0") {
+            tracing::warn!(
+                "this host itself forwards {family} that arrives at {name}: what is addressed to it may pass twice; \
+                 `sysctl net.{family}.conf.{name}.forwarding=0` keeps it from that"
+            );
+        }
+    }
+}
