@@ -102,6 +102,7 @@ impl From<link::DropCause> for DropCause {
             link::DropCause::QueueFull => DropCause::QueueFull,
             link::DropCause::Managed => DropCause::Managed,
             link::DropCause::Loss => DropCause::Loss,
+            link::DropCause::InFlightFull => DropCause::Overload,
         }
     }
 }
