@@ -11,6 +11,7 @@ mod error;
 mod leftovers;
 mod port;
 pub mod prometheus;
+pub mod report;
 pub mod schedule;
 pub mod settings;
 pub mod statistics;

@@ -1,1 +1,166 @@
-//! Statistics in Prometheus' text format.
+//! Statistics in Prometheus' text format, and a small HTTP server from which they are fetched.
+
+mod exporter;
+
+pub use exporter::{Exporter, ExporterError};
+
+use crate::report::{Bucket, Direction, Document, FlowTraffic, Percentiles, Traffic};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt;
+
+/// The metrics of a document that covers the time since the start.
+pub fn metrics(document: &Document) -> String {
+    let mut registry = Registry::with_prefix("kumade_link");
+    registry.register_collector(Box::new(Metrics(document.clone())));
+    let mut out = String::new();
+    // A string takes everything, so that nothing can fail.
+    let _ = text::encode(&mut out, &registry);
+    out
+}
+
+#[derive(Debug)]
+struct Metrics(Document);
+
+type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        self.traffic(&mut encoder)?;
+        self.drops(&mut encoder)?;
+        self.flows(&mut encoder)?;
+        self.gauges(&mut encoder)?;
+        self.times(&mut encoder)
+    }
+}
+
+impl Metrics {
+    fn directions(&self) -> [(&'static str, &Direction); 2] {
+        [("up", &self.0.up), ("down", &self.0.down)]
+    }
+
+    fn labels<'a>(&'a self, name: &'static str, direction: &'a Direction) -> Labels<'a> {
+        vec![("link", &self.0.name), ("direction", name), ("from", &direction.from), ("to", &direction.to)]
+    }
+
+    fn traffic(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        type Of = fn(&Direction) -> &Traffic;
+        let kinds: [(&str, &str, Of); 3] = [
+            ("offered", "that reached the link", |direction| &direction.offered),
+            ("delivered", "that came out", |direction| &direction.delivered),
+            ("marked", "that the queue marked (ECN)", |direction| &direction.marked),
+        ];
+        for (kind, what, of) in kinds {
+            let counts = || self.directions().map(|(name, direction)| (self.labels(name, direction), *of(direction)));
+            counters(encoder, kind, what, &counts())?;
+        }
+        Ok(())
+    }
+
+    fn drops(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let mut counts = Vec::new();
+        for (name, direction) in self.directions() {
+            let drops = &direction.dropped;
+            for (cause, traffic) in [
+                ("queue_full", drops.queue_full),
+                ("managed", drops.managed),
+                ("loss", drops.loss),
+                ("refused", drops.refused),
+                ("malformed", drops.malformed),
+                ("too_large", drops.too_large),
+                ("overload", drops.overload),
+                ("output", drops.output),
+            ] {
+                let labels = [self.labels(name, direction), vec![("cause", cause)]].concat();
+                counts.push((labels, traffic));
+            }
+        }
+        counters(encoder, "dropped", "that did not come out", &counts)
+    }
+
+    fn flows(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        type Of = fn(&FlowTraffic) -> &Traffic;
+        let kinds: [(&str, &str, Of); 3] = [
+            ("flow_offered", "of one of the heaviest flows that reached the link", |flow| &flow.offered),
+            ("flow_delivered", "of one of the heaviest flows that came out", |flow| &flow.delivered),
+            ("flow_dropped", "of one of the heaviest flows that did not come out", |flow| &flow.dropped),
+        ];
+        for (kind, what, of) in kinds {
+            let mut counts = Vec::new();
+            for (name, direction) in self.directions() {
+                for flow in &direction.flows {
+                    let flow_name = flow.name.as_deref().unwrap_or("");
+                    let more = vec![("flow", flow.id.as_str()), ("flow_name", flow_name)];
+                    counts.push(([self.labels(name, direction), more].concat(), *of(&flow.traffic)));
+                }
+            }
+            counters(encoder, kind, what, &counts)?;
+        }
+        Ok(())
+    }
+
+    fn gauges(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        type Of = fn(&Direction) -> Option<f64>;
+        let gauges: [(&str, &str, Of); 3] = [
+            ("queued_bytes", "Bytes that wait for the link", |direction| Some(direction.queued_bytes as f64)),
+            ("fairness_index_ratio", "Jain's index of the active flows since the start", |direction| {
+                direction.fairness_index_ratio
+            }),
+            ("active_flows", "Flows with at least ten packets", |direction| Some(direction.active_flows as f64)),
+        ];
+        for (name, help, of) in gauges {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (direction_name, direction) in self.directions() {
+                if let Some(value) = of(direction) {
+                    metric.encode_family(&self.labels(direction_name, direction))?.encode_gauge(&value)?;
+                }
+            }
+        }
+        let help = "Whether 99 of 100 packets came out at most 0.3 ms late since the start";
+        let mut metric = encoder.encode_descriptor("on_time", help, None, MetricType::Gauge)?;
+        let labels = vec![("link", self.0.name.as_str())];
+        metric.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(self.0.verdict.on_time)))
+    }
+
+    fn times(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        type Of = fn(&Direction) -> (&Vec<Bucket>, Option<&Percentiles>);
+        let kinds: [(&str, &str, Of); 2] = [
+            ("sojourn_seconds", "From arrival to delivery", |direction| {
+                (&direction.sojourn_histogram, direction.sojourn.as_ref())
+            }),
+            ("lateness_seconds", "How much later than due packets were delivered", |direction| {
+                (&direction.lateness_histogram, direction.lateness.as_ref())
+            }),
+        ];
+        for (name, help, of) in kinds {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+            for (direction_name, direction) in self.directions() {
+                let (buckets, percentiles) = of(direction);
+                let count = buckets.iter().map(|bucket| bucket.packets).sum();
+                let sum = percentiles.map_or(0.0, |times| times.mean_seconds * count as f64);
+                let buckets: Vec<_> =
+                    buckets.iter().map(|bucket| (bucket.up_to_seconds.unwrap_or(f64::INFINITY), bucket.packets)).collect();
+                let labels = self.labels(direction_name, direction);
+                metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Packets and bytes, a counter each; `what` ends their help texts.
+fn counters(encoder: &mut DescriptorEncoder, kind: &str, what: &str, counts: &[(Labels<'_>, Traffic)]) -> fmt::Result {
+    type Of = fn(&Traffic) -> u64;
+    let units: [(&str, &str, Of); 2] =
+        [("packets", "Packets", |traffic| traffic.packets), ("bytes", "Bytes of IP packets", |traffic| traffic.bytes)];
+    for (unit, subject, of) in units {
+        let (name, help) = (format!("{kind}_{unit}"), format!("{subject} {what}"));
+        let mut metric = encoder.encode_descriptor(&name, &help, None, MetricType::Counter)?;
+        for (labels, traffic) in counts {
+            metric.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(&of(traffic), None)?;
+        }
+    }
+    Ok(())
+}

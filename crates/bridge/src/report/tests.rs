@@ -1,0 +1,98 @@
+use super::*;
+use crate::statistics::Recorder;
+use std::path::Path;
+
+const SECOND: Span = Span::from_secs(1);
+
+fn occasion(settings: &[Settings; 2]) -> Occasion<'_> {
+    let (name, ports) = ("test", ["veth1", "veth2"]);
+    Occasion { name, ports, settings, covers: Covers::Interval, duration: SECOND }
+}
+
+/// Thirty flows, one of them three times as heavy as the others, of which each tenth packet is dropped.
+fn busy(lateness: Span) -> DirectionStatistics {
+    let mut recorder = Recorder::new();
+    for packet in 0..3200u64 {
+        let flow = (packet % 32).min(29);
+        if recorder.offered(flow, 1250) {
+            let end = |host: u64| format!("10.0.0.{host}:80").parse().unwrap();
+            recorder.describe(flow, FlowKey { protocol: 6, source: end(flow), destination: end(99) });
+        }
+        match packet % 10 {
+            0 => recorder.dropped(flow, 1250, DropCause::Managed),
+            _ => recorder.delivered(flow, 1250, Span::from_millis(5), lateness),
+        }
+    }
+    recorder.snapshot()
+}
+
+fn document(lateness: Span) -> Document {
+    Document::new(&occasion(&Default::default()), &[busy(lateness), DirectionStatistics::default()])
+}
+
+#[test]
+fn a_document_says_what_happened() {
+    let document = document(Span::from_micros(10));
+    let up = &document.up;
+    assert_eq!((up.from.as_str(), up.to.as_str()), ("veth1", "veth2"));
+    assert_eq!((up.offered.packets, up.offered.bits_per_second), (3200, 32e6));
+    assert_eq!((up.dropped.managed.packets, up.dropped.queue_full.packets), (320, 0));
+    assert_eq!((up.flows.len(), up.active_flows), (20, 30));
+    assert_eq!(up.flows[0].name.as_deref(), Some("tcp 10.0.0.29:80 > 10.0.0.99:80"));
+    assert_eq!(up.flows[0].traffic.offered.packets, 300);
+    let named: u64 = up.flows.iter().map(|flow| flow.traffic.offered.packets).sum();
+    assert_eq!(named + up.other_flows.offered.packets, 3200);
+    let in_buckets: u64 = up.lateness_histogram.iter().map(|bucket| bucket.packets).sum();
+    assert_eq!(in_buckets, up.delivered.packets);
+    assert!(up.fairness_index_ratio.unwrap() < 0.95);
+    assert_eq!((document.down.sojourn, document.down.fairness_index_ratio), (None, None));
+}
+
+#[test]
+fn the_verdict_says_whether_the_machine_kept_up() {
+    let good = document(Span::from_micros(10)).verdict;
+    assert!(good.on_time && good.message.contains("kept up"), "{good:?}");
+    let late = document(Span::from_millis(2)).verdict;
+    assert!(!late.on_time && late.message.contains("too slow") && late.message.contains("lower the rate"), "{late:?}");
+}
+
+#[test]
+fn people_read_rates_causes_and_flows() {
+    let text = document(Span::from_micros(10)).to_string();
+    for part in [
+        "veth1 > veth2: as it is\n",
+        "offered 32 Mbit/s, delivered 28.8 Mbit/s",
+        "320 by the discipline",
+        "half up to 5.01 ms",
+        "of 30 active flow(s)",
+        "tcp 10.0.0.29:80 > 10.0.0.99:80: delivered",
+        "veth2 > veth1: as it is\n",
+    ] {
+        assert!(text.contains(part), "`{part}` in {text}");
+    }
+    assert!(text.lines().count() < 30, "it fits a screen");
+}
+
+#[test]
+fn flows_without_ports_are_named_without() {
+    let end = "[2001:db8::1]:0".parse().unwrap();
+    assert_eq!(name(&FlowKey { protocol: 58, source: end, destination: end }), "icmp 2001:db8::1 > 2001:db8::1");
+    assert_eq!(name(&FlowKey { protocol: 47, source: end, destination: end }), "protocol 47 2001:db8::1 > 2001:db8::1");
+}
+
+/// Set `UPDATE_SCHEMAS` to write the file anew after a deliberate change.
+#[test]
+fn the_published_schema_is_that_of_the_documents() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/kumade.link.1.json");
+    let generated = serde_json::to_string_pretty(&Document::json_schema()).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        std::fs::write(&path, &generated).unwrap();
+    }
+    let published = std::fs::read_to_string(path).unwrap();
+    assert!(published == generated, "run the test again with UPDATE_SCHEMAS=1 if the document was meant to change");
+    let validator = jsonschema::validator_for(&serde_json::from_str(&published).unwrap()).unwrap();
+    let mut document = serde_json::to_value(document(Span::ZERO)).unwrap();
+    assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+    document["up"]["offered"]["packets"] = "many".into();
+    assert!(!validator.is_valid(&document));
+}
