@@ -13,8 +13,10 @@ mod cipher;
 mod frame;
 mod key;
 mod message;
+pub mod ntp;
 mod preamble;
 mod session;
+pub mod stamp;
 mod udp;
 
 pub use frame::{FrameError, Message, decode, encode};

@@ -24,3 +24,8 @@ fn control_connections() {
 fn preambles_and_udp_packets() {
     replay("preamble", checks::preamble);
 }
+
+#[test]
+fn stamp_packets() {
+    replay("stamp", checks::stamp);
+}

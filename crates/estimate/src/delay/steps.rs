@@ -92,10 +92,7 @@ pub(super) fn certain(events: &[Event], range: Range<usize>) -> Range<usize> {
     if range.end < events.len() {
         let guard = spread(&events[range.end.saturating_sub(REACH).max(range.start)..range.end]);
         let last = forward(range.clone()).next_back().map_or(0.0, |place| events[place].near);
-        until = forward(range.clone())
-            .filter(|&place| last - events[place].near > guard)
-            .next_back()
-            .unwrap_or(range.start);
+        until = forward(range.clone()).rfind(|&place| last - events[place].near > guard).unwrap_or(range.start);
         until = until.saturating_sub(UNSURE);
     }
     from..until.max(from)

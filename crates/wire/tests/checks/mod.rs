@@ -2,7 +2,8 @@
 
 use std::fmt::Debug;
 use wire::{
-    Answer, ClientSession, Key, Message, Preamble, ServerSession, Session, SessionError, UdpAnswer, UdpRequest,
+    Answer, ClientSession, Key, Message, Preamble, ServerSession, Session, SessionError, UdpAnswer, UdpRequest, ntp,
+    stamp,
 };
 
 /// A control connection: the first byte says in what pieces the rest arrives.
@@ -33,6 +34,31 @@ pub fn preamble(data: &[u8]) {
     }
     if let Ok(answer) = UdpAnswer::decode(data) {
         assert_eq!(UdpAnswer::decode(&answer.encode()), Ok(answer));
+    }
+}
+
+/// A UDP payload that came to a STAMP reflector or sender, or as the answer of an NTP server.
+pub fn stamp(data: &[u8]) {
+    let mut payload = data.to_vec();
+    let answer = |probe: &stamp::Probe| stamp::Reflection {
+        sequence: probe.sequence,
+        reflected: probe.sent,
+        received: probe.sent,
+        clock: probe.clock,
+        probe_ttl: 255,
+    };
+    let Ok(probe) = stamp::Reply::reflect(&mut payload, answer) else {
+        assert!(data.len() < stamp::SIZE && payload == data);
+        return;
+    };
+    assert_eq!(payload.len(), data.len(), "never longer than the probe");
+    assert_eq!(payload[stamp::SIZE..], data[stamp::SIZE..]);
+    let reply = stamp::Reply::read(&payload).expect("an answer of ours");
+    assert_eq!((reply.probe_sequence, reply.session), (probe.sequence, probe.session));
+    assert_eq!(reply.probe_stamp, data[4..14]);
+    let now = probe.sent;
+    if let Ok(error) = ntp::clock_error(data, [0; 8], now, now) {
+        assert!(error.low <= error.high);
     }
 }
 

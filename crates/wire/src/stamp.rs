@@ -1,0 +1,215 @@
+//! Packets of STAMP, the Simple Two-way Active Measurement Protocol (RFC 8762), unauthenticated: what routers speak.
+//!
+//! A sender's packet and the reflector's answer have the same size, 44 octets and whatever the sender adds: padding, as
+//! in TWAMP Light (RFC 5357, appendix I), or extensions (RFC 8972), which a reflector of this kind sends back as they
+//! came, that is, marked as not understood. A TWAMP Light sender's packet reads as one of STAMP.
+
+mod timestamp;
+
+pub use timestamp::{ClockFormat, ErrorEstimate};
+
+use crate::preamble::array;
+use thiserror::Error;
+use units::Time;
+
+/// The port that IANA has given to STAMP reflectors.
+pub const PORT: u16 = 862;
+
+/// Bytes of the UDP payload without extensions; no packet is shorter.
+pub const SIZE: usize = 44;
+
+/// A payload that is no STAMP packet: it has less than 44 octets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{0} octets are no STAMP packet, which has at least {SIZE}")]
+pub struct TooShort(pub usize);
+
+/// What a sender sends (RFC 8762, 4.2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// Counted from zero in each session.
+    pub sequence: u32,
+    /// When it was sent, by the sender's clock.
+    pub sent: Time,
+    /// How far that may be trusted, and how it is written.
+    pub clock: ErrorEstimate,
+    /// The session's number (RFC 8972, 3); zero where there is none.
+    pub session: u16,
+}
+
+/// What a reflector answers (RFC 8762, 4.3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply {
+    /// The reflector's own count where it keeps one, else the sender's number again.
+    pub sequence: u32,
+    /// When the answer was sent, by the reflector's clock.
+    pub reflected: Time,
+    /// How far the reflector's stamps may be trusted, and how they are written.
+    pub clock: ErrorEstimate,
+    /// The session's number, as in the probe.
+    pub session: u16,
+    /// When the probe arrived, by the reflector's clock.
+    pub received: Time,
+    /// The probe's number.
+    pub probe_sequence: u32,
+    /// The probe's stamp and error estimate, bit by bit.
+    pub probe_stamp: [u8; 10],
+    /// The probe's TTL or hop limit as it arrived; RFC 8762 wants 255 where the reflector can't tell.
+    pub probe_ttl: u8,
+}
+
+impl Probe {
+    /// Writes it into the first octets of a payload.
+    pub fn write(&self, payload: &mut [u8; SIZE]) {
+        *payload = [0; SIZE];
+        payload[..4].copy_from_slice(&self.sequence.to_be_bytes());
+        payload[4..12].copy_from_slice(&self.clock.format.write(self.sent));
+        payload[12..14].copy_from_slice(&self.clock.bits().to_be_bytes());
+        payload[14..16].copy_from_slice(&self.session.to_be_bytes());
+    }
+
+    /// Reads a UDP payload; what follows the 44 octets is not looked at.
+    ///
+    /// # Errors
+    /// A payload that is too short.
+    pub fn read(payload: &[u8]) -> Result<Self, TooShort> {
+        let packet: &[u8; SIZE] = payload.first_chunk().ok_or(TooShort(payload.len()))?;
+        let clock = ErrorEstimate::from_bits(u16::from_be_bytes(array(&packet[12..14])));
+        Ok(Probe {
+            sequence: u32::from_be_bytes(array(&packet[..4])),
+            sent: clock.format.read(array(&packet[4..12])),
+            clock,
+            session: u16::from_be_bytes(array(&packet[14..16])),
+        })
+    }
+}
+
+impl Reply {
+    /// Turns a probe's payload into the answer, in its place and of its size; returns the probe. What follows the 44
+    /// octets stays as it is.
+    ///
+    /// # Errors
+    /// A payload that is too short.
+    pub fn reflect(payload: &mut [u8], answer: impl FnOnce(&Probe) -> Reflection) -> Result<Probe, TooShort> {
+        let probe = Probe::read(payload)?;
+        let length = payload.len();
+        let packet: &mut [u8; SIZE] = payload.first_chunk_mut().ok_or(TooShort(length))?;
+        let probe_stamp = array(&packet[4..14]);
+        let Reflection { sequence, reflected, received, clock, probe_ttl } = answer(&probe);
+        let reply = Reply {
+            sequence,
+            reflected,
+            clock,
+            session: probe.session,
+            received,
+            probe_sequence: probe.sequence,
+            probe_stamp,
+            probe_ttl,
+        };
+        reply.write(packet);
+        Ok(probe)
+    }
+
+    /// Writes it into the first octets of a payload.
+    pub fn write(&self, payload: &mut [u8; SIZE]) {
+        let format = self.clock.format;
+        *payload = [0; SIZE];
+        payload[..4].copy_from_slice(&self.sequence.to_be_bytes());
+        payload[4..12].copy_from_slice(&format.write(self.reflected));
+        payload[12..14].copy_from_slice(&self.clock.bits().to_be_bytes());
+        payload[14..16].copy_from_slice(&self.session.to_be_bytes());
+        payload[16..24].copy_from_slice(&format.write(self.received));
+        payload[24..28].copy_from_slice(&self.probe_sequence.to_be_bytes());
+        payload[28..38].copy_from_slice(&self.probe_stamp);
+        payload[40] = self.probe_ttl;
+    }
+
+    /// Reads a UDP payload; what follows the 44 octets is not looked at.
+    ///
+    /// # Errors
+    /// A payload that is too short.
+    pub fn read(payload: &[u8]) -> Result<Self, TooShort> {
+        let packet: &[u8; SIZE] = payload.first_chunk().ok_or(TooShort(payload.len()))?;
+        let clock = ErrorEstimate::from_bits(u16::from_be_bytes(array(&packet[12..14])));
+        Ok(Reply {
+            sequence: u32::from_be_bytes(array(&packet[..4])),
+            reflected: clock.format.read(array(&packet[4..12])),
+            clock,
+            session: u16::from_be_bytes(array(&packet[14..16])),
+            received: clock.format.read(array(&packet[16..24])),
+            probe_sequence: u32::from_be_bytes(array(&packet[24..28])),
+            probe_stamp: array(&packet[28..38]),
+            probe_ttl: packet[40],
+        })
+    }
+}
+
+/// What a reflector adds to a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reflection {
+    /// See [`Reply::sequence`].
+    pub sequence: u32,
+    /// See [`Reply::reflected`].
+    pub reflected: Time,
+    /// See [`Reply::received`].
+    pub received: Time,
+    /// See [`Reply::clock`].
+    pub clock: ErrorEstimate,
+    /// See [`Reply::probe_ttl`].
+    pub probe_ttl: u8,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Span;
+
+    const NOW: Time = Time::from_nanos(1_763_000_000_123_456_789);
+
+    fn clock(format: ClockFormat) -> ErrorEstimate {
+        let mut clock = ErrorEstimate::new(true, Span::from_millis(1));
+        clock.format = format;
+        clock
+    }
+
+    #[test]
+    fn a_probe_stands_on_the_wire_as_rfc_8762_draws_it() {
+        let mut packet = [0xff; SIZE];
+        Probe { sequence: 7, sent: NOW, clock: clock(ClockFormat::Ptp), session: 0x1234 }.write(&mut packet);
+        assert_eq!(packet[..4], [0, 0, 0, 7]);
+        assert_eq!(packet[4..8], 1_763_000_000_u32.to_be_bytes());
+        assert_eq!(packet[8..12], 123_456_789_u32.to_be_bytes());
+        assert_eq!(packet[12] & 0xc0, 0xc0, "synchronised, PTP");
+        assert_eq!(packet[14..16], [0x12, 0x34]);
+        assert_eq!(packet[16..], [0; 28]);
+    }
+
+    #[test]
+    fn an_answer_has_the_probes_size_and_repeats_what_it_should() {
+        let mut payload = vec![0xab; 100];
+        let probe = Probe { sequence: 9, sent: NOW, clock: clock(ClockFormat::Ntp), session: 5 };
+        probe.write(payload.first_chunk_mut().unwrap());
+        let stamp = payload[4..14].to_vec();
+        let reflection = Reflection {
+            sequence: 3,
+            reflected: NOW + Span::from_micros(30),
+            received: NOW + Span::from_micros(10),
+            clock: clock(ClockFormat::Ptp),
+            probe_ttl: 61,
+        };
+        assert_eq!(Reply::reflect(&mut payload, |_| reflection), Ok(probe));
+        assert_eq!((payload.len(), &payload[44..]), (100, &[0xab; 56][..]), "extensions come back as they were");
+        let reply = Reply::read(&payload).unwrap();
+        assert_eq!((reply.sequence, reply.probe_sequence, reply.session, reply.probe_ttl), (3, 9, 5, 61));
+        assert_eq!((reply.received, reply.reflected), (reflection.received, reflection.reflected));
+        assert_eq!(reply.probe_stamp.to_vec(), stamp);
+        assert_eq!(payload[24..28], [0, 0, 0, 9]);
+        assert_eq!((payload[40], &payload[41..44]), (61, &[0; 3][..]));
+    }
+
+    #[test]
+    fn what_is_too_short_is_refused() {
+        assert_eq!(Probe::read(&[0; 43]), Err(TooShort(43)));
+        assert_eq!(Reply::read(&[]), Err(TooShort(0)));
+        assert!(Probe::read(&[0; 44]).is_ok(), "TWAMP Light's zero-filled packets");
+    }
+}
