@@ -8,8 +8,8 @@ pub use send::{BATCH, Sender};
 
 use crate::option;
 use nix::libc;
-use nix::sys::socket::sockopt::SocketError;
 use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::SocketError;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};

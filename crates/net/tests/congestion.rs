@@ -2,10 +2,14 @@
 
 use net::SetupError;
 use net::congestion::{self, Loaded};
-use std::io::{Read, Write};
+use std::env;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const BYTES: usize = 4_000_000;
+const LOADED: &str = "the controller is loaded";
 
 #[test]
 fn a_socket_uses_what_it_is_told_to() {
@@ -37,19 +41,58 @@ fn loaded_vegas_carries_bytes_and_is_gone_afterwards() {
     carries_bytes_and_is_gone_afterwards(Loaded::vegas);
 }
 
-/// Where it can't be had here, a message says why.
+#[test]
+fn nothing_is_left_by_a_killed_process() {
+    const COPY: &str = "KUMADE_TEST_HOLDS_UNTIL_KILLED";
+    if env::var_os(COPY).is_some() {
+        let _loaded = Loaded::vegas().unwrap();
+        println!("{LOADED}");
+        let _ = std::io::stdin().read(&mut [0]);
+        return;
+    }
+    let _turn = turn();
+    let Some(loaded) = or_pass_over(Loaded::vegas()) else { return };
+    let name = loaded.name();
+    drop(loaded);
+
+    let mut copy = Command::new(env::current_exe().unwrap());
+    copy.args(["nothing_is_left_by_a_killed_process", "--exact", "--nocapture"]).env(COPY, "1");
+    let mut copy = copy.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(copy.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains(LOADED)));
+    assert!(is_available(name));
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    assert!(!is_available(name), "unless another process holds it");
+}
+
 fn carries_bytes_and_is_gone_afterwards(load: fn() -> Result<Loaded, SetupError>) {
-    let load = || load().inspect_err(|reason| eprintln!("passed over: {reason}")).ok();
-    let (Some(first), Some(second)) = (load(), load()) else { return };
+    let _turn = turn();
+    let (Some(first), Some(second)) = (or_pass_over(load()), or_pass_over(load())) else { return };
     let name = first.name();
     drop(first);
-    assert!(congestion::available().unwrap().contains(&name.to_owned()), "the second still holds it");
+    assert!(is_available(name), "the second still holds it");
 
     let (sender, receiver) = connection(name);
     drop(second);
-    assert!(!congestion::available().unwrap().contains(&name.to_owned()), "unless another process holds it");
+    assert!(!is_available(name), "unless another process holds it");
     assert_eq!(congestion::get(&sender).unwrap(), name, "open connections keep it");
     transfer(sender, receiver);
+}
+
+/// One at a time: names are the whole system's.
+fn turn() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a controller can't be had, a message says why.
+fn or_pass_over(loaded: Result<Loaded, SetupError>) -> Option<Loaded> {
+    loaded.inspect_err(|reason| eprintln!("passed over: {reason}")).ok()
+}
+
+fn is_available(name: &str) -> bool {
+    congestion::available().unwrap().iter().any(|available| available == name)
 }
 
 fn connection(congestion_control: &str) -> (TcpStream, TcpStream) {
