@@ -1,0 +1,225 @@
+//! What holds for every link, whatever it is made of and however it is changed while it runs.
+
+use link::queue::{AfdConfig, CoDelConfig, Discipline, FqCoDelConfig, Limit, QueueConfig, RedConfig};
+use link::{
+    Counters, CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Medium, RateSchedule,
+    Recording, Reordering, SizeMix, Trace, Wireless,
+};
+use proptest::prelude::*;
+use units::{Rate, Span, Time};
+
+fn at(nanos: i64) -> Time {
+    Time::from_nanos(nanos)
+}
+
+/// What happens to a link.
+#[derive(Debug, Clone)]
+enum Event {
+    Packet(Label),
+    Settings(Box<LinkConfig>),
+    Queue(QueueConfig),
+}
+
+fn medium() -> impl Strategy<Value = Option<Medium>> {
+    let schedule = (1i64..5_000_000, 1u64..60, 1i64..5_000_000).prop_map(|(change, rate, rest)| {
+        let steps = [(Span::ZERO, Rate::ZERO), (Span::from_nanos(change), Rate::from_mbit(rate))];
+        Medium::Schedule(RateSchedule::repeating(&steps, Span::from_nanos(change + rest)).unwrap())
+    });
+    let trace = Just(Medium::Trace(Trace::parse("0\n0\n1\n4\n4\n9\n").unwrap()));
+    let wireless = (1u32..20, 0u32..16).prop_map(|(packets, backoff_slots)| {
+        Medium::Wireless(Wireless { slowest: 0, packets, backoff_slots, ..Wireless::default() })
+    });
+    prop_oneof![2 => Just(None), 1 => schedule.prop_map(Some), 1 => trace.prop_map(Some), 1 => wireless.prop_map(Some)]
+}
+
+fn settings() -> impl Strategy<Value = LinkConfig> {
+    let rate = prop_oneof![Just(None), (1u64..60).prop_map(|rate| Some(Rate::from_mbit(rate)))];
+    let loss = prop_oneof![
+        Just(Loss::None),
+        (0.0..0.4).prop_map(Loss::Independent),
+        (0.0..0.4, 1.0..5.0).prop_map(|(mean, length)| Loss::bursts(mean, length).unwrap()),
+    ];
+    let reordering = (0.0..0.5, 1i64..4_000_000);
+    let reordering =
+        reordering.prop_map(|(probability, extra)| Reordering { probability, extra: Span::from_nanos(extra) });
+    let in_flight = prop_oneof![3 => Just(1u64 << 30), 1 => 200_000u64..400_000];
+    let spans = (0i64..3_000_000, prop_oneof![Just(0i64), 0..1_000_000i64]);
+    let rest = (0u64..20_000, reordering, 0.0..0.3, in_flight, any::<u64>());
+    (rate, medium(), spans, loss, rest).prop_map(|(rate, medium, (delay, jitter), loss, rest)| {
+        let (queue_bytes, reordering, duplication, in_flight_bytes, seed) = rest;
+        let (delay, jitter) = (Span::from_nanos(delay), Span::from_nanos(jitter));
+        // A fast medium fills more than the least memory within the longest delay.
+        let in_flight_bytes = if medium.is_some() { 1 << 30 } else { in_flight_bytes };
+        LinkConfig { rate, medium, queue_bytes, delay, jitter, loss, reordering, duplication, in_flight_bytes, seed }
+    })
+}
+
+fn queues() -> impl Strategy<Value = QueueConfig> {
+    let discipline = prop_oneof![
+        Just(Discipline::TailDrop),
+        Just(Discipline::CoDel(CoDelConfig::default())),
+        Just(Discipline::Red(RedConfig::new(3000, 9000, Span::from_micros(500)))),
+        Just(Discipline::Choke(RedConfig::new(3000, 9000, Span::from_micros(500)))),
+        Just(Discipline::Afd(AfdConfig::new(5000))),
+        Just(Discipline::FqCoDel(FqCoDelConfig::default())),
+    ];
+    let limit = prop_oneof![(0u64..20_000).prop_map(Limit::Bytes), (0u64..30).prop_map(Limit::Packets)];
+    (limit, discipline).prop_map(|(limit, discipline)| QueueConfig { limit, discipline })
+}
+
+/// Events in order of time.
+fn events() -> impl Strategy<Value = Vec<(i64, Event)>> {
+    let packet =
+        (20u32..3000, 0u64..4).prop_map(|(size, flow)| Event::Packet(Label { size, flow, ecn: Default::default() }));
+    let event = prop_oneof![
+        30 => packet,
+        1 => settings().prop_map(|settings| Event::Settings(Box::new(settings))),
+        1 => queues().prop_map(Event::Queue),
+    ];
+    prop::collection::vec((0i64..400_000, event), 1..150).prop_map(|events| {
+        let mut time = 0;
+        events
+            .into_iter()
+            .map(|(gap, event)| {
+                time += gap;
+                (time, event)
+            })
+            .collect()
+    })
+}
+
+fn build(settings: &LinkConfig) -> Link<usize> {
+    let mut link = Link::new(settings.clone()).unwrap();
+    let kind = CrossKind::Poisson { rate: Rate::from_mbit(2), sizes: SizeMix::imix() };
+    link.add_cross(CrossTraffic::new(CrossConfig { kind, start: at(0), phase: 0.0, seed: 3 }).unwrap());
+    link.ledger_mut().record(Recording::All);
+    link
+}
+
+fn apply(link: &mut Link<usize>, number: usize, time: i64, event: &Event) {
+    match event {
+        Event::Packet(label) => drop(link.offer_labelled(number, *label, at(time))),
+        Event::Settings(settings) => link.reconfigure((**settings).clone(), at(time)).unwrap(),
+        Event::Queue(queue) => link.replace_queue(queue, at(time)).unwrap(),
+    }
+}
+
+fn pop(link: &mut Link<usize>, now: Time) -> Vec<Delivery<usize>> {
+    std::iter::from_fn(|| link.pop_due(now)).collect()
+}
+
+/// Lets everything on the link come out.
+fn finish(link: &mut Link<usize>, from: i64) -> Vec<Delivery<usize>> {
+    link.stop_cross();
+    link.advance(at(from + 10_000_000_000));
+    pop(link, Time::MAX)
+}
+
+fn decided(counters: &Counters) -> (u64, u64) {
+    let Counters { forwarded, queue_full, managed, lost, in_flight_full, .. } = counters;
+    let parts = [forwarded, queue_full, managed, lost, in_flight_full];
+    (parts.iter().map(|count| count.packets).sum(), parts.iter().map(|count| count.bytes).sum())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn every_packet_is_delivered_or_in_the_ledger(settings in settings(), events in events()) {
+        let mut link = build(&settings);
+        for (number, (time, event)) in events.iter().enumerate() {
+            apply(&mut link, number, *time, event);
+            let (packets, cross) = (decided(link.ledger().packets()), decided(link.ledger().cross()));
+            let offered = link.ledger().packets().offered.bytes + link.ledger().cross().offered.bytes;
+            prop_assert_eq!(offered, packets.1 + cross.1 + link.queued_bytes());
+        }
+        let came = finish(&mut link, events.last().unwrap().0);
+        let counters = *link.ledger().packets();
+        let offered = events.iter().filter(|(_, event)| matches!(event, Event::Packet(_))).count() as u64;
+        prop_assert_eq!(counters.offered.packets, offered);
+        prop_assert_eq!(decided(&counters), (counters.offered.packets, counters.offered.bytes));
+        let copies = came.iter().filter(|delivery| delivery.copy).count() as u64;
+        prop_assert_eq!(copies, counters.duplicated.packets);
+        prop_assert_eq!(came.len() as u64, counters.forwarded.packets + copies);
+        prop_assert_eq!(came.iter().map(|delivery| u64::from(delivery.size)).sum::<u64>(),
+            counters.forwarded.bytes + counters.duplicated.bytes);
+        let mut originals: Vec<_> = came.iter().filter(|delivery| !delivery.copy).map(|delivery| delivery.packet).collect();
+        originals.sort_unstable();
+        prop_assert!(originals.windows(2).all(|pair| pair[0] < pair[1]), "none twice but the copies");
+        prop_assert_eq!(link.queued_bytes(), 0);
+        prop_assert_eq!(link.next_event(), None);
+    }
+
+    #[test]
+    fn deliveries_are_in_order_of_due_time_and_none_is_early(settings in settings(), events in events()) {
+        let mut link = build(&settings);
+        let mut shortest = settings.delay;
+        for (number, (time, event)) in events.iter().enumerate() {
+            apply(&mut link, number, *time, event);
+            if let Event::Settings(settings) = event {
+                shortest = shortest.min(settings.delay);
+            }
+        }
+        let came = finish(&mut link, events.last().unwrap().0);
+        prop_assert!(came.is_sorted_by_key(|delivery| delivery.due));
+        for delivery in came {
+            prop_assert!(delivery.arrival <= delivery.service_start);
+            prop_assert!(delivery.service_start + shortest <= delivery.due);
+        }
+    }
+
+    #[test]
+    fn nothing_depends_on_how_often_a_link_is_advanced(
+        settings in settings(), events in events(), steps in prop::collection::vec(0i64..60_000_000, 0..80)
+    ) {
+        let (mut once, mut often) = (build(&settings), build(&settings));
+        let mut steps = steps;
+        steps.sort_unstable();
+        let (mut steps, mut came, mut all) = (steps.into_iter().peekable(), Vec::new(), Vec::new());
+        for (number, (time, event)) in events.iter().enumerate() {
+            while let Some(step) = steps.next_if(|step| step <= time) {
+                often.advance(at(step));
+                came.extend(pop(&mut often, at(step)));
+            }
+            apply(&mut often, number, *time, event);
+            came.extend(pop(&mut often, at(*time)));
+            // What is on its way counts for its limit until it is taken.
+            all.extend(pop(&mut once, at(*time)));
+            apply(&mut once, number, *time, event);
+        }
+        let end = events.last().unwrap().0;
+        came.extend(finish(&mut often, end));
+        all.extend(finish(&mut once, end));
+        prop_assume!(often.ledger().packets().in_flight_full.packets == 0);
+        prop_assert_eq!(all, came);
+        prop_assert_eq!(once.ledger().packets(), often.ledger().packets());
+        prop_assert_eq!(once.ledger().cross(), often.ledger().cross());
+        prop_assert!(once.ledger().entries().eq(often.ledger().entries()));
+    }
+
+    #[test]
+    fn a_driver_that_sleeps_until_the_next_event_is_never_late(settings in settings(), events in events()) {
+        let mut link = build(&settings);
+        let mut events = events.into_iter().enumerate().peekable();
+        let mut sleeps = 0;
+        loop {
+            let next_arrival = events.peek().map(|(_, (time, _))| at(*time));
+            if next_arrival.is_none() {
+                link.stop_cross();
+            }
+            let Some(now) = link.next_event().into_iter().chain(next_arrival).min() else { break };
+            link.advance(now);
+            let due = pop(&mut link, now);
+            prop_assert!(due.iter().all(|delivery| delivery.due == now), "{:?} at {:?}", due, now);
+            while let Some((number, (time, event))) = events.next_if(|(_, (time, _))| at(*time) == now) {
+                apply(&mut link, number, time, &event);
+                // A link without a rate any more lets all that waits out at once.
+                prop_assert!(pop(&mut link, now).iter().all(|delivery| delivery.due == now));
+            }
+            sleeps += 1;
+            prop_assert!(sleeps < 100_000, "it wakes for nothing at {:?}", now);
+        }
+        let counters = link.ledger().packets();
+        prop_assert_eq!(decided(counters).0, counters.offered.packets);
+    }
+}
