@@ -7,6 +7,7 @@ use link::Delivery;
 use net::deadline::{Prompt, Watch};
 use net::{SetupError, clock};
 use std::io::Read;
+use std::mem;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -21,7 +22,7 @@ const WRITTEN: usize = 64;
 const CHECK: Span = Span::from_millis(100);
 
 /// The flow of packets that say nothing of theirs.
-const MALFORMED: u64 = 0;
+const UNKNOWN: u64 = 0;
 
 /// What another thread wants of the packet thread.
 pub(super) struct Change {
@@ -41,7 +42,11 @@ pub(super) struct Core {
     pool: Pool,
     /// Used again and again.
     batch: Vec<Delivery<Frame>>,
+    /// Used again and again, too: what rules answer.
+    answers: Vec<Frame>,
     checked: Time,
+    /// Packets that each port has missed so far.
+    missed: [u64; 2],
 }
 
 impl Core {
@@ -57,38 +62,41 @@ impl Core {
         let [there, back] = directions;
         let lanes = [Lane::new(there)?, Lane::new(back)?];
         let (pool, batch, checked) = (Pool::default(), Vec::with_capacity(WRITTEN), clock::realtime());
-        Ok(Core { ports, lanes, shared, inbox, bell, watch, pool, batch, checked })
+        let (answers, missed) = (Vec::new(), [0; 2]);
+        Ok(Core { ports, lanes, shared, inbox, bell, watch, pool, batch, answers, checked, missed })
     }
 
     /// Moves packets until it is told to stop, or cannot go on.
     pub(super) fn run(mut self) -> Result<(), BridgeError> {
         let _prompt = Prompt::new();
         let shared = Arc::clone(&self.shared);
-        while self.serve_requests()? {
+        loop {
             let mut recorders = shared.recorders.lock().unwrap_or_else(PoisonError::into_inner);
             let mut is_idle = true;
             for direction in [0, 1] {
-                is_idle &= !self.collect(direction, &mut recorders)?;
+                is_idle &= !self.collect(direction, &mut recorders[direction])?;
+            }
+            if !self.serve_requests(&mut recorders)? {
+                return Ok(());
             }
             for direction in [0, 1] {
                 is_idle &= !self.deliver(direction, &mut recorders[direction]);
             }
+            self.check(is_idle, &mut recorders)?;
             drop(recorders);
-            self.check(is_idle)?;
             let soon = self.checked + CHECK;
             let next = self.lanes.iter().filter_map(Lane::next_event).fold(soon, Time::min);
             self.watch.wait(next, || self.ports.iter().any(Port::is_ready));
         }
-        Ok(())
     }
 
     /// Does what other threads ask for; false once nobody wants the bridge any more.
-    fn serve_requests(&mut self) -> Result<bool, BridgeError> {
+    fn serve_requests(&mut self, recorders: &mut [Recorder; 2]) -> Result<bool, BridgeError> {
         loop {
             match self.inbox.try_recv() {
                 Ok(Change { direction, config }) => {
                     let _ = self.bell.read(&mut [0; 64]);
-                    self.lanes[direction].set(config)?;
+                    self.lanes[direction].set(config, clock::realtime(), &mut recorders[direction])?;
                 }
                 Err(TryRecvError::Empty) => return Ok(true),
                 Err(TryRecvError::Disconnected) => return Ok(false),
@@ -97,41 +105,36 @@ impl Core {
     }
 
     /// Takes what has arrived for one direction, and serves its link up to there. False where there was nothing.
-    fn collect(&mut self, direction: usize, recorders: &mut [Recorder; 2]) -> Result<bool, BridgeError> {
-        let Core { ports, lanes, pool, .. } = self;
-        let (lane, recorder) = (&mut lanes[direction], &mut recorders[direction]);
-        let port = &mut ports[direction];
-        let mut horizon = clock::realtime();
-        let mut answers = Vec::new();
-        let mut last = horizon;
-        let mut taken = 0;
-        while taken < TAKEN
-            && port.receive(pool, &mut |stamp, frame| {
-                last = stamp;
-                match frame {
-                    Ok(frame) => {
-                        let link = frame.link;
-                        if let Some(answer) = lane.offer(frame, stamp, recorder) {
-                            let mut reply = pool.frame(link.reversed());
-                            reply.packet.extend_from_slice(&answer);
-                            answers.push(reply);
-                        }
-                    }
-                    Err(size) => {
-                        recorder.offered(MALFORMED, size);
-                        recorder.dropped(MALFORMED, size, DropCause::Malformed);
+    fn collect(&mut self, direction: usize, recorder: &mut Recorder) -> Result<bool, BridgeError> {
+        let Core { ports, lanes, pool, answers, .. } = self;
+        let (lane, port) = (&mut lanes[direction], &mut ports[direction]);
+        // All that arrives before this is found, unless there is too much of it for one turn.
+        let now = clock::realtime();
+        let (mut taken, mut last) = (0, now);
+        let mut take = |stamp: Time, arrived: Result<Frame, u32>| {
+            last = stamp;
+            match arrived {
+                Ok(frame) => {
+                    let link = frame.link;
+                    if let Some(answer) = lane.offer(frame, stamp, recorder) {
+                        let mut reply = pool.frame(link.reversed());
+                        reply.packet.extend_from_slice(&answer);
+                        answers.push(reply);
                     }
                 }
-            })?
-        {
+                Err(size) => {
+                    recorder.offered(UNKNOWN, size);
+                    recorder.dropped(UNKNOWN, size, DropCause::Malformed);
+                }
+            }
+        };
+        while taken < TAKEN && port.receive(pool, &mut take)? {
             taken += 1;
         }
-        if taken == TAKEN {
-            horizon = horizon.min(last);
-        }
-        // An answer that finds no room is lost as any packet may be.
+        // An answer that finds no room is lost, as any packet may be.
         port.send(answers.iter(), |_, _| {});
-        lane.advance(horizon, recorder);
+        answers.clear();
+        lane.advance(if taken < TAKEN { now } else { last.min(now) }, recorder);
         Ok(taken > 0)
     }
 
@@ -162,11 +165,19 @@ impl Core {
     }
 
     /// Looks whether the interfaces are still there: where the wait ended for no packet, and now and then.
-    fn check(&mut self, is_idle: bool) -> Result<(), BridgeError> {
+    fn check(&mut self, is_idle: bool, recorders: &mut [Recorder; 2]) -> Result<(), BridgeError> {
         let now = clock::realtime();
-        if is_idle || now - self.checked >= CHECK {
-            self.checked = now;
-            self.ports.iter().try_for_each(Port::check)?;
+        if !is_idle && now - self.checked < CHECK {
+            return Ok(());
+        }
+        self.checked = now;
+        self.ports.iter().try_for_each(Port::check)?;
+        for ((port, missed), recorder) in self.ports.iter_mut().zip(&mut self.missed).zip(recorders) {
+            let before = mem::replace(missed, port.missed());
+            for _ in before..*missed {
+                recorder.offered(UNKNOWN, 0);
+                recorder.dropped(UNKNOWN, 0, DropCause::Overload);
+            }
         }
         Ok(())
     }

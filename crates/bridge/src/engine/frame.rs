@@ -74,6 +74,13 @@ impl Pool {
     }
 }
 
+impl Frame {
+    /// Bytes of the network's packet; one, where there are none, since a link carries nothing that is empty.
+    pub(crate) fn size(&self) -> u32 {
+        self.packet.len().max(1) as u32
+    }
+}
+
 impl Clone for Frame {
     fn clone(&self) -> Self {
         let mut copy = self.pool.frame(self.link);

@@ -10,6 +10,7 @@ use units::{Span, Time};
 
 /// One direction: the rules, the link behind them, and what is noted of both.
 pub(super) struct Lane {
+    config: DirectionConfig,
     link: Link<Frame>,
     rules: Option<Middlebox>,
     /// Flows are known by a hash whose key nobody knows, so that nobody can make his flows look like another's.
@@ -22,53 +23,50 @@ pub(super) type Answer = Option<Vec<u8>>;
 impl Lane {
     pub(super) fn new(config: DirectionConfig) -> Result<Self, BridgeError> {
         let (link, rules) = config.build()?;
-        let mut lane = Lane { link, rules, hasher: RandomState::new() };
+        let mut lane = Lane { config, link, rules, hasher: RandomState::new() };
         lane.link.ledger_mut().record(Recording::All);
         Ok(lane)
     }
 
     /// A packet has arrived. Perhaps the rules want it answered.
     pub(super) fn offer(&mut self, mut frame: Frame, stamp: Time, recorder: &mut Recorder) -> Answer {
-        let selector = Selector::of(&frame.packet);
         trim(&mut frame.packet);
+        let selector = Selector::of(&frame.packet);
         frame.flow = match &selector {
             Some(selector) => self.hasher.hash_one(selector),
-            // Who speaks to whom, and in what protocol: the whole header but for the tags.
+            // Who speaks to whom, and in what protocol.
             None => self.hasher.hash_one(&frame.link[..]),
         };
-        let (flow, size) = (frame.flow, frame.packet.len() as u32);
-        if recorder.offered(flow, size)
+        if recorder.offered(frame.flow, frame.size())
             && let Some(selector) = selector
         {
-            recorder.describe(flow, selector.key());
+            recorder.describe(frame.flow, selector.key());
         }
-        let mut answer = None;
-        if let Some(rules) = &mut self.rules
-            && selector.is_some()
-        {
-            match rules.pass(Direction::Outbound, &mut frame.packet, stamp) {
-                Action::Forward => {}
-                Action::Drop => {
-                    recorder.dropped(flow, size, DropCause::Refused);
-                    return None;
-                }
-                Action::Reply(reply) => {
-                    recorder.dropped(flow, size, DropCause::Refused);
-                    return Some(reply);
-                }
-                Action::Reset(pair) => {
-                    answer = Some(pair.to_source);
-                    frame.packet.clear();
-                    frame.packet.extend_from_slice(&pair.to_destination);
-                }
+        let (passes, answer) = if selector.is_some() { self.judge(&mut frame, stamp) } else { (true, None) };
+        if passes {
+            let label = Label { size: frame.size(), flow: frame.flow, ecn: ecn_of(&frame.packet) };
+            // What the link drops is in its ledger.
+            let _ = self.link.offer_labelled(frame, label, stamp);
+            self.note_drops(recorder);
+        } else {
+            recorder.dropped(frame.flow, frame.size(), DropCause::Refused);
+        }
+        answer
+    }
+
+    /// Asks the rules whether a packet, or what they have put in its place, passes, and what is answered.
+    fn judge(&mut self, frame: &mut Frame, stamp: Time) -> (bool, Answer) {
+        let Some(rules) = &mut self.rules else { return (true, None) };
+        match rules.pass(Direction::Outbound, &mut frame.packet, stamp) {
+            Action::Forward => (true, None),
+            Action::Drop => (false, None),
+            Action::Reply(reply) => (false, Some(reply)),
+            Action::Reset(pair) => {
+                frame.packet.clear();
+                frame.packet.extend_from_slice(&pair.to_destination);
+                (true, Some(pair.to_source))
             }
         }
-        let size = frame.packet.len() as u32;
-        let label = Label { size, flow, ecn: ecn_of(&frame.packet) };
-        // What the link drops is in its ledger.
-        let _ = self.link.offer_labelled(frame, label, stamp);
-        self.note_drops(recorder);
-        answer
     }
 
     /// Serves the queue up to `horizon`, up to which all arrivals are known. An idle link is left where it is, so that
@@ -94,9 +92,24 @@ impl Lane {
         self.link.next_event()
     }
 
-    /// Takes new settings over from `now` on.
-    pub(super) fn set(&mut self, config: DirectionConfig) -> Result<(), BridgeError> {
-        *self = Lane::new(config)?;
+    /// Goes on with other settings from `now` on. What has not changed keeps its state.
+    pub(super) fn set(
+        &mut self,
+        config: DirectionConfig,
+        now: Time,
+        recorder: &mut Recorder,
+    ) -> Result<(), BridgeError> {
+        if config.queue != self.config.queue {
+            self.link.replace_queue(&config.queue, now)?;
+        }
+        if config.link != self.config.link {
+            self.link.reconfigure(config.link.clone(), now)?;
+        }
+        if config.rules != self.config.rules {
+            self.rules = config.rules.clone().map(Middlebox::new).transpose()?;
+        }
+        self.config = config;
+        self.note_drops(recorder);
         Ok(())
     }
 
