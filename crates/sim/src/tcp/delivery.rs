@@ -14,13 +14,6 @@ pub(super) struct Delivery {
     pub(super) first_sent: Time,
 }
 
-/// The newest segment that one acknowledgement delivered.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Newest {
-    pub(super) segment: Segment,
-    pub(super) number: u32,
-}
-
 impl Delivery {
     pub(super) fn new() -> Self {
         Delivery { total: 0, time: Time::ZERO, first_sent: Time::ZERO }
@@ -31,15 +24,15 @@ impl Delivery {
         (self.time, self.first_sent) = (now, now);
     }
 
-    /// After an acknowledgement whose deliveries were counted into the total; `least` is the least round trip known.
+    /// After an acknowledgement whose deliveries were counted into the total. Of them `segment` was sent last; `least` is
+    /// the least round trip known.
     pub(super) fn sample(
         &mut self,
-        newest: &Newest,
+        segment: &Segment,
         now: Time,
         least: Span,
         segment_bytes: u32,
     ) -> Option<DeliveryRate> {
-        let segment = &newest.segment;
         (self.time, self.first_sent) = (now, segment.sent);
         let sending = segment.sent - segment.first_sent;
         let acknowledging = now - segment.delivered_at;

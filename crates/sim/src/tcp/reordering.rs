@@ -1,12 +1,12 @@
-use super::delivery::Newest;
+use super::scoreboard::Segment;
 use units::{Span, Time};
 
 /// Loss by time (RACK, RFC 8985): a segment is lost when one sent later has arrived and it has not within a reordering
 /// window after.
 #[derive(Debug)]
 pub(super) struct Reordering {
-    /// The sending of the segment sent last of those that arrived, its number, and its round trip.
-    newest: Option<(Time, u32, Span)>,
+    /// The segment sent last of those that arrived, and its round trip.
+    newest: Option<(Segment, Span)>,
     /// Whether any arrived out of order without having been sent again.
     seen: bool,
     /// How many segments may have overtaken before that alone means loss, while no reordering was seen.
@@ -43,14 +43,13 @@ impl Reordering {
 
     /// Section 6.2, step 2. One that was sent again within less than the least round trip is answered for its first
     /// sending.
-    pub(super) fn arrived(&mut self, newest: &Newest, now: Time, least: Option<Span>) {
-        let sent = newest.segment.sent;
-        let round_trip = now - sent;
-        if newest.segment.again && least.is_some_and(|least| round_trip < least) {
+    pub(super) fn arrived(&mut self, newest: &Segment, now: Time, least: Option<Span>) {
+        let round_trip = now - newest.sent;
+        if newest.again && least.is_some_and(|least| round_trip < least) {
             return;
         }
-        if self.newest.is_none_or(|(time, number, _)| (time, number) < (sent, newest.number)) {
-            self.newest = Some((sent, newest.number, round_trip));
+        if self.newest.is_none_or(|(segment, _)| segment.order < newest.order) {
+            self.newest = Some((*newest, round_trip));
         }
     }
 
@@ -60,9 +59,9 @@ impl Reordering {
         self.tolerated = self.tolerated.max(distance.min(MOST_TOLERATED));
     }
 
-    /// The receiver has reported a duplicate.
+    /// The receiver has reported a duplicate, not of a probe. Without reordering it says nothing about the window.
     pub(super) fn duplicated(&mut self) {
-        self.duplicate = true;
+        self.duplicate = self.seen;
     }
 
     /// Once for each acknowledgement: section 6.2, step 4, the window's adaptation.
@@ -89,17 +88,17 @@ impl Reordering {
         if !self.seen && (recovering || arrived >= self.tolerated) {
             return Span::ZERO;
         }
-        (least * i64::from(self.quarters) / 4).min(smoothed / 8)
+        (least * i64::from(self.quarters) / 4).min(smoothed)
     }
 
-    /// Until when a segment sent at `sent` may arrive; `None` while no later one has.
-    pub(super) fn deadline(&self, number: u32, sent: Time, window: Span) -> Option<Time> {
-        let (newest, newest_number, round_trip) = self.newest?;
-        ((sent, number) < (newest, newest_number)).then_some(sent + round_trip + window)
+    /// Until when a segment may arrive; `None` while none sent later has.
+    pub(super) fn deadline(&self, segment: &Segment, window: Span) -> Option<Time> {
+        let (newest, round_trip) = self.newest?;
+        (segment.order < newest.order).then_some(segment.sent + round_trip + window)
     }
 
-    /// By when everything sent at `sent` should have arrived, after a timeout.
-    pub(super) fn overdue(&self, sent: Time, now: Time) -> bool {
-        self.newest.is_none_or(|(_, _, round_trip)| sent + round_trip <= now)
+    /// Whether a segment should have been acknowledged by now, whatever was sent later.
+    pub(super) fn overdue(&self, segment: &Segment, now: Time) -> bool {
+        self.newest.is_none_or(|(_, round_trip)| segment.sent + round_trip <= now)
     }
 }

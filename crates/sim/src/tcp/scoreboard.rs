@@ -7,6 +7,8 @@ use units::Time;
 pub(super) struct Segment {
     /// When it was last sent.
     pub(super) sent: Time,
+    /// How many were sent before that: their order, where many are sent at one instant.
+    pub(super) order: u64,
     /// When the flight's first was sent ([`Delivery::first_sent`](super::delivery::Delivery)) as of its sending.
     pub(super) first_sent: Time,
     /// What had been delivered when it was sent, …
@@ -42,7 +44,7 @@ pub(super) struct Scoreboard {
     /// No segment before this one is lost.
     search_from: u32,
     /// Every transmission whose segment may yet be found lost, in order of sending: for RACK.
-    transmissions: VecDeque<(u32, Time)>,
+    transmissions: VecDeque<(u32, u64)>,
 }
 
 impl Scoreboard {
@@ -94,7 +96,7 @@ impl Scoreboard {
     /// Notes the sending of a new segment.
     pub(super) fn push(&mut self, segment: Segment) -> u32 {
         let number = self.next();
-        self.transmissions.push_back((number, segment.sent));
+        self.transmissions.push_back((number, segment.order));
         self.segments.push_back(segment);
         number
     }
@@ -105,7 +107,7 @@ impl Scoreboard {
         self.lost -= u32::from(segment.fate == Fate::Lost);
         self.again += u32::from(!(segment.again && segment.fate == Fate::InFlight));
         *segment = Segment { fate: Fate::InFlight, again: true, ..template };
-        self.transmissions.push_back((number, segment.sent));
+        self.transmissions.push_back((number, segment.order));
     }
 
     /// The first lost segment.
@@ -158,16 +160,16 @@ impl Scoreboard {
     }
 
     /// Goes through the transmissions in flight in order of sending and takes each for lost of which `is_lost` says so,
-    /// up to the first of which it does not: that one is returned. The last argument says whether it was sent before.
-    pub(super) fn take_for_lost(&mut self, mut is_lost: impl FnMut(u32, Time, bool) -> bool) -> Option<(u32, Time)> {
-        while let Some((number, sent)) = self.transmissions.front().copied() {
+    /// up to the first of which it does not: that one is returned.
+    pub(super) fn take_for_lost(&mut self, mut is_lost: impl FnMut(u32, &Segment) -> bool) -> Option<Segment> {
+        while let Some((number, order)) = self.transmissions.front().copied() {
             let place = number.checked_sub(self.first).map(|place| place as usize);
             let segment = place.and_then(|place| self.segments.get_mut(place));
             // Acknowledged, arrived, or sent again since: nothing to decide about this transmission.
-            let current = segment.filter(|segment| segment.fate == Fate::InFlight && segment.sent == sent);
+            let current = segment.filter(|segment| segment.fate == Fate::InFlight && segment.order == order);
             if let Some(segment) = current {
-                if !is_lost(number, sent, segment.again) {
-                    return Some((number, sent));
+                if !is_lost(number, segment) {
+                    return Some(*segment);
                 }
                 segment.fate = Fate::Lost;
                 self.again -= u32::from(segment.again);
@@ -187,9 +189,9 @@ impl Scoreboard {
         }
         self.lost = 0;
         let in_flight = |(place, segment): (usize, &Segment)| {
-            (segment.fate == Fate::InFlight).then_some((self.first + place as u32, segment.sent))
+            (segment.fate == Fate::InFlight).then_some((self.first + place as u32, segment.order))
         };
         self.transmissions = self.segments.iter().enumerate().filter_map(in_flight).collect();
-        self.transmissions.make_contiguous().sort_by_key(|(number, sent)| (*sent, *number));
+        self.transmissions.make_contiguous().sort_by_key(|(_, order)| *order);
     }
 }

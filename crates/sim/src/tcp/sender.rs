@@ -1,5 +1,5 @@
 use super::congestion::{Ack, Controller};
-use super::delivery::{Delivery, Newest};
+use super::delivery::Delivery;
 use super::recovery::{Phase, RateReduction, Undo};
 use super::reordering::Reordering;
 use super::scoreboard::{Fate, Scoreboard, Segment};
@@ -97,11 +97,15 @@ struct News {
     delivered: u32,
     lost: u32,
     was_in_flight: u32,
-    newest: Option<Newest>,
+    /// The one sent last of what was delivered.
+    newest: Option<Segment>,
     /// The earliest and the latest sending of what was sent once.
     first_sent: Option<Time>,
     last_sent: Option<Time>,
+    /// Something arrived twice.
     duplicate: bool,
+    /// What it acknowledges was sent before anything was sent again: it was not lost.
+    late_original: bool,
 }
 
 impl Sender {
@@ -203,7 +207,7 @@ impl Sender {
         let delivered_before = self.delivery.total;
         let mut news = self.take_news(ack);
         self.measure(ack, &news, now);
-        let since = news.newest.map(|newest| newest.segment.delivered);
+        let since = news.newest.map(|newest| newest.delivered);
         self.reordering.adapt(self.delivery.total, since);
         self.judge_probe(ack, &news, now);
         self.react(ack, &mut news, now);
@@ -248,6 +252,7 @@ impl Sender {
         }
         Segment {
             sent: now,
+            order: self.statistics.sent,
             first_sent: self.delivery.first_sent,
             delivered: self.delivery.total,
             delivered_at: self.delivery.time,
@@ -297,21 +302,27 @@ impl Sender {
         let mut news = News { was_in_flight: self.board.in_flight(), ..News::default() };
         let (first, arrived_end) = (self.board.first(), self.board.arrived_end());
         let reordering = &mut self.reordering;
-        let mut delivered = |number: u32, segment: Segment| {
-            news.deliver(number, segment);
+        let mut delivered = |number: u32, segment: Segment, echo: Option<Time>| {
+            news.deliver(segment, echo);
             if !segment.again && number < arrived_end {
                 reordering.overtaken_by(arrived_end - number);
             }
         };
-        self.board.acknowledge(ack.next, &mut delivered);
+        self.board.acknowledge(ack.next, |number, segment| delivered(number, segment, Some(ack.echo)));
         for block in ack.blocks.iter().skip(usize::from(ack.duplicate)).filter(|block| !block.is_empty()) {
-            self.board.selective(*block, &mut delivered);
+            self.board.selective(*block, |number, segment| delivered(number, segment, None));
         }
         news.acked = self.board.first() - first;
+        news.late_original = news.acked > 0 && self.answered_first(ack);
+        if news.late_original && arrived_end > first {
+            self.reordering.overtaken_by(arrived_end - first);
+        }
         self.delivery.total += u64::from(news.delivered);
         if ack.duplicate {
             news.duplicate = true;
-            self.reordering.duplicated();
+            if self.probe.is_none() {
+                self.reordering.duplicated();
+            }
             if let Some(undo) = &mut self.undo {
                 undo.duplicated(ack.blocks[0].start);
             }
@@ -346,9 +357,8 @@ impl Sender {
     }
 
     fn react(&mut self, ack: &Acknowledgement, news: &mut News, now: Time) {
-        self.leave_phase(ack, now);
-        let late_original = news.acked > 0 && self.answered_first(ack);
-        let in_vain = late_original
+        self.leave_phase(news, now);
+        let in_vain = news.late_original
             && match self.phase {
                 Phase::Recovering => self.board.again() == 0,
                 Phase::TimedOut => true,
@@ -372,7 +382,7 @@ impl Sender {
     }
 
     /// Ends a phase when what was in flight at its beginning is acknowledged.
-    fn leave_phase(&mut self, ack: &Acknowledgement, now: Time) {
+    fn leave_phase(&mut self, news: &News, now: Time) {
         let first = self.board.first();
         let over = match self.phase {
             Phase::Open => false,
@@ -386,7 +396,7 @@ impl Sender {
         if self.phase == Phase::Recovering {
             self.reordering.recovery_ended();
         }
-        if self.answered_first(ack) {
+        if news.late_original {
             self.undo(now);
         } else {
             self.controller.recovered(now);
@@ -411,8 +421,8 @@ impl Sender {
         let window = self.reordering_window();
         let before = self.board.lost();
         let reordering = &self.reordering;
-        let late = |number, sent, _| reordering.deadline(number, sent, window).is_some_and(|deadline| deadline <= now);
-        self.board.take_for_lost(late);
+        let late = |segment: &Segment| reordering.deadline(segment, window).is_some_and(|deadline| deadline <= now);
+        self.board.take_for_lost(|_, segment| late(segment));
         self.board.lost() - before
     }
 
@@ -463,7 +473,7 @@ impl Sender {
             recovering: matches!(self.phase, Phase::Reducing | Phase::Recovering),
             delivery,
             total_delivered: self.delivery.total,
-            delivered_when_sent: news.newest.map_or(0, |newest| newest.segment.delivered),
+            delivered_when_sent: news.newest.map_or(0, |newest| newest.delivered),
         };
         self.controller.acknowledged(&ack);
     }
@@ -475,8 +485,8 @@ impl Sender {
             return;
         };
         let window = self.reordering_window();
-        let overtaken = self.board.take_for_lost(|_, _, _| false);
-        let deadline = overtaken.and_then(|(number, sent)| self.reordering.deadline(number, sent, window));
+        let earliest = self.board.take_for_lost(|_, _| false);
+        let deadline = earliest.and_then(|segment| self.reordering.deadline(&segment, window));
         if let Some(deadline) = deadline {
             self.timer = Some((deadline.max(now), Timer::Reordering));
             return;
@@ -510,7 +520,7 @@ impl Sender {
         let again = self.timed_out_at == Some(first);
         self.statistics.timeouts += 1;
         let reordering = &self.reordering;
-        self.board.take_for_lost(|number, sent, _| number == first || reordering.overdue(sent, now));
+        self.board.take_for_lost(|number, segment| number == first || reordering.overdue(segment, now));
         if self.phase != Phase::TimedOut || !again {
             self.undo = Some(Undo::new(first, 0));
             self.statistics.reductions += 1;
@@ -528,11 +538,15 @@ impl Sender {
 }
 
 impl News {
-    fn deliver(&mut self, number: u32, segment: Segment) {
+    /// A segment was delivered. The stamp that an acknowledgement in sequence echoes may show that it was not the last
+    /// sending that arrived (RFC 8985, section 6.2, step 2).
+    fn deliver(&mut self, segment: Segment, echo: Option<Time>) {
         self.delivered += 1;
-        let later = |newest: &Newest| (newest.segment.sent, newest.number) < (segment.sent, number);
-        if self.newest.as_ref().is_none_or(later) {
-            self.newest = Some(Newest { segment, number });
+        if segment.again && echo.is_some_and(|echo| echo < segment.sent) {
+            return;
+        }
+        if self.newest.is_none_or(|newest| newest.order < segment.order) {
+            self.newest = Some(segment);
         }
         if !segment.again {
             self.first_sent = Some(self.first_sent.map_or(segment.sent, |first| first.min(segment.sent)));
