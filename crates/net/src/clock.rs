@@ -1,7 +1,9 @@
 //! The system's two clocks, read in nanoseconds.
 
+use nix::libc;
 use nix::time::{ClockId, clock_gettime};
-use units::Time;
+use std::mem;
+use units::{Span, Time};
 
 /// CLOCK_MONOTONIC: runs steadily; for deadlines and intervals.
 pub fn monotonic() -> Time {
@@ -11,6 +13,17 @@ pub fn monotonic() -> Time {
 /// CLOCK_REALTIME: the clock of the kernel's packet stamps; it may be set or slewed.
 pub fn realtime() -> Time {
     read(ClockId::CLOCK_REALTIME)
+}
+
+/// By how much [`realtime`] may be wrong at most, as the kernel was told by whatever keeps the clock (`maxerror` of
+/// adjtimex(2)); none where the clock is not synchronised.
+pub fn maximum_error() -> Option<Span> {
+    // SAFETY: timex is plain data, for which all zeroes is a valid value: `modes` of zero only asks.
+    let mut state: libc::timex = unsafe { mem::zeroed() };
+    // SAFETY: the kernel fills in the struct, which is alive and of its kind.
+    let answer = unsafe { libc::adjtimex(&raw mut state) };
+    let is_synchronised = answer >= 0 && answer != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0;
+    is_synchronised.then(|| Span::from_micros(state.maxerror))
 }
 
 fn read(clock: ClockId) -> Time {

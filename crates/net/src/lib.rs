@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod congestion;
+pub mod datagram;
 pub mod deadline;
 pub mod interface;
 pub mod namespace;

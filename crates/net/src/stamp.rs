@@ -181,7 +181,7 @@ unsafe fn read_control(header: &libc::msghdr, len: usize) -> Message {
     message
 }
 
-fn credible(stamp: libc::timespec) -> Option<Time> {
+pub(crate) fn credible(stamp: libc::timespec) -> Option<Time> {
     let at = Time::from_nanos(stamp.tv_sec.checked_mul(1_000_000_000)?.checked_add(stamp.tv_nsec)?);
     let age = clock::realtime() - at;
     (age > Span::from_secs(-1) && age < OLDEST).then_some(at)

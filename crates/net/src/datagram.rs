@@ -1,0 +1,171 @@
+//! UDP datagrams with what the kernel knows about them: stamp, TTL, and the address they were sent to.
+
+use crate::{option, stamp};
+use nix::libc;
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
+use units::Time;
+
+/// Room for a stamp (48 bytes), a TTL and an address, each with its header.
+#[repr(align(8))]
+struct Control([u8; 256]);
+
+/// A datagram that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram {
+    /// Bytes written to the buffer.
+    pub len: usize,
+    /// Whether it was longer than the buffer, and cut off.
+    pub is_cut_off: bool,
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// To which address of this host, where the kernel says so.
+    pub to: Option<IpAddr>,
+    /// Its TTL or hop limit as it arrived, where the kernel says so.
+    pub ttl: Option<u8>,
+    /// When it came, where the kernel has said so credibly.
+    pub stamp: Option<Time>,
+}
+
+/// Prepares a socket: datagrams leave with the largest TTL (RFC 8762, 4.2: so that the far end can count hops), and come
+/// with stamp, TTL and address.
+///
+/// # Errors
+/// Where the system refuses an option that every Linux has; one without stamps is no error.
+pub fn prepare(socket: &UdpSocket) -> io::Result<()> {
+    const ON: i32 = 1;
+    const FARTHEST: i32 = 255;
+    if let Err(error) = stamp::enable_receive(socket) {
+        tracing::debug!("no kernel stamps: {error}");
+    }
+    if socket.local_addr()?.is_ipv6() {
+        option::set(socket, libc::SOL_IPV6, libc::IPV6_RECVHOPLIMIT, &ON)?;
+        option::set(socket, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO, &ON)?;
+        option::set(socket, libc::SOL_IPV6, libc::IPV6_UNICAST_HOPS, &FARTHEST)?;
+    } else {
+        option::set(socket, libc::SOL_IP, libc::IP_PKTINFO, &ON)?;
+    }
+    // IPv4 travels over IPv6 sockets, too.
+    option::set(socket, libc::SOL_IP, libc::IP_RECVTTL, &ON)?;
+    option::set(socket, libc::SOL_IP, libc::IP_TTL, &FARTHEST)
+}
+
+/// Receives without waiting.
+///
+/// # Errors
+/// `WouldBlock` where nothing is there, else what the socket reports.
+pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
+    let mut control = Control([0; 256]);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(&mut control.0), flags)?;
+    let from = message.address.as_ref().and_then(address).ok_or(io::ErrorKind::InvalidData)?;
+    let is_cut_off = message.flags.contains(MsgFlags::MSG_TRUNC);
+    let mut datagram = Datagram { len: message.bytes, is_cut_off, from, to: None, ttl: None, stamp: None };
+    for part in message.cmsgs()? {
+        match part {
+            ControlMessageOwned::ScmTimestampsns(stamps) => {
+                let stamp = libc::timespec { tv_sec: stamps.system.tv_sec(), tv_nsec: stamps.system.tv_nsec() };
+                datagram.stamp = stamp::credible(stamp);
+            }
+            ControlMessageOwned::Ipv4Ttl(ttl) | ControlMessageOwned::Ipv6HopLimit(ttl) => {
+                datagram.ttl = u8::try_from(ttl).ok();
+            }
+            ControlMessageOwned::Ipv4PacketInfo(info) => {
+                datagram.to = Some(Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr)).into());
+            }
+            ControlMessageOwned::Ipv6PacketInfo(info) => {
+                datagram.to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into())
+            }
+            _ => {}
+        }
+    }
+    Ok(datagram)
+}
+
+/// Sends an answer to where `question` came from, from the address that it was sent to: a host with several would
+/// otherwise choose another.
+///
+/// # Errors
+/// What the socket reports.
+pub fn answer(socket: &UdpSocket, question: &Datagram, payload: &[u8]) -> io::Result<()> {
+    let to = SockaddrStorage::from(question.from);
+    let parts = [IoSlice::new(payload)];
+    let send = |control: &[ControlMessage]| {
+        sendmsg(socket.as_raw_fd(), &parts, control, MsgFlags::MSG_DONTWAIT, Some(&to))?;
+        Ok(())
+    };
+    match question.to {
+        Some(IpAddr::V4(source)) => {
+            let source = libc::in_addr { s_addr: u32::from(source).to_be() };
+            let any = libc::in_addr { s_addr: 0 };
+            send(&[ControlMessage::Ipv4PacketInfo(&libc::in_pktinfo {
+                ipi_ifindex: 0,
+                ipi_spec_dst: source,
+                ipi_addr: any,
+            })])
+        }
+        Some(IpAddr::V6(source)) => {
+            let ipi6_addr = libc::in6_addr { s6_addr: source.octets() };
+            send(&[ControlMessage::Ipv6PacketInfo(&libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: 0 })])
+        }
+        None => send(&[]),
+    }
+}
+
+fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = storage.as_sockaddr_in().map(|a| SocketAddr::from(SocketAddrV4::new(a.ip(), a.port())));
+    let v6 = || storage.as_sockaddr_in6().map(|a| SocketAddrV6::new(a.ip(), a.port(), 0, a.scope_id()).into());
+    v4.or_else(v6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clock, readiness};
+    use units::Span;
+
+    fn goes_and_comes_back(bind: &str, from: &str, target: &str) {
+        let server = UdpSocket::bind(bind).unwrap();
+        prepare(&server).unwrap();
+        let client = UdpSocket::bind(from).unwrap();
+        prepare(&client).unwrap();
+        let target: IpAddr = target.parse().unwrap();
+        client.connect((target, server.local_addr().unwrap().port())).unwrap();
+        let mut buffer = [0; 100];
+        // The first packets may come before stamps are on.
+        for _ in 0..50 {
+            client.send(b"question").unwrap();
+            assert!(readiness::readable(&server, clock::monotonic() + Span::from_secs(5)).unwrap());
+            let question = receive(&server, &mut buffer).unwrap();
+            assert_eq!((question.len, question.ttl), (8, Some(255)));
+            assert_eq!(question.to.map(|to| to.to_canonical()), Some(target));
+            answer(&server, &question, b"answer").unwrap();
+            assert!(readiness::readable(&client, clock::monotonic() + Span::from_secs(5)).unwrap());
+            let answer = receive(&client, &mut buffer).unwrap();
+            assert_eq!(answer.from, client.peer_addr().unwrap(), "from where it was asked");
+            if question.stamp.is_some() && answer.stamp > question.stamp {
+                return;
+            }
+        }
+        panic!("no stamps");
+    }
+
+    #[test]
+    fn answers_come_from_the_address_that_was_asked() {
+        goes_and_comes_back("0.0.0.0:0", "127.0.0.1:0", "127.0.0.7");
+        goes_and_comes_back("[::]:0", "[::1]:0", "::1");
+        goes_and_comes_back("[::]:0", "127.0.0.1:0", "127.0.0.9");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(&[1; 20], socket.local_addr().unwrap()).unwrap();
+        let datagram = receive(&socket, &mut [0; 10]).unwrap();
+        assert!(datagram.is_cut_off && datagram.len == 10);
+        assert_eq!(receive(&socket, &mut [0; 10]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+}
