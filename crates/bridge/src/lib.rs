@@ -12,6 +12,7 @@ mod leftovers;
 mod port;
 pub mod prometheus;
 pub mod report;
+pub mod session;
 pub mod schedule;
 pub mod settings;
 pub mod statistics;

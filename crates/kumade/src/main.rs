@@ -1,6 +1,7 @@
 //! `kumade`: measures, shares, tunnels and emulates network paths. This program parses, calls and prints.
 
 mod lab;
+mod link;
 mod measure;
 mod serve;
 
@@ -24,6 +25,7 @@ enum Command {
     Serve(serve::ServeArgs),
     Measure(Box<measure::MeasureArgs>),
     Lab(lab::LabArgs),
+    Link(link::LinkArgs),
     /// Print a script that completes kumade's options in a shell
     Completions {
         /// The shell
@@ -49,6 +51,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(args),
         Command::Measure(args) => measure::run(&args),
         Command::Lab(args) => lab::run(args),
+        Command::Link(args) => link::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "kumade", &mut io::stdout());
             Ok(ExitCode::SUCCESS)

@@ -91,6 +91,7 @@ pub const KEYS: &[Key] = &[
     key(Group::Queue, "quantum", "SIZE", "fq-codel: how much a queue sends in its turn"),
     key(Group::Queue, "flows", "N", "fq-codel: how many queues; fair-share: how many flows are remembered"),
     key(Group::Queue, "window", "TIME", "fair-share: over how long a time flows are compared"),
+    key(Group::Rules, "rules", "none", "Take away all rules that there are"),
     key(Group::Rules, "drop", "WHAT", "Drop in silence: all, tcp, udp, icmp, tcp/PORT or udp/PORT"),
     key(Group::Rules, "reject", "WHAT", "Drop, and tell the sender: as `drop`"),
     key(Group::Rules, "allow-only", "PORT[/reject]", "Refuse all but TCP from and to this port"),
@@ -107,7 +108,6 @@ pub const KEYS: &[Key] = &[
         "N[/total]",
         "Break TCP connections off after so many packets with data, each connection's or all together",
     ),
-    key(Group::Rules, "rules", "none", "Take away all of the rules above"),
 ];
 
 pub(super) fn find(name: &str) -> Option<&'static Key> {

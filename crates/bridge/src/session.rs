@@ -1,0 +1,133 @@
+//! A bridge with a name, settings and statistics: what a program runs, and others ask and change.
+
+use crate::control::{Reply, Request};
+use crate::report::{Covers, Document, Occasion};
+use crate::settings::{Change, SettingError, Settings};
+use crate::statistics::DirectionStatistics;
+use crate::{BridgeError, Engine, PortSpec};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use thiserror::Error;
+use units::Span;
+
+/// A running bridge. Any thread may use it; it ends when it is stopped or dropped.
+#[derive(Debug)]
+pub struct Session {
+    name: String,
+    ports: [String; 2],
+    started: Instant,
+    engine: Engine,
+    settings: Mutex<[Settings; 2]>,
+    last: Mutex<Last>,
+}
+
+/// Where the last interval ended.
+#[derive(Debug)]
+struct Last {
+    at: Instant,
+    statistics: [DirectionStatistics; 2],
+}
+
+/// Why a bridge is not started, or not changed.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// What was asked for makes no sense.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// It cannot be had.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+}
+
+impl Session {
+    /// Joins two interfaces.
+    ///
+    /// # Errors
+    /// The settings are impossible, or an interface cannot be used.
+    pub fn start(name: &str, ports: [PortSpec; 2], settings: [Settings; 2]) -> Result<Self, SessionError> {
+        let directions = [settings[0].direction(0)?, settings[1].direction(1)?];
+        let names = ports.each_ref().map(|port| port.name().to_owned());
+        let engine = Engine::start(ports, directions)?;
+        let started = Instant::now();
+        Ok(Session {
+            name: name.to_owned(),
+            ports: names,
+            started,
+            engine,
+            settings: Mutex::new(settings),
+            last: Mutex::new(Last { at: started, statistics: Default::default() }),
+        })
+    }
+
+    /// Changes settings while packets pass; gives all of them as they are now.
+    ///
+    /// # Errors
+    /// They would be impossible, and nothing is changed; or the bridge has ended.
+    pub fn change(&self, change: &Change) -> Result<[Settings; 2], SessionError> {
+        let mut settings = lock(&self.settings);
+        let changed = change.apply(&settings)?;
+        for (direction, (before, after)) in settings.iter().zip(&changed).enumerate() {
+            if before != after {
+                self.engine.set(direction, after.direction(direction)?)?;
+            }
+        }
+        *settings = changed.clone();
+        Ok(changed)
+    }
+
+    /// What has happened since the start.
+    pub fn total(&self) -> Document {
+        let duration = self.started.elapsed();
+        self.document(Covers::Total, duration.into(), &self.engine.statistics())
+    }
+
+    /// What has happened since the last call, or the start.
+    pub fn interval(&self) -> Document {
+        let statistics = self.engine.statistics();
+        let now = Instant::now();
+        let mut last = lock(&self.last);
+        let duration = now.duration_since(last.at).into();
+        let [up, down] = &statistics;
+        let since = [up.since(&last.statistics[0]), down.since(&last.statistics[1])];
+        *last = Last { at: now, statistics };
+        self.document(Covers::Interval, duration, &since)
+    }
+
+    /// Answers a request from outside.
+    pub fn answer(&self, request: &Request) -> Reply {
+        let reply = match request {
+            Request::Set { change } => self
+                .change(change)
+                .map(|settings| Reply::Done { settings: settings.each_ref().map(Settings::to_string) })
+                .map_err(|error| error.to_string()),
+            Request::Show => serde_json::to_value(self.total())
+                .map(|document| Reply::Shown { document })
+                .map_err(|error| error.to_string()),
+        };
+        reply.unwrap_or_else(|reason| Reply::Refused { reason })
+    }
+
+    /// Whether packets still pass.
+    pub fn is_running(&self) -> bool {
+        self.engine.is_running()
+    }
+
+    /// Ends the bridge, if it has not ended, and leaves its interfaces as they were found.
+    ///
+    /// # Errors
+    /// Why it ended before.
+    pub fn stop(&self) -> Result<(), BridgeError> {
+        self.engine.stop()
+    }
+
+    fn document(&self, covers: Covers, duration: Span, statistics: &[DirectionStatistics; 2]) -> Document {
+        let ports = self.ports.each_ref().map(String::as_str);
+        let settings = &*lock(&self.settings);
+        Document::new(&Occasion { name: &self.name, ports, settings, covers, duration }, statistics)
+    }
+}
+
+/// What is behind these locks is whole at any time, even if a thread has panicked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,77 @@
+use bridge::settings::{Change, Group, KEYS, Key, Scope, SettingError};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+
+/// An option for each setting of a link, and one for each direction that takes them as words.
+#[derive(Debug, Clone, Default)]
+pub struct SettingOptions {
+    /// For both directions, in the order of [`KEYS`], in which they can be set.
+    both: Vec<(&'static str, String)>,
+    up: Vec<String>,
+    down: Vec<String>,
+}
+
+const UP: &str = "up";
+const DOWN: &str = "down";
+
+impl SettingOptions {
+    /// What is to be changed.
+    pub fn change(&self) -> Result<Change, SettingError> {
+        let mut change = Change::default();
+        self.both.iter().for_each(|(key, value)| change.push(Scope::Both, key, value));
+        for (scope, texts) in [(Scope::Up, &self.up), (Scope::Down, &self.down)] {
+            texts.iter().try_for_each(|words| change.push_words(scope, words))?;
+        }
+        Ok(change)
+    }
+}
+
+impl FromArgMatches for SettingOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut options = SettingOptions::default();
+        options.update_from_arg_matches(matches)?;
+        Ok(options)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        let all = |name| matches.get_many::<String>(name).into_iter().flatten().cloned();
+        self.both = KEYS.iter().flat_map(|key| all(key.name).map(|value| (key.name, value))).collect();
+        (self.up, self.down) = (all(UP).collect(), all(DOWN).collect());
+        Ok(())
+    }
+}
+
+impl Args for SettingOptions {
+    fn augment_args(command: Command) -> Command {
+        let directions = [
+            (UP, "Settings for the way from the first interface to the second, such as 'rate 10mbit loss 1%'"),
+            (DOWN, "Settings for the way back"),
+        ];
+        let directions = directions.map(|(name, help)| {
+            Arg::new(name).long(name).value_name("WORDS").help(help).action(ArgAction::Append).help_heading(LINK)
+        });
+        command.args(KEYS.iter().map(option)).args(directions)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+const LINK: &str = "Settings of the link";
+
+fn option(key: &'static Key) -> Arg {
+    let heading = match key.group {
+        Group::Link => LINK,
+        Group::Queue => "Settings of the queue",
+        Group::Rules => "What is refused before the link (options add up)",
+    };
+    let action = if key.group == Group::Rules { ArgAction::Append } else { ArgAction::Set };
+    // A negative value is refused with the reason, instead of being taken for another option.
+    Arg::new(key.name)
+        .long(key.name)
+        .value_name(key.value)
+        .help(key.help)
+        .action(action)
+        .help_heading(heading)
+        .allow_negative_numbers(true)
+}
