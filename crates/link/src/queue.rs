@@ -32,7 +32,7 @@ pub use fair_codel::{FairCoDel, FairCoDelConfig};
 pub use fair_share::{FairShare, FairShareConfig};
 pub use fq_codel::{FqCoDel, FqCoDelConfig};
 pub use heavy::{Heavy, History, Preference};
-pub use red::{Red, RedConfig};
+pub use red::{Red, RedConfig, RedQueue};
 
 use crate::random::mix;
 use crate::{ConfigError, DropCause};

@@ -24,18 +24,43 @@ pub struct RedConfig {
     pub ecn: bool,
 }
 
-/// Random Early Detection (Floyd and Jacobson 1993): drops arriving packets with a probability that grows with the
-/// average length of the queue.
+/// A first-in, first-out queue that drops arriving packets with a probability that grows with its average length, by a
+/// rule of its own: [`Red`] and what builds on it.
 #[derive(Debug)]
-pub struct Red<P> {
+pub struct RedQueue<P, R> {
     buffer: Buffer<P>,
     average: Average,
     rng: Pcg64Mcg,
+    rule: R,
 }
+
+/// How a relative of RED treats an arriving packet while the average length calls for drops.
+pub trait Rule {
+    /// A packet of this flow arrives.
+    fn observe(&mut self, _flow: u64) {}
+
+    /// By what RED's probability is multiplied for a packet of this flow.
+    fn factor(&self, _flow: u64) -> f64 {
+        1.0
+    }
+
+    /// Whether the packet meets one drawn from the queue, and both are dropped if they are of one flow.
+    const MEETS: bool = false;
+}
+
+/// Random Early Detection (Floyd and Jacobson 1993): drops arriving packets with a probability that grows with the
+/// average length of the queue.
+pub type Red<P> = RedQueue<P, Alike>;
+
+/// RED itself: all packets are alike.
+#[derive(Debug)]
+pub struct Alike;
+
+impl Rule for Alike {}
 
 /// The average length of a queue and the decisions that follow from it.
 #[derive(Debug)]
-pub(super) struct Average {
+struct Average {
     config: RedConfig,
     bytes: f64,
     /// Packets since the last drop while above the minimum; so drops come at even distances instead of in clusters.
@@ -46,7 +71,7 @@ pub(super) struct Average {
 
 /// What becomes of an arriving packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+enum Verdict {
     Admit,
     /// Chosen by chance: a mark will do.
     Early,
@@ -60,7 +85,7 @@ impl RedConfig {
         RedConfig { min, max, max_probability: 0.1, gentle: true, weight: 0.002, packet_time, ecn: false }
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    fn check(&self) -> Result<(), ConfigError> {
         let error = ConfigError::of("RED queue");
         if self.max <= self.min {
             let problem = "which leaves nothing between it and the minimum";
@@ -86,15 +111,37 @@ impl RedConfig {
 
 impl<P> Red<P> {
     pub(super) fn new(limit: Limit, config: RedConfig, seed: u64) -> Result<Self, ConfigError> {
-        let average = Average::new(config)?;
-        Ok(Red { buffer: Buffer::new(limit), average, rng: Pcg64Mcg::seed_from_u64(seed) })
+        RedQueue::with_rule(limit, config, Alike, seed)
     }
 }
 
-impl<P> QueueDiscipline<P> for Red<P> {
+impl<P, R: Rule> RedQueue<P, R> {
+    pub(super) fn with_rule(limit: Limit, config: RedConfig, rule: R, seed: u64) -> Result<Self, ConfigError> {
+        let average = Average::new(config)?;
+        Ok(RedQueue { buffer: Buffer::new(limit), average, rng: Pcg64Mcg::seed_from_u64(seed), rule })
+    }
+
+    /// The place in the queue of a random packet, if it is of the same flow.
+    fn draw_match(&mut self, flow: u64) -> Option<usize> {
+        if !R::MEETS || self.average.is_below_minimum() || self.buffer.len() == 0 {
+            return None;
+        }
+        let place = self.rng.random_range(0..self.buffer.len());
+        (self.buffer.flow_at(place) == Some(flow)).then_some(place)
+    }
+}
+
+impl<P, R: Rule> QueueDiscipline<P> for RedQueue<P, R> {
     fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
-        self.average.observe(self.buffer.bytes(), packet.arrival);
-        let verdict = self.average.judge(&mut self.rng, 1.0);
+        let now = packet.arrival;
+        self.rule.observe(packet.flow);
+        self.average.observe(self.buffer.bytes(), now);
+        if let Some(drawn) = self.draw_match(packet.flow).and_then(|place| self.buffer.remove(place)) {
+            self.average.left(self.buffer.bytes(), now);
+            drops.push(Dropped { packet: drawn, cause: DropCause::Managed });
+            return turn_away(packet, DropCause::Managed, drops);
+        }
+        let verdict = self.average.judge(&mut self.rng, self.rule.factor(packet.flow));
         self.average.carry_out(verdict, packet, &mut self.buffer, drops)
     }
 
@@ -114,13 +161,13 @@ impl<P> QueueDiscipline<P> for Red<P> {
 }
 
 impl Average {
-    pub(super) fn new(config: RedConfig) -> Result<Self, ConfigError> {
+    fn new(config: RedConfig) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Average { config, bytes: 0.0, since_drop: 0, empty_since: None })
     }
 
     /// A packet arrives where so many bytes wait.
-    pub(super) fn observe(&mut self, waiting: u64, now: Time) {
+    fn observe(&mut self, waiting: u64, now: Time) {
         match self.empty_since {
             Some(since) if waiting == 0 => {
                 let missed = (now - since).as_nanos().max(0) / self.config.packet_time.as_nanos();
@@ -132,16 +179,16 @@ impl Average {
     }
 
     /// A packet has left so many bytes behind.
-    pub(super) fn left(&mut self, waiting: u64, now: Time) {
+    fn left(&mut self, waiting: u64, now: Time) {
         self.empty_since = (waiting == 0).then_some(now);
     }
 
-    pub(super) fn is_below_minimum(&self) -> bool {
+    fn is_below_minimum(&self) -> bool {
         self.bytes < self.config.min as f64
     }
 
     /// Decides over the packet that was observed last, by the usual probability times `factor`.
-    pub(super) fn judge(&mut self, rng: &mut Pcg64Mcg, factor: f64) -> Verdict {
+    fn judge(&mut self, rng: &mut Pcg64Mcg, factor: f64) -> Verdict {
         let (min, max) = (self.config.min as f64, self.config.max as f64);
         if self.bytes < min {
             self.since_drop = 0;
@@ -167,7 +214,7 @@ impl Average {
     }
 
     /// Queues, marks or drops the packet.
-    pub(super) fn carry_out<P>(
+    fn carry_out<P>(
         &self,
         verdict: Verdict,
         mut packet: Queued<P>,
