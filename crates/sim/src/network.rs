@@ -20,7 +20,7 @@ use packet::{Body, Packet};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt;
-use units::{Span, Time};
+use units::Time;
 
 /// A link of a [`Network`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,7 +114,7 @@ impl Network {
         assert!(config.forward.iter().chain(&config.back).all(known), "a flow goes over links of its own network");
         let index = self.flows.len() as u32;
         let random = Pcg64Mcg::seed_from_u64(self.random.random());
-        let flow = Flow::new(config, index, random)?;
+        let flow = Flow::new(config, index, self.now, random)?;
         let source = self.place(Place::Source(index));
         let out = self.place(Place::Out(index));
         let receiver = self.place(Place::Receiver(index));
@@ -184,7 +184,7 @@ impl Network {
         self.links[id.0 as usize].link.ledger()
     }
 
-    /// How long packets spent in a link's queue and service so far.
+    /// How long packets waited in a link's queue so far.
     ///
     /// # Panics
     /// Where the link is not of this network.
@@ -211,8 +211,9 @@ impl Network {
         loop {
             let state = &mut self.links[index as usize];
             let Some(delivery) = state.link.pop_due(self.now) else { break };
-            let fixed = state.link.config().delay;
-            state.sojourn.note((delivery.due - delivery.arrival - fixed).max(Span::ZERO));
+            if !delivery.copy {
+                state.sojourn.note(delivery.service_start - delivery.arrival);
+            }
             self.events += 1;
             let mut packet = delivery.packet;
             packet.hop += 1;

@@ -111,6 +111,13 @@ impl TcpConfig {
         u32::try_from(bytes.div_ceil(self.segment_bytes.max(1).into())).unwrap_or(u32::MAX)
     }
 
+    /// IP bytes of a segment: the last may be short.
+    fn size_of(&self, number: u32) -> u32 {
+        let before = u64::from(number) * u64::from(self.segment_bytes);
+        let left = self.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(before));
+        self.header_bytes.saturating_add(u64::from(self.segment_bytes).min(left) as u32)
+    }
+
     /// A window beyond this could only fill memory.
     const MOST_OUTSTANDING: u32 = 1 << 20;
 
@@ -190,9 +197,9 @@ pub(super) enum Ends {
 const UDP_HEADERS: u32 = 28;
 
 impl Flow {
-    pub(super) fn new(config: FlowConfig, index: u32, mut random: Pcg64Mcg) -> Result<Self, ConfigError> {
+    pub(super) fn new(config: FlowConfig, index: u32, now: Time, mut random: Pcg64Mcg) -> Result<Self, ConfigError> {
         let most = config.start_jitter.as_nanos().max(0);
-        let start = config.start + Span::from_nanos(random.random_range(0..=most));
+        let start = config.start.max(now) + Span::from_nanos(random.random_range(0..=most));
         let ends = match &config.source {
             Source::Tcp(tcp) => Ends::Tcp {
                 config: *tcp,
@@ -357,14 +364,5 @@ impl Ends {
                 Some((Body::Plain, due.size))
             }
         }
-    }
-}
-
-impl TcpConfig {
-    /// IP bytes of a segment: the last may be short.
-    fn size_of(&self, number: u32) -> u32 {
-        let before = u64::from(number) * u64::from(self.segment_bytes);
-        let left = self.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(before));
-        self.header_bytes.saturating_add(u64::from(self.segment_bytes).min(left) as u32)
     }
 }

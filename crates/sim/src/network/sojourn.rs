@@ -1,6 +1,7 @@
 use units::Span;
 
-/// How long packets spent in a queue and in service, jitter included: their number, mean, and any percentile to 3 %.
+/// How long packets waited in a queue until their service began (RFC 8289's sojourn time), of those that came through:
+/// their number, mean, and any percentile to 3 %.
 #[derive(Debug, Clone)]
 pub struct Sojourn {
     /// Sixteen steps to each doubling.

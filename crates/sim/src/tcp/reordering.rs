@@ -9,36 +9,24 @@ pub(super) struct Reordering {
     newest: Option<(Segment, Span)>,
     /// Whether any arrived out of order without having been sent again.
     seen: bool,
-    /// How many segments may have overtaken before that alone means loss, while no reordering was seen.
-    tolerated: u32,
     /// The window in quarters of the least round trip.
     quarters: u32,
-    /// A duplicate was reported and the window has not grown for it yet.
-    duplicate: bool,
-    /// Until this much is delivered a further duplicate counts as the same.
-    grown_at: u64,
-    /// After so many recoveries without duplicates the window is small again.
+    /// Until this is acknowledged, further duplicates belong to the round trip for which the window has grown.
+    round_end: u32,
+    /// So many recoveries until the window is small again.
     recoveries_left: u32,
 }
 
+/// So many segments that overtake one mean its loss, as long as no reordering was seen (`DupThresh`).
 const TOLERATED: u32 = 3;
-/// Linux's `sysctl_tcp_max_reordering`.
-const MOST_TOLERATED: u32 = 300;
-/// `TCP_RACK_RECOVERY_THRESH`.
+/// Section 6.2, step 4: after so many recoveries without duplicates the window is small again.
 const RECOVERIES: u32 = 16;
+/// As in Linux, whose counter has 8 bits.
 const MOST_QUARTERS: u32 = 255;
 
 impl Reordering {
     pub(super) fn new() -> Self {
-        Reordering {
-            newest: None,
-            seen: false,
-            tolerated: TOLERATED,
-            quarters: 1,
-            duplicate: false,
-            grown_at: 0,
-            recoveries_left: 0,
-        }
+        Reordering { newest: None, seen: false, quarters: 1, round_end: 0, recoveries_left: 0 }
     }
 
     /// Section 6.2, step 2. One that was sent again within less than the least round trip is answered for its first
@@ -53,39 +41,33 @@ impl Reordering {
         }
     }
 
-    /// A segment sent once arrived `distance` segments behind others.
-    pub(super) fn overtaken_by(&mut self, distance: u32) {
+    /// A segment sent once arrived behind others sent later.
+    pub(super) fn overtaken(&mut self) {
         self.seen = true;
-        self.tolerated = self.tolerated.max(distance.min(MOST_TOLERATED));
     }
 
-    /// The receiver has reported a duplicate, not of a probe. Without reordering it says nothing about the window.
-    pub(super) fn duplicated(&mut self) {
-        self.duplicate = self.seen;
-    }
-
-    /// Once for each acknowledgement: section 6.2, step 4, the window's adaptation.
-    pub(super) fn adapt(&mut self, delivered: u64, delivered_when_sent: Option<u64>) {
-        if delivered_when_sent.is_some_and(|then| then < self.grown_at) {
-            self.duplicate = false;
-        }
-        if std::mem::take(&mut self.duplicate) {
+    /// Section 6.2, step 4: a duplicate was reported, not that of a probe, while all before `first` was acknowledged and
+    /// `next` was the next to send. The window grows once per round trip, and as in Linux only for reordering that was
+    /// seen.
+    pub(super) fn duplicated(&mut self, first: u32, next: u32) {
+        if self.seen && first >= self.round_end {
+            self.round_end = next;
             self.quarters = (self.quarters + 1).min(MOST_QUARTERS);
-            self.grown_at = delivered;
             self.recoveries_left = RECOVERIES;
-        } else if self.recoveries_left == 0 {
-            self.quarters = 1;
         }
     }
 
     /// A recovery has ended.
     pub(super) fn recovery_ended(&mut self) {
         self.recoveries_left = self.recoveries_left.saturating_sub(1);
+        if self.recoveries_left == 0 {
+            self.quarters = 1;
+        }
     }
 
     /// How long to wait for what was overtaken.
     pub(super) fn window(&self, recovering: bool, arrived: u32, least: Span, smoothed: Span) -> Span {
-        if !self.seen && (recovering || arrived >= self.tolerated) {
+        if !self.seen && (recovering || arrived >= TOLERATED) {
             return Span::ZERO;
         }
         (least * i64::from(self.quarters) / 4).min(smoothed)

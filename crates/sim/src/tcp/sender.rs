@@ -1,10 +1,14 @@
-use super::congestion::{Ack, Controller};
+mod losses;
+mod news;
+
+use super::congestion::Controller;
 use super::delivery::Delivery;
 use super::recovery::{Phase, RateReduction, Undo};
 use super::reordering::Reordering;
 use super::scoreboard::{Fate, Scoreboard, Segment};
 use super::timers::{RoundTrips, Timer};
 use super::{Acknowledgement, Data};
+use news::Usage;
 use units::{Span, Time};
 
 /// How a sender behaves.
@@ -80,32 +84,6 @@ struct Probe {
 enum Forced {
     New,
     Again(u32),
-}
-
-/// Whether the window is what limits the sender (RFC 7661; `tcp_cwnd_validate` in Linux).
-#[derive(Debug, Default)]
-struct Usage {
-    limited: bool,
-    most_outstanding: u32,
-    until: u32,
-}
-
-/// What one acknowledgement brought.
-#[derive(Debug, Default)]
-struct News {
-    acked: u32,
-    delivered: u32,
-    lost: u32,
-    was_in_flight: u32,
-    /// The one sent last of what was delivered.
-    newest: Option<Segment>,
-    /// The earliest and the latest sending of what was sent once.
-    first_sent: Option<Time>,
-    last_sent: Option<Time>,
-    /// Something arrived twice.
-    duplicate: bool,
-    /// What it acknowledges was sent before anything was sent again: it was not lost.
-    late_original: bool,
 }
 
 impl Sender {
@@ -204,17 +182,14 @@ impl Sender {
         if ack.next > self.board.next() {
             return;
         }
-        let delivered_before = self.delivery.total;
         let mut news = self.take_news(ack);
         self.measure(ack, &news, now);
-        let since = news.newest.map(|newest| newest.delivered);
-        self.reordering.adapt(self.delivery.total, since);
         self.judge_probe(ack, &news, now);
         self.react(ack, &mut news, now);
         if news.delivered > 0 {
             self.tell_controller(&news, now);
         }
-        if matches!(self.phase, Phase::Reducing | Phase::Recovering) && self.delivery.total > delivered_before {
+        if self.window_shrinks() && news.delivered > 0 {
             let progress = news.acked > 0 && news.lost == 0;
             self.reduce(news.delivered, progress);
         }
@@ -241,13 +216,17 @@ impl Sender {
         }
     }
 
+    fn window_shrinks(&self) -> bool {
+        matches!(self.phase, Phase::Reducing | Phase::Recovering)
+    }
+
     fn may_send_new(&self) -> bool {
         self.board.next() < self.config.segments && self.board.outstanding() < self.config.receive_window
     }
 
     /// A segment as it is sent now.
     fn template(&mut self, now: Time) -> Segment {
-        if self.board.in_flight() == 0 {
+        if self.board.outstanding() == 0 {
             self.delivery.begin_flight(now);
         }
         Segment {
@@ -288,284 +267,12 @@ impl Sender {
 
     fn note_sent(&mut self, now: Time) {
         self.statistics.sent += 1;
-        if matches!(self.phase, Phase::Reducing | Phase::Recovering) {
+        if self.window_shrinks() {
             self.reduction.sent();
         }
         if let Some(rate) = self.controller.pacing_rate() {
             let gap = rate.time_for(self.config.packet_bytes.into()).min(Span::from_secs(1));
             self.release = self.release.max(now) + gap;
         }
-    }
-
-    /// Enters an acknowledgement into the scoreboard.
-    fn take_news(&mut self, ack: &Acknowledgement) -> News {
-        let mut news = News { was_in_flight: self.board.in_flight(), ..News::default() };
-        let (first, arrived_end) = (self.board.first(), self.board.arrived_end());
-        let reordering = &mut self.reordering;
-        let mut delivered = |number: u32, segment: Segment, echo: Option<Time>| {
-            news.deliver(segment, echo);
-            if !segment.again && number < arrived_end {
-                reordering.overtaken_by(arrived_end - number);
-            }
-        };
-        self.board.acknowledge(ack.next, |number, segment| delivered(number, segment, Some(ack.echo)));
-        for block in ack.blocks.iter().skip(usize::from(ack.duplicate)).filter(|block| !block.is_empty()) {
-            self.board.selective(*block, |number, segment| delivered(number, segment, None));
-        }
-        news.acked = self.board.first() - first;
-        news.late_original = news.acked > 0 && self.answered_first(ack);
-        if news.late_original && arrived_end > first {
-            self.reordering.overtaken_by(arrived_end - first);
-        }
-        self.delivery.total += u64::from(news.delivered);
-        if ack.duplicate {
-            news.duplicate = true;
-            if self.probe.is_none() {
-                self.reordering.duplicated();
-            }
-            if let Some(undo) = &mut self.undo {
-                undo.duplicated(ack.blocks[0].start);
-            }
-        }
-        news
-    }
-
-    /// Karn's rule: what was sent again is measured by the echoed stamp alone (RFC 7323).
-    fn measure(&mut self, ack: &Acknowledgement, news: &News, now: Time) {
-        let sent = news.first_sent.or((news.acked > 0).then_some(ack.echo));
-        if let Some(sent) = sent.filter(|sent| *sent <= now) {
-            self.trips.measured(now - sent);
-        }
-        if let Some(newest) = &news.newest {
-            self.reordering.arrived(newest, now, self.trips.least());
-        }
-    }
-
-    /// RFC 8985, section 7.4.
-    fn judge_probe(&mut self, ack: &Acknowledgement, news: &News, now: Time) {
-        let Some(probe) = self.probe.filter(|probe| ack.next >= probe.end) else { return };
-        let pure_duplicate = news.acked == 0 && news.delivered == 0;
-        if !probe.again || news.duplicate || pure_duplicate {
-            self.probe = None;
-        } else if ack.next > probe.end {
-            // What the probe repaired was lost: that asks for a reduction, but nothing is left to recover.
-            self.begin_reduction(now);
-            self.phase = Phase::Open;
-            self.undo = None;
-            self.controller.recovered(now);
-        }
-    }
-
-    fn react(&mut self, ack: &Acknowledgement, news: &mut News, now: Time) {
-        self.leave_phase(news, now);
-        let in_vain = news.late_original
-            && match self.phase {
-                Phase::Recovering => self.board.again() == 0,
-                Phase::TimedOut => true,
-                Phase::Open | Phase::Reducing => false,
-            };
-        if in_vain || self.undo.as_ref().is_some_and(Undo::all_duplicated) {
-            self.undo(now);
-        }
-        let again = self.board.again();
-        news.lost = self.detect_losses(now);
-        // After a timeout only the loss of what was sent again asks for more.
-        let anew = self.phase != Phase::TimedOut || self.board.again() < again;
-        if self.phase != Phase::Recovering && self.board.lost() > 0 && anew {
-            self.enter_recovery(now);
-        } else if ack.congestion && self.phase == Phase::Open {
-            self.begin_reduction(now);
-            self.phase = Phase::Reducing;
-            self.undo = None;
-            self.announce_reduction = true;
-        }
-    }
-
-    /// Ends a phase when what was in flight at its beginning is acknowledged.
-    fn leave_phase(&mut self, news: &News, now: Time) {
-        let first = self.board.first();
-        let over = match self.phase {
-            Phase::Open => false,
-            Phase::Reducing => first > self.point,
-            Phase::Recovering | Phase::TimedOut => first >= self.point,
-        };
-        if !over {
-            return;
-        }
-        self.timed_out_at = None;
-        if self.phase == Phase::Recovering {
-            self.reordering.recovery_ended();
-        }
-        if news.late_original {
-            self.undo(now);
-        } else {
-            self.controller.recovered(now);
-            self.phase = Phase::Open;
-        }
-    }
-
-    fn answered_first(&self, ack: &Acknowledgement) -> bool {
-        self.undo.as_ref().is_some_and(|undo| undo.answered_first(ack.echo))
-    }
-
-    fn undo(&mut self, now: Time) {
-        self.board.restore();
-        self.controller.undone(now);
-        self.undo = None;
-        self.phase = Phase::Open;
-        self.statistics.undone += 1;
-    }
-
-    /// RFC 8985, section 6.2, step 5: how many are newly taken for lost.
-    fn detect_losses(&mut self, now: Time) -> u32 {
-        let window = self.reordering_window();
-        let before = self.board.lost();
-        let reordering = &self.reordering;
-        let late = |segment: &Segment| reordering.deadline(segment, window).is_some_and(|deadline| deadline <= now);
-        self.board.take_for_lost(|_, segment| late(segment));
-        self.board.lost() - before
-    }
-
-    fn reordering_window(&self) -> Span {
-        let recovering = matches!(self.phase, Phase::Recovering | Phase::TimedOut);
-        let least = self.trips.least().unwrap_or(Span::ZERO);
-        let smoothed = self.trips.smoothed().unwrap_or(Span::ZERO);
-        self.reordering.window(recovering, self.board.arrived(), least, smoothed)
-    }
-
-    fn begin_reduction(&mut self, now: Time) {
-        self.reduced_window = self.window();
-        self.reduction = RateReduction::begin(self.reduced_window);
-        self.controller.congested(now, self.board.in_flight());
-        self.point = self.board.next();
-        self.probe = None;
-        self.statistics.reductions += 1;
-    }
-
-    fn enter_recovery(&mut self, now: Time) {
-        self.undo = Some(Undo::new(self.board.first(), self.board.again()));
-        if self.phase != Phase::Reducing {
-            self.begin_reduction(now);
-        }
-        self.phase = Phase::Recovering;
-    }
-
-    fn reduce(&mut self, delivered: u32, progress: bool) {
-        let threshold = self.controller.threshold().max(1.0) as u32;
-        self.reduced_window = self.reduction.window(threshold, self.board.in_flight(), delivered, progress);
-    }
-
-    fn tell_controller(&mut self, news: &News, now: Time) {
-        let least = self.trips.least().unwrap_or(Span::ZERO);
-        let packet_bytes = self.config.packet_bytes;
-        let delivery = news.newest.and_then(|newest| self.delivery.sample(&newest, now, least, packet_bytes));
-        let slow_start = self.controller.window() < self.controller.threshold();
-        let ack = Ack {
-            now,
-            acked: news.acked,
-            delivered: news.delivered,
-            lost: news.lost,
-            round_trip: news.last_sent.map(|sent| now - sent),
-            smoothed_round_trip: self.trips.smoothed().unwrap_or(Span::ZERO),
-            in_flight: self.board.in_flight(),
-            was_in_flight: news.was_in_flight,
-            window_limited: self.usage.limits(slow_start, self.controller.window()),
-            recovering: matches!(self.phase, Phase::Reducing | Phase::Recovering),
-            delivery,
-            total_delivered: self.delivery.total,
-            delivered_when_sent: news.newest.map_or(0, |newest| newest.delivered),
-        };
-        self.controller.acknowledged(&ack);
-    }
-
-    /// Arms the timer for what is to be expected next.
-    fn set_timer(&mut self, now: Time) {
-        let Some(head_sent) = self.board.head_sent() else {
-            self.timer = None;
-            return;
-        };
-        let window = self.reordering_window();
-        let earliest = self.board.take_for_lost(|_, _| false);
-        let deadline = earliest.and_then(|segment| self.reordering.deadline(&segment, window));
-        if let Some(deadline) = deadline {
-            self.timer = Some((deadline.max(now), Timer::Reordering));
-            return;
-        }
-        let timeout_at = (head_sent + self.trips.timeout()).max(now);
-        let calm = matches!(self.phase, Phase::Open | Phase::Reducing) && self.board.arrived() == 0;
-        self.timer = Some(if calm && self.probe.is_none() && self.trips.smoothed().is_some() {
-            (self.trips.probe_at(now, self.board.outstanding(), timeout_at), Timer::Probe)
-        } else {
-            (timeout_at, Timer::Retransmission)
-        });
-    }
-
-    /// RFC 8985, section 7.3: sends something new, or the last again, to hear whether the tail was lost.
-    fn probe(&mut self, now: Time) {
-        let next = self.board.next();
-        if self.may_send_new() {
-            self.forced = Some(Forced::New);
-            self.probe = Some(Probe { end: next + 1, again: false });
-        } else if self.board.outstanding() > 0 {
-            self.forced = Some(Forced::Again(next - 1));
-            self.probe = Some(Probe { end: next, again: true });
-        }
-        self.statistics.probes += 1;
-        self.set_timer(now);
-    }
-
-    /// RFC 6298, section 5, with RFC 8985, section 6.3: all that should have arrived by now counts as lost.
-    fn time_out(&mut self, now: Time) {
-        let first = self.board.first();
-        let again = self.timed_out_at == Some(first);
-        self.statistics.timeouts += 1;
-        let reordering = &self.reordering;
-        self.board.take_for_lost(|number, segment| number == first || reordering.overdue(segment, now));
-        if self.phase != Phase::TimedOut || !again {
-            self.undo = Some(Undo::new(first, 0));
-            self.statistics.reductions += 1;
-        }
-        self.controller.timed_out(now, self.board.in_flight(), again);
-        self.timed_out_at = Some(first);
-        self.phase = Phase::TimedOut;
-        self.point = self.board.next();
-        self.probe = None;
-        self.announce_reduction = true;
-        self.trips.back_off();
-        self.forced = Some(Forced::Again(first));
-        self.timer = Some((now + self.trips.timeout(), Timer::Retransmission));
-    }
-}
-
-impl News {
-    /// A segment was delivered. The stamp that an acknowledgement in sequence echoes may show that it was not the last
-    /// sending that arrived (RFC 8985, section 6.2, step 2).
-    fn deliver(&mut self, segment: Segment, echo: Option<Time>) {
-        self.delivered += 1;
-        if segment.again && echo.is_some_and(|echo| echo < segment.sent) {
-            return;
-        }
-        if self.newest.is_none_or(|newest| newest.order < segment.order) {
-            self.newest = Some(segment);
-        }
-        if !segment.again {
-            self.first_sent = Some(self.first_sent.map_or(segment.sent, |first| first.min(segment.sent)));
-            self.last_sent = self.last_sent.max(Some(segment.sent));
-        }
-    }
-}
-
-impl Usage {
-    /// After as much was sent as could be.
-    fn note(&mut self, limited: bool, board: &Scoreboard) {
-        let outstanding = board.outstanding();
-        if board.first() >= self.until || limited || (!self.limited && outstanding > self.most_outstanding) {
-            *self = Usage { limited, most_outstanding: outstanding, until: board.next() };
-        }
-    }
-
-    /// In slow start the window may grow to twice what was used.
-    fn limits(&self, slow_start: bool, window: f64) -> bool {
-        self.limited || (slow_start && window < 2.0 * f64::from(self.most_outstanding))
     }
 }
