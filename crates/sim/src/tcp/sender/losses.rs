@@ -1,0 +1,180 @@
+//! How a sender finds losses and reacts: what Linux has in `tcp_fastretrans_alert`, `tcp_recovery.c` and `tcp_timer.c`.
+
+use super::news::News;
+use super::{Forced, Probe, Sender};
+use crate::tcp::Acknowledgement;
+use crate::tcp::recovery::{Phase, RateReduction, Undo};
+use crate::tcp::scoreboard::Segment;
+use crate::tcp::timers::Timer;
+use units::{Span, Time};
+
+impl Sender {
+    /// Arms the timer for what is to be expected next.
+    pub(super) fn set_timer(&mut self, now: Time) {
+        let Some(head_sent) = self.board.head_sent() else {
+            self.timer = None;
+            return;
+        };
+        let window = self.reordering_window();
+        let earliest = self.board.take_for_lost(|_, _| false);
+        let deadline = earliest.and_then(|segment| self.reordering.deadline(&segment, window));
+        if let Some(deadline) = deadline {
+            self.timer = Some((deadline.max(now), Timer::Reordering));
+            return;
+        }
+        let timeout_at = (head_sent + self.trips.timeout()).max(now);
+        let calm = matches!(self.phase, Phase::Open | Phase::Reducing) && self.board.arrived() == 0;
+        self.timer = Some(if calm && self.probe.is_none() && self.trips.smoothed().is_some() {
+            (self.trips.probe_at(now, self.board.outstanding(), timeout_at), Timer::Probe)
+        } else {
+            (timeout_at, Timer::Retransmission)
+        });
+    }
+
+    /// RFC 8985, section 7.3: sends something new, or the last again, to hear whether the tail was lost.
+    pub(super) fn probe(&mut self, now: Time) {
+        let next = self.board.next();
+        if self.may_send_new() {
+            self.forced = Some(Forced::New);
+            self.probe = Some(Probe { end: next + 1, again: false });
+        } else if self.board.outstanding() > 0 {
+            self.forced = Some(Forced::Again(next - 1));
+            self.probe = Some(Probe { end: next, again: true });
+        }
+        self.statistics.probes += 1;
+        self.set_timer(now);
+    }
+
+    /// RFC 6298, section 5, with RFC 8985, section 6.3: all that should have arrived by now counts as lost.
+    pub(super) fn time_out(&mut self, now: Time) {
+        let first = self.board.first();
+        let again = self.timed_out_at == Some(first);
+        self.statistics.timeouts += 1;
+        let reordering = &self.reordering;
+        self.board.take_for_lost(|number, segment| number == first || reordering.overdue(segment, now));
+        if self.phase != Phase::TimedOut || !again {
+            self.undo = Some(Undo::new(first, 0));
+            self.statistics.reductions += 1;
+        }
+        self.controller.timed_out(now, self.board.in_flight(), again);
+        self.timed_out_at = Some(first);
+        self.phase = Phase::TimedOut;
+        self.point = self.board.next();
+        self.probe = None;
+        self.announce_reduction = true;
+        self.trips.back_off();
+        self.forced = Some(Forced::Again(first));
+        self.timer = Some((now + self.trips.timeout(), Timer::Retransmission));
+    }
+
+    /// RFC 8985, section 7.4.
+    pub(super) fn judge_probe(&mut self, ack: &Acknowledgement, news: &News, now: Time) {
+        let Some(probe) = self.probe.filter(|probe| ack.next >= probe.end) else { return };
+        let pure_duplicate = news.acked == 0 && news.delivered == 0;
+        if !probe.again || news.duplicate || pure_duplicate {
+            self.probe = None;
+        } else if ack.next > probe.end {
+            // What the probe repaired was lost: that asks for a reduction, but nothing is left to recover.
+            self.begin_reduction(now);
+            self.phase = Phase::Open;
+            self.undo = None;
+            self.controller.recovered(now);
+        }
+    }
+
+    pub(super) fn react(&mut self, ack: &Acknowledgement, news: &mut News, now: Time) {
+        self.leave_phase(news, now);
+        let in_vain = news.late_original
+            && match self.phase {
+                Phase::Recovering => self.board.again() == 0,
+                Phase::TimedOut => true,
+                Phase::Open | Phase::Reducing => false,
+            };
+        if in_vain || self.undo.as_ref().is_some_and(Undo::all_duplicated) {
+            self.undo(now);
+        }
+        let again = self.board.again();
+        news.lost = self.detect_losses(now);
+        // After a timeout only the loss of what was sent again asks for more.
+        let anew = self.phase != Phase::TimedOut || self.board.again() < again;
+        if self.phase != Phase::Recovering && self.board.lost() > 0 && anew {
+            self.enter_recovery(now);
+        } else if ack.congestion && self.phase == Phase::Open {
+            self.begin_reduction(now);
+            self.phase = Phase::Reducing;
+            self.undo = None;
+            self.announce_reduction = true;
+        }
+    }
+
+    /// Ends a phase when what was in flight at its beginning is acknowledged.
+    fn leave_phase(&mut self, news: &News, now: Time) {
+        let first = self.board.first();
+        let over = match self.phase {
+            Phase::Open => false,
+            Phase::Reducing => first > self.point,
+            Phase::Recovering | Phase::TimedOut => first >= self.point,
+        };
+        if !over {
+            return;
+        }
+        self.timed_out_at = None;
+        if self.phase != Phase::Reducing {
+            self.reordering.recovery_ended();
+        }
+        if news.late_original {
+            self.undo(now);
+        } else {
+            self.controller.recovered(now);
+            self.phase = Phase::Open;
+        }
+    }
+
+    fn undo(&mut self, now: Time) {
+        self.board.restore();
+        self.controller.undone(now);
+        self.undo = None;
+        self.phase = Phase::Open;
+        self.statistics.undone += 1;
+    }
+
+    /// RFC 8985, section 6.2, step 5: how many are newly taken for lost.
+    pub(super) fn detect_losses(&mut self, now: Time) -> u32 {
+        let window = self.reordering_window();
+        let before = self.board.lost();
+        let reordering = &self.reordering;
+        let late = |segment: &Segment| reordering.deadline(segment, window).is_some_and(|deadline| deadline <= now);
+        self.board.take_for_lost(|_, segment| late(segment));
+        self.board.lost() - before
+    }
+
+    fn reordering_window(&self) -> Span {
+        let recovering = matches!(self.phase, Phase::Recovering | Phase::TimedOut);
+        let least = self.trips.least().unwrap_or(Span::ZERO);
+        let smoothed = self.trips.smoothed().unwrap_or(Span::ZERO);
+        self.reordering.window(recovering, self.board.arrived(), least, smoothed)
+    }
+
+    fn begin_reduction(&mut self, now: Time) {
+        self.reduced_window = self.window();
+        self.reduction = RateReduction::begin(self.reduced_window);
+        self.controller.congested(now, self.board.in_flight());
+        self.point = self.board.next();
+        self.probe = None;
+        self.statistics.reductions += 1;
+    }
+
+    pub(super) fn enter_recovery(&mut self, now: Time) {
+        self.undo = Some(Undo::new(self.board.first(), self.board.again()));
+        if self.phase != Phase::Reducing {
+            self.begin_reduction(now);
+        }
+        self.phase = Phase::Recovering;
+        self.probe = None;
+    }
+
+    pub(super) fn reduce(&mut self, delivered: u32, progress: bool) {
+        let threshold = self.controller.threshold().max(1.0) as u32;
+        self.reduced_window = self.reduction.window(threshold, self.board.in_flight(), delivered, progress);
+    }
+}

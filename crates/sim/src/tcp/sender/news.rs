@@ -1,0 +1,133 @@
+use super::Sender;
+use crate::tcp::Acknowledgement;
+use crate::tcp::congestion::Ack;
+use crate::tcp::scoreboard::{Scoreboard, Segment};
+use units::{Span, Time};
+
+/// What one acknowledgement brought.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    pub(super) acked: u32,
+    pub(super) delivered: u32,
+    pub(super) lost: u32,
+    pub(super) was_in_flight: u32,
+    /// The one sent last of what was delivered.
+    pub(super) newest: Option<Segment>,
+    /// The earliest and the latest sending of what was sent once.
+    pub(super) first_sent: Option<Time>,
+    pub(super) last_sent: Option<Time>,
+    /// Something arrived twice.
+    pub(super) duplicate: bool,
+    /// What it acknowledges was sent before anything was sent again: it was not lost.
+    pub(super) late_original: bool,
+}
+
+/// Whether the window is what limits the sender (RFC 7661; `tcp_cwnd_validate` in Linux).
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    limited: bool,
+    most_outstanding: u32,
+    until: u32,
+}
+
+impl Sender {
+    /// Enters an acknowledgement into the scoreboard.
+    pub(super) fn take_news(&mut self, ack: &Acknowledgement) -> News {
+        let mut news = News { was_in_flight: self.board.in_flight(), ..News::default() };
+        let (first, arrived_end) = (self.board.first(), self.board.arrived_end());
+        let reordering = &mut self.reordering;
+        let mut delivered = |number: u32, segment: Segment, echo: Option<Time>| {
+            news.deliver(segment, echo);
+            if !segment.again && number < arrived_end {
+                reordering.overtaken();
+            }
+        };
+        self.board.acknowledge(ack.next, |number, segment| delivered(number, segment, Some(ack.echo)));
+        for block in ack.blocks.iter().skip(usize::from(ack.duplicate)).filter(|block| !block.is_empty()) {
+            self.board.selective(*block, |number, segment| delivered(number, segment, None));
+        }
+        news.acked = self.board.first() - first;
+        news.late_original = news.acked > 0 && self.undo.as_ref().is_some_and(|undo| undo.answered_first(ack.echo));
+        if news.late_original && arrived_end > first {
+            self.reordering.overtaken();
+        }
+        self.delivery.total += u64::from(news.delivered);
+        if ack.duplicate {
+            news.duplicate = true;
+            if self.probe.is_none() {
+                self.reordering.duplicated(self.board.first(), self.board.next());
+            }
+            if let Some(undo) = &mut self.undo {
+                undo.duplicated(ack.blocks[0].start);
+            }
+        }
+        news
+    }
+
+    /// Karn's rule: what was sent again is measured by the echoed stamp alone (RFC 7323).
+    pub(super) fn measure(&mut self, ack: &Acknowledgement, news: &News, now: Time) {
+        let sent = news.first_sent.or((news.acked > 0).then_some(ack.echo));
+        if let Some(sent) = sent.filter(|sent| *sent <= now) {
+            self.trips.measured(now - sent);
+        }
+        if let Some(newest) = &news.newest {
+            self.reordering.arrived(newest, now, self.trips.least());
+        }
+    }
+
+    pub(super) fn tell_controller(&mut self, news: &News, now: Time) {
+        let least = self.trips.least().unwrap_or(Span::ZERO);
+        let packet_bytes = self.config.packet_bytes;
+        let delivery = news.newest.and_then(|newest| self.delivery.sample(&newest, now, least, packet_bytes));
+        let slow_start = self.controller.window() < self.controller.threshold();
+        let ack = Ack {
+            now,
+            acked: news.acked,
+            delivered: news.delivered,
+            lost: news.lost,
+            round_trip: news.last_sent.map(|sent| now - sent),
+            smoothed_round_trip: self.trips.smoothed().unwrap_or(Span::ZERO),
+            in_flight: self.board.in_flight(),
+            was_in_flight: news.was_in_flight,
+            window_limited: self.usage.limits(slow_start, self.controller.window()),
+            recovering: self.window_shrinks(),
+            delivery,
+            total_delivered: self.delivery.total,
+            delivered_when_sent: news.newest.map_or(0, |newest| newest.delivered),
+        };
+        self.controller.acknowledged(&ack);
+    }
+}
+
+impl News {
+    /// A segment was delivered. The stamp that an acknowledgement in sequence echoes may show that it was not the last
+    /// sending that arrived (RFC 8985, section 6.2, step 2).
+    fn deliver(&mut self, segment: Segment, echo: Option<Time>) {
+        self.delivered += 1;
+        if segment.again && echo.is_some_and(|echo| echo < segment.sent) {
+            return;
+        }
+        if self.newest.is_none_or(|newest| newest.order < segment.order) {
+            self.newest = Some(segment);
+        }
+        if !segment.again {
+            self.first_sent = Some(self.first_sent.map_or(segment.sent, |first| first.min(segment.sent)));
+            self.last_sent = self.last_sent.max(Some(segment.sent));
+        }
+    }
+}
+
+impl Usage {
+    /// After as much was sent as could be.
+    pub(super) fn note(&mut self, limited: bool, board: &Scoreboard) {
+        let outstanding = board.outstanding();
+        if board.first() >= self.until || limited || (!self.limited && outstanding > self.most_outstanding) {
+            *self = Usage { limited, most_outstanding: outstanding, until: board.next() };
+        }
+    }
+
+    /// In slow start the window may grow to twice what was used.
+    pub(super) fn limits(&self, slow_start: bool, window: f64) -> bool {
+        self.limited || (slow_start && window < 2.0 * f64::from(self.most_outstanding))
+    }
+}
