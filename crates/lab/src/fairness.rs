@@ -8,7 +8,9 @@
 mod check;
 mod discipline;
 pub mod mixes;
+mod path;
 mod plots;
+mod realtime;
 mod report;
 mod row;
 mod runner;

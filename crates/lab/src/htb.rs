@@ -145,7 +145,7 @@ fn refusing_udp(kind: &str) -> MiddleboxConfig {
 /// The addresses of one end of line `line`.
 fn address(line: u8, end: u8) -> HostSpec {
     let v6 = Ipv6Addr::new(0xfd78, 0, 0, line.into(), 0, 0, 0, end.into());
-    HostSpec { name: String::new(), v4: Ipv4Addr::new(10, 78, line, end), v6: Some(v6) }
+    HostSpec { name: String::new(), v4: Ipv4Addr::new(10, 78, line, end), v6: Some(v6), access: Vec::new() }
 }
 
 fn forward() -> Result<(), SetupError> {

@@ -12,13 +12,16 @@
 //! How late the thread reads does not matter as long as it is less than the link's delay, which is why that has a
 //! [least value](NetworkSpec::MIN_DELAY). How late it writes does: the [`Lateness`] of a run says whether to trust it.
 
+mod access;
 mod core;
 mod lane;
 mod verify;
 
+use self::access::Access;
 use self::core::{Core, Port};
 use crate::Direction;
 use link::middlebox::{Middlebox, MiddleboxConfig};
+use link::queue::QueueConfig;
 use link::{Counters, CrossConfig, CrossTraffic, LinkConfig};
 use net::namespace::Namespace;
 use net::processors::SetAside;
@@ -34,12 +37,13 @@ use thiserror::Error;
 use units::{Rate, Span, Time};
 
 pub(crate) use self::core::MEMORY;
-pub use lane::Lateness;
+pub use access::AccessSpec;
+pub use lane::{Lateness, Waits};
 pub use verify::Verified;
 pub(crate) use verify::verify_between;
 
 /// A host to be built.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HostSpec {
     /// What [`Network::host`] finds it by.
     pub name: String,
@@ -47,6 +51,8 @@ pub struct HostSpec {
     pub v4: Ipv4Addr,
     /// Its IPv6 address, if it has one.
     pub v6: Option<Ipv6Addr>,
+    /// Links between a left host and the bottleneck, the first one first. The right ones have none.
+    pub access: Vec<AccessSpec>,
 }
 
 /// A network to be built: hosts left and right of one bottleneck.
@@ -58,6 +64,8 @@ pub struct NetworkSpec {
     pub right: Vec<HostSpec>,
     /// The link from left to right.
     pub up: LinkConfig,
+    /// What waits for it, in place of tail drop; flows are told apart by addresses, protocol and ports.
+    pub up_queue: Option<QueueConfig>,
     /// The link from right to left.
     pub down: LinkConfig,
 }
@@ -73,6 +81,7 @@ impl NetworkSpec {
             left: vec![HostSpec::numbered("a", 1)],
             right: vec![HostSpec::numbered("b", 2)],
             up: link.clone(),
+            up_queue: None,
             down: link,
         }
     }
@@ -91,6 +100,9 @@ impl NetworkSpec {
                 return refuse(format!("the hosts {} and {} share a name or an address", twin.name, host.name));
             }
         }
+        if let Some(host) = self.right.iter().find(|host| !host.access.is_empty()) {
+            return refuse(format!("{} stands on the right, where no host has links of its own", host.name));
+        }
         for (link, name) in [(&self.up, "up"), (&self.down, "down")] {
             if link.delay < Self::MIN_DELAY {
                 return refuse(format!("the delay {name} is {}, give it at least {}", link.delay, Self::MIN_DELAY));
@@ -104,7 +116,7 @@ impl HostSpec {
     /// A host with the addresses 10.77.0.`number` and fd77::`number`.
     pub fn numbered(name: &str, number: u8) -> Self {
         let v6 = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, number.into());
-        HostSpec { name: name.into(), v4: Ipv4Addr::new(10, 77, 0, number), v6: Some(v6) }
+        HostSpec { name: name.into(), v4: Ipv4Addr::new(10, 77, 0, number), v6: Some(v6), access: Vec::new() }
     }
 }
 
@@ -297,6 +309,14 @@ impl Network {
         self.ask(move |core| core.drops(direction))
     }
 
+    /// How long packets waited at the link since the last call, or the beginning.
+    ///
+    /// # Errors
+    /// Where the packet thread has ended.
+    pub fn take_waits(&self, direction: Direction) -> Result<Waits, NetworkError> {
+        self.ask(move |core| core.lane(direction).take_waits())
+    }
+
     /// The settings of one direction's link.
     pub fn link(&self, direction: Direction) -> &LinkConfig {
         match direction {
@@ -337,5 +357,6 @@ fn build_host(spec: &HostSpec) -> Result<(Host, Port), NetworkError> {
     })??;
     let addresses = std::iter::once(IpAddr::V4(spec.v4)).chain(spec.v6.map(IpAddr::V6)).collect();
     let host = Host { name: spec.name.clone(), v4: spec.v4, v6: spec.v6, namespace };
-    Ok((host, Port::new(tun, tap, addresses)))
+    let access = Access::new(&spec.access, clock::realtime())?;
+    Ok((host, Port::new(tun, tap, addresses, access)))
 }

@@ -3,7 +3,6 @@ use super::scenario::{AccessHop, Fairness, Group, SharedLink};
 use crate::catalogue::{MAX_DELAY, MAX_RATE, MAX_RUNS, MIN_RATE, Overrides, ScenarioError, replace, wrong_name};
 use crate::fairness::discipline::Surroundings;
 use link::queue::{Queue, QueueConfig};
-use sim::tcp::congestion::Control;
 use units::Span;
 
 /// What keeps an experiment's memory and time within what a machine has.
@@ -11,8 +10,8 @@ const MAX_CONNECTIONS: u32 = 1000;
 const MAX_DURATION: Span = Span::from_secs(3600);
 const MAX_CASES: usize = 1000;
 const SEGMENT_BYTES: std::ops::RangeInclusive<u32> = 100..=9000;
-/// What the kernel's TCP can be given: the others run virtually only.
-const REAL_CONTROLS: [Control; 4] = [Control::NewReno, Control::Cubic, Control::Compound, Control::Bbr];
+/// Who is heavy is not known there before the connections are open.
+const VIRTUAL_DISCIPLINE: &str = "fair-codel-static";
 
 impl Fairness {
     /// Reads a scenario from TOML; `origin` names the text in an error, and `table` finds the text of the table of mixes
@@ -183,9 +182,8 @@ impl Fairness {
                 "its table has paths of different delays, which only a virtual network has; {try_virtual}"
             ));
         }
-        let missing = self.groups.iter().find(|group| !REAL_CONTROLS.contains(&group.control));
-        if let Some(group) = missing {
-            return Some(format!("the lab has no {} for the kernel; {try_virtual}", group.control));
+        if self.disciplines.iter().any(|discipline| discipline.name() == VIRTUAL_DISCIPLINE) {
+            return Some(format!("{VIRTUAL_DISCIPLINE} must know the heavy flows beforehand; {try_virtual}"));
         }
         let own_delay = self.groups.iter().any(|group| group.delay > Span::ZERO || group.source_rate.is_some());
         own_delay
@@ -227,6 +225,7 @@ fn wrong_hop(hop: &AccessHop) -> Option<String> {
 mod tests {
     use super::*;
     use link::queue::Limit;
+    use sim::tcp::congestion::Control;
     use units::Rate;
 
     fn named(name: &str) -> Fairness {

@@ -1,20 +1,17 @@
 use super::discipline::Surroundings;
+use super::path;
 use super::row::{Delays, DropCounts, FairnessRow, Observed};
-use super::scenario::{AccessHop, Case, Fairness, FairnessPoint, Group};
+use super::scenario::{Case, Fairness, FairnessPoint, Group};
 use crate::runner::RunError;
 use link::queue::QueueConfig;
-use link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, Wireless};
+use link::{CrossConfig, LinkConfig};
 use sim::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
-use units::{Rate, Span, Time};
+use units::{Span, Time};
 
 /// Connections start within so long, as their seed has it.
 const START: Span = Span::from_secs(1);
 /// IP, TCP and time stamps.
 const HEADER_BYTES: u32 = 52;
-/// Other users' packets, and how long a burst of them lasts in the mean.
-const BACKGROUND_BYTES: u32 = 1500;
-const BURST: Span = Span::from_millis(20);
-
 /// One run in virtual time.
 ///
 /// # Errors
@@ -117,28 +114,12 @@ struct Way {
 fn add_hops(network: &mut Network, group: &Group) -> anyhow::Result<Way> {
     let mut way = Way { out: Vec::new(), back: Vec::new(), background: Vec::new() };
     for hop in &group.hops {
-        let out = network.add_link(hop_link(hop), None)?;
-        way.back.insert(0, network.add_link(hop_link(hop), None)?);
-        way.background.extend(background(hop).map(|others| (out, others)));
+        let out = network.add_link(path::hop_link(hop), None)?;
+        way.back.insert(0, network.add_link(path::hop_link(hop), None)?);
+        way.background.extend(path::background(hop).map(|others| (out, others)));
         way.out.push(out);
     }
     Ok(way)
-}
-
-/// A hop as a link.
-pub(super) fn hop_link(hop: &AccessHop) -> LinkConfig {
-    let medium = hop.wireless.then(|| Medium::Wireless(Wireless::default()));
-    LinkConfig { rate: hop.rate, medium, queue_bytes: hop.queue, delay: hop.delay, ..LinkConfig::default() }
-}
-
-/// Other users' packets on a hop: bursts at a rate halfway between their mean and the hop's.
-pub(super) fn background(hop: &AccessHop) -> Option<CrossConfig> {
-    let (mean, rate) = (hop.background?.as_f64(), hop.rate?.as_f64());
-    let burst = (mean + rate) / 2.0;
-    let off = Span::from_secs_f64(BURST.as_secs_f64() * (burst / mean - 1.0));
-    let (rate, size) = (Rate::from_f64(burst), BACKGROUND_BYTES);
-    let kind = CrossKind::OnOff { rate, size, on: BURST, off, periods: Periods::Exponential };
-    Some(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: rate.bits_per_second() })
 }
 
 fn delays(sojourn: &Sojourn) -> Option<Delays> {

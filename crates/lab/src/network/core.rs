@@ -1,3 +1,4 @@
+use super::access::Access;
 use super::lane::{Lane, Pending};
 use super::{Drops, NetworkError, NetworkSpec, Request};
 use crate::Direction;
@@ -23,6 +24,8 @@ pub(crate) const MEMORY: Span = Span::from_secs(30);
 const TICK: Span = Span::from_millis(20);
 /// With less time than this to the next event, nothing is done that can wait.
 const LEISURE: Span = Span::from_micros(100);
+/// No device keeps more packets than this that are taken already: its queue is to have room.
+const MOST_UNREAD: usize = 2000;
 /// Written at most before looking for new packets again.
 const BATCH: usize = 64;
 
@@ -31,13 +34,21 @@ pub(super) struct Port {
     tun: Tun,
     tap: Tap,
     addresses: Vec<IpAddr>,
+    access: Option<Access>,
     /// Packets that the tap has shown and that still lie in the device's own queue.
     unread: usize,
 }
 
 impl Port {
-    pub(super) fn new(tun: Tun, tap: Tap, addresses: Vec<IpAddr>) -> Self {
-        Port { tun, tap, addresses, unread: 0 }
+    pub(super) fn new(tun: Tun, tap: Tap, addresses: Vec<IpAddr>, access: Option<Access>) -> Self {
+        Port { tun, tap, addresses, access, unread: 0 }
+    }
+
+    /// Writes a packet to the host.
+    fn hand_over(tun: &Tun, packet: &[u8]) {
+        if let Err(error) = tun.write(packet) {
+            tracing::debug!("a host refused a packet: {error}");
+        }
     }
 
     /// Empties the device's queue: the packets have already been taken from the tap.
@@ -77,8 +88,8 @@ impl Core {
         Ok(Core {
             left: ports,
             right,
-            up: Lane::new(spec.up.clone(), now)?,
-            down: Lane::new(spec.down.clone(), now)?,
+            up: Lane::new(spec.up.clone(), spec.up_queue.as_ref(), now)?,
+            down: Lane::new(spec.down.clone(), None, now)?,
             middlebox: None,
             inbox,
             bell,
@@ -97,7 +108,8 @@ impl Core {
             self.deliver();
             self.tick();
             let next = self.next_event();
-            if next - clock::realtime() > LEISURE {
+            let unread = self.left.iter().chain(&self.right).map(|port| port.unread).max();
+            if next - clock::realtime() > LEISURE || unread > Some(MOST_UNREAD) {
                 self.drain();
             }
             let (left, right) = (&self.left, &self.right);
@@ -157,8 +169,12 @@ impl Core {
                 }) {
                     port.unread += 1;
                     // What the stack says to all its neighbours concerns nobody here.
-                    if destination(&arrived.packet).is_some_and(|address| !address.is_multicast()) {
-                        lane.read(arrived, clock::realtime());
+                    if !destination(&arrived.packet).is_some_and(|address| !address.is_multicast()) {
+                        continue;
+                    }
+                    match &mut port.access {
+                        Some(access) => access.out.offer(arrived.packet, arrived.stamp),
+                        None => lane.read(arrived, clock::realtime()),
                     }
                 }
             }
@@ -167,6 +183,13 @@ impl Core {
 
     /// Brings both links to `horizon`, up to which all that was sent is known.
     fn settle(&mut self, horizon: Time) {
+        for (index, port) in self.left.iter_mut().enumerate() {
+            let Some(access) = &mut port.access else { continue };
+            let foreign = index > 0;
+            access.out.advance(horizon, |packet, stamp| {
+                self.up.push(Pending { stamp, packet, foreign, judged: foreign });
+            });
+        }
         while let Some(arrived) = self.up.pop_settled(horizon) {
             self.enter_up(arrived);
         }
@@ -200,6 +223,12 @@ impl Core {
 
     /// Writes what is due to its receivers, the earliest first.
     fn deliver(&mut self) {
+        let now = clock::realtime();
+        for Port { tun, access, .. } in &mut self.left {
+            if let Some(access) = access {
+                access.back.advance(now, |packet, _| Port::hand_over(tun, &packet));
+            }
+        }
         for _ in 0..BATCH {
             let now = clock::realtime();
             let due = |lane: &Lane| lane.link().next_due().unwrap_or(Time::MAX);
@@ -210,13 +239,13 @@ impl Core {
             if is_up {
                 self.up.unroutable += u64::from(!hand_over(&self.right, &delivery.packet));
             } else {
-                self.leave_down(&mut delivery.packet, now);
+                self.leave_down(&mut delivery.packet, delivery.due, now);
             }
             self.spare.push(delivery.packet);
         }
     }
 
-    fn leave_down(&mut self, packet: &mut Vec<u8>, now: Time) {
+    fn leave_down(&mut self, packet: &mut Vec<u8>, due: Time, now: Time) {
         let action = match &mut self.middlebox {
             Some(middlebox) if owner(&self.left[1..], packet).is_none() => {
                 middlebox.pass(middlebox::Direction::Inbound, packet, now)
@@ -226,7 +255,11 @@ impl Core {
         self.down.refused += u64::from(action != Action::Forward);
         let answer = |packet| Pending { stamp: now, packet, foreign: false, judged: true };
         match action {
-            Action::Forward => self.down.unroutable += u64::from(!hand_over(&self.left, packet)),
+            Action::Forward => match self.left.iter_mut().find(|port| is_for(port, packet)) {
+                Some(Port { access: Some(access), .. }) => access.back.offer(std::mem::take(packet), due),
+                Some(port) => Port::hand_over(&port.tun, packet),
+                None => self.down.unroutable += 1,
+            },
             Action::Drop => {}
             Action::Reply(packet) => self.up.push(answer(packet)),
             Action::Reset(pair) => {
@@ -238,7 +271,11 @@ impl Core {
 
     fn next_event(&self) -> Time {
         let tick = self.last_tick + TICK;
-        [self.up.next_event(), self.down.next_event()].into_iter().flatten().fold(tick, Time::min)
+        let lanes = [self.up.next_event(), self.down.next_event()].into_iter().flatten();
+        let accesses = self.left.iter().filter_map(|port| port.access.as_ref());
+        // What leaves an access link has time until it is settled, and what comes back is due.
+        let next = |access: &Access| [access.out.next_event().map(|out| out + HOLDBACK), access.back.next_event()];
+        lanes.chain(accesses.flat_map(next).flatten()).fold(tick, Time::min)
     }
 
     fn tick(&mut self) {
@@ -260,15 +297,16 @@ impl Core {
 /// Writes a packet to the host that it is for; false where no host here has that address.
 fn hand_over(ports: &[Port], packet: &[u8]) -> bool {
     let Some(port) = owner(ports, packet) else { return false };
-    if let Err(error) = port.tun.write(packet) {
-        tracing::debug!("a host refused a packet: {error}");
-    }
+    Port::hand_over(&port.tun, packet);
     true
 }
 
 fn owner<'a>(ports: &'a [Port], packet: &[u8]) -> Option<&'a Port> {
-    let address = destination(packet)?;
-    ports.iter().find(|port| port.addresses.contains(&address))
+    ports.iter().find(|port| is_for(port, packet))
+}
+
+fn is_for(port: &Port, packet: &[u8]) -> bool {
+    destination(packet).is_some_and(|address| port.addresses.contains(&address))
 }
 
 /// Where an IP packet wants to go.

@@ -1,6 +1,10 @@
 use crate::count::ByteCount;
-use link::{CrossTraffic, Delivery, Link, LinkConfig, Recording};
+use hdrhistogram::Histogram;
+use link::queue::{Ecn, QueueConfig};
+use link::{CrossTraffic, Delivery, Label, Link, LinkConfig, Recording};
+use packet::{Selector, ecn};
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use units::{Span, Time};
 
 /// One direction: packets that wait to be ordered, the link, and what is needed to judge afterwards.
@@ -17,6 +21,8 @@ pub(super) struct Lane {
     writes: Log,
     /// Stamp, and how much later the packet was read.
     reads: Log,
+    /// How long packets spent in the queue and in service.
+    waits: Waits,
     pub(super) unroutable: u64,
     pub(super) refused: u64,
 }
@@ -50,9 +56,13 @@ pub struct Lateness {
 }
 
 impl Lane {
-    pub(super) fn new(config: LinkConfig, now: Time) -> Result<Self, link::ConfigError> {
+    /// With a queue in place of tail drop if one is given.
+    pub(super) fn new(config: LinkConfig, queue: Option<&QueueConfig>, now: Time) -> Result<Self, link::ConfigError> {
         let patience = (config.delay / 2).min(Span::from_millis(1));
-        let mut link = Link::new(config)?;
+        let mut link = match queue {
+            Some(queue) => Link::with_queue(config, queue)?,
+            None => Link::new(config)?,
+        };
         link.advance(now);
         link.ledger_mut().record(Recording::Cross);
         Ok(Lane {
@@ -62,6 +72,7 @@ impl Lane {
             foreign: ByteCount::default(),
             writes: Log::default(),
             reads: Log::default(),
+            waits: Waits::default(),
             unroutable: 0,
             refused: 0,
         })
@@ -93,8 +104,9 @@ impl Lane {
         if arrived.foreign {
             self.foreign.note(arrived.stamp, u64::from(size));
         }
+        let label = label(&arrived.packet);
         // What the link drops is in its ledger.
-        let _ = self.link.offer(arrived.packet, size, arrived.stamp);
+        let _ = self.link.offer_labelled(arrived.packet, label, arrived.stamp);
     }
 
     pub(super) fn advance(&mut self, horizon: Time) {
@@ -115,7 +127,17 @@ impl Lane {
     }
 
     pub(super) fn pop_due(&mut self, now: Time) -> Option<Delivery<Vec<u8>>> {
-        self.link.pop_due(now)
+        let mut delivery = self.link.pop_due(now)?;
+        if delivery.marked {
+            ecn::mark(&mut delivery.packet);
+        }
+        self.waits.note(delivery.due - delivery.arrival - self.link.config().delay);
+        Some(delivery)
+    }
+
+    /// How long packets waited since the last call.
+    pub(super) fn take_waits(&mut self) -> Waits {
+        std::mem::take(&mut self.waits)
     }
 
     pub(super) fn written(&mut self, due: Time, lateness: Span) {
@@ -148,6 +170,46 @@ impl Lane {
         self.foreign.forget_before(time);
         self.writes.forget_before(time);
         self.reads.forget_before(time);
+    }
+}
+
+/// What a queue must know of a packet. Fragments and what is no IP are told apart as far as they can be.
+pub(super) fn label(packet: &[u8]) -> Label {
+    let mut hasher = DefaultHasher::new();
+    Selector::of(packet).hash(&mut hasher);
+    let ecn = match ecn::read(packet) {
+        ecn::CAPABLE_0 => Ecn::Capable0,
+        ecn::CAPABLE_1 => Ecn::Capable1,
+        ecn::MARKED => Ecn::Marked,
+        _ => Ecn::NotCapable,
+    };
+    Label { size: packet.len() as u32, flow: hasher.finish(), ecn }
+}
+
+/// How long packets waited: to a percent, in bounded memory.
+#[derive(Debug)]
+pub struct Waits(Histogram<u64>);
+
+impl Default for Waits {
+    fn default() -> Self {
+        // A minute at the most; two significant figures are always possible.
+        Waits(Histogram::new_with_max(60_000_000_000, 2).unwrap_or_else(|_| unreachable!("two figures of a minute")))
+    }
+}
+
+impl Waits {
+    fn note(&mut self, wait: Span) {
+        self.0.saturating_record(wait.as_nanos().max(0) as u64);
+    }
+
+    /// Packets that came out.
+    pub fn packets(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// What this part of them, from 0 to 1, did not exceed.
+    pub fn quantile(&self, part: f64) -> Span {
+        Span::from_nanos(self.0.value_at_quantile(part) as i64)
     }
 }
 

@@ -1,0 +1,25 @@
+//! What a scenario's hops mean as links, in real time or virtually.
+
+use super::scenario::AccessHop;
+use link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, Wireless};
+use units::{Rate, Span, Time};
+
+/// Other users' packets, and how long a burst of them lasts in the mean.
+const BACKGROUND_BYTES: u32 = 1500;
+const BURST: Span = Span::from_millis(20);
+
+/// A hop as a link.
+pub(super) fn hop_link(hop: &AccessHop) -> LinkConfig {
+    let medium = hop.wireless.then(|| Medium::Wireless(Wireless::default()));
+    LinkConfig { rate: hop.rate, medium, queue_bytes: hop.queue, delay: hop.delay, ..LinkConfig::default() }
+}
+
+/// Other users' packets on a hop: bursts at a rate halfway between their mean and the hop's.
+pub(super) fn background(hop: &AccessHop) -> Option<CrossConfig> {
+    let (mean, rate) = (hop.background?.as_f64(), hop.rate?.as_f64());
+    let burst = (mean + rate) / 2.0;
+    let off = Span::from_secs_f64(BURST.as_secs_f64() * (burst / mean - 1.0));
+    let (rate, size) = (Rate::from_f64(burst), BACKGROUND_BYTES);
+    let kind = CrossKind::OnOff { rate, size, on: BURST, off, periods: Periods::Exponential };
+    Some(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: rate.bits_per_second() })
+}

@@ -1,0 +1,223 @@
+use super::discipline::Surroundings;
+use super::path;
+use super::row::{Delays, DropCounts, FairnessRow, Observed};
+use super::scenario::{Case, Fairness, FairnessPoint, Group};
+use crate::Direction;
+use crate::network::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, Waits};
+use crate::runner::RunError;
+use crate::traffic::Traffic;
+use anyhow::Context;
+use link::LinkConfig;
+use link::queue::QueueConfig;
+use net::congestion::Loaded;
+use net::{SetupError, clock};
+use sim::tcp::congestion::Control;
+use std::fs;
+use std::thread;
+use units::{Span, Time};
+
+/// The kernel's TCP with the congestion controls that an experiment needs, as long as this lives.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    /// What it lacked.
+    loaded: Vec<(Control, Loaded)>,
+}
+
+/// One run, and whether the machine was up to it.
+pub(super) struct Attempt {
+    pub(super) row: FairnessRow,
+    /// How late 99 of 100 packets were delivered at most.
+    pub(super) lateness: Span,
+    /// Packets that the lab was too slow to see: they were lost, and by nobody's rule.
+    pub(super) missed: u64,
+}
+
+/// Connections are opened within so long, and find their rates in the time after it.
+const START: Span = Span::from_secs(1);
+/// The papers' receive windows; enough for 128 ms at 1 Gbit/s.
+const WINDOW_BYTES: u32 = 32 << 20;
+const RECEIVER: &str = "receiver";
+/// What waits for the way back, where only acknowledgements go.
+const BACK_QUEUE_BYTES: u64 = 1 << 20;
+
+impl Kernel {
+    /// Sees to it that the kernel has what `scenario` asks for.
+    ///
+    /// # Errors
+    /// Where it cannot have one, with what to do instead.
+    pub(super) fn prepare(scenario: &Fairness) -> Result<Self, RunError> {
+        let mut loaded = Vec::new();
+        for control in [Control::Compound, Control::Bic, Control::Vegas] {
+            if scenario.groups.iter().any(|group| group.control == control) {
+                let load = load(control).with_context(|| {
+                    format!("the simulator has {control} without the kernel's help: run this with --virtual")
+                });
+                loaded.extend(load.map_err(|cause| RunError { doing: "prepare the kernel's TCP", cause })?);
+            }
+        }
+        Ok(Kernel { loaded })
+    }
+
+    /// Builds the network of `point`, lets its connections compete, and takes it down.
+    ///
+    /// # Errors
+    /// Where the system refuses something.
+    pub(super) fn run(&self, scenario: &Fairness, point: &FairnessPoint<'_>) -> Result<Attempt, RunError> {
+        let network = build(point).map_err(|cause| RunError { doing: "build the network", cause })?;
+        let observed = self.observe(scenario, point, &network);
+        let (observed, missed) = observed.map_err(|cause| RunError { doing: "let connections compete", cause })?;
+        let lateness = observed.lateness_p99.unwrap_or_default();
+        Ok(Attempt { row: FairnessRow::new(point, &observed), lateness, missed })
+    }
+
+    fn observe(
+        &self,
+        scenario: &Fairness,
+        point: &FairnessPoint<'_>,
+        network: &Network,
+    ) -> anyhow::Result<(Observed, u64)> {
+        let connections = self.connect(point, network)?;
+        thread::sleep(scenario.warm_up.to_duration());
+        let before = Look::at(network, &connections)?;
+        thread::sleep(scenario.duration.to_duration());
+        let after = Look::at(network, &connections)?;
+        let lateness = network.lateness(Direction::Up, before.time, after.time)?;
+        let delivered = after.delivered.iter().zip(&before.delivered).map(|(after, before)| after - before);
+        let observed = Observed {
+            delivered: delivered.collect(),
+            duration: after.time - before.time,
+            carried: after.carried - before.carried,
+            queueing: delays(&after.waits),
+            drops: after.drops.since(before.drops),
+            lateness_p99: Some(lateness.p99),
+        };
+        Ok((observed, after.missed))
+    }
+
+    /// Opens all connections, at times spread over [`START`], in an order that the run decides.
+    fn connect(&self, point: &FairnessPoint<'_>, network: &Network) -> anyhow::Result<Vec<Traffic>> {
+        let receiver = network.host(RECEIVER)?;
+        let began = clock::monotonic();
+        thread::scope(|scope| {
+            let open = |(place, (index, group)): (usize, (usize, &Group))| {
+                let (host, control) = (network.host(&sender(index)), self.name(group.control));
+                // The golden ratio's multiples lie evenly between 0 and 1.
+                let part = ((place as f64 + 1.0) * f64::from(point.run) * 0.618_033_988_749_895).fract();
+                let moment = began + Span::from_secs_f64(START.as_secs_f64() * part);
+                scope.spawn(move || {
+                    thread::sleep((moment - clock::monotonic()).to_duration());
+                    Traffic::tcp(host?, receiver, control, None)
+                })
+            };
+            let opening: Vec<_> = point.case.connections().enumerate().map(open).collect();
+            let opened = opening
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            opened.collect::<Result<Vec<_>, NetworkError>>().context("open the connections")
+        })
+    }
+
+    /// What the kernel calls it.
+    fn name(&self, control: Control) -> &'static str {
+        let loaded = self.loaded.iter().find(|(loaded, _)| *loaded == control).map(|(_, loaded)| loaded.name());
+        loaded.unwrap_or(match control {
+            Control::NewReno => "reno",
+            Control::Bic => "bic",
+            Control::Cubic => "cubic",
+            Control::Compound => "compound",
+            Control::Vegas => "vegas",
+            Control::Bbr => "bbr",
+        })
+    }
+}
+
+/// None where the kernel has it, as far as any kernel has.
+fn load(control: Control) -> Result<Option<(Control, Loaded)>, SetupError> {
+    let loaded = match control {
+        Control::Compound => Loaded::compound()?,
+        Control::Bic => Loaded::bic()?,
+        Control::Vegas => Loaded::vegas()?,
+        Control::NewReno | Control::Cubic | Control::Bbr => return Ok(None),
+    };
+    Ok(Some((control, loaded)))
+}
+
+/// What the counters stand at.
+struct Look {
+    time: Time,
+    delivered: Vec<u64>,
+    carried: u64,
+    drops: DropCounts,
+    /// Since the last look.
+    waits: Waits,
+    missed: u64,
+}
+
+impl Look {
+    fn at(network: &Network, connections: &[Traffic]) -> Result<Self, NetworkError> {
+        let drops = network.drops(Direction::Up)?;
+        let back = network.drops(Direction::Down)?;
+        Ok(Look {
+            time: clock::realtime(),
+            delivered: connections.iter().map(Traffic::received_bytes).collect(),
+            carried: drops.packets.forwarded.bytes,
+            drops: DropCounts::of(&drops.packets),
+            waits: network.take_waits(Direction::Up)?,
+            missed: drops.missed + back.missed,
+        })
+    }
+}
+
+fn sender(group: usize) -> String {
+    format!("senders-{group}")
+}
+
+fn build(point: &FairnessPoint<'_>) -> anyhow::Result<Network> {
+    let Case { rate, delay, limit, .. } = *point.case;
+    let around = Surroundings { rate, heavy: &[] };
+    let discipline = point.discipline.build(around).map_err(anyhow::Error::msg)?;
+    let link = LinkConfig {
+        rate: Some(rate),
+        delay,
+        queue_bytes: BACK_QUEUE_BYTES,
+        seed: u64::from(point.run),
+        ..LinkConfig::default()
+    };
+    let host = |(index, group): (usize, &Group)| {
+        let access = |hop| AccessSpec { link: path::hop_link(hop), background: path::background(hop) };
+        let access = group.hops.iter().map(access).collect();
+        HostSpec { access, ..HostSpec::numbered(&sender(index), index as u8 + 2) }
+    };
+    let network = Network::build(NetworkSpec {
+        left: point.case.groups.iter().enumerate().map(host).collect(),
+        right: vec![HostSpec::numbered(RECEIVER, 1)],
+        up_queue: Some(QueueConfig { limit, discipline }),
+        ..NetworkSpec::pair(link)
+    })?;
+    let senders = (0..point.case.groups.len()).map(sender);
+    for name in senders.chain([RECEIVER.to_owned()]) {
+        prepare(network.host(&name)?)?;
+    }
+    Ok(network)
+}
+
+/// Lets the host's connections fill a long fast path, and forget what earlier ones learnt of it.
+fn prepare(host: &Host) -> anyhow::Result<()> {
+    let settings = [
+        ("tcp_rmem", format!("4096 131072 {WINDOW_BYTES}")),
+        ("tcp_wmem", format!("4096 131072 {WINDOW_BYTES}")),
+        ("tcp_no_metrics_save", "1".to_owned()),
+    ];
+    let write = || {
+        settings.iter().try_for_each(|(name, value)| {
+            let path = format!("/proc/sys/net/ipv4/{name}");
+            fs::write(&path, value).with_context(|| format!("set {path}; the lab needs it writable in its namespaces"))
+        })
+    };
+    host.namespace.run(write)?
+}
+
+fn delays(waits: &Waits) -> Option<Delays> {
+    let at = |part| waits.quantile(part).as_secs_f64();
+    (waits.packets() > 0).then(|| Delays { median_seconds: at(0.5), p95_seconds: at(0.95), p99_seconds: at(0.99) })
+}
