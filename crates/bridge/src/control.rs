@@ -102,6 +102,10 @@ pub struct Place {
     directories: Vec<PathBuf>,
 }
 
+/// A name that nobody else can have, not answered yet.
+#[derive(Debug)]
+pub struct Claim(Owner);
+
 /// A bridge's socket, answered by a thread until this is dropped.
 #[derive(Debug)]
 pub struct Control {
@@ -132,26 +136,13 @@ impl Place {
         Place { directories: vec![directory.into()] }
     }
 
-    /// Makes the socket of a bridge, and answers requests one after the other by `handler`.
+    /// Takes a name for a bridge that is about to start.
     ///
     /// # Errors
     /// The name makes no sense or is taken, or no directory can be used.
-    pub fn serve(
-        &self,
-        name: &str,
-        handler: impl FnMut(Request) -> Reply + Send + 'static,
-    ) -> Result<Control, ControlError> {
+    pub fn claim(&self, name: &str) -> Result<Claim, ControlError> {
         check_name(name)?;
-        let owner = Owner::new(&self.directory()?, name)?;
-        let failed = |source| ControlError::NoPlace { directory: owner.socket().to_owned(), source };
-        let listener = UnixListener::bind(owner.socket()).map_err(failed)?;
-        fs::set_permissions(owner.socket(), fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new().name("control".to_owned());
-        let thread = thread.spawn(move || answer_all(&listener, &stopped, handler)).map_err(failed)?;
-        Ok(Control { owner, stop, thread: Some(thread) })
+        Ok(Claim(Owner::new(&self.directory()?, name)?))
     }
 
     /// Asks the bridge of that name.
@@ -200,6 +191,25 @@ impl Place {
             directory: PathBuf::new(),
             source: io::ErrorKind::NotFound.into(),
         }))
+    }
+}
+
+impl Claim {
+    /// Makes the socket, and answers requests one after the other by `handler`.
+    ///
+    /// # Errors
+    /// The system refuses a socket or a thread.
+    pub fn serve(self, handler: impl FnMut(Request) -> Reply + Send + 'static) -> Result<Control, ControlError> {
+        let Claim(owner) = self;
+        let failed = |source| ControlError::NoPlace { directory: owner.socket().to_owned(), source };
+        let listener = UnixListener::bind(owner.socket()).map_err(failed)?;
+        fs::set_permissions(owner.socket(), fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new().name("control".to_owned());
+        let thread = thread.spawn(move || answer_all(&listener, &stopped, handler)).map_err(failed)?;
+        Ok(Control { owner, stop, thread: Some(thread) })
     }
 }
 

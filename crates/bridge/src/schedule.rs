@@ -186,7 +186,7 @@ mod tests {
             (
                 "1s up rate unlimited\n2s delay 60s\n3s rate 1gbit delay 0s\n4s delay 1s\n5s repeat",
                 2,
-                "repeated, a delay",
+                "repeated, cannot set up the link: delay",
             ),
         ] {
             match schedule(text) {

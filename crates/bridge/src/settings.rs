@@ -7,6 +7,7 @@
 //! The same words stand on the command line, in `kumade link set` and in schedule files; [`KEYS`] lists them. A
 //! [`Change`] is some of them for one direction or both. What it does not name stays as it was.
 
+mod carrier;
 mod change;
 mod keys;
 mod queue;
@@ -17,16 +18,17 @@ pub use change::{Change, Scope};
 pub use keys::{Group, KEYS, Key};
 
 use crate::DirectionConfig;
+use carrier::Carrier;
 use link::middlebox::{Middlebox, MiddleboxConfig, Rule};
 use link::queue::{Limit, QueueConfig};
-use link::{Link, LinkConfig, Loss};
+use link::{Link, LinkConfig, Loss, Reordering};
 use queue::QueueSettings;
 use std::fmt;
 use thiserror::Error;
-use units::{Rate, Span};
+use units::Span;
 
-/// How many bytes one direction may hold in its queue, and as many on their way.
-pub const MOST_BYTES_HELD: u64 = 256 << 20;
+/// How many bytes may wait in the queue of one direction at most.
+const MOST_BYTES_WAITING: u64 = 256 << 20;
 
 /// A setting that makes no sense.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -56,10 +58,13 @@ pub enum SettingError {
 /// All settings of one direction. The default does nothing to packets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    rate: Option<Rate>,
+    carrier: Carrier,
     delay: Span,
     jitter: Span,
     loss: LossSettings,
+    reordering: Reordering,
+    duplication: f64,
+    in_flight_bytes: u64,
     limit: Limit,
     queue: QueueSettings,
     rules: Vec<Rule>,
@@ -77,10 +82,13 @@ enum LossSettings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            rate: None,
+            carrier: Carrier::Rate(None),
             delay: Span::ZERO,
             jitter: Span::ZERO,
             loss: LossSettings::Mean { part: 0.0, burst: 1.0 },
+            reordering: Reordering { probability: 0.0, extra: Span::from_millis(10) },
+            duplication: 0.0,
+            in_flight_bytes: 256 << 20,
             limit: Limit::Packets(1000),
             queue: QueueSettings::default(),
             rules: Vec::new(),
@@ -106,12 +114,16 @@ impl Settings {
 
     fn set_link(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
-            "rate" => self.rate = value::rate(value)?,
+            "rate" | "trace" | "wireless" => self.carrier = Carrier::read(key, value)?,
             "delay" => self.delay = value::span(value)?,
             "jitter" => self.jitter = value::span(value)?,
             "loss" => self.loss = LossSettings::Mean { part: value::ratio(value)?, burst: self.burst() },
             "loss-burst" => self.loss = LossSettings::Mean { part: self.mean_loss(), burst: value::burst(value)? },
             "gilbert-elliott" => self.loss = LossSettings::GilbertElliott(value::four_ratios(value)?),
+            "reorder" => self.reordering.probability = value::ratio(value)?,
+            "reorder-delay" => self.reordering.extra = value::span(value)?,
+            "duplicate" => self.duplication = value::ratio(value)?,
+            "in-flight" => self.in_flight_bytes = value::bytes(value)?,
             "limit" => self.limit = value::limit(value)?,
             "seed" => self.seed = value::number(value)?,
             _ => return Err("it cannot be set".to_owned()),
@@ -125,12 +137,17 @@ impl Settings {
     /// The settings do not go together, with the reason.
     pub fn direction(&self, direction: usize) -> Result<DirectionConfig, SettingError> {
         self.check_memory()?;
-        let queue = QueueConfig { limit: self.limit, discipline: self.queue.discipline(self.rate) };
+        let (rate, medium) = self.carrier.rate_and_medium();
+        let queue = QueueConfig { limit: self.limit, discipline: self.queue.discipline(self.carrier.mean_rate()) };
         let link = LinkConfig {
-            rate: self.rate,
+            rate,
+            medium,
             delay: self.delay,
             jitter: self.jitter,
             loss: self.loss()?,
+            reordering: if self.reordering.probability > 0.0 { self.reordering } else { Reordering::default() },
+            duplication: self.duplication,
+            in_flight_bytes: self.in_flight_bytes,
             seed: self.seed.wrapping_mul(2).wrapping_add(direction as u64),
             ..LinkConfig::default()
         };
@@ -146,7 +163,8 @@ impl Settings {
         let plain = Settings::default();
         let mut words = Vec::new();
         let mut say = |differs: bool, key, value: String| words.extend(differs.then_some((key, value)));
-        say(self.rate != plain.rate, "rate", value::show_rate(self.rate));
+        let (carrier, is) = self.carrier.words();
+        say(self.carrier != plain.carrier, carrier, is);
         say(self.delay != plain.delay, "delay", value::show_span(self.delay));
         say(self.jitter != plain.jitter, "jitter", value::show_span(self.jitter));
         match self.loss {
@@ -158,6 +176,12 @@ impl Settings {
                 say(true, "gilbert-elliott", four.map(value::show_ratio).join(","));
             }
         }
+        say(self.reordering.probability != 0.0, "reorder", value::show_ratio(self.reordering.probability));
+        let extra = self.reordering.extra;
+        say(extra != plain.reordering.extra, "reorder-delay", value::show_span(extra));
+        say(self.duplication != 0.0, "duplicate", value::show_ratio(self.duplication));
+        let in_flight = self.in_flight_bytes;
+        say(in_flight != plain.in_flight_bytes, "in-flight", value::show_bytes(in_flight));
         say(self.limit != plain.limit, "limit", value::show_limit(self.limit));
         say(self.seed != plain.seed, "seed", self.seed.to_string());
         words.extend(self.queue.words());
@@ -184,23 +208,14 @@ impl Settings {
         })
     }
 
-    /// What is on its way is held in memory; so is what waits.
+    /// What waits is held in memory. The link sees to what is on its way.
     fn check_memory(&self) -> Result<(), SettingError> {
-        let most = value::show_bytes(MOST_BYTES_HELD);
-        let on_the_way = self.rate.map_or(0, |rate| rate.bytes_in(self.delay + self.jitter));
-        if let (Some(rate), true) = (self.rate, on_the_way > MOST_BYTES_HELD) {
-            let (mb, delay) = (on_the_way >> 20, self.delay + self.jitter);
-            return Err(SettingError::Together(format!(
-                "a delay of {delay} at {rate} would keep {mb} MB on their way, more than the {most} that one direction \
-                 may hold: give a lower rate or a shorter delay and jitter"
-            )));
-        }
         let waiting = match self.limit {
             Limit::Bytes(bytes) => bytes,
             Limit::Packets(packets) => packets.saturating_mul(value::USUAL_PACKET),
         };
-        if waiting > MOST_BYTES_HELD {
-            let limit = value::show_limit(self.limit);
+        if waiting > MOST_BYTES_WAITING {
+            let (limit, most) = (value::show_limit(self.limit), value::show_bytes(MOST_BYTES_WAITING));
             let text = format!("a queue limit of {limit} is more than the {most} that may wait: give a lower limit");
             return Err(SettingError::Together(text));
         }

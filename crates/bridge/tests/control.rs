@@ -1,6 +1,6 @@
 //! The control socket with real clients, kind and unkind.
 
-use bridge::control::{ControlError, Place, Reply, Request};
+use bridge::control::{Control, ControlError, Place, Reply, Request};
 use bridge::settings::{Change, Settings};
 use std::fs;
 use std::io::{Read, Write};
@@ -13,6 +13,10 @@ fn directory(name: &str) -> PathBuf {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&directory);
     directory
+}
+
+fn serve(place: &Place, name: &str) -> Result<Control, ControlError> {
+    place.claim(name)?.serve(handler())
 }
 
 /// Applies changes, as a bridge does.
@@ -37,7 +41,7 @@ fn set(words: &str) -> Request {
 #[test]
 fn a_bridge_is_asked_and_changed_by_its_name() {
     let place = Place::only(directory("asked"));
-    let control = place.serve("one", handler()).unwrap();
+    let control = serve(&place, "one").unwrap();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(control.socket()), mode(control.socket().parent().unwrap())), (0o600, 0o700));
     let done = Reply::Done { settings: ["rate 5mbit".to_owned(), "as it is".to_owned()] };
@@ -53,14 +57,14 @@ fn a_bridge_is_asked_and_changed_by_its_name() {
 fn a_name_has_one_owner_and_is_free_again_afterwards() {
     let path = directory("owned");
     let place = Place::only(&path);
-    let first = place.serve("same", handler()).unwrap();
-    let error = place.serve("same", handler()).unwrap_err();
+    let first = serve(&place, "same").unwrap();
+    let error = serve(&place, "same").unwrap_err();
     let taken = format!("a link called `same` runs already (process {})", std::process::id());
     assert!(error.to_string().contains(&taken), "{error}");
     assert!(place.ask("same", &set("rate 1mbit")).is_ok(), "the first is unharmed");
     drop(first);
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0, "nothing is left");
-    drop(place.serve("same", handler()).unwrap());
+    drop(serve(&place, "same").unwrap());
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn what_the_dead_left_behind_hinders_nobody() {
     fs::write(path.join("late.lock"), "99999999").unwrap();
     let place = Place::only(&path);
     assert!(matches!(place.ask("late", &Request::Show), Err(ControlError::NotRunning { .. })));
-    let _control = place.serve("late", handler()).unwrap();
+    let _control = serve(&place, "late").unwrap();
     assert!(place.ask("late", &Request::Show).is_ok());
 }
 
@@ -80,7 +84,7 @@ fn what_the_dead_left_behind_hinders_nobody() {
 fn names_that_lead_elsewhere_are_refused() {
     let place = Place::only(directory("names"));
     for name in ["", "../up", "a/b", "a b", &"x".repeat(65), "ä"] {
-        assert!(matches!(place.serve(name, handler()), Err(ControlError::Name(_))), "{name}");
+        assert!(matches!(serve(&place, name), Err(ControlError::Name(_))), "{name}");
         assert!(matches!(place.ask(name, &Request::Show), Err(ControlError::Name(_))), "{name}");
     }
 }
@@ -90,7 +94,7 @@ fn a_directory_of_others_is_passed_over() {
     let path = directory("others");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, "a file, not a directory").unwrap();
-    let text = Place::only(&path).serve("x", handler()).unwrap_err().to_string();
+    let text = serve(&Place::only(&path), "x").unwrap_err().to_string();
     assert!(text.contains("XDG_RUNTIME_DIR"), "{text}");
     fs::remove_file(&path).unwrap();
 }
@@ -98,7 +102,7 @@ fn a_directory_of_others_is_passed_over() {
 #[test]
 fn unkind_clients_cost_little_and_hinder_nobody_for_long() {
     let place = Place::only(directory("unkind"));
-    let control = place.serve("u", handler()).unwrap();
+    let control = serve(&place, "u").unwrap();
     let connect = || UnixStream::connect(control.socket()).unwrap();
     let say = |text: &[u8]| {
         let mut stream = connect();

@@ -127,6 +127,7 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
         Err(reason) => return Ok(usage(&reason)),
     };
     let stop = listen_for_the_end()?;
+    let claim = Place::standard().claim(&args.name)?;
     let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
     let session = match Session::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
@@ -134,7 +135,7 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
         Err(SessionError::Bridge(error)) => return Err(error.into()),
     };
     let answering = Arc::clone(&session);
-    let control = Place::standard().serve(&args.name, move |request| answering.answer(&request))?;
+    let control = claim.serve(move |request| answering.answer(&request))?;
     let counting = Arc::clone(&session);
     let exporter = args.prometheus.map(|address| Exporter::start(address, move || counting.total())).transpose()?;
     if let Some(exporter) = &exporter {

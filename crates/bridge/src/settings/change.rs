@@ -1,5 +1,6 @@
 use super::{SettingError, Settings};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// Which directions are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +67,15 @@ impl Change {
     /// Adds one setting.
     pub fn push(&mut self, scope: Scope, key: &str, value: &str) {
         self.assignments.push((scope, key.to_owned(), value.to_owned()));
+    }
+
+    /// Makes the names of files say the same in every directory.
+    pub fn anchor(&mut self, directory: &Path) {
+        for (_, key, value) in &mut self.assignments {
+            if key == "trace" {
+                *value = directory.join(&*value).to_string_lossy().into_owned();
+            }
+        }
     }
 
     /// Whether nothing is changed.

@@ -29,6 +29,13 @@ const fn key(group: Group, name: &'static str, value: &'static str, help: &'stat
 /// All settings.
 pub const KEYS: &[Key] = &[
     key(Group::Link, "rate", "RATE", "IP-layer rate, such as 100mbit, or `unlimited`"),
+    key(Group::Link, "trace", "FILE", "Opportunities to send, as mahimahi records them, instead of a rate"),
+    key(
+        Group::Link,
+        "wireless",
+        "SLOWEST-FASTEST",
+        "A last hop like 802.11ac instead of a rate: it aggregates, and wanders between these coding schemes, such as 3-9",
+    ),
     key(Group::Link, "delay", "TIME", "Time on the way, such as 20ms"),
     key(Group::Link, "jitter", "TIME", "Extra delay by chance, from 0 to this; packets keep their order"),
     key(Group::Link, "loss", "PART", "Part of the packets that is lost, such as 0.1%"),
@@ -40,6 +47,10 @@ pub const KEYS: &[Key] = &[
         "Loss that comes and goes: probability of turning bad, of turning good, of a loss in bad and in good times, such \
          as 1%,25%,50%,0.1%",
     ),
+    key(Group::Link, "reorder", "PART", "Part of the packets that is held back, so that others overtake them"),
+    key(Group::Link, "reorder-delay", "TIME", "For how long they are held back; 10ms unless set"),
+    key(Group::Link, "duplicate", "PART", "Part of the packets that is delivered twice"),
+    key(Group::Link, "in-flight", "SIZE", "How much may be on its way; 256mb unless set"),
     key(Group::Link, "limit", "SIZE", "How much may wait, such as 64kb or 100packets; 1000packets unless set"),
     key(Group::Link, "seed", "N", "Seed of all that is left to chance"),
     key(

@@ -1,7 +1,9 @@
 use super::*;
+use link::Medium;
 use link::middlebox::{Match, Refusal};
 use link::queue::{ControlLaw, Discipline, Heavy};
 use proptest::prelude::*;
+use units::Rate;
 
 fn settings(words: &str) -> Result<Settings, SettingError> {
     Change::parse(words)?.apply(&Default::default()).map(|[up, _]| up)
@@ -57,6 +59,34 @@ fn disciplines_have_their_parameters() {
 }
 
 #[test]
+fn a_trace_or_a_wireless_hop_takes_the_place_of_the_rate() {
+    let path = std::env::temp_dir().join(format!("kumade-trace-{}", std::process::id()));
+    std::fs::write(&path, "1\n2\n10\n").unwrap();
+    let words = format!("rate 1mbit trace {}", path.display());
+    let traced = direction(&words);
+    assert!(matches!(traced.link.medium, Some(Medium::Trace(_))) && traced.link.rate.is_none());
+    assert_eq!(settings(&words).unwrap().to_string(), format!("trace {}", path.display()));
+    std::fs::remove_file(path).unwrap();
+    let Some(Medium::Wireless(hop)) = direction("wireless 2-7").link.medium else { panic!("it is wireless") };
+    assert_eq!((hop.slowest, hop.fastest), (2, 7));
+    assert_eq!(direction("wireless 2-7 rate 5mbit").link.medium, None);
+}
+
+#[test]
+fn files_are_named_from_where_the_user_is() {
+    let mut change = Change::parse("up trace a/b.trace down trace /c.trace").unwrap();
+    change.anchor(std::path::Path::new("/home"));
+    assert_eq!(change, Change::parse("up trace /home/a/b.trace down trace /c.trace").unwrap());
+}
+
+#[test]
+fn packets_overtake_each_other_and_come_twice() {
+    let link = direction("reorder 1% reorder-delay 5ms duplicate 0.5% in-flight 1mb").link;
+    assert_eq!(link.reordering, Reordering { probability: 0.01, extra: Span::from_millis(5) });
+    assert_eq!((link.duplication, link.in_flight_bytes), (0.005, 1 << 20));
+}
+
+#[test]
 fn rules_add_up_until_they_are_taken_away() {
     let rules = direction("drop udp reject tcp/80 limit-syns 5/10").rules.unwrap().rules;
     let web = Match { protocol: Some(6), destination_port: Some(80) };
@@ -80,7 +110,7 @@ fn a_change_is_for_the_directions_that_it_names() {
 #[test]
 fn nonsense_is_refused_with_the_reason() {
     for (words, reason) in [
-        ("speed 5mbit", "`speed` is no setting; the settings are rate, delay"),
+        ("speed 5mbit", "`speed` is no setting; the settings are rate, trace, "),
         ("rate", "`rate` needs a value: rate RATE"),
         ("rate 0", "a rate of 0 lets nothing pass"),
         ("rate fast", "does not begin with a number"),
@@ -88,7 +118,13 @@ fn nonsense_is_refused_with_the_reason() {
         ("delay -5ms", "cannot set delay"),
         ("loss 100% loss-burst 2", "mean is 1, out of range"),
         ("loss 90% loss-burst 2", "mean burst length is 2"),
-        ("rate 1gbit delay 60s", "would keep 7152 MB on their way, more than the 256mb"),
+        ("rate 1gbit delay 60s", "1 Gbit/s puts 7500000000 bytes on their way in that time, more than the limit"),
+        ("reorder 1% reorder-delay 0s", "in which nothing overtakes"),
+        ("duplicate 101%", "more than the whole"),
+        ("trace /no/such/file", "cannot read the trace /no/such/file"),
+        ("trace /dev/zero", "longer than 64mb"),
+        ("wireless 9-3", "from the slowest to the fastest"),
+        ("wireless 3-99", "cannot set"),
         ("limit 10g", "more than the 256mb that may wait"),
         ("queue fastest", "`fastest` is no discipline; there are tail-drop, codel"),
         ("target 5ms", "the queue is tail-drop, which has no parameters"),
@@ -110,7 +146,8 @@ fn nonsense_is_refused_with_the_reason() {
 fn any_words() -> impl Strategy<Value = String> {
     let rate = (1u64..100_000_000).prop_map(|rate| format!("rate {rate}bit"));
     let delay = (0i64..1_000_000_000).prop_map(|delay| format!("delay {delay}ns"));
-    let loss = (0.0..0.5f64, 1.0..9.0f64).prop_map(|(loss, burst)| format!("loss {loss:.12} loss-burst {burst}"));
+    let loss = (0.0..0.5f64, 1.0..9.0f64)
+        .prop_map(|(loss, burst)| format!("loss {loss:.12} loss-burst {burst} reorder {loss} duplicate {loss:.5}"));
     let limit = (3000u64..1_000_000).prop_map(|limit| format!("limit {limit}"));
     let queue = prop::sample::select(vec![
         "queue codel target 7ms ecn on",

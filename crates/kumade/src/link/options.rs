@@ -21,6 +21,10 @@ impl SettingOptions {
         for (scope, texts) in [(Scope::Up, &self.up), (Scope::Down, &self.down)] {
             texts.iter().try_for_each(|words| change.push_words(scope, words))?;
         }
+        // Whoever reads the files may be in another directory. Without one, names stay what they are.
+        if let Ok(here) = std::env::current_dir() {
+            change.anchor(&here);
+        }
         Ok(change)
     }
 }

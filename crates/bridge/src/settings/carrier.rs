@@ -1,0 +1,74 @@
+//! What carries the packets: a rate, a recorded trace, or a wireless hop. Setting one takes the place of the other.
+
+use super::value;
+use link::{Medium, Trace, Wireless};
+use std::fs::File;
+use std::io::Read;
+use units::Rate;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Carrier {
+    /// `None` for as fast as it goes.
+    Rate(Option<Rate>),
+    /// With the file's name.
+    Trace(String, Trace),
+    Wireless(Wireless),
+}
+
+/// Longer traces are refused.
+const MOST_TRACE_BYTES: u64 = 64 << 20;
+
+impl Carrier {
+    pub(super) fn read(key: &str, text: &str) -> Result<Self, String> {
+        match key {
+            "trace" => Ok(Carrier::Trace(text.to_owned(), read_trace(text)?)),
+            "wireless" => read_schemes(text).map(Carrier::Wireless),
+            _ => value::rate(text).map(Carrier::Rate),
+        }
+    }
+
+    pub(super) fn words(&self) -> (&'static str, String) {
+        match self {
+            Carrier::Rate(rate) => ("rate", value::show_rate(*rate)),
+            Carrier::Trace(path, _) => ("trace", path.clone()),
+            Carrier::Wireless(hop) => ("wireless", format!("{}-{}", hop.slowest, hop.fastest)),
+        }
+    }
+
+    pub(super) fn rate_and_medium(&self) -> (Option<Rate>, Option<Medium>) {
+        match self {
+            Carrier::Rate(rate) => (*rate, None),
+            Carrier::Trace(_, trace) => (None, Some(Medium::Trace(trace.clone()))),
+            Carrier::Wireless(hop) => (None, Some(Medium::Wireless(*hop))),
+        }
+    }
+
+    /// About how much it carries, to choose a queue's parameters by.
+    pub(super) fn mean_rate(&self) -> Option<Rate> {
+        match self {
+            Carrier::Rate(rate) => *rate,
+            Carrier::Trace(_, trace) => Some(trace.mean_rate()),
+            Carrier::Wireless(hop) => Some(Wireless::physical_rate(hop.slowest.midpoint(hop.fastest))),
+        }
+    }
+}
+
+fn read_trace(path: &str) -> Result<Trace, String> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_TRACE_BYTES + 1).read_to_string(&mut text));
+    read.map_err(|error| format!("cannot read the trace {path}: {error}"))?;
+    if text.len() as u64 > MOST_TRACE_BYTES {
+        return Err(format!("the trace {path} is longer than {}", value::show_bytes(MOST_TRACE_BYTES)));
+    }
+    Trace::parse(&text).map_err(|error| format!("{path} is no trace: {error}"))
+}
+
+fn read_schemes(text: &str) -> Result<Wireless, String> {
+    let problem = || format!("`{text}` is not like 3-9: coding schemes 0 to 9, from the slowest to the fastest");
+    let (slowest, fastest) = text.split_once('-').ok_or_else(problem)?;
+    let (slowest, fastest) = (value::number(slowest)?, value::number(fastest)?);
+    if slowest > fastest || fastest > 9 {
+        return Err(problem());
+    }
+    Ok(Wireless { slowest, fastest, ..Wireless::default() })
+}
