@@ -1,0 +1,139 @@
+//! What goes wrong: interfaces that cannot be bridged, that vanish, and a bridge that is killed.
+
+mod common;
+#[path = "../../lab/tests/common/mod.rs"]
+mod namespaces;
+
+use bridge::{BridgeError, Engine, PortSpec};
+use common::{DEVICE, Hosts, call, config};
+use namespaces::in_namespaces;
+use net::offloads::Offloads;
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use std::{env, fs, process, thread};
+
+/// Tells a copy of this test to be the bridge of its namespace until its input ends.
+const BRIDGE: &str = "KUMADE_TEST_BRIDGE";
+
+#[test]
+fn an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was() {
+    in_namespaces("an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was", || {
+        let hosts = Hosts::new(1500);
+        let before = offloads(&hosts);
+        assert_ne!(before, before.off(), "there is something to switch off");
+        let engine = hosts.bridge([config(), config()]);
+        assert_eq!(offloads(&hosts), before.off());
+        call(&hosts.right, &["link", "del", DEVICE]);
+        let error = engine.wait().unwrap_err();
+        assert!(matches!(&error, BridgeError::Vanished(name) if name == "two"), "{error}");
+        assert!(error.to_string().contains("its interface two has vanished"), "{error}");
+        assert_eq!(offloads(&hosts), before);
+    });
+}
+
+#[test]
+fn an_interface_that_is_switched_off_and_on_goes_on() {
+    in_namespaces("an_interface_that_is_switched_off_and_on_goes_on", || {
+        let hosts = Hosts::new(1500);
+        let engine = hosts.bridge([config(), config()]);
+        for state in ["down", "up"] {
+            call(&hosts.middle, &["link", "set", "two", state]);
+            thread::sleep(Duration::from_millis(150));
+            assert!(engine.is_running(), "{state}");
+        }
+        let receiver = hosts.right.run(|| UdpSocket::bind("10.79.0.2:0").unwrap()).unwrap();
+        receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let sender = hosts.left.run(|| UdpSocket::bind("10.79.0.1:0").unwrap()).unwrap();
+        sender.send_to(b"back again", receiver.local_addr().unwrap()).unwrap();
+        assert_eq!(receiver.recv(&mut [0; 100]).unwrap(), 10);
+    });
+}
+
+#[test]
+fn a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfaces() {
+    const TEST: &str = "a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfaces";
+    if env::var_os(BRIDGE).is_some() {
+        return be_the_bridge();
+    }
+    in_namespaces(TEST, || {
+        let hosts = Hosts::new(1500);
+        let notes = env::temp_dir().join(format!("kumade-bridge-test-{}", process::id()));
+        fs::create_dir_all(&notes).unwrap();
+        let start = || {
+            let mut command = hosts.middle.command(env::current_exe().unwrap());
+            command.args([TEST, "--exact", "--nocapture"]).env(BRIDGE, "1").env("XDG_RUNTIME_DIR", &notes);
+            started(&mut command)
+        };
+        let before = offloads(&hosts);
+        let (mut first, said) = start();
+        assert_eq!(said, "running\n");
+        assert_eq!(offloads(&hosts), before.off());
+        let (mut second, said) = start();
+        assert!(said.contains(&format!("process {} does already", first.id())), "{said}");
+        second.wait().unwrap();
+        // SIGKILL: nothing is put back.
+        first.kill().unwrap();
+        first.wait().unwrap();
+        assert_eq!(offloads(&hosts), before.off());
+        let (mut third, said) = start();
+        assert_eq!(said, "running\n");
+        assert_eq!(offloads(&hosts), before.off());
+        drop(third.stdin.take());
+        assert!(third.wait().unwrap().success());
+        assert_eq!(offloads(&hosts), before);
+        assert_eq!(fs::read_dir(notes.join("kumade")).unwrap().count(), 0);
+        fs::remove_dir_all(&notes).unwrap();
+    });
+}
+
+#[test]
+fn what_cannot_be_bridged_is_refused_with_the_reason() {
+    in_namespaces("what_cannot_be_bridged_is_refused_with_the_reason", || {
+        let hosts = Hosts::new(1500);
+        call(&hosts.middle, &["link", "add", "other", "type", "veth", "peer", "name", "free"]);
+        call(&hosts.middle, &["link", "add", "bundle", "type", "bridge"]);
+        call(&hosts.middle, &["link", "set", "other", "master", "bundle"]);
+        let before = offloads(&hosts);
+        let interface = |name: &str| PortSpec::Interface(name.into());
+        let tun = || PortSpec::Tun { name: "end".into() };
+        for (ports, reason) in [
+            ([interface("one"), interface("nowhere")], "find the interface nowhere"),
+            ([interface("one"), interface("one")], "with itself"),
+            ([interface("one"), interface("lo")], "not an Ethernet interface"),
+            ([interface("one"), interface("other")], "a port of another bridge"),
+            ([interface("one"), tun()], "give two of a kind"),
+        ] {
+            let error = hosts.middle.run(|| Engine::start(ports, [config(), config()])).unwrap().unwrap_err();
+            assert!(error.to_string().contains(reason), "{error}");
+            assert_eq!(offloads(&hosts), before);
+        }
+    });
+}
+
+fn be_the_bridge() {
+    let ports = ["one", "two"].map(|name| PortSpec::Interface(name.into()));
+    match Engine::start(ports, [config(), config()]) {
+        Ok(engine) => {
+            eprintln!("running");
+            let _ = std::io::stdin().read(&mut [0]);
+            engine.stop().unwrap();
+        }
+        Err(error) => eprintln!("{error}"),
+    }
+}
+
+/// A child, and the first line that it says.
+fn started(command: &mut Command) -> (Child, String) {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    errors.read_line(&mut said).unwrap();
+    (child, said)
+}
+
+/// Of the interface whose peer stays.
+fn offloads(hosts: &Hosts) -> Offloads {
+    hosts.middle.run(|| Offloads::of("one").unwrap()).unwrap()
+}
