@@ -24,8 +24,9 @@ pub struct LinkConfig {
     pub reordering: Reordering,
     /// Probability from 0 to 1 that a packet which is not lost is delivered twice, the copy right behind it.
     pub duplication: f64,
-    /// How many bytes may be on their way, from the beginning of their service to their delivery; each packet counts 64
-    /// bytes besides its own for its keeping. What exceeds it is dropped: memory stays bounded whatever is offered.
+    /// How many bytes may be on their way, from the beginning of their service until [`crate::Link::pop_due`] gives them
+    /// out; each packet counts 64 bytes besides its own for its keeping. What exceeds it is dropped: memory stays bounded
+    /// whatever is offered.
     pub in_flight_bytes: u64,
     /// The seed of all that is random here; the same seed and arrivals give the same deliveries. Loss, jitter,
     /// reordering, duplication, the wireless medium and the queue draw independently of each other: switching one on

@@ -1,10 +1,12 @@
-//! One direction of an emulated link: a queue in front of a rate, then loss, delay and jitter.
+//! One direction of an emulated link: a queue in front of a rate, then loss, delay, jitter, reordering and duplication.
 //!
 //! A [`Link`] is a calculation, not a device. It takes packets with the time of their arrival and says when each comes
 //! out at the other end; the simulator moves it along a virtual clock, the lab's packet loop along the real one, and
 //! both see the same departures to the nanosecond. [`CrossTraffic`] shares its queue and its rate without a packet
 //! being sent, and the [`Ledger`] keeps what is needed to say afterwards what was true. Which packets wait, go and are
-//! dropped is up to a [`queue`] discipline. A [`middlebox`] stands before a link where a firewall or a translator of
+//! dropped is up to a [`queue`] discipline. Instead of a constant rate, a [`Medium`] may carry the packets: a schedule of
+//! rates, a trace recorded on a cellular network, or a wireless hop that aggregates. All settings can change while
+//! packets are under way, by [`Link::reconfigure`] and [`Link::replace_queue`]. A [`middlebox`] stands before a link where a firewall or a translator of
 //! addresses is wanted.
 //!
 //! **Loop contract.** Hand over each packet by [`Link::offer`] in order of arrival; when time passes, call
@@ -12,7 +14,11 @@
 //! arrival, whichever is first. Nothing happens between calls, and nothing depends on how often they are made:
 //! departures follow from arrivals alone. A driver that learns of arrivals late (a real clock) advances the link to a
 //! moment in the past, `now − holdback`, and pops by the present one; it loses nothing as long as the link's delay is at
-//! least that holdback.
+//! least that holdback. It changes settings at the time to which it advances, too.
+//!
+//! **Limits.** Memory is bounded by the queue's limit and by [`LinkConfig::in_flight_bytes`], time by what is offered:
+//! each packet costs a bounded number of steps, and no allocation once the buffers have grown to the load
+//! (`tests/allocations.rs`; `examples/packets_per_second.rs` tells the time).
 //!
 //! Sizes are IP packets with their headers, and rates count these bytes (RFC 5136).
 #![forbid(unsafe_code)]

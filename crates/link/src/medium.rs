@@ -30,6 +30,8 @@ pub(crate) struct Server {
     carrier: Carrier,
     /// When the service under way, if any, has ended.
     free_at: ExactTime,
+    /// Whether that is a packet served at a rate, which another rate can finish.
+    divisible: bool,
     /// When the service of what waits may begin.
     ready: Time,
 }
@@ -62,7 +64,7 @@ impl Medium {
 
 impl Server {
     pub(crate) fn new(config: &LinkConfig, now: Time) -> Self {
-        Server { carrier: Carrier::new(config), free_at: ExactTime::at(now), ready: now }
+        Server { carrier: Carrier::new(config), free_at: ExactTime::at(now), divisible: false, ready: now }
     }
 
     /// When the next service may begin, if anything waits.
@@ -97,6 +99,7 @@ impl Server {
             Carrier::Unlimited => self.ready.max(arrival),
             Carrier::Paced(pace) => {
                 self.free_at = pace.serve(self.free_at.not_before(arrival), size);
+                self.divisible = true;
                 self.ready = self.free_at.ceil();
                 self.ready
             }
@@ -124,6 +127,7 @@ impl Server {
         let before = self.free_at.ceil();
         let next = Carrier::new(config);
         if let Carrier::Paced(pace) = &self.carrier
+            && self.divisible
             && before > now
             && let Some(end) = next.resume(now, pace.left_at(now, self.free_at))
         {
@@ -132,7 +136,7 @@ impl Server {
             return Some((before, self.ready));
         }
         if !self.carrier.is_of(config) {
-            self.free_at = ExactTime::at(before.max(now));
+            (self.free_at, self.divisible) = (ExactTime::at(before.max(now)), false);
             (self.carrier, self.ready) = (next, self.free_at.ceil());
             self.wake(self.ready);
         }

@@ -220,6 +220,19 @@ fn one_medium_follows_another_and_all_that_waits_gets_through() {
 }
 
 #[test]
+fn what_a_trace_has_begun_ends_by_it_whatever_follows() {
+    let trace = Medium::Trace(link::Trace::parse("3\n50\n").unwrap());
+    let mut link = Link::new(LinkConfig { medium: Some(trace), ..wire(Rate::from_mbit(1)) }).unwrap();
+    // It fills the opportunity at 3 ms and ends at that of 50 ms.
+    link.offer(0, 3000, at(0)).unwrap();
+    link.reconfigure(wire(Rate::from_mbit(1)), at(10_000_000)).unwrap();
+    link.reconfigure(wire(Rate::from_mbit(12)), at(20_000_000)).unwrap();
+    link.offer(1, 1500, at(20_000_000)).unwrap();
+    let due: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.due.as_nanos() / 1_000_000).collect();
+    assert_eq!(due, [50, 51]);
+}
+
+#[test]
 fn what_cannot_be_changes_nothing() {
     let mut link = Link::new(wire(Rate::from_mbit(1))).unwrap();
     link.offer(0, 1500, at(0)).unwrap();

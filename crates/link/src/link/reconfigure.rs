@@ -5,7 +5,7 @@ use units::Time;
 
 impl<P> Link<P> {
     /// Goes on with other settings from `now` on, exactly; nothing that is on the link is lost over it unless it finds no
-    /// room in a smaller queue. Call it with the time by which packets were last taken from the link, or a later one.
+    /// room in a smaller queue. `now` is what [`Link::advance`] would be called with.
     ///
     /// - A packet in service at a rate is served on at the new one: what is left of it, to the bit. On a trace or a
     ///   wireless medium, before or after, the service under way ends as it would have.
