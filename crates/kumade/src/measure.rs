@@ -6,8 +6,11 @@ use anyhow::{Context, anyhow};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, ValueEnum};
 use estimate::{LinearScanConfig, PathTesterClassicConfig, Segment, Train};
+use measure::stamp::{STAMP_PORT, StampConfig, measure_stamp};
 use measure::transport::MAX_PACKET;
-use measure::{DEFAULT_PORT, Directions, Family, Key, MeasureConfig, MethodChoice, TransportChoice, TransportKind};
+use measure::{
+    DEFAULT_PORT, Directions, Family, Key, MeasureConfig, MethodChoice, NtpServer, TransportChoice, TransportKind,
+};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,8 +24,19 @@ use units::{Span, parse};
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
     /// The server: a name or an address, with a port unless it is 7272; an IPv6 address with a port stands in brackets
-    #[arg(value_name = "HOST[:PORT]")]
-    target: Target,
+    #[arg(value_name = "HOST[:PORT]", required_unless_present = "stamp")]
+    target: Option<Target>,
+    /// Measure delay, loss and reordering to a STAMP reflector (RFC 8762), such as a router, instead: its name or
+    /// address, with a port unless it is 862
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        conflicts_with_all = ["target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "key"]
+    )]
+    stamp: Option<Target>,
+    /// Ask this NTP server how wrong this host's clock may be, which narrows one-way delays
+    #[arg(long, value_name = "SERVER[:PORT]")]
+    ntp: Option<Target>,
     /// Which way to measure
     #[arg(long, value_enum, default_value_t = DirectionArg::Both)]
     direction: DirectionArg,
@@ -115,13 +129,17 @@ enum MethodArg {
 
 /// Measures and prints.
 pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
-    let config = args.config()?;
     let output = match (args.json, args.json_stream) {
         (true, _) => show::Output::Document,
         (_, true) => show::Output::Stream,
         _ => show::Output::People,
     };
-    show::measure(&config, output)
+    if let Some(reflector) = &args.stamp {
+        let config = args.stamp_config(reflector);
+        return show::run(output, Box::new(move |_| measure_stamp(&config)));
+    }
+    let config = args.config()?;
+    show::run(output, Box::new(move |on_event| measure::measure(&config, on_event)))
 }
 
 /// Reads a key file, and warns where others may read it too.
@@ -137,12 +155,10 @@ pub fn read_key(path: &Path) -> anyhow::Result<Key> {
 impl MeasureArgs {
     fn config(&self) -> anyhow::Result<MeasureConfig> {
         self.check_budgets();
-        let mut config = MeasureConfig::new(&self.target.host, self.target.port);
-        config.family = match (self.v4, self.v6) {
-            (true, _) => Family::V4,
-            (_, true) => Family::V6,
-            _ => Family::Any,
-        };
+        let target = self.target.as_ref().context("no server is named")?;
+        let mut config = MeasureConfig::new(&target.host, target.port_or(DEFAULT_PORT));
+        config.family = self.family();
+        config.ntp = self.ntp();
         config.directions = match self.direction {
             DirectionArg::Up => Directions::Up,
             DirectionArg::Down => Directions::Down,
@@ -160,6 +176,24 @@ impl MeasureArgs {
         config.budget_time = self.budget_time;
         config.key = self.key.as_deref().map(read_key).transpose()?;
         Ok(config)
+    }
+
+    fn stamp_config(&self, reflector: &Target) -> StampConfig {
+        let config = StampConfig::new(&reflector.host, reflector.port_or(STAMP_PORT));
+        StampConfig { family: self.family(), ntp: self.ntp(), ..config }
+    }
+
+    fn family(&self) -> Family {
+        match (self.v4, self.v6) {
+            (true, _) => Family::V4,
+            (_, true) => Family::V6,
+            _ => Family::Any,
+        }
+    }
+
+    fn ntp(&self) -> Option<NtpServer> {
+        let server = self.ntp.as_ref()?;
+        Some(NtpServer { host: server.host.clone(), port: server.port_or(NtpServer::PORT) })
     }
 
     fn method(&self) -> MethodChoice {
@@ -235,7 +269,13 @@ fn usage(message: &str) -> ! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
     host: String,
-    port: u16,
+    port: Option<u16>,
+}
+
+impl Target {
+    fn port_or(&self, usual: u16) -> u16 {
+        self.port.unwrap_or(usual)
+    }
 }
 
 impl FromStr for Target {
@@ -254,9 +294,9 @@ impl FromStr for Target {
             return Err("it names no host".into());
         }
         let port = match port {
-            None => DEFAULT_PORT,
+            None => None,
             Some(port) => match port.parse() {
-                Ok(port) if port > 0 => port,
+                Ok(port) if port > 0 => Some(port),
                 _ => return Err(format!("`{port}` is no port: 1 to 65535")),
             },
         };
@@ -279,12 +319,12 @@ mod tests {
     #[test]
     fn targets_are_read_as_people_write_them() {
         for (text, host, port) in [
-            ("example.net", "example.net", 7272),
-            ("example.net:80", "example.net", 80),
-            ("192.0.2.1:65535", "192.0.2.1", 65535),
-            ("2001:db8::1", "2001:db8::1", 7272),
-            ("[2001:db8::1]", "2001:db8::1", 7272),
-            ("[fe80::1%eth0]:99", "fe80::1%eth0", 99),
+            ("example.net", "example.net", None),
+            ("example.net:80", "example.net", Some(80)),
+            ("192.0.2.1:65535", "192.0.2.1", Some(65535)),
+            ("2001:db8::1", "2001:db8::1", None),
+            ("[2001:db8::1]", "2001:db8::1", None),
+            ("[fe80::1%eth0]:99", "fe80::1%eth0", Some(99)),
         ] {
             assert_eq!(text.parse(), Ok(Target { host: host.into(), port }));
         }

@@ -4,14 +4,19 @@ use crate::measure::read_key;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use measure::stamp::{Reflector, ReflectorConfig, STAMP_PORT};
 use measure::{DEFAULT_PORT, Server, ServerConfig};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use units::{Span, parse};
+
+/// [`STAMP_PORT`], as an option's default is written.
+const STAMP_PORT_TEXT: &str = "862";
 
 /// Answer measurements on one port number, by TCP and by UDP
 ///
@@ -38,10 +43,15 @@ pub struct ServeArgs {
     /// How long one client's turn may last, such as 60s [default: 120s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
+    /// Be a STAMP reflector (RFC 8762), too, that any STAMP or TWAMP Light sender may use, with or without the key
+    /// [port: 862, which needs privileges]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
+    stamp: Option<u16>,
 }
 
 /// Serves until a signal comes.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let reflector = args.stamp.map(|port| bind_reflector(port, args.listen)).transpose()?;
     let mut config = config(args)?;
     config.max_strangers = config.max_strangers.min(descriptors() / 2);
     let stop = Arc::new(AtomicBool::new(false));
@@ -52,8 +62,34 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let address = server.local_addr();
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
     eprintln!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
-    server.run(&stop).map_err(|error| anyhow!("{error}"))?;
+    std::thread::scope(|scope| {
+        let reflecting = reflector.map(|reflector| scope.spawn(|| reflector.run(&stop)));
+        let served = server.run(&stop).map_err(|error| anyhow!("{error}"));
+        // Whatever ended the server ends the reflector.
+        stop.store(true, Ordering::SeqCst);
+        served?;
+        match reflecting.map(ScopedJoinHandle::join) {
+            Some(Ok(reflected)) => reflected.map_err(|error| anyhow!("{error}")),
+            Some(Err(_)) => Err(anyhow!("the STAMP reflector failed")),
+            None => Ok(()),
+        }
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the server listens, on the reflector's port.
+fn bind_reflector(port: u16, listen: Option<SocketAddr>) -> anyhow::Result<Reflector> {
+    let listen = match listen {
+        Some(address) => Some(SocketAddr::new(address.ip(), port)),
+        None if port == STAMP_PORT => None,
+        None => Some(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))),
+    };
+    let config = ReflectorConfig { listen, ..ReflectorConfig::default() };
+    let reflector = Reflector::bind(&config).map_err(|error| anyhow!("{error}"))?;
+    let address = reflector.local_addr();
+    let port = if address.port() == STAMP_PORT { String::new() } else { format!(":{}", address.port()) };
+    eprintln!("reflecting STAMP on {address} (UDP); measure with: kumade measure --stamp HOST{port}");
+    Ok(reflector)
 }
 
 fn config(args: ServeArgs) -> anyhow::Result<ServerConfig> {

@@ -4,14 +4,17 @@
 //! estimators (`estimate`) and the protocol (`wire`) are pure and live elsewhere; [`transport`] carries their trains.
 
 mod client;
+mod clocks;
 mod control;
 pub mod report;
 pub mod server;
+pub mod stamp;
 pub mod transport;
 
 pub use client::{
     Allowed, Direction, Directions, Error, Event, Family, MeasureConfig, MethodChoice, TransportChoice, measure,
 };
+pub use clocks::NtpServer;
 pub use report::Report;
 pub use server::{DEFAULT_PORT, Server, ServerConfig, ServerError};
 pub use wire::{Key, TransportKind};

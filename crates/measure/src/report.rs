@@ -1,5 +1,9 @@
 //! The document `kumade.measure/1`, on which other programs may rely. Its JSON Schema is `schemas/kumade.measure.1.json`.
 
+mod delay;
+
+pub use delay::{ClockReport, DelayFigures, DelayReport, Interval, PacketReport, StepReport};
+
 use estimate::{Estimate, Outcome, Rejection};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -25,6 +29,8 @@ pub struct Report {
     pub up: Option<DirectionReport>,
     /// From the peer to here; null if not asked for.
     pub down: Option<DirectionReport>,
+    /// How far it is; null if not asked for.
+    pub delay: Option<DelayReport>,
 }
 
 /// What the measurement of one direction came to.
@@ -126,9 +132,13 @@ impl DirectionReport {
 }
 
 impl Report {
-    /// Whether at least one direction has a value.
+    /// Whether at least one direction has a value; of a report of delays alone, whether it has any.
     pub fn has_value(&self) -> bool {
-        [&self.up, &self.down].into_iter().flatten().any(|d| d.available_bits_per_second.is_some())
+        let has_rate = |direction: &DirectionReport| direction.available_bits_per_second.is_some();
+        match (&self.up, &self.down, &self.delay) {
+            (None, None, Some(delay)) => delay.has_value(),
+            (up, down, _) => [up, down].into_iter().flatten().any(has_rate),
+        }
     }
 
     /// The JSON Schema of this document, as published.

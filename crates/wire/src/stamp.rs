@@ -53,7 +53,7 @@ pub struct Reply {
     pub probe_sequence: u32,
     /// The probe's stamp and error estimate, bit by bit.
     pub probe_stamp: [u8; 10],
-    /// The probe's TTL or hop limit as it arrived; RFC 8762 wants 255 where the reflector can't tell.
+    /// The probe's TTL or hop limit as it arrived; 255 where the reflector can't tell (RFC 5357, 4.2.1).
     pub probe_ttl: u8,
 }
 

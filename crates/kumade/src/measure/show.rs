@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::report::DirectionReport;
-use measure::{Direction, Event, MeasureConfig, Report};
+use measure::{Direction, Event, Report};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -39,11 +39,14 @@ enum End<'r> {
     Error { message: String },
 }
 
+/// What measures: tells what happens, and comes back with the result.
+pub type Measuring<'m> = dyn FnOnce(&mut dyn FnMut(&Event)) -> Result<Report, measure::Error> + 'm;
+
 /// Measures, and prints what happens.
-pub fn measure(config: &MeasureConfig, output: Output) -> anyhow::Result<ExitCode> {
+pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<ExitCode> {
     let bar = progress(output);
     let mut written = Ok(());
-    let result = measure::measure(config, &mut |event| match output {
+    let result = measuring(&mut |event| match output {
         Output::Stream => {
             if let Err(error) = print_line(event) {
                 written = Err(error);
@@ -99,7 +102,8 @@ fn print_verdict(out: &mut impl Write, report: &Report) -> io::Result<()> {
         None => Ok(()),
     };
     print("up", &report.up)?;
-    print("down", &report.down)
+    print("down", &report.down)?;
+    report.delay.as_ref().map_or(Ok(()), |delay| writeln!(out, "{delay}"))
 }
 
 fn describe(event: &Event) -> String {

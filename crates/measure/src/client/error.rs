@@ -33,6 +33,18 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
+    /// No STAMP reflector.
+    #[error(
+        "no STAMP reflector answers at {address}: {cause}; check the port, that `kumade serve --stamp` or another \
+         reflector runs there, and that a firewall lets UDP through"
+    )]
+    NoReflector {
+        /// Where it was sought.
+        address: SocketAddr,
+        /// The system's answer, or silence.
+        #[source]
+        cause: io::Error,
+    },
     /// A connection, but not to a server that would have us.
     #[error("cannot open a session with {address}: {cause}{}", handshake_hint(cause))]
     Handshake {

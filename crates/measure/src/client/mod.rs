@@ -11,7 +11,9 @@ mod peer;
 
 pub use error::Error;
 pub use method::{Allowed, MethodChoice};
+pub(crate) use peer::resolve;
 
+use crate::clocks::NtpServer;
 use crate::report::{DirectionReport, Report, SCHEMA};
 use direction::Run;
 use estimate::{Train, TrainRecord};
@@ -43,6 +45,8 @@ pub struct MeasureConfig {
     pub budget_time: Option<Span>,
     /// The key that the server wants.
     pub key: Option<Key>,
+    /// A server that knows how wrong this host's clock is.
+    pub ntp: Option<NtpServer>,
 }
 
 impl MeasureConfig {
@@ -62,6 +66,7 @@ impl MeasureConfig {
             budget_bytes: None,
             budget_time: None,
             key: None,
+            ntp: None,
         }
     }
 }
@@ -173,7 +178,7 @@ pub fn measure(config: &MeasureConfig, on_event: &mut dyn FnMut(&Event)) -> Resu
     let down = way(Direction::Down, config.directions != Directions::Up)?;
     drop(run);
     peer.leave();
-    Ok(Report { schema: SCHEMA.to_owned(), peer: address, started: format!("{started:.3}"), up, down })
+    Ok(Report { schema: SCHEMA.to_owned(), peer: address, started: format!("{started:.3}"), up, down, delay: None })
 }
 
 /// The value so far, as events state it.

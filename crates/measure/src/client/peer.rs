@@ -42,7 +42,7 @@ impl Peer {
     /// Finds the host, connects, shakes hands, and measures the round trip.
     pub(super) fn connect(config: &MeasureConfig) -> Result<Self, Error> {
         let end = within(PATIENCE);
-        let stream = connect_any(&resolve(config)?, end.min(within(CONNECT)))?;
+        let stream = connect_any(&resolve(&config.host, config.port, config.family)?, end.min(within(CONNECT)))?;
         let address =
             stream.peer_addr().map_err(|cause| Error::Connect { address: ([0, 0, 0, 0], 0).into(), cause })?;
         let begin = || {
@@ -150,18 +150,19 @@ fn printable(reason: &str) -> String {
     reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REASON).collect()
 }
 
-fn resolve(config: &MeasureConfig) -> Result<Vec<SocketAddr>, Error> {
-    let (family, name): (fn(&SocketAddr) -> bool, _) = match config.family {
+/// The usable addresses of a host, the system's first choice first; at least one.
+pub(crate) fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, Error> {
+    let (family, name): (fn(&SocketAddr) -> bool, _) = match family {
         Family::Any => (|_| true, "usable"),
         Family::V4 => (SocketAddr::is_ipv4, "IPv4"),
         Family::V6 => (SocketAddr::is_ipv6, "IPv6"),
     };
-    let addresses = match config.host.parse::<IpAddr>() {
-        Ok(address) => vec![SocketAddr::new(address, config.port)],
-        Err(_) => look_up(&config.host, config.port)?,
+    let addresses = match host.parse::<IpAddr>() {
+        Ok(address) => vec![SocketAddr::new(address, port)],
+        Err(_) => look_up(host, port)?,
     };
     let usable: Vec<_> = addresses.into_iter().filter(family).collect();
-    if usable.is_empty() { Err(Error::Family { host: config.host.clone(), family: name }) } else { Ok(usable) }
+    if usable.is_empty() { Err(Error::Family { host: host.to_owned(), family: name }) } else { Ok(usable) }
 }
 
 /// Asks the system's resolver, which knows no deadline: it gets a thread that may outlive this call.

@@ -1,0 +1,122 @@
+//! What is known of both ends' clocks.
+
+use crate::client::{Error, Family, resolve};
+use estimate::delay::{ClockError, Reference};
+use net::datagram;
+use net::{clock, readiness};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use units::{Span, Time};
+use wire::ntp;
+
+/// Questions to an NTP server: the quickest answer tells most.
+const QUESTIONS: usize = 4;
+/// How long to wait for an answer.
+const PATIENCE: Span = Span::from_secs(1);
+
+/// An NTP server to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NtpServer {
+    /// A name or an address.
+    pub host: String,
+    /// 123 unless told otherwise.
+    pub port: u16,
+}
+
+impl NtpServer {
+    /// Where NTP servers answer.
+    pub const PORT: u16 = ntp::PORT;
+}
+
+/// What is known of both clocks, and what a reader should know of that.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) near: Option<ClockError>,
+    pub(crate) far: Option<ClockError>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Known {
+    /// Asks this host's kernel, and an NTP server if there is one to ask.
+    pub(crate) fn of_this_host(server: Option<&NtpServer>) -> Result<Self, Error> {
+        let kernel = clock::maximum_error().map(ClockError::within);
+        let mut known = Known { near: kernel, ..Known::default() };
+        let Some(server) = server else { return Ok(known) };
+        let NtpServer { host, port } = server;
+        let address = resolve(host, *port, Family::Any)?[0];
+        match ask(address) {
+            Ok(asked) => {
+                let both = kernel.and_then(|kernel| kernel.and(asked));
+                if kernel.is_some() && both.is_none() {
+                    known
+                        .warnings
+                        .push(format!("the kernel's and {host}'s word on this host's clock differ: took {host}'s"));
+                }
+                known.near = both.or(Some(asked));
+            }
+            Err(error) => known.warnings.push(format!("the NTP server {host} ({address}) tells nothing: {error}")),
+        }
+        Ok(known)
+    }
+
+    /// What follows for the offset between both clocks at these moments.
+    pub(crate) fn references(&self, moments: [Time; 2]) -> Vec<Reference> {
+        let (Some(near), Some(far)) = (self.near, self.far) else { return Vec::new() };
+        moments.into_iter().map(|at| Reference::between(at, near, far)).collect()
+    }
+
+    /// By how much this host's clock may be wrong either way.
+    pub(crate) fn near_error(&self) -> Option<Span> {
+        self.near.map(|error| error.high.max(-error.low))
+    }
+
+    /// By how much the far clock may be.
+    pub(crate) fn far_error(&self) -> Option<Span> {
+        self.far.map(|error| error.high.max(-error.low))
+    }
+}
+
+/// What an NTP server's answers tell together of this host's clock.
+fn ask(server: SocketAddr) -> io::Result<ClockError> {
+    let any: SocketAddr = match server {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    datagram::prepare(&socket)?;
+    socket.connect(server)?;
+    let mut known: Option<ClockError> = None;
+    for _ in 0..QUESTIONS {
+        let answer = match ask_once(&socket) {
+            Ok(answer) => answer,
+            // One answer suffices.
+            Err(_) if known.is_some() => break,
+            Err(error) => return Err(error),
+        };
+        known = match known {
+            None => Some(answer),
+            Some(so_far) => {
+                Some(so_far.and(answer).ok_or_else(|| io::Error::other("its answers contradict each other"))?)
+            }
+        };
+    }
+    known.ok_or_else(|| io::ErrorKind::TimedOut.into())
+}
+
+fn ask_once(socket: &UdpSocket) -> io::Result<ClockError> {
+    let mut stamp = [0; 8];
+    getrandom::fill(&mut stamp).map_err(io::Error::other)?;
+    let asked = clock::realtime();
+    socket.send(&ntp::question(stamp))?;
+    let deadline = clock::monotonic() + PATIENCE;
+    let mut buffer = [0; 512];
+    while clock::monotonic() < deadline && readiness::readable(socket, deadline)? {
+        let answer = datagram::receive(socket, &mut buffer)?;
+        let heard = answer.stamp.unwrap_or_else(clock::realtime);
+        match ntp::clock_error(&buffer[..answer.len], stamp, asked, heard) {
+            Err(ntp::NtpError::Foreign) => {}
+            known => return known.map_err(io::Error::other),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
+}

@@ -1,0 +1,10 @@
+//! STAMP (RFC 8762): measuring any standard reflector, and being one.
+
+mod flight;
+mod reflector;
+mod sender;
+mod sources;
+
+pub use reflector::{Reflector, ReflectorClock, ReflectorConfig, ReflectorError};
+pub use sender::{StampConfig, measure_stamp};
+pub use wire::stamp::PORT as STAMP_PORT;

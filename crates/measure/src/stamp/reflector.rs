@@ -1,0 +1,207 @@
+use super::sources::Sources;
+use net::datagram::{self, Datagram};
+use net::{clock, readiness};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
+use units::{Span, Time};
+use wire::stamp::{ErrorEstimate, PORT, Reflection, Reply};
+
+/// How often the stop flag is looked at, and the clock's error asked for.
+const TICK: Span = Span::from_millis(100);
+/// No datagram is longer.
+const LONGEST: usize = 65_535;
+
+/// How a reflector listens.
+#[derive(Debug, Clone)]
+pub struct ReflectorConfig {
+    /// Where to listen; port 862 is what senders expect. An unspecified IPv6 address takes IPv4, too.
+    pub listen: Option<SocketAddr>,
+    /// The clock of its stamps.
+    pub clock: ReflectorClock,
+}
+
+impl Default for ReflectorConfig {
+    fn default() -> Self {
+        ReflectorConfig { listen: None, clock: ReflectorClock::System }
+    }
+}
+
+/// The clock of a reflector's stamps.
+#[derive(Debug, Clone, Copy)]
+pub enum ReflectorClock {
+    /// This host's.
+    System,
+    /// One that is wrong in a known way: what experiments on one host need.
+    Simulated {
+        /// By how much it is ahead of this host's at `since`.
+        offset: Span,
+        /// How much faster it runs, as a part.
+        skew: f64,
+        /// When it showed `offset`.
+        since: Time,
+        /// By how much it says that it may be wrong; none for a clock that nobody keeps.
+        maximum_error: Option<Span>,
+    },
+}
+
+impl ReflectorClock {
+    fn show(&self, at: Time) -> Time {
+        match *self {
+            ReflectorClock::System => at,
+            ReflectorClock::Simulated { offset, skew, since, .. } => {
+                at + offset + Span::from_secs_f64((at - since).as_secs_f64() * skew)
+            }
+        }
+    }
+
+    fn estimate(&self) -> ErrorEstimate {
+        let error = match *self {
+            ReflectorClock::System => clock::maximum_error(),
+            ReflectorClock::Simulated { maximum_error, .. } => maximum_error,
+        };
+        ErrorEstimate::new(error.is_some(), error.unwrap_or(Span::from_secs(1)))
+    }
+}
+
+/// Why a reflector can't listen, or stopped.
+#[derive(Debug, Error)]
+pub enum ReflectorError {
+    /// The address is in use, not this host's, or not allowed.
+    #[error("cannot listen for STAMP on {address} (UDP): {cause}{}", hint(cause))]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// The system's answer.
+        #[source]
+        cause: io::Error,
+    },
+    /// Waiting for probes failed.
+    #[error("cannot wait for STAMP probes: {0}")]
+    Wait(#[source] io::Error),
+}
+
+/// A STAMP reflector (RFC 8762, 4.3) that counts its answers in each session. It answers as many octets as it was sent,
+/// each source at a bounded rate, and nobody who claims its own port: two reflectors must not answer each other.
+#[derive(Debug)]
+pub struct Reflector {
+    socket: UdpSocket,
+    address: SocketAddr,
+    clock: ReflectorClock,
+    estimate: ErrorEstimate,
+    sources: Sources,
+}
+
+impl Reflector {
+    /// Binds the socket.
+    ///
+    /// # Errors
+    /// The address is taken, not available, or needs privileges.
+    pub fn bind(config: &ReflectorConfig) -> Result<Self, ReflectorError> {
+        let (address, socket) = match config.listen {
+            Some(address) => (address, listen(address)),
+            None => listen_everywhere(),
+        };
+        let failed = |cause| ReflectorError::Listen { address, cause };
+        let socket = socket.map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        let clock = config.clock;
+        Ok(Reflector { socket, address, clock, estimate: clock.estimate(), sources: Sources::default() })
+    }
+
+    /// Where it listens; tells the port where zero was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `stop` is set, which is noticed within a tenth of a second.
+    ///
+    /// # Errors
+    /// Where the system refuses to wait.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<(), ReflectorError> {
+        let mut buffer = vec![0; LONGEST];
+        let mut asked = clock::monotonic();
+        while !stop.load(Ordering::SeqCst) {
+            if readiness::readable(&self.socket, clock::monotonic() + TICK).map_err(ReflectorError::Wait)? {
+                self.answer_one(&mut buffer);
+            }
+            if clock::monotonic() - asked > TICK {
+                asked = clock::monotonic();
+                self.estimate = self.clock.estimate();
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_one(&mut self, buffer: &mut [u8]) {
+        let probe = match datagram::receive(&self.socket, buffer) {
+            Ok(probe) => probe,
+            // An earlier answer was rejected on its way, or another socket error that the next packet clears.
+            Err(error) => return tracing::debug!("no STAMP probe: {error}"),
+        };
+        let now = clock::realtime();
+        if probe.is_cut_off || probe.from.port() == self.address.port() {
+            return;
+        }
+        let payload = &mut buffer[..probe.len];
+        let mut is_admitted = false;
+        let reflected = Reply::reflect(payload, |question| {
+            let number = self.sources.admit(probe.from, question.session, question.sequence, clock::monotonic());
+            is_admitted = number.is_some();
+            self.reflection(&probe, number.unwrap_or(0), now)
+        });
+        if reflected.is_ok()
+            && is_admitted
+            && let Err(error) = datagram::answer(&self.socket, &probe, payload)
+        {
+            tracing::debug!("cannot answer the STAMP probe of {}: {error}", probe.from);
+        }
+    }
+
+    fn reflection(&self, probe: &Datagram, sequence: u32, now: Time) -> Reflection {
+        Reflection {
+            sequence,
+            received: self.clock.show(probe.stamp.unwrap_or(now)),
+            reflected: self.clock.show(clock::realtime()),
+            clock: self.estimate,
+            probe_ttl: probe.ttl.unwrap_or(255),
+        }
+    }
+}
+
+/// IPv6 and IPv4 on one socket; IPv4 alone where the system has no IPv6.
+fn listen_everywhere() -> (SocketAddr, io::Result<UdpSocket>) {
+    let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
+    match listen(both) {
+        Err(error) if matches!(error.raw_os_error(), Some(nix::libc::EAFNOSUPPORT | nix::libc::EADDRNOTAVAIL)) => {
+            let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
+            (v4, listen(v4))
+        }
+        result => (both, result),
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&address.into())?;
+    let socket = socket.into();
+    datagram::prepare(&socket)?;
+    Ok(socket)
+}
+
+fn hint(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => "; another program uses that port: choose one with --stamp PORT",
+        io::ErrorKind::AddrNotAvailable => "; this host does not have that address",
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need privileges: choose a higher one with --stamp PORT (and measure with --stamp \
+             HOST:PORT), or grant this one: setcap cap_net_bind_service+ep on the program"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,174 @@
+use super::flight::Flight;
+use crate::client::{Error, Family, resolve};
+use crate::clocks::{Known, NtpServer};
+use crate::report::{ClockReport, DelayFigures, DelayReport, Report, SCHEMA};
+use estimate::delay::{ClockError, ClockModel, Crossing, Deliveries, Way, round_trips};
+use net::{clock, datagram};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use units::Span;
+use wire::stamp::{ErrorEstimate, SIZE};
+
+/// No clock is kept better: a reflector that claims less has filled the field in without knowing.
+const LEAST_CLAIM: Span = Span::from_micros(1);
+
+/// What to measure, and how.
+#[derive(Debug, Clone)]
+pub struct StampConfig {
+    /// The reflector: a name or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Which addresses of the host to use.
+    pub family: Family,
+    /// Probes to send.
+    pub count: u32,
+    /// From one to the next.
+    pub interval: Span,
+    /// A probe that takes longer is late.
+    pub deadline: Span,
+    /// Bytes of the UDP payload: 44, or more with padding.
+    pub size: usize,
+    /// A server that knows how wrong this host's clock is.
+    pub ntp: Option<NtpServer>,
+}
+
+impl StampConfig {
+    /// 200 probes in two seconds.
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        StampConfig {
+            host: host.into(),
+            port,
+            family: Family::Any,
+            count: 200,
+            interval: Span::from_millis(10),
+            deadline: Span::from_secs(1),
+            size: SIZE,
+            ntp: None,
+        }
+    }
+}
+
+/// Measures the delay to any STAMP reflector and back.
+///
+/// # Errors
+/// Where the host has no address, or nothing answers there.
+pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
+    let started = jiff::Timestamp::now();
+    let address = resolve(&config.host, config.port, config.family)?[0];
+    let mut known = Known::of_this_host(config.ntp.as_ref())?;
+    let failed = |cause| Error::NoReflector { address, cause };
+    let socket = connect(address).map_err(failed)?;
+    let mine = ErrorEstimate::new(known.near.is_some(), known.near_error().unwrap_or(Span::from_secs(1)));
+    let mut flight = Flight::new(socket, config.count);
+    flight.fly(config, mine).map_err(failed)?;
+    if flight.order().is_empty() {
+        return Err(failed(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
+    }
+    known.far = far_clock(&flight);
+    Ok(Report {
+        schema: SCHEMA.to_owned(),
+        peer: address.to_string(),
+        started: format!("{started:.3}"),
+        up: None,
+        down: None,
+        delay: Some(report(config, &flight, known)),
+    })
+}
+
+fn connect(address: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    datagram::prepare(&socket)?;
+    socket.connect(address)?;
+    Ok(socket)
+}
+
+/// The worst that the reflector says of its clock; none where it does not follow UTC.
+fn far_clock(flight: &Flight) -> Option<ClockError> {
+    let replies = || flight.fates().iter().filter_map(|fate| fate.reply);
+    let follows_utc = replies().all(|reply| reply.clock.synchronised && reply.clock.error() >= LEAST_CLAIM);
+    let worst = replies().map(|reply| reply.clock.error()).max()?;
+    follows_utc.then(|| ClockError::within(worst))
+}
+
+fn report(config: &StampConfig, flight: &Flight, known: Known) -> DelayReport {
+    let mut report = DelayReport::new("stamp");
+    let (crossings, times) = flight.crossings();
+    report.round_trip = round_trips(&times).map(DelayFigures::from);
+    fill_in(&mut report, &crossings, known);
+    if !flight.has_kernel_stamps() {
+        report.warnings.push("the kernel gave no time stamps: the program's own are less exact".into());
+    }
+    count(&mut report, config, flight);
+    let last = flight.fates().iter().rev().find_map(|fate| Some((fate.reply?, fate.ttl?)));
+    if let Some((reply, ttl)) = last {
+        // Only those who begin with 255 tell how many hops were between.
+        let hops = |ttl: u8| (ttl > 128).then(|| 255 - ttl);
+        (report.up_hops, report.down_hops) = (hops(reply.probe_ttl), hops(ttl));
+    }
+    report
+}
+
+/// Both ways' delays on an idle path, and what there is to say of the clocks.
+pub(crate) fn fill_in(report: &mut DelayReport, crossings: &[Crossing], known: Known) -> Option<ClockModel> {
+    let now = clock::realtime();
+    let started = crossings.iter().find(|c| c.way == Way::Forward).map_or(now, |crossing| crossing.sent);
+    let references = known.references([started, now]);
+    let model = match ClockModel::fit(crossings, &references) {
+        Ok(model) => model,
+        Err(error) => {
+            report.reason = Some(error.to_string());
+            return None;
+        }
+    };
+    report.up = DelayFigures::of(&model, Way::Forward, |_| true);
+    report.down = DelayFigures::of(&model, Way::Backward, |_| true);
+    report.clock = Some(ClockReport::new(&model, started, known.near_error(), known.far_error()));
+    report.warnings.extend(known.warnings);
+    if model.is_contradicted() {
+        report.warnings.push(
+            "what the clocks' keepers say of them can't be true, given the packets: the bounds are those of the round trip"
+                .into(),
+        );
+    } else if references.is_empty() {
+        report.warnings.push(
+            "one-way delays are known no better than the round trip allows: the clocks are not known to be right"
+                .into(),
+        );
+    }
+    for step in model.steps() {
+        let after = step.at - started;
+        report.warnings.push(format!("a clock was set after {after}: the peer's is {} further ahead since", step.size));
+    }
+    Some(model)
+}
+
+/// What became of the probes, each way by itself if the reflector counts.
+fn count(report: &mut DelayReport, config: &StampConfig, flight: &Flight) {
+    let is_late = |number: u32| flight.took(number).is_some_and(|took| took > config.deadline);
+    let arrivals = flight.order().iter().map(|&number| (number, is_late(number)));
+    let there_and_back = Deliveries::of(config.count, arrivals);
+    report.round_trip_packets = Some(there_and_back.into());
+    let replies = || flight.fates().iter().filter_map(|fate| fate.reply);
+    let counts = there_and_back.lost == 0 || replies().any(|reply| reply.sequence != reply.probe_sequence);
+    let answered = replies().map(|reply| reply.sequence.saturating_add(1)).max().unwrap_or(0);
+    // What was lost behind the last reply may have been lost either way: it is counted as lost on the way up.
+    if counts && answered <= config.count {
+        let mut in_order: Vec<(u32, u32)> = replies().map(|reply| (reply.sequence, reply.probe_sequence)).collect();
+        in_order.sort_unstable();
+        let lost_down = answered - in_order.len().min(answered as usize) as u32;
+        let mut up = Deliveries::of(config.count, in_order.iter().map(|&(_, number)| (number, false)));
+        up.arrived += lost_down.min(up.lost);
+        up.lost -= lost_down.min(up.lost);
+        report.up_packets = Some(up.into());
+        let order = flight.order().iter().filter_map(|&number| {
+            let reply = flight.fates().get(number as usize)?.reply?;
+            Some((reply.sequence, is_late(number)))
+        });
+        report.down_packets = Some(Deliveries::of(answered, order).into());
+    }
+}
