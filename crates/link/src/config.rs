@@ -7,7 +7,7 @@ use units::{Rate, Span};
 pub struct LinkConfig {
     /// IP-layer rate; `None` passes every packet on at the moment it arrives.
     pub rate: Option<Rate>,
-    /// What carries the packets instead, where it is not a constant rate; `rate` means nothing then.
+    /// What carries the packets instead, where it is not a constant rate; of the others only a token bucket heeds `rate`.
     pub medium: Option<Medium>,
     /// How many bytes may wait. The packet in service does not count; what finds no room is dropped at the tail.
     /// A queue given to [`crate::Link::with_queue`] has its own limit instead.

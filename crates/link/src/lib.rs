@@ -39,4 +39,4 @@ pub use cross::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, Periods, Siz
 pub use ledger::{Count, Counters, DropCause, Entry, Fate, Kind, Lateness, Ledger, Recording};
 pub use link::{Delivery, Label, Link};
 pub use loss::Loss;
-pub use medium::{Medium, RateSchedule, Trace, TraceError, Wireless};
+pub use medium::{Medium, RateSchedule, TokenBucket, Trace, TraceError, Wireless};

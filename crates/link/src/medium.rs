@@ -1,14 +1,17 @@
 mod schedule;
+mod token_bucket;
 mod trace;
 mod wireless;
 
 pub use schedule::RateSchedule;
+pub use token_bucket::TokenBucket;
 pub use trace::{Trace, TraceError};
 pub use wireless::Wireless;
 
 use crate::exact::ExactTime;
 use crate::{ConfigError, LinkConfig};
 use schedule::Pace;
+use token_bucket::Shaping;
 use trace::Cursor;
 use units::{Rate, Time};
 use wireless::Channel;
@@ -18,6 +21,8 @@ use wireless::Channel;
 pub enum Medium {
     /// A rate that changes at set times.
     Schedule(RateSchedule),
+    /// A shaper in front of the link's rate.
+    TokenBucket(TokenBucket),
     /// Opportunities recorded on a cellular network.
     Trace(Trace),
     /// A last hop that aggregates, at a wandering rate.
@@ -40,6 +45,7 @@ pub(crate) struct Server {
 enum Carrier {
     Unlimited,
     Paced(Pace),
+    Shaped(Shaping),
     Trace(Cursor),
     Wireless(Box<Channel>),
 }
@@ -47,6 +53,7 @@ enum Carrier {
 impl Medium {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         match self {
+            Medium::TokenBucket(bucket) => bucket.check(),
             Medium::Wireless(wireless) => wireless.check(),
             Medium::Schedule(_) | Medium::Trace(_) => Ok(()),
         }
@@ -56,6 +63,7 @@ impl Medium {
     pub(crate) fn highest_rate(&self) -> Rate {
         match self {
             Medium::Schedule(schedule) => schedule.highest(),
+            Medium::TokenBucket(bucket) => bucket.rate,
             Medium::Trace(trace) => trace.mean_rate(),
             Medium::Wireless(wireless) => Wireless::physical_rate(wireless.fastest),
         }
@@ -64,7 +72,7 @@ impl Medium {
 
 impl Server {
     pub(crate) fn new(config: &LinkConfig, now: Time) -> Self {
-        Server { carrier: Carrier::new(config), free_at: ExactTime::at(now), divisible: false, ready: now }
+        Server { carrier: Carrier::new(config, now), free_at: ExactTime::at(now), divisible: false, ready: now }
     }
 
     /// When the next service may begin, if anything waits.
@@ -75,7 +83,7 @@ impl Server {
     /// A packet arrives now, and none waits before it.
     pub(crate) fn wake(&mut self, now: Time) {
         match &mut self.carrier {
-            Carrier::Unlimited | Carrier::Paced(_) => {}
+            Carrier::Unlimited | Carrier::Paced(_) | Carrier::Shaped(_) => {}
             Carrier::Trace(cursor) => self.ready = cursor.seek_after(now),
             Carrier::Wireless(channel) => self.ready = self.free_at.ceil().max(now) + channel.contention(),
         }
@@ -103,6 +111,11 @@ impl Server {
                 self.ready = self.free_at.ceil();
                 self.ready
             }
+            Carrier::Shaped(shaping) => {
+                self.free_at = shaping.serve(self.free_at.not_before(arrival), size);
+                self.ready = self.free_at.ceil();
+                self.ready
+            }
             Carrier::Trace(cursor) => {
                 let (departure, ready) = cursor.serve(size);
                 (self.free_at, self.ready) = (ExactTime::at(departure), ready);
@@ -125,7 +138,7 @@ impl Server {
     /// departure as it was and as it is; every other service under way ends as it would have.
     pub(crate) fn switch(&mut self, config: &LinkConfig, now: Time) -> Option<(Time, Time)> {
         let before = self.free_at.ceil();
-        let next = Carrier::new(config);
+        let next = Carrier::new(config, now);
         if let Carrier::Paced(pace) = &self.carrier
             && self.divisible
             && before > now
@@ -145,9 +158,10 @@ impl Server {
 }
 
 impl Carrier {
-    fn new(config: &LinkConfig) -> Self {
+    fn new(config: &LinkConfig, now: Time) -> Self {
         match (&config.medium, config.rate) {
             (Some(Medium::Schedule(schedule)), _) => Carrier::Paced(Pace::Schedule(schedule.clone())),
+            (Some(Medium::TokenBucket(bucket)), line) => Carrier::Shaped(Shaping::new(*bucket, line, now)),
             (Some(Medium::Trace(trace)), _) => Carrier::Trace(Cursor::new(trace.clone())),
             (Some(Medium::Wireless(config_of_it)), _) => {
                 Carrier::Wireless(Box::new(Channel::new(*config_of_it, config.seed)))
@@ -162,7 +176,7 @@ impl Carrier {
         match self {
             Carrier::Unlimited => Some(ExactTime::at(now)),
             Carrier::Paced(pace) => Some(pace.resume(now, work)),
-            Carrier::Trace(_) | Carrier::Wireless(_) => None,
+            Carrier::Shaped(_) | Carrier::Trace(_) | Carrier::Wireless(_) => None,
         }
     }
 
@@ -172,6 +186,7 @@ impl Carrier {
             (Carrier::Unlimited, None) => config.rate.is_none(),
             (Carrier::Paced(Pace::Constant(rate)), None) => config.rate == Some(*rate),
             (Carrier::Paced(Pace::Schedule(now)), Some(Medium::Schedule(next))) => now == next,
+            (Carrier::Shaped(shaping), Some(Medium::TokenBucket(next))) => shaping.is_of(next, config.rate),
             (Carrier::Trace(cursor), Some(Medium::Trace(next))) => cursor.trace() == next,
             (Carrier::Wireless(channel), Some(Medium::Wireless(next))) => channel.config() == next,
             _ => false,

@@ -1,9 +1,9 @@
-//! Traces as mahimahi plays them, and an aggregating wireless hop against the formula of its throughput.
+//! Traces as mahimahi plays them, a token bucket against its definition, and an aggregating wireless hop against the formula of its throughput.
 
-use link::{Delivery, Link, LinkConfig, Medium, Trace, Wireless};
+use link::{Delivery, Link, LinkConfig, Medium, TokenBucket, Trace, Wireless};
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use units::{Span, Time};
+use units::{Rate, Span, Time};
 
 const MILLISECOND: i64 = 1_000_000;
 
@@ -158,4 +158,53 @@ fn packets_that_come_while_the_medium_is_contended_for_join_the_first() {
     let came: Vec<_> = std::iter::from_fn(|| link.pop_due(Time::MAX)).collect();
     assert_eq!(came[0].service_start, begin);
     assert!(came[1].due >= came[0].due);
+}
+
+/// Packets of these sizes at these instants through a bucket in front of a line of 1 Gbit/s.
+fn shape(rate: Rate, burst_bytes: u64, arrivals: &[(i64, u32)]) -> Vec<i64> {
+    let medium = Some(Medium::TokenBucket(TokenBucket { rate, burst_bytes }));
+    let config =
+        LinkConfig { medium, rate: Some(Rate::from_mbit(1000)), queue_bytes: u64::MAX, ..LinkConfig::default() };
+    let mut link = Link::new(config).unwrap();
+    for (packet, (arrival, size)) in arrivals.iter().enumerate() {
+        link.offer(packet, *size, at(*arrival)).unwrap();
+    }
+    link.advance(Time::MAX);
+    std::iter::from_fn(|| link.pop_due(Time::MAX)).map(|delivery| delivery.due.as_nanos()).collect()
+}
+
+#[test]
+fn a_bucket_lets_its_content_pass_at_the_lines_rate_and_the_rest_at_its_own() {
+    let micros = |micros: i64| micros * 1000;
+    // 6 packets of 1500 bytes are in a bucket of 10 kB; 500 bytes are missing for the seventh: 400 µs of 10 Mbit/s.
+    let came = shape(Rate::from_mbit(10), 10_000, &[(0, 1500); 9]);
+    let line = (1..=6).map(|packet| micros(12 * packet));
+    assert_eq!(came, line.chain([micros(412), micros(1612), micros(2812)]).collect::<Vec<_>>());
+    // Eight milliseconds fill it again, and no more than it holds.
+    let arrivals = [[(0, 1500); 6], [(micros(20_000), 1500); 6]].concat();
+    assert_eq!(shape(Rate::from_mbit(10), 10_000, &arrivals)[11], micros(20_072));
+    // What is larger than the bucket waits until it is full, and owes the rest.
+    assert_eq!(shape(Rate::from_mbit(8), 1000, &[(0, 1500); 3]), [micros(12), micros(1512), micros(3012)]);
+}
+
+proptest! {
+    #[test]
+    fn no_stretch_of_time_carries_more_than_the_bucket_and_its_rate(
+        mbit in 1u64..100, burst_bytes in 1500u64..40_000,
+        arrivals in prop::collection::vec((0..3 * MILLISECOND, 1u32..=1500), 2..100)
+    ) {
+        let mut arrivals = arrivals;
+        arrivals.sort();
+        let rate = Rate::from_mbit(mbit);
+        let came = shape(rate, burst_bytes, &arrivals);
+        let starts: Vec<_> = came.iter().zip(&arrivals).map(|(due, (_, size))| due - i64::from(size * 8)).collect();
+        for first in 0..starts.len() {
+            let mut bytes = 0;
+            for last in first..starts.len() {
+                bytes += u64::from(arrivals[last].1);
+                let tokens = burst_bytes + rate.bytes_in(Span::from_nanos(starts[last] - starts[first])) + 1;
+                prop_assert!(bytes <= tokens, "{bytes} bytes from packet {first} to {last}, tokens for {tokens}");
+            }
+        }
+    }
 }

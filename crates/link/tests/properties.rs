@@ -3,7 +3,7 @@
 use link::queue::{AfdConfig, CoDelConfig, Discipline, FqCoDelConfig, Limit, QueueConfig, RedConfig};
 use link::{
     Counters, CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Medium, RateSchedule,
-    Recording, Reordering, SizeMix, Trace, Wireless,
+    Recording, Reordering, SizeMix, TokenBucket, Trace, Wireless,
 };
 use proptest::prelude::*;
 use units::{Rate, Span, Time};
@@ -29,7 +29,10 @@ fn medium() -> impl Strategy<Value = Option<Medium>> {
     let wireless = (1u32..20, 0u32..16).prop_map(|(packets, backoff_slots)| {
         Medium::Wireless(Wireless { slowest: 0, packets, backoff_slots, ..Wireless::default() })
     });
-    prop_oneof![2 => Just(None), 1 => schedule.prop_map(Some), 1 => trace.prop_map(Some), 1 => wireless.prop_map(Some)]
+    let bucket = (1u64..60, 1u64..10_000)
+        .prop_map(|(mbit, burst_bytes)| Medium::TokenBucket(TokenBucket { rate: Rate::from_mbit(mbit), burst_bytes }));
+    let some = prop_oneof![schedule, trace, wireless, bucket];
+    prop_oneof![1 => Just(None), 2 => some.prop_map(Some)]
 }
 
 fn settings() -> impl Strategy<Value = LinkConfig> {

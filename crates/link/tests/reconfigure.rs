@@ -195,7 +195,8 @@ fn another_discipline_takes_over_what_waits_in_order() {
 #[test]
 fn one_medium_follows_another_and_all_that_waits_gets_through() {
     let trace = Medium::Trace(link::Trace::parse("3\n7\n").unwrap());
-    let media = [None, Some(trace), Some(Medium::Wireless(Wireless::default())), None];
+    let bucket = Medium::TokenBucket(link::TokenBucket { rate: Rate::from_mbit(1), burst_bytes: 5000 });
+    let media = [None, Some(trace), Some(Medium::Wireless(Wireless::default())), Some(bucket)];
     let rates = [Some(Rate::from_mbit(5)), None];
     for before in &media {
         for after in &media {

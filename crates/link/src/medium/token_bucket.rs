@@ -1,0 +1,92 @@
+use crate::ConfigError;
+use crate::exact::ExactTime;
+use units::{Rate, Span, Time};
+
+/// A shaper in front of the line, as `tc tbf` and many access lines have it: packets pass at the line's rate as long as
+/// there are tokens for them, and at the shaped rate when those are used up. The line's rate is
+/// [`LinkConfig::rate`](crate::LinkConfig::rate).
+///
+/// The bucket is full at first, and again when either setting is changed on a running link. A packet larger than the
+/// bucket passes when the bucket is full, and owes the rest. The packet that waits for tokens counts as in service, not
+/// as queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenBucket {
+    /// At which tokens come: the rate in the long run.
+    pub rate: Rate,
+    /// How many bytes the bucket holds: what passes at the line's rate after a pause.
+    pub burst_bytes: u64,
+}
+
+/// The bucket at work.
+#[derive(Debug)]
+pub(crate) struct Shaping {
+    bucket: TokenBucket,
+    /// The rate behind the bucket, if it is limited.
+    line: Option<Rate>,
+    /// What is in the bucket, in bits times 10⁹; below zero is owed.
+    level: i128,
+    /// When that was so.
+    as_of: Time,
+}
+
+const WORK_PER_BYTE: i128 = 8_000_000_000;
+
+impl TokenBucket {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let error = ConfigError::of("token bucket");
+        if self.rate == Rate::ZERO {
+            let remedy = "give a rate of at least 1 bit/s";
+            return Err(error("rate", self.rate.to_string(), "which lets nothing pass once it is empty", remedy));
+        }
+        if self.burst_bytes == 0 {
+            return Err(error(
+                "burst",
+                "0 bytes".into(),
+                "in which no token has room",
+                "give at least a packet's size",
+            ));
+        }
+        Ok(())
+    }
+
+    fn capacity(&self) -> i128 {
+        i128::from(self.burst_bytes) * WORK_PER_BYTE
+    }
+}
+
+impl Shaping {
+    pub(crate) fn new(bucket: TokenBucket, line: Option<Rate>, now: Time) -> Self {
+        Shaping { bucket, line, level: bucket.capacity(), as_of: now }
+    }
+
+    pub(crate) fn is_of(&self, bucket: &TokenBucket, line: Option<Rate>) -> bool {
+        self.bucket == *bucket && self.line == line
+    }
+
+    /// When the service of a packet ends that may begin at `from`.
+    pub(crate) fn serve(&mut self, from: ExactTime, size: u32) -> ExactTime {
+        let work = i128::from(size) * WORK_PER_BYTE;
+        self.fill(from.ceil());
+        let missing = work.min(self.bucket.capacity()) - self.level;
+        if missing <= 0 {
+            self.level -= work;
+            return self.cross(from, size);
+        }
+        let wait = (missing as u128).div_ceil(u128::from(self.bucket.rate.bits_per_second()));
+        let start = self.as_of + Span::from_nanos(i64::try_from(wait).unwrap_or(i64::MAX));
+        self.fill(start);
+        self.level -= work;
+        self.cross(ExactTime::at(start), size)
+    }
+
+    fn fill(&mut self, now: Time) {
+        let elapsed = i128::from(now.as_nanos()) - i128::from(self.as_of.as_nanos());
+        let tokens = elapsed.max(0).saturating_mul(self.bucket.rate.bits_per_second().into());
+        self.level = self.level.saturating_add(tokens).min(self.bucket.capacity());
+        self.as_of = self.as_of.max(now);
+    }
+
+    fn cross(&self, start: ExactTime, size: u32) -> ExactTime {
+        self.line.map_or(start, |line| start.after_bytes(size, line))
+    }
+}
