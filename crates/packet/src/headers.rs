@@ -171,7 +171,11 @@ impl Tcp {
 
 fn read(packet: &[u8]) -> Result<(Headers, bool), ParseError> {
     let error = ParseError::Header { len: packet.len() };
-    let (slice, _) = LaxIpSlice::from_slice(without_foreign_tail(packet)).map_err(|_| error)?;
+    let (slice, stop) = LaxIpSlice::from_slice(without_foreign_tail(packet)).map_err(|_| error)?;
+    // Of extension headers that end in a broken one, etherparse 0.21 iterates on, and reads past the packet.
+    if stop.is_some() && matches!(slice, LaxIpSlice::Ipv6(_)) {
+        return Err(error);
+    }
     let (offset, fragment) = match &slice {
         LaxIpSlice::Ipv4(v4) => {
             let header = v4.header();

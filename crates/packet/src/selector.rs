@@ -25,7 +25,7 @@ pub enum Detail {
     None,
     /// The sender's and the receiver's port.
     Ports(u16, u16),
-    /// The security association of ESP or AH.
+    /// The security association of ESP.
     Association(u32),
     /// The identifier of an ICMP echo or its answer.
     Echo(u16),
@@ -79,14 +79,18 @@ impl Selector {
         // The offset and "more fragments".
         let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
         let rest = if is_fragment || length < 20 { None } else { packet.get(length..) };
-        Some(Self::behind(source, destination, header[9], rest))
+        let (protocol, rest) = match (header[9], rest) {
+            (AUTHENTICATION, Some(rest)) => behind_extensions(AUTHENTICATION, rest, 1),
+            (protocol, rest) => (protocol, rest),
+        };
+        Some(Self::behind(source, destination, protocol, rest))
     }
 
     fn of_v6(packet: &[u8]) -> Option<Self> {
         let (header, rest) = packet.split_first_chunk::<40>()?;
         let source = Ipv6Addr::from(*header[8..].first_chunk::<16>()?).into();
         let destination = Ipv6Addr::from(*header[24..].first_chunk::<16>()?).into();
-        let (protocol, rest) = behind_extensions(header[6], rest);
+        let (protocol, rest) = behind_extensions(header[6], rest, MOST_EXTENSIONS);
         Some(Self::behind(source, destination, protocol, rest))
     }
 
@@ -96,14 +100,16 @@ impl Selector {
     }
 }
 
-/// The first protocol that is no extension header, and what it says; nothing of a fragment.
-fn behind_extensions(first: u8, packet: &[u8]) -> (u8, Option<&[u8]>) {
+/// The first protocol that is no extension header, or stands behind so many of them, and what it says; nothing of a
+/// fragment.
+fn behind_extensions(first: u8, packet: &[u8], most: usize) -> (u8, Option<&[u8]>) {
     let (mut protocol, mut rest) = (first, packet);
-    for _ in 0..MOST_EXTENSIONS {
+    for _ in 0..most {
         let length = match (protocol, rest) {
             (HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY | HOST_IDENTITY | SHIM6, [_, words, ..]) => {
                 (usize::from(*words) + 1) * 8
             }
+            (AUTHENTICATION, [_, words, ..]) => (usize::from(*words) + 2) * 4,
             (FRAGMENT, [next, _, high, low, ..]) => {
                 if u16::from_be_bytes([*high, *low]) & 0xfff9 != 0 {
                     return (*next, None);
@@ -116,7 +122,14 @@ fn behind_extensions(first: u8, packet: &[u8]) -> (u8, Option<&[u8]>) {
         let Some(behind) = rest.get(length..) else { return (next, None) };
         (protocol, rest) = (next, behind);
     }
-    (protocol, None)
+    if is_extension(protocol) { (protocol, None) } else { (protocol, Some(rest)) }
+}
+
+fn is_extension(protocol: u8) -> bool {
+    matches!(
+        protocol,
+        HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION | MOBILITY | HOST_IDENTITY | SHIM6
+    )
 }
 
 fn detail(protocol: u8, rest: &[u8]) -> Detail {
@@ -127,7 +140,6 @@ fn detail(protocol: u8, rest: &[u8]) -> Detail {
             word(0).zip(word(2)).map(|(source, destination)| Detail::Ports(source, destination))
         }
         ESP => long(0).map(Detail::Association),
-        AUTHENTICATION => long(4).map(Detail::Association),
         protocol::ICMP if matches!(rest.first(), Some(0 | 8)) => word(4).map(Detail::Echo),
         protocol::ICMPV6 if matches!(rest.first(), Some(128 | 129)) => word(4).map(Detail::Echo),
         _ => None,

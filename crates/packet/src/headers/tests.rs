@@ -122,3 +122,15 @@ proptest! {
         }
     }
 }
+
+/// The parser's own iteration over such extension headers reads past the packet.
+#[test]
+fn a_chain_of_extension_headers_that_breaks_off_is_refused() {
+    let mut packet = samples::Sample::new(samples::V6, samples::SampleKind::Udp, &[0; 72]).packet();
+    packet[6] = 0;
+    packet[40..].fill(0);
+    for cut in 0..packet.len() {
+        assert!(Headers::parse_beginning(&packet[..cut]).is_err(), "of {cut} bytes");
+    }
+    assert_eq!(Headers::parse(&packet), Err(ParseError::Header { len: packet.len() }));
+}

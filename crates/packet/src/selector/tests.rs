@@ -61,10 +61,13 @@ fn protocols_without_ports_have_what_stands_for_them() {
     packet[20] = 3;
     assert_eq!(found(&packet), (protocol::ICMP, Detail::None));
     assert_eq!(found(&v6(ESP, &[1, 2, 3, 4, 0, 0, 0, 9])), (ESP, Detail::Association(0x0102_0304)));
-    assert_eq!(
-        found(&v6(AUTHENTICATION, &[6, 4, 0, 0, 1, 2, 3, 4])),
-        (AUTHENTICATION, Detail::Association(0x0102_0304))
-    );
+    // What is authenticated only can be read.
+    let authenticated = [&[protocol::UDP, 4, 0, 0][..], &[0; 20], &[0x9c, 0x40, 0x14, 0x51]].concat();
+    assert_eq!(found(&v6(AUTHENTICATION, &authenticated)), (protocol::UDP, Detail::Ports(40_000, 5201)));
+    let mut packet = Sample::new(samples::V4, SampleKind::Udp, &[]).packet();
+    packet.splice(20..20, authenticated[..24].iter().copied());
+    packet[9] = AUTHENTICATION;
+    assert_eq!(found(&packet), (protocol::UDP, Detail::Ports(40_000, 5201)));
     assert_eq!(found(&v6(89, &[])), (89, Detail::None));
 }
 

@@ -1,0 +1,58 @@
+//! What must hold for any bytes that a bridge may be given: for the fuzzer, and for the test that replays its finds.
+
+use packet::offload::{Segments, Unfinished};
+use packet::{Detail, Ethernet, Headers, Selector, checksum, ecn};
+
+/// A frame as packet(7) gives it, behind the header that says what is unfinished.
+pub fn frame(data: &[u8]) {
+    let Some((header, bytes)) = data.split_first_chunk::<{ Unfinished::HEADER }>() else { return };
+    let Some(ethernet) = Ethernet::parse(bytes) else { return };
+    let (_, packet) = bytes.split_at(ethernet.payload_offset);
+    told_apart(packet);
+    marked(packet);
+    finished(packet, Unfinished::read(*header));
+}
+
+/// What a whole packet's headers say, the selector says too, as far as it looks.
+fn told_apart(packet: &[u8]) {
+    let selector = Selector::of(packet);
+    if let Ok(headers) = Headers::parse(packet) {
+        let selector = selector.expect("a whole packet has addresses");
+        assert_eq!((selector.source, selector.destination), (headers.source, headers.destination));
+        if let Detail::Ports(source, destination) = selector.detail
+            && headers.ports().is_some()
+        {
+            assert!(!headers.is_fragment());
+            assert_eq!(headers.ports(), Some((source, destination)));
+        }
+    }
+}
+
+/// A mark is there afterwards, and harms no checksum.
+fn marked(packet: &[u8]) {
+    let was_valid = checksum::is_valid(packet) == Ok(true);
+    let mut marked = packet.to_vec();
+    if ecn::mark(&mut marked) {
+        assert_eq!(ecn::read(&marked), ecn::MARKED);
+        assert!(!was_valid || checksum::is_valid(&marked) == Ok(true));
+    } else {
+        assert_eq!(marked, packet);
+    }
+}
+
+/// What a packet is divided into is valid, and no more than it should be.
+fn finished(packet: &[u8], unfinished: Unfinished) {
+    if let Some(partial) = unfinished.checksum {
+        let mut complete = packet.to_vec();
+        let _ = partial.complete(&mut complete);
+        assert_eq!(complete.len(), packet.len());
+    }
+    let Some(bytes) = unfinished.segment_bytes else { return };
+    let Ok(mut segments) = Segments::of(packet, 0, bytes) else { return };
+    let (mut count, mut part) = (0, Vec::new());
+    while segments.write_next(&mut part) {
+        count += 1;
+        assert!(checksum::is_valid(&part) == Ok(true), "{part:?}");
+    }
+    assert!(count >= 1 && count <= packet.len().div_ceil(bytes.into()));
+}
