@@ -13,8 +13,8 @@ const GAMMA: u32 = 1;
 const TOO_FEW: u32 = 2;
 
 /// Keeps a few of its own segments in queues (Brakmo and Peterson, "TCP Vegas: end to end congestion avoidance on a
-/// global Internet", 1995) as Linux does: by the least round-trip time of each round, with slow start in every round, and
-/// as NewReno while it recovers or has measured too little.
+/// global Internet", 1995) as Linux does: by the least round-trip time of each round, with slow start in every round, as
+/// NewReno while it recovers or has measured too little, and anew whenever nothing is in flight.
 #[derive(Debug, Clone)]
 pub struct Vegas {
     window: Window,
@@ -46,6 +46,14 @@ impl Vegas {
         self.samples = self.samples.saturating_add(1);
     }
 
+    /// Nothing is in flight: what is sent next may find another path. Small windows that one acknowledgement covers make
+    /// this frequent, and Vegas bolder than its paper's.
+    fn forget(&mut self) {
+        self.heeds_delay = true;
+        self.least = Span::MAX;
+        self.begin_round();
+    }
+
     fn begin_round(&mut self) {
         self.least_of_round = Span::MAX;
         self.samples = 0;
@@ -54,6 +62,27 @@ impl Vegas {
     fn grow_as_reno(&mut self, ack: &Ack) {
         if let Some(acked) = self.window.growth(ack) {
             self.window.grow_as_reno(acked);
+        }
+    }
+
+    fn adjust(&mut self, ack: &Ack) {
+        if ack.recovering || !self.heeds_delay {
+            self.grow_as_reno(ack);
+            if !ack.recovering {
+                // What was measured until now is of the recovery.
+                self.heeds_delay = true;
+                self.rounds.restart(ack);
+                self.begin_round();
+            }
+        } else if self.rounds.begins(ack) {
+            if self.samples <= TOO_FEW {
+                self.grow_as_reno(ack)
+            } else {
+                self.end_round(ack.delivered)
+            }
+            self.begin_round();
+        } else {
+            let _ = self.window.slow_start(ack.delivered);
         }
     }
 
@@ -102,26 +131,12 @@ impl Controller for Vegas {
         if let Some(round_trip) = ack.round_trip {
             self.sample(round_trip);
         }
-        if self.window.reducing() || ack.acked == 0 {
-            return;
+        if !self.window.reducing() && ack.acked > 0 {
+            self.adjust(ack);
         }
-        if ack.recovering || !self.heeds_delay {
-            self.grow_as_reno(ack);
-            if !ack.recovering {
-                // What was measured until now is of the recovery.
-                self.heeds_delay = true;
-                self.rounds.restart(ack);
-                self.begin_round();
-            }
-        } else if self.rounds.begins(ack) {
-            if self.samples <= TOO_FEW {
-                self.grow_as_reno(ack)
-            } else {
-                self.end_round(ack.delivered)
-            }
-            self.begin_round();
-        } else {
-            let _ = self.window.slow_start(ack.delivered);
+        if ack.in_flight == 0 {
+            self.rounds.restart(ack);
+            self.forget();
         }
     }
 
@@ -134,10 +149,13 @@ impl Controller for Vegas {
         self.window.recovered();
     }
 
-    fn timed_out(&mut self, _now: Time, _in_flight: u32, again: bool) {
+    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
         let threshold = self.window.timeout_reduces(again).then(|| self.window.segments() / 2);
         self.window.collapse(threshold);
         self.heeds_delay = false;
+        if in_flight == 0 {
+            self.forget();
+        }
     }
 
     fn undone(&mut self, _now: Time) {
