@@ -32,7 +32,24 @@ fn list_names_each_experiment_its_figure_and_its_question() {
     {
         assert!(line.starts_with(name) && line.contains(figure), "{line}");
     }
-    assert_eq!(text.lines().count(), 3);
+    let names: Vec<_> = text.lines().skip(3).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["fair-wired", "fair-campus", "fair-wifi", "fair-mix"]);
+}
+
+#[test]
+fn disciplines_are_compared_in_no_time_and_in_a_document_of_the_published_schema() {
+    let out = empty_directory("lab-fairness");
+    let args = ["lab", "run", "fair-wired", "--virtual", "--runs", "1", "--delay", "4ms", "--duration", "1s", "--json"];
+    let more = ["--discipline", "codel,fair-share:target=5ms", "--out", out.to_str().unwrap()];
+    let assert = kumade(&[&args[..], &more].concat()).success();
+    assert!(stderr(&assert).contains("2 runs of 6 s each in virtual time"), "{}", stderr(&assert));
+    let document: serde_json::Value = serde_json::from_str(&stdout(&assert)).unwrap();
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.lab.fairness.1.json");
+    let schema = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+    assert_eq!(document["rows"][1]["discipline"], "fair-share:target=5ms");
+    assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("<svg"));
 }
 
 #[test]
@@ -50,6 +67,11 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
             "cannot be computed in the link",
         ),
         (vec!["lab", "run", "rake-cwnd", "--rate", "999gbit"], "choose 100 kbit/s to 10 Gbit/s"),
+        (vec!["lab", "run", "rake-cwnd", "--discipline", "codel"], "--discipline means nothing to it"),
+        (vec!["lab", "run", "fair-wired", "--method", "primed"], "--method means nothing to it"),
+        (vec!["lab", "run", "fair-wired", "--discipline", "coddle"], "choose one of tail-drop, codel"),
+        (vec!["lab", "run", "fair-wired", "--bottleneck", "htb"], "no discipline can be compared"),
+        (vec!["lab", "run", "fair-mix", "--row", "16"], "has no row 16"),
         (vec!["lab", "run"], "NAME"),
     ] {
         let assert = kumade(&args).code(2);

@@ -24,4 +24,4 @@ pub use report::FairnessReport;
 pub use row::{Delays, DropCounts, FairnessRow, FlowShare, GroupShare};
 pub use runner::{FairnessProgress, expected_time, run};
 pub use scenario::{AccessHop, Buffer, Case, Fairness, FairnessPoint, Group, SharedLink, Statement};
-pub use summary::{FairnessSummary, GroupSummary, MeanWithMargin, PointSummary, PublishedStatement};
+pub use summary::{DisciplineSummary, FairnessSummary, GroupSummary, MeanWithMargin, PointSummary, PublishedStatement};

@@ -4,6 +4,7 @@
 mod common;
 
 use common::in_namespaces;
+use lab::fairness::{self, Fairness, FairnessReport};
 use lab::{Document, Overrides, RealTime, Report, Row, Scenario, load};
 
 fn once(name: &str) -> Scenario {
@@ -48,5 +49,46 @@ fn on_one_connection_the_window_holds_packets_back_for_a_round_trip() {
         };
         assert_eq!(single.timeline.len(), 120);
         assert!(held_back(single) > round_trip * 0.5, "{}", held_back(single));
+    });
+}
+
+/// NewReno and CUBIC are in every kernel. What shares come out is for the lab to report.
+#[test]
+fn connections_of_the_kernels_tcp_compete_at_the_bottleneck() {
+    const FILE: &str = r#"
+        name = "two-kinds"
+        title = "One connection each, one of them behind a hop"
+        disciplines = ["fair-share"]
+        delays = ["4ms"]
+        runs = 1
+        warm_up = "500ms"
+        duration = "1s"
+        [bottleneck]
+        rate = "20mbit"
+        delay = "1ms"
+        queue = "1rtt"
+        [[groups]]
+        connections = 1
+        control = "cubic"
+        [[groups]]
+        connections = 1
+        control = "new-reno"
+        [[groups.hops]]
+        rate = "50mbit"
+        delay = "1ms"
+        queue = "64kb"
+        background = "10mbit"
+    "#;
+    in_namespaces("connections_of_the_kernels_tcp_compete_at_the_bottleneck", || {
+        let no_table = |_: &str| unreachable!("it names none");
+        let scenario = Fairness::from_toml(FILE, "a test", &no_table).unwrap();
+        let rows = fairness::run(&scenario, &mut |_| (), &|| false).unwrap();
+        let [row] = &rows[..] else { panic!("{} rows", rows.len()) };
+        assert_eq!((row.flows.len(), &*row.groups[1].group), (2, "new-reno"));
+        assert!(row.flows.iter().all(|flow| flow.goodput_bits_per_second > 0.0), "{row:?}");
+        assert!(row.utilisation_ratio > 0.0 && row.utilisation_ratio < 1.1, "{row:?}");
+        assert!(row.queueing.is_some() && row.drops.offered_packets > 100, "{row:?}");
+        let text = FairnessReport::new(&scenario, lab::now_utc(), rows).to_text();
+        assert!(text.contains("1 cubic against 1 new-reno behind 50 Mbit/s"), "{text}");
     });
 }

@@ -95,3 +95,95 @@ impl Document for FairnessReport {
         html::render(&self.content(), &plots)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Overrides;
+    use crate::fairness::run;
+    use units::Span;
+
+    /// A few points of an experiment in virtual time.
+    fn made(name: &str, overrides: Overrides) -> FairnessReport {
+        let overrides = Overrides { bottleneck: Some(crate::BottleneckKind::Virtual), ..overrides };
+        let scenario = crate::load(name).unwrap().overridden(&overrides).unwrap().fairness().unwrap();
+        let rows = run(&scenario, &mut |_| (), &|| false).unwrap();
+        FairnessReport::new(&scenario, "2026-11-20T12:00:00Z".into(), rows)
+    }
+
+    fn wired() -> FairnessReport {
+        made(
+            "fair-wired",
+            Overrides {
+                runs: Some(2),
+                delays: [2, 64].map(Span::from_millis).to_vec(),
+                warm_up: Some(Span::from_secs(2)),
+                duration: Some(Span::from_secs(4)),
+                ..Overrides::default()
+            },
+        )
+    }
+
+    fn mix() -> FairnessReport {
+        let duration = Some(Span::from_secs(4));
+        made("fair-mix", Overrides { runs: Some(1), rows: vec![0, 6], duration, ..Overrides::default() })
+    }
+
+    /// What the disciplines make of CUBIC and Compound: a change of a queue or of a TCP model shows here.
+    #[test]
+    fn a_few_points_of_the_wired_experiment_read_like_this() {
+        insta::assert_snapshot!(wired().to_text());
+    }
+
+    #[test]
+    fn two_rows_of_the_mixes_read_like_this() {
+        insta::assert_snapshot!(mix().to_text());
+    }
+
+    #[test]
+    fn the_same_seeds_give_the_same_report() {
+        assert_eq!(mix(), mix());
+    }
+
+    #[test]
+    fn every_row_has_as_many_cells_as_there_are_columns_and_csv_a_line_for_each_group() {
+        for report in [wired(), mix()] {
+            for table in tables::all(&report) {
+                assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.caption);
+            }
+            let text = report.to_csv().unwrap();
+            let lines: usize = report.rows.iter().map(|row| row.groups.len()).sum();
+            assert_eq!(text.lines().count(), lines + 1);
+        }
+    }
+
+    #[test]
+    fn a_page_has_the_papers_kind_of_plots_and_needs_nothing_from_elsewhere() {
+        let page = wired().to_html().unwrap();
+        // Index, one of shares for each discipline, utilisation, waiting.
+        assert_eq!(page.matches("<svg").count(), 1 + 4 + 2);
+        assert_eq!(mix().to_html().unwrap().matches("<svg").count(), 3, "no shares where groups differ");
+        for outside in ["src=", "@import", "url(", "<link", "<script"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+    }
+
+    /// Published for those who read the documents; generated from the types above and their comments.
+    #[test]
+    fn the_published_schema_is_that_of_the_documents() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.lab.fairness.1.json");
+        let schema = serde_json::to_value(schemars::schema_for!(FairnessReport)).unwrap();
+        if std::env::var_os("WRITE_SCHEMAS").is_some() {
+            std::fs::write(path, format!("{schema:#}\n")).unwrap();
+        }
+        let published: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(published, schema, "write it anew: WRITE_SCHEMAS=1 cargo test -p lab schema");
+        let validator = jsonschema::validator_for(&published).unwrap();
+        for report in [wired(), mix()] {
+            let json = report.to_json().unwrap();
+            assert_eq!(serde_json::from_str::<FairnessReport>(&json).unwrap(), report);
+            let document = serde_json::from_str(&json).unwrap();
+            assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+        }
+    }
+}

@@ -64,6 +64,8 @@ fn pour(mut stream: &TcpStream, stop: &AtomicBool) {
         match stream.write(&bytes) {
             Ok(_) => {}
             Err(error) if is_patience(&error) => {}
+            // The other end may have stopped first.
+            Err(_) if stop.load(Ordering::Relaxed) => return,
             Err(error) => return tracing::warn!("cross traffic has ended: {error}"),
         }
     }
