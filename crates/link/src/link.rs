@@ -13,8 +13,8 @@ use units::Time;
 pub struct Link<P> {
     config: LinkConfig,
     now: Time,
-    /// The settings of the queue, where it is not that of [`LinkConfig::queue_bytes`].
-    queue_config: Option<QueueConfig>,
+    /// Whether the queue is another than that of [`LinkConfig::queue_bytes`].
+    queue_given: bool,
     /// What is without content is computed cross traffic.
     queue: Queue<Option<P>>,
     /// Dropped by the queue, on the way to the ledger.
@@ -64,9 +64,9 @@ pub struct Delivery<P> {
     pub copy: bool,
     /// When it reached the queue.
     pub arrival: Time,
-    /// When its service began: what lies between is its sojourn in the queue (RFC 8289).
+    /// When its service began; what lies between arrival and this is its sojourn in the queue (RFC 8289).
     pub service_start: Time,
-    /// When it is to be delivered: end of service, delay and jitter.
+    /// When it is to be delivered: end of service, delay and jitter, and for how long it is held back.
     pub due: Time,
 }
 
@@ -77,19 +77,19 @@ impl<P> Link<P> {
     /// An idle link that drops at the tail what finds no room.
     pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
         let queue = tail_drop(&config);
-        Link::build(config, &queue, None)
+        Link::build(config, &queue, false)
     }
 
     /// An idle link with this queue in place of the tail drop of [`LinkConfig::queue_bytes`].
     pub fn with_queue(config: LinkConfig, queue: &QueueConfig) -> Result<Self, ConfigError> {
-        Link::build(config, queue, Some(queue.clone()))
+        Link::build(config, queue, true)
     }
 
-    fn build(config: LinkConfig, queue: &QueueConfig, queue_config: Option<QueueConfig>) -> Result<Self, ConfigError> {
+    fn build(config: LinkConfig, queue: &QueueConfig, queue_given: bool) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Link {
             now: BEGINNING,
-            queue_config,
+            queue_given,
             queue: Queue::new(queue, config.seed)?,
             drops: Vec::new(),
             waiting: 0,

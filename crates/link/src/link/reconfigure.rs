@@ -22,7 +22,7 @@ impl<P> Link<P> {
         config.check()?;
         self.advance(now);
         let now = self.now;
-        let resized = config.queue_bytes != self.config.queue_bytes && self.queue_config.is_none();
+        let resized = config.queue_bytes != self.config.queue_bytes && !self.queue_given;
         self.config = LinkConfig { seed: self.config.seed, ..config };
         self.flight.set(&self.config);
         self.reschedule(now);
@@ -42,7 +42,7 @@ impl<P> Link<P> {
     pub fn replace_queue(&mut self, queue: &QueueConfig, now: Time) -> Result<(), ConfigError> {
         self.advance(now);
         self.carry_over(queue)?;
-        self.queue_config = Some(queue.clone());
+        self.queue_given = true;
         Ok(())
     }
 
