@@ -208,3 +208,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn one_transmission_is_on_the_air_at_a_time() {
+    // Sparse enough for the queue to be empty at many arrivals, dense enough for many to come during a transmission.
+    let mut link = on(Medium::Wireless(Wireless::default()));
+    for packet in 0..5000 {
+        link.offer(packet, 1500, at(packet as i64 * 170_000)).unwrap();
+    }
+    link.advance(at(10_000 * MILLISECOND));
+    let came: Vec<_> = std::iter::from_fn(|| link.pop_due(Time::MAX)).collect();
+    assert_eq!(came.len(), 5000);
+    let aggregates: Vec<_> = came.chunk_by(|a, b| a.due == b.due).collect();
+    assert!(aggregates.len() > 1000);
+    assert!(aggregates.windows(2).all(|two| two[0][0].due <= two[1][0].service_start));
+}
