@@ -192,7 +192,7 @@ impl Network {
         &self.links[id.0 as usize].sojourn
     }
 
-    /// A link, to change it or to record what it does.
+    /// To record what a link does.
     ///
     /// # Panics
     /// Where the link is not of this network.

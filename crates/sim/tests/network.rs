@@ -126,8 +126,11 @@ fn a_finite_connection_ends_with_every_byte_delivered_once() {
         network.add_link(LinkConfig { loss: Loss::Independent(0.02), ..link(1, Span::from_millis(50)) }, None).unwrap();
     let tcp = TcpConfig { bytes: Some(1_000_001), ..TcpConfig::new(Control::Cubic) };
     let config = FlowConfig { back: vec![back], ..flow(lossy, tcp, Span::from_millis(20)) };
-    let id = network.add_flow(config).unwrap();
+    let id = network.add_flow(config.clone()).unwrap();
+    let nothing = Source::Tcp(TcpConfig { bytes: Some(0), ..tcp });
+    let empty = network.add_flow(FlowConfig { source: nothing, start: at(1), ..config }).unwrap();
     network.run_until(at(60));
+    assert_eq!((network.flow(empty).sent_packets, network.flow(empty).finished), (0, Some(at(1))));
     let statistics = network.flow(id);
     assert_eq!(statistics.goodput_bytes, 1_000_001);
     assert!(statistics.finished.is_some_and(|end| end < at(30)), "{statistics:?}");

@@ -180,6 +180,8 @@ pub(super) struct Flow {
     pub(super) ends: Ends,
     index: u32,
     start: Time,
+    /// Whether a connection's start has come.
+    begun: bool,
     stopped: bool,
     access_free: Time,
     last_out: Time,
@@ -220,6 +222,7 @@ impl Flow {
             ends,
             index,
             start,
+            begun: false,
             stopped: false,
             access_free: Time::ZERO,
             last_out: Time::ZERO,
@@ -238,11 +241,8 @@ impl Flow {
         if self.stopped && matches!(self.ends, Ends::Udp { .. }) {
             return None;
         }
-        if self.statistics.started.is_none() && !self.stopped {
-            let Ends::Udp { next, .. } = &self.ends else { return Some(self.start) };
-            return next.map(|next| next.time);
-        }
         let next = match &self.ends {
+            Ends::Tcp { .. } if !self.begun => Some(self.start),
             Ends::Tcp { sender, .. } => sender.next_time(),
             Ends::Udp { next, .. } => next.map(|next| next.time),
         };
@@ -266,6 +266,10 @@ impl Flow {
             }
         }
         if let Ends::Tcp { sender, .. } = &mut self.ends {
+            self.begun |= now >= self.start;
+            if !self.begun {
+                return;
+            }
             sender.on_time(now);
         }
         self.send(now);
@@ -292,9 +296,6 @@ impl Flow {
             }
             (Body::Acknowledgement(acknowledgement), Ends::Tcp { sender, .. }) => {
                 sender.acknowledge(acknowledgement, now);
-                if sender.finished() {
-                    self.statistics.finished.get_or_insert(now);
-                }
                 self.send(now);
             }
             _ => {
@@ -338,6 +339,9 @@ impl Flow {
             let capable = matches!(&self.ends, Ends::Tcp { config, .. } if config.ecn) && !body.is_again();
             let packet = Packet { flow: self.index, hop: 0, size, capable, marked: false, body };
             self.out.push(self.last_out, packet);
+        }
+        if matches!(&self.ends, Ends::Tcp { sender, .. } if sender.finished()) {
+            self.statistics.finished.get_or_insert(now);
         }
     }
 

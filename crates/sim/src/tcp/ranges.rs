@@ -12,7 +12,7 @@ pub struct Block {
 impl Block {
     /// One segment.
     pub fn one(number: u32) -> Self {
-        Block { start: number, end: number + 1 }
+        Block { start: number, end: number.saturating_add(1) }
     }
 
     /// Whether there is nothing in it.

@@ -6,8 +6,8 @@ const LEAST_VARIANCE: Span = Span::from_millis(200);
 const INITIAL: Span = Span::from_secs(1);
 /// Linux's `TCP_RTO_MAX`.
 const MOST: Span = Span::from_secs(120);
-/// What Linux adds to a probe's wait (`TCP_TIMEOUT_MIN`, two ticks of 1 ms).
-const PROBE_SLACK: Span = Span::from_millis(2);
+/// What Linux adds to waits of about a round trip (`TCP_TIMEOUT_MIN_US`).
+pub(super) const SLACK: Span = Span::from_millis(2);
 /// The receiver may hold back the acknowledgement of a lone segment (RFC 8985, section 7.2: worst-case delayed ACK).
 const DELAYED_ACKNOWLEDGEMENT: Span = Span::from_millis(200);
 
@@ -69,7 +69,7 @@ impl RoundTrips {
     /// When to probe for the loss of the last segments if nothing is heard from `now` on; never after `timeout_at`.
     pub(super) fn probe_at(&self, now: Time, in_flight: u32, timeout_at: Time) -> Time {
         let Some(smoothed) = self.smoothed else { return timeout_at };
-        let slack = if in_flight == 1 { DELAYED_ACKNOWLEDGEMENT } else { PROBE_SLACK };
+        let slack = if in_flight == 1 { DELAYED_ACKNOWLEDGEMENT } else { SLACK };
         (now + smoothed * 2 + slack).min(timeout_at)
     }
 }

@@ -5,7 +5,7 @@ use super::{Forced, Probe, Sender};
 use crate::tcp::Acknowledgement;
 use crate::tcp::recovery::{Phase, RateReduction, Undo};
 use crate::tcp::scoreboard::Segment;
-use crate::tcp::timers::Timer;
+use crate::tcp::timers::{SLACK, Timer};
 use units::{Span, Time};
 
 impl Sender {
@@ -19,7 +19,7 @@ impl Sender {
         let earliest = self.board.take_for_lost(|_, _| false);
         let deadline = earliest.and_then(|segment| self.reordering.deadline(&segment, window));
         if let Some(deadline) = deadline {
-            self.timer = Some((deadline.max(now), Timer::Reordering));
+            self.timer = Some((deadline.max(now) + SLACK, Timer::Reordering));
             return;
         }
         let timeout_at = (head_sent + self.trips.timeout()).max(now);
@@ -82,6 +82,7 @@ impl Sender {
         }
     }
 
+    /// Moves from phase to phase, and finds out what was lost.
     pub(super) fn react(&mut self, ack: &Acknowledgement, news: &mut News, now: Time) {
         self.leave_phase(news, now);
         let in_vain = news.late_original
@@ -130,6 +131,7 @@ impl Sender {
         }
     }
 
+    /// Takes back the last reduction, and takes nothing for lost but what is found anew.
     fn undo(&mut self, now: Time) {
         self.board.restore();
         self.controller.undone(now);
@@ -173,6 +175,7 @@ impl Sender {
         self.probe = None;
     }
 
+    /// Sets what may be in flight while the window shrinks.
     pub(super) fn reduce(&mut self, delivered: u32, progress: bool) {
         let threshold = self.controller.threshold().max(1.0) as u32;
         self.reduced_window = self.reduction.window(threshold, self.board.in_flight(), delivered, progress);
