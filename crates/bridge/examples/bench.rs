@@ -46,8 +46,8 @@ fn rate(mbit: u64) {
     let packet = packet(1500);
     // Five seconds, and at the slowest rates enough packets.
     let count = (mbit * 1_000_000 * 5 / 12_000).max(1000) as usize;
+    let is_done = &AtomicBool::new(false);
     let stamps = thread::scope(|scope| {
-        let is_done = &AtomicBool::new(false);
         scope.spawn(move || {
             // A tenth more than the link carries.
             let interval = rate.time_for(1500).as_nanos() * 10 / 11;
@@ -121,8 +121,8 @@ fn packets() {
     // 64 bytes with the frame's check sequence, which veth has not.
     let packet = packet(46);
     let seconds = 4;
+    let is_done = &AtomicBool::new(false);
     let counted = thread::scope(|scope| {
-        let is_done = &AtomicBool::new(false);
         scope.spawn(move || {
             let batch = [[&packet[..14], &packet[14..]]; net::packet_socket::BATCH];
             while !is_done.load(Ordering::Relaxed) {

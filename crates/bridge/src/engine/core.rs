@@ -5,6 +5,7 @@ use crate::statistics::{DropCause, Recorder};
 use crate::{BridgeError, Port};
 use link::Delivery;
 use net::deadline::{Prompt, Watch};
+use net::packet_socket::BATCH;
 use net::{SetupError, clock};
 use std::io::Read;
 use std::mem;
@@ -14,10 +15,8 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
 use units::{Span, Time};
 
-/// Taken of each side at most before looking at what is due.
-const TAKEN: usize = 256;
-/// Written at most to each side before looking for new packets again.
-const WRITTEN: usize = 64;
+/// Taken of each side before looking at what is due: packets, or what is divided into packets.
+const TAKEN: usize = 64;
 /// How often the state of the interfaces is looked at, if nothing tells of it.
 const CHECK: Span = Span::from_millis(100);
 
@@ -61,7 +60,7 @@ impl Core {
         let watch = Watch::new(sources).map_err(|error| SetupError::new("watch the interfaces", error))?;
         let [there, back] = directions;
         let lanes = [Lane::new(there)?, Lane::new(back)?];
-        let (pool, batch, checked) = (Pool::default(), Vec::with_capacity(WRITTEN), clock::realtime());
+        let (pool, batch, checked) = (Pool::default(), Vec::with_capacity(BATCH), clock::realtime());
         let (answers, missed) = (Vec::new(), [0; 2]);
         Ok(Core { ports, lanes, shared, inbox, bell, watch, pool, batch, answers, checked, missed })
     }
@@ -72,15 +71,23 @@ impl Core {
         let shared = Arc::clone(&self.shared);
         loop {
             let mut recorders = shared.recorders.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut is_idle = true;
+            let mut taken = [0; 2];
             for direction in [0, 1] {
-                is_idle &= !self.collect(direction, &mut recorders[direction])?;
+                taken[direction] = self.collect(direction, &mut recorders[direction])?;
             }
             if !self.serve_requests(&mut recorders)? {
                 return Ok(());
             }
+            let mut is_idle = taken == [0; 2];
             for direction in [0, 1] {
-                is_idle &= !self.deliver(direction, &mut recorders[direction]);
+                // As much as was taken, and more, so that nothing piles up.
+                for _ in 0..=taken[direction].div_ceil(BATCH) {
+                    let written = self.deliver(direction, &mut recorders[direction]);
+                    is_idle &= written == 0;
+                    if written < BATCH {
+                        break;
+                    }
+                }
             }
             self.check(is_idle, &mut recorders)?;
             drop(recorders);
@@ -95,7 +102,6 @@ impl Core {
         loop {
             match self.inbox.try_recv() {
                 Ok(Change { direction, config }) => {
-                    let _ = self.bell.read(&mut [0; 64]);
                     self.lanes[direction].set(config, clock::realtime(), &mut recorders[direction])?;
                 }
                 Err(TryRecvError::Empty) => return Ok(true),
@@ -104,15 +110,15 @@ impl Core {
         }
     }
 
-    /// Takes what has arrived for one direction, and serves its link up to there. False where there was nothing.
-    fn collect(&mut self, direction: usize, recorder: &mut Recorder) -> Result<bool, BridgeError> {
+    /// Takes what has arrived for one direction, and serves its link up to there. Says how many packets that were.
+    fn collect(&mut self, direction: usize, recorder: &mut Recorder) -> Result<usize, BridgeError> {
         let Core { ports, lanes, pool, answers, .. } = self;
         let (lane, port) = (&mut lanes[direction], &mut ports[direction]);
         // All that arrives before this is found, unless there is too much of it for one turn.
         let now = clock::realtime();
         let (mut taken, mut last) = (0, now);
         let mut take = |stamp: Time, arrived: Result<Frame, u32>| {
-            last = stamp;
+            (taken, last) = (taken + 1, stamp);
             match arrived {
                 Ok(frame) => {
                     let link = frame.link;
@@ -128,29 +134,28 @@ impl Core {
                 }
             }
         };
-        while taken < TAKEN && port.receive(pool, &mut take)? {
-            taken += 1;
-        }
+        let mut turns = 0..TAKEN;
+        while turns.next().is_some() && port.receive(pool, &mut take)? {}
         // An answer that finds no room is lost, as any packet may be.
         port.send(answers.iter(), |_, _| {});
         answers.clear();
-        lane.advance(if taken < TAKEN { now } else { last.min(now) }, recorder);
-        Ok(taken > 0)
+        lane.advance(if turns.is_empty() { last.min(now) } else { now }, recorder);
+        Ok(taken)
     }
 
-    /// Writes what is due of one direction; false where there was nothing.
-    fn deliver(&mut self, direction: usize, recorder: &mut Recorder) -> bool {
+    /// Writes a batch of what is due of one direction. Says how many packets that were.
+    fn deliver(&mut self, direction: usize, recorder: &mut Recorder) -> usize {
         let now = clock::realtime();
         let lane = &mut self.lanes[direction];
-        while self.batch.len() < WRITTEN
+        while self.batch.len() < BATCH
             && let Some(delivery) = lane.pop_due(now, recorder)
         {
             self.batch.push(delivery);
         }
-        let mut refused: [Option<DropCause>; WRITTEN] = [None; WRITTEN];
+        let mut refused: [Option<DropCause>; BATCH] = [None; BATCH];
         let frames = self.batch.iter().map(|delivery| &delivery.packet);
         self.ports[1 - direction].send(frames, |place, cause| refused[place] = Some(cause));
-        let any = !self.batch.is_empty();
+        let written = self.batch.len();
         for (delivery, refused) in self.batch.drain(..).zip(refused) {
             let (flow, size) = (delivery.packet.flow, delivery.size);
             match refused {
@@ -161,7 +166,7 @@ impl Core {
                 }
             }
         }
-        any
+        written
     }
 
     /// Looks whether the interfaces are still there: where the wait ended for no packet, and now and then.
@@ -171,6 +176,8 @@ impl Core {
             return Ok(());
         }
         self.checked = now;
+        // Rung perhaps for something that was seen before it rang.
+        let _ = self.bell.read(&mut [0; 64]);
         self.ports.iter().try_for_each(Port::check)?;
         for ((port, missed), recorder) in self.ports.iter_mut().zip(&mut self.missed).zip(recorders) {
             let before = mem::replace(missed, port.missed());
