@@ -81,8 +81,8 @@ pub trait Controller: std::fmt::Debug {
     /// All that was in flight when the recovery began is acknowledged.
     fn recovered(&mut self, now: Time);
 
-    /// The retransmission timer ran out: all in flight counts as lost. `again` says that it did so for the same segment
-    /// before.
+    /// The retransmission timer ran out: all that should have arrived counts as lost, and `in_flight` is the rest. `again`
+    /// says that it did so for the same segment before.
     fn timed_out(&mut self, now: Time, in_flight: u32, again: bool);
 
     /// The recovery or timeout was not called for: what was taken for lost arrived (RFC 3522, RFC 8985). The controller

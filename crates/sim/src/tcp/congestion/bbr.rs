@@ -354,13 +354,13 @@ impl Controller for Bbr {
         self.recovery.timed_out = false;
     }
 
-    fn timed_out(&mut self, _now: Time, _in_flight: u32, _again: bool) {
+    fn timed_out(&mut self, _now: Time, in_flight: u32, _again: bool) {
         self.keep_window();
         self.recovery.timed_out = true;
         self.recovery.phase = Phase::Timeout;
         self.recovery.conserving = false;
         self.full_pipe.restart();
-        self.window = 1;
+        self.window = in_flight.saturating_add(1);
     }
 
     fn undone(&mut self, _now: Time) {

@@ -144,9 +144,9 @@ impl Controller for Bic {
     }
 
     /// Forgets what it knew of the path: a timeout says that it has changed.
-    fn timed_out(&mut self, _now: Time, _in_flight: u32, again: bool) {
+    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
         let threshold = self.window.timeout_reduces(again).then(|| self.reduced());
-        self.window.collapse(threshold);
+        self.window.collapse(in_flight, threshold);
         self.last_max = 0;
         self.covered = 2 * SIXTEENTHS;
         self.step = None;

@@ -16,7 +16,8 @@
 //!     - the sum changes by the difference in the delay-based window's whole segments, and is 2 at least;
 //!   - the round's samples are forgotten, and a round begins.
 //! - A loss halves both windows: the new sum is NewReno's threshold.
-//! - A timeout sets the threshold to half the sum, the sum to one segment, and the delay-based window to zero.
+//! - A timeout sets the threshold to half the sum, the sum to one segment beyond those still in flight, and the
+//!   delay-based window to zero.
 //! - Undoing gives back the delay-based window of before the loss, and the sum as NewReno does.
 //!
 //! α = 1/8, k = 3/4, γ = 30, ζ = 1, and β = 1/2 in the halving. γ is not tuned. The paper has no delay-based window while
@@ -138,9 +139,9 @@ impl Controller for Compound {
         self.sum.recovered();
     }
 
-    fn timed_out(&mut self, _now: Time, _in_flight: u32, again: bool) {
+    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
         let threshold = self.sum.timeout_reduces(again).then(|| self.halved());
-        self.sum.collapse(threshold);
+        self.sum.collapse(in_flight, threshold);
         self.delay_based = 0.0;
     }
 

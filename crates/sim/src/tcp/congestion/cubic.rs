@@ -166,9 +166,9 @@ impl Controller for Cubic {
     }
 
     /// Forgets what it knew of the path: a timeout says that it has changed.
-    fn timed_out(&mut self, _now: Time, _in_flight: u32, again: bool) {
+    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
         let threshold = self.window.timeout_reduces(again).then(|| self.reduced());
-        self.window.collapse(threshold);
+        self.window.collapse(in_flight, threshold);
         self.last_max = 0;
         self.least_round_trip = None;
         self.epoch = None;
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_timeout_forgets_the_path_and_is_undone() {
         let mut cubic = lost_at(1000);
-        cubic.timed_out(Time::ZERO, 700, false);
+        cubic.timed_out(Time::ZERO, 0, false);
         assert_eq!((cubic.window(), cubic.threshold(), cubic.last_max), (1.0, 490.0, 0));
         cubic.undone(Time::ZERO);
         assert_eq!((cubic.window(), cubic.threshold()), (700.0, 700.0));

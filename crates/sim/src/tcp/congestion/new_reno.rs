@@ -49,9 +49,9 @@ impl Controller for NewReno {
         self.window.recovered();
     }
 
-    fn timed_out(&mut self, _now: Time, _in_flight: u32, again: bool) {
+    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
         let threshold = self.window.timeout_reduces(again).then(|| self.half());
-        self.window.collapse(threshold);
+        self.window.collapse(in_flight, threshold);
     }
 
     fn undone(&mut self, _now: Time) {
@@ -88,9 +88,10 @@ mod tests {
     fn a_timeout_starts_over_and_halves_once_only() {
         let (mut reno, mut now) = (NewReno::new(), Time::ZERO);
         grow(&mut reno, &mut now, ROUND_TRIP * 2, ROUND_TRIP);
-        reno.timed_out(now, 40, false);
-        assert_eq!((reno.window(), reno.threshold()), (1.0, 20.0));
-        reno.timed_out(now, 1, true);
+        reno.timed_out(now, 3, false);
+        assert_eq!((reno.window(), reno.threshold()), (4.0, 20.0), "three may yet arrive");
+        reno.timed_out(now, 0, true);
+        assert_eq!(reno.window(), 1.0);
         assert_eq!(reno.threshold(), 20.0);
         grow(&mut reno, &mut now, ROUND_TRIP * 5, ROUND_TRIP);
         assert_eq!(reno.window(), 20.0);

@@ -151,7 +151,7 @@ impl Controller for Vegas {
 
     fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
         let threshold = self.window.timeout_reduces(again).then(|| self.window.segments() / 2);
-        self.window.collapse(threshold);
+        self.window.collapse(in_flight, threshold);
         self.heeds_delay = false;
         if in_flight == 0 {
             self.forget();
@@ -209,7 +209,7 @@ mod tests {
             vegas.acknowledged(&Ack { acked: 5, delivered: 5, total_delivered, delivered_when_sent, ..ack });
         }
         assert_eq!(vegas.window(), 7.0);
-        vegas.timed_out(Time::ZERO, 7, false);
+        vegas.timed_out(Time::ZERO, 0, false);
         assert_eq!((vegas.window(), vegas.threshold()), (1.0, 3.0));
     }
 }

@@ -130,13 +130,13 @@ impl Window {
         !again && !self.reducing
     }
 
-    /// A timeout: one segment, and a new threshold if there is one.
-    pub(super) fn collapse(&mut self, threshold: Option<u32>) {
+    /// A timeout: one segment beyond those still in flight, and a new threshold if there is one.
+    pub(super) fn collapse(&mut self, in_flight: u32, threshold: Option<u32>) {
         if let Some(threshold) = threshold {
             self.remember();
             self.set_threshold(threshold);
         }
-        self.segments = 1;
+        self.segments = in_flight.saturating_add(1);
         self.credit = 0;
         self.reducing = false;
     }
