@@ -33,6 +33,16 @@ enum LabCommand {
     List,
     /// Run experiments and report what came of them beside what was published
     Run(Box<RunArgs>),
+    /// Set two reports on fairness beside each other, such as a virtual and a real one
+    Compare(CompareArgs),
+}
+
+#[derive(Debug, Args)]
+struct CompareArgs {
+    /// A report.json (kumade.lab.fairness/1)
+    one: PathBuf,
+    /// Another one of the same experiment
+    other: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -101,7 +111,18 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         LabCommand::List => list(),
         LabCommand::Run(args) => run_all(&args),
+        LabCommand::Compare(args) => compare(&args),
     }
+}
+
+fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    let read = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        FairnessReport::from_json(&text).with_context(|| format!("{} is no report on fairness", path.display()))
+    };
+    let text = fairness::compare(&read(&args.one)?, &read(&args.other)?);
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn list() -> anyhow::Result<ExitCode> {

@@ -50,6 +50,9 @@ fn disciplines_are_compared_in_no_time_and_in_a_document_of_the_published_schema
     assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
     assert_eq!(document["rows"][1]["discipline"], "fair-share:target=5ms");
     assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("<svg"));
+    let written = out.join("report.json");
+    let text = stdout(&kumade(&["lab", "compare", written.to_str().unwrap(), written.to_str().unwrap()]).success());
+    assert!(text.contains("0.0 % of a group's goodput, 0.000 of the index"), "{text}");
 }
 
 #[test]

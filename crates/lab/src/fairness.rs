@@ -6,6 +6,7 @@
 //! the rows a [`FairnessReport`].
 
 mod check;
+mod comparison;
 mod discipline;
 pub mod mixes;
 mod path;
@@ -19,6 +20,7 @@ mod summary;
 mod tables;
 mod virtual_time;
 
+pub use comparison::compare;
 pub use discipline::{DisciplineChoice, Surroundings};
 pub use report::FairnessReport;
 pub use row::{Delays, DropCounts, FairnessRow, FlowShare, GroupShare};

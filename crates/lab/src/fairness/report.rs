@@ -58,6 +58,17 @@ impl FairnessReport {
         }
     }
 
+    /// Reads a document that [`Document::to_json`] made.
+    ///
+    /// # Errors
+    /// Where it is not one of this kind and version.
+    pub fn from_json(text: &str) -> Result<Self, ReportError> {
+        let report: FairnessReport = serde_json::from_str(text).map_err(|e| make("a comparison", &e))?;
+        let known = report.schema == FairnessReport::SCHEMA;
+        let other = || make("a comparison", &format!("it is {}, not {}", report.schema, FairnessReport::SCHEMA));
+        if known { Ok(report) } else { Err(other()) }
+    }
+
     fn content(&self) -> Content<'_> {
         let paper = self.summary.published.as_ref();
         Content {
@@ -181,7 +192,9 @@ mod tests {
         let validator = jsonschema::validator_for(&published).unwrap();
         for report in [wired(), mix()] {
             let json = report.to_json().unwrap();
-            assert_eq!(serde_json::from_str::<FairnessReport>(&json).unwrap(), report);
+            assert_eq!(FairnessReport::from_json(&json).unwrap(), report);
+            let newer = json.replacen("fairness/1", "fairness/2", 1);
+            assert!(FairnessReport::from_json(&newer).unwrap_err().to_string().contains("not kumade.lab.fairness/1"));
             let document = serde_json::from_str(&json).unwrap();
             assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
         }

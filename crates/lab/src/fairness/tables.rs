@@ -1,11 +1,13 @@
 //! The tables of a report on fairness, the same for terminal and HTML: a line for each case, a column for each discipline.
 
+use super::mixes::{PublishedMix, PublishedShare};
 use super::report::FairnessReport;
 use super::row::FairnessRow;
 use super::scenario::{AccessHop, Buffer, Fairness, Group};
 use super::summary::{MeanWithMargin, PointSummary};
 use crate::report::tables::Table;
 use std::collections::BTreeMap;
+use units::Span;
 
 /// The discipline that the paper's falls behind at small delays, and that ours must not.
 const PLAIN: &str = "codel";
@@ -15,7 +17,20 @@ const NOTICEABLE: f64 = 0.005;
 /// All tables of a report: shares first, then what they cost, then each discipline over all cases.
 pub(super) fn all(report: &FairnessReport) -> Vec<Table> {
     vec![
-        indices(report),
+        beside_published(
+            report,
+            "Jain's index of all connections' goodputs",
+            &|point| point.jain_index,
+            (1.0, 3),
+            &|mix| mix.jain_index,
+        ),
+        beside_published(
+            report,
+            "Sum of the goodputs, Mbit/s",
+            &|point| point.goodput_bits_per_second,
+            (1e6, 1),
+            &|share| share.goodput_bits_per_second,
+        ),
         matrix(report, "Mean goodput per connection of each group, Mbit/s", &|point| {
             let mbits = |mean: MeanWithMargin| with_margin(mean, 1e6, 2);
             let groups = point.groups.iter().map(|group| group.goodput_bits_per_second.map_or("–".into(), mbits));
@@ -89,7 +104,7 @@ pub(super) fn setting(scenario: &Fairness) -> String {
                 Buffer::Bytes(bytes) => format!("{bytes} bytes"),
                 Buffer::Packets(packets) => format!("{packets} packets"),
                 Buffer::RoundTrips(count) => {
-                    format!("{count} round trips of its rate, at least {} packets", Buffer::LEAST_PACKETS)
+                    format!("{count} × round trip × rate, at least {} packets", Buffer::LEAST_PACKETS)
                 }
             };
             let groups: Vec<_> = scenario.groups.iter().map(describe).collect();
@@ -108,7 +123,12 @@ pub(super) fn setting(scenario: &Fairness) -> String {
         ),
         false => "real time, the kernel's TCP".to_owned(),
     };
-    format!("{network}; {how}; {} runs of {} after {} each", scenario.runs, scenario.duration, scenario.warm_up)
+    let runs = if scenario.runs == 1 { "1 run".to_owned() } else { format!("{} runs", scenario.runs) };
+    let after = match scenario.warm_up {
+        Span::ZERO => String::new(),
+        warm_up => format!(" after {warm_up}"),
+    };
+    format!("{network}; {how}; {runs} of {}{after} each", scenario.duration)
 }
 
 fn describe(group: &Group) -> String {
@@ -122,19 +142,24 @@ fn describe(group: &Group) -> String {
     format!("{} {}{hops}", group.connections, group.label())
 }
 
-/// Jain's index, with what was published of each case if it was.
-fn indices(report: &FairnessReport) -> Table {
-    let mut table = matrix(report, "Jain's index of all connections' goodputs", &|point| {
-        point.jain_index.map_or("–".into(), |mean| with_margin(mean, 1.0, 3))
-    });
-    let published: BTreeMap<_, _> =
+/// A figure in this unit and to so many decimals, with what was published of each case if it was.
+fn beside_published(
+    report: &FairnessReport,
+    caption: &str,
+    figure: &dyn Fn(&PointSummary) -> Option<MeanWithMargin>,
+    (unit, decimals): (f64, usize),
+    published: &dyn Fn(PublishedShare) -> f64,
+) -> Table {
+    let mut table =
+        matrix(report, caption, &|point| figure(point).map_or("–".into(), |mean| with_margin(mean, unit, decimals)));
+    let mixes: BTreeMap<_, _> =
         report.summary.points.iter().filter_map(|point| Some((&*point.case, point.published?))).collect();
-    if !published.is_empty() {
+    if !mixes.is_empty() {
         table.columns.extend(["paper: FIFO", "paper: FQ-CoDel", "paper: Cebinae"].map(str::to_owned));
         for row in &mut table.rows {
-            let cells = published.get(&*row[0]).map(|mix| [mix.fifo, mix.fq_codel, mix.cebinae]);
-            let cell = |index: usize| cells.map_or("–".into(), |shares| format!("{:.3}", shares[index].jain_index));
-            row.extend([cell(0), cell(1), cell(2)]);
+            let shares = mixes.get(&*row[0]).map_or([None; 3], |mix| [mix.fifo, mix.fq_codel, mix.cebinae].map(Some));
+            let cell = |share: PublishedShare| format!("{:.decimals$}", published(share) / unit);
+            row.extend(shares.map(|share| share.map_or("–".into(), cell)));
         }
     }
     table
@@ -192,9 +217,9 @@ fn published(report: &FairnessReport) -> Vec<Vec<String>> {
     if cases.is_empty() {
         return Vec::new();
     }
-    let line = |name: &str, of: fn(&super::mixes::PublishedMix) -> super::mixes::PublishedShare| {
+    let line = |name: &str, of: fn(&PublishedMix) -> PublishedShare| {
         let indices: Vec<_> = cases.values().map(|mix| of(mix).jain_index).collect();
-        let sum = |of: &dyn Fn(&super::mixes::PublishedMix) -> f64| cases.values().map(of).sum::<f64>();
+        let sum = |of: &dyn Fn(&PublishedMix) -> f64| cases.values().map(of).sum::<f64>();
         let (own, fifo) = (sum(&|mix| of(mix).goodput_bits_per_second), sum(&|mix| mix.fifo.goodput_bits_per_second));
         let least = indices.iter().copied().fold(f64::INFINITY, f64::min);
         let mean = indices.iter().sum::<f64>() / indices.len() as f64;

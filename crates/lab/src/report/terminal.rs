@@ -23,7 +23,7 @@ pub(crate) fn render(content: &Content<'_>) -> String {
 }
 
 /// Columns as wide as their widest cell; numbers to the right, words to the left.
-fn aligned(table: &Table) -> String {
+pub(crate) fn aligned(table: &Table) -> String {
     let width = |text: &str| text.chars().count();
     let of_column = |i: usize| table.rows.iter().map(move |row| row[i].as_str());
     let columns: Vec<_> = (0..table.columns.len())
