@@ -10,7 +10,7 @@ use units::Rate;
 pub(super) enum Carrier {
     /// `None` for as fast as it goes.
     Rate(Option<Rate>),
-    /// With the file's name.
+    /// With the file's name. It begins when it is set.
     Trace(String, Trace),
     Wireless(Wireless),
 }
@@ -60,7 +60,9 @@ fn read_trace(path: &str) -> Result<Trace, String> {
     if text.len() as u64 > MOST_TRACE_BYTES {
         return Err(format!("the trace {path} is longer than {}", value::show_bytes(MOST_TRACE_BYTES)));
     }
-    Trace::parse(&text).map_err(|error| format!("{path} is no trace: {error}"))
+    let trace = Trace::parse(&text).map_err(|error| format!("{path} is no trace: {error}"))?;
+    // By the clock of the packets' stamps.
+    Ok(trace.starting_at(net::clock::realtime()))
 }
 
 fn read_schemes(text: &str) -> Result<Wireless, String> {

@@ -77,5 +77,5 @@ fn option(key: &'static Key) -> Arg {
         .help(key.help)
         .action(action)
         .help_heading(heading)
-        .allow_negative_numbers(true)
+        .allow_hyphen_values(true)
 }

@@ -1,0 +1,305 @@
+//! `kumade link` as people use it, between two hosts in network namespaces of their own.
+
+#[path = "../../lab/tests/common/mod.rs"]
+mod namespaces;
+
+use namespaces::in_namespaces;
+use net::interface;
+use net::namespace::Namespace;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// For whatever is waited for; a quiet machine needs a tenth of it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// ```text
+/// left ══ veth ══ middle: one, two ══ veth ══ right
+/// ```
+struct Network {
+    left: Namespace,
+    middle: Namespace,
+    right: Namespace,
+    /// Where the links of this test have their sockets.
+    runtime: PathBuf,
+}
+
+impl Network {
+    fn new(test: &str) -> Self {
+        let host = || Namespace::new().unwrap();
+        let runtime = std::env::temp_dir().join(format!("kumade-{test}-{}", std::process::id()));
+        fs::create_dir_all(&runtime).unwrap();
+        let network = Network { left: host(), middle: host(), right: host(), runtime };
+        for (host, number, name) in [(&network.left, 1, "one"), (&network.right, 2, "two")] {
+            let path = network.middle.path();
+            ip(host, &["link", "add", "host", "type", "veth", "peer", "name", name, "netns", &path]);
+            ip(host, &["addr", "add", &format!("10.79.0.{number}/24"), "dev", "host"]);
+            for (inside, device) in [(host, "host"), (&network.middle, name)] {
+                inside.run(|| interface::up(device)).unwrap().unwrap();
+            }
+        }
+        network
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.middle.command(assert_cmd::cargo::cargo_bin("kumade"));
+        command.arg("link").args(words).env("XDG_RUNTIME_DIR", &self.runtime);
+        command
+    }
+
+    /// Waits for it to end by itself.
+    fn call(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    fn start(&self, more: &[&str]) -> Running {
+        let command = &mut self.command(&[&["start", "one", "two"], more].concat());
+        Running::new(command)
+    }
+
+    /// How long a packet of the left host takes to the right one and back.
+    fn round_trip(&self) -> Option<Duration> {
+        let bind = |host: &Namespace, address: &str| host.run(|| UdpSocket::bind(address).unwrap()).unwrap();
+        let (here, there) = (bind(&self.left, "10.79.0.1:0"), bind(&self.right, "10.79.0.2:0"));
+        for socket in [&here, &there] {
+            socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        }
+        let begun = Instant::now();
+        here.send_to(&[0; 100], there.local_addr().unwrap()).unwrap();
+        let (count, from) = there.recv_from(&mut [0; 200]).ok()?;
+        there.send_to(&[0; 200][..count], from).unwrap();
+        here.recv(&mut [0; 200]).ok()?;
+        Some(begun.elapsed())
+    }
+
+    fn show(&self) -> String {
+        String::from_utf8(self.call(&["show"]).stdout).unwrap()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.runtime);
+    }
+}
+
+/// A link that passes packets.
+struct Running {
+    child: Child,
+    said: BufReader<ChildStderr>,
+}
+
+impl Running {
+    fn new(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("are joined") {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "it ended: {:?}", child.wait());
+            assert!(!line.starts_with("kumade:"), "{line}");
+        }
+        Running { child, said }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    /// Its status, what it printed, and what it said.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut printed, mut said) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        self.said.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), printed, said)
+    }
+
+    fn interrupted(self) -> (Option<i32>, String, String) {
+        self.signal(Signal::SIGINT);
+        self.end()
+    }
+}
+
+fn ip(inside: &Namespace, words: &[&str]) {
+    let output = inside.command("ip").args(words).output().expect("iproute2 is installed");
+    assert!(output.status.success(), "ip {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Fails unless it is a document of the published schema.
+fn check(document: &str) -> Value {
+    let schema = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.link.1.json")).unwrap();
+    let validator = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
+    let document: Value = serde_json::from_str(document).unwrap();
+    assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+    document
+}
+
+#[test]
+fn a_link_is_started_changed_shown_and_ended() {
+    in_namespaces("a_link_is_started_changed_shown_and_ended", || {
+        let network = Network::new("whole");
+        let running = network.start(&["--delay", "20ms", "--up", "delay 40ms", "--json-stream", "--every", "100ms"]);
+        // Of the first one, the hosts look for each other.
+        network.round_trip();
+        assert!(network.round_trip().unwrap() >= Duration::from_millis(60));
+        let set = network.call(&["set", "--down", "delay 80ms rate 10mbit"]);
+        assert_eq!((set.status.code(), stderr(&set)), (Some(0), String::new()));
+        assert_eq!(String::from_utf8_lossy(&set.stdout), "up: delay 40ms\ndown: rate 10mbit delay 80ms\n");
+        assert!(network.round_trip().unwrap() >= Duration::from_millis(120));
+        let text = network.show();
+        assert!(
+            text.contains("one > two: delay 40ms\n") && text.contains("two > one: rate 10mbit delay 80ms"),
+            "{text}"
+        );
+        assert!(text.contains("udp 10.79.0.1:"), "{text}");
+        let document = check(&String::from_utf8(network.call(&["show", "--json"]).stdout).unwrap());
+        assert!(document["up"]["delivered"]["packets"].as_u64().unwrap() >= 3);
+        assert!(document["up"]["sojourn"]["p50_seconds"].as_f64().unwrap() >= 0.039);
+        network.call(&["set", "--loss", "100%"]);
+        assert_eq!(network.round_trip(), None);
+        let (status, printed, said) = running.interrupted();
+        assert_eq!((status, said.as_str()), (Some(0), ""));
+        let documents: Vec<_> = printed.lines().map(check).collect();
+        let (last, intervals) = documents.split_last().unwrap();
+        assert!(last["covers"] == "total" && intervals.iter().all(|document| document["covers"] == "interval"));
+        let packets = |document: &Value| document["up"]["offered"]["packets"].as_u64().unwrap();
+        assert!(intervals.len() >= 2 && intervals.iter().map(packets).sum::<u64>() <= packets(last));
+        assert!(last["up"]["dropped"]["loss"]["packets"].as_u64().unwrap() >= 1);
+        assert_eq!(fs::read_dir(network.runtime.join("kumade")).unwrap().count(), 0, "nothing is left");
+    });
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_touched() {
+    let kumade = |words: &[&str]| assert_cmd::Command::cargo_bin("kumade").unwrap().arg("link").args(words).assert();
+    for (words, reason) in [
+        (&["start", "a"][..], "Usage"),
+        (&["start", "a", "b", "--rate", "0"], "lets nothing pass"),
+        (&["start", "a", "b", "--loss", "150%"], "more than the whole"),
+        (&["start", "a", "b", "--rate", "1gbit", "--delay", "60s"], "more than the limit of bytes in flight"),
+        (&["start", "a", "b", "--delay", "-5ms"], "cannot set delay"),
+        (&["start", "a", "b", "--up", "speed 5"], "`speed` is no setting"),
+        (&["start", "a", "b", "--target", "5ms"], "the queue is tail-drop"),
+        (&["start", "a", "b", "--every", "0s"], "shows nothing"),
+        (&["start", "a", "b", "--json", "--json-stream"], "cannot be used with"),
+        (&["start", "a", "b", "--prometheus", "here"], "invalid"),
+        (&["set"], "nothing to set"),
+        (&["set", "--up", "rate"], "`rate` needs a value"),
+        (&["frobnicate"], "unrecognized subcommand"),
+    ] {
+        let assert = kumade(words).code(2);
+        let said = stderr(assert.get_output());
+        assert!(said.contains(reason), "{words:?}: {said}");
+    }
+    let said = stderr(kumade(&["start", "a", "b", "--schedule", "/no/such/file"]).code(1).get_output());
+    assert!(said.contains("cannot read the schedule /no/such/file"), "{said}");
+    let said = stderr(kumade(&["set", "--name", "nobody", "--rate", "5mbit"]).code(1).get_output());
+    assert!(said.contains("no link called `nobody` runs here"), "{said}");
+}
+
+#[test]
+fn a_name_is_for_one_link_and_refusals_change_nothing() {
+    in_namespaces("a_name_is_for_one_link_and_refusals_change_nothing", || {
+        let network = Network::new("names");
+        let running = network.start(&["--rate", "5mbit", "--json"]);
+        let second = network.call(&["start", "one", "two"]);
+        assert_eq!(second.status.code(), Some(1));
+        let taken = format!("a link called `link` runs already (process {})", running.child.id());
+        assert!(stderr(&second).contains(&taken), "{}", stderr(&second));
+        let refused = network.call(&["set", "--rate", "1mbit", "--min", "5kb"]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains("the queue is tail-drop"), "{}", stderr(&refused));
+        assert!(network.show().contains("one > two: rate 5mbit\n"));
+        let (status, printed, _) = running.interrupted();
+        assert_eq!((status, &check(&printed)["covers"]), (Some(0), &"total".into()));
+    });
+}
+
+#[test]
+fn a_killed_link_hinders_no_other() {
+    in_namespaces("a_killed_link_hinders_no_other", || {
+        let network = Network::new("killed");
+        let killed = network.start(&["--json"]);
+        killed.signal(Signal::SIGKILL);
+        assert_eq!(killed.end().0, None);
+        assert_eq!(network.call(&["show"]).status.code(), Some(1));
+        let running = network.start(&["--json"]);
+        assert!(network.round_trip().is_some());
+        assert_eq!(running.interrupted().0, Some(0));
+    });
+}
+
+#[test]
+fn a_schedule_is_followed_and_its_faults_are_named() {
+    in_namespaces("a_schedule_is_followed_and_its_faults_are_named", || {
+        let network = Network::new("schedule");
+        let file = network.runtime.join("schedule");
+        let path = file.to_str().unwrap();
+        fs::write(&file, "100ms rate 5mbit # soon\n200ms up rate 1mbit\n").unwrap();
+        let running = network.start(&["--schedule", path, "--json"]);
+        let began = Instant::now();
+        while !network.show().contains("one > two: rate 1mbit\n") {
+            assert!(began.elapsed() < PATIENCE, "{}", network.show());
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(network.show().contains("two > one: rate 5mbit\n"));
+        assert_eq!(running.interrupted().0, Some(0));
+        fs::write(&file, "1s rate 5mbit\n2s loss 150%\n").unwrap();
+        let refused = network.call(&["start", "one", "two", "--schedule", path]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains("line 2: cannot set loss"), "{}", stderr(&refused));
+    });
+}
+
+#[test]
+fn metrics_are_offered_where_asked() {
+    in_namespaces("metrics_are_offered_where_asked", || {
+        let network = Network::new("metrics");
+        let running = network.start(&["--prometheus", "127.0.0.1:9272", "--json"]);
+        network.round_trip();
+        let mut metrics = String::new();
+        let mut stream = network.middle.run(|| TcpStream::connect("127.0.0.1:9272").unwrap()).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+        stream.read_to_string(&mut metrics).unwrap();
+        assert!(metrics.contains("kumade_link_delivered_packets_total{link=\"link\",direction=\"up\""), "{metrics}");
+        assert_eq!(running.interrupted().0, Some(0));
+    });
+}
+
+#[test]
+fn two_tun_devices_are_made_and_gone_with_the_link() {
+    in_namespaces("two_tun_devices_are_made_and_gone_with_the_link", || {
+        let network = Network::new("tun");
+        let running = Running::new(&mut network.command(&["start", "--tun", "near", "far", "--json"]));
+        let exist = || ["near", "far"].map(|name| network.middle.run(|| interface::exists(name)).unwrap());
+        assert_eq!(exist(), [true, true]);
+        assert_eq!(running.interrupted().0, Some(0));
+        assert_eq!(exist(), [false, false]);
+    });
+}
+
+#[test]
+fn an_interface_that_vanishes_ends_the_link_with_the_reason() {
+    in_namespaces("an_interface_that_vanishes_ends_the_link_with_the_reason", || {
+        let network = Network::new("vanish");
+        let running = network.start(&["--json"]);
+        ip(&network.right, &["link", "del", "host"]);
+        let (status, printed, said) = running.end();
+        assert_eq!((status, &check(&printed)["covers"]), (Some(1), &"total".into()));
+        assert!(said.contains("kumade: the bridge has ended: its interface two has vanished"), "{said}");
+        let missing = network.call(&["start", "one", "two"]);
+        assert_eq!(missing.status.code(), Some(1));
+        assert!(stderr(&missing).contains("two"), "{}", stderr(&missing));
+    });
+}
