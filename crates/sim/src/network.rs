@@ -69,6 +69,14 @@ struct FlowState {
     back: u32,
 }
 
+impl FlowId {
+    /// The number by which queues know the flow's data; its acknowledgements have the next. Flows are numbered as they
+    /// are added, so that the first is 0, the second 2.
+    pub fn label(self) -> u64 {
+        u64::from(self.0) * 2
+    }
+}
+
 impl Network {
     /// An empty network at time zero.
     pub fn new(seed: u64) -> Self {
@@ -243,7 +251,7 @@ impl Network {
                     (false, true) => Ecn::Capable0,
                     (false, false) => Ecn::NotCapable,
                 };
-                let label = Label { size: packet.size, flow: u64::from(packet.flow) * 2 + u64::from(back), ecn };
+                let label = Label { size: packet.size, flow: FlowId(packet.flow).label() + u64::from(back), ecn };
                 // What is dropped just does not come out; the ledger has it.
                 let _ = self.links[id.0 as usize].link.offer_labelled(packet, label, self.now);
                 self.reschedule_link(id.0);

@@ -161,24 +161,32 @@ impl Scoreboard {
 
     /// Goes through the transmissions in flight in order of sending and takes each for lost of which `is_lost` says so,
     /// up to the first of which it does not: that one is returned.
-    pub(super) fn take_for_lost(&mut self, mut is_lost: impl FnMut(u32, &Segment) -> bool) -> Option<Segment> {
+    pub(super) fn take_for_lost(&mut self, mut is_lost: impl FnMut(&Segment) -> bool) -> Option<Segment> {
         while let Some((number, order)) = self.transmissions.front().copied() {
             let place = number.checked_sub(self.first).map(|place| place as usize);
-            let segment = place.and_then(|place| self.segments.get_mut(place));
+            let segment = place.and_then(|place| self.segments.get(place));
             // Acknowledged, arrived, or sent again since: nothing to decide about this transmission.
             let current = segment.filter(|segment| segment.fate == Fate::InFlight && segment.order == order);
             if let Some(segment) = current {
-                if !is_lost(number, segment) {
+                if !is_lost(segment) {
                     return Some(*segment);
                 }
-                segment.fate = Fate::Lost;
-                self.again -= u32::from(segment.again);
-                self.lost += 1;
-                self.search_from = self.search_from.min(number);
+                self.lose(number);
             }
             self.transmissions.pop_front();
         }
         None
+    }
+
+    /// Takes a segment for lost if it is in flight.
+    pub(super) fn lose(&mut self, number: u32) {
+        let place = number.checked_sub(self.first).map(|place| place as usize);
+        let segment = place.and_then(|place| self.segments.get_mut(place));
+        let Some(segment) = segment.filter(|segment| segment.fate == Fate::InFlight) else { return };
+        segment.fate = Fate::Lost;
+        self.again -= u32::from(segment.again);
+        self.lost += 1;
+        self.search_from = self.search_from.min(number);
     }
 
     /// Takes nothing for lost any more.

@@ -16,7 +16,7 @@ impl Sender {
             return;
         };
         let window = self.reordering_window();
-        let earliest = self.board.take_for_lost(|_, _| false);
+        let earliest = self.board.take_for_lost(|_| false);
         let deadline = earliest.and_then(|segment| self.reordering.deadline(&segment, window));
         if let Some(deadline) = deadline {
             self.timer = Some((deadline.max(now) + SLACK, Timer::Reordering));
@@ -51,7 +51,8 @@ impl Sender {
         let again = self.timed_out_at == Some(first);
         self.statistics.timeouts += 1;
         let reordering = &self.reordering;
-        self.board.take_for_lost(|number, segment| number == first || reordering.overdue(segment, now));
+        self.board.lose(first);
+        self.board.take_for_lost(|segment| reordering.overdue(segment, now));
         if self.phase != Phase::TimedOut || !again {
             self.undo = Some(Undo::new(first, 0));
             self.statistics.reductions += 1;
@@ -146,7 +147,7 @@ impl Sender {
         let before = self.board.lost();
         let reordering = &self.reordering;
         let late = |segment: &Segment| reordering.deadline(segment, window).is_some_and(|deadline| deadline <= now);
-        self.board.take_for_lost(|_, segment| late(segment));
+        self.board.take_for_lost(late);
         self.board.lost() - before
     }
 
