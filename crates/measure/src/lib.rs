@@ -14,7 +14,7 @@ pub mod transport;
 pub use client::{
     Allowed, Direction, Directions, Error, Event, Family, MeasureConfig, MethodChoice, TransportChoice, measure,
 };
-pub use clocks::NtpServer;
+pub use clocks::{HostClock, NtpServer};
 pub use report::Report;
 pub use server::{DEFAULT_PORT, Server, ServerConfig, ServerError};
 pub use wire::{Key, TransportKind};

@@ -102,6 +102,8 @@ pub enum ClientMessage {
         /// What to send.
         train: Train,
     },
+    /// How wrong may the server's clock be? Answered by `Clock`.
+    AskClock,
 }
 
 /// What a server says.
@@ -153,4 +155,9 @@ pub enum ServerMessage {
     },
     /// No, for this reason; the session ends.
     Refused(String),
+    /// By how much the clock of the server's stamps may be wrong; none where nobody keeps it.
+    Clock {
+        /// Either way.
+        maximum_error: Option<Span>,
+    },
 }

@@ -39,8 +39,7 @@ pub(super) fn find(events: &[Event]) -> Vec<usize> {
         .collect();
     let shifts: Vec<f64> = moves.iter().map(|(_, a, b)| (b.difference - a.difference).abs()).collect();
     // A window with a step in it shows less than the shortest round trip: only direct answers tell that.
-    let answers = events.windows(2).filter(|pair| pair[0].way == Way::Forward && pair[1].way == Way::Backward);
-    let shortest = answers.map(|pair| pair[0].delay + pair[1].delay).fold(f64::INFINITY, f64::min);
+    let shortest = answers(events).fold(f64::INFINITY, f64::min);
     let queue = |level: &Level| (level.round_trip - shortest).max(0.0);
     let noise = median(&shifts).unwrap_or(0.0) * 6.0 + LEAST;
     let excess: Vec<(usize, f64)> = moves
@@ -55,6 +54,19 @@ pub(super) fn find(events: &[Event]) -> Vec<usize> {
     split(&excess, 0..events.len(), &mut cuts);
     cuts.sort_unstable();
     cuts
+}
+
+/// The round trips that packets show which were answered at once: the least of the last few that went, and of the first
+/// few that came back.
+fn answers(events: &[Event]) -> impl Iterator<Item = f64> + '_ {
+    let turns =
+        (1..events.len()).filter(|&place| events[place - 1].way == Way::Forward && events[place].way == Way::Backward);
+    turns.map(|turn| {
+        let went = events[..turn].iter().rev().take_while(|event| event.way == Way::Forward);
+        let came = events[turn..].iter().take_while(|event| event.way == Way::Backward);
+        let least = |delays: &mut dyn Iterator<Item = f64>| delays.take(WINDOW).fold(f64::INFINITY, f64::min);
+        least(&mut went.map(|event| event.delay)) + least(&mut came.map(|event| event.delay))
+    })
 }
 
 /// The clearest step, then those on both sides of it, as long as their windows hold no part of it.

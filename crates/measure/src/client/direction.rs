@@ -1,11 +1,12 @@
 //! One direction: a method's trains, one after the other, until it knows enough.
 
 use crate::client::carrier::Carrier;
+use crate::client::delay::Delays;
 use crate::client::grace::Grace;
 use crate::client::method::Allowed;
 use crate::client::peer::Peer;
 use crate::client::{Direction, Error, Event, MeasureConfig, bits};
-use crate::report::{Cost, DirectionReport};
+use crate::report::{Cost, DelayReport, DirectionReport};
 use estimate::{Outcome, Step};
 use net::clock;
 use std::thread;
@@ -20,6 +21,7 @@ pub(super) struct Run<'m> {
     config: &'m MeasureConfig,
     carrier: Carrier,
     grace: Grace,
+    delays: Delays,
     on_event: &'m mut dyn FnMut(&Event),
 }
 
@@ -28,12 +30,36 @@ impl<'m> Run<'m> {
     pub(super) fn open(
         peer: &'m mut Peer,
         config: &'m MeasureConfig,
+        delays: Delays,
         on_event: &'m mut dyn FnMut(&Event),
     ) -> Result<Self, Error> {
         let carrier = Carrier::open(peer, config)?;
         on_event(&Event::Opened { transport: carrier.kind().into(), connections: carrier.connections() });
         let grace = Grace::new(peer.round_trip);
-        Ok(Run { peer, config, carrier, grace, on_event })
+        Ok(Run { peer, config, carrier, grace, delays, on_event })
+    }
+
+    /// Measures the delay of the idle path, both ways by turns: so that what the clocks do meanwhile shows.
+    pub(super) fn measure_idle(&mut self) -> Result<(), Error> {
+        let train = Delays::idle_train();
+        // What the idle path shows says nothing of how long a loaded one must be waited for.
+        let mut learnt = Grace::new(self.peer.round_trip);
+        for _ in 0..Delays::idle_rounds(self.peer.round_trip) {
+            for direction in [Direction::Up, Direction::Down] {
+                let grace = learnt.for_train(&train, None);
+                let carried = self.carrier.carry(self.peer, self.config, direction, &train, grace)?;
+                if !self.delays.record_idle(direction, &carried.record) {
+                    return Ok(());
+                }
+                learnt.learn(&carried.record);
+            }
+        }
+        Ok(())
+    }
+
+    /// What all trains together tell of the delay.
+    pub(super) fn into_delay(self) -> DelayReport {
+        self.delays.report(self.carrier.kind())
     }
 
     /// Measures one direction.
@@ -52,6 +78,7 @@ impl<'m> Run<'m> {
             let carried = self.carrier.carry(self.peer, self.config, direction, &train, grace)?;
             method.record(&carried.record);
             self.grace.learn(&carried.record);
+            self.delays.record(direction, &carried.record);
             ended = carried.ended;
             stamped &= carried.kernel_stamps;
             cost.packets += carried.packets;

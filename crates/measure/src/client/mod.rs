@@ -1,6 +1,7 @@
 //! The near end of a measurement: `kumade measure`.
 
 mod carrier;
+mod delay;
 mod direction;
 mod error;
 mod exchange;
@@ -15,6 +16,7 @@ pub(crate) use peer::resolve;
 
 use crate::clocks::NtpServer;
 use crate::report::{DirectionReport, Report, SCHEMA};
+use delay::Delays;
 use direction::Run;
 use estimate::{Train, TrainRecord};
 use peer::Peer;
@@ -172,13 +174,15 @@ pub fn measure(config: &MeasureConfig, on_event: &mut dyn FnMut(&Event)) -> Resu
     let address = peer.address.to_string();
     on_event(&Event::Connected { peer: address.clone(), round_trip_seconds: peer.round_trip.as_secs_f64() });
     peer.enter(on_event)?;
-    let mut run = Run::open(&mut peer, config, on_event)?;
+    let delays = Delays::begin(&mut peer, config.ntp.as_ref())?;
+    let mut run = Run::open(&mut peer, config, delays, on_event)?;
+    run.measure_idle()?;
     let mut way = |direction, wanted: bool| wanted.then(|| run.measure(direction)).transpose();
     let up = way(Direction::Up, config.directions != Directions::Down)?;
     let down = way(Direction::Down, config.directions != Directions::Up)?;
-    drop(run);
+    let delay = Some(run.into_delay());
     peer.leave();
-    Ok(Report { schema: SCHEMA.to_owned(), peer: address, started: format!("{started:.3}"), up, down, delay: None })
+    Ok(Report { schema: SCHEMA.to_owned(), peer: address, started: format!("{started:.3}"), up, down, delay })
 }
 
 /// The value so far, as events state it.

@@ -12,6 +12,7 @@ mod turn;
 mod turns;
 mod udp;
 
+use crate::clocks::HostClock;
 use crate::server::acceptor::Acceptor;
 use crate::server::shared::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -40,6 +41,8 @@ pub struct ServerConfig {
     pub max_strangers: usize,
     /// What one client may use in one turn.
     pub limits: Limits,
+    /// The clock of the server's stamps.
+    pub clock: HostClock,
 }
 
 impl Default for ServerConfig {
@@ -50,6 +53,7 @@ impl Default for ServerConfig {
             max_clients: 64,
             max_strangers: 2048,
             limits: Limits { connections: 256, bytes: 4_000_000_000, packets: 10_000_000, turn: Span::from_secs(120) },
+            clock: HostClock::System,
         }
     }
 }

@@ -57,7 +57,7 @@ enum State {
         told: usize,
         again: Time,
     },
-    Turn(Turn),
+    Turn(Box<Turn>),
 }
 
 impl State {
@@ -133,8 +133,8 @@ impl<'s> Session<'s> {
         let State::Queued { told, again } = self.state else { return Ok(()) };
         match self.member.place() {
             Some(0) => {
-                let turn = Turn::begin(&self.member, self.control.stream(), self.shared.config.limits);
-                self.state = State::Turn(turn.map_err(ControlError::Io)?);
+                let turn = Turn::begin(&self.member, self.control.stream(), &self.shared.config);
+                self.state = State::Turn(Box::new(turn.map_err(ControlError::Io)?));
                 self.control.send(&ServerMessage::Turn)?;
             }
             Some(place) if place != told || clock::monotonic() >= again => {
@@ -155,6 +155,10 @@ impl<'s> Session<'s> {
         }
         match message {
             ClientMessage::Ping => self.control.send(&ServerMessage::Pong)?,
+            ClientMessage::AskClock => {
+                let maximum_error = self.shared.config.clock.maximum_error();
+                self.control.send(&ServerMessage::Clock { maximum_error })?;
+            }
             ClientMessage::Enter => {
                 if matches!(self.state, State::Idle { .. }) {
                     self.member.enter();
@@ -185,7 +189,9 @@ impl<'s> Session<'s> {
             }
             ClientMessage::Receive { number, train, grace } => turn.receive(number, &train, grace),
             ClientMessage::Send { number, train } => turn.send(number, &train),
-            ClientMessage::Ping | ClientMessage::Enter | ClientMessage::Leave => return Ok(()),
+            ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::Enter | ClientMessage::Leave => {
+                return Ok(());
+            }
         }?;
         // Then the train was broken off, for which the path is not to blame.
         self.check_stopping()?;

@@ -1,6 +1,8 @@
 //! One client's turn: its probe connections, and the trains that it may have within its limits.
 
+use crate::clocks::HostClock;
 use crate::control::within;
+use crate::server::ServerConfig;
 use crate::server::shared::Membership;
 use crate::server::udp;
 use crate::transport::{self, Lifeline, Probes, StampSource, TcpProbes, UdpProbes};
@@ -26,6 +28,7 @@ pub(super) struct Turn {
     probes: Option<Probes>,
     lifeline: Lifeline,
     allowance: Allowance,
+    clock: HostClock,
 }
 
 /// What is left of the limits.
@@ -38,10 +41,11 @@ struct Allowance {
 
 impl Turn {
     /// Begins for a client that speaks on `control`.
-    pub(super) fn begin(member: &Membership, control: &TcpStream, limits: Limits) -> io::Result<Self> {
+    pub(super) fn begin(member: &Membership, control: &TcpStream, config: &ServerConfig) -> io::Result<Self> {
+        let &ServerConfig { limits, clock, .. } = config;
         let Limits { bytes, packets, turn, .. } = limits;
         let allowance = Allowance { bytes, packets, until: within(turn), limits };
-        Ok(Turn { arrivals: member.begin_turn(), probes: None, lifeline: Lifeline::of(control)?, allowance })
+        Ok(Turn { arrivals: member.begin_turn(), probes: None, lifeline: Lifeline::of(control)?, allowance, clock })
     }
 
     /// When it is over, on [`clock::monotonic`].
@@ -108,9 +112,13 @@ impl Turn {
 
     /// Collects a train.
     pub(super) fn receive(&mut self, number: u32, train: &Train, grace: Span) -> Result<ServerMessage, Refusal> {
+        let clock = self.clock;
         let probes = self.charge(train)?;
         Ok(match probes.receive(number, train, grace.min(MAX_WAIT)) {
-            Ok(received) => {
+            Ok(mut received) => {
+                for arrival in &mut received.arrivals {
+                    arrival.received = arrival.received.map(|at| clock.show(at));
+                }
                 let kernel_stamps = received.source == StampSource::Kernel;
                 ServerMessage::Received { number, arrivals: received.arrivals, kernel_stamps }
             }
@@ -120,9 +128,13 @@ impl Turn {
 
     /// Sends a train.
     pub(super) fn send(&mut self, number: u32, train: &Train) -> Result<ServerMessage, Refusal> {
+        let clock = self.clock;
         let probes = self.charge(train)?;
         Ok(match probes.send(number, train) {
-            Ok(sent) => {
+            Ok(mut sent) => {
+                for departure in &mut sent.departures {
+                    departure.sent = departure.sent.map(|at| clock.show(at));
+                }
                 let kernel_stamps = sent.source == StampSource::Kernel;
                 ServerMessage::Sent { number, departures: sent.departures, kernel_stamps }
             }

@@ -5,6 +5,7 @@ mod reflector;
 mod sender;
 mod sources;
 
-pub use reflector::{Reflector, ReflectorClock, ReflectorConfig, ReflectorError};
+pub use reflector::{Reflector, ReflectorConfig, ReflectorError};
+pub(crate) use sender::fill_in;
 pub use sender::{StampConfig, measure_stamp};
 pub use wire::stamp::PORT as STAMP_PORT;

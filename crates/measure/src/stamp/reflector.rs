@@ -1,4 +1,5 @@
 use super::sources::Sources;
+use crate::clocks::HostClock;
 use net::datagram::{self, Datagram};
 use net::{clock, readiness};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -11,6 +12,8 @@ use wire::stamp::{ErrorEstimate, PORT, Reflection, Reply};
 
 /// How often the stop flag is looked at, and the clock's error asked for.
 const TICK: Span = Span::from_millis(100);
+/// What is said of a clock that nobody keeps.
+const UNKEPT: Span = Span::from_secs(1);
 /// No datagram is longer.
 const LONGEST: usize = 65_535;
 
@@ -20,49 +23,12 @@ pub struct ReflectorConfig {
     /// Where to listen; port 862 is what senders expect. An unspecified IPv6 address takes IPv4, too.
     pub listen: Option<SocketAddr>,
     /// The clock of its stamps.
-    pub clock: ReflectorClock,
+    pub clock: HostClock,
 }
 
 impl Default for ReflectorConfig {
     fn default() -> Self {
-        ReflectorConfig { listen: None, clock: ReflectorClock::System }
-    }
-}
-
-/// The clock of a reflector's stamps.
-#[derive(Debug, Clone, Copy)]
-pub enum ReflectorClock {
-    /// This host's.
-    System,
-    /// One that is wrong in a known way: what experiments on one host need.
-    Simulated {
-        /// By how much it is ahead of this host's at `since`.
-        offset: Span,
-        /// How much faster it runs, as a part.
-        skew: f64,
-        /// When it showed `offset`.
-        since: Time,
-        /// By how much it says that it may be wrong; none for a clock that nobody keeps.
-        maximum_error: Option<Span>,
-    },
-}
-
-impl ReflectorClock {
-    fn show(&self, at: Time) -> Time {
-        match *self {
-            ReflectorClock::System => at,
-            ReflectorClock::Simulated { offset, skew, since, .. } => {
-                at + offset + Span::from_secs_f64((at - since).as_secs_f64() * skew)
-            }
-        }
-    }
-
-    fn estimate(&self) -> ErrorEstimate {
-        let error = match *self {
-            ReflectorClock::System => clock::maximum_error(),
-            ReflectorClock::Simulated { maximum_error, .. } => maximum_error,
-        };
-        ErrorEstimate::new(error.is_some(), error.unwrap_or(Span::from_secs(1)))
+        ReflectorConfig { listen: None, clock: HostClock::System }
     }
 }
 
@@ -89,7 +55,7 @@ pub enum ReflectorError {
 pub struct Reflector {
     socket: UdpSocket,
     address: SocketAddr,
-    clock: ReflectorClock,
+    clock: HostClock,
     estimate: ErrorEstimate,
     sources: Sources,
 }
@@ -108,7 +74,7 @@ impl Reflector {
         let socket = socket.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         let clock = config.clock;
-        Ok(Reflector { socket, address, clock, estimate: clock.estimate(), sources: Sources::default() })
+        Ok(Reflector { socket, address, clock, estimate: estimate(clock), sources: Sources::default() })
     }
 
     /// Where it listens; tells the port where zero was asked for.
@@ -129,7 +95,7 @@ impl Reflector {
             }
             if clock::monotonic() - asked > TICK {
                 asked = clock::monotonic();
-                self.estimate = self.clock.estimate();
+                self.estimate = estimate(self.clock);
             }
         }
         Ok(())
@@ -169,6 +135,11 @@ impl Reflector {
             probe_ttl: probe.ttl.unwrap_or(255),
         }
     }
+}
+
+fn estimate(clock: HostClock) -> ErrorEstimate {
+    let error = clock.maximum_error();
+    ErrorEstimate::new(error.is_some(), error.unwrap_or(UNKEPT))
 }
 
 /// IPv6 and IPv4 on one socket; IPv4 alone where the system has no IPv6.

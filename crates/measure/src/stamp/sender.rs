@@ -99,7 +99,7 @@ fn report(config: &StampConfig, flight: &Flight, known: Known) -> DelayReport {
     let mut report = DelayReport::new("stamp");
     let (crossings, times) = flight.crossings();
     report.round_trip = round_trips(&times).map(DelayFigures::from);
-    fill_in(&mut report, &crossings, known);
+    fill_in(&mut report, &crossings, known, |_| true);
     if !flight.has_kernel_stamps() {
         report.warnings.push("the kernel gave no time stamps: the program's own are less exact".into());
     }
@@ -113,8 +113,13 @@ fn report(config: &StampConfig, flight: &Flight, known: Known) -> DelayReport {
     report
 }
 
-/// Both ways' delays on an idle path, and what there is to say of the clocks.
-pub(crate) fn fill_in(report: &mut DelayReport, crossings: &[Crossing], known: Known) -> Option<ClockModel> {
+/// Both ways' delays on an idle path (of the crossings at those places), and what there is to say of the clocks.
+pub(crate) fn fill_in(
+    report: &mut DelayReport,
+    crossings: &[Crossing],
+    known: Known,
+    is_idle: impl Fn(usize) -> bool,
+) -> Option<ClockModel> {
     let now = clock::realtime();
     let started = crossings.iter().find(|c| c.way == Way::Forward).map_or(now, |crossing| crossing.sent);
     let references = known.references([started, now]);
@@ -125,8 +130,8 @@ pub(crate) fn fill_in(report: &mut DelayReport, crossings: &[Crossing], known: K
             return None;
         }
     };
-    report.up = DelayFigures::of(&model, Way::Forward, |_| true);
-    report.down = DelayFigures::of(&model, Way::Backward, |_| true);
+    report.up = DelayFigures::of(&model, Way::Forward, &is_idle);
+    report.down = DelayFigures::of(&model, Way::Backward, &is_idle);
     report.clock = Some(ClockReport::new(&model, started, known.near_error(), known.far_error()));
     report.warnings.extend(known.warnings);
     if model.is_contradicted() {

@@ -1,0 +1,92 @@
+//! One-way delay by the packet trains' own transport: short trains each way on the idle path, then the method's trains.
+
+use crate::client::peer::Peer;
+use crate::client::{Direction, Error};
+use crate::clocks::{Known, NtpServer};
+use crate::report::{DelayFigures, DelayReport};
+use crate::stamp::fill_in;
+use estimate::delay::{ClockError, Crossing, Way};
+use estimate::{Segment, Train, TrainRecord};
+use units::Span;
+use wire::{ClientMessage, ServerMessage, TransportKind};
+
+/// Packets of one idle train.
+const PACKETS: u32 = 8;
+/// Between two of them.
+const INTERVAL: Span = Span::from_millis(3);
+/// What the idle trains may take, roughly; at least one goes each way.
+const IDLE: Span = Span::from_millis(300);
+/// More trains than this each way tell no more.
+const MOST_ROUNDS: i64 = 4;
+/// Packets that are kept in mind.
+const MOST_CROSSINGS: usize = 200_000;
+/// The server's answer about its clock.
+const ANSWER: Span = Span::from_secs(3);
+
+/// What the trains of a measurement have shown of the delay.
+pub(super) struct Delays {
+    /// In the order in which they were sent.
+    crossings: Vec<Crossing>,
+    /// How many of them are of idle trains.
+    idle: usize,
+    known: Known,
+}
+
+impl Delays {
+    /// Asks what is known of both clocks.
+    pub(super) fn begin(peer: &mut Peer, ntp: Option<&NtpServer>) -> Result<Self, Error> {
+        let mut known = Known::of_this_host(ntp)?;
+        let doing = "asking for the server's clock";
+        match peer.ask(&ClientMessage::AskClock, ANSWER, doing)? {
+            ServerMessage::Clock { maximum_error } => known.far = maximum_error.map(ClockError::within),
+            _ => return Err(peer.confused(doing)),
+        }
+        Ok(Delays { crossings: Vec::new(), idle: 0, known })
+    }
+
+    /// A small train, as it should find the path idle.
+    pub(super) fn idle_train() -> Train {
+        // The smallest packets that every transport can send.
+        Train { segments: vec![Segment { count: PACKETS, interval: INTERVAL, first_size: 100, size_step: 0 }] }
+    }
+
+    /// How many idle trains go each way, so that it does not take long on a long path.
+    pub(super) fn idle_rounds(round_trip: Span) -> u32 {
+        let one = (Self::idle_train().duration() + round_trip) * 2;
+        (IDLE.as_nanos() / one.as_nanos().max(1)).clamp(1, MOST_ROUNDS) as u32
+    }
+
+    /// Takes in what became of an idle train; whether any of it arrived.
+    pub(super) fn record_idle(&mut self, direction: Direction, record: &TrainRecord) -> bool {
+        self.record(direction, record);
+        let came = self.crossings.len() > self.idle;
+        self.idle = self.crossings.len();
+        came
+    }
+
+    /// Takes in what became of a method's train.
+    pub(super) fn record(&mut self, direction: Direction, record: &TrainRecord) {
+        let way = match direction {
+            Direction::Up => Way::Forward,
+            Direction::Down => Way::Backward,
+        };
+        let room = MOST_CROSSINGS.saturating_sub(self.crossings.len());
+        let arrived = record.packets.iter().filter_map(|packet| Some((packet.sent?, packet.received?)));
+        self.crossings.extend(arrived.map(|(sent, received)| Crossing { way, sent, received }).take(room));
+    }
+
+    /// What they came to.
+    pub(super) fn report(self, transport: TransportKind) -> DelayReport {
+        let mut report = DelayReport::new("trains");
+        let idle = self.idle;
+        let Some(model) = fill_in(&mut report, &self.crossings, self.known, |place| place < idle) else {
+            return report;
+        };
+        report.up_loaded = DelayFigures::of(&model, Way::Forward, |place| place >= idle);
+        report.down_loaded = DelayFigures::of(&model, Way::Backward, |place| place >= idle);
+        if transport != TransportKind::Udp {
+            report.warnings.push("delays were measured over TCP connections: they include what TCP does".into());
+        }
+        report
+    }
+}
