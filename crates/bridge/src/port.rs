@@ -69,11 +69,11 @@ impl Port {
         }
     }
 
-    /// Whether a packet surely waits, as far as that can be told without a system call.
+    /// Whether a packet surely waits. Of a TUN device this takes a system call.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.0 {
             Kind::Ethernet(port) => port.is_ready(),
-            Kind::Tun(_) => false,
+            Kind::Tun(port) => port.is_ready(),
         }
     }
 

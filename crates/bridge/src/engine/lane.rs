@@ -152,3 +152,6 @@ fn trim(packet: &mut Vec<u8>) {
         packet.truncate(length);
     }
 }
+
+#[cfg(test)]
+mod tests;

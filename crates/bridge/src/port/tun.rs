@@ -1,7 +1,7 @@
 use crate::BridgeError;
 use crate::engine::{Frame, LinkHeader, Pool};
-use net::clock;
 use net::tun::Tun;
+use net::{clock, readiness};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,6 +29,10 @@ impl TunPort {
 
     pub(super) fn source(&self) -> BorrowedFd<'_> {
         self.tun.as_fd()
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        readiness::readable(&self.tun, Time::ZERO).unwrap_or(false)
     }
 
     pub(super) fn receive(
