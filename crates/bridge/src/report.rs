@@ -122,7 +122,7 @@ pub struct Drops {
     pub malformed: Traffic,
     /// It was larger than the other side takes.
     pub too_large: Traffic,
-    /// More was on its way than this program may hold.
+    /// More came than this program could read in time, or was on its way than it may hold.
     pub overload: Traffic,
     /// The other side did not take it.
     pub output: Traffic,
@@ -292,8 +292,8 @@ impl Verdict {
         let overload = statistics.iter().any(|direction| direction.dropped(DropCause::Overload).packets > 0);
         let (on_time, message) = match late {
             _ if overload => {
-                let text = "more was on its way than this program may hold, so that packets were dropped: set a rate, or \
-                            a shorter delay";
+                let text = "packets were dropped because more came than this program could read in time, or was on its \
+                            way than it may hold: lower the rate or the delay, or leave it a processor of its own";
                 (false, text.to_owned())
             }
             Some(late) if late > LATE_ABOVE => {

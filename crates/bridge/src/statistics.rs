@@ -31,7 +31,7 @@ pub enum DropCause {
     Malformed,
     /// It is larger than the other side takes.
     TooLarge,
-    /// More was on its way than this program may hold.
+    /// More came than this program could read in time, or was on its way than it may hold.
     Overload,
     /// The other side did not take it.
     Output,

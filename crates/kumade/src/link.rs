@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use options::SettingOptions;
 use show::{Output, View};
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -75,8 +75,8 @@ struct StartArgs {
     /// Print a JSON document (kumade.link/1) a line for each interval, and one for all at the end
     #[arg(long)]
     json_stream: bool,
-    /// Offer metrics to Prometheus at this address, such as 127.0.0.1:9272
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Offer metrics to Prometheus at this port, to this host alone unless an address stands before it
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
     prometheus: Option<SocketAddr>,
     #[command(flatten)]
     settings: SettingOptions,
@@ -235,6 +235,12 @@ fn listen_for_the_end() -> anyhow::Result<Arc<AtomicBool>> {
 
 fn port(name: &str, tun: bool) -> PortSpec {
     if tun { PortSpec::Tun { name: name.to_owned() } } else { PortSpec::Interface(name.to_owned()) }
+}
+
+/// Reads `9272` or `192.0.2.1:9272`.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    let local = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    local.or_else(|_| text.parse()).map_err(|_| "it is neither a port nor an address with a port".to_owned())
 }
 
 fn usage(reason: &str) -> ExitCode {

@@ -193,7 +193,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_touched() {
         (&["start", "a", "b", "--target", "5ms"], "the queue is tail-drop"),
         (&["start", "a", "b", "--every", "0s"], "shows nothing"),
         (&["start", "a", "b", "--json", "--json-stream"], "cannot be used with"),
-        (&["start", "a", "b", "--prometheus", "here"], "invalid"),
+        (&["start", "a", "b", "--prometheus", "here"], "neither a port nor an address"),
         (&["set"], "nothing to set"),
         (&["set", "--up", "rate"], "`rate` needs a value"),
         (&["frobnicate"], "unrecognized subcommand"),
@@ -266,7 +266,7 @@ fn a_schedule_is_followed_and_its_faults_are_named() {
 fn metrics_are_offered_where_asked() {
     in_namespaces("metrics_are_offered_where_asked", || {
         let network = Network::new("metrics");
-        let running = network.start(&["--prometheus", "127.0.0.1:9272", "--json"]);
+        let running = network.start(&["--prometheus", "9272", "--json"]);
         network.round_trip();
         let mut metrics = String::new();
         let mut stream = network.middle.run(|| TcpStream::connect("127.0.0.1:9272").unwrap()).unwrap();

@@ -53,6 +53,11 @@ fn the_verdict_says_whether_the_machine_kept_up() {
     let good = document(Span::from_micros(10)).verdict;
     assert!(good.on_time && good.message.contains("kept up"), "{good:?}");
     let late = document(Span::from_millis(2)).verdict;
+    let mut recorder = Recorder::new();
+    recorder.dropped(0, 0, DropCause::Overload);
+    let both = [recorder.snapshot(), DirectionStatistics::default()];
+    let full = Document::new(&occasion(&Default::default()), &both).verdict;
+    assert!(!full.on_time && full.message.contains("more came than this program could read"), "{full:?}");
     assert!(!late.on_time && late.message.contains("too slow") && late.message.contains("lower the rate"), "{late:?}");
 }
 

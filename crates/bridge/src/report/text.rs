@@ -28,7 +28,6 @@ impl Display for Direction {
             ("too large", drops.too_large),
             ("overload", drops.overload),
             ("not taken", drops.output),
-            ("(marked)", self.marked),
         ];
         let said: Vec<_> = causes
             .iter()
@@ -37,6 +36,9 @@ impl Display for Direction {
             .collect();
         if !said.is_empty() {
             writeln!(f, "  dropped packets: {}", said.join(", "))?;
+        }
+        if self.marked.packets > 0 {
+            writeln!(f, "  marked packets (ECN): {}", self.marked.packets)?;
         }
         show_times(f, "sojourn", self.sojourn)?;
         show_times(f, "lateness", self.lateness)?;
@@ -55,7 +57,7 @@ fn show_times(f: &mut Formatter<'_>, name: &str, times: Option<Percentiles>) -> 
 }
 
 fn show_flow(f: &mut Formatter<'_>, flow: &Flow) -> fmt::Result {
-    let name = flow.name.as_deref().unwrap_or("others without a name");
+    let name = flow.name.as_deref().unwrap_or("without addresses");
     let traffic = &flow.traffic;
     writeln!(f, "    {name}: delivered {}, dropped {} packets", rate(&traffic.delivered), traffic.dropped.packets)
 }

@@ -87,7 +87,7 @@ pub const KEYS: &[Key] = &[
         Group::Queue,
         "heavy-flows",
         "LIST",
-        "active-dropping, fair-codel: numbers of flows that are heavy (the static variant), instead of finding one",
+        "active-dropping, fair-codel: ids of the heavy flows (the static variant), as `show --json` names them, such as 1,2",
     ),
     key(
         Group::Queue,

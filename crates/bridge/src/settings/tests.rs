@@ -31,6 +31,22 @@ fn settings_are_read_as_tc_writes_them() {
 }
 
 #[test]
+fn what_is_listed_can_be_set() {
+    for key in KEYS.iter().filter(|key| !["trace", "queue"].contains(&key.name)) {
+        let takes = |value: &&str| {
+            let queues = ["tail-drop", "fair-codel", "active-dropping", "afd", "fq-codel", "fair-share"];
+            queues.iter().any(|queue| {
+                let mut settings = Settings::default();
+                settings.set("queue", queue).unwrap();
+                settings.set(key.name, value).is_ok()
+            })
+        };
+        let values = ["1mbit", "5ms", "1%", "2", "9kb", "3-9", "on", "exact", "90%/1%", "tcp", "none"];
+        assert!(values.iter().any(|value| takes(&value)), "{}", key.name);
+    }
+}
+
+#[test]
 fn loss_comes_alone_or_in_bursts() {
     assert_eq!(direction("loss 1% loss-burst 4").link.loss, Loss::bursts(0.01, 4.0).unwrap());
     assert_eq!(direction("loss-burst 4 loss 1%").link.loss, Loss::bursts(0.01, 4.0).unwrap());

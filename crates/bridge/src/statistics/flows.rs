@@ -38,7 +38,7 @@ struct Slot {
     statistics: FlowStatistics,
 }
 
-const SETS: usize = 256;
+const SETS: usize = 128;
 const WAYS: usize = 8;
 /// After so many bytes of others a silent flow is forgotten.
 const MOST_CREDIT: u64 = 1 << 20;
