@@ -10,8 +10,10 @@ use link::LinkConfig;
 use link::middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use namespaces::in_namespaces;
 use net::namespace::Namespace;
+use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 use units::{Rate, Span};
@@ -88,6 +90,24 @@ fn settings_change_while_packets_are_on_their_way() {
 }
 
 #[test]
+fn an_idle_bridge_rests_also_after_it_was_changed() {
+    in_namespaces("an_idle_bridge_rests_also_after_it_was_changed", || {
+        let hosts = Hosts::new(1500);
+        let engine = hosts.bridge([config(), config()]);
+        let (sender, receiver) = sockets(&hosts);
+        for _ in 0..200 {
+            engine.set(0, config()).unwrap();
+            exchange(&sender, &receiver);
+        }
+        let before = ticks_of_the_packet_thread();
+        thread::sleep(Duration::from_secs(1));
+        // Of a hundred in a second.
+        let used = ticks_of_the_packet_thread() - before;
+        assert!(used <= 20, "{used} ticks");
+    });
+}
+
+#[test]
 fn what_a_rule_refuses_is_answered_and_neighbours_are_still_found() {
     in_namespaces("what_a_rule_refuses_is_answered_and_neighbours_are_still_found", || {
         let hosts = Hosts::new(1500);
@@ -113,6 +133,16 @@ fn sockets(hosts: &Hosts) -> (UdpSocket, UdpSocket) {
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     }
     (sender, receiver)
+}
+
+/// What the thread has used of a processor so far.
+fn ticks_of_the_packet_thread() -> u64 {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let read = |name: &str, task: &PathBuf| fs::read_to_string(task.join(name)).unwrap_or_default();
+    let of = tasks.into_iter().find(|task| read("comm", task).trim() == "bridge").expect("its thread");
+    let status = read("stat", &of);
+    let fields = status.rsplit_once(')').unwrap().1.split_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
 /// One packet from here to there.
