@@ -3,7 +3,7 @@
 
 use crate::BridgeError;
 use net::interface;
-use net::offloads::Offloads;
+use net::offloads::{Offloads, Switches};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +16,7 @@ use std::{env, io, process};
 #[derive(Debug)]
 pub(crate) struct Quietened {
     name: String,
+    switches: Switches,
     found: Offloads,
     /// Where that is written down, if anywhere.
     note: Option<PathBuf>,
@@ -44,8 +45,9 @@ struct Owner {
 impl Quietened {
     /// Switches the offloads of an interface off, after those that a killed bridge left off are put back.
     pub(crate) fn of(name: &str) -> Result<Self, BridgeError> {
-        repair(name)?;
-        let found = Offloads::of(name)?;
+        let switches = Switches::open(name)?;
+        repair(name, &switches)?;
+        let found = switches.read()?;
         let note = write_note(name, found).unwrap_or_else(|error| {
             tracing::warn!(
                 "cannot write down how the offloads of {name} were set ({error}): should this process be killed, they \
@@ -53,17 +55,18 @@ impl Quietened {
             );
             None
         });
-        let quietened = Quietened { name: name.into(), found, note };
-        found.off().apply(name)?;
+        let quietened = Quietened { name: name.into(), switches, found, note };
+        quietened.switches.set(found.off())?;
         Ok(quietened)
     }
 }
 
 impl Drop for Quietened {
     fn drop(&mut self) {
-        // The interface may be gone, and its settings with it.
-        if interface::exists(&self.name)
-            && let Err(error) = self.found.apply(&self.name)
+        // ENODEV: the interface is gone, and its settings with it.
+        const GONE: i32 = 19;
+        if let Err(error) = self.switches.set(self.found)
+            && error.io().raw_os_error() != Some(GONE)
         {
             tracing::warn!("the offloads of {} stay off: {error}", self.name);
         }
@@ -74,7 +77,7 @@ impl Drop for Quietened {
 }
 
 /// Puts back what killed bridges have left of this interface.
-fn repair(name: &str) -> Result<(), BridgeError> {
+fn repair(name: &str, switches: &Switches) -> Result<(), BridgeError> {
     let (index, namespace) = (interface::index(name)?, namespace().ok());
     for (path, note) in notes() {
         if (Some(note.namespace), note.index, note.interface.as_str()) != (namespace, index, name) {
@@ -84,7 +87,8 @@ fn repair(name: &str) -> Result<(), BridgeError> {
             return Err(BridgeError::Taken { interface: note.interface, process: note.owner.process });
         }
         tracing::info!("putting back the offloads of {name}, which process {} left off", note.owner.process);
-        Offloads::from_entries(note.offloads.iter().map(|(key, value)| (key.as_str(), *value))).apply(name)?;
+        let entries = note.offloads.iter().map(|(key, value)| (key.as_str(), *value));
+        switches.set(Offloads::from_entries(entries))?;
         let _ = fs::remove_file(path);
     }
     Ok(())

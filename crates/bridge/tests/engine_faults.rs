@@ -7,7 +7,7 @@ mod namespaces;
 use bridge::{BridgeError, Engine, PortSpec};
 use common::{DEVICE, Hosts, call, config};
 use namespaces::in_namespaces;
-use net::offloads::Offloads;
+use net::offloads::{Offloads, Switches};
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -135,5 +135,5 @@ fn started(command: &mut Command) -> (Child, String) {
 
 /// Of the interface whose peer stays.
 fn offloads(hosts: &Hosts) -> Offloads {
-    hosts.middle.run(|| Offloads::of("one").unwrap()).unwrap()
+    hosts.middle.run(|| Switches::open("one").unwrap().read().unwrap()).unwrap()
 }

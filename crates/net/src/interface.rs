@@ -1,6 +1,6 @@
 //! Interfaces and routes of the namespace that the calling thread is in, by rtnetlink(7).
 
-use crate::offloads::Offloads;
+use crate::offloads::Switches;
 use crate::setup::SetupError;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket};
@@ -88,7 +88,8 @@ pub fn default_route(name: &str, family: Family) -> Result<(), SetupError> {
 /// # Errors
 /// No such interface, or not allowed. What the device cannot switch is left alone.
 pub fn offloads_off(name: &str) -> Result<(), SetupError> {
-    Offloads::of(name)?.off().apply(name)
+    let switches = Switches::open(name)?;
+    switches.set(switches.read()?.off())
 }
 
 /// Which interface another one belongs to as a port: a bridge, bond, or team; none where it stands alone.

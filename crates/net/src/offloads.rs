@@ -32,21 +32,77 @@ const ALL: [Offload; COUNT] = [
     Offload { name: "flags", get: 0x25, set: 0x26, bits: 1 << 15 },
 ];
 
-impl Offloads {
-    /// How they are set now.
+/// What reads and sets the offloads of one interface. It stays with the network namespace in which it was opened,
+/// whichever thread uses it.
+#[derive(Debug)]
+pub struct Switches {
+    name: String,
+    control: OwnedFd,
+}
+
+impl Switches {
+    /// Of an interface of the calling thread's namespace.
     ///
     /// # Errors
     /// No such interface.
-    pub fn of(name: &str) -> Result<Self, SetupError> {
-        let control = control(name)?;
+    pub fn open(name: &str) -> Result<Self, SetupError> {
+        interface::index_of(name)?;
+        let control = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
+            .map_err(|error| SetupError::new(format!("look at the offloads of {name}"), error))?;
+        Ok(Switches { name: name.into(), control })
+    }
+
+    /// How they are set now.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub fn read(&self) -> Result<Offloads, SetupError> {
         let mut values = [None; COUNT];
         for (value, offload) in values.iter_mut().zip(&ALL) {
-            *value = ethtool(&control, name, offload.get, 0)
-                .map_err(|error| SetupError::new(format!("read the offload {} of {name}", offload.name), error))?;
+            *value = self.call(offload.get, 0).map_err(|error| {
+                SetupError::new(format!("read the offload {} of {}", offload.name, self.name), error)
+            })?;
         }
         Ok(Offloads { values })
     }
 
+    /// Sets them like this. What the device cannot switch is left alone.
+    ///
+    /// # Errors
+    /// The interface is gone (ENODEV), or it is not allowed.
+    pub fn set(&self, offloads: Offloads) -> Result<(), SetupError> {
+        for (value, offload) in offloads.values.iter().zip(&ALL) {
+            let Some(value) = *value else { continue };
+            if matches!(self.call(offload.get, 0), Ok(Some(found)) if found == value) {
+                continue;
+            }
+            self.call(offload.set, value).map_err(|error| {
+                SetupError::new(format!("set the offload {} of {} to {value}", offload.name, self.name), error)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// One command; none where the device does not know it.
+    fn call(&self, command: u32, data: u32) -> io::Result<Option<u32>> {
+        let mut value = EthtoolValue { command, data };
+        let mut request = EthtoolRequest { name: [0; libc::IFNAMSIZ], value: &mut value, padding: [0; 16] };
+        // It is the name of an interface, hence short enough.
+        request.name[..self.name.len()].copy_from_slice(self.name.as_bytes());
+        // SAFETY: `request` is laid out as struct ifreq (name, then a union of 24 bytes that begins with the pointer),
+        // and both it and the ethtool_value that it points to live across the call.
+        let outcome = unsafe { libc::ioctl(self.control.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+        if outcome >= 0 {
+            return Ok(Some(value.data));
+        }
+        match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+            error => Err(error),
+        }
+    }
+}
+
+impl Offloads {
     /// The same with all that changes packets off.
     #[must_use]
     pub fn off(self) -> Self {
@@ -55,25 +111,6 @@ impl Offloads {
             *value = value.map(|value| value & !offload.bits);
         }
         Offloads { values }
-    }
-
-    /// Sets them like this. What the device cannot switch is left alone.
-    ///
-    /// # Errors
-    /// No such interface, or not allowed.
-    pub fn apply(self, name: &str) -> Result<(), SetupError> {
-        let control = control(name)?;
-        for (value, offload) in self.values.iter().zip(&ALL) {
-            let Some(value) = *value else { continue };
-            let found = ethtool(&control, name, offload.get, 0);
-            if matches!(found, Ok(Some(found)) if found == value) {
-                continue;
-            }
-            ethtool(&control, name, offload.set, value).map_err(|error| {
-                SetupError::new(format!("set the offload {} of {name} to {value}", offload.name), error)
-            })?;
-        }
-        Ok(())
     }
 
     /// To be written down: the values by name.
@@ -106,27 +143,4 @@ struct EthtoolRequest {
     name: [u8; libc::IFNAMSIZ],
     value: *mut EthtoolValue,
     padding: [u8; 16],
-}
-
-fn control(name: &str) -> Result<OwnedFd, SetupError> {
-    interface::index_of(name)?;
-    socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
-        .map_err(|error| SetupError::new(format!("look at the offloads of {name}"), error))
-}
-
-/// One command; none where the device does not know it. `name` is that of an interface, hence short enough.
-fn ethtool(control: &OwnedFd, name: &str, command: u32, data: u32) -> io::Result<Option<u32>> {
-    let mut value = EthtoolValue { command, data };
-    let mut request = EthtoolRequest { name: [0; libc::IFNAMSIZ], value: &mut value, padding: [0; 16] };
-    request.name[..name.len()].copy_from_slice(name.as_bytes());
-    // SAFETY: `request` is laid out as struct ifreq (name, then a union of 24 bytes that begins with the pointer), and
-    // both it and the ethtool_value that it points to live across the call.
-    let outcome = unsafe { libc::ioctl(control.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    if outcome >= 0 {
-        return Ok(Some(value.data));
-    }
-    match io::Error::last_os_error() {
-        error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
-        error => Err(error),
-    }
 }
