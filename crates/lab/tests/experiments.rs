@@ -58,7 +58,7 @@ fn connections_of_the_kernels_tcp_compete_at_the_bottleneck() {
     const FILE: &str = r#"
         name = "two-kinds"
         title = "One connection each, one of them behind a hop"
-        disciplines = ["fair-share"]
+        disciplines = ["codel"]
         delays = ["4ms"]
         runs = 1
         warm_up = "500ms"
@@ -87,7 +87,7 @@ fn connections_of_the_kernels_tcp_compete_at_the_bottleneck() {
         assert_eq!((row.flows.len(), &*row.groups[1].group), (2, "new-reno"));
         assert!(row.flows.iter().all(|flow| flow.goodput_bits_per_second > 0.0), "{row:?}");
         assert!(row.utilisation_ratio > 0.0 && row.utilisation_ratio < 1.1, "{row:?}");
-        assert!(row.queueing.is_some() && row.drops.offered_packets > 100, "{row:?}");
+        assert!(row.queueing.is_some() && row.drops.offered_packets > 0, "{row:?}");
         let text = FairnessReport::new(&scenario, lab::now_utc(), rows).to_text();
         assert!(text.contains("1 cubic against 1 new-reno behind 50 Mbit/s"), "{text}");
     });
