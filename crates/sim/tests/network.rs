@@ -1,6 +1,6 @@
 //! What a network in virtual time is to show: links filled, shares equal, seeds reproducing.
 use link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
-use link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, SizeMix};
+use link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, Reordering, SizeMix};
 use sim::network::{FlowConfig, LinkId, Network, Source, TcpConfig};
 use sim::tcp::congestion::Control;
 use units::{Rate, Span, Time};
@@ -217,4 +217,17 @@ fn plain_sources_send_at_their_rates_and_tcp_takes_the_rest() {
         assert!((tcp / (16.0 * 1448.0 / 1500.0) - 1.0).abs() < 0.05, "{kind:?}: {tcp}");
         assert_eq!(statistics.goodput_bytes, statistics.delivered_bytes - 28 * statistics.delivered_packets);
     }
+}
+
+#[test]
+fn a_link_that_reorders_and_duplicates_costs_a_connection_little() {
+    let mut network = Network::new(12);
+    let reordering = Reordering { probability: 0.01, extra: Span::from_millis(4) };
+    let disordered = LinkConfig { reordering, duplication: 0.01, ..link(50, Span::from_millis(20)) };
+    let disordered = network.add_link(disordered, None).unwrap();
+    let id = network.add_flow(flow(disordered, TcpConfig::new(Control::Cubic), Span::from_millis(19))).unwrap();
+    let got = throughput(&mut network, at(5), at(25))[0];
+    println!("{got:.2} Mbit/s, {:?}", network.flow(id));
+    // A hundredth of the link goes to the copies of nothing: they are made behind its rate.
+    assert!(got > 0.97 * 50.0 * 1448.0 / 1500.0, "{got}");
 }

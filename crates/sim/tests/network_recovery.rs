@@ -2,7 +2,7 @@
 //! that loses, delays and doubles just the packets that a test names.
 use proptest::prelude::*;
 use sim::tcp::congestion::{Ack, Control, Controller};
-use sim::tcp::{Acknowledgement, Data, Receiver, Sender, SenderConfig};
+use sim::tcp::{Acknowledgement, Block, Data, Receiver, Sender, SenderConfig};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use units::{Span, Time};
@@ -342,5 +342,46 @@ proptest! {
         prop_assert_eq!(wire.sender.in_flight(), 0);
         let fresh: Vec<u32> = wire.sent.iter().filter(|(_, data)| !data.again).map(|(_, data)| data.number).collect();
         prop_assert_eq!(fresh, (0..segments).collect::<Vec<_>>());
+    }
+}
+
+fn any_acknowledgement() -> impl Strategy<Value = Acknowledgement> {
+    let number = prop_oneof![4 => 0u32..60, 1 => any::<u32>()];
+    let block = (number.clone(), number.clone()).prop_map(|(start, end)| Block { start, end });
+    let echo = prop_oneof![Just(0i64), 0i64..1_000_000_000, any::<i64>()];
+    (number, echo, [block.clone(), block.clone(), block], any::<bool>(), any::<bool>()).prop_map(
+        |(next, echo, blocks, duplicate, congestion)| Acknowledgement {
+            next,
+            echo: Time::from_nanos(echo),
+            blocks,
+            duplicate,
+            congestion,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    /// Whatever a receiver claims, the sender keeps within its window of what it believes in flight and never stalls.
+    #[test]
+    fn no_acknowledgement_makes_a_sender_panic_or_exceed_its_window(
+        acknowledgements in prop::collection::vec((any_acknowledgement(), 0i64..300), 1..80),
+        control in 0usize..Control::ALL.len(),
+    ) {
+        let config = SenderConfig { packet_bytes: 1500, segments: 5000, receive_window: 200 };
+        let mut sender = Sender::new(config, Control::ALL[control].1.build(1500));
+        let mut now = Time::ZERO;
+        for (acknowledgement, millis) in acknowledgements {
+            let mut sent = 0;
+            while sender.poll_send(now).is_some() {
+                sent += 1;
+                prop_assert!(sent <= 201 && sender.in_flight() <= 201);
+            }
+            prop_assert!(sender.finished() || sender.next_time().is_some(), "it stalls");
+            now += Span::from_millis(millis);
+            sender.on_time(now);
+            sender.acknowledge(&acknowledgement, now);
+        }
     }
 }

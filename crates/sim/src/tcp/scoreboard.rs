@@ -93,6 +93,11 @@ impl Scoreboard {
         self.segments.front().map(|segment| segment.sent)
     }
 
+    /// Whether a segment was sent and is not known to have arrived.
+    pub(super) fn awaits(&self, number: u32) -> bool {
+        self.get(number).is_some_and(|segment| segment.fate != Fate::Arrived)
+    }
+
     /// Notes the sending of a new segment.
     pub(super) fn push(&mut self, segment: Segment) -> u32 {
         let number = self.next();
@@ -101,7 +106,7 @@ impl Scoreboard {
         number
     }
 
-    /// Notes that a segment is sent again. `template` has the present time and totals.
+    /// Notes that a segment that it [awaits](Self::awaits) is sent again. `template` has the present time and totals.
     pub(super) fn send_again(&mut self, number: u32, template: Segment) {
         let Some(segment) = self.segments.get_mut((number - self.first) as usize) else { return };
         self.lost -= u32::from(segment.fate == Fate::Lost);
@@ -163,30 +168,34 @@ impl Scoreboard {
     /// up to the first of which it does not: that one is returned.
     pub(super) fn take_for_lost(&mut self, mut is_lost: impl FnMut(&Segment) -> bool) -> Option<Segment> {
         while let Some((number, order)) = self.transmissions.front().copied() {
-            let place = number.checked_sub(self.first).map(|place| place as usize);
-            let segment = place.and_then(|place| self.segments.get(place));
             // Acknowledged, arrived, or sent again since: nothing to decide about this transmission.
-            let current = segment.filter(|segment| segment.fate == Fate::InFlight && segment.order == order);
-            if let Some(segment) = current {
-                if !is_lost(segment) {
-                    return Some(*segment);
+            let current = |segment: &&Segment| segment.fate == Fate::InFlight && segment.order == order;
+            if let Some(segment) = self.get(number).filter(current).copied() {
+                if !is_lost(&segment) {
+                    return Some(segment);
                 }
-                self.lose(number);
+                self.again -= u32::from(segment.again);
+                self.note_lost((number - self.first) as usize);
             }
             self.transmissions.pop_front();
         }
         None
     }
 
-    /// Takes a segment for lost if it is in flight.
-    pub(super) fn lose(&mut self, number: u32) {
-        let place = number.checked_sub(self.first).map(|place| place as usize);
-        let segment = place.and_then(|place| self.segments.get_mut(place));
-        let Some(segment) = segment.filter(|segment| segment.fate == Fate::InFlight) else { return };
-        segment.fate = Fate::Lost;
-        self.again -= u32::from(segment.again);
-        self.lost += 1;
-        self.search_from = self.search_from.min(number);
+    /// Takes the first for lost, even if the receiver once said that it had it (RFC 2018, section 8).
+    pub(super) fn lose_first(&mut self) {
+        match self.segments.front().map(|segment| segment.fate) {
+            Some(Fate::Arrived) => {
+                self.arrived_count -= 1;
+                self.arrived.remove_before(self.first + 1);
+                self.note_lost(0);
+            }
+            Some(Fate::InFlight) => {
+                self.again -= u32::from(self.segments[0].again);
+                self.note_lost(0);
+            }
+            Some(Fate::Lost) | None => (),
+        }
     }
 
     /// Takes nothing for lost any more.
@@ -201,5 +210,15 @@ impl Scoreboard {
         };
         self.transmissions = self.segments.iter().enumerate().filter_map(in_flight).collect();
         self.transmissions.make_contiguous().sort_by_key(|(_, order)| *order);
+    }
+
+    fn get(&self, number: u32) -> Option<&Segment> {
+        self.segments.get(number.checked_sub(self.first)? as usize)
+    }
+
+    fn note_lost(&mut self, place: usize) {
+        self.segments[place].fate = Fate::Lost;
+        self.lost += 1;
+        self.search_from = self.search_from.min(self.first + place as u32);
     }
 }

@@ -155,11 +155,10 @@ impl Sender {
     /// The segment to send now, if any.
     pub fn poll_send(&mut self, now: Time) -> Option<Data> {
         self.paced = false;
-        if let Some(forced) = self.forced.take() {
-            return Some(match forced {
-                Forced::New => self.send_new(now),
-                Forced::Again(number) => self.send_again(number, now),
-            });
+        match self.forced.take() {
+            Some(Forced::New) if self.may_send_new() => return Some(self.send_new(now)),
+            Some(Forced::Again(number)) if self.board.awaits(number) => return Some(self.send_again(number, now)),
+            _ => (),
         }
         let open = self.board.in_flight() < self.window();
         let lost = self.board.lost() > 0;

@@ -51,7 +51,7 @@ impl Sender {
         let again = self.timed_out_at == Some(first);
         self.statistics.timeouts += 1;
         let reordering = &self.reordering;
-        self.board.lose(first);
+        self.board.lose_first();
         self.board.take_for_lost(|segment| reordering.overdue(segment, now));
         if self.phase != Phase::TimedOut || !again {
             self.undo = Some(Undo::new(first, 0));
