@@ -74,3 +74,39 @@ impl Chain {
         self.0.iter().filter_map(Link::next_event).min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::{Rate, Span};
+
+    fn hop(mbit: u64, delay: i64) -> AccessSpec {
+        let (rate, delay) = (Some(Rate::from_mbit(mbit)), Span::from_millis(delay));
+        let link = LinkConfig { rate, delay, queue_bytes: 3000, ..LinkConfig::default() };
+        AccessSpec { link, background: None }
+    }
+
+    #[test]
+    fn each_link_serves_and_delays_and_may_drop() {
+        let mut access = Access::new(&[hop(100, 1), hop(1, 2)], Time::ZERO).unwrap().unwrap();
+        let start = Time::ZERO + Span::from_millis(1);
+        // The second link takes 12 ms for a packet, and two may wait before it.
+        (0..5).for_each(|_| access.out.offer(vec![0; 1500], start));
+        let mut seen = Vec::new();
+        while let Some(event) = access.out.next_event() {
+            access.out.advance(event, |packet, time| seen.push((packet.len(), (time - start).as_nanos() / 1000)));
+        }
+        // Three find room before the first, one of them in service.
+        assert_eq!(seen, [(1500, 15_120), (1500, 27_120), (1500, 39_120)]);
+    }
+
+    #[test]
+    fn the_way_back_is_the_way_out_reversed() {
+        let access = Access::new(&[hop(100, 1), hop(1, 2)], Time::ZERO).unwrap().unwrap();
+        let delays = |chain: &Chain| chain.0.iter().map(|link| link.config().delay).collect::<Vec<_>>();
+        let mut back = delays(&access.back);
+        back.reverse();
+        assert_eq!(delays(&access.out), back);
+        assert!(Access::new(&[], Time::ZERO).unwrap().is_none());
+    }
+}

@@ -169,7 +169,7 @@ impl Core {
                 }) {
                     port.unread += 1;
                     // What the stack says to all its neighbours concerns nobody here.
-                    if !destination(&arrived.packet).is_some_and(|address| !address.is_multicast()) {
+                    if destination(&arrived.packet).is_none_or(|address| address.is_multicast()) {
                         continue;
                     }
                     match &mut port.access {

@@ -228,3 +228,32 @@ impl Log {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// IPv4 without options, and the ports of TCP.
+    fn segment(source_port: u8, traffic_class: u8) -> Vec<u8> {
+        let mut packet = vec![0; 40];
+        (packet[0], packet[1], packet[3], packet[9]) = (0x45, traffic_class, 40, packet::protocol::TCP);
+        (packet[21], packet[32]) = (source_port, 0x50);
+        packet
+    }
+
+    #[test]
+    fn connections_are_flows_of_their_own_and_marks_do_not_matter() {
+        assert_eq!(label(&segment(1, 0)).flow, label(&segment(1, 2)).flow);
+        assert_ne!(label(&segment(1, 0)).flow, label(&segment(2, 0)).flow);
+        assert_eq!((label(&segment(1, 2)).ecn, label(&segment(1, 0)).ecn), (Ecn::Capable0, Ecn::NotCapable));
+        assert_eq!(label(&[]).size, 0);
+    }
+
+    #[test]
+    fn waits_are_right_to_a_percent_and_start_anew_when_taken() {
+        let mut waits = Waits::default();
+        (1..=1000).for_each(|micros| waits.note(Span::from_micros(micros)));
+        assert!((waits.quantile(0.95).as_secs_f64() / 950e-6 - 1.0).abs() < 0.01);
+        assert_eq!((waits.packets(), std::mem::take(&mut waits).packets(), waits.packets()), (1000, 1000, 0));
+    }
+}
