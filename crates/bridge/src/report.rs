@@ -84,7 +84,8 @@ pub struct Direction {
     pub lateness: Option<Percentiles>,
     /// How many packets were how late, in the same way.
     pub lateness_histogram: Vec<Bucket>,
-    /// Jain's index of what the active flows got through; null where none was active.
+    /// Jain's index of what the active flows got through, in a total the mean of its intervals; null where none was
+    /// active.
     pub fairness_index_ratio: Option<f64>,
     /// Flows of which at least ten packets were offered.
     pub active_flows: u64,
@@ -195,6 +196,8 @@ pub struct Occasion<'a> {
     pub covers: Covers,
     /// How long it was.
     pub duration: Span,
+    /// The mean fairness index of each direction over the intervals within; of the span itself where there are none.
+    pub fairness: [Option<f64>; 2],
 }
 
 /// Above this the link was not what it was set to be. The lab judges by the same.
@@ -240,16 +243,19 @@ impl Document {
     /// What the statistics of both directions come to.
     pub fn new(occasion: &Occasion<'_>, statistics: &[DirectionStatistics; 2]) -> Self {
         let [first, second] = occasion.ports;
-        let [up, down] = statistics;
         let [up_settings, down_settings] = occasion.settings;
+        let direction = |number: usize, ports, settings| {
+            Direction::new(ports, settings, occasion.duration, &statistics[number])
+                .with_fairness(occasion.fairness[number])
+        };
         Document {
             schema: Document::SCHEMA.to_owned(),
             covers: occasion.covers,
             name: occasion.name.to_owned(),
             time: format!("{:.3}", jiff::Timestamp::now()),
             duration_seconds: occasion.duration.as_secs_f64(),
-            up: Direction::new([first, second], up_settings, occasion.duration, up),
-            down: Direction::new([second, first], down_settings, occasion.duration, down),
+            up: direction(0, [first, second], up_settings),
+            down: direction(1, [second, first], down_settings),
             verdict: Verdict::new(statistics),
         }
     }
@@ -283,6 +289,10 @@ impl Direction {
             flows,
             other_flows,
         }
+    }
+
+    fn with_fairness(self, mean: Option<f64>) -> Self {
+        Direction { fairness_index_ratio: mean.or(self.fairness_index_ratio), ..self }
     }
 }
 

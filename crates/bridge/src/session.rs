@@ -3,7 +3,7 @@
 use crate::control::{Reply, Request};
 use crate::report::{Covers, Document, Occasion};
 use crate::settings::{Change, SettingError, Settings};
-use crate::statistics::DirectionStatistics;
+use crate::statistics::{DirectionStatistics, MeanFairness};
 use crate::{BridgeError, Engine, PortSpec};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -26,6 +26,8 @@ pub struct Session {
 struct Last {
     at: Instant,
     statistics: [DirectionStatistics; 2],
+    /// Over all intervals so far.
+    fairness: [MeanFairness; 2],
 }
 
 /// Why a bridge is not started, or not changed.
@@ -55,7 +57,7 @@ impl Session {
             started,
             engine,
             settings: Mutex::new(settings),
-            last: Mutex::new(Last { at: started, statistics: Default::default() }),
+            last: Mutex::new(Last { at: started, statistics: Default::default(), fairness: Default::default() }),
         })
     }
 
@@ -89,7 +91,11 @@ impl Session {
         let duration = now.duration_since(last.at).into();
         let [up, down] = &statistics;
         let since = [up.since(&last.statistics[0]), down.since(&last.statistics[1])];
-        *last = Last { at: now, statistics };
+        for (mean, direction) in last.fairness.iter_mut().zip(&since) {
+            mean.add(&direction.flows, duration);
+        }
+        (last.at, last.statistics) = (now, statistics);
+        drop(last);
         self.document(Covers::Interval, duration, &since)
     }
 
@@ -123,7 +129,11 @@ impl Session {
     fn document(&self, covers: Covers, duration: Span, statistics: &[DirectionStatistics; 2]) -> Document {
         let ports = self.ports.each_ref().map(String::as_str);
         let settings = &*lock(&self.settings);
-        Document::new(&Occasion { name: &self.name, ports, settings, covers, duration }, statistics)
+        let fairness = match covers {
+            Covers::Total => lock(&self.last).fairness.map(|mean| mean.mean()),
+            Covers::Interval => [None, None],
+        };
+        Document::new(&Occasion { name: &self.name, ports, settings, covers, duration, fairness }, statistics)
     }
 }
 

@@ -7,7 +7,7 @@
 mod fairness;
 mod flows;
 
-pub use fairness::fairness_index;
+pub use fairness::{MeanFairness, fairness_index};
 pub use flows::FlowStatistics;
 
 use flows::FlowTable;

@@ -18,7 +18,8 @@ fn total() -> Document {
     recorder.dropped(1, 1000, DropCause::Loss);
     let settings: [Settings; 2] = Default::default();
     let (name, ports, duration) = ("one", ["a", "b"], Span::from_secs(2));
-    let occasion = Occasion { name, ports, settings: &settings, covers: Covers::Total, duration };
+    let occasion =
+        Occasion { name, ports, settings: &settings, covers: Covers::Total, duration, fairness: [None, None] };
     Document::new(&occasion, &[recorder.snapshot(), DirectionStatistics::default()])
 }
 

@@ -6,7 +6,7 @@ const SECOND: Span = Span::from_secs(1);
 
 fn occasion(settings: &[Settings; 2]) -> Occasion<'_> {
     let (name, ports) = ("test", ["veth1", "veth2"]);
-    Occasion { name, ports, settings, covers: Covers::Interval, duration: SECOND }
+    Occasion { name, ports, settings, covers: Covers::Interval, duration: SECOND, fairness: [None, None] }
 }
 
 /// Thirty flows, one of them three times as heavy as the others, of which each tenth packet is dropped.

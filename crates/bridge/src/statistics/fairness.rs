@@ -1,4 +1,5 @@
 use super::FlowStatistics;
+use units::Span;
 
 /// Flows with fewer packets say nothing about shares: a name looked up, a ping.
 const FEWEST_PACKETS: u64 = 10;
@@ -18,5 +19,28 @@ pub fn fairness_index(flows: &[FlowStatistics]) -> Option<(f64, usize)> {
         // Nothing came through for anybody: all are alike.
         _ if squares == 0.0 => Some((1.0, count)),
         _ => Some((sum * sum / (count as f64 * squares), count)),
+    }
+}
+
+/// The mean index of a direction over time. Unlike an index of the whole time it does not call it unfair that flows
+/// begin and end.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MeanFairness {
+    weighted: f64,
+    seconds: f64,
+}
+
+impl MeanFairness {
+    /// Counts an interval with these flows; one without active flows says nothing.
+    pub fn add(&mut self, flows: &[FlowStatistics], duration: Span) {
+        if let Some((index, _)) = fairness_index(flows) {
+            self.weighted += index * duration.as_secs_f64();
+            self.seconds += duration.as_secs_f64();
+        }
+    }
+
+    /// `None` while no interval said anything.
+    pub fn mean(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.weighted / self.seconds)
     }
 }

@@ -53,6 +53,25 @@ fn the_index_is_that_of_the_flows_that_send() {
 }
 
 #[test]
+fn flows_that_take_turns_are_fair_on_the_average() {
+    let mut recorder = Recorder::new();
+    let (mut mean, mut before) = (MeanFairness::default(), recorder.snapshot());
+    assert_eq!(mean.mean(), None);
+    for flow in [1, 2, 2] {
+        for _ in 0..20 {
+            recorder.offered(flow, 100);
+            recorder.delivered(flow, 100, MS, Span::ZERO);
+        }
+        let now = recorder.snapshot();
+        mean.add(&now.since(&before).flows, MS);
+        before = now;
+    }
+    mean.add(&[], MS * 1000);
+    assert_eq!(mean.mean(), Some(1.0));
+    assert!(fairness_index(&before.flows).unwrap().0 < 0.91);
+}
+
+#[test]
 fn heavy_flows_are_kept_through_a_flood_of_flows_with_one_packet() {
     let mut recorder = Recorder::new();
     for packet in 0..200_000u64 {
