@@ -34,7 +34,8 @@ pub struct Ack {
     pub was_in_flight: u32,
     /// Whether the window was what kept the sender from sending more in this flight (RFC 7661); windows grow only then.
     pub window_limited: bool,
-    /// Whether the sender is in recovery of lost segments.
+    /// Whether the sender repairs losses or answers a mark, and reduces its window meanwhile. After a timeout it does not:
+    /// windows grow again at once.
     pub recovering: bool,
     /// How fast the network delivers, if the acknowledgement could tell (draft-cheng-iccrg-delivery-rate-estimation).
     pub delivery: Option<DeliveryRate>,
