@@ -96,3 +96,23 @@ fn nothing_at_all_is_carried() {
     assert_eq!(std::iter::from_fn(|| lane.pop_due(late, &mut recorder)).count(), 3);
     assert_eq!(lane.next_event(), None);
 }
+
+#[test]
+fn packets_that_pass_allocate_nothing() {
+    let pool = Pool::default();
+    let mut recorder = Recorder::new();
+    let mut lane = Lane::new(config(Discipline::CoDel(CoDelConfig::default()))).unwrap();
+    let packet = udp(1222);
+    // Twice what the link carries, so that the queue is full and drops.
+    let mut pass = |packets: std::ops::Range<i64>| {
+        for number in packets {
+            let now = Time::from_nanos(number * 5_000_000);
+            lane.offer(frame(&pool, &[], &packet), now, &mut recorder);
+            lane.advance(now, &mut recorder);
+            while lane.pop_due(now, &mut recorder).is_some() {}
+        }
+    };
+    pass(0..10_000);
+    let counted = allocation_counter::measure(|| pass(10_000..20_000));
+    assert!(counted.count_total <= 10, "{counted:?}");
+}
