@@ -33,7 +33,7 @@ pub(super) struct Attempt {
 }
 
 /// Connections are opened within so long, and find their rates in the time after it.
-const START: Span = Span::from_secs(1);
+pub(super) const START: Span = Span::from_secs(1);
 /// The papers' receive windows; enough for 128 ms at 1 Gbit/s.
 const WINDOW_BYTES: u32 = 32 << 20;
 const RECEIVER: &str = "receiver";

@@ -1,5 +1,6 @@
 use super::discipline::Surroundings;
 use super::path;
+use super::realtime::START;
 use super::row::{Delays, DropCounts, FairnessRow, Observed};
 use super::scenario::{Case, Fairness, FairnessPoint, Group};
 use crate::runner::RunError;
@@ -8,8 +9,8 @@ use link::{CrossConfig, LinkConfig};
 use sim::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
 use units::{Span, Time};
 
-/// Connections start within so long, as their seed has it.
-const START: Span = Span::from_secs(1);
+/// Connections start within so long, as their seed has it, where their beginning is part of what is measured.
+const TOGETHER: Span = Span::from_millis(100);
 /// IP, TCP and time stamps.
 const HEADER_BYTES: u32 = 52;
 /// One run in virtual time.
@@ -18,7 +19,7 @@ const HEADER_BYTES: u32 = 52;
 /// Where the simulator refuses a setting.
 pub(super) fn run(scenario: &Fairness, point: &FairnessPoint<'_>) -> Result<FairnessRow, RunError> {
     let mut built = build(scenario, point).map_err(|cause| RunError { doing: "make the virtual network", cause })?;
-    let begin = Time::ZERO + scenario.warm_up;
+    let begin = Time::ZERO + opening(scenario) + scenario.warm_up;
     built.network.run_until(begin);
     let before = built.look();
     built.network.run_until(begin + scenario.duration);
@@ -33,6 +34,11 @@ pub(super) fn run(scenario: &Fairness, point: &FairnessPoint<'_>) -> Result<Fair
         lateness_p99: None,
     };
     Ok(FairnessRow::new(point, &observed))
+}
+
+/// How long it takes until all connections have begun, before they warm up.
+fn opening(scenario: &Fairness) -> Span {
+    if scenario.warm_up > Span::ZERO { START } else { Span::ZERO }
 }
 
 struct Built {
@@ -99,7 +105,7 @@ fn connection(scenario: &Fairness, case: &Case, group: &Group, forward: Vec<Link
         // Acknowledgements never fill the bottleneck's other direction: its delay will do for them.
         delay_back: group.delay + case.delay,
         jitter: case.rate.time_for(u64::from(tcp.packet_bytes())),
-        start_jitter: START.min(scenario.warm_up.max(Span::from_millis(100))),
+        start_jitter: opening(scenario).max(TOGETHER),
         ..FlowConfig::new(forward, Source::Tcp(tcp))
     }
 }
