@@ -69,7 +69,7 @@ impl Port {
         }
     }
 
-    /// Whether a packet surely waits. Of a TUN device this takes a system call.
+    /// Whether a packet waits, or is about to. Reads one word of memory.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.0 {
             Kind::Ethernet(port) => port.is_ready(),

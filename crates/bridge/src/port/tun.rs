@@ -1,18 +1,31 @@
 use crate::BridgeError;
 use crate::engine::{Frame, LinkHeader, Pool};
+use net::clock;
+use net::tap::Tap;
 use net::tun::Tun;
-use net::{clock, readiness};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use units::Time;
+use units::{Span, Time};
 
 /// A TUN device.
 pub(super) struct TunPort {
     name: String,
     tun: Tun,
     buffer: Vec<u8>,
+    stamps: Stamps,
 }
+
+/// When packets were handed to the device. Reading them tells only when this thread was scheduled, and so much later.
+struct Stamps {
+    tap: Tap,
+    /// Packets that are not read yet, oldest first.
+    seen: VecDeque<(Time, Beginning)>,
+}
+
+/// Tells packets apart: their first bytes, with zeroes behind shorter ones.
+type Beginning = [u8; 64];
 
 /// The longest packet that IP has.
 const LONGEST: usize = 1 << 16;
@@ -20,7 +33,9 @@ const MTU: u16 = 1500;
 
 impl TunPort {
     pub(super) fn open(name: &str) -> Result<Self, BridgeError> {
-        Ok(TunPort { name: name.into(), tun: Tun::new(name, MTU, None, None)?, buffer: vec![0; LONGEST] })
+        let tun = Tun::new(name, MTU, None, None)?;
+        let stamps = Stamps { tap: Tap::outgoing(name)?, seen: VecDeque::new() };
+        Ok(TunPort { name: name.into(), tun, buffer: vec![0; LONGEST], stamps })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -32,7 +47,7 @@ impl TunPort {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        readiness::readable(&self.tun, Time::ZERO).unwrap_or(false)
+        self.stamps.tap.is_ready()
     }
 
     pub(super) fn receive(
@@ -44,10 +59,13 @@ impl TunPort {
             Ok(length) => {
                 let mut frame = pool.frame(LinkHeader::NONE);
                 frame.packet.extend_from_slice(&self.buffer[..length]);
-                take(clock::realtime(), Ok(frame));
+                take(self.stamps.of(&frame.packet), Ok(frame));
                 Ok(true)
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(false),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                self.stamps.drained();
+                Ok(false)
+            }
             // EFAULT as it is removed, EBADFD afterwards.
             Err(error) if matches!(error.raw_os_error(), Some(14 | 77)) => {
                 Err(BridgeError::Vanished(self.name.clone()))
@@ -67,6 +85,51 @@ impl TunPort {
             }
         }
     }
+}
+
+impl Stamps {
+    /// More than the device keeps.
+    const MOST: usize = 16_384;
+    /// A packet is in the device this soon after the tap has shown it, or never.
+    const PATIENCE: Span = Span::from_millis(1);
+
+    /// When this packet, which was just read, was handed to the device; now, where nothing is known of it, as when the
+    /// device was moved to another namespace.
+    fn of(&mut self, packet: &[u8]) -> Time {
+        self.look();
+        let wanted = beginning(packet);
+        while let Some((stamp, beginning)) = self.seen.pop_front() {
+            if beginning == wanted {
+                return stamp;
+            }
+        }
+        clock::realtime()
+    }
+
+    /// The device is empty: what was shown before now and is not read has been lost.
+    fn drained(&mut self) {
+        self.look();
+        let lost = clock::realtime() - Self::PATIENCE;
+        while self.seen.front().is_some_and(|(stamp, _)| *stamp < lost) {
+            self.seen.pop_front();
+        }
+    }
+
+    fn look(&mut self) {
+        while let Some(seen) = self.tap.next(|stamp, packet| (stamp, beginning(packet))) {
+            if self.seen.len() == Self::MOST {
+                self.seen.pop_front();
+            }
+            self.seen.push_back(seen);
+        }
+    }
+}
+
+fn beginning(packet: &[u8]) -> Beginning {
+    let mut beginning = [0; 64];
+    let length = packet.len().min(64);
+    beginning[..length].copy_from_slice(&packet[..length]);
+    beginning
 }
 
 impl fmt::Debug for TunPort {
