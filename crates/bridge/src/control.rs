@@ -151,7 +151,8 @@ impl Place {
     /// There is none, or it does not answer.
     pub fn ask(&self, name: &str, request: &Request) -> Result<Reply, ControlError> {
         check_name(name)?;
-        for directory in &self.directories {
+        // Whoever else may have made a directory, he is not asked.
+        for directory in self.directories.iter().filter(|directory| is_own(directory)) {
             let socket = owner::socket(directory, name);
             match UnixStream::connect(&socket) {
                 Ok(stream) => {
@@ -171,7 +172,8 @@ impl Place {
 
     /// The names of the bridges that run.
     fn names(&self) -> Vec<String> {
-        let entries = self.directories.iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten().flatten();
+        let own = self.directories.iter().filter(|directory| is_own(directory));
+        let entries = own.filter_map(|directory| fs::read_dir(directory).ok()).flatten().flatten();
         let sockets =
             entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "sock"));
         let running = sockets.filter(|path| UnixStream::connect(path).is_ok());
@@ -242,17 +244,18 @@ fn own_directory(directory: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         other => return other,
     }
-    let found = fs::symlink_metadata(directory)?;
-    if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() {
+    if !is_own(directory) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is no directory of this user's"));
     }
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
 }
 
+fn is_own(directory: &Path) -> bool {
+    fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw())
+}
+
 fn is_nobody(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound, PermissionDenied};
-    // Another user's directory may not even be looked into.
-    matches!(error.kind(), NotFound | ConnectionRefused | NotADirectory | PermissionDenied)
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 fn answer_all(listener: &UnixListener, stop: &AtomicBool, mut handler: impl FnMut(Request) -> Reply) {

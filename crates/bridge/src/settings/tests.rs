@@ -42,7 +42,7 @@ fn what_is_listed_can_be_set() {
             })
         };
         let values = ["1mbit", "5ms", "1%", "2", "9kb", "3-9", "on", "exact", "90%/1%", "tcp", "none"];
-        assert!(values.iter().any(|value| takes(&value)), "{}", key.name);
+        assert!(values.iter().any(|value| takes(value)), "{}", key.name);
     }
 }
 
