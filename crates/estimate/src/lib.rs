@@ -11,6 +11,7 @@
 //! Rates count IP-layer bits (RFC 5136): packet sizes include the IP header and everything behind it.
 #![forbid(unsafe_code)]
 
+mod capacity;
 pub mod delay;
 mod fit;
 mod linear_scan;
@@ -23,6 +24,7 @@ mod published;
 mod stats;
 mod train;
 
+pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper};
 pub use linear_scan::{LinearScan, LinearScanConfig};
 pub use method::{Estimate, Method, Outcome, Rejection, Step};
 pub use pathchirp::{PathChirp, PathChirpConfig};

@@ -61,9 +61,9 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
-/// What a method wants done next.
+/// What a method wants done next; `O` is what it comes to.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum Step<O = Outcome> {
     /// Wait that long (counted from the last packet of the train before), then send this train.
     Send {
         /// How long the path needs to drain first.
@@ -72,7 +72,7 @@ pub enum Step {
         train: Train,
     },
     /// Nothing more to send.
-    Done(Outcome),
+    Done(O),
 }
 
 /// An estimator: plans trains, reads records, says when it knows enough. See the crate's loop contract.

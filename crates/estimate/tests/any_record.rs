@@ -1,6 +1,7 @@
 //! Half of each record comes from a peer, who may be mistaken or lie: whatever it says, a method keeps its budget, ends,
 //! and does not panic.
 
+use estimate::{CapacityConfig, CapacityProbe};
 use estimate::{LinearScan, LinearScanConfig, Method, PacketRecord, Primed, PrimedConfig, Step, Train, TrainRecord};
 use estimate::{PathChirp, PathChirpConfig, PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 use estimate::{Pathload, PathloadConfig};
@@ -64,7 +65,39 @@ fn drive(method: &mut dyn Method, fates: &[Fate]) -> u64 {
     panic!("the method did not end");
 }
 
+/// As [`drive`], for the capacity.
+fn probe(config: CapacityConfig, fates: &[Fate]) -> u64 {
+    let mut probe = CapacityProbe::new(config);
+    let (mut now, mut bytes) = (Time::ZERO, 0);
+    for turn in 0..1000 {
+        match probe.next(now) {
+            Step::Send { wait, train } => {
+                assert!(wait >= Span::ZERO && train.count() <= CapacityProbe::MOST_PACKETS, "{wait}, {train:?}");
+                train.check(1500).expect("a train that a server would send");
+                now = now + wait + train.duration() + Span::from_millis(1);
+                bytes += train.bytes();
+                probe.record(&record(&train, now, fates, turn));
+            }
+            Step::Done(capacity) => {
+                assert_eq!(capacity.bottleneck.is_none(), capacity.reason.is_some());
+                let shaped = capacity.shaper.into_iter().flat_map(|shaper| [Some(shaper.rate), shaper.link]).flatten();
+                for rate in shaped.chain(capacity.bottleneck) {
+                    assert!(rate.low <= rate.value && rate.value <= rate.high, "{rate:?}");
+                }
+                return bytes;
+            }
+        }
+    }
+    panic!("the probe did not end");
+}
+
 proptest! {
+    #[test]
+    fn the_capacity_keeps_its_budget_and_ends(fates in prop::collection::vec(fate(), 1..200), seed: u64) {
+        let config = CapacityConfig { seed, ..CapacityConfig::new(1500) };
+        prop_assert!(probe(config, &fates) <= config.budget_bytes);
+    }
+
     #[test]
     fn primed_keeps_its_budget_and_ends(fates in prop::collection::vec(fate(), 1..200), seed: u64) {
         let config = PrimedConfig { seed, ..PrimedConfig::new(1500) };

@@ -18,6 +18,7 @@ mod knowledge;
 mod reading;
 mod summary;
 
+use crate::stats::random;
 use crate::{Method, Outcome, Rejection, Step, Train, TrainRecord};
 use control::Shape;
 use knowledge::Knowledge;
@@ -115,13 +116,8 @@ impl Primed {
         Ok(())
     }
 
-    /// A number from 0 to 1 (SplitMix64).
     fn random(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        random(&mut self.random)
     }
 
     fn outcome(&self, now: Time) -> Outcome {

@@ -1,0 +1,293 @@
+//! The capacity of the bottleneck: how fast it is when nobody else is there.
+//!
+//! Packets sent back to back come out of the narrowest link at its pace, so that their dispersion tells its rate, unless
+//! other packets get between them or delay some of them later on. Those that nothing delayed have the least delay: of
+//! many bursts of one shape, only those with the least *sum* of the first and the last packet's delay are read (the
+//! filter of CapProbe: Kapoor, Chen, Lao, Gerla, Sanadidi, SIGCOMM 2004). Several shapes must then agree.
+//!
+//! A token bucket lets short bursts pass at the rate of the line behind it. So a longer train goes first: where the rate
+//! at which it comes falls for good, after the same number of bytes each time that the bucket has had time to fill, there
+//! is a shaper, and both rates and the bucket are known.
+//!
+//! Rates count IP packets. Headers of lower layers are not seen: the rate is that of packets of the largest size.
+
+mod burst;
+mod filter;
+mod plan;
+mod shaping;
+
+use crate::{Estimate, PacketRecord, Rejection, Step, Train, TrainRecord};
+use burst::{Burst, Epoch};
+use filter::Reading;
+use plan::Shape;
+use shaping::Change;
+use std::collections::BTreeMap;
+use units::{Rate, Span, Time};
+
+/// How much it may cost to find the capacity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CapacityConfig {
+    /// The largest packet that the transport carries whole, in bytes.
+    pub max_packet: u32,
+    /// IP bytes to send at most.
+    pub budget_bytes: u64,
+    /// How long to go on at most. Paths so slow that it does not suffice get up to five times as long.
+    pub budget_time: Span,
+    /// Half the interval's width at which the value is known well enough, as a part of the value.
+    pub precision: f64,
+    /// For the waits between bursts and for the bootstrap.
+    pub seed: u64,
+}
+
+impl CapacityConfig {
+    /// 800 kB, one second, one percent.
+    pub fn new(max_packet: u32) -> Self {
+        CapacityConfig {
+            max_packet,
+            budget_bytes: 800_000,
+            budget_time: Span::from_secs(1),
+            precision: 0.01,
+            seed: 0x6361_7061,
+        }
+    }
+}
+
+/// What was found of one direction's narrowest link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capacity {
+    /// The rate that the path can carry for long if nobody else sends; that of the shaper where there is one.
+    pub bottleneck: Option<Estimate<Rate>>,
+    /// Why there is no value. Some exactly where `bottleneck` is none.
+    pub reason: Option<String>,
+    /// A token bucket on the path.
+    pub shaper: Option<Shaper>,
+    /// Bursts and trains that could be read.
+    pub bursts_used: u32,
+    /// Trains that could not, by cause.
+    pub trains_rejected: BTreeMap<Rejection, u32>,
+}
+
+/// A token bucket: what passes at the rate of the line behind it, and at which rate it goes on from there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shaper {
+    /// The rate at which a burst passes; none where it passes as fast as it is sent.
+    pub link: Option<Estimate<Rate>>,
+    /// The rate in the long run.
+    pub rate: Estimate<Rate>,
+    /// Bytes that pass beyond it after a pause.
+    pub burst_bytes: Estimate<u64>,
+}
+
+/// After so many useless trains in a row nothing more is tried.
+const HOPELESS: u32 = 3;
+/// Half the interval's width, as a part, at which the line behind a shaper is known well enough.
+const PRECISION_OF_LINE: f64 = 0.04;
+/// So many long trains are sent at most to see whether a change of rate comes back.
+const LONG_TRAINS: usize = 5;
+
+/// Finds the capacity. The loop is that of a [`Method`](crate::Method): see the crate's contract.
+#[derive(Debug)]
+pub struct CapacityProbe {
+    config: CapacityConfig,
+    started: Option<Time>,
+    sent: Option<Sent>,
+    /// The rate at which the first packets came, in bit/s.
+    scouted: Option<f64>,
+    epoch: Option<Epoch>,
+    /// What each long train showed.
+    changes: Vec<Option<Change>>,
+    /// The fastest rate at which a long train came.
+    fastest: f64,
+    bursts: Vec<Burst>,
+    burst_trains: u32,
+    rejected: BTreeMap<Rejection, u32>,
+    failures_in_row: u32,
+    bytes: u64,
+    random: u64,
+}
+
+/// What is on its way.
+#[derive(Debug, Clone, PartialEq)]
+enum Sent {
+    Scout,
+    Long,
+    Bursts(Vec<Shape>),
+}
+
+impl CapacityProbe {
+    /// No train has more packets: what a transport must be able to carry.
+    pub const MOST_PACKETS: u32 = plan::MOST_PACKETS;
+
+    /// Starts knowing nothing of the path.
+    pub fn new(config: CapacityConfig) -> Self {
+        CapacityProbe {
+            config,
+            started: None,
+            sent: None,
+            scouted: None,
+            epoch: None,
+            changes: Vec::new(),
+            fastest: 0.0,
+            bursts: Vec::new(),
+            burst_trains: 0,
+            rejected: BTreeMap::new(),
+            failures_in_row: 0,
+            bytes: 0,
+            random: config.seed,
+        }
+    }
+
+    /// What to do now. `now` may come from any clock that runs steadily.
+    pub fn next(&mut self, now: Time) -> Step<Capacity> {
+        let started = *self.started.get_or_insert(now);
+        if self.sent.take().is_some() {
+            self.reject(Rejection::PacketsMissing);
+        }
+        let Some((sent, wait, train)) = self.plan() else {
+            return Step::Done(self.outcome());
+        };
+        let spent = self.bytes.saturating_add(train.bytes());
+        let too_long = now - started + wait + train.duration() > self.time_limit();
+        if spent > self.config.budget_bytes || too_long {
+            return Step::Done(self.outcome());
+        }
+        self.bytes = spent;
+        self.sent = Some(sent);
+        Step::Send { wait, train }
+    }
+
+    /// What became of the train that [`next`](Self::next) last asked for.
+    pub fn record(&mut self, record: &TrainRecord) {
+        let Some(sent) = self.sent.take() else { return };
+        match self.take(record, sent) {
+            Ok(()) => self.failures_in_row = 0,
+            Err(why) => self.reject(why),
+        }
+    }
+
+    /// A rough figure for a progress display, and for how long a train may take.
+    pub fn so_far(&self) -> Option<Rate> {
+        self.changes.iter().flatten().map(|change| change.rate).reduce(f64::min).or(self.scouted).map(Rate::from_f64)
+    }
+
+    fn plan(&mut self) -> Option<(Sent, Span, Train)> {
+        let max_packet = self.config.max_packet;
+        if self.failures_in_row >= HOPELESS {
+            return None;
+        }
+        let Some(rate) = self.scouted else { return Some((Sent::Scout, Span::ZERO, plan::scout(max_packet))) };
+        if let Some((wait, train)) = self.plan_long(rate) {
+            return Some((Sent::Long, wait, train));
+        }
+        let shaper = self.shaper();
+        let (most_packets, pace) = match &shaper {
+            Some(change) => (change.burst / (8.0 * f64::from(max_packet)) * 0.8, change.rate),
+            None => (f64::INFINITY, rate),
+        };
+        let shapes = plan::shapes(rate, most_packets, max_packet);
+        let tried = self.burst_trains;
+        if shapes.len() < 2 || tried >= plan::MOST_BURST_TRAINS || (tried > 0 && self.known()) {
+            return None;
+        }
+        let (order, train) = plan::bursts(&shapes, pace, self.random());
+        let wait = plan::pause(shaper.map(|change| change.burst / change.rate), self.random());
+        Some((Sent::Bursts(order), wait, train))
+    }
+
+    /// The next long train, as long as it is open whether the path is shaped.
+    fn plan_long(&self, rate: f64) -> Option<(Span, Train)> {
+        let max_packet = self.config.max_packet;
+        let (seen, trains) = (self.changes.iter().flatten().next_back(), self.changes.len());
+        let train = match seen {
+            _ if trains >= LONG_TRAINS || self.shaper().is_some() => None,
+            Some(change) => Some(plan::again(change.packets, max_packet)),
+            None if trains < 2 => plan::long(rate, trains == 1, max_packet),
+            None => None,
+        };
+        Some((plan::refill(seen.map(|change| change.burst / change.rate)), train?))
+    }
+
+    /// The change that came back.
+    fn shaper(&self) -> Option<Change> {
+        shaping::reproduced(&self.changes)
+    }
+
+    /// Whether another train of bursts would tell nothing new.
+    fn known(&self) -> bool {
+        match self.read() {
+            Ok(reading) if self.shaper().is_some() => reading.half_width() <= PRECISION_OF_LINE,
+            Ok(reading) => reading.half_width() <= self.config.precision,
+            Err(filter::Refusal::SendingSlower(_)) => true,
+            Err(_) => false,
+        }
+    }
+
+    fn read(&self) -> Result<Reading, filter::Refusal> {
+        filter::read(&self.bursts, self.fastest, self.config.seed)
+    }
+
+    fn take(&mut self, record: &TrainRecord, sent: Sent) -> Result<(), Rejection> {
+        let epoch = match self.epoch {
+            Some(epoch) => epoch,
+            None => *self.epoch.insert(Epoch::of(record).ok_or(Rejection::PacketsMissing)?),
+        };
+        match sent {
+            Sent::Scout => self.scouted = Some(burst::scouted_rate(&record.packets).ok_or(Rejection::PacketsMissing)?),
+            Sent::Long => {
+                self.changes.push(shaping::change(&record.packets));
+                self.fastest = self.fastest.max(shaping::rate(&record.packets).unwrap_or(0.0));
+            }
+            Sent::Bursts(order) => {
+                self.burst_trains += 1;
+                let before = self.bursts.len();
+                let mut rest: &[PacketRecord] = &record.packets;
+                for shape in order {
+                    let (packets, others) = rest.split_at((shape.packets as usize).min(rest.len()));
+                    self.bursts.extend(Burst::read(shape, packets, epoch));
+                    rest = others;
+                }
+                if self.bursts.len() == before {
+                    return Err(Rejection::PacketsMissing);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn outcome(&self) -> Capacity {
+        let shaped = self.shaper();
+        let read = self.read();
+        let shaper = shaped.map(|change| {
+            let link = read.as_ref().ok().map(Reading::estimate).filter(|link| link.low.as_f64() > change.rate);
+            shaping::shaper(&change, &self.changes, link)
+        });
+        let found = match (&shaper, read) {
+            (Some(shaper), _) => Ok(shaper.rate),
+            (None, _) if self.scouted.is_none() => Err("no packets came through".to_owned()),
+            (None, Ok(reading)) => Ok(reading.estimate()),
+            (None, Err(refusal)) => Err(refusal.to_string()),
+        };
+        let (bottleneck, reason) = match found {
+            Ok(estimate) => (Some(estimate), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        let bursts_used = (self.bursts.len() + self.changes.len()) as u32;
+        Capacity { bottleneck, reason, shaper, bursts_used, trains_rejected: self.rejected.clone() }
+    }
+
+    fn time_limit(&self) -> Span {
+        // As many packets on a slow path take longer than any budget for fast ones.
+        let slow =
+            self.so_far().map_or(1.0, |rate| 120.0 * 12_000.0 / rate.as_f64() / self.config.budget_time.as_secs_f64());
+        Span::from_secs_f64(self.config.budget_time.as_secs_f64() * slow.clamp(1.0, 5.0))
+    }
+
+    fn reject(&mut self, why: Rejection) {
+        *self.rejected.entry(why).or_default() += 1;
+        self.failures_in_row += 1;
+    }
+
+    fn random(&mut self) -> f64 {
+        crate::stats::random(&mut self.random)
+    }
+}

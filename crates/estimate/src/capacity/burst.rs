@@ -1,0 +1,73 @@
+//! What became of packets sent back to back.
+
+use super::plan::{SLOWEST, Shape};
+use crate::{PacketRecord, TrainRecord};
+use units::{Span, Time};
+
+/// The first packet that has both stamps: what all times are counted from, so that seconds are exact enough.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Epoch {
+    sent: Time,
+    delay: Span,
+}
+
+/// Packets that all came, in order, and what their stamps say. Times in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Burst {
+    pub(super) shape: Shape,
+    /// When the first packet left, after the epoch.
+    pub(super) sent: f64,
+    /// From the first sending to the first arrival, up to a constant.
+    pub(super) first: f64,
+    /// From the first sending to the last arrival, up to the same constant.
+    pub(super) last: f64,
+    /// From the first sending to the last.
+    pub(super) sending: f64,
+    /// Bits of all packets but the first.
+    pub(super) bits: f64,
+    /// The shortest time between two arrivals.
+    pub(super) shortest_gap: f64,
+}
+
+impl Epoch {
+    pub(super) fn of(record: &TrainRecord) -> Option<Self> {
+        record.packets.iter().find_map(|p| Some(Epoch { sent: p.sent?, delay: p.received? - p.sent? }))
+    }
+}
+
+impl Burst {
+    /// None where a packet is missing, or came before the one ahead of it.
+    pub(super) fn read(shape: Shape, packets: &[PacketRecord], epoch: Epoch) -> Option<Self> {
+        let stamps: Option<Vec<(Time, Time)>> = packets.iter().map(|p| Some((p.sent?, p.received?))).collect();
+        let stamps = stamps.filter(|stamps| stamps.len() == shape.packets as usize)?;
+        let [(sent, received), .., (sent_last, received_last)] = stamps[..] else { return None };
+        let in_order = stamps.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1);
+        let gaps = stamps.windows(2).map(|pair| (pair[1].1 - pair[0].1).as_secs_f64());
+        (in_order && received_last > received).then(|| Burst {
+            shape,
+            sent: (sent - epoch.sent).as_secs_f64(),
+            first: ((received - sent) - epoch.delay).as_secs_f64(),
+            last: ((received_last - sent) - epoch.delay).as_secs_f64(),
+            sending: (sent_last - sent).as_secs_f64(),
+            bits: packets[1..].iter().map(|p| f64::from(p.size) * 8.0).sum(),
+            shortest_gap: gaps.fold(f64::INFINITY, f64::min),
+        })
+    }
+
+    /// From the first arrival to the last.
+    pub(super) fn dispersion(&self) -> f64 {
+        self.last - self.first
+    }
+}
+
+/// The rate at which packets came, in bit/s: at most the capacity, or that of the line before a shaper. Packets that
+/// came all at once tell no more than that the path is fast.
+pub(super) fn scouted_rate(packets: &[PacketRecord]) -> Option<f64> {
+    const FAST: f64 = 1e9;
+    let arrived: Vec<(Time, u32)> = packets.iter().filter_map(|p| Some((p.received?, p.size))).collect();
+    let [(first, _), rest @ ..] = &arrived[..] else { return None };
+    let last = rest.iter().map(|(at, _)| *at).max()?;
+    let bits: f64 = rest.iter().map(|(_, size)| f64::from(*size) * 8.0).sum();
+    let took = (last - *first).as_secs_f64();
+    Some(if took > 0.0 { (bits / took).clamp(SLOWEST, FAST) } else { FAST })
+}

@@ -1,0 +1,108 @@
+//! Which packets to send.
+
+use crate::{Segment, Train};
+use units::Span;
+
+/// The longest train's packets: as many as the papers' rake has connections.
+pub(super) const MOST_PACKETS: u32 = 120;
+/// So many trains of bursts are sent where the path stays unclear.
+pub(super) const MOST_BURST_TRAINS: u32 = 8;
+/// Bursts of one train: each takes two segments, of which a train has 64.
+const MOST_BURSTS: usize = 32;
+/// A long train lasts about so many seconds at most.
+const LONG: f64 = 0.15;
+const LONG_PACKETS: f64 = 100.0;
+/// The first one has so many packets at most: it suffices for a small bucket, which may be that of a slow path.
+const SHORTER_PACKETS: u32 = 20;
+/// A train of bursts lasts about so many seconds.
+const BURSTS: f64 = 0.1;
+/// Bursts are at least so far apart, in seconds: others come and go in milliseconds.
+const LEAST_SPACING: f64 = 2e-3;
+/// Stamps are good to a few µs: shorter than this, in seconds, no dispersion should be.
+const LEAST_DISPERSION: f64 = 60e-6;
+/// Slower than this the path needs so long for a packet that few must do.
+const SLOW: f64 = 3e6;
+const VERY_SLOW: f64 = 300e3;
+/// No train is planned for less.
+pub(super) const SLOWEST: f64 = 20e3;
+
+/// Packets of one size sent back to back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Shape {
+    pub(super) packets: u32,
+    pub(super) size: u32,
+}
+
+impl Shape {
+    fn bits(self) -> f64 {
+        f64::from(self.packets) * f64::from(self.size) * 8.0
+    }
+}
+
+/// A few packets that tell roughly how fast the path is.
+pub(super) fn scout(max_packet: u32) -> Train {
+    back_to_back(4, max_packet)
+}
+
+/// A train that empties a small bucket on a path of this rate, and one that empties most; none where the path is so slow
+/// that it would be filled for too long.
+pub(super) fn long(rate: f64, second: bool, max_packet: u32) -> Option<Train> {
+    let packets = (rate * LONG / (f64::from(max_packet) * 8.0)).min(LONG_PACKETS) as u32;
+    let most = if second { LONG_PACKETS as u32 } else { SHORTER_PACKETS };
+    let worthwhile = if second { SHORTER_PACKETS } else { 7 };
+    (packets > worthwhile).then(|| back_to_back(packets.min(most), max_packet))
+}
+
+/// A train that shows again what became slower after so many packets.
+pub(super) fn again(packets: u32, max_packet: u32) -> Train {
+    back_to_back((packets * 5 / 2).clamp(SHORTER_PACKETS, LONG_PACKETS as u32), max_packet)
+}
+
+/// How long to wait before a long train, so that the bucket is full; it took `fill` seconds as far as is known.
+pub(super) fn refill(fill: Option<f64>) -> Span {
+    Span::from_secs_f64(fill.map_or(0.05, |fill| (2.0 * fill).clamp(0.02, 1.0)))
+}
+
+/// How long to wait before a train of bursts, for others to come and go, and for the bucket if there is one.
+pub(super) fn pause(fill: Option<f64>, random: f64) -> Span {
+    Span::from_secs_f64(0.01 + 0.04 * random + fill.unwrap_or(0.0).min(1.0))
+}
+
+/// Bursts that suit a path of this rate and are no longer than that: three of full packets, one of smaller ones.
+pub(super) fn shapes(rate: f64, most_packets: f64, max_packet: u32) -> Vec<Shape> {
+    let size = max_packet.max(2);
+    let least = (LEAST_DISPERSION * rate / (f64::from(size) * 8.0)).ceil().clamp(1.0, 6.0) as u32 + 1;
+    let counts = match rate {
+        ..VERY_SLOW => vec![2, 3],
+        VERY_SLOW..SLOW => vec![2, 3, 4],
+        _ if f64::from(least + 2) > most_packets => vec![2, 3, 4],
+        _ => vec![least, least + 2, (2 * least).max(8)],
+    };
+    let full = counts.iter().map(|&packets| Shape { packets, size });
+    let small = counts.get(1).map(|&packets| Shape { packets, size: size / 2 });
+    full.chain(small).filter(|shape| f64::from(shape.packets) <= most_packets).collect()
+}
+
+/// A train of such bursts in turn, far enough from each other for the path to drain if it is this fast; and the order of
+/// the bursts. `random` from 0 to 1 keeps them out of step with others' packets.
+pub(super) fn bursts(shapes: &[Shape], rate: f64, random: f64) -> (Vec<Shape>, Train) {
+    let packets: u32 = shapes.iter().map(|shape| shape.packets).sum();
+    let spacing = |shape: &Shape| (shape.bits() / rate.max(SLOWEST) * 2.2).max(LEAST_SPACING);
+    let round: f64 = shapes.iter().map(spacing).sum();
+    let rounds = (MOST_BURSTS / shapes.len().max(1)).min((MOST_PACKETS / packets.max(1)) as usize);
+    let rounds = rounds.min((BURSTS / round) as usize).max(if rate < SLOW { 1 } else { 2 });
+    let order: Vec<Shape> = std::iter::repeat_n(shapes, rounds).flatten().copied().collect();
+    let mut train = Train::default();
+    for (index, shape) in order.iter().enumerate() {
+        let wobble = 1.0 + 0.3 * (random + index as f64 * 0.618).fract();
+        let pause = Span::from_secs_f64(spacing(shape) * wobble);
+        let segment = |count, interval| Segment { count, interval, first_size: shape.size, size_step: 0 };
+        train.segments.push(segment(shape.packets - 1, Span::ZERO));
+        train.segments.push(segment(1, pause));
+    }
+    (order, train)
+}
+
+fn back_to_back(packets: u32, size: u32) -> Train {
+    Train { segments: vec![Segment { count: packets, interval: Span::ZERO, first_size: size.max(1), size_step: 0 }] }
+}

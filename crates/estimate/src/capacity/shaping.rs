@@ -1,0 +1,209 @@
+//! Where in a train of packets sent back to back the rate falls for good.
+
+use super::Shaper;
+use crate::stats::{mean, median, quantile, standard_deviation, student_t_95};
+use crate::{Estimate, PacketRecord};
+use units::Rate;
+
+/// So many gaps must lie before a change, and …
+const LEAST_BEFORE: usize = 2;
+/// … so many behind it.
+const LEAST_AFTER: usize = 5;
+/// By this factor the rate must fall.
+const FALL: f64 = 1.3;
+/// By so many standard errors the gaps must differ.
+const SIGNIFICANT: f64 = 6.0;
+/// Two trains show the same bucket if what passed differs by less than this part …
+const SAME_BURST: f64 = 0.15;
+/// … and the rate by less than this.
+const SAME_RATE: f64 = 0.05;
+
+/// A change of the rate within a train.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Change {
+    /// Packets before it.
+    pub(super) packets: u32,
+    /// In bit/s from there on.
+    pub(super) rate: f64,
+    /// Bits that passed beyond that rate.
+    pub(super) burst: f64,
+}
+
+/// From one packet to the next; times in seconds per bit of the second.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    bits: f64,
+    sent: f64,
+    received: f64,
+}
+
+/// The change in this train, if there is a clear one.
+pub(super) fn change(packets: &[PacketRecord]) -> Option<Change> {
+    let gaps = gaps(packets);
+    let split = split(&gaps)?;
+    let (before, after) = gaps.split_at(split);
+    let pace = |part: &[Gap]| part.iter().map(|gap| gap.received / gap.bits).collect::<Vec<_>>();
+    let (early, late) = (pace(before), pace(after));
+    let error = |part: &[f64]| standard_deviation(part).powi(2) / part.len() as f64;
+    let clear = mean(&late) - mean(&early) > SIGNIFICANT * (error(&early) + error(&late)).sqrt();
+    let lasting = median(&late)? > FALL * median(&early)?;
+    // The packet at the change waited for a part of its tokens only.
+    let total = |of: fn(&Gap) -> f64| after[1..].iter().map(of).sum::<f64>();
+    let (bits, received) = (total(|gap| gap.bits), total(|gap| gap.received));
+    // Else it was the sender that became slower.
+    let queued = received > 1.1 * total(|gap| gap.sent);
+    if !(clear && lasting && queued && received > 0.0) {
+        return None;
+    }
+    let rate = bits / received;
+    let first = f64::from(packets.iter().find(|p| p.received.is_some())?.size) * 8.0;
+    let mut passed = (first, 0.0);
+    let mut beyond = Vec::with_capacity(gaps.len());
+    for gap in &gaps {
+        passed = (passed.0 + gap.bits, passed.1 + gap.received);
+        beyond.push(passed.0 - rate * passed.1);
+    }
+    let burst = median(&beyond[split..])?;
+    (burst > first).then_some(Change { packets: split as u32 + 1, rate, burst })
+}
+
+/// The rate at which a train came, in bit/s.
+pub(super) fn rate(packets: &[PacketRecord]) -> Option<f64> {
+    let gaps = gaps(packets);
+    let total = |of: fn(&Gap) -> f64| gaps.iter().map(of).sum::<f64>();
+    let (bits, received) = (total(|gap| gap.bits), total(|gap| gap.received));
+    (gaps.len() >= LEAST_AFTER && received > 0.0).then(|| bits / received)
+}
+
+/// Where the gaps' paces are best told apart by two means.
+fn split(gaps: &[Gap]) -> Option<usize> {
+    let pace: Vec<f64> = gaps.iter().map(|gap| gap.received / gap.bits).collect();
+    let total: f64 = pace.iter().sum();
+    let last = pace.len().checked_sub(LEAST_AFTER)?;
+    let mut sum: f64 = pace.iter().take(LEAST_BEFORE).sum();
+    let mut best: Option<(f64, usize)> = None;
+    for split in LEAST_BEFORE..=last {
+        let (before, after) = (split as f64, (pace.len() - split) as f64);
+        let explained = (sum / before - (total - sum) / after).powi(2) * before * after;
+        if best.is_none_or(|(most, _)| explained > most) {
+            best = Some((explained, split));
+        }
+        sum += pace.get(split)?;
+    }
+    best.map(|(_, split)| split)
+}
+
+/// Between packets of which none is missing: of those around a lost one it is not known what passed between them.
+fn gaps(packets: &[PacketRecord]) -> Vec<Gap> {
+    let between = |pair: &[PacketRecord]| {
+        let (sent, received) = (pair[1].sent? - pair[0].sent?, pair[1].received? - pair[0].received?);
+        let (sent, received) = (sent.as_secs_f64(), received.as_secs_f64());
+        let gap = Gap { bits: f64::from(pair[1].size) * 8.0, sent, received };
+        (sent >= 0.0 && received >= 0.0 && pair[1].size > 0).then_some(gap)
+    };
+    packets.windows(2).filter_map(between).collect()
+}
+
+/// The mean of the two or more changes that are the same; a queue filled by others does not empty at the same byte again.
+pub(super) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
+    let same = alike(changes);
+    (same.len() >= 2).then(|| Change {
+        packets: same.iter().map(|change| change.packets).min().unwrap_or(0),
+        rate: mean(&same.iter().map(|change| change.rate).collect::<Vec<_>>()),
+        burst: mean(&same.iter().map(|change| change.burst).collect::<Vec<_>>()),
+    })
+}
+
+fn alike(changes: &[Option<Change>]) -> Vec<Change> {
+    let close = |a: f64, b: f64, part: f64| (a - b).abs() <= part * a.max(b);
+    let found = || changes.iter().flatten();
+    let like = |one: &Change| {
+        let same =
+            |other: &&Change| close(one.rate, other.rate, SAME_RATE) && close(one.burst, other.burst, SAME_BURST);
+        found().filter(same).copied().collect::<Vec<_>>()
+    };
+    found().map(like).max_by_key(Vec::len).unwrap_or_default()
+}
+
+/// In the words of the result.
+pub(super) fn shaper(mean_change: &Change, changes: &[Option<Change>], link: Option<Estimate<Rate>>) -> Shaper {
+    let same = alike(changes);
+    let [rate_margin, burst_margin] = [
+        margin(&same.iter().map(|change| change.rate).collect::<Vec<_>>(), 0.002 * mean_change.rate),
+        margin(&same.iter().map(|change| change.burst).collect::<Vec<_>>(), 0.01 * mean_change.burst),
+    ];
+    let rate = [0.0, -1.0, 1.0].map(|sign| Rate::from_f64(mean_change.rate + sign * rate_margin));
+    let burst = [0.0, -1.0, 1.0].map(|sign| ((mean_change.burst + sign * burst_margin) / 8.0).round().max(0.0) as u64);
+    Shaper {
+        link,
+        rate: Estimate { value: rate[0], low: rate[1], high: rate[2], confidence: 0.95 },
+        burst_bytes: Estimate { value: burst[0], low: burst[1], high: burst[2], confidence: 0.95 },
+    }
+}
+
+/// Half of the 95 % interval of the mean, at least this.
+fn margin(values: &[f64], least: f64) -> f64 {
+    let widest = quantile(values, 1.0).unwrap_or(0.0) - quantile(values, 0.0).unwrap_or(0.0);
+    let scatter = student_t_95(values.len()) * standard_deviation(values) / (values.len() as f64).sqrt();
+    scatter.min(widest.max(least)).max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::{Span, Time};
+
+    /// Packets of 1500 bytes that come at these instants, in µs, sent 5 µs apart.
+    fn train(arrivals: impl IntoIterator<Item = f64>) -> Vec<PacketRecord> {
+        let at = |micros: f64| Some(Time::ZERO + Span::from_secs_f64(micros * 1e-6));
+        let packets = arrivals.into_iter().enumerate();
+        packets
+            .map(|(index, came)| PacketRecord { size: 1500, sent: at(index as f64 * 5.0), received: at(came) })
+            .collect()
+    }
+
+    /// Seven at 1 Gbit/s, then 10 Mbit/s: a bucket of seven packets that fills meanwhile.
+    fn shaped() -> Vec<PacketRecord> {
+        train((0..30).map(|n| f64::from(n) * 12.0).map(|t| if t <= 72.0 { t } else { (t - 72.0) * 100.0 }))
+    }
+
+    #[test]
+    fn the_bucket_is_what_passed_beyond_the_lasting_rate() {
+        let change = change(&shaped()).unwrap();
+        assert_eq!(change.packets, 7);
+        assert!((change.rate - 10e6).abs() < 1e3, "{change:?}");
+        // The eighth came 1.2 ms after the first, as if the bucket had been empty at the seventh.
+        assert!((change.burst - 7.0 * 12e3).abs() < 100.0, "{change:?}");
+    }
+
+    #[test]
+    fn lost_packets_do_not_count_as_slowness() {
+        let mut packets = shaped();
+        packets[15].received = None;
+        packets[22].received = None;
+        assert!((change(&packets).unwrap().rate - 10e6).abs() < 1e3);
+    }
+
+    #[test]
+    fn others_packets_and_a_slow_sender_are_no_shaper() {
+        // Every third packet has another's before it, first seldom and then more often.
+        let mut came = 0.0;
+        let busy = (0..60).map(|n| {
+            came += if n % 3 == 0 || (n > 30 && n % 2 == 0) { 240.0 } else { 120.0 };
+            came
+        });
+        assert_eq!(change(&train(busy)), None);
+        let mut slow = shaped();
+        slow.iter_mut().for_each(|packet| packet.sent = packet.received);
+        assert_eq!(change(&slow), None);
+    }
+
+    #[test]
+    fn a_change_counts_when_it_comes_back_at_the_same_byte() {
+        let change = |burst, rate| Some(Change { packets: 7, rate, burst });
+        assert_eq!(reproduced(&[change(80e3, 10e6)]), None);
+        assert_eq!(reproduced(&[change(80e3, 10e6), change(30e3, 10e6), change(80e3, 7e6)]), None);
+        let found = reproduced(&[change(30e3, 10e6), change(80e3, 10e6), None, change(84e3, 10.1e6)]).unwrap();
+        assert_eq!((found.burst, found.rate), (82e3, 10.05e6));
+    }
+}

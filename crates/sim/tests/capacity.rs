@@ -1,0 +1,225 @@
+//! The capacity of virtual paths: how far off, how often the interval holds the truth, and what it costs.
+//!
+//! The tables are committed snapshots. Each line is several runs, which differ in their seeds.
+
+use estimate::{Capacity, CapacityConfig, CapacityProbe, Step};
+use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Periods, SizeMix, TokenBucket};
+use sim::{Hop, Stamping, VirtualPath};
+use std::fmt::Write;
+use units::{Rate, Span, Time};
+
+const SEEDS: u64 = 12;
+const KILOBITS: [u64; 5] = [100, 1_000, 10_000, 100_000, 500_000];
+
+struct Run {
+    capacity: Capacity,
+    seconds: f64,
+    bytes: u64,
+}
+
+fn measure(path: &mut VirtualPath, seed: u64) -> Run {
+    path.wait(Span::from_millis(500));
+    let started = path.now();
+    let mut probe = CapacityProbe::new(CapacityConfig { seed, ..CapacityConfig::new(1500) });
+    let mut bytes = 0;
+    loop {
+        match probe.next(path.now()) {
+            Step::Send { wait, train } => {
+                path.wait(wait);
+                bytes += train.bytes();
+                let record = path.send(&train);
+                path.wait(path.delay());
+                probe.record(&record);
+            }
+            Step::Done(capacity) => return Run { capacity, seconds: (path.now() - started).as_secs_f64(), bytes },
+        }
+    }
+}
+
+fn hop(rate: Rate, cross: CrossKind, seed: u64, special: impl Fn(&mut LinkConfig)) -> Hop {
+    let mut link = LinkConfig {
+        rate: Some(rate),
+        queue_bytes: 300_000,
+        delay: Span::from_millis(5),
+        seed,
+        ..LinkConfig::default()
+    };
+    special(&mut link);
+    let phase = (seed as f64 * 0.618).fract();
+    Hop { link, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed: seed + 1000 }] }
+}
+
+/// Others' packets that take this part of the rate on the average.
+fn cross(kind: &str, rate: Rate, load: f64) -> CrossKind {
+    let part = |part: f64| Rate::from_f64(rate.as_f64() * part);
+    match kind {
+        "constant" => CrossKind::Constant { rate: part(load), size: 1500 },
+        "poisson" => CrossKind::Poisson { rate: part(load), sizes: SizeMix::imix() },
+        _ => {
+            let on = rate.time_for(60_000).max(Span::from_millis(5));
+            let (size, off) = (1500, Span::from_secs_f64(on.as_secs_f64() * (0.9 / load.max(0.01) - 1.0)));
+            CrossKind::OnOff { rate: part(0.9), size, on, off, periods: Periods::Exponential }
+        }
+    }
+}
+
+/// What the path is like besides its bottleneck.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    traffic: &'static str,
+    load: f64,
+    /// A later hop: how many times as fast, and its load.
+    later: Option<(f64, f64)>,
+    loss: f64,
+}
+
+fn hops(rate: Rate, setting: Setting, seed: u64) -> Vec<Hop> {
+    let loss = if setting.loss > 0.0 { Loss::Independent(setting.loss) } else { Loss::None };
+    let mut hops = vec![hop(rate, cross(setting.traffic, rate, setting.load), seed, |link| link.loss = loss.clone())];
+    if let Some((faster, load)) = setting.later {
+        let wide = Rate::from_f64(rate.as_f64() * faster);
+        hops.push(hop(wide, cross(setting.traffic, wide, load), seed + 77, |_| {}));
+    }
+    hops
+}
+
+/// The runs of one line of the table.
+fn runs(rate: Rate, setting: Setting) -> Vec<Run> {
+    let run = |seed| {
+        let mut path = VirtualPath::new(&hops(rate, setting, seed), Stamping::default(), seed).unwrap();
+        measure(&mut path, seed)
+    };
+    (0..SEEDS).map(run).collect()
+}
+
+/// Errors in percent, in order, and how often the interval held the truth.
+fn errors(rate: Rate, runs: &[Run]) -> (Vec<f64>, usize) {
+    let found: Vec<_> = runs.iter().filter_map(|run| run.capacity.bottleneck).collect();
+    let mut errors: Vec<f64> = found.iter().map(|e| (e.value.as_f64() / rate.as_f64() - 1.0).abs() * 100.0).collect();
+    errors.sort_by(f64::total_cmp);
+    (errors, found.iter().filter(|e| (e.low..=e.high).contains(&rate)).count())
+}
+
+fn settings() -> Vec<Setting> {
+    let idle = Setting { traffic: "constant", load: 0.0, later: None, loss: 0.0 };
+    let mut settings = vec![idle, Setting { loss: 0.01, ..idle }];
+    for traffic in ["constant", "poisson", "on/off"] {
+        settings.extend([0.25, 0.5].map(|load| Setting { traffic, load, ..idle }));
+        let later = [(2.0, 0.5), (5.0, 0.5), (5.0, 0.8)];
+        settings.extend(later.map(|later| Setting { traffic, later: Some(later), ..idle }));
+        settings.push(Setting { traffic, load: 0.3, later: Some((4.0, 0.6)), ..idle });
+    }
+    settings
+}
+
+fn table_line(rate: Rate, setting: Setting, runs: &[Run]) -> String {
+    let Setting { traffic, load, later, loss } = setting;
+    let later = later.map_or(String::new(), |(faster, load)| format!("× {faster} at {:.0} %", load * 100.0));
+    let (errors, held) = errors(rate, runs);
+    let error = |index: usize| errors.get(index).map_or("–".to_owned(), |error| format!("{error:.2}"));
+    let mean = |of: fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+    format!(
+        "{:<12}{traffic:<9}{:>4.0} %  {later:<13}{:>4.0} %{:>8}{:>8}{held:>6}{:>6}{:>6.0}{:>7.2}",
+        rate.to_string(),
+        load * 100.0,
+        loss * 100.0,
+        error(errors.len() / 2),
+        error(errors.len().saturating_sub(1)),
+        runs.len() - errors.len(),
+        mean(|run| run.bytes as f64 / 1000.0),
+        mean(|run| run.seconds)
+    )
+}
+
+#[test]
+fn a_value_is_right_or_there_is_none() {
+    let [traffic, load, later, loss] = ["traffic", "load", "later hop", "loss"];
+    let [median, worst, held, none, kilobytes, seconds] = ["median", "worst", "held", "none", "kB", "s"];
+    let mut out =
+        format!("{SEEDS} runs each; errors in percent\n\n{:<12}{traffic:<9}{load:>6}  {later:<13}{loss:>6}", "");
+    writeln!(out, "{median:>8}{worst:>8}{held:>6}{none:>6}{kilobytes:>6}{seconds:>7}").unwrap();
+    let (mut all, mut all_held) = (0, 0);
+    for rate in KILOBITS.map(|kilobits| Rate::from_bits_per_second(kilobits * 1000)) {
+        for setting in settings() {
+            let runs = runs(rate, setting);
+            let line = table_line(rate, setting, &runs);
+            assert!(runs.iter().all(|run| run.capacity.shaper.is_none()), "a shaper where there is none: {line}");
+            let (errors, held) = errors(rate, &runs);
+            let mostly = errors.len() * 2 >= runs.len();
+            assert!(!mostly || errors[errors.len() / 2] <= 2.0, "{line}");
+            assert!(errors.last().is_none_or(|worst| *worst <= 10.0), "{line}");
+            assert!(setting.later.is_some() || errors.len() == runs.len(), "no value on a single link: {line}");
+            (all, all_held) = (all + errors.len(), all_held + held);
+            writeln!(out, "{line}").unwrap();
+        }
+    }
+    assert!(all_held * 100 >= all * 95, "the intervals held the truth in {all_held} of {all} runs");
+    insta::assert_snapshot!(out);
+}
+
+/// A token bucket in front of a line under Poisson cross traffic.
+fn shaped(rate: Rate, burst_bytes: u64, line: Rate, load: f64, seed: u64) -> Run {
+    let bucket = Medium::TokenBucket(TokenBucket { rate, burst_bytes });
+    let cross = cross("poisson", rate, load);
+    let hop = hop(line, cross, seed, |link| link.medium = Some(bucket.clone()));
+    measure(&mut VirtualPath::new(&[hop], Stamping::default(), seed).unwrap(), seed)
+}
+
+#[test]
+fn a_token_bucket_is_told_from_its_line() {
+    let mut out = String::new();
+    for (mbit, burst, line) in [
+        (10, 10_000, 1000),
+        (10, 10_000, 100),
+        (10, 50_000, 1000),
+        (100, 100_000, 1000),
+        (50, 6_000, 1000),
+        (1, 10_000, 100),
+    ] {
+        let (rate, line) = (Rate::from_mbit(mbit), Rate::from_mbit(line));
+        for load in [0.0, 0.3] {
+            let runs: Vec<Run> = (0..SEEDS).map(|seed| shaped(rate, burst, line, load, seed)).collect();
+            let shapers: Vec<_> = runs.iter().filter_map(|run| run.capacity.shaper).collect();
+            let worst =
+                |error: &dyn Fn(&estimate::Shaper) -> f64| shapers.iter().map(error).fold(0.0, f64::max) * 100.0;
+            let in_rate = worst(&|s| (s.rate.value.as_f64() / rate.as_f64() - 1.0).abs());
+            let in_burst = worst(&|s| (s.burst_bytes.value as f64 / burst as f64 - 1.0).abs());
+            let in_line = worst(&|s| s.link.map_or(0.0, |link| (link.value.as_f64() / line.as_f64() - 1.0).abs()));
+            let seconds = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
+            let (unseen, none) = (runs.len() - shapers.len(), shapers.iter().filter(|s| s.link.is_none()).count());
+            let label = format!("{rate} after {burst} bytes at {line}, load {:.0} %:", load * 100.0);
+            writeln!(
+                out,
+                "{label:<56}rate {in_rate:.1}, burst {in_burst:.1}, line {in_line:.1}; \
+                unseen {unseen}, line unknown {none}; {seconds:.2} s"
+            )
+            .unwrap();
+            if load == 0.0 {
+                assert!(unseen == 0 && in_rate <= 3.0 && in_burst <= 20.0, "{out}");
+            }
+            let line_reported = runs.iter().filter_map(|run| run.capacity.bottleneck);
+            assert!(line_reported.into_iter().all(|e| e.value.as_f64() < 1.1 * rate.as_f64()), "{out}");
+        }
+    }
+    insta::assert_snapshot!(out);
+}
+
+#[test]
+fn what_the_stamps_do_not_show_is_not_guessed() {
+    let reason = |rate: Rate, stamping: Stamping, seed| {
+        let hop = hop(rate, cross("constant", rate, 0.0), seed, |_| {});
+        let run = measure(&mut VirtualPath::new(&[hop], stamping, seed).unwrap(), seed);
+        (run.capacity.bottleneck, run.capacity.reason.unwrap_or_default())
+    };
+    for seed in 0..SEEDS {
+        let slow = Stamping { send_cost: Span::from_micros(50), ..Stamping::default() };
+        let (value, why) = reason(Rate::from_mbit(1000), slow, seed);
+        assert!(value.is_none() && why.contains("sending is slower than the path: its capacity is beyond 2"), "{why}");
+        for (mbit, micros) in [(100, 125), (100, 1000), (500, 125), (10, 5000)] {
+            let batches = Stamping { batching: Span::from_micros(micros), ..Stamping::default() };
+            let (value, why) = reason(Rate::from_mbit(mbit), batches, seed);
+            assert!(value.is_none(), "{mbit} Mbit/s, {micros} µs: {value:?}");
+            assert!(["batches", "disagree", "busy"].iter().any(|part| why.contains(part)), "{why}");
+        }
+    }
+}
