@@ -44,6 +44,26 @@ fn a_measurement_prints_a_verdict_a_document_or_lines() {
 }
 
 #[test]
+fn a_stamp_reflector_is_served_and_measured() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = free.port().to_string();
+    let _server = Serving::start(&["--stamp", &port]);
+    let target = free.to_string();
+    let text = |more: &[&str]| {
+        let output = kumade(&[&["measure", "--stamp", &target], more].concat()).success().get_output().clone();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let verdict = text(&[]);
+    assert!(verdict.starts_with("round trip: ") && verdict.contains("\ndelay up: "), "{verdict}");
+    let document: serde_json::Value = serde_json::from_str(&text(&["--json"])).unwrap();
+    assert_eq!((&document["up"], &document["down"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    assert_eq!(document["delay"]["round_trip_packets"]["lost"], 0);
+    let taken = kumade(&["serve", "--listen", "127.0.0.1:0", "--stamp", &port]).code(1);
+    assert!(stderr(&taken).contains("choose one with --stamp PORT"), "{}", stderr(&taken));
+    kumade(&["measure", &target, "--stamp", &target]).code(2);
+}
+
+#[test]
 fn keys_must_be_the_same_on_both_sides() {
     let directory = std::env::temp_dir().join(format!("kumade-keys-{}", process::id()));
     std::fs::create_dir_all(&directory).unwrap();
