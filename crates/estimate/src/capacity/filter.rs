@@ -281,8 +281,9 @@ mod tests {
 
     #[test]
     fn there_is_no_value_where_the_shapes_disagree() {
-        let stretched = |burst: Burst| Burst { last: burst.last + 5e-6 * (burst.bits / 12e3 - 1.0).powi(2), ..burst };
-        let refusal = read(&bursts().into_iter().map(stretched).collect::<Vec<_>>(), 0.0, 1).unwrap_err();
+        let stretched = [(2, 0.0), (4, 30.0), (8, 200.0)];
+        let bursts_of = |round| stretched.map(|(packets, late)| burst(packets, round, 0.0, late));
+        let refusal = read(&(0..10).flat_map(bursts_of).collect::<Vec<_>>(), 0.0, 1).unwrap_err();
         assert!(refusal.to_string().starts_with("sizes disagree: 8 × 1500 bytes say"), "{refusal}");
         let refusal = read(&bursts(), 120e6, 1).unwrap_err();
         assert!(refusal.to_string().contains("a long train came at 120 Mbit/s"), "{refusal}");
