@@ -79,6 +79,8 @@ fn frames() -> Vec<Vec<u8>> {
         frame(&[EXPERIMENT], &[1; 1400]),
         frame(&[EXPERIMENT], &[1]),
         frame(&[EXPERIMENT], &[]),
+        // Something else that looks like a short IP packet, with more behind it.
+        frame(&[EXPERIMENT], &[&v4([0, 0], 28)[..], &udp, &[5; 30]].concat()),
         // Fragments, the first and another.
         frame(&[IPV4], &[&v4([0x20, 0], 28)[..], &udp].concat()),
         frame(&[IPV4], &[&v4([0, 9], 28)[..], &udp].concat()),

@@ -1,3 +1,4 @@
+use packet::ethertype;
 use std::cell::RefCell;
 use std::mem;
 use std::ops::Deref;
@@ -75,6 +76,14 @@ impl Pool {
 }
 
 impl Frame {
+    /// Whether its link header says that it carries IP; a TUN device carries nothing else.
+    pub(crate) fn carries_ip(&self) -> bool {
+        match self.link[..] {
+            [.., high, low] => matches!(u16::from_be_bytes([high, low]), ethertype::IPV4 | ethertype::IPV6),
+            _ => true,
+        }
+    }
+
     /// Bytes of the network's packet; one, where there are none, since a link carries nothing that is empty.
     pub(crate) fn size(&self) -> u32 {
         self.packet.len().max(1) as u32

@@ -30,8 +30,10 @@ impl Lane {
 
     /// A packet has arrived. Perhaps the rules want it answered.
     pub(super) fn offer(&mut self, mut frame: Frame, stamp: Time, recorder: &mut Recorder) -> Answer {
-        trim(&mut frame.packet);
-        let selector = Selector::of(&frame.packet);
+        let selector = if frame.carries_ip() { Selector::of(&frame.packet) } else { None };
+        if selector.is_some() {
+            trim(&mut frame.packet);
+        }
         frame.flow = match &selector {
             Some(selector) => self.hasher.hash_one(selector),
             // Who speaks to whom, and in what protocol.
@@ -44,7 +46,8 @@ impl Lane {
         }
         let (passes, answer) = if selector.is_some() { self.judge(&mut frame, stamp) } else { (true, None) };
         if passes {
-            let label = Label { size: frame.size(), flow: frame.flow, ecn: ecn_of(&frame.packet) };
+            let ecn = if selector.is_some() { ecn_of(&frame.packet) } else { Ecn::NotCapable };
+            let label = Label { size: frame.size(), flow: frame.flow, ecn };
             // What the link drops is in its ledger.
             let _ = self.link.offer_labelled(frame, label, stamp);
             self.note_drops(recorder);
