@@ -55,6 +55,16 @@ fn disciplines_are_compared_in_no_time_and_in_a_document_of_the_published_schema
     assert!(text.contains("0.0 % of a group's goodput, 0.000 of the index"), "{text}");
 }
 
+/// With the feature it depends on the kernel.
+#[cfg(not(feature = "bpf"))]
+#[test]
+fn without_compound_in_the_kernel_the_virtual_run_is_offered() {
+    let out = empty_directory("lab-no-compound");
+    let args = ["lab", "run", "fair-wired", "--runs", "1", "--delay", "1ms", "--out", out.to_str().unwrap()];
+    let text = stderr(&kumade(&args).code(1));
+    assert!(text.contains("run this with --virtual") && text.contains("feature"), "{text}");
+}
+
 #[test]
 fn what_cannot_be_run_is_refused_before_anything_is_built() {
     for (args, said) in [
