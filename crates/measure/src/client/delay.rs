@@ -33,6 +33,11 @@ pub(super) struct Delays {
 }
 
 impl Delays {
+    /// How long after a round trip the last packet of an idle train is waited for.
+    pub(super) const IDLE_GRACE: Span = Span::from_millis(200);
+    /// No further idle trains are sent after this.
+    pub(super) const ENOUGH: Span = Span::from_millis(400);
+
     /// Asks what is known of both clocks.
     pub(super) fn begin(peer: &mut Peer, ntp: Option<&NtpServer>) -> Result<Self, Error> {
         let mut known = Known::of_this_host(ntp)?;
@@ -47,7 +52,7 @@ impl Delays {
     /// A small train, as it should find the path idle.
     pub(super) fn idle_train() -> Train {
         // The smallest packets that every transport can send.
-        Train { segments: vec![Segment { count: PACKETS, interval: INTERVAL, first_size: 100, size_step: 0 }] }
+        Train { segments: vec![Segment { count: PACKETS, interval: INTERVAL, first_size: 64, size_step: 0 }] }
     }
 
     /// How many idle trains go each way, so that it does not take long on a long path.
