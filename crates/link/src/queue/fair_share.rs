@@ -27,7 +27,9 @@ pub struct FairShareConfig {
 /// - Flows are measured exactly, within a window of time, in a table of bounded size; a sample of packets cannot tell
 ///   twenty like flows apart.
 /// - Charges instead of dice space a flow's drops evenly, so that a window of packets seldom loses several.
-/// - The share follows the *delay* of the queue in relative steps, whatever the link's rate is or becomes.
+/// - The share follows the *delay* of the queue in relative steps, whatever the link's rate is or becomes. It stays near
+///   or above what is sure to be fair: the link's rate over the number of flows, both as measured. Else a start of many
+///   connections, whose packets keep coming for a round trip after the first drops, would press it far too low.
 /// - The delay aimed at falls as long as there is always something to send. So senders that make way for delay (Vegas)
 ///   get their share too; a queue only as long as the others' reaction needs is left for them to see.
 ///
@@ -43,7 +45,11 @@ pub struct FairShare<P> {
     share: f64,
     /// The most that any flow has sent within a window lately; beyond it a share would mean nothing.
     peak: f64,
-    next_update: Option<Time>,
+    /// The link's rate as last seen while packets waited, in bytes per window.
+    capacity: f64,
+    /// Bytes that have left since the last update.
+    served: f64,
+    last_update: Option<Time>,
     /// The delay at the last update, in targets.
     last_delay: f64,
     /// The delay aimed at, in targets.
@@ -57,15 +63,17 @@ const UPDATE: Span = Span::from_millis(5);
 const PEAK_REMAINS: f64 = 0.99;
 /// How strongly the share follows the delay's change since the last update, in targets, and its distance from what is
 /// aimed at, as a part of that. The second must be far weaker: flows take some round trips to follow.
-const GAINS: (f64, f64) = (0.4, 0.0025);
+const GAINS: (f64, f64) = (0.4, 0.001);
 /// How much the share and the delay aimed at rise at each update if a packet found the queue empty: what the link does
 /// not use is lost.
 const IDLE_RISES: (f64, f64) = (0.04, 0.05);
 /// How much the delay aimed at falls at each other update, and to what part of the target.
-const AIM_FALL: f64 = 0.001;
+const AIM_FALL: f64 = 0.0005;
 const LEAST_AIM: f64 = 0.1;
-/// The share never falls below a packet, else nobody could send.
+/// The share never falls below a packet, else nobody could send; nor below this part of the rate over the number of
+/// flows: a little less than all of it, so that a queue can be drained.
 const LEAST_SHARE: f64 = 1500.0;
+const LEAST_PART: f64 = 0.9;
 
 impl Default for FairShareConfig {
     fn default() -> Self {
@@ -100,7 +108,9 @@ impl<P> FairShare<P> {
             // None is known before there is a queue.
             share: f64::MAX,
             peak: LEAST_SHARE,
-            next_update: None,
+            capacity: 0.0,
+            served: 0.0,
+            last_update: None,
             last_delay: 0.0,
             aim: LEAST_AIM,
             delay: None,
@@ -109,22 +119,42 @@ impl<P> FairShare<P> {
 
     /// Adjusts the share if that is due: down while the delay grows or is above what is aimed at, else up.
     fn update(&mut self, now: Time) {
-        if now < *self.next_update.get_or_insert(now + UPDATE) {
+        let elapsed = now - *self.last_update.get_or_insert(now);
+        if elapsed < UPDATE {
             return;
         }
-        self.next_update = Some(now + UPDATE);
+        self.last_update = Some(now);
         let delay = match self.delay.take() {
             Some(delay) => delay.as_nanos() as f64 / self.config.target.as_nanos() as f64,
             None if self.buffer.len() == 0 => 0.0,
             // Packets wait, and none has left: nothing new is known.
             None => self.last_delay,
         };
+        self.learn_capacity(elapsed, delay > 0.0 && self.buffer.len() > 0);
         let (more_share, more_aim) = if delay == 0.0 { IDLE_RISES } else { (0.0, -AIM_FALL) };
         let change = 1.0 + more_share - GAINS.0 * (delay - self.last_delay) - GAINS.1 * (delay / self.aim - 1.0);
         self.last_delay = delay;
         self.aim = (self.aim * (1.0 + more_aim)).clamp(LEAST_AIM, 1.0);
         self.peak = (self.peak * PEAK_REMAINS).max(LEAST_SHARE);
-        self.share = (self.share * change.clamp(0.5, 1.5)).clamp(LEAST_SHARE, self.peak * 1.5);
+        let most = if self.capacity > 0.0 { self.peak * 1.5 } else { f64::MAX };
+        let least = self.sure_share(now).clamp(LEAST_SHARE, most);
+        self.share = (self.share * change.clamp(0.5, 1.5)).clamp(least, most);
+    }
+
+    /// Takes what has left within `elapsed` for the link's rate if it was `busy` throughout.
+    fn learn_capacity(&mut self, elapsed: Span, busy: bool) {
+        let windows = elapsed.as_nanos() as f64 / self.config.window.as_nanos() as f64;
+        let served = std::mem::take(&mut self.served) / windows;
+        if busy {
+            let weight = if self.capacity > 0.0 { windows.min(1.0) } else { 1.0 };
+            self.capacity += weight * (served - self.capacity);
+        }
+    }
+
+    /// What is fair however the others behave; nothing is sure if there may be more flows than the table holds.
+    fn sure_share(&self, now: Time) -> f64 {
+        let flows = self.rates.active(now);
+        if flows < self.rates.most() { LEAST_PART * self.capacity / flows.max(1) as f64 } else { 0.0 }
     }
 }
 
@@ -145,6 +175,7 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
     fn dequeue(&mut self, now: Time, _drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
         self.update(now);
         let packet = self.buffer.pop()?;
+        self.served += f64::from(packet.size);
         let delay = now - packet.arrival;
         self.delay = Some(self.delay.map_or(delay, |least| least.min(delay)));
         Some(packet)

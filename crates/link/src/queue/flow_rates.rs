@@ -34,6 +34,16 @@ impl FlowRates {
         FlowRates { entries: vec![unused; sets * WAYS], window, seed }
     }
 
+    /// Flows that have sent something within the last window.
+    pub(super) fn active(&self, now: Time) -> usize {
+        self.entries.iter().filter(|entry| entry.bytes > 0.0 && now - entry.last < self.window).count()
+    }
+
+    /// With so many active flows, there may be others that found no place.
+    pub(super) fn most(&self) -> usize {
+        self.entries.len() / 2
+    }
+
     /// Counts a packet, and gives its flow's entry; none if there are others enough to follow.
     pub(super) fn arrival(&mut self, flow: u64, size: u32, now: Time) -> Option<&mut FlowRate> {
         let sets = self.entries.len() / WAYS;
