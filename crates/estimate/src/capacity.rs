@@ -263,6 +263,7 @@ impl CapacityProbe {
         });
         let found = match (&shaper, read) {
             (Some(shaper), _) => Ok(shaper.rate),
+            (None, _) if self.bytes == 0 => Err("no packet may be sent for it".to_owned()),
             (None, _) if self.scouted.is_none() => Err("no packets came through".to_owned()),
             (None, Ok(reading)) => Ok(reading.estimate()),
             (None, Err(refusal)) => Err(refusal.to_string()),

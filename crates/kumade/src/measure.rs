@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use units::{Span, parse};
 
-/// Measure the available bandwidth and the delay to a host that runs `kumade serve`, or the delay to a STAMP reflector
+/// Measure available bandwidth, capacity and delay to a host that runs `kumade serve`
 ///
 /// Uses UDP where it passes and many TCP connections where it does not. Exit status: 0 if at least one direction has
 /// a value, 1 if none has or the measurement failed, 2 for wrong usage.
@@ -31,7 +31,7 @@ pub struct MeasureArgs {
     #[arg(
         long,
         value_name = "HOST[:PORT]",
-        conflicts_with_all = ["target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "key"]
+        conflicts_with_all = ["target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity", "key"]
     )]
     stamp: Option<Target>,
     /// Ask this NTP server how wrong this host's clock may be, which narrows one-way delays
@@ -70,6 +70,9 @@ pub struct MeasureArgs {
     /// How long to measure each direction at most, such as 1.5s; not for linear-scan
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     budget_time: Option<Span>,
+    /// Leave out the capacity of the bottleneck, which hardly ever changes
+    #[arg(long)]
+    no_capacity: bool,
     /// The key that the server wants: a file with 64 hexadecimal digits
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -174,6 +177,7 @@ impl MeasureArgs {
         config.connections = self.connections;
         config.budget_bytes = self.budget_bytes;
         config.budget_time = self.budget_time;
+        config.capacity = !self.no_capacity;
         config.key = self.key.as_deref().map(read_key).transpose()?;
         Ok(config)
     }

@@ -33,14 +33,16 @@ fn a_measurement_prints_a_verdict_a_document_or_lines() {
         verdict.starts_with("up: ") && verdict.contains("\ndown: ") && verdict.contains("bit/s available"),
         "{verdict}"
     );
+    assert_eq!(verdict.matches("bottleneck capacity").count(), 2, "{verdict}");
+    assert!(!run(&["--no-capacity"]).contains("capacity"));
     let document: serde_json::Value = serde_json::from_str(&run(&["--json", "--direction", "down"])).unwrap();
     assert_eq!((&document["schema"], &document["up"]), (&"kumade.measure/1".into(), &serde_json::Value::Null));
     let text = run(&["--json-stream", "--transport", "rake"]);
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
-    assert_eq!(events, ["connected", "opened", "train", "done", "train", "done", "report"]);
+    assert_eq!(events, ["connected", "opened", "capacity", "train", "done", "capacity", "train", "done", "report"]);
     assert!(lines.iter().all(|line| line["schema"] == "kumade.measure-stream/1"));
-    assert_eq!(lines[6]["report"]["schema"], "kumade.measure/1");
+    assert_eq!(lines[8]["report"]["schema"], "kumade.measure/1");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The document `kumade.measure/1`, on which other programs may rely. Its JSON Schema is `schemas/kumade.measure.1.json`.
 
+mod capacity;
 mod delay;
 
+pub use capacity::{CapacityReport, ShaperReport};
 pub use delay::{ClockReport, DelayFigures, DelayReport, Interval, PacketReport, StepReport};
 
 use estimate::{Estimate, Outcome, Rejection};
@@ -49,7 +51,9 @@ pub struct DirectionReport {
     /// Standard deviation of the available bandwidth between trains: how much the truth itself moved. Null where too
     /// few trains tell.
     pub spread_bits_per_second: Option<u64>,
-    /// Probe packets sent.
+    /// How fast the narrowest link is when nobody else sends; null if not asked for.
+    pub capacity: Option<CapacityReport>,
+    /// Probe packets sent for the available bandwidth.
     pub packets_sent: u64,
     /// Bytes of them, IP headers included.
     pub bytes_sent: u64,
@@ -102,7 +106,8 @@ pub struct Cost {
 }
 
 impl DirectionReport {
-    /// Of a method's outcome over this transport; `warnings` are the transport's, before the method's own.
+    /// Of a method's outcome over this transport, without a capacity; `warnings` are the transport's, before the method's
+    /// own.
     pub fn new(
         transport: TransportKind,
         connections: u32,
@@ -120,6 +125,7 @@ impl DirectionReport {
             available_bits_per_second: outcome.available.map(Value::from),
             reason: outcome.reason,
             spread_bits_per_second: outcome.spread.map(Rate::bits_per_second),
+            capacity: None,
             packets_sent: cost.packets,
             bytes_sent: cost.bytes,
             duration_seconds: cost.duration.as_secs_f64(),

@@ -70,6 +70,26 @@ fn every_transport_carries_the_other_tools_methods() {
 }
 
 #[test]
+fn the_capacity_is_told_or_the_reason_why_not_within_what_is_allowed() {
+    let server = Running::start(ServerConfig::default());
+    for kind in [TransportKind::Udp, TransportKind::Rake, TransportKind::Single] {
+        let transport = TransportChoice::Fixed(kind);
+        let budget_bytes = Some(400_000);
+        let config = MeasureConfig { capacity: true, transport, budget_bytes, ..server.measuring() };
+        let report = measure(&config, &mut |_| {}).unwrap();
+        for direction in [&report.up, &report.down].map(|direction| direction.as_ref().unwrap()) {
+            let Some(capacity) = &direction.capacity else {
+                assert_eq!(kind, TransportKind::Single, "{direction:?}");
+                continue;
+            };
+            assert_eq!(capacity.bottleneck_bits_per_second.is_none(), capacity.reason.is_some(), "{capacity:?}");
+            assert!((1..=200_000).contains(&capacity.bytes_sent), "{capacity:?}");
+            assert!(capacity.bytes_sent + direction.bytes_sent <= 400_000, "{direction:?}");
+        }
+    }
+}
+
+#[test]
 fn one_direction_over_ipv6_with_a_key() {
     let listen = Some(SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], 0)));
     let key = Some(Key::from_bytes([7; 32]));

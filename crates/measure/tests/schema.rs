@@ -24,7 +24,8 @@ fn real_documents_fit_the_schema_and_broken_ones_do_not() {
     let validator = jsonschema::validator_for(&schema).unwrap();
     let server = Running::start(ServerConfig::default());
     for directions in [Directions::Both, Directions::Down] {
-        let report = measure(&MeasureConfig { directions, ..server.measuring() }, &mut |_| {}).unwrap();
+        let config = MeasureConfig { directions, capacity: true, ..server.measuring() };
+        let report = measure(&config, &mut |_| {}).unwrap();
         let mut document = serde_json::to_value(&report).unwrap();
         if let Err(error) = validator.validate(&document) {
             panic!("{error} in {document}");
@@ -54,6 +55,7 @@ fn fields_stand_in_the_published_order() {
         "available_bits_per_second",
         "reason",
         "spread_bits_per_second",
+        "capacity",
         "packets_sent",
         "bytes_sent",
         "duration_seconds",

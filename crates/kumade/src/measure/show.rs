@@ -97,6 +97,7 @@ fn print_verdict(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let mut print = |name: &str, direction: &Option<DirectionReport>| match direction {
         Some(direction) => {
             writeln!(out, "{name}: {direction}")?;
+            direction.capacity.iter().try_for_each(|capacity| writeln!(out, "  {capacity}"))?;
             direction.warnings.iter().try_for_each(|warning| writeln!(out, "  note: {warning}"))
         }
         None => Ok(()),
@@ -121,6 +122,7 @@ fn describe(event: &Event) -> String {
                 None => format!("{name}: train {number}"),
             }
         }
+        Event::Capacity { direction, .. } => format!("{}: capacity done", name(*direction)),
         Event::Done { direction, .. } => format!("{}: done", name(*direction)),
     }
 }

@@ -2,18 +2,32 @@
 
 use crate::client::carrier::Carrier;
 use crate::client::delay::Delays;
+use crate::client::exchange::Carried;
 use crate::client::grace::Grace;
 use crate::client::method::Allowed;
 use crate::client::peer::Peer;
 use crate::client::{Direction, Error, Event, MeasureConfig, bits};
-use crate::report::{Cost, DelayReport, DirectionReport};
-use estimate::{Outcome, Step};
+use crate::report::{CapacityReport, Cost, DelayReport, DirectionReport};
+use estimate::{CapacityConfig, CapacityProbe, Outcome, Step, Train, TrainRecord};
 use net::clock;
 use std::thread;
-use units::{Span, Time};
+use units::{Rate, Span, Time};
+use wire::TransportKind;
 
 /// No method waits longer between two trains: the server would think us gone.
 const LONGEST_WAIT: Span = Span::from_secs(5);
+
+/// The trains of one purpose, one after the other.
+struct Trip {
+    direction: Direction,
+    began: Time,
+    /// When the newest train had gone.
+    ended: Time,
+    trains: u32,
+    cost: Cost,
+    /// Whether all stamps were the kernels'.
+    stamped: bool,
+}
 
 /// A measurement in progress, behind the turn.
 pub(super) struct Run<'m> {
@@ -66,39 +80,72 @@ impl<'m> Run<'m> {
 
     /// Measures one direction.
     pub(super) fn measure(&mut self, direction: Direction) -> Result<DirectionReport, Error> {
-        let allowed = Allowed { bytes: self.config.budget_bytes, time: self.config.budget_time };
-        let mut method = self.config.method.build(self.carrier.max_packet, allowed, getrandom::u64().unwrap_or(0));
-        let began = clock::monotonic();
-        let (mut cost, mut ended, mut number, mut stamped) = (Cost::default(), began, 0, true);
+        let mut allowed = Allowed { bytes: self.config.budget_bytes, time: self.config.budget_time };
+        let wanted = self.config.capacity && self.carrier.kind() != TransportKind::Single;
+        let capacity = if wanted { Some(self.find_capacity(direction, &mut allowed)?) } else { None };
+        let mut method = self.config.method.build(self.carrier.max_packet, allowed, seed());
+        let mut trip = Trip::begin(direction);
         let outcome = loop {
             let (wait, train) = match method.next(clock::monotonic()) {
                 Step::Send { wait, train } => (wait, train),
                 Step::Done(outcome) => break outcome,
             };
-            sleep_until(ended + wait.min(LONGEST_WAIT));
-            let grace = self.grace.for_train(&train, method.so_far());
-            let carried = self.carrier.carry(self.peer, self.config, direction, &train, grace)?;
-            method.record(&carried.record);
-            self.grace.learn(&carried.record);
-            self.delays.record(direction, &carried.record);
-            ended = carried.ended;
-            stamped &= carried.kernel_stamps;
-            cost.packets += carried.packets;
-            cost.bytes += carried.bytes;
-            number += 1;
+            let record = self.carry(&mut trip, wait, &train, method.so_far())?;
+            method.record(&record);
+            self.delays.record(direction, &record);
             (self.on_event)(&Event::Train {
                 direction,
-                number,
-                bytes_sent: cost.bytes,
+                number: trip.trains,
+                bytes_sent: trip.cost.bytes,
                 available_bits_per_second: bits(method.so_far()),
                 train,
-                record: carried.record,
+                record,
             });
         };
-        cost.duration = clock::monotonic() - began;
-        let result = self.report(outcome, &cost, stamped);
+        let stamped = trip.stamped;
+        let result = DirectionReport { capacity, ..self.report(outcome, &trip.end(), stamped) };
         (self.on_event)(&Event::Done { direction, result: Box::new(result.clone()) });
         Ok(result)
+    }
+
+    /// Finds the bottleneck's capacity, and takes what that cost off what is allowed: half of it at most.
+    fn find_capacity(&mut self, direction: Direction, allowed: &mut Allowed) -> Result<CapacityReport, Error> {
+        let mut config = CapacityConfig { seed: seed(), ..CapacityConfig::new(self.carrier.max_packet) };
+        config.budget_bytes = allowed.bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
+        config.budget_time = allowed.time.map_or(config.budget_time, |time| config.budget_time.min(time / 2));
+        let mut probe = CapacityProbe::new(config);
+        let mut trip = Trip::begin(direction);
+        let found = loop {
+            match probe.next(clock::monotonic()) {
+                Step::Send { wait, train } => {
+                    let record = self.carry(&mut trip, wait, &train, probe.so_far())?;
+                    probe.record(&record);
+                }
+                Step::Done(found) => break found,
+            }
+        };
+        let cost = trip.end();
+        allowed.bytes = allowed.bytes.map(|bytes| bytes.saturating_sub(cost.bytes));
+        allowed.time = allowed.time.map(|time| (time + -cost.duration).max(time / 2));
+        let report = CapacityReport::new(found, &cost);
+        (self.on_event)(&Event::Capacity { direction, result: Box::new(report.clone()) });
+        Ok(report)
+    }
+
+    /// Carries one train, that long after the one before; what comes back says how long to wait for the next one.
+    fn carry(
+        &mut self,
+        trip: &mut Trip,
+        wait: Span,
+        train: &Train,
+        so_far: Option<Rate>,
+    ) -> Result<TrainRecord, Error> {
+        sleep_until(trip.ended + wait.min(LONGEST_WAIT));
+        let grace = self.grace.for_train(train, so_far);
+        let carried = self.carrier.carry(self.peer, self.config, trip.direction, train, grace)?;
+        self.grace.learn(&carried.record);
+        trip.add(&carried);
+        Ok(carried.record)
     }
 
     fn report(&self, outcome: Outcome, cost: &Cost, stamped: bool) -> DirectionReport {
@@ -110,6 +157,30 @@ impl<'m> Run<'m> {
         let method = self.config.method.name();
         DirectionReport::new(self.carrier.kind(), self.carrier.connections(), method, outcome, cost, warnings)
     }
+}
+
+impl Trip {
+    fn begin(direction: Direction) -> Self {
+        let now = clock::monotonic();
+        Trip { direction, began: now, ended: now, trains: 0, cost: Cost::default(), stamped: true }
+    }
+
+    fn add(&mut self, carried: &Carried) {
+        self.ended = carried.ended;
+        self.trains += 1;
+        self.stamped &= carried.kernel_stamps;
+        self.cost.packets += carried.packets;
+        self.cost.bytes += carried.bytes;
+    }
+
+    fn end(self) -> Cost {
+        Cost { duration: clock::monotonic() - self.began, ..self.cost }
+    }
+}
+
+/// For what is random in a method.
+fn seed() -> u64 {
+    getrandom::u64().unwrap_or(0)
 }
 
 fn sleep_until(at: Time) {

@@ -15,7 +15,7 @@ pub use method::{Allowed, MethodChoice};
 pub(crate) use peer::resolve;
 
 use crate::clocks::NtpServer;
-use crate::report::{DirectionReport, Report, SCHEMA};
+use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
 use delay::Delays;
 use direction::Run;
 use estimate::{Train, TrainRecord};
@@ -45,6 +45,8 @@ pub struct MeasureConfig {
     pub budget_bytes: Option<u64>,
     /// How long to measure each direction; none leaves it to the method.
     pub budget_time: Option<Span>,
+    /// Whether to look for the bottleneck's capacity, too. One TCP connection can't tell it.
+    pub capacity: bool,
     /// The key that the server wants.
     pub key: Option<Key>,
     /// A server that knows how wrong this host's clock is.
@@ -55,7 +57,7 @@ impl MeasureConfig {
     /// TCP connections of the papers' rake.
     pub const CONNECTIONS: u16 = 120;
 
-    /// Both directions to `host`, everything else chosen by kumade.
+    /// Available bandwidth and delay in both directions to `host`, everything else chosen by kumade.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         MeasureConfig {
             host: host.into(),
@@ -67,6 +69,7 @@ impl MeasureConfig {
             connections: Self::CONNECTIONS,
             budget_bytes: None,
             budget_time: None,
+            capacity: false,
             key: None,
             ntp: None,
         }
@@ -153,6 +156,13 @@ pub enum Event {
         /// What became of it, packet by packet; not written out.
         #[serde(skip)]
         record: TrainRecord,
+    },
+    /// It is known how fast the narrowest link is, or why that can't be known.
+    Capacity {
+        /// Which way.
+        direction: Direction,
+        /// What was found.
+        result: Box<CapacityReport>,
     },
     /// A direction is done.
     Done {
