@@ -13,7 +13,18 @@ pub enum Heavy {
     Busiest(History),
 }
 
-/// How the busiest flow is found, under the papers' names.
+/// How the busiest flow is found, under the papers' names. The papers give no values; the default is from a sweep of
+/// [`FairCoDel`](super::FairCoDel) over 10 CUBIC and 10 Compound connections, 100 Mbit/s and 1 to 128 ms of added delay
+/// in virtual time (`fair_dropping.rs` among the tests of `sim` has its table):
+///
+/// - `stat_int` must be short. Who alone takes the drops makes way within some round trips, and is dropped from until the
+///   next statistics all the same. With 100 packets (12 ms) the chosen flow was one of the ten that had sent most of late
+///   for 95 % of the time and more; with 30 000 for 2 % at 1 ms, and 25 % at 64 ms, where flows take longer to make way.
+///   Jain's index follows: 0.956 at 1 ms, *behind* plain CoDel's 0.984; 0.964 at 64 ms, ahead of its 0.951. That is
+///   the pattern which the paper reports and leaves open. From 1 to 1000 packets the index differs by less than 0.01.
+/// - `hist_len` matters little: from 300 to 10 000 records by less than 0.01. With 20, chance chooses among like flows:
+///   0.896 at 64 ms if only the chosen one is dropped from.
+/// - `rec_int` stretches the same history over more time, which gains nothing at these rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History {
     /// One of so many arriving packets is recorded.
@@ -25,6 +36,12 @@ pub struct History {
 }
 
 /// With what probability a packet is really dropped that the discipline beneath would drop.
+///
+/// In the same sweep (see [`History`]), the others' probability decided most: 0.1, 0.05, 0.02 and 0 gave an index of 0.992,
+/// 0.997, 0.998 and 0.998 at 1 ms, and of 0.979, 0.983, 0.993 and 0.997 at 64 ms (CoDel: 0.984 and 0.968). At 0, however,
+/// nobody is dropped from while the chosen flow is silent: at 128 ms the queue grows from 2.7 ms to 8.4 ms. So 0.02 is
+/// the default for one flow at a time. Flows that are known beforehand are dropped from all the time, and starve at that
+/// (0.51 at 1 ms, if they are half of all); 0.5 suits them better, but which half is heavy changes with the delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Preference {
     /// A packet of a heavy flow; also any packet while no flow is known to be heavy.
@@ -68,7 +85,7 @@ impl Default for History {
 
 impl Default for Preference {
     fn default() -> Self {
-        Preference { heavy: 1.0, other: 0.1 }
+        Preference { heavy: 1.0, other: 0.02 }
     }
 }
 
