@@ -171,6 +171,16 @@ fn a_single_loss_costs_one_retransmission_and_half_the_window() {
     assert_eq!(wire.most_in_flight, 20);
 }
 
+/// RFC 3168, section 6.1.2: the first new segment says that the window was reduced, losses or marks having asked for it.
+#[test]
+fn a_reduction_is_announced_once_whatever_its_cause() {
+    let mut wire = Wire::new(200, 1, Steady::boxed(20));
+    wire.run_forward(losing(&[50]));
+    let after = wire.sent.iter().skip_while(|(_, data)| !data.again).find(|(_, data)| !data.again);
+    assert!(after.is_some_and(|(_, data)| data.reduced), "{after:?}");
+    assert_eq!(wire.sent.iter().filter(|(_, data)| data.reduced).count(), 1);
+}
+
 /// RFC 6675: however many of a window are lost, a round trip of recovery sends them again, as long as some arrive.
 #[test]
 fn many_losses_of_one_window_are_repaired_without_a_timeout() {

@@ -55,7 +55,8 @@ pub struct TcpConfig {
     pub acknowledge_every: u32,
     /// The rate of the source's own line, in IP bytes.
     pub access_rate: Option<Rate>,
-    /// How much there is to send; without it, ever more.
+    /// How much there is to send; without it, ever more. No connection sends more than 2³² − 2 segments (5154 s of full
+    /// packets at 10 Gbit/s): it then ends.
     pub bytes: Option<u64>,
     /// Whether queues may mark its packets.
     pub ecn: bool,

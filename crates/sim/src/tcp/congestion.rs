@@ -34,9 +34,8 @@ pub struct Ack {
     pub was_in_flight: u32,
     /// Whether the window was what kept the sender from sending more in this flight (RFC 7661); windows grow only then.
     pub window_limited: bool,
-    /// Whether the sender repairs losses or answers a mark, and reduces its window meanwhile. After a timeout it does not:
-    /// windows grow again at once.
-    pub recovering: bool,
+    /// Why the sender reduces its window at present, if it does. After a timeout it does not: windows grow again at once.
+    pub reduction: Option<Reduction>,
     /// How fast the network delivers, if the acknowledgement could tell (draft-cheng-iccrg-delivery-rate-estimation).
     pub delivery: Option<DeliveryRate>,
     /// Segments delivered since the connection began.
@@ -44,6 +43,15 @@ pub struct Ack {
     /// What [`Ack::total_delivered`] was when the newest segment acknowledged was sent: a round trip has passed when it
     /// reaches what it was at the round's beginning.
     pub delivered_when_sent: u64,
+}
+
+/// Why a sender reduces its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reduction {
+    /// It answers a mark; nothing is sent again.
+    Mark,
+    /// It repairs losses.
+    Loss,
 }
 
 /// A sample of the delivery rate.

@@ -65,7 +65,7 @@ pub struct Sender {
     release: Time,
     /// Only the pace holds it back.
     paced: bool,
-    /// The next new segment says that the window was reduced for a mark.
+    /// The next new segment says that the window was reduced, for whatever reason (RFC 3168, section 6.1.2).
     announce_reduction: bool,
     timed_out_at: Option<u32>,
     statistics: SenderStatistics,

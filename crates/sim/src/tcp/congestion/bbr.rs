@@ -10,7 +10,7 @@ mod cycle;
 
 use super::rounds::Rounds;
 use super::window::INITIAL;
-use super::{Ack, Controller};
+use super::{Ack, Controller, Reduction};
 use aggregation::Aggregation;
 use bandwidth::{Bandwidth, FullPipe};
 use cycle::{Cycle, InFlight};
@@ -311,7 +311,7 @@ impl Recovery {
     fn next_phase(&self, ack: &Ack) -> Phase {
         if self.timed_out {
             Phase::Timeout
-        } else if ack.recovering {
+        } else if ack.reduction == Some(Reduction::Loss) {
             Phase::Fast
         } else {
             Phase::Open

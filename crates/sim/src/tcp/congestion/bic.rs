@@ -122,7 +122,7 @@ impl Controller for Bic {
     }
 
     fn acknowledged(&mut self, ack: &Ack) {
-        if !ack.recovering && ack.acked > 0 {
+        if ack.reduction.is_none() && ack.acked > 0 {
             let mean = self.covered / SIXTEENTHS;
             self.covered = (self.covered - mean).saturating_add(ack.acked);
         }

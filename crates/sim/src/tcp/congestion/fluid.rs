@@ -1,7 +1,7 @@
 //! A path for the controllers' tests: one queue, every segment acknowledged, losses noticed with the next
 //! acknowledgement and never sent again.
 
-use super::{Ack, Controller, DeliveryRate};
+use super::{Ack, Controller, DeliveryRate, Reduction};
 use std::collections::VecDeque;
 use units::{Rate, Span, Time};
 
@@ -125,7 +125,7 @@ impl Path {
             in_flight: self.flight.len() as u32,
             was_in_flight,
             window_limited: true,
-            recovering: self.recovery_until.is_some(),
+            reduction: self.recovery_until.map(|_| Reduction::Loss),
             delivery: (segment.delivered > 0)
                 .then(|| DeliveryRate { rate: Rate::from_bytes_over(bytes, interval), application_limited: false }),
             total_delivered: self.delivered,
@@ -175,7 +175,7 @@ pub(super) fn ack(now: Time, round_trip: Span, window: u32) -> Ack {
         in_flight: window.saturating_sub(1),
         was_in_flight: window,
         window_limited: true,
-        recovering: false,
+        reduction: None,
         delivery: None,
         total_delivered: u64::from(window),
         delivered_when_sent: 0,

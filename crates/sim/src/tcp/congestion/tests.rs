@@ -38,12 +38,12 @@ prop_compose! {
         counts in [count(), count(), count(), count(), count()],
         times in (span(), span()),
         round_trip in proptest::option::of(span()),
-        flags in any::<[bool; 2]>(),
+        window_limited in any::<bool>(),
+        reduction in prop_oneof![Just(None), Just(Some(Reduction::Mark)), Just(Some(Reduction::Loss))],
         delivery in proptest::option::of(delivery()),
         totals in [total(), total()],
     ) -> Ack {
         let [acked, delivered, lost, in_flight, was_in_flight] = counts;
-        let [window_limited, recovering] = flags;
         let [total_delivered, delivered_when_sent] = totals;
         Ack {
             now: Time::ZERO + times.0,
@@ -55,7 +55,7 @@ prop_compose! {
             in_flight,
             was_in_flight,
             window_limited,
-            recovering,
+            reduction,
             delivery,
             total_delivered,
             delivered_when_sent,

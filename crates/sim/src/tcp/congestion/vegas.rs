@@ -66,9 +66,9 @@ impl Vegas {
     }
 
     fn adjust(&mut self, ack: &Ack) {
-        if ack.recovering || !self.heeds_delay {
+        if ack.reduction.is_some() || !self.heeds_delay {
             self.grow_as_reno(ack);
-            if !ack.recovering {
+            if ack.reduction.is_none() {
                 // What was measured until now is of the recovery.
                 self.heeds_delay = true;
                 self.rounds.restart(ack);

@@ -105,7 +105,6 @@ impl Sender {
             self.begin_reduction(now);
             self.phase = Phase::Reducing;
             self.undo = None;
-            self.announce_reduction = true;
         }
     }
 
@@ -164,6 +163,7 @@ impl Sender {
         self.controller.congested(now, self.board.in_flight());
         self.point = self.board.next();
         self.probe = None;
+        self.announce_reduction = true;
         self.statistics.reductions += 1;
     }
 

@@ -1,6 +1,7 @@
 use super::Sender;
 use crate::tcp::Acknowledgement;
-use crate::tcp::congestion::Ack;
+use crate::tcp::congestion::{Ack, Reduction};
+use crate::tcp::recovery::Phase;
 use crate::tcp::scoreboard::{Scoreboard, Segment};
 use units::{Span, Time};
 
@@ -90,7 +91,11 @@ impl Sender {
             in_flight: self.board.in_flight(),
             was_in_flight: news.was_in_flight,
             window_limited: self.usage.limits(slow_start, self.controller.window()),
-            recovering: self.window_shrinks(),
+            reduction: match self.phase {
+                Phase::Reducing => Some(Reduction::Mark),
+                Phase::Recovering => Some(Reduction::Loss),
+                Phase::Open | Phase::TimedOut => None,
+            },
             delivery,
             total_delivered: self.delivery.total,
             delivered_when_sent: news.newest.map_or(0, |newest| newest.delivered),

@@ -71,7 +71,7 @@ fn a_round_of_recovery_sends_only_what_is_delivered_and_afterwards_the_window_is
     bbr.congested(path.now, 180);
     let lossy = Ack {
         lost: 3,
-        recovering: true,
+        reduction: Some(Reduction::Loss),
         in_flight: 176,
         total_delivered: path.delivered() + 1,
         delivered_when_sent: path.delivered() - 170,
@@ -80,6 +80,21 @@ fn a_round_of_recovery_sends_only_what_is_delivered_and_afterwards_the_window_is
     bbr.acknowledged(&lossy);
     assert_eq!(bbr.window, 177, "in flight, and the one delivered");
     bbr.recovered(path.now);
-    bbr.acknowledged(&Ack { lost: 0, recovering: false, ..lossy });
+    bbr.acknowledged(&Ack { lost: 0, reduction: None, ..lossy });
+    assert_eq!(bbr.window, window);
+}
+
+#[test]
+fn a_mark_changes_nothing() {
+    let (mut path, mut bbr) = (path(), Bbr::new(SEGMENT_BYTES));
+    path.run(&mut bbr, Span::from_secs(1), |_, _| {});
+    let window = bbr.window;
+    bbr.congested(path.now, 100);
+    bbr.acknowledged(&Ack {
+        reduction: Some(Reduction::Mark),
+        total_delivered: path.delivered() + 1,
+        delivered_when_sent: path.delivered() - 100,
+        ..crate::tcp::congestion::fluid::ack(path.now, Span::from_millis(21), 100)
+    });
     assert_eq!(bbr.window, window);
 }
