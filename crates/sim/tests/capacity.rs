@@ -75,7 +75,7 @@ struct Setting {
 
 fn hops(rate: Rate, setting: Setting, seed: u64) -> Vec<Hop> {
     let loss = if setting.loss > 0.0 { Loss::Independent(setting.loss) } else { Loss::None };
-    let mut hops = vec![hop(rate, cross(setting.traffic, rate, setting.load), seed, |link| link.loss = loss.clone())];
+    let mut hops = vec![hop(rate, cross(setting.traffic, rate, setting.load), seed, |link| link.loss = loss)];
     if let Some((faster, load)) = setting.later {
         let wide = Rate::from_f64(rate.as_f64() * faster);
         hops.push(hop(wide, cross(setting.traffic, wide, load), seed + 77, |_| {}));
