@@ -1,4 +1,4 @@
-//! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
+//! The Internet checksum (RFC 1071) and its incremental update (RFC 1624), and that of SCTP (RFC 9260, appendix A).
 
 use crate::headers::{Headers, ParseError, protocol};
 use std::net::IpAddr;
@@ -84,6 +84,30 @@ fn covering(headers: &Headers, segment: &[u8]) -> u16 {
     }
 }
 
+/// The CRC32c of `bytes`: the checksum of an SCTP packet in which the field for it is zero. It is written with its least
+/// byte first.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |sum, byte| sum >> 8 ^ CRC32C[usize::from(sum as u8 ^ byte)])
+}
+
+/// What each byte does to the sum.
+const CRC32C: [u32; 256] = {
+    const POLYNOMIAL: u32 = 0x82f6_3b78;
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        let mut sum = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            sum = sum >> 1 ^ if sum & 1 == 1 { POLYNOMIAL } else { 0 };
+            bit += 1;
+        }
+        table[byte] = sum;
+        byte += 1;
+    }
+    table
+};
+
 fn ipv4_header_length(packet: &[u8]) -> Option<usize> {
     let first = packet.first()?;
     (first >> 4 == 4).then_some(usize::from(first & 15) * 4)
@@ -123,6 +147,14 @@ mod tests {
         assert_eq!(of(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         // RFC 1624 §4: the equation of RFC 1141 gives 0xffff here, the right one 0x0000.
         assert_eq!(updated(0xdd2f, &[0x55, 0x55], &[0x32, 0x85]), 0x0000);
+    }
+
+    #[test]
+    fn crc32c_is_that_of_rfc_3720() {
+        // RFC 3720 §B.4.
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
+        assert_eq!(crc32c(&(0..32).collect::<Vec<_>>()), 0x46dd_794e);
     }
 
     proptest! {

@@ -29,7 +29,10 @@ pub enum UnfinishedError {
     #[error(transparent)]
     Parse(#[from] ParseError),
     /// It is to be divided in a way that is not known.
-    #[error("cannot divide a packet of {len} bytes into segments of {segment_bytes}: it is no whole TCP or UDP packet")]
+    #[error(
+        "cannot divide a packet of {len} bytes into segments of {segment_bytes}: it is no whole TCP or UDP packet, or \
+         carries one in a tunnel"
+    )]
     Kind {
         /// Bytes given.
         len: usize,
@@ -64,6 +67,9 @@ impl Unfinished {
 }
 
 impl PartialChecksum {
+    /// Where SCTP has its checksum, which is of another kind; no other protocol has one there.
+    const SCTP_OFFSET: u16 = 8;
+
     /// Completes it in `frame`, which begins where `start` is counted from.
     ///
     /// # Errors
@@ -71,8 +77,15 @@ impl PartialChecksum {
     pub fn complete(self, frame: &mut [u8]) -> Result<(), UnfinishedError> {
         let (start, len) = (usize::from(self.start), frame.len());
         let at = start + usize::from(self.offset);
-        if at + 2 > len {
+        let is_sctp = self.offset == Self::SCTP_OFFSET;
+        if at + if is_sctp { 4 } else { 2 } > len {
             return Err(UnfinishedError::Checksum { len, at });
+        }
+        if is_sctp {
+            frame[at..at + 4].fill(0);
+            let value = checksum::crc32c(&frame[start..]);
+            frame[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            return Ok(());
         }
         // The sender has put the pseudo header's sum there, so that it is counted with the rest.
         let value = match checksum::of(&frame[start..]) {
@@ -102,15 +115,23 @@ pub struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
-    /// Divides a frame whose IP packet begins at `network_offset`; what stands before is repeated.
+    /// Divides a frame whose IP packet begins at `network_offset`; what stands before is repeated. Where its transport's
+    /// header is known to begin, `transport_at` says so: that of a packet in a tunnel is another.
     ///
     /// # Errors
-    /// It is no whole TCP or UDP packet.
-    pub fn of(frame: &'a [u8], network_offset: usize, segment_bytes: u16) -> Result<Self, UnfinishedError> {
+    /// It is no whole TCP or UDP packet, or it is one in a tunnel that is to be divided.
+    pub fn of(
+        frame: &'a [u8],
+        network_offset: usize,
+        segment_bytes: u16,
+        transport_at: Option<usize>,
+    ) -> Result<Self, UnfinishedError> {
         let packet = frame.get(network_offset..).unwrap_or_default();
         let headers = Headers::parse(packet)?;
         let refused = UnfinishedError::Kind { len: packet.len(), segment_bytes };
-        let transport = headers.transport.filter(|_| !headers.is_fragment() && segment_bytes > 0).ok_or(refused)?;
+        let is_here = transport_at.is_none_or(|at| at == network_offset + headers.transport_offset);
+        let can_be = is_here && !headers.is_fragment() && segment_bytes > 0;
+        let transport = headers.transport.filter(|_| can_be).ok_or(refused)?;
         let data = match transport {
             Transport::Tcp(tcp) => tcp.payload_len,
             Transport::Udp(udp) => udp.payload_len,
@@ -127,6 +148,11 @@ impl<'a> Segments<'a> {
             given: 0,
             number: 0,
         })
+    }
+
+    /// Bytes of the longest that there are, with all that stands before it.
+    pub fn longest(&self) -> usize {
+        self.frame.len().min(self.data_offset + self.segment_bytes)
     }
 
     /// Puts the next packet with all that stands before it into `out`, in place of what it held; false where there is

@@ -7,7 +7,7 @@ const LINK: [u8; 14] = [7; 14];
 
 fn divided(packet: &[u8], segment_bytes: u16) -> Vec<Vec<u8>> {
     let frame = [&LINK[..], packet].concat();
-    let mut segments = Segments::of(&frame, LINK.len(), segment_bytes).unwrap();
+    let mut segments = Segments::of(&frame, LINK.len(), segment_bytes, None).unwrap();
     let mut all = Vec::new();
     let mut out = Vec::new();
     while segments.write_next(&mut out) {
@@ -81,9 +81,11 @@ proptest! {
         if let Some(partial) = unfinished.checksum {
             let _ = partial.complete(&mut frame);
         }
-        if let Ok(mut segments) = Segments::of(&frame, network_offset, unfinished.segment_bytes.unwrap_or(1)) {
-            let mut out = Vec::new();
-            while segments.write_next(&mut out) {}
+        if let Ok(mut segments) = Segments::of(&frame, network_offset, unfinished.segment_bytes.unwrap_or(1), None) {
+            let (mut out, longest) = (Vec::new(), segments.longest());
+            while segments.write_next(&mut out) {
+                prop_assert!(out.len() <= longest);
+            }
         }
     }
 }
@@ -97,4 +99,28 @@ fn the_header_is_read_as_the_kernel_writes_it() {
     let checksum = Some(PartialChecksum { start: 34, offset: 16 });
     assert_eq!(Unfinished::read(header), Unfinished { checksum, segment_bytes: Some(1448) });
     assert_eq!(Unfinished::read([0; 10]), Unfinished::default());
+}
+
+#[test]
+fn the_checksum_of_sctp_is_completed_as_what_it_is() {
+    // An IPv4 header without options, then ports, tag and checksum of SCTP, and a chunk.
+    let mut packet = vec![7; 20];
+    packet.extend([0x0b, 0x59, 0x0b, 0x59, 0, 0, 0, 1, 1, 2, 3, 4]);
+    packet.extend([14, 0, 0, 4]);
+    let partial = PartialChecksum { start: 20, offset: 8 };
+    partial.complete(&mut packet).unwrap();
+    let found: [u8; 4] = packet[28..32].try_into().unwrap();
+    packet[28..32].fill(0);
+    assert_eq!(u32::from_le_bytes(found), checksum::crc32c(&packet[20..]));
+    let before = packet.clone();
+    assert!(PartialChecksum { start: 25, offset: 8 }.complete(&mut packet).is_err());
+    assert_eq!(packet, before);
+}
+
+#[test]
+fn what_is_to_be_divided_within_a_tunnel_is_refused() {
+    let packet = Sample::new(samples::V4, SampleKind::Udp, &[0; 3000]).packet();
+    assert!(Segments::of(&packet, 0, 1000, Some(20)).is_ok());
+    let error = Segments::of(&packet, 0, 1000, Some(78)).unwrap_err();
+    assert!(error.to_string().contains("in a tunnel"), "{error}");
 }

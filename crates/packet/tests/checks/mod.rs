@@ -48,7 +48,7 @@ fn finished(packet: &[u8], unfinished: Unfinished) {
         assert_eq!(complete.len(), packet.len());
     }
     let Some(bytes) = unfinished.segment_bytes else { return };
-    let Ok(mut segments) = Segments::of(packet, 0, bytes) else { return };
+    let Ok(mut segments) = Segments::of(packet, 0, bytes, None) else { return };
     let (mut count, mut part) = (0, Vec::new());
     while segments.write_next(&mut part) {
         count += 1;
