@@ -15,10 +15,15 @@ impl Line {
     }
 }
 
+/// The line of least squares. None for fewer than two distinct x.
+pub(crate) fn line(points: &[(f64, f64)]) -> Option<Line> {
+    weighted_line(points, |_| 1.0)
+}
+
 /// The line that fits most points, by Huber's reweighted least squares: a few late stamps do not pull it, and points
 /// that scatter between two levels (others' packets are there or not) count in full. None for fewer than two distinct x.
 pub(crate) fn robust_line(points: &[(f64, f64)]) -> Option<Line> {
-    let mut line = weighted_line(points, |_| 1.0)?;
+    let mut line = line(points)?;
     for _ in 0..20 {
         let residuals: Vec<f64> = points.iter().map(|&(x, y)| (y - line.at(x)).abs()).collect();
         // 1.48 median deviations are one standard deviation of normal scatter.

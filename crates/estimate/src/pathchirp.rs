@@ -31,6 +31,8 @@ const FIRST_RANGE: (f64, f64) = (0.05, 3.0);
 const MOST_MOVES: u32 = 8;
 /// Chirps take this part of the scouted rate in the mean.
 const LOAD: f64 = 0.1;
+/// On paths so slow that the budget would end first, up to this part.
+const MOST_LOAD: f64 = 0.5;
 /// No path is measured outside of these, in bit/s.
 const LIMITS: (f64, f64) = (2e3, 30e9);
 
@@ -57,8 +59,8 @@ impl PathChirpConfig {
 
 /// The published estimator, with these differences: the range of rates, unless given, is set around the dispersion rate
 /// of a short back-to-back train and moved where the estimates lie at one of its ends; chirps take a tenth of that rate
-/// in the mean; a chirp with a lost packet is left out. It states no confidence: the interval is one standard
-/// deviation between the chirps to both sides.
+/// in the mean, and more where the time would not suffice; a chirp with a lost packet is left out. It states no
+/// confidence: the interval is one standard deviation between the chirps to both sides.
 #[derive(Debug)]
 pub struct PathChirp {
     config: PathChirpConfig,
@@ -87,15 +89,19 @@ impl PathChirp {
     }
 
     /// The next train and how long to wait before it.
-    fn plan(&self) -> (Span, Train) {
+    fn plan(&self, now: Time) -> (Span, Train) {
         let size = self.packet();
         let Some((low, high)) = self.range else {
             let segment = Segment { count: SCOUT, interval: Span::ZERO, first_size: size, size_step: 0 };
             return (Span::ZERO, Train { segments: vec![segment] });
         };
         let train = chirp(low, high, size);
-        let mean_rate = self.scouted.map_or(low, |rate| rate * LOAD);
-        (Span::from_secs_f64(train.bytes() as f64 * 8.0 / mean_rate) - train.duration(), train)
+        let bits = train.bytes() as f64 * 8.0;
+        let full = self.scouted.unwrap_or(low / LOAD);
+        let to_come = self.config.chirps.saturating_sub(self.found.len() as u32).max(1);
+        let room = (self.config.budget.time - self.account.elapsed(now)).as_secs_f64() / f64::from(to_come);
+        let cycle = (bits / (LOAD * full)).min(room).max(bits / (MOST_LOAD * full));
+        (Span::from_secs_f64(cycle) - train.duration(), train)
     }
 
     fn read(&mut self, flight: &Flight) -> Result<(), Rejection> {
@@ -142,6 +148,9 @@ impl PathChirp {
                 warnings.push("the available bandwidth lies at or below the lowest rate of the chirps".to_owned());
             }
         }
+        if self.found.len() < self.config.chirps as usize {
+            warnings.push(format!("the budget ended after {} of {} chirps", self.found.len(), self.config.chirps));
+        }
         let found = if self.found.is_empty() {
             Err("no chirp came through whole in the time".to_owned())
         } else {
@@ -159,7 +168,7 @@ impl Method for PathChirp {
         if self.found.len() >= self.config.chirps as usize {
             return Step::Done(self.outcome());
         }
-        let (wait, train) = self.plan();
+        let (wait, train) = self.plan(now);
         let wait = wait.max(Span::from_millis(10));
         let step = self.account.send(now, wait, train, &self.config.budget);
         step.unwrap_or_else(|| Step::Done(self.outcome()))

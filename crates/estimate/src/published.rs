@@ -119,10 +119,15 @@ impl Account {
         }
     }
 
+    /// How long it has gone on.
+    pub(crate) fn elapsed(&self, now: Time) -> Span {
+        now - self.started.unwrap_or(now)
+    }
+
     /// Sends this train, unless the budget forbids it or nothing can be hoped for.
     pub(crate) fn send(&mut self, now: Time, wait: Span, train: Train, budget: &Budget) -> Option<Step> {
         let spent = self.bytes.saturating_add(train.bytes());
-        let took = now - self.started.unwrap_or(now) + wait + train.duration();
+        let took = self.elapsed(now) + wait + train.duration();
         if self.hopeless() || spent > budget.bytes || took > budget.time {
             return None;
         }

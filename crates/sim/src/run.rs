@@ -1,6 +1,6 @@
 use crate::VirtualPath;
 use estimate::{Method, Outcome, Step};
-use units::{Rate, Time};
+use units::{Rate, Span, Time};
 
 /// A finished measurement on a virtual path.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,8 @@ pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
     loop {
         match method.next(path.now()) {
             Step::Send { wait, train } => {
-                path.wait(wait);
+                // The wait counts from the last packet of the train before; what came of it may be known later only.
+                path.wait((ended + wait - path.now()).max(Span::ZERO));
                 started.get_or_insert(path.now());
                 packets += u64::from(train.count());
                 bytes += train.bytes();

@@ -8,31 +8,20 @@
 //! Written from what is generally known of the method, without the papers' full text at hand: the order of the search
 //! within the grey region and the rules for losses may differ in detail.
 
+mod fleet;
 mod search;
 mod trend;
 
 use crate::published::{Account, Budget, Flight};
 use crate::{Estimate, Method, Outcome, Rejection, Segment, Step, Train, TrainRecord};
-use search::{Search, Verdict};
-use trend::{Trend, trend};
+use fleet::{Fleet, STREAM, Shape};
+use search::Search;
 use units::{Rate, Span, Time};
 
-/// Packets of a stream: the paper's K.
-const STREAM: u32 = 100;
-/// Streams of a fleet: the paper's N.
-const FLEET: u32 = 12;
-/// So many streams of one mind decide for the fleet: 70 %.
-const MAJORITY: u32 = 9;
 /// The shortest interval between packets of a stream, as long as packets can grow instead.
 const SHORTEST: f64 = 100e-6;
 /// The smallest packet of a stream.
 const SMALLEST: u32 = 200;
-/// A stream that lost more than this ends its fleet: the rate is too high.
-const EXCESSIVE_LOSS: f64 = 0.10;
-/// So does this much in more than half of the streams.
-const MODERATE_LOSS: f64 = 0.03;
-/// Between streams it stays silent for so many times a stream's duration: a tenth of the rate in the mean.
-const SILENCE: i64 = 9;
 /// Above this no path is measured.
 const HIGHEST: f64 = 10e9;
 /// Streams of a lower rate would last longer than a train may.
@@ -55,7 +44,7 @@ pub struct PathloadConfig {
 
 impl PathloadConfig {
     /// Resolutions in the ratio of the paper's experiments, which had ω = 1 and χ = 1.5 Mbit/s. The published
-    /// measurements took 10 to 130 s; a fleet takes about 1 s at 100 Mbit/s and 6 s at 2.5 Mbit/s.
+    /// measurements took 10 to 130 s; a published fleet takes about 1 s at 100 Mbit/s and 6 s at 2.5 Mbit/s.
     pub fn paper(max_packet: u32) -> Self {
         let budget = Budget { bytes: 30_000_000, time: Span::from_secs(55) };
         PathloadConfig { max_packet, resolution: 0.05, grey_resolution: 0.075, budget }
@@ -70,6 +59,8 @@ impl PathloadConfig {
 /// - A fleet ends as soon as the streams to come could not change what it says.
 /// - It waits nine stream durations and not at least a round trip: whoever carries the train hears of the last one a
 ///   round trip later anyhow.
+/// - Where the time does not suffice for fleets of twelve streams of a hundred packets, it waits less, and then sends
+///   fewer and shorter streams: at 100 kbit/s one published fleet would take more than three minutes.
 /// - It ends with the budget, too; the range is then as wide as it is.
 ///
 /// Its streams are periodic, as published: where others' packets are just as regular, the two drift past each other, and
@@ -79,50 +70,15 @@ pub struct Pathload {
     config: PathloadConfig,
     search: Option<Search>,
     fleet: Option<Fleet>,
-    last_duration: Span,
+    /// The silence before the next train.
+    silence: Span,
+    /// When the scout was asked for.
+    scouted_at: Time,
+    /// How long after a train's end it is known what became of it.
+    turnaround: Option<Span>,
+    /// Whether any fleet was less than the published one.
+    shortened: bool,
     account: Account,
-}
-
-/// One fleet so far.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Fleet {
-    rate: f64,
-    streams: u32,
-    increasing: u32,
-    non_increasing: u32,
-    lossy: u32,
-}
-
-impl Fleet {
-    fn new(rate: f64) -> Self {
-        Fleet { rate, streams: 0, increasing: 0, non_increasing: 0, lossy: 0 }
-    }
-
-    /// Takes in a stream; a verdict once the streams to come cannot change it.
-    fn take(&mut self, flight: &Flight) -> Option<Verdict> {
-        let loss = flight.loss();
-        self.streams += 1;
-        self.lossy += u32::from(loss > MODERATE_LOSS);
-        if loss > EXCESSIVE_LOSS || self.lossy * 2 > FLEET {
-            return Some(Verdict::Above);
-        }
-        match trend(&flight.delays()) {
-            Trend::Increasing => self.increasing += 1,
-            Trend::NonIncreasing => self.non_increasing += 1,
-            Trend::Ambiguous => {}
-        }
-        self.verdict()
-    }
-
-    fn verdict(&self) -> Option<Verdict> {
-        let most = self.increasing.max(self.non_increasing);
-        match FLEET - self.streams {
-            _ if self.increasing >= MAJORITY => Some(Verdict::Above),
-            _ if self.non_increasing >= MAJORITY => Some(Verdict::Below),
-            to_come if most + to_come < MAJORITY => Some(Verdict::Grey),
-            _ => None,
-        }
-    }
 }
 
 impl Pathload {
@@ -131,21 +87,39 @@ impl Pathload {
 
     /// Starts knowing nothing of the path.
     pub fn new(config: PathloadConfig) -> Self {
-        Pathload { config, search: None, fleet: None, last_duration: Span::ZERO, account: Account::default() }
+        Pathload {
+            config,
+            search: None,
+            fleet: None,
+            silence: Span::ZERO,
+            scouted_at: Time::ZERO,
+            turnaround: None,
+            shortened: false,
+            account: Account::default(),
+        }
     }
 
     /// The next train; none when the search is over.
-    fn plan(&mut self) -> Option<Train> {
+    fn plan(&mut self, now: Time) -> Option<Train> {
+        let max_packet = self.config.max_packet;
         let Some(search) = &self.search else {
-            let size = self.config.max_packet;
-            return Some(train(SCOUT, Span::ZERO, size));
+            self.scouted_at = now;
+            let scout = Segment { count: SCOUT, interval: Span::ZERO, first_size: max_packet, size_step: 0 };
+            return Some(Train { segments: vec![scout] });
         };
-        let rate = match &self.fleet {
-            Some(fleet) => fleet.rate,
-            None => search.next().filter(|rate| (LOWEST..=HIGHEST).contains(rate))?,
-        };
-        self.fleet.get_or_insert(Fleet::new(rate));
-        Some(stream(rate, self.config.max_packet))
+        let on_the_way = || Span::from_secs_f64(f64::from(SCOUT * max_packet) * 8.0 / search.first);
+        let turnaround = *self.turnaround.get_or_insert_with(|| (now - self.scouted_at - on_the_way()).max(Span::ZERO));
+        if self.fleet.is_none() {
+            let rate = search.next().filter(|rate| (LOWEST..=HIGHEST).contains(rate))?;
+            let room = (self.config.budget.time - self.account.elapsed(now)) / search.fleets_to_come();
+            let shape = Shape::within(room, stream(rate, max_packet).interval, turnaround);
+            self.fleet = Some(Fleet::new(rate, shape));
+        }
+        let Fleet { rate, shape, .. } = self.fleet?;
+        let stream = Train { segments: vec![Segment { count: shape.packets, ..stream(rate, max_packet) }] };
+        self.silence = Span::from_secs_f64(stream.duration().as_secs_f64() * shape.silence);
+        self.shortened |= shape != Shape::PUBLISHED;
+        Some(stream)
     }
 
     fn scouted(&mut self, flight: &Flight) {
@@ -180,6 +154,10 @@ impl Pathload {
                     .to_owned(),
             );
         }
+        if self.shortened {
+            warnings
+                .push("streams, fleets or the silence between them were less than published, to suit the time".into());
+        }
         self.account.outcome(found, warnings)
     }
 }
@@ -187,9 +165,8 @@ impl Pathload {
 impl Method for Pathload {
     fn next(&mut self, now: Time) -> Step {
         self.account.begin(now);
-        let Some(train) = self.plan() else { return Step::Done(self.outcome()) };
-        let wait = (self.last_duration * SILENCE).max(Span::from_millis(10));
-        self.last_duration = train.duration();
+        let wait = self.silence.max(Span::from_millis(10));
+        let Some(train) = self.plan(now) else { return Step::Done(self.outcome()) };
         let step = self.account.send(now, wait, train, &self.config.budget);
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }
@@ -214,13 +191,10 @@ impl Method for Pathload {
 
 /// A stream of this rate: the shortest interval and the size that fits, or else the smallest or largest size and the
 /// interval that fits.
-fn stream(rate: f64, max_packet: u32) -> Train {
+fn stream(rate: f64, max_packet: u32) -> Segment {
     let size = ((rate * SHORTEST / 8.0) as u32).clamp(SMALLEST.min(max_packet), max_packet);
-    train(STREAM, Span::from_secs_f64(f64::from(size) * 8.0 / rate), size)
-}
-
-fn train(count: u32, interval: Span, size: u32) -> Train {
-    Train { segments: vec![Segment { count, interval, first_size: size, size_step: 0 }] }
+    let interval = Span::from_secs_f64(f64::from(size) * 8.0 / rate);
+    Segment { count: STREAM, interval, first_size: size, size_step: 0 }
 }
 
 #[cfg(test)]
@@ -248,23 +222,13 @@ mod tests {
     #[test]
     fn streams_keep_the_papers_sizes_and_intervals() {
         let of = |rate| {
-            let segment = stream(rate, 1500).segments[0];
+            let segment = stream(rate, 1500);
             (segment.first_size, segment.interval)
         };
         assert_eq!(of(40e6), (500, Span::from_micros(100)));
         assert_eq!(of(1e6), (200, Span::from_micros(1600)));
         assert_eq!(of(240e6), (1500, Span::from_micros(50)));
-        assert!(stream(LOWEST, 1500).check(1500).is_ok());
-    }
-
-    #[test]
-    fn a_fleet_decides_as_soon_as_it_must() {
-        let mut fleet = Fleet { streams: 9, increasing: 9, ..Fleet::new(1.0) };
-        assert_eq!(fleet.verdict(), Some(Verdict::Above));
-        fleet = Fleet { streams: 8, increasing: 4, non_increasing: 4, ..fleet };
-        assert_eq!(fleet.verdict(), Some(Verdict::Grey));
-        fleet = Fleet { streams: 8, increasing: 1, non_increasing: 7, ..fleet };
-        assert_eq!(fleet.verdict(), None);
+        assert!(Train { segments: vec![stream(LOWEST, 1500)] }.check(1500).is_ok());
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) struct Search {
     /// Lowest rate that was above; none yet while the rate doubles.
     pub(super) high: Option<f64>,
     grey: Option<(f64, f64)>,
-    first: f64,
+    pub(super) first: f64,
     resolution: f64,
     grey_resolution: f64,
 }
@@ -46,6 +46,12 @@ impl Search {
             Some((bottom, _)) if bottom - self.low > self.grey_resolution => Some((self.low + bottom) / 2.0),
             Some(_) => None,
         }
+    }
+
+    /// How many fleets are to come, roughly.
+    pub(super) fn fleets_to_come(&self) -> i64 {
+        let open = self.high.unwrap_or(2.0 * self.first.max(self.low)) - self.low;
+        (open / self.resolution).log2().ceil().clamp(1.0, 30.0) as i64
     }
 
     /// Takes in what a fleet of this rate said. Newer fleets overrule the grey region of older ones.

@@ -91,6 +91,9 @@ impl PathTester {
         if dropped > 0 {
             warnings.push(format!("{dropped} trains were outliers"));
         }
+        if self.rates.len() < self.config.trains as usize {
+            warnings.push(format!("the budget ended after {} of {} trains", self.rates.len(), self.config.trains));
+        }
         let (value, deviation) = (mean(&kept), standard_deviation(&kept));
         let found = if kept.len() < 3 {
             Err("fewer than three trains came through in the time".to_owned())
@@ -172,10 +175,10 @@ fn rates(flight: &Flight) -> Option<(f64, f64)> {
     Some((flight.sending_rate()?, flight.receiving_rate()?))
 }
 
-/// Until the next train: twice what this one would take at the lowest rate seen, so that queues drain.
+/// Until the next train: a little more than this one would take at the lowest rate seen, so that queues drain.
 fn pause(train: &Train, receiving_rates: &[f64]) -> Span {
     let slowest = receiving_rates.iter().copied().fold(f64::INFINITY, f64::min);
-    Span::from_secs_f64(train.bytes() as f64 * 16.0 / slowest).max(LEAST_PAUSE)
+    Span::from_secs_f64(train.bytes() as f64 * 10.0 / slowest).max(LEAST_PAUSE)
 }
 
 /// The samples "except those that are extremely off" (3.1): three robust standard deviations from the median, and at

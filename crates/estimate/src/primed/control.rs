@@ -2,7 +2,7 @@
 
 use super::Primed;
 use super::knowledge::Knowledge;
-use super::reading::{Packets, Reading};
+use super::reading::{Packets, Reading, WHOLE_PACKET_BITS};
 use crate::stats::{mean, quantile};
 use crate::{Segment, Train, TrainRecord};
 use units::{Rate, Span};
@@ -97,7 +97,10 @@ pub(super) fn wait(method: &mut Primed) -> Span {
     let needs: Vec<f64> = readings.iter().rev().take(10).map(need).collect();
     let cycle = quantile(&needs, 0.75).unwrap_or(0.0).max(0.0);
     let next = need(last).clamp(cycle, 1.5 * cycle) - last.duration;
-    Span::from_secs_f64((next + 0.5 * random * last.duration.clamp(0.0, 0.02)).clamp(0.0, 2.0))
+    // Others' packets that come at a steady pace are met at every phase of it only if this is not short against it.
+    let duration = last.duration.max(0.0);
+    let phase = duration.min(4.0 * WHOLE_PACKET_BITS / capacity).max(0.5 * duration.min(0.02));
+    Span::from_secs_f64((next + random * phase).clamp(0.0, 2.0))
 }
 
 /// The rate at which the scout came out: at most the capacity, at least the available bandwidth, roughly. A scout that

@@ -34,9 +34,7 @@ impl Knowledge {
         let fastest = trains.iter().map(Packets::body_rate).fold(scouted, f64::max);
         let prime_rate = median(&rates).unwrap_or(fastest);
         let readings = read(trains, prime_rate);
-        // Nothing available is the least there can be, and bounds what the queue's growth lets the capacity be.
-        let steady = readings.iter().filter(|r| !r.jumped);
-        let bound = steady.map(|r| r.rate / r.growth.max(0.05)).fold(f64::INFINITY, f64::min);
+        let bound = bound(&readings);
         let capacity = if bound < 0.5 * prime_rate { bound } else { prime_rate };
         let mut readings = if capacity < prime_rate { read(trains, capacity) } else { readings };
         let filled = readings.iter().filter(|r| !r.emptied).count();
@@ -58,6 +56,21 @@ impl Knowledge {
             newest_stalled,
         }
     }
+}
+
+/// Nothing available is the least there can be, which bounds what the queue's growth lets the capacity be. Over a short
+/// time others may send more than the link carries, which shows the more the slower a train is: a train counts only
+/// together with all that were faster.
+fn bound(readings: &[Reading]) -> f64 {
+    let mut steady: Vec<&Reading> = readings.iter().filter(|r| !r.jumped).collect();
+    steady.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+    let (mut sent, mut grown) = (0.0, 0.0);
+    let bounds = steady.iter().map(|r| {
+        sent += r.rate * r.duration;
+        grown += r.growth.max(0.05) * r.duration;
+        sent / grown
+    });
+    bounds.fold(f64::INFINITY, f64::min)
 }
 
 /// See [`Knowledge::burst_rate`]. Primes that came closer together than they left were held up and let go by a machine

@@ -33,8 +33,8 @@ pub struct PrimedConfig {
     pub max_packet: u32,
     /// IP bytes to send at most.
     pub budget_bytes: u64,
-    /// How long to go on. On paths so slow that it does not suffice for [`LEAST_TRAINS`] trains, up to five times as
-    /// long.
+    /// How long to go on. On paths so slow that it does not suffice for [`LEAST_TRAINS`] trains, or that single packets of
+    /// others show in the value, up to six times as long.
     pub budget_time: Span,
     /// Half the interval's width at which the value is known well enough, as a part of the value.
     pub precision: f64,
@@ -139,7 +139,7 @@ impl Method for Primed {
         let wait = control::wait(self);
         let spent = self.bytes + train.bytes();
         let too_dear = spent > self.config.budget_bytes;
-        let too_long = now - started + wait + train.duration() > summary::time_limit(self);
+        let too_long = now - started + wait + train.duration() > summary::time_limit(self, now - started);
         if too_dear || too_long {
             return Step::Done(self.outcome(now));
         }

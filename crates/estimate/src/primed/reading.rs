@@ -1,12 +1,18 @@
 //! What one primed train tells.
 
-use crate::fit::{Line, lower_hull, robust_line};
+use crate::fit::{Line, line, lower_hull, robust_line};
 use crate::stats::{mean, median};
 use crate::{Rejection, TrainRecord};
 use units::Time;
 
 /// By how many seconds stamps on both ends scatter.
 const STAMP_SCATTER: f64 = 5e-6;
+
+/// The usual packet of others.
+pub(super) const WHOLE_PACKET_BITS: f64 = 12_000.0;
+
+/// Where a body lasts no longer than so many of those, each is a step and none an outlier.
+const FEW_PACKETS: f64 = 20.0;
 
 /// Stamps count from here: the first train's first packet, so that seconds fit a double with all their digits.
 #[derive(Debug, Clone, Copy)]
@@ -181,16 +187,18 @@ impl Packets {
         let turned_away = |p: &Point| if delivered.is_some() { p.lost } else { 0.0 };
         let held: Vec<(f64, f64)> =
             self.body().map(|p| (p.sent, p.carried - turned_away(p) - capacity * p.delay)).collect();
-        let line = robust_line(&held)?;
+        let duration = held.last()?.0 - held.first()?.0;
+        let few_steps = duration * capacity < FEW_PACKETS * WHOLE_PACKET_BITS;
+        let slope = if few_steps { line(&held)? } else { robust_line(&held)? }.slope;
         // It turned away the same part of the others' packets.
-        let available = delivered.map_or(line.slope, |part| capacity - (capacity - line.slope) / part);
+        let available = delivered.map_or(slope, |part| capacity - (capacity - slope) / part);
         let service = self.size_bits / capacity;
         let idle = self.body().filter(|p| self.waited(p, capacity, floor) < 0.5 * service + STAMP_SCATTER).count();
         Some(Reading {
             rate,
             growth: (rate - available) / capacity,
             available,
-            duration: held[held.len() - 1].0 - held[0].0,
+            duration,
             emptied: idle * 10 > held.len(),
             turned_away: delivered.map_or(0.0, |part| 1.0 - part),
             prime_spilt: self.losses.iter().any(|loss| loss.index < self.prime),
@@ -243,7 +251,8 @@ impl Packets {
         let steps: Vec<f64> = delays.windows(2).map(|w| w[1] - w[0]).collect();
         let Some(usual) = median(&steps) else { return false };
         let deviation = median(&steps.iter().map(|s| (s - usual).abs()).collect::<Vec<_>>()).unwrap_or(0.0);
-        let out_of_proportion = f64::max(8.0 * 1.48 * deviation, 4.0 * self.size_bits / capacity);
+        let others = (4.0 * self.size_bits).max(2.5 * WHOLE_PACKET_BITS);
+        let out_of_proportion = f64::max(8.0 * 1.48 * deviation, others / capacity);
         steps.iter().any(|step| step - usual > out_of_proportion)
     }
 

@@ -1,7 +1,7 @@
 //! When it is enough, and what it all came to.
 
 use super::knowledge::Knowledge;
-use super::reading::Reading;
+use super::reading::{Reading, WHOLE_PACKET_BITS};
 use super::{LEAST_TRAINS, Primed, control};
 use crate::stats::{mean, student_t_95};
 use crate::{Estimate, Outcome, Rejection};
@@ -17,6 +17,11 @@ struct Interval {
 
 /// However well they agree, fewer trains are not enough: traffic that is often silent could have been missed.
 const ENOUGH_TRAINS: usize = 11;
+
+/// A budget that is no longer than so many packets of others is stretched where the interval's half is more than this
+/// part of the value.
+const FEW_PACKETS: f64 = 100.0;
+const COARSE: f64 = 0.04;
 
 /// Whether nothing more need be sent.
 pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
@@ -37,10 +42,20 @@ fn out_of_reach(method: &Primed) -> bool {
     !method.knowledge.saturated && method.knowledge.readings.len() >= 2 * LEAST_TRAINS
 }
 
-/// The time budget, stretched where the path is so slow that it would not give a value.
-pub(super) fn time_limit(method: &Primed) -> Span {
-    let few = used(method).len() < LEAST_TRAINS + 2;
-    method.config.budget_time * if few { 5 } else { 1 }
+/// The time budget, stretched where the path is so slow that it would not give a value, or only a coarse one.
+pub(super) fn time_limit(method: &Primed, elapsed: Span) -> Span {
+    let used = used(method);
+    let stretched = used.len() < LEAST_TRAINS + 2 || coarse(method, &used, elapsed);
+    method.config.budget_time * if stretched { 6 } else { 1 }
+}
+
+/// Whether the budget is as long as few packets on this path, so that one packet of others more or less shows, and the
+/// value is known accordingly.
+fn coarse(method: &Primed, used: &[Reading], elapsed: Span) -> bool {
+    let capacity = method.knowledge.capacity.unwrap_or(0.0);
+    let packets = capacity * method.config.budget_time.as_secs_f64() / WHOLE_PACKET_BITS;
+    let interval = interval(used, elapsed.as_secs_f64(), &method.knowledge);
+    packets < FEW_PACKETS && interval.half > COARSE * interval.value
 }
 
 /// The readings that count: not those of trains sent so much too fast that an error of the capacity would show, and not
@@ -49,7 +64,8 @@ pub(super) fn used(method: &Primed) -> Vec<Reading> {
     let readings = &method.knowledge.readings;
     let Some(aim) = control::aim(&method.knowledge) else { return Vec::new() };
     let near: Vec<Reading> = readings.iter().filter(|r| r.rate <= 1.3 * aim).copied().collect();
-    let mut used = if near.len() >= LEAST_TRAINS { near } else { readings.clone() };
+    let capacity = method.knowledge.capacity.unwrap_or(0.0);
+    let mut used = if telling(&near, capacity) >= LEAST_TRAINS { near } else { readings.clone() };
     if stalls(&used) > 0 {
         used.retain(|r| !r.jumped);
     }
@@ -114,7 +130,7 @@ fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Interval {
     // The trains are a sample of the measurement's own time, whose mean is asked for: what was watched is known.
     let watched = (used.iter().map(|r| r.duration).sum::<f64>() / elapsed.max(1e-9)).min(0.9);
     // Few trains know their own spread too badly even for Student, where the traffic is not normal but on or off.
-    let few = 1.0 + 3.0 / n;
+    let few = 1.0 + 5.0 / n;
     let sampling = few * student_t_95(weighted.len()) * spread / n.sqrt() * (1.0 - watched).sqrt();
     // What all trains have in common: an error of the capacity, which others' packets between the prime's make too
     // small, enters by what the body's rate was too high; what others lost as we did; and that the truth itself comes in
@@ -127,9 +143,6 @@ fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Interval {
     let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.001).hypot(capacity * turned_away);
     Interval { value, half, spread }
 }
-
-/// The usual packet of others.
-const WHOLE_PACKET_BITS: f64 = 12_000.0;
 
 /// The measurement's outcome as far as it got.
 pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {

@@ -1,0 +1,130 @@
+//! One fleet: streams of one rate, and what they say together.
+
+use super::search::Verdict;
+use super::trend::{Trend, trend};
+use crate::published::Flight;
+use units::Span;
+
+/// Packets of a stream: the paper's K.
+pub(super) const STREAM: u32 = 100;
+/// Streams of a fleet: the paper's N.
+const FLEET: u32 = 12;
+/// This part of the streams, of one mind, decides for the fleet.
+const MAJORITY: f64 = 0.7;
+/// A stream that lost more than this ends its fleet: the rate is too high.
+const EXCESSIVE_LOSS: f64 = 0.10;
+/// So does this much in more than half of the streams.
+const MODERATE_LOSS: f64 = 0.03;
+/// Between streams it stays silent for so many times a stream's duration: a tenth of the rate in the mean.
+const SILENCE: f64 = 9.0;
+/// Where time is short, at least for so many, in which the queue of a stream at twice the available bandwidth drains.
+const LEAST_SILENCE: f64 = 1.0;
+/// Where silence alone doesn't save enough, fewer streams, and then shorter ones: six medians still show a trend.
+const LEAST_FLEET: u32 = 4;
+const LEAST_STREAM: u32 = 36;
+
+/// How a fleet is sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Shape {
+    /// Packets of each stream.
+    pub(super) packets: u32,
+    /// Streams.
+    pub(super) streams: u32,
+    /// Between two streams, in their durations.
+    pub(super) silence: f64,
+}
+
+impl Shape {
+    /// The paper's.
+    pub(super) const PUBLISHED: Shape = Shape { packets: STREAM, streams: FLEET, silence: SILENCE };
+
+    /// The paper's as far as it fits into `room`, with packets at this interval: shorter silence first, then fewer
+    /// streams, then shorter ones. No stream takes less than a `turnaround`, after which it is known what became of it.
+    pub(super) fn within(room: Span, interval: Span, turnaround: Span) -> Self {
+        let [room, interval, turnaround] = [room, interval, turnaround].map(Span::as_secs_f64);
+        let duration = interval * f64::from(STREAM);
+        let silence = (room / (f64::from(FLEET) * duration) - 1.0).clamp(LEAST_SILENCE, SILENCE);
+        let each = |packets: u32| interval * f64::from(packets) * (1.0 + silence).max(1.0 + turnaround / duration);
+        let streams = ((room / each(STREAM)) as u32).clamp(LEAST_FLEET, FLEET);
+        let packets = (f64::from(STREAM) * room / (f64::from(streams) * each(STREAM))) as u32;
+        Shape { packets: packets.clamp(LEAST_STREAM, STREAM), streams, silence }
+    }
+}
+
+/// One fleet so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Fleet {
+    pub(super) rate: f64,
+    pub(super) shape: Shape,
+    streams: u32,
+    increasing: u32,
+    non_increasing: u32,
+    lossy: u32,
+}
+
+impl Fleet {
+    pub(super) fn new(rate: f64, shape: Shape) -> Self {
+        Fleet { rate, shape, streams: 0, increasing: 0, non_increasing: 0, lossy: 0 }
+    }
+
+    /// Takes in a stream; a verdict once the streams to come cannot change it.
+    pub(super) fn take(&mut self, flight: &Flight) -> Option<Verdict> {
+        let loss = flight.loss();
+        self.streams += 1;
+        self.lossy += u32::from(loss > MODERATE_LOSS);
+        if loss > EXCESSIVE_LOSS || self.lossy * 2 > self.shape.streams {
+            return Some(Verdict::Above);
+        }
+        match trend(&flight.delays()) {
+            Trend::Increasing => self.increasing += 1,
+            Trend::NonIncreasing => self.non_increasing += 1,
+            Trend::Ambiguous => {}
+        }
+        self.verdict()
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        let majority = (f64::from(self.shape.streams) * MAJORITY).ceil() as u32;
+        let most = self.increasing.max(self.non_increasing);
+        match self.shape.streams.saturating_sub(self.streams) {
+            _ if self.increasing >= majority => Some(Verdict::Above),
+            _ if self.non_increasing >= majority => Some(Verdict::Below),
+            to_come if most + to_come < majority => Some(Verdict::Grey),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fleet_decides_as_soon_as_it_must() {
+        let mut fleet = Fleet { streams: 9, increasing: 9, ..Fleet::new(1.0, Shape::PUBLISHED) };
+        assert_eq!(fleet.verdict(), Some(Verdict::Above));
+        fleet = Fleet { streams: 8, increasing: 4, non_increasing: 4, ..fleet };
+        assert_eq!(fleet.verdict(), Some(Verdict::Grey));
+        fleet = Fleet { streams: 8, increasing: 1, non_increasing: 7, ..fleet };
+        assert_eq!(fleet.verdict(), None);
+        let small = Shape { streams: 4, ..Shape::PUBLISHED };
+        fleet = Fleet { streams: 3, increasing: 3, ..Fleet::new(1.0, small) };
+        assert_eq!(fleet.verdict(), Some(Verdict::Above));
+    }
+
+    #[test]
+    fn a_slow_path_shortens_silence_then_fleets_then_streams() {
+        let within = |seconds, interval_ms, turnaround_ms| {
+            let [interval, turnaround] = [interval_ms, turnaround_ms].map(Span::from_millis);
+            let Shape { packets, streams, silence } = Shape::within(Span::from_secs(seconds), interval, turnaround);
+            (packets, streams, silence.round())
+        };
+        assert_eq!(within(13, 1, 1), (100, 12, 9.0));
+        assert_eq!(within(6, 1, 1), (100, 12, 4.0));
+        assert_eq!(within(6, 5, 1), (100, 6, 1.0));
+        assert_eq!(within(6, 16, 1), (46, 4, 1.0));
+        assert_eq!(within(1, 16, 1), (LEAST_STREAM, 4, 1.0));
+        // A long way back costs more than silence saves.
+        assert_eq!(within(6, 1, 900), (100, 6, 4.0));
+    }
+}
