@@ -70,6 +70,12 @@ impl ClockError {
         ClockError { low: -error, high: error }
     }
 
+    /// What is known of it still so long after (or what was so before): a clock is slewed by 500 ppm at most (adjtimex(2)).
+    pub fn aged(self, age: Span) -> Self {
+        let drift = Span::from_secs_f64((age.as_secs_f64() * lines::MOST_SKEW / 2.0).abs());
+        ClockError { low: self.low - drift, high: self.high + drift }
+    }
+
     /// What two sources know together; none where they contradict each other.
     pub fn and(self, other: ClockError) -> Option<ClockError> {
         let both = ClockError { low: self.low.max(other.low), high: self.high.min(other.high) };

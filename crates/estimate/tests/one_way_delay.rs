@@ -211,6 +211,27 @@ fn a_reference_that_cannot_be_true_is_left_out_and_said() {
     assert_holds(&model.delays(Way::Forward, |_| true).unwrap(), &measured.true_forward);
 }
 
+#[test]
+fn a_clock_is_known_less_well_the_longer_ago_it_was_asked() {
+    let error = ClockError::within(Span::from_millis(1));
+    let after = ClockError::within(Span::from_millis(6));
+    assert_eq!([10, -10].map(|seconds| error.aged(Span::from_secs(seconds))), [after; 2]);
+}
+
+/// Delays on a parabola: each packet is a corner of the hull, of which some are passed over.
+#[test]
+fn bounds_hold_where_every_packet_is_a_corner() {
+    let bent = |i: i64| Span::from_nanos((i - 1000).pow(2) * 4);
+    let queues = (0..2000).map(|i| (bent(i), bent(i))).collect();
+    let (forward, backward) = (Span::from_millis(15), Span::from_millis(5));
+    let path = Path { forward, backward, queues, lost: vec![(false, false); 2000] };
+    let measured = measure(&Far { offset: Span::from_millis(87), skew: 20e-6, step: None }, &path);
+    let model = ClockModel::fit(&measured.crossings, &[]).unwrap();
+    assert_holds(&model.delays(Way::Forward, |_| true).unwrap(), &measured.true_forward);
+    assert_holds(&model.delays(Way::Backward, |_| true).unwrap(), &measured.true_backward);
+    assert!(model.delays(Way::Forward, |_| true).unwrap().minimum.high < Span::from_millis(21));
+}
+
 proptest! {
     #[test]
     fn nothing_that_a_peer_claims_makes_it_fail(

@@ -69,6 +69,8 @@ impl NtpServer {
 /// What is known of both clocks, and what a reader should know of that.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
+    /// When it was asked for, by this host's clock.
+    at: Time,
     pub(crate) near: Option<ClockError>,
     pub(crate) far: Option<ClockError>,
     pub(crate) warnings: Vec<String>,
@@ -77,30 +79,41 @@ pub(crate) struct Known {
 impl Known {
     /// Asks this host's kernel, and an NTP server if there is one to ask.
     pub(crate) fn of_this_host(server: Option<&NtpServer>) -> Result<Self, Error> {
+        let mut known = Known::default();
+        let asked = server.map(|server| known.ask(server)).transpose()?.flatten();
         let kernel = clock::maximum_error().map(ClockError::within);
-        let mut known = Known { near: kernel, ..Known::default() };
-        let Some(server) = server else { return Ok(known) };
-        let NtpServer { host, port } = server;
+        known.at = clock::realtime();
+        known.near = match (kernel, asked) {
+            (Some(kernel), Some(asked)) => Some(kernel.and(asked).unwrap_or_else(|| {
+                let text = "the kernel's and the NTP server's word on this host's clock differ: took the server's";
+                known.warnings.push(text.into());
+                asked
+            })),
+            (kernel, asked) => kernel.or(asked),
+        };
+        Ok(known)
+    }
+
+    /// What the server tells; where it tells nothing, that is a warning.
+    fn ask(&mut self, NtpServer { host, port }: &NtpServer) -> Result<Option<ClockError>, Error> {
         let address = resolve(host, *port, Family::Any)?[0];
         match ask(address) {
-            Ok(asked) => {
-                let both = kernel.and_then(|kernel| kernel.and(asked));
-                if kernel.is_some() && both.is_none() {
-                    known
-                        .warnings
-                        .push(format!("the kernel's and {host}'s word on this host's clock differ: took {host}'s"));
-                }
-                known.near = both.or(Some(asked));
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) => {
+                self.warnings.push(format!("the NTP server {host} ({address}) tells nothing: {error}"));
+                Ok(None)
             }
-            Err(error) => known.warnings.push(format!("the NTP server {host} ({address}) tells nothing: {error}")),
         }
-        Ok(known)
     }
 
     /// What follows for the offset between both clocks at these moments.
     pub(crate) fn references(&self, moments: [Time; 2]) -> Vec<Reference> {
         let (Some(near), Some(far)) = (self.near, self.far) else { return Vec::new() };
-        moments.into_iter().map(|at| Reference::between(at, near, far)).collect()
+        let reference = |at| {
+            let age = at - self.at;
+            Reference::between(at, near.aged(age), far.aged(age))
+        };
+        moments.into_iter().map(reference).collect()
     }
 
     /// By how much this host's clock may be wrong either way.
@@ -123,7 +136,7 @@ fn ask(server: SocketAddr) -> io::Result<ClockError> {
     let socket = UdpSocket::bind(any)?;
     datagram::prepare(&socket)?;
     socket.connect(server)?;
-    let mut known: Option<ClockError> = None;
+    let mut known: Option<(ClockError, Time)> = None;
     for _ in 0..QUESTIONS {
         let answer = match ask_once(&socket) {
             Ok(answer) => answer,
@@ -131,14 +144,11 @@ fn ask(server: SocketAddr) -> io::Result<ClockError> {
             Err(_) if known.is_some() => break,
             Err(error) => return Err(error),
         };
-        known = match known {
-            None => Some(answer),
-            Some(so_far) => {
-                Some(so_far.and(answer).ok_or_else(|| io::Error::other("its answers contradict each other"))?)
-            }
-        };
+        let now = clock::realtime();
+        let together = known.map_or(Some(answer), |(so_far, at)| so_far.aged(now - at).and(answer));
+        known = Some((together.ok_or_else(|| io::Error::other("its answers contradict each other"))?, now));
     }
-    known.ok_or_else(|| io::ErrorKind::TimedOut.into())
+    known.map(|(error, _)| error).ok_or_else(|| io::ErrorKind::TimedOut.into())
 }
 
 fn ask_once(socket: &UdpSocket) -> io::Result<ClockError> {

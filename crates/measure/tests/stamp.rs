@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use units::{Span, Time};
-use wire::stamp::{ClockFormat, ErrorEstimate, Probe, Reply, SIZE};
+use wire::stamp::{ClockFormat, ErrorEstimate, Probe, Reflection, Reply, SIZE};
 
 /// A reflector on a free loopback port; stops when dropped.
 struct Reflecting {
@@ -179,6 +179,36 @@ fn the_reflector_never_answers_more_than_it_was_asked() {
         answers += 1;
     }
     assert!(answers < 2_900, "{answers}");
+}
+
+/// A reflector beside which somebody answers sooner who has not seen the probes.
+#[test]
+fn answers_that_do_not_repeat_the_probes_stamp_are_passed_over() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let mut payload = [0; SIZE];
+        for _ in 0..100 {
+            let (_, from) = socket.recv_from(&mut payload).unwrap();
+            let now = clock::realtime();
+            let clock = ErrorEstimate::new(false, Span::ZERO);
+            let answer = |probe: &Probe| Reflection {
+                sequence: probe.sequence,
+                reflected: now,
+                received: now,
+                clock,
+                probe_ttl: 255,
+            };
+            Reply::reflect(&mut payload, answer).unwrap();
+            let mut forged = payload;
+            forged[31] ^= 1;
+            socket.send_to(&forged, from).unwrap();
+            socket.send_to(&payload, from).unwrap();
+        }
+    });
+    let packets = delay_to(&quick(address)).round_trip_packets.unwrap();
+    assert_eq!((packets.sent, packets.lost, packets.duplicates), (100, 0, 0));
+    thread.join().unwrap();
 }
 
 /// The other implementation: `cargo install stamp-suite` into a directory that is kept, unless it is there already.

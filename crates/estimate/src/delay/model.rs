@@ -10,6 +10,10 @@ use units::{Span, Time};
 /// More pieces than this between steps, and nothing can be said of the clocks.
 const MOST_PIECES: usize = 16;
 
+/// Of a hull with more corners than this some are passed over: that only leaves wider bounds, and a peer that makes its
+/// stamps up does not cost more than this.
+const MOST_CORNERS: usize = 256;
+
 /// Why nothing can be said of the far clock's offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NoModel {
@@ -239,7 +243,9 @@ fn fit(events: &[Event]) -> Option<(Lines, (f64, f64))> {
     let hull = |way: Way| {
         let mut points: Vec<_> = events.iter().filter(|e| e.way == way).map(|e| (e.far, e.delay)).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        lower_hull(points)
+        let corners = lower_hull(points);
+        let step = corners.len().div_ceil(MOST_CORNERS).max(1);
+        corners.into_iter().step_by(step).collect::<Vec<_>>()
     };
     let (forward, backward) = (hull(Way::Forward), hull(Way::Backward));
     let reach = forward.iter().chain(&backward).map(|&(x, y)| y.abs() + MOST_SKEW * x.abs()).fold(1.0, f64::max);

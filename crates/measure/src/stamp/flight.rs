@@ -35,6 +35,8 @@ struct Stamp {
 #[derive(Debug)]
 pub(super) struct Flight {
     socket: UdpSocket,
+    /// What the probes say of this host's clock.
+    clock: ErrorEstimate,
     fates: Vec<Fate>,
     /// The numbers of the probes in the order in which their replies came, copies included.
     order: Vec<u32>,
@@ -45,16 +47,16 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Over a connected socket.
-    pub(super) fn new(socket: UdpSocket, count: u32) -> Self {
+    /// Over a connected socket; the probes say that about this host's clock.
+    pub(super) fn new(socket: UdpSocket, count: u32, clock: ErrorEstimate) -> Self {
         let keys_sure = stamp::enable_transmit(&socket, false).is_ok();
         let fates = vec![Fate::default(); count as usize];
-        Flight { socket, fates, order: Vec::new(), keys_sure, missing: count, refusals: 0 }
+        Flight { socket, clock, fates, order: Vec::new(), keys_sure, missing: count, refusals: 0 }
     }
 
     /// Sends all probes, and waits for the replies: for the last ones twice the deadline, so that late ones are told
     /// from lost ones.
-    pub(super) fn fly(&mut self, config: &StampConfig, mine: ErrorEstimate) -> io::Result<()> {
+    pub(super) fn fly(&mut self, config: &StampConfig) -> io::Result<()> {
         let mut payload = vec![0; config.size.max(SIZE)];
         let start = clock::monotonic();
         for (number, turn) in (0..config.count).zip(0i64..) {
@@ -62,7 +64,7 @@ impl Flight {
             while clock::monotonic() < due {
                 self.await_more(due)?;
             }
-            self.send(number, &mut payload, mine)?;
+            self.send(number, &mut payload)?;
         }
         let end = clock::monotonic() + config.deadline * 2;
         while self.missing > 0 && clock::monotonic() < end {
@@ -111,10 +113,10 @@ impl Flight {
         Some(fate.returned.user? - fate.sent.user?)
     }
 
-    fn send(&mut self, number: u32, payload: &mut [u8], mine: ErrorEstimate) -> io::Result<()> {
+    fn send(&mut self, number: u32, payload: &mut [u8]) -> io::Result<()> {
         let now = clock::realtime();
         if let Some(packet) = payload.first_chunk_mut() {
-            Probe { sequence: number, sent: now, clock: mine, session: 0 }.write(packet);
+            Probe { sequence: number, sent: now, clock: self.clock, session: 0 }.write(packet);
         }
         match self.socket.send(payload) {
             Ok(_) => self.fates[number as usize].sent.user = Some(now),
@@ -165,7 +167,9 @@ impl Flight {
     fn take(&mut self, reply: Reply, returned: Stamp, ttl: Option<u8>) {
         let most = self.fates.len() * MOST_COPIES;
         let Some(fate) = self.fates.get_mut(reply.probe_sequence as usize) else { return };
-        if fate.sent.user.is_none() || self.order.len() >= most {
+        // Who did not see the probe can't repeat its stamp, nor does an answer to an earlier measurement.
+        let is_answer = fate.sent.user.is_some_and(|sent| reply.probe_stamp[..8] == self.clock.format.write(sent));
+        if !is_answer || self.order.len() >= most {
             return;
         }
         self.order.push(reply.probe_sequence);

@@ -60,8 +60,8 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
     let failed = |cause| Error::NoReflector { address, cause };
     let socket = connect(address).map_err(failed)?;
     let mine = ErrorEstimate::new(known.near.is_some(), known.near_error().unwrap_or(Span::from_secs(1)));
-    let mut flight = Flight::new(socket, config.count);
-    flight.fly(config, mine).map_err(failed)?;
+    let mut flight = Flight::new(socket, config.count, mine);
+    flight.fly(config).map_err(failed)?;
     if flight.order().is_empty() {
         return Err(failed(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
     }

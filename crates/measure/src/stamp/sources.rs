@@ -10,7 +10,7 @@ const RATE: i64 = 2_000;
 const BURST: Span = Span::from_millis(250);
 /// Sources, and sessions, that are kept in mind: beyond that, new ones go unanswered until old ones are forgotten.
 const MOST: usize = 4_096;
-/// Silence after which a source and a session are forgotten.
+/// Silence after which a session is forgotten.
 const FORGET: Span = Span::from_secs(60);
 /// How often to look for those.
 const SWEEP: Span = Span::from_secs(1);
@@ -36,7 +36,8 @@ impl Sources {
     pub(super) fn admit(&mut self, from: SocketAddr, session: u16, sequence: u32, now: Time) -> Option<u32> {
         if now - self.swept > SWEEP {
             self.swept = now;
-            self.due.retain(|_, due| now - *due < FORGET);
+            // One that nothing is held against is like one that was never heard of.
+            self.due.retain(|_, due| *due > now);
             self.sessions.retain(|_, session| now - session.heard < FORGET);
         }
         let site = site(from.ip().to_canonical());
