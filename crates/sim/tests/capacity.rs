@@ -2,7 +2,7 @@
 //!
 //! The tables are committed snapshots. Each line is several runs, which differ in their seeds.
 
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Step};
+use estimate::{Capacity, CapacityConfig, CapacityProbe, Step, TrainRecord};
 use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Periods, SizeMix, TokenBucket};
 use sim::{Hop, Stamping, VirtualPath};
 use std::fmt::Write;
@@ -18,6 +18,11 @@ struct Run {
 }
 
 fn measure(path: &mut VirtualPath, seed: u64) -> Run {
+    measure_stamped(path, seed, |_| {})
+}
+
+/// `stamp` may change the stamps.
+fn measure_stamped(path: &mut VirtualPath, seed: u64, stamp: impl Fn(&mut TrainRecord)) -> Run {
     path.wait(Span::from_millis(500));
     let started = path.now();
     let mut probe = CapacityProbe::new(CapacityConfig { seed, ..CapacityConfig::new(1500) });
@@ -27,7 +32,8 @@ fn measure(path: &mut VirtualPath, seed: u64) -> Run {
             Step::Send { wait, train } => {
                 path.wait(wait);
                 bytes += train.bytes();
-                let record = path.send(&train);
+                let mut record = path.send(&train);
+                stamp(&mut record);
                 path.wait(path.delay());
                 probe.record(&record);
             }
@@ -202,6 +208,28 @@ fn a_token_bucket_is_told_from_its_line() {
         }
     }
     insta::assert_snapshot!(out);
+}
+
+/// Machines that were idle wake up for the first packet of a burst; those behind it find them awake.
+#[test]
+fn a_receiver_that_wakes_up_for_each_burst_changes_little() {
+    let wake = |record: &mut TrainRecord| {
+        let mut before = Time::ZERO;
+        for received in record.packets.iter_mut().filter_map(|packet| packet.received.as_mut()) {
+            let idle = *received - before > Span::from_millis(1);
+            before = *received;
+            *received += if idle { Span::from_micros(4) } else { Span::ZERO };
+        }
+    };
+    for rate in [100, 500].map(Rate::from_mbit) {
+        for seed in 0..SEEDS {
+            let hop = hop(rate, cross("constant", rate, 0.0), seed, |_| {});
+            let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).unwrap();
+            let found = measure_stamped(&mut path, seed, wake).capacity;
+            let value = found.bottleneck.unwrap_or_else(|| panic!("{rate}: {found:?}")).value;
+            assert!((value.as_f64() / rate.as_f64() - 1.0).abs() < 0.02, "{rate}: {found:?}");
+        }
+    }
 }
 
 #[test]

@@ -11,6 +11,10 @@ pub(super) struct Epoch {
     delay: Span,
 }
 
+/// In bursts of at least so many packets dispersion counts from the second: machines that were idle wake up for the first,
+/// and stamp it some microseconds late.
+const WAKING: usize = 4;
+
 /// Packets that all came, in order, and what their stamps say. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Burst {
@@ -18,13 +22,17 @@ pub(super) struct Burst {
     /// When the first packet left, after the epoch.
     pub(super) sent: f64,
     /// From the first sending to the first arrival, up to a constant.
+    pub(super) head: f64,
+    /// From the first sending to the arrival from which dispersion counts, up to the same constant.
     pub(super) first: f64,
     /// From the first sending to the last arrival, up to the same constant.
     pub(super) last: f64,
-    /// From the first sending to the last.
+    /// From the sending of the packet from which dispersion counts to the last.
     pub(super) sending: f64,
-    /// Bits of all packets but the first.
+    /// Bits of all packets behind that one.
     pub(super) bits: f64,
+    /// Their number.
+    pub(super) gaps: u32,
     /// The shortest time between two arrivals.
     pub(super) shortest_gap: f64,
 }
@@ -40,21 +48,27 @@ impl Burst {
     pub(super) fn read(shape: Shape, packets: &[PacketRecord], epoch: Epoch) -> Option<Self> {
         let stamps: Option<Vec<(Time, Time)>> = packets.iter().map(|p| Some((p.sent?, p.received?))).collect();
         let stamps = stamps.filter(|stamps| stamps.len() == shape.packets as usize)?;
-        let [(sent, received), .., (sent_last, received_last)] = stamps[..] else { return None };
+        let from = usize::from(stamps.len() >= WAKING);
+        let (Some(&(sent, head)), Some(&(sent_first, received))) = (stamps.first(), stamps.get(from)) else {
+            return None;
+        };
+        let &(sent_last, received_last) = stamps.last()?;
         let in_order = stamps.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1);
         let gaps = stamps.windows(2).map(|pair| (pair[1].1 - pair[0].1).as_secs_f64());
         (in_order && received_last > received).then(|| Burst {
             shape,
             sent: (sent - epoch.sent).as_secs_f64(),
+            head: ((head - sent) - epoch.delay).as_secs_f64(),
             first: ((received - sent) - epoch.delay).as_secs_f64(),
             last: ((received_last - sent) - epoch.delay).as_secs_f64(),
-            sending: (sent_last - sent).as_secs_f64(),
-            bits: packets[1..].iter().map(|p| f64::from(p.size) * 8.0).sum(),
+            sending: (sent_last - sent_first).as_secs_f64(),
+            bits: packets[from + 1..].iter().map(|p| f64::from(p.size) * 8.0).sum(),
+            gaps: (stamps.len() - from - 1) as u32,
             shortest_gap: gaps.fold(f64::INFINITY, f64::min),
         })
     }
 
-    /// From the first arrival to the last.
+    /// From the arrival from which it counts to the last.
     pub(super) fn dispersion(&self) -> f64 {
         self.last - self.first
     }

@@ -23,6 +23,8 @@ const INFORMATIVE: f64 = 1.1;
 const MOST_SKEW: f64 = 200e-6;
 /// A long train may seem faster than the link by so much.
 const FASTER: f64 = 1.03;
+/// One that seems faster by so much was held up by a machine that stalled, and let go at once.
+const STALLED: f64 = 1.5;
 /// So many bursts of a shape do even where most were delayed.
 const MANY: usize = 8;
 const REPLICATES: usize = 200;
@@ -80,7 +82,7 @@ pub(super) fn read(bursts: &[Burst], fastest: f64, seed: u64) -> Result<Reading,
     check_batches(&samples)?;
     let mut state = seed;
     let least = |size| {
-        let firsts = samples.iter().filter(|s| s.shape.size == size).flat_map(|s| &s.bursts).map(|burst| burst.first);
+        let firsts = samples.iter().filter(|s| s.shape.size == size).flat_map(|s| &s.bursts).map(|burst| burst.head);
         firsts.fold(f64::INFINITY, f64::min)
     };
     let rate = |sample: &Sample| sample.rate(least(sample.shape.size), &mut state);
@@ -95,7 +97,7 @@ pub(super) fn read(bursts: &[Burst], fastest: f64, seed: u64) -> Result<Reading,
         return Err(Refusal::TooFew);
     }
     // Others may delay a long train's first packet, which makes it look a little faster than the link.
-    if fastest > FASTER * reading.high {
+    if fastest > FASTER * reading.high && fastest < STALLED * reading.high {
         let faster =
             format!("bursts say {}, a long train came at {}", Rate::from_f64(reading.value), Rate::from_f64(fastest));
         return Err(Refusal::Disagreement(faster));
@@ -120,7 +122,8 @@ fn samples(bursts: &[Burst]) -> Vec<Sample> {
     let mut shapes: BTreeMap<Shape, Vec<Burst>> = BTreeMap::new();
     for burst in bursts {
         let gained = skew * burst.sent;
-        let burst = Burst { first: burst.first - gained, last: burst.last - gained, ..*burst };
+        let burst =
+            Burst { head: burst.head - gained, first: burst.first - gained, last: burst.last - gained, ..*burst };
         shapes.entry(burst.shape).or_default().push(burst);
     }
     shapes.into_iter().filter(|(_, bursts)| bursts.len() >= 2).map(|(shape, bursts)| Sample { shape, bursts }).collect()
@@ -131,7 +134,7 @@ fn samples(bursts: &[Burst]) -> Vec<Sample> {
 fn skew(bursts: &[Burst]) -> f64 {
     let Some(largest) = bursts.iter().map(|burst| burst.shape.size).max() else { return 0.0 };
     let firsts = bursts.iter().filter(|burst| burst.shape.size == largest);
-    let mut points: Vec<(f64, f64)> = firsts.map(|burst| (burst.sent, burst.first)).collect();
+    let mut points: Vec<(f64, f64)> = firsts.map(|burst| (burst.sent, burst.head)).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     points.dedup_by_key(|point| point.0);
     let ([first, .., last], hull) = (&points[..], lower_hull(points.iter().copied())) else { return 0.0 };
@@ -158,7 +161,7 @@ fn check_sending(samples: &[Sample]) -> Result<(), Refusal> {
 /// A link needs its time for each packet: where many bursts have packets that came at once, it was the receiver.
 fn check_batches(samples: &[Sample]) -> Result<(), Refusal> {
     let bursts = || samples.iter().flat_map(|sample| &sample.bursts);
-    let pace = |burst: &Burst| burst.dispersion() / f64::from(burst.shape.packets - 1);
+    let pace = |burst: &Burst| burst.dispersion() / f64::from(burst.gaps);
     let at_once = bursts().filter(|burst| burst.shape.packets > 2 && burst.shortest_gap < 0.05 * pace(burst));
     let all = bursts().filter(|burst| burst.shape.packets > 2).count();
     if all > 0 && at_once.count() * 3 > all { Err(Refusal::Batches) } else { Ok(()) }
@@ -186,7 +189,7 @@ impl Sample {
             let undelayed = undelayed(bursts);
             let dispersions: Vec<f64> = undelayed.iter().map(Burst::dispersion).collect();
             let dispersion = mean(&dispersions).max(1e-9);
-            let delayed = mean(&undelayed.iter().map(|burst| burst.first - least).collect::<Vec<_>>());
+            let delayed = mean(&undelayed.iter().map(|burst| burst.head - least).collect::<Vec<_>>());
             (mean(&undelayed.iter().map(|burst| burst.bits).collect::<Vec<_>>()) / dispersion, dispersion, delayed)
         };
         let (value, dispersion, delayed) = rate(&self.bursts);
@@ -257,7 +260,8 @@ mod tests {
         let first = first * 1e-6 + 50e-6 * sent;
         let last = last * 1e-6 + 50e-6 * sent + bits / 100e6;
         let shape = Shape { packets, size: 1500 };
-        Burst { shape, sent, first, last, sending: f64::from(packets) * 5e-6, bits, shortest_gap: 1e-4 }
+        let (sending, gaps) = (f64::from(packets) * 5e-6, packets - 1);
+        Burst { shape, sent, head: first, first, last, sending, bits, gaps, shortest_gap: 1e-4 }
     }
 
     /// Three shapes; of five bursts of each, one is delayed by neither end.

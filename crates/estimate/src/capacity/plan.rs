@@ -23,6 +23,8 @@ const LEAST_DISPERSION: f64 = 60e-6;
 /// Slower than this the path needs so long for a packet that few must do.
 const SLOW: f64 = 3e6;
 const VERY_SLOW: f64 = 300e3;
+/// From this rate on a few µs matter.
+const CLOSE: f64 = 50e6;
 /// No train is planned for less.
 pub(super) const SLOWEST: f64 = 20e3;
 
@@ -71,7 +73,9 @@ pub(super) fn pause(fill: Option<f64>, random: f64) -> Span {
 /// Bursts that suit a path of this rate and are no longer than that: three of full packets, one of smaller ones.
 pub(super) fn shapes(rate: f64, most_packets: f64, max_packet: u32) -> Vec<Shape> {
     let size = max_packet.max(2);
-    let least = (LEAST_DISPERSION * rate / (f64::from(size) * 8.0)).ceil().clamp(1.0, 6.0) as u32 + 1;
+    let gaps = (LEAST_DISPERSION * rate / (f64::from(size) * 8.0)).ceil().clamp(1.0, 6.0) as u32;
+    // Of packets that follow each other so closely, the first does not count.
+    let least = if rate > CLOSE { (gaps + 1).max(4) } else { gaps + 1 };
     let counts = match rate {
         ..VERY_SLOW => vec![2, 3],
         VERY_SLOW..SLOW => vec![2, 3, 4],
