@@ -96,8 +96,8 @@ pub struct CapacityProbe {
     epoch: Option<Epoch>,
     /// What each long train showed.
     changes: Vec<Option<Change>>,
-    /// The fastest rate at which a long train came.
-    fastest: f64,
+    /// The rates at which long trains came, in bit/s.
+    long_rates: Vec<f64>,
     bursts: Vec<Burst>,
     burst_trains: u32,
     rejected: BTreeMap<Rejection, u32>,
@@ -127,7 +127,7 @@ impl CapacityProbe {
             scouted: None,
             epoch: None,
             changes: Vec::new(),
-            fastest: 0.0,
+            long_rates: Vec::new(),
             bursts: Vec::new(),
             burst_trains: 0,
             rejected: BTreeMap::new(),
@@ -201,7 +201,10 @@ impl CapacityProbe {
         let train = match seen {
             _ if trains >= LONG_TRAINS || self.shaper().is_some() => None,
             Some(change) => Some(plan::again(change.packets, max_packet)),
-            None if trains < 2 => plan::long(rate, trains == 1, max_packet),
+            // One that came much slower than a few packets may have been shaped, and disturbed besides.
+            None if trains < 2 || self.long_rates.last().is_some_and(|&last| last < rate / 2.0) => {
+                plan::long(rate, trains > 0, max_packet)
+            }
             None => None,
         };
         Some((plan::refill(seen.map(|change| change.burst / change.rate)), train?))
@@ -223,7 +226,8 @@ impl CapacityProbe {
     }
 
     fn read(&self) -> Result<Reading, filter::Refusal> {
-        filter::read(&self.bursts, self.fastest, self.config.seed)
+        let rates: &[f64] = if self.shaper().is_some() { &[] } else { &self.long_rates };
+        filter::read(&self.bursts, rates, self.config.seed)
     }
 
     fn take(&mut self, record: &TrainRecord, sent: Sent) -> Result<(), Rejection> {
@@ -235,7 +239,7 @@ impl CapacityProbe {
             Sent::Scout => self.scouted = Some(burst::scouted_rate(&record.packets).ok_or(Rejection::PacketsMissing)?),
             Sent::Long => {
                 self.changes.push(shaping::change(&record.packets));
-                self.fastest = self.fastest.max(shaping::rate(&record.packets).unwrap_or(0.0));
+                self.long_rates.extend(shaping::rate(&record.packets));
             }
             Sent::Bursts(order) => {
                 self.burst_trains += 1;
