@@ -70,7 +70,7 @@ impl ClockError {
         ClockError { low: -error, high: error }
     }
 
-    /// What is known of it still so long after (or what was so before): a clock is slewed by 500 ppm at most (adjtimex(2)).
+    /// What is known of it still so long after, or was so long before: a clock is slewed by 500 ppm at most (adjtimex(2)).
     pub fn aged(self, age: Span) -> Self {
         let drift = Span::from_secs_f64((age.as_secs_f64() * lines::MOST_SKEW / 2.0).abs());
         ClockError { low: self.low - drift, high: self.high + drift }

@@ -5,9 +5,9 @@
 //! both see the same departures to the nanosecond. [`CrossTraffic`] shares its queue and its rate without a packet
 //! being sent, and the [`Ledger`] keeps what is needed to say afterwards what was true. Which packets wait, go and are
 //! dropped is up to a [`queue`] discipline. Instead of a constant rate, a [`Medium`] may carry the packets: a schedule of
-//! rates, a trace recorded on a cellular network, or a wireless hop that aggregates. All settings can change while
-//! packets are under way, by [`Link::reconfigure`] and [`Link::replace_queue`]. A [`middlebox`] stands before a link where a firewall or a translator of
-//! addresses is wanted.
+//! rates, a token bucket, a trace recorded on a cellular network, or a wireless hop that aggregates. All settings can
+//! change while packets are under way, by [`Link::reconfigure`] and [`Link::replace_queue`]. A [`middlebox`] stands
+//! before a link where a firewall or a translator of addresses is wanted.
 //!
 //! **Loop contract.** Hand over each packet by [`Link::offer`] in order of arrival; when time passes, call
 //! [`Link::advance`], then [`Link::pop_due`] until it is empty, then sleep until [`Link::next_event`] or the next

@@ -1,4 +1,5 @@
-//! Traces as mahimahi plays them, a token bucket against its definition, and an aggregating wireless hop against the formula of its throughput.
+//! Traces as mahimahi plays them, a token bucket against its definition, and an aggregating wireless hop against the
+//! formula of its throughput.
 
 use link::{Delivery, Link, LinkConfig, Medium, TokenBucket, Trace, Wireless};
 use proptest::prelude::*;

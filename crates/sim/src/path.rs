@@ -131,7 +131,7 @@ impl VirtualPath {
             let batch = arrival.as_nanos().div_euclid(batching.as_nanos()) + 1;
             return Time::from_nanos(batch * batching.as_nanos()) + clock_offset;
         }
-        let late = Span::from_nanos(self.random.random_range(0..=receive_jitter.as_nanos()));
+        let late = Span::from_nanos(self.random.random_range(0..=receive_jitter.as_nanos().max(0)));
         arrival + late + clock_offset + Span::from_nanos((arrival.as_nanos() as f64 * clock_skew) as i64)
     }
 }

@@ -37,7 +37,7 @@ pub struct Data {
     pub again: bool,
     /// Whether nothing follows it, so that its acknowledgement should not wait.
     pub last: bool,
-    /// Whether the sender has reduced its window since the last new segment, so that marks echoed so far are answered (CWR,
+    /// Whether the sender has reduced its window since the last new segment, which answers the marks echoed so far (CWR,
     /// RFC 3168, section 6.1.2).
     pub reduced: bool,
 }

@@ -7,8 +7,8 @@ impl<P> Link<P> {
     /// Goes on with other settings from `now` on, exactly; nothing that is on the link is lost over it unless it finds no
     /// room in a smaller queue. `now` is what [`Link::advance`] would be called with.
     ///
-    /// - A packet in service at a rate is served on at the new one: what is left of it, to the bit. On a trace or a
-    ///   wireless medium, before or after, the service under way ends as it would have.
+    /// - A packet in service at a rate is served on at the new one: what is left of it, to the bit. On a token bucket, a
+    ///   trace or a wireless medium, before or after, the service under way ends as it would have.
     /// - A new delay is that of packets which depart from now on. It never makes a packet overtake another.
     /// - Jitter, loss, reordering and duplication are new for packets whose service begins from now on.
     /// - A new [`LinkConfig::queue_bytes`] is as [`Link::replace_queue`]; a queue given by that or by
