@@ -19,6 +19,7 @@ mod flow_rates;
 mod fq_codel;
 mod heavy;
 mod red;
+mod settings;
 mod slab;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ pub use fair_share::{FairShare, FairShareConfig};
 pub use fq_codel::{FqCoDel, FqCoDelConfig};
 pub use heavy::{Heavy, History, Preference};
 pub use red::{Red, RedConfig, RedQueue};
+pub use settings::{DisciplineSettings, ParameterError};
 
 use crate::random::mix;
 use crate::{ConfigError, DropCause};

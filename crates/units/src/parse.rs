@@ -52,6 +52,11 @@ pub fn ratio(text: &str) -> Result<f64, ParseError> {
     if value <= 1.0 { Ok(value) } else { Err(error(text, "ratio", "it is more than the whole", "0.1% or 0.001")) }
 }
 
+/// A whole number such as `20`, as large as its type holds.
+pub fn number<N: FromStr>(text: &str) -> Result<N, ParseError> {
+    text.trim().parse().map_err(|_| error(text, "whole number", "it has other than digits, or is too large", "20"))
+}
+
 fn quantity(text: &str, kind: &'static str, units: &[(&str, f64)], example: &'static str) -> Result<f64, ParseError> {
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
@@ -83,6 +88,7 @@ mod tests {
         assert_eq!(span("1.5s"), Ok(Span::from_millis(1500)));
         assert_eq!(bytes("64kb"), Ok(65536));
         assert_eq!(ratio("0.1%"), Ok(0.001));
+        assert_eq!(number(" 20 "), Ok(20u32));
     }
 
     #[test]
@@ -95,6 +101,8 @@ mod tests {
             (span("20").unwrap_err(), "must be one of s, ms"),
             (ratio("150%").unwrap_err(), "more than the whole"),
             (bytes("-3").unwrap_err(), "does not begin with a number"),
+            (number::<u32>("1.5").unwrap_err(), "`1.5` is not a whole number"),
+            (number::<u8>("256").unwrap_err(), "too large"),
         ] {
             assert!(error.to_string().contains(part), "{error}");
             assert!(error.to_string().contains("write it like"), "{error}");
