@@ -29,7 +29,7 @@ pub(super) fn ratio(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn number<N: std::str::FromStr>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| format!("`{text}` is not a whole number, or too large"))
+    parse::number(text).map_err(|error| error.to_string())
 }
 
 pub(super) fn burst(text: &str) -> Result<f64, String> {
