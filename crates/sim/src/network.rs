@@ -70,8 +70,12 @@ struct FlowState {
 }
 
 impl FlowId {
-    /// The number by which queues know the flow's data; its acknowledgements have the next. Flows are numbered as they
-    /// are added, so that the first is 0, the second 2.
+    /// The flow that is added after so many others: for a queue that must know flows before there are any.
+    pub fn nth(others: u32) -> Self {
+        FlowId(others)
+    }
+
+    /// The number by which queues know the flow's data; its acknowledgements have the next.
     pub fn label(self) -> u64 {
         u64::from(self.0) * 2
     }

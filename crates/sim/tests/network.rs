@@ -1,7 +1,7 @@
 //! What a network in virtual time is to show: links filled, shares equal, seeds reproducing.
 use link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
 use link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, Reordering, SizeMix};
-use sim::network::{FlowConfig, LinkId, Network, Source, TcpConfig};
+use sim::network::{FlowConfig, FlowId, LinkId, Network, Source, TcpConfig};
 use sim::tcp::congestion::Control;
 use units::{Rate, Span, Time};
 
@@ -129,6 +129,7 @@ fn a_finite_connection_ends_with_every_byte_delivered_once() {
     let id = network.add_flow(config.clone()).unwrap();
     let nothing = Source::Tcp(TcpConfig { bytes: Some(0), ..tcp });
     let empty = network.add_flow(FlowConfig { source: nothing, start: at(1), ..config }).unwrap();
+    assert_eq!([id, empty], [0, 1].map(FlowId::nth));
     network.run_until(at(60));
     assert_eq!((network.flow(empty).sent_packets, network.flow(empty).finished), (0, Some(at(1))));
     let statistics = network.flow(id);

@@ -70,11 +70,10 @@ impl Built {
 fn build(scenario: &Fairness, point: &FairnessPoint<'_>) -> anyhow::Result<Built> {
     let case = point.case;
     let mut network = Network::new(u64::from(point.run));
-    // The network numbers flows as they come, and labels their data with twice the number.
-    let first = u64::from(case.groups.first().map_or(0, |group| group.connections));
-    let heavy: Vec<_> = (0..first).map(|flow| flow * 2).collect();
+    let first = case.groups.first().map_or(0, |group| group.connections);
+    let heavy: Vec<_> = (0..first).map(|flow| FlowId::nth(flow).label()).collect();
     let around = Surroundings { rate: case.rate, heavy: &heavy };
-    let discipline = point.discipline.build(around).map_err(anyhow::Error::msg)?;
+    let discipline = point.discipline.build(around);
     let link = LinkConfig { rate: Some(case.rate), delay: case.delay, ..LinkConfig::default() };
     let bottleneck = network.add_link(link, Some(QueueConfig { limit: case.limit, discipline }))?;
     let ways = case.groups.iter().map(|group| add_hops(&mut network, group)).collect::<Result<Vec<_>, _>>()?;
