@@ -1,7 +1,7 @@
 use super::mixes;
 use super::scenario::{AccessHop, Fairness, Group, SharedLink};
 use crate::catalogue::{MAX_DELAY, MAX_RATE, MAX_RUNS, MIN_RATE, Overrides, ScenarioError, replace, wrong_name};
-use crate::fairness::discipline::Surroundings;
+use crate::fairness::discipline::{DisciplineChoice, Surroundings};
 use link::queue::{Queue, QueueConfig};
 use units::Span;
 
@@ -10,8 +10,6 @@ const MAX_CONNECTIONS: u32 = 1000;
 const MAX_DURATION: Span = Span::from_secs(3600);
 const MAX_CASES: usize = 1000;
 const SEGMENT_BYTES: std::ops::RangeInclusive<u32> = 100..=9000;
-/// Who is heavy is not known there before the connections are open.
-const VIRTUAL_DISCIPLINE: &str = "fair-codel-static";
 
 impl Fairness {
     /// Reads a scenario from TOML; `origin` names the text in an error, and `table` finds the text of the table of mixes
@@ -163,11 +161,8 @@ impl Fairness {
             }
             for case in self.cases() {
                 let around = Surroundings { rate: case.rate, heavy: &[] };
-                let built = discipline.build(around).and_then(|discipline| {
-                    let config = QueueConfig { limit: case.limit, discipline };
-                    Queue::<()>::new(&config, 1).map(drop).map_err(|error| error.to_string())
-                });
-                if let Err(why) = built {
+                let config = QueueConfig { limit: case.limit, discipline: discipline.build(around) };
+                if let Err(why) = Queue::<()>::new(&config, 1) {
                     return Some(format!("{discipline} at {}: {why}", case.label));
                 }
             }
@@ -182,8 +177,9 @@ impl Fairness {
                 "its table has paths of different delays, which only a virtual network has; {try_virtual}"
             ));
         }
-        if self.disciplines.iter().any(|discipline| discipline.name() == VIRTUAL_DISCIPLINE) {
-            return Some(format!("{VIRTUAL_DISCIPLINE} must know the heavy flows beforehand; {try_virtual}"));
+        // Who is heavy is not known in real time before the connections are open.
+        if self.disciplines.iter().any(|discipline| discipline.name() == DisciplineChoice::STATIC) {
+            return Some(format!("{} must know the heavy flows beforehand; {try_virtual}", DisciplineChoice::STATIC));
         }
         let own_delay = self.groups.iter().any(|group| group.delay > Span::ZERO || group.source_rate.is_some());
         own_delay
@@ -267,8 +263,8 @@ mod tests {
         refused("fair-mix", Overrides { delays: vec![Span::ZERO], ..usual() }, "table says the delays");
         let twice = vec!["codel".parse().unwrap(); 2];
         refused("fair-wired", Overrides { disciplines: twice, ..usual() }, "named twice");
-        let nonsense = vec!["fair-codel:hist_len=0".parse().unwrap()];
-        refused("fair-wired", Overrides { disciplines: nonsense, ..usual() }, "fair-codel:hist_len=0 at 1 ms");
+        let nonsense = vec!["fair-codel:hist-len=0".parse().unwrap()];
+        refused("fair-wired", Overrides { disciplines: nonsense, ..usual() }, "fair-codel:hist-len=0 at 1 ms");
     }
 
     #[test]

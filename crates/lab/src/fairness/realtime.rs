@@ -175,7 +175,7 @@ fn sender(group: usize) -> String {
 fn build(point: &FairnessPoint<'_>) -> anyhow::Result<Network> {
     let Case { rate, delay, limit, .. } = *point.case;
     let around = Surroundings { rate, heavy: &[] };
-    let discipline = point.discipline.build(around).map_err(anyhow::Error::msg)?;
+    let discipline = point.discipline.build(around);
     let link = LinkConfig {
         rate: Some(rate),
         delay,

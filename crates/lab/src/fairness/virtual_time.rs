@@ -73,7 +73,7 @@ fn build(scenario: &Fairness, point: &FairnessPoint<'_>) -> anyhow::Result<Built
     let first = case.groups.first().map_or(0, |group| group.connections);
     let heavy: Vec<_> = (0..first).map(|flow| FlowId::nth(flow).label()).collect();
     let around = Surroundings { rate: case.rate, heavy: &heavy };
-    let discipline = point.discipline.build(around).map_err(anyhow::Error::msg)?;
+    let discipline = point.discipline.build(around);
     let link = LinkConfig { rate: Some(case.rate), delay: case.delay, ..LinkConfig::default() };
     let bottleneck = network.add_link(link, Some(QueueConfig { limit: case.limit, discipline }))?;
     let ways = case.groups.iter().map(|group| add_hops(&mut network, group)).collect::<Result<Vec<_>, _>>()?;
