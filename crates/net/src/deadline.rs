@@ -103,12 +103,12 @@ impl Watch {
     }
 
     /// Returns when `deadline` of [`clock::realtime`] has come; or earlier, once a source is readable or `is_ready`,
-    /// which is asked over and over in the last stretch, says so.
-    pub fn wait(&self, deadline: Time, mut is_ready: impl FnMut() -> bool) {
+    /// which is asked over and over in the last stretch, says so. True where a source was found readable, whichever.
+    pub fn wait(&self, deadline: Time, mut is_ready: impl FnMut() -> bool) -> bool {
         loop {
             let left = deadline - clock::realtime();
             if left <= Span::ZERO || is_ready() {
-                return;
+                return false;
             }
             if left > SPIN {
                 // In steps of a second at most, so that a clock that is set does no lasting harm.
@@ -117,7 +117,7 @@ impl Watch {
                 if ppoll(&mut [PollFd::new(self.0.0.as_fd(), PollFlags::POLLIN)], Some(sleep), None)
                     .is_ok_and(|n| n > 0)
                 {
-                    return;
+                    return true;
                 }
             } else {
                 hint::spin_loop();

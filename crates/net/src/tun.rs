@@ -40,7 +40,9 @@ impl Tun {
                      `chmod 666 /dev/net/tun` (most systems do so by themselves; it grants nothing by itself)"
                 }
                 io::ErrorKind::PermissionDenied => "it takes CAP_NET_ADMIN in this namespace",
-                _ => "is IPv6 switched off on this system, or the name taken?",
+                _ if interface::exists(name) => "there is an interface of that name: choose another name",
+                _ if !is_name(name) => "the name of an interface is 1 to 15 letters, without `/`, `:` or blanks",
+                _ => "is IPv6 switched off on this system?",
             };
             SetupError::new(format!("make the TUN device {name}"), error).hint(hint)
         })?;
@@ -70,6 +72,12 @@ impl Tun {
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.device.recv(buffer)
     }
+}
+
+/// As dev_valid_name() of the kernel has it.
+fn is_name(name: &str) -> bool {
+    let is_odd = |byte: u8| byte == b'/' || byte == b':' || byte.is_ascii_whitespace();
+    (1..libc::IFNAMSIZ).contains(&name.len()) && name != "." && name != ".." && !name.bytes().any(is_odd)
 }
 
 fn may_open() -> bool {

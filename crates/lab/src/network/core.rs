@@ -102,7 +102,8 @@ impl Core {
     /// Moves packets until the network is dropped.
     pub(super) fn run(mut self) {
         let _prompt = Prompt::new();
-        while self.serve_requests() {
+        let mut is_woken = false;
+        while self.serve_requests(is_woken) {
             self.collect();
             self.settle(clock::realtime() - HOLDBACK);
             self.deliver();
@@ -113,7 +114,7 @@ impl Core {
                 self.drain();
             }
             let (left, right) = (&self.left, &self.right);
-            self.watch.wait(next, || left.iter().chain(right).any(|port| port.tap.is_ready()));
+            is_woken = self.watch.wait(next, || left.iter().chain(right).any(|port| port.tap.is_ready()));
         }
     }
 
@@ -142,11 +143,15 @@ impl Core {
     }
 
     /// Does what other threads ask for; false once there is nobody left to ask.
-    fn serve_requests(&mut self) -> bool {
+    fn serve_requests(&mut self, is_woken: bool) -> bool {
+        if is_woken {
+            // Before the inbox is looked at, so that no ring is silenced unheard; and even if it rang for what was seen
+            // before, so that it does not go on ringing.
+            let _ = self.bell.read(&mut [0; 64]);
+        }
         loop {
             match self.inbox.try_recv() {
                 Ok(request) => {
-                    let _ = self.bell.read(&mut [0; 64]);
                     self.collect();
                     self.settle(clock::realtime() - HOLDBACK);
                     request(self);
