@@ -71,12 +71,12 @@ pub enum ControlError {
         process: String,
     },
     /// There is no place for the socket.
-    #[error("cannot make the control socket in {directory}: {source}; set XDG_RUNTIME_DIR to a directory of your own")]
+    #[error("cannot make the control socket in {directory}: {cause}; set XDG_RUNTIME_DIR to a directory of your own")]
     NoPlace {
         /// The last that was tried.
         directory: PathBuf,
         /// Why not there.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Nobody answers to the name.
     #[error("no link called `{name}` runs here{others}")]
@@ -87,12 +87,12 @@ pub enum ControlError {
         others: String,
     },
     /// The conversation failed.
-    #[error("cannot talk to the link by {socket}: {source}")]
+    #[error("cannot talk to the link by {socket}: {cause}")]
     Talk {
         /// Where it was tried.
         socket: PathBuf,
         /// What happened.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
@@ -156,10 +156,10 @@ impl Place {
             let socket = owner::socket(directory, name);
             match UnixStream::connect(&socket) {
                 Ok(stream) => {
-                    return converse(&stream, request).map_err(|source| ControlError::Talk { socket, source });
+                    return converse(&stream, request).map_err(|cause| ControlError::Talk { socket, cause });
                 }
                 Err(error) if is_nobody(&error) => {}
-                Err(source) => return Err(ControlError::Talk { socket, source }),
+                Err(cause) => return Err(ControlError::Talk { socket, cause }),
             }
         }
         let names = self.names();
@@ -186,12 +186,12 @@ impl Place {
         for directory in &self.directories {
             match own_directory(directory) {
                 Ok(()) => return Ok(directory.clone()),
-                Err(source) => failed = Some(ControlError::NoPlace { directory: directory.clone(), source }),
+                Err(cause) => failed = Some(ControlError::NoPlace { directory: directory.clone(), cause }),
             }
         }
         Err(failed.unwrap_or_else(|| ControlError::NoPlace {
             directory: PathBuf::new(),
-            source: io::ErrorKind::NotFound.into(),
+            cause: io::ErrorKind::NotFound.into(),
         }))
     }
 }
@@ -203,7 +203,7 @@ impl Claim {
     /// The system refuses a socket or a thread.
     pub fn serve(self, handler: impl FnMut(Request) -> Reply + Send + 'static) -> Result<Control, ControlError> {
         let Claim(owner) = self;
-        let failed = |source| ControlError::NoPlace { directory: owner.socket().to_owned(), source };
+        let failed = |cause| ControlError::NoPlace { directory: owner.socket().to_owned(), cause };
         let listener = UnixListener::bind(owner.socket()).map_err(failed)?;
         fs::set_permissions(owner.socket(), fs::Permissions::from_mode(0o600)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -232,7 +232,11 @@ impl Drop for Control {
     }
 }
 
-fn check_name(name: &str) -> Result<(), ControlError> {
+/// Says whether a bridge can be called this.
+///
+/// # Errors
+/// It would make no file name.
+pub fn check_name(name: &str) -> Result<(), ControlError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let good = (1..=64).contains(&name.len()) && name.chars().all(fits);
     if good { Ok(()) } else { Err(ControlError::Name(name.to_owned())) }

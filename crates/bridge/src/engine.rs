@@ -4,8 +4,8 @@ mod lane;
 
 pub(crate) use self::frame::{Frame, LinkHeader, Pool};
 
-use self::core::{Change, Core};
-use crate::statistics::{DirectionStatistics, Recorder};
+use self::core::{Core, Request};
+use crate::statistics::DirectionStatistics;
 use crate::{BridgeError, Port, PortSpec};
 use link::middlebox::{Middlebox, MiddleboxConfig};
 use link::queue::QueueConfig;
@@ -14,7 +14,7 @@ use net::SetupError;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// What happens to the packets of one direction.
@@ -32,17 +32,11 @@ pub struct DirectionConfig {
 #[derive(Debug)]
 pub struct Engine {
     /// None once the bridge is to end.
-    inbox: Mutex<Option<Sender<Change>>>,
+    inbox: Mutex<Option<Sender<Request>>>,
     bell: UnixStream,
-    shared: Arc<Shared>,
+    /// What the packet thread leaves behind.
+    last: Arc<OnceLock<[DirectionStatistics; 2]>>,
     thread: Mutex<Option<JoinHandle<Result<(), BridgeError>>>>,
-}
-
-/// What the packet thread shares with the others.
-#[derive(Debug, Default)]
-struct Shared {
-    /// Held by the packet thread while it handles packets, never while it waits.
-    recorders: Mutex<[Recorder; 2]>,
 }
 
 impl DirectionConfig {
@@ -91,11 +85,11 @@ impl Engine {
         let (bell, theirs) = UnixStream::pair().map_err(fail)?;
         bell.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true)).map_err(fail)?;
         let (inbox, requests) = mpsc::channel();
-        let shared = Arc::new(Shared::default());
-        let for_thread = Arc::clone(&shared);
-        let work = move || Core::new(ports, directions, for_thread, requests, theirs)?.run();
+        let last = Arc::new(OnceLock::new());
+        let left = Arc::clone(&last);
+        let work = move || Core::new(ports, directions, requests, theirs)?.run(&left);
         let thread = thread::Builder::new().name("bridge".into()).spawn(work).map_err(fail)?;
-        Ok(Engine { inbox: Mutex::new(Some(inbox)), bell, shared, thread: Mutex::new(Some(thread)) })
+        Ok(Engine { inbox: Mutex::new(Some(inbox)), bell, last, thread: Mutex::new(Some(thread)) })
     }
 
     /// Changes one direction (0 or 1) while it runs.
@@ -104,16 +98,16 @@ impl Engine {
     /// The setting is impossible, and nothing is changed; or the bridge has ended.
     pub fn set(&self, direction: usize, config: DirectionConfig) -> Result<(), BridgeError> {
         config.check()?;
-        let inbox = lock(&self.inbox);
-        inbox.as_ref().and_then(|inbox| inbox.send(Change { direction, config }).ok()).ok_or(BridgeError::Ended)?;
-        self.ring();
-        Ok(())
+        if self.ask(Request::Set { direction, config: Box::new(config) }) { Ok(()) } else { Err(BridgeError::Ended) }
     }
 
     /// What both directions have done so far, also after the end.
     pub fn statistics(&self) -> [DirectionStatistics; 2] {
-        // One at a time: the packet thread waits meanwhile.
-        [0, 1].map(|direction| lock(&self.shared.recorders)[direction].snapshot())
+        let (back, counted) = mpsc::sync_channel(1);
+        // The memory is this thread's business, so that the packet thread only copies.
+        self.ask(Request::Count { into: Box::default(), back });
+        // It does not answer any more once it has ended.
+        counted.recv().map_or_else(|_| self.last.get().cloned().unwrap_or_default(), |statistics| *statistics)
     }
 
     /// Whether packets still pass.
@@ -139,6 +133,13 @@ impl Engine {
         drop(lock(&self.inbox).take());
         self.ring();
         self.wait()
+    }
+
+    /// Has the packet thread do this between two packets; false where it has ended.
+    fn ask(&self, request: Request) -> bool {
+        let asked = lock(&self.inbox).as_ref().is_some_and(|inbox| inbox.send(request).is_ok());
+        self.ring();
+        asked
     }
 
     /// Wakes the packet thread.

@@ -12,8 +12,8 @@ mod leftovers;
 mod port;
 pub mod prometheus;
 pub mod report;
-pub mod session;
 pub mod schedule;
+pub mod session;
 pub mod settings;
 pub mod statistics;
 

@@ -140,8 +140,10 @@ impl Metrics {
                 let (buckets, percentiles) = of(direction);
                 let count = buckets.iter().map(|bucket| bucket.packets).sum();
                 let sum = percentiles.map_or(0.0, |times| times.mean_seconds * count as f64);
-                let buckets: Vec<_> =
-                    buckets.iter().map(|bucket| (bucket.up_to_seconds.unwrap_or(f64::INFINITY), bucket.packets)).collect();
+                let buckets: Vec<_> = buckets
+                    .iter()
+                    .map(|bucket| (bucket.up_to_seconds.unwrap_or(f64::INFINITY), bucket.packets))
+                    .collect();
                 let labels = self.labels(direction_name, direction);
                 metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
             }

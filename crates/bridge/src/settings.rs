@@ -21,11 +21,11 @@ use crate::DirectionConfig;
 use carrier::Carrier;
 use link::middlebox::{Middlebox, MiddleboxConfig, Rule};
 use link::queue::{Limit, QueueConfig};
-use link::{Link, LinkConfig, Loss, Reordering};
+use link::{Link, LinkConfig, Loss, Medium, Reordering, TokenBucket};
 use queue::QueueSettings;
 use std::fmt;
 use thiserror::Error;
-use units::Span;
+use units::{Rate, Span};
 
 /// How many bytes may wait in the queue of one direction at most.
 const MOST_BYTES_WAITING: u64 = 256 << 20;
@@ -59,6 +59,9 @@ pub enum SettingError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     carrier: Carrier,
+    /// Of a token bucket; 0 for none.
+    burst_bytes: u64,
+    peak_rate: Option<Rate>,
     delay: Span,
     jitter: Span,
     loss: LossSettings,
@@ -83,6 +86,8 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             carrier: Carrier::Rate(None),
+            burst_bytes: 0,
+            peak_rate: None,
             delay: Span::ZERO,
             jitter: Span::ZERO,
             loss: LossSettings::Mean { part: 0.0, burst: 1.0 },
@@ -115,6 +120,8 @@ impl Settings {
     fn set_link(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "rate" | "trace" | "wireless" => self.carrier = Carrier::read(key, value)?,
+            "burst" => self.burst_bytes = value::bytes(value)?,
+            "peak-rate" => self.peak_rate = value::rate(value)?,
             "delay" => self.delay = value::span(value)?,
             "jitter" => self.jitter = value::span(value)?,
             "loss" => self.loss = LossSettings::Mean { part: value::ratio(value)?, burst: self.burst() },
@@ -137,7 +144,7 @@ impl Settings {
     /// The settings do not go together, with the reason.
     pub fn direction(&self, direction: usize) -> Result<DirectionConfig, SettingError> {
         self.check_memory()?;
-        let (rate, medium) = self.carrier.rate_and_medium();
+        let (rate, medium) = self.rate_and_medium()?;
         let queue = QueueConfig { limit: self.limit, discipline: self.queue.discipline(self.carrier.mean_rate()) };
         let link = LinkConfig {
             rate,
@@ -165,6 +172,8 @@ impl Settings {
         let mut say = |differs: bool, key, value: String| words.extend(differs.then_some((key, value)));
         let (carrier, is) = self.carrier.words();
         say(self.carrier != plain.carrier, carrier, is);
+        say(self.burst_bytes != 0, "burst", value::show_bytes(self.burst_bytes));
+        say(self.peak_rate.is_some(), "peak-rate", value::show_rate(self.peak_rate));
         say(self.delay != plain.delay, "delay", value::show_span(self.delay));
         say(self.jitter != plain.jitter, "jitter", value::show_span(self.jitter));
         match self.loss {
@@ -195,6 +204,24 @@ impl Settings {
 
     fn mean_loss(&self) -> f64 {
         if let LossSettings::Mean { part, .. } = self.loss { part } else { 0.0 }
+    }
+
+    /// What carries the packets, through the token bucket if there is one.
+    fn rate_and_medium(&self) -> Result<(Option<Rate>, Option<Medium>), SettingError> {
+        let refused = |reason: &str| Err(SettingError::Together(reason.to_owned()));
+        match (self.burst_bytes, self.peak_rate, &self.carrier) {
+            (0, None, carrier) => Ok(carrier.rate_and_medium()),
+            (0, Some(_), _) => {
+                refused("a peak-rate needs a burst that passes at it: give one, or `peak-rate unlimited`")
+            }
+            (_, Some(peak), Carrier::Rate(Some(rate))) if peak <= *rate => {
+                refused("the peak-rate is no higher than the rate, so that there are no bursts: give a higher one")
+            }
+            (burst_bytes, peak, Carrier::Rate(Some(rate))) => {
+                Ok((peak, Some(Medium::TokenBucket(TokenBucket { rate: *rate, burst_bytes }))))
+            }
+            _ => refused("a burst needs a rate that holds after it: give one, or `burst 0b` for none"),
+        }
     }
 
     fn loss(&self) -> Result<Loss, SettingError> {

@@ -1,6 +1,6 @@
 //! The recorder stands in the way of every packet: it may not allocate.
 
-use bridge::statistics::{DropCause, Recorder};
+use bridge::statistics::{DirectionStatistics, DropCause, Recorder};
 use units::Span;
 
 /// Packets of some heavy flows, and of many that are seen once.
@@ -20,7 +20,13 @@ fn record(recorder: &mut Recorder, packets: u64) {
 #[test]
 fn recording_allocates_nothing() {
     let mut recorder = Recorder::new();
-    let counted = allocation_counter::measure(|| record(&mut recorder, 100_000));
+    let mut copy = DirectionStatistics::default();
+    let counted = allocation_counter::measure(|| {
+        record(&mut recorder, 100_000);
+        recorder.missed(7);
+        recorder.copy_to(&mut copy);
+    });
     assert_eq!(counted.count_total, 0);
-    assert_eq!(recorder.snapshot().offered.packets, 100_000);
+    assert_eq!((copy.offered.packets, copy.dropped(DropCause::Overload).packets), (100_007, 7));
+    assert_eq!(copy.sojourn.count(), recorder.snapshot().delivered.packets);
 }

@@ -17,7 +17,7 @@ impl Owner {
     /// Takes the name, and clears away the socket of one that died.
     pub(super) fn new(directory: &Path, name: &str) -> Result<Self, ControlError> {
         let (socket, lock) = (socket(directory, name), directory.join(format!("{name}.lock")));
-        let failed = |source| ControlError::NoPlace { directory: directory.to_owned(), source };
+        let failed = |cause| ControlError::NoPlace { directory: directory.to_owned(), cause };
         let taken = |process| ControlError::Taken { name: name.to_owned(), process };
         loop {
             let file = open(&lock).map_err(failed)?;

@@ -1,21 +1,22 @@
+use super::DirectionConfig;
 use super::frame::{Frame, Pool};
 use super::lane::{Lane, times};
-use super::{DirectionConfig, Shared};
-use crate::statistics::{DropCause, Recorder};
+use crate::statistics::{DirectionStatistics, DropCause, Recorder};
 use crate::{BridgeError, Port};
 use link::Delivery;
 use net::deadline::{Prompt, Watch};
 use net::packet_socket::BATCH;
 use net::{SetupError, clock};
+use std::cell::Cell;
 use std::io::Read;
 use std::mem;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, TryRecvError};
-use std::sync::{Arc, PoisonError};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use units::{Span, Time};
 
-/// Taken of each side before looking at what is due: packets, or what is divided into packets.
+/// Packets that are taken of each side before looking at what is due, and what comes together with the last of them.
 const TAKEN: usize = 64;
 /// How often the state of the interfaces is looked at, if nothing tells of it.
 const CHECK: Span = Span::from_millis(100);
@@ -24,9 +25,11 @@ const CHECK: Span = Span::from_millis(100);
 const UNKNOWN: u64 = 0;
 
 /// What another thread wants of the packet thread.
-pub(super) struct Change {
-    pub(super) direction: usize,
-    pub(super) config: DirectionConfig,
+pub(super) enum Request {
+    /// To go on with other settings.
+    Set { direction: usize, config: Box<DirectionConfig> },
+    /// To copy what has been seen so far, and to send it back.
+    Count { into: Box<[DirectionStatistics; 2]>, back: SyncSender<Box<[DirectionStatistics; 2]>> },
 }
 
 /// All that the packet thread owns.
@@ -34,8 +37,8 @@ pub(super) struct Core {
     /// Direction 0 leads from the first to the second, direction 1 back.
     ports: [Port; 2],
     lanes: [Lane; 2],
-    shared: Arc<Shared>,
-    inbox: Receiver<Change>,
+    recorders: [Recorder; 2],
+    inbox: Receiver<Request>,
     bell: UnixStream,
     watch: Watch,
     pool: Pool,
@@ -52,8 +55,7 @@ impl Core {
     pub(super) fn new(
         ports: [Port; 2],
         directions: [DirectionConfig; 2],
-        shared: Arc<Shared>,
-        inbox: Receiver<Change>,
+        inbox: Receiver<Request>,
         bell: UnixStream,
     ) -> Result<Self, BridgeError> {
         let sources = ports.iter().map(Port::source).chain([bell.as_fd()]);
@@ -62,47 +64,59 @@ impl Core {
         let lanes = [Lane::new(there)?, Lane::new(back)?];
         let (pool, batch, checked) = (Pool::default(), Vec::with_capacity(BATCH), clock::realtime());
         let (answers, missed) = (Vec::new(), [0; 2]);
-        Ok(Core { ports, lanes, shared, inbox, bell, watch, pool, batch, answers, checked, missed })
+        let recorders = Default::default();
+        Ok(Core { ports, lanes, recorders, inbox, bell, watch, pool, batch, answers, checked, missed })
     }
 
-    /// Moves packets until it is told to stop, or cannot go on.
-    pub(super) fn run(mut self) -> Result<(), BridgeError> {
+    /// Moves packets until it is told to stop, or cannot go on; leaves behind what it has seen.
+    pub(super) fn run(mut self, left: &OnceLock<[DirectionStatistics; 2]>) -> Result<(), BridgeError> {
         let _prompt = Prompt::new();
-        let shared = Arc::clone(&self.shared);
-        loop {
-            let mut recorders = shared.recorders.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut taken = [0; 2];
-            for direction in [0, 1] {
-                taken[direction] = self.collect(direction, &mut recorders[direction])?;
-            }
-            if !self.serve_requests(&mut recorders)? {
-                return Ok(());
-            }
-            let mut is_idle = taken == [0; 2];
+        let outcome = self.move_packets();
+        let _ = left.set(self.recorders.each_ref().map(Recorder::snapshot));
+        outcome
+    }
+
+    fn move_packets(&mut self) -> Result<(), BridgeError> {
+        let mut is_woken = false;
+        while self.serve_requests(is_woken)? {
+            let taken = [self.collect(0)?, self.collect(1)?];
             for direction in [0, 1] {
                 // As much as was taken, and more, so that nothing piles up.
                 for _ in 0..=taken[direction].div_ceil(BATCH) {
-                    let written = self.deliver(direction, &mut recorders[direction]);
-                    is_idle &= written == 0;
-                    if written < BATCH {
+                    if self.deliver(direction) < BATCH {
                         break;
                     }
                 }
             }
-            self.check(is_idle, &mut recorders)?;
-            drop(recorders);
+            // Something else than packets has ended the wait, or none has come for a while.
+            if is_woken && taken == [0; 2] || clock::realtime() - self.checked >= CHECK {
+                self.check()?;
+            }
             let soon = self.checked + CHECK;
             let next = self.lanes.iter().filter_map(Lane::next_event).fold(soon, Time::min);
-            self.watch.wait(next, || self.ports.iter().any(Port::is_ready));
+            is_woken = self.watch.wait(next, || self.ports.iter().any(Port::is_ready));
         }
+        Ok(())
     }
 
     /// Does what other threads ask for; false once nobody wants the bridge any more.
-    fn serve_requests(&mut self, recorders: &mut [Recorder; 2]) -> Result<bool, BridgeError> {
+    fn serve_requests(&mut self, is_woken: bool) -> Result<bool, BridgeError> {
+        if is_woken {
+            // Before the inbox is looked at, so that no ring is silenced unheard; and whatever has woken the thread, so
+            // that it does not go on ringing for what was seen already.
+            let _ = self.bell.read(&mut [0; 64]);
+        }
         loop {
             match self.inbox.try_recv() {
-                Ok(Change { direction, config }) => {
-                    self.lanes[direction].set(config, clock::realtime(), &mut recorders[direction])?;
+                Ok(Request::Set { direction, config }) => {
+                    self.lanes[direction].set(*config, clock::realtime(), &mut self.recorders[direction])?;
+                }
+                Ok(Request::Count { mut into, back }) => {
+                    for (recorder, into) in self.recorders.iter().zip(into.iter_mut()) {
+                        recorder.copy_to(into);
+                    }
+                    // Who asked may have gone.
+                    let _ = back.try_send(into);
                 }
                 Err(TryRecvError::Empty) => return Ok(true),
                 Err(TryRecvError::Disconnected) => return Ok(false),
@@ -111,19 +125,20 @@ impl Core {
     }
 
     /// Takes what has arrived for one direction, and serves its link up to there. Says how many packets that were.
-    fn collect(&mut self, direction: usize, recorder: &mut Recorder) -> Result<usize, BridgeError> {
-        let Core { ports, lanes, pool, answers, .. } = self;
-        let (lane, port) = (&mut lanes[direction], &mut ports[direction]);
+    fn collect(&mut self, direction: usize) -> Result<usize, BridgeError> {
+        let Core { ports, lanes, recorders, pool, answers, .. } = self;
+        let (lane, port, recorder) = (&mut lanes[direction], &mut ports[direction], &mut recorders[direction]);
         // All that arrives before this is found, unless there is too much of it for one turn.
         let now = clock::realtime();
-        let (mut taken, mut last) = (0, now);
+        let (taken, last) = (Cell::new(0), Cell::new(now));
         let mut take = |stamp: Time, arrived: Result<Frame, u32>| {
-            (taken, last) = (taken + 1, stamp);
+            taken.set(taken.get() + 1);
+            last.set(stamp);
             match arrived {
                 Ok(frame) => {
                     let link = frame.link;
                     if let Some(answer) = lane.offer(frame, stamp, recorder) {
-                        let mut reply = pool.frame(link.reversed());
+                        let mut reply = pool.frame(link.reversed(), answer.len());
                         reply.packet.extend_from_slice(&answer);
                         answers.push(reply);
                     }
@@ -134,19 +149,19 @@ impl Core {
                 }
             }
         };
-        let mut turns = 0..TAKEN;
-        while turns.next().is_some() && port.receive(pool, &mut take)? {}
+        while taken.get() < TAKEN && port.receive(pool, &mut take)? {}
         // An answer that finds no room is lost, as any packet may be.
         port.send(answers.iter(), |_, _| {});
         answers.clear();
-        lane.advance(if turns.is_empty() { last.min(now) } else { now }, recorder);
-        Ok(taken)
+        let is_all = taken.get() < TAKEN;
+        lane.advance(if is_all { now } else { last.get().min(now) }, recorder);
+        Ok(taken.get())
     }
 
     /// Writes a batch of what is due of one direction. Says how many packets that were.
-    fn deliver(&mut self, direction: usize, recorder: &mut Recorder) -> usize {
+    fn deliver(&mut self, direction: usize) -> usize {
         let now = clock::realtime();
-        let lane = &mut self.lanes[direction];
+        let (lane, recorder) = (&mut self.lanes[direction], &mut self.recorders[direction]);
         while self.batch.len() < BATCH
             && let Some(delivery) = lane.pop_due(now, recorder)
         {
@@ -156,6 +171,8 @@ impl Core {
         let frames = self.batch.iter().map(|delivery| &delivery.packet);
         self.ports[1 - direction].send(frames, |place, cause| refused[place] = Some(cause));
         let written = self.batch.len();
+        // Of the first ones rather too late: to a TUN device writing takes time.
+        let now = if written > 0 { clock::realtime() } else { now };
         for (delivery, refused) in self.batch.drain(..).zip(refused) {
             let (flow, size) = (delivery.packet.flow, delivery.size);
             match refused {
@@ -169,22 +186,13 @@ impl Core {
         written
     }
 
-    /// Looks whether the interfaces are still there: where the wait ended for no packet, and now and then.
-    fn check(&mut self, is_idle: bool, recorders: &mut [Recorder; 2]) -> Result<(), BridgeError> {
-        let now = clock::realtime();
-        if !is_idle && now - self.checked < CHECK {
-            return Ok(());
-        }
-        self.checked = now;
-        // Rung perhaps for something that was seen before it rang.
-        let _ = self.bell.read(&mut [0; 64]);
+    /// Looks whether the interfaces are still there, and what they have missed.
+    fn check(&mut self) -> Result<(), BridgeError> {
+        self.checked = clock::realtime();
         self.ports.iter().try_for_each(Port::check)?;
-        for ((port, missed), recorder) in self.ports.iter_mut().zip(&mut self.missed).zip(recorders) {
+        for ((port, missed), recorder) in self.ports.iter_mut().zip(&mut self.missed).zip(&mut self.recorders) {
             let before = mem::replace(missed, port.missed());
-            for _ in before..*missed {
-                recorder.offered(UNKNOWN, 0);
-                recorder.dropped(UNKNOWN, 0, DropCause::Overload);
-            }
+            recorder.missed(*missed - before);
         }
         Ok(())
     }

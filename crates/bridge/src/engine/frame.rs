@@ -23,9 +23,9 @@ pub(crate) struct LinkHeader {
     length: u8,
 }
 
-/// Buffers to be used again.
+/// Buffers to be used again. Short packets have short ones, so that what is kept of many is near to what they count.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Pool(Rc<RefCell<Vec<Vec<u8>>>>);
+pub(crate) struct Pool(Rc<RefCell<[Vec<Vec<u8>>; Self::SIZES.len()]>>);
 
 impl LinkHeader {
     /// With all tags that are read, and the one that the kernel takes out.
@@ -62,16 +62,29 @@ impl Deref for LinkHeader {
 }
 
 impl Pool {
-    /// Buffers kept at most.
+    /// What buffers hold. A longer one is made for its packet alone.
+    const SIZES: [usize; 2] = [192, 1600];
+    /// Buffers of a size kept at most.
     const MOST: usize = 4096;
-    /// Longer ones are given back to the system.
-    const LONGEST: usize = 16 << 10;
 
-    /// A packet that is still empty.
-    pub(crate) fn frame(&self, link: LinkHeader) -> Frame {
-        let mut packet = self.0.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(1600));
-        packet.clear();
+    /// A packet that is still empty, with room for so many bytes.
+    pub(crate) fn frame(&self, link: LinkHeader, bytes: usize) -> Frame {
+        let packet = match Self::SIZES.iter().position(|size| bytes <= *size) {
+            Some(size) => self.0.borrow_mut()[size].pop().unwrap_or_else(|| Vec::with_capacity(Self::SIZES[size])),
+            None => Vec::with_capacity(bytes),
+        };
         Frame { link, packet, flow: 0, pool: self.clone() }
+    }
+
+    fn take_back(&self, mut buffer: Vec<u8>) {
+        let room = buffer.capacity();
+        let Some(size) = Self::SIZES.iter().rposition(|size| *size <= room) else { return };
+        let spare = &mut self.0.borrow_mut()[size];
+        // One that is much longer would be kept for packets that need little of it.
+        if spare.len() < Self::MOST && room < 2 * Self::SIZES[size] {
+            buffer.clear();
+            spare.push(buffer);
+        }
     }
 }
 
@@ -92,7 +105,7 @@ impl Frame {
 
 impl Clone for Frame {
     fn clone(&self) -> Self {
-        let mut copy = self.pool.frame(self.link);
+        let mut copy = self.pool.frame(self.link, self.packet.len());
         copy.packet.extend_from_slice(&self.packet);
         copy.flow = self.flow;
         copy
@@ -101,10 +114,7 @@ impl Clone for Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        let mut spare = self.pool.0.borrow_mut();
-        if spare.len() < Pool::MOST && self.packet.capacity() <= Pool::LONGEST {
-            spare.push(mem::take(&mut self.packet));
-        }
+        self.pool.take_back(mem::take(&mut self.packet));
     }
 }
 
@@ -115,12 +125,17 @@ mod tests {
     #[test]
     fn buffers_come_back() {
         let pool = Pool::default();
-        let mut frame = pool.frame(LinkHeader::NONE);
-        frame.packet.extend([7; 100]);
-        let place = frame.packet.as_ptr();
-        drop(frame);
-        let again = pool.frame(LinkHeader::NONE);
-        assert_eq!((again.packet.as_ptr(), again.packet.len()), (place, 0));
+        for (bytes, room) in [(64, 192), (192, 192), (193, 1600), (1500, 1600)] {
+            let mut frame = pool.frame(LinkHeader::NONE, bytes);
+            frame.packet.resize(bytes, 7);
+            let place = frame.packet.as_ptr();
+            drop(frame);
+            let again = pool.frame(LinkHeader::NONE, bytes);
+            assert_eq!((again.packet.as_ptr(), again.packet.len(), again.packet.capacity()), (place, 0, room));
+        }
+        // A jumbo packet's goes back to the system.
+        drop(pool.frame(LinkHeader::NONE, 9000));
+        assert_eq!(pool.0.borrow().each_ref().map(Vec::len), [1, 1]);
     }
 
     #[test]

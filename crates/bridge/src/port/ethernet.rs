@@ -90,15 +90,18 @@ fn finish(arrived: Arrived<'_>, pool: &Pool, take: &mut dyn FnMut(Result<Frame, 
     let tag: &[u8] = tag.as_ref().map_or(&[], |tag| tag);
     let Some(link) = LinkHeader::of([&before[..12], tag, &before[12..]]) else { return take(malformed) };
     if let Some(bytes) = unfinished.segment_bytes {
-        let Ok(mut segments) = Segments::of(packet, 0, bytes) else { return take(malformed) };
-        let mut part = pool.frame(link);
+        // It counts from the frame's start, the packet does not.
+        let transport_at = unfinished.checksum.map(|checksum| usize::from(checksum.start).wrapping_sub(before.len()));
+        let Ok(mut segments) = Segments::of(packet, 0, bytes, transport_at) else { return take(malformed) };
+        let longest = segments.longest();
+        let mut part = pool.frame(link, longest);
         while segments.write_next(&mut part.packet) {
             take(Ok(part));
-            part = pool.frame(link);
+            part = pool.frame(link, longest);
         }
         return;
     }
-    let mut whole = pool.frame(link);
+    let mut whole = pool.frame(link, packet.len());
     whole.packet.extend_from_slice(packet);
     if let Some(PartialChecksum { start, offset }) = unfinished.checksum {
         // It counts from the frame's start, the packet does not.

@@ -57,7 +57,7 @@ impl TunPort {
     ) -> Result<bool, BridgeError> {
         match self.tun.read(&mut self.buffer) {
             Ok(length) => {
-                let mut frame = pool.frame(LinkHeader::NONE);
+                let mut frame = pool.frame(LinkHeader::NONE, length);
                 frame.packet.extend_from_slice(&self.buffer[..length]);
                 take(self.stamps.of(&frame.packet), Ok(frame));
                 Ok(true)

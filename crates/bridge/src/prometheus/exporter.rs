@@ -20,10 +20,10 @@ pub struct Exporter {
 
 /// Why nothing can be fetched.
 #[derive(Debug, Error)]
-#[error("cannot offer metrics at {address}: {source}; choose another address or port")]
+#[error("cannot offer metrics at {address}: {cause}; choose another address or port")]
 pub struct ExporterError {
     address: SocketAddr,
-    source: io::Error,
+    cause: io::Error,
 }
 
 /// No request that makes sense is longer.
@@ -41,7 +41,7 @@ impl Exporter {
     /// # Errors
     /// The address cannot be had.
     pub fn start(address: SocketAddr, total: impl FnMut() -> Document + Send + 'static) -> Result<Self, ExporterError> {
-        let failed = |source| ExporterError { address, source };
+        let failed = |cause| ExporterError { address, cause };
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;

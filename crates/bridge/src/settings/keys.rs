@@ -29,6 +29,13 @@ const fn key(group: Group, name: &'static str, value: &'static str, help: &'stat
 /// All settings.
 pub const KEYS: &[Key] = &[
     key(Group::Link, "rate", "RATE", "IP-layer rate, such as 100mbit, or `unlimited`"),
+    key(
+        Group::Link,
+        "burst",
+        "SIZE",
+        "Token bucket: after a pause so much passes at once, such as 32kb, before `rate` holds; 0b for none",
+    ),
+    key(Group::Link, "peak-rate", "RATE", "Rate at which a burst passes; `unlimited` unless set"),
     key(Group::Link, "trace", "FILE", "Opportunities to send, as mahimahi records them, instead of a rate"),
     key(
         Group::Link,

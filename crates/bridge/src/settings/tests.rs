@@ -42,7 +42,7 @@ fn what_is_listed_can_be_set() {
             })
         };
         let values = ["1mbit", "5ms", "1%", "2", "9kb", "3-9", "on", "exact", "90%/1%", "tcp", "none"];
-        assert!(values.iter().any(|value| takes(value)), "{}", key.name);
+        assert!(values.iter().any(takes), "{}", key.name);
     }
 }
 
@@ -71,6 +71,26 @@ fn disciplines_have_their_parameters() {
     assert_eq!((red.min, red.max), (62_500, 1 << 20));
     for name in ["tail-drop", "active-dropping", "choke", "afd", "fq-codel", "fair-share"] {
         direction(&format!("queue {name}"));
+    }
+}
+
+#[test]
+fn a_burst_makes_a_token_bucket_of_the_rate() {
+    let link = direction("rate 10mbit burst 32kb peak-rate 100mbit").link;
+    let bucket = TokenBucket { rate: Rate::from_mbit(10), burst_bytes: 32 << 10 };
+    assert_eq!((link.rate, link.medium), (Some(Rate::from_mbit(100)), Some(Medium::TokenBucket(bucket))));
+    assert_eq!(direction("rate 10mbit burst 32kb").link.rate, None);
+    let shown = settings("peak-rate 100mbit burst 32kb rate 10mbit").unwrap().to_string();
+    assert_eq!(shown, "rate 10mbit burst 32kb peak-rate 100mbit");
+    assert_eq!(direction("rate 10mbit burst 32kb burst 0b"), direction("rate 10mbit"));
+    for (words, reason) in [
+        ("burst 32kb", "needs a rate"),
+        ("wireless 3-9 burst 32kb", "needs a rate"),
+        ("rate 1mbit peak-rate 2mbit", "needs a burst"),
+        ("rate 1mbit burst 9kb peak-rate 1mbit", "no higher than the rate"),
+    ] {
+        let error = settings(words).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
     }
 }
 
@@ -126,7 +146,7 @@ fn a_change_is_for_the_directions_that_it_names() {
 #[test]
 fn nonsense_is_refused_with_the_reason() {
     for (words, reason) in [
-        ("speed 5mbit", "`speed` is no setting; the settings are rate, trace, "),
+        ("speed 5mbit", "`speed` is no setting; the settings are rate, burst, "),
         ("rate", "`rate` needs a value: rate RATE"),
         ("rate 0", "a rate of 0 lets nothing pass"),
         ("rate fast", "does not begin with a number"),

@@ -44,8 +44,11 @@ const WAYS: usize = 8;
 const MOST_CREDIT: u64 = 1 << 20;
 
 impl FlowTable {
+    /// Flows that are remembered at most.
+    pub(super) const MOST: usize = SETS * WAYS;
+
     pub(super) fn new() -> Self {
-        FlowTable { slots: vec![Slot::default(); SETS * WAYS] }
+        FlowTable { slots: vec![Slot::default(); Self::MOST] }
     }
 
     /// The flow's place, if it has one or gets one for this packet, and whether that is new.

@@ -24,7 +24,7 @@ fn udp(payload: usize) -> Vec<u8> {
 }
 
 fn frame(pool: &Pool, header: &[u8], packet: &[u8]) -> Frame {
-    let mut frame = pool.frame(LinkHeader::of([header, &[], &[]]).unwrap());
+    let mut frame = pool.frame(LinkHeader::of([header, &[], &[]]).unwrap(), packet.len());
     frame.packet.extend_from_slice(packet);
     frame
 }
