@@ -4,13 +4,13 @@ mod options;
 mod show;
 
 use anyhow::Context;
-use bridge::PortSpec;
-use bridge::control::{Place, Reply, Request};
+use bridge::control::{ControlError, Place, Reply, Request, check_name};
 use bridge::prometheus::Exporter;
 use bridge::report::Document;
 use bridge::schedule::Schedule;
 use bridge::session::{Session, SessionError};
 use bridge::settings::{Change, Settings};
+use bridge::{BridgeError, PortSpec};
 use clap::{Args, Subcommand};
 use options::SettingOptions;
 use show::{Output, View};
@@ -26,6 +26,8 @@ use units::{Span, parse};
 
 /// Exit status for what makes no sense to ask for.
 const USAGE: u8 = 2;
+/// What a link is called unless its user says.
+const UNNAMED: &str = "link";
 /// How soon a signal or a vanished interface is noticed.
 const NOTICE: Duration = Duration::from_millis(50);
 
@@ -56,11 +58,12 @@ struct StartArgs {
     first: String,
     /// The second
     second: String,
-    /// Make two TUN devices of these names instead of joining interfaces that there are
+    /// Make two TUN devices of these names instead of joining interfaces that there are. Then give them addresses and
+    /// routes, or move one to another namespace by `ip link set dev NAME netns …`. Needs no root within `unshare -rn`
     #[arg(long)]
     tun: bool,
     /// What the link is called by `kumade link set` and `show`
-    #[arg(long, default_value = "link")]
+    #[arg(long, default_value = UNNAMED, value_parser = link_name)]
     name: String,
     /// Change settings at given times: a file of lines such as `10s rate 5mbit` or `20s up loss 1%`; a last line such as
     /// `30s repeat` begins it anew
@@ -88,7 +91,7 @@ struct StartArgs {
 #[derive(Debug, Args)]
 struct SetArgs {
     /// Which link
-    #[arg(long, default_value = "link")]
+    #[arg(long, default_value = UNNAMED, value_parser = link_name)]
     name: String,
     #[command(flatten)]
     settings: SettingOptions,
@@ -98,7 +101,7 @@ struct SetArgs {
 #[derive(Debug, Args)]
 struct ShowArgs {
     /// Which link
-    #[arg(long, default_value = "link")]
+    #[arg(long, default_value = UNNAMED, value_parser = link_name)]
     name: String,
     /// Print a JSON document (kumade.link/1)
     #[arg(long)]
@@ -107,11 +110,13 @@ struct ShowArgs {
 
 /// Carries the command out.
 pub fn run(args: LinkArgs) -> anyhow::Result<ExitCode> {
-    match args.command {
+    let outcome = match args.command {
         LinkCommand::Start(args) => start(&args),
         LinkCommand::Set(args) => set(&args),
         LinkCommand::Show(args) => show(&args),
-    }
+    };
+    // Whoever closes the output, as `head` does, has seen enough.
+    outcome.or_else(|error| if is_broken_pipe(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) })
 }
 
 fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
@@ -132,6 +137,7 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let session = match Session::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
         Err(SessionError::Setting(error)) => return Ok(usage(&error.to_string())),
+        Err(SessionError::Bridge(error @ BridgeError::Same(_))) => return Ok(usage(&error.to_string())),
         Err(SessionError::Bridge(error)) => return Err(error.into()),
     };
     let answering = Arc::clone(&session);
@@ -141,7 +147,11 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     if let Some(exporter) = &exporter {
         eprintln!("metrics: http://{}/metrics", exporter.address());
     }
-    eprintln!("{} and {} are joined; `kumade link set` changes the link, Ctrl-C ends it", args.first, args.second);
+    let name = if args.name == UNNAMED { String::new() } else { format!(" --name {}", args.name) };
+    eprintln!(
+        "{} and {} are joined; `kumade link set{name}` changes the link, Ctrl-C ends it",
+        args.first, args.second
+    );
     let mut view = View::new(args.output());
     let watched = watch(&session, &mut schedule, args.every, &stop, &mut view);
     drop((control, exporter));
@@ -237,10 +247,18 @@ fn port(name: &str, tun: bool) -> PortSpec {
     if tun { PortSpec::Tun { name: name.to_owned() } } else { PortSpec::Interface(name.to_owned()) }
 }
 
+fn link_name(text: &str) -> Result<String, ControlError> {
+    check_name(text).map(|()| text.to_owned())
+}
+
 /// Reads `9272` or `192.0.2.1:9272`.
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     let local = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     local.or_else(|_| text.parse()).map_err(|_| "it is neither a port nor an address with a port".to_owned())
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn usage(reason: &str) -> ExitCode {

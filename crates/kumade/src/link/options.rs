@@ -77,5 +77,16 @@ fn option(key: &'static Key) -> Arg {
         .help(key.help)
         .action(action)
         .help_heading(heading)
+        .conflicts_with_all(instead(key.name))
         .allow_hyphen_values(true)
+}
+
+/// Which settings take the place of this one. In words the later one would win; options have no order.
+fn instead(name: &str) -> &'static [&'static str] {
+    match name {
+        "rate" => &["trace", "wireless"],
+        "trace" => &["wireless"],
+        "gilbert-elliott" => &["loss", "loss-burst"],
+        _ => &[],
+    }
 }
