@@ -1,13 +1,14 @@
 //! Trains over real sockets on loopback: what left, what came, and whose stamps they bear.
 
+#[path = "../../net/tests/stamps/mod.rs"]
+mod stamps;
+
 use estimate::{Segment, Train};
 use measure::transport::{
     Error, Lifeline, Probes, Receiving, Sending, StampSource, TcpProbes, UdpProbes, open_connections,
 };
-use net::{clock, readiness, stamp};
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::OnceLock;
 use std::thread;
 use units::{Span, Time};
 use wire::{Token, TransportKind};
@@ -27,25 +28,8 @@ fn paper_train() -> Train {
     train(120, 100, 32, 12)
 }
 
-/// Enabling takes effect late, and for the whole host: one socket that keeps stamps on, until the tests have ended.
-fn keep_stamps_on() {
-    static KEEPER: OnceLock<UdpSocket> = OnceLock::new();
-    KEEPER.get_or_init(|| {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(socket.local_addr().unwrap()).unwrap();
-        stamp::enable_receive(&socket).unwrap();
-        let is_stamped = || {
-            socket.send(b"?").unwrap();
-            readiness::readable(&socket, clock::monotonic() + Span::from_secs(10)).unwrap();
-            stamp::receive(&socket, &mut [0]).unwrap().stamp.is_some()
-        };
-        assert!((0..10_000).any(|_| is_stamped()));
-        socket
-    });
-}
-
 fn sockets(address: SocketAddr) -> (UdpSocket, UdpSocket) {
-    keep_stamps_on();
+    stamps::keep_on();
     let (a, b) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
     a.connect(b.local_addr().unwrap()).unwrap();
     b.connect(a.local_addr().unwrap()).unwrap();
@@ -59,7 +43,7 @@ fn udp(address: SocketAddr) -> (Probes, Probes) {
 
 /// `count` connections: the client's ends and the server's, both in the clients' order.
 fn streams(address: SocketAddr, count: u16) -> (Vec<TcpStream>, Vec<TcpStream>) {
-    keep_stamps_on();
+    stamps::keep_on();
     let listener = TcpListener::bind(address).unwrap();
     net::tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
@@ -131,7 +115,7 @@ fn udp_carries_the_papers_train_both_ways() {
 
 #[test]
 fn ipv4_in_ipv6_clothes_is_ipv4() {
-    keep_stamps_on();
+    stamps::keep_on();
     let (client, server) = (UdpSocket::bind(V4).unwrap(), UdpSocket::bind("[::]:0").unwrap());
     let mapped = SocketAddr::new(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), client.local_addr().unwrap().port());
     server.connect(mapped).unwrap();

@@ -1,34 +1,18 @@
 //! What the transports believe of the kernel's stamps, checked against the kernel at hand.
 
+mod stamps;
+
 use net::{clock, congestion, readiness, stamp, tcp};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::Duration;
 use units::{Span, Time};
 
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// Enabling takes effect late, and for the whole host: one socket that keeps stamps on, until the tests have ended.
-fn keep_stamps_on() {
-    static KEEPER: OnceLock<UdpSocket> = OnceLock::new();
-    KEEPER.get_or_init(|| {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(socket.local_addr().unwrap()).unwrap();
-        stamp::enable_receive(&socket).unwrap();
-        let is_stamped = || {
-            socket.send(b"?").unwrap();
-            readiness::readable(&socket, clock::monotonic() + Span::from_secs(10)).unwrap();
-            stamp::receive(&socket, &mut [0]).unwrap().stamp.is_some()
-        };
-        assert!((0..10_000).any(|_| is_stamped()));
-        socket
-    });
-}
-
 fn connection(address: &str) -> (TcpStream, TcpStream) {
-    keep_stamps_on();
+    stamps::keep_on();
     let listener = TcpListener::bind(address).unwrap();
     tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
@@ -50,7 +34,7 @@ fn receive(socket: &impl AsFd, len: usize) -> Time {
 
 #[test]
 fn udp_keys_count_datagrams() {
-    keep_stamps_on();
+    stamps::keep_on();
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let (a, b) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
         a.connect(b.local_addr().unwrap()).unwrap();
