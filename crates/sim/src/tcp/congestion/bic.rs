@@ -75,10 +75,9 @@ impl Bic {
 
     /// Returns the window to go down to.
     fn reduced(&mut self) -> u32 {
+        self.last_max = self.window.limit_at_loss(self.last_max, BETA);
         let window = self.window.segments();
-        // Fast convergence: a flow that did not come back to where it was gives way.
-        self.last_max = if window < self.last_max { scaled(window, 1024 + BETA) / 2 } else { window };
-        if window <= LOW_WINDOW { window / 2 } else { scaled(window, BETA) }
+        if window <= LOW_WINDOW { window / 2 } else { self.window.scaled(BETA) }
     }
 }
 
@@ -155,11 +154,6 @@ impl Controller for Bic {
     fn undone(&mut self, _now: Time) {
         self.window.undo();
     }
-}
-
-/// `window · factor / 1024`.
-fn scaled(window: u32, factor: u64) -> u32 {
-    (u64::from(window) * factor / 1024) as u32
 }
 
 #[cfg(test)]

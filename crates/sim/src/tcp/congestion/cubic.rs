@@ -96,10 +96,8 @@ impl Cubic {
     /// Ends the epoch and returns the window to go down to.
     fn reduced(&mut self) -> u32 {
         self.epoch = None;
-        let window = self.window.segments();
-        // Fast convergence: a flow that did not come back to where it was gives way (RFC 9438, section 4.7).
-        self.last_max = if window < self.last_max { scaled(window, 1024 + BETA) / 2 } else { window };
-        scaled(window, BETA)
+        self.last_max = self.window.limit_at_loss(self.last_max, BETA);
+        self.window.scaled(BETA)
     }
 }
 
@@ -178,11 +176,6 @@ impl Controller for Cubic {
     fn undone(&mut self, _now: Time) {
         self.window.undo();
     }
-}
-
-/// `window · factor / 1024`.
-fn scaled(window: u32, factor: u64) -> u32 {
-    (u64::from(window) * factor / 1024) as u32
 }
 
 #[cfg(test)]

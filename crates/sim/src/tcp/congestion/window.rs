@@ -108,6 +108,17 @@ impl Window {
         self.threshold.max(self.segments / 2 + self.segments / 4)
     }
 
+    /// This many 1024ths of the window.
+    pub(super) fn scaled(&self, factor: u64) -> u32 {
+        (u64::from(self.segments) * factor / 1024) as u32
+    }
+
+    /// What to take for the path's limit when a loss leaves so many 1024ths: the window. But a flow that did not come
+    /// back to its `last_limit` takes less, and so gives way (fast convergence; RFC 9438, section 4.7).
+    pub(super) fn limit_at_loss(&self, last_limit: u32, left: u64) -> u32 {
+        if self.segments < last_limit { self.scaled(1024 + left) / 2 } else { self.segments }
+    }
+
     /// A recovery begins that shall end at `threshold`.
     pub(super) fn reduce(&mut self, threshold: u32) {
         self.remember();
