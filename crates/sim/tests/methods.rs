@@ -2,10 +2,9 @@
 //!
 //! The table is a committed snapshot. Each line is the mean of a few runs, which differ in their seeds.
 
-use estimate::{
-    LinearScan, LinearScanConfig, Method, PathChirp, PathChirpConfig, PathTester, PathTesterClassic,
-    PathTesterClassicConfig, PathTesterConfig, Pathload, PathloadConfig, Primed, PrimedConfig,
-};
+mod contenders;
+
+use contenders::{METHODS, method};
 use link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
 use sim::{Hop, Run, Stamping, VirtualPath, measure};
 use std::fmt::Write;
@@ -13,27 +12,6 @@ use units::{Rate, Span, Time};
 
 const RUNS: u64 = 5;
 const LOADS: [f64; 4] = [0.0, 0.3, 0.6, 0.9];
-const PACKET: u32 = 1500;
-
-/// The names that users choose them by.
-const METHODS: [&str; 6] = ["primed", "linear-scan", "pathtester", "pathtester-classic", "pathload", "pathchirp"];
-
-fn method(name: &str, capacity: Rate, seed: u64) -> Box<dyn Method> {
-    match name {
-        "primed" => Box::new(Primed::new(PrimedConfig { seed, ..PrimedConfig::new(PACKET) })),
-        "linear-scan" => {
-            // The paper's train scans up to 116 Mbit/s: here as much in proportion.
-            let paper = LinearScanConfig::paper(PACKET);
-            let interval = Span::from_secs_f64(paper.interval.as_secs_f64() * 100e6 / capacity.as_f64());
-            Box::new(LinearScan::new(LinearScanConfig { interval, ..paper }))
-        }
-        "pathtester" => Box::new(PathTester::new(PathTesterConfig::paper(PACKET))),
-        "pathtester-classic" => Box::new(PathTesterClassic::new(PathTesterClassicConfig::paper(PACKET))),
-        "pathload" => Box::new(Pathload::new(PathloadConfig::paper(PACKET))),
-        "pathchirp" => Box::new(PathChirp::new(PathChirpConfig::paper(PACKET))),
-        other => panic!("no method {other}"),
-    }
-}
 
 fn run(name: &str, capacity: Rate, kind: &str, load: f64, seed: u64) -> Run {
     let rate = Rate::from_f64(capacity.as_f64() * load);

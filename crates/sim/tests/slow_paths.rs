@@ -2,10 +2,10 @@
 //!
 //! The table is a committed snapshot. Each line is the mean of a few runs, which differ in their seeds.
 
-use estimate::{
-    LinearScan, LinearScanConfig, Method, PathChirp, PathChirpConfig, PathTester, PathTesterClassic,
-    PathTesterClassicConfig, PathTesterConfig, Pathload, PathloadConfig, Primed, PrimedConfig,
-};
+mod contenders;
+
+use contenders::METHODS;
+use estimate::{Method, PathTesterClassic, PathTesterClassicConfig};
 use link::{CrossConfig, CrossKind, LinkConfig};
 use sim::{Hop, Run, Stamping, VirtualPath, measure};
 use std::fmt::Write;
@@ -13,24 +13,15 @@ use units::{Rate, Span, Time};
 
 const RUNS: u64 = 5;
 const PACKET: u32 = 1500;
-const METHODS: [&str; 6] = ["primed", "linear-scan", "pathtester", "pathtester-classic", "pathload", "pathchirp"];
 
+/// Of the original tool, the shortest range that reaches the slowest of these paths; of the others, what the papers have.
 fn method(name: &str, capacity: Rate, seed: u64) -> Box<dyn Method> {
     match name {
-        "primed" => Box::new(Primed::new(PrimedConfig { seed, ..PrimedConfig::new(PACKET) })),
-        "linear-scan" => {
-            let paper = LinearScanConfig::paper(PACKET);
-            let interval = Span::from_secs_f64(paper.interval.as_secs_f64() * 100e6 / capacity.as_f64());
-            Box::new(LinearScan::new(LinearScanConfig { interval, ..paper }))
+        "pathtester-classic" => {
+            let config = PathTesterClassicConfig { last_iunit: 17, ..PathTesterClassicConfig::paper(PACKET) };
+            Box::new(PathTesterClassic::new(config))
         }
-        "pathtester" => Box::new(PathTester::new(PathTesterConfig::paper(PACKET))),
-        "pathtester-classic" => Box::new(PathTesterClassic::new(PathTesterClassicConfig {
-            last_iunit: 17,
-            ..PathTesterClassicConfig::paper(PACKET)
-        })),
-        "pathload" => Box::new(Pathload::new(PathloadConfig::paper(PACKET))),
-        "pathchirp" => Box::new(PathChirp::new(PathChirpConfig::paper(PACKET))),
-        other => panic!("no method {other}"),
+        name => contenders::method(name, capacity, seed),
     }
 }
 
