@@ -2,20 +2,20 @@
 //! 50 ppm: the published system was wrong by up to 76 ms there.
 
 mod common;
+#[path = "../../measure/tests/ntp/mod.rs"]
+mod ntp;
 
 use common::in_namespaces;
 use lab::network::{Network, NetworkSpec};
 use link::LinkConfig;
 use measure::report::{DelayReport, Interval};
 use measure::stamp::{Reflector, ReflectorConfig, StampConfig, measure_stamp};
-use measure::{HostClock, MeasureConfig, MethodChoice, NtpServer, Server, ServerConfig, measure};
+use measure::{HostClock, MeasureConfig, MethodChoice, Server, ServerConfig, measure};
 use net::clock;
-use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use units::{Rate, Span};
-use wire::stamp::ClockFormat;
 
 const OUT: Span = Span::from_millis(15);
 const BACK: Span = Span::from_millis(5);
@@ -54,7 +54,8 @@ impl Path {
     fn measure(&self, with_reference: bool) -> [DelayReport; 2] {
         let near = &self.network.host("a").unwrap().namespace;
         let host = self.network.host("b").unwrap().v4.to_string();
-        let ntp = || with_reference.then(|| near.run(ntp_server).unwrap());
+        // With the time by which the far clock is right.
+        let ntp = || with_reference.then(|| near.run(|| ntp::answer(AHEAD)).unwrap());
         let stamp = StampConfig { ntp: ntp(), ..StampConfig::new(&host, measure::stamp::STAMP_PORT) };
         let stamp = near.run(|| measure_stamp(&stamp)).unwrap().unwrap();
         let method = MethodChoice::PathTester;
@@ -72,25 +73,6 @@ impl Drop for Path {
             let _ = serving.join();
         }
     }
-}
-
-/// On the near host, with the time by which the far clock is right: it answers one measurement's questions.
-fn ntp_server() -> NtpServer {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let port = socket.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        let mut packet = [0; 48];
-        for _ in 0..4 {
-            let (_, from) = socket.recv_from(&mut packet).unwrap();
-            let now = || ClockFormat::Ntp.write(clock::realtime() + AHEAD);
-            packet.copy_within(40.., 24);
-            packet[32..40].copy_from_slice(&now());
-            (packet[0], packet[1]) = ((4 << 3) | 4, 1);
-            packet[40..].copy_from_slice(&now());
-            socket.send_to(&packet, from).unwrap();
-        }
-    });
-    NtpServer { host: "127.0.0.1".into(), port }
 }
 
 fn assert_holds(interval: Interval, truth: Span, width: f64) {

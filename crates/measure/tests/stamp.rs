@@ -1,11 +1,12 @@
 //! STAMP and one-way delay on loopback, with clocks that are wrong in known ways.
 
 mod common;
+mod ntp;
 
 use common::Running;
 use measure::report::{DelayReport, Interval};
 use measure::stamp::{Reflector, ReflectorConfig, StampConfig, measure_stamp};
-use measure::{HostClock, MeasureConfig, MethodChoice, NtpServer, ServerConfig, measure};
+use measure::{HostClock, MeasureConfig, MethodChoice, ServerConfig, measure};
 use net::clock;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use units::{Span, Time};
-use wire::stamp::{ClockFormat, ErrorEstimate, Probe, Reflection, Reply, SIZE};
+use wire::stamp::{ErrorEstimate, Probe, Reflection, Reply, SIZE};
 
 /// A reflector on a free loopback port; stops when dropped.
 struct Reflecting {
@@ -93,33 +94,13 @@ fn a_far_clock_that_is_wrong_is_bounded_and_a_reference_pins_it_down() {
     let offset = delay.clock.unwrap().offset_seconds;
     assert!(offset.low < 0.087_1 && offset.high > 0.087 && (offset.high - offset.low) < 5e-3, "{offset:?}");
     let known = Reflecting::start("127.0.0.1", fault(Some(Span::from_millis(1))));
-    let ntp = Some(answer_ntp(Span::from_millis(87)));
+    let ntp = Some(ntp::answer(Span::from_millis(87)));
     let delay = delay_to(&StampConfig { ntp, ..quick(known.address) });
     assert!(delay.warnings.iter().all(|warning| !warning.contains("can't be true")), "{:?}", delay.warnings);
     let clock = delay.clock.unwrap();
     assert!(clock.near_error_seconds.unwrap() > 0.08 && clock.far_error_seconds.unwrap() < 0.001_1, "{clock:?}");
     assert_little(delay.up.unwrap().minimum_seconds);
     assert_little(delay.down.unwrap().minimum_seconds);
-}
-
-/// An NTP server whose clock is so far ahead; it answers a measurement's questions, then ends.
-fn answer_ntp(ahead: Span) -> NtpServer {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let port = socket.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        let mut packet = [0; 48];
-        for _ in 0..4 {
-            let (_, from) = socket.recv_from(&mut packet).unwrap();
-            let now = || ClockFormat::Ntp.write(clock::realtime() + ahead);
-            let question: [u8; 8] = packet[40..].try_into().unwrap();
-            packet[32..40].copy_from_slice(&now());
-            packet[24..32].copy_from_slice(&question);
-            (packet[0], packet[1]) = ((4 << 3) | 4, 1);
-            packet[40..].copy_from_slice(&now());
-            socket.send_to(&packet, from).unwrap();
-        }
-    });
-    NtpServer { host: "127.0.0.1".into(), port }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use units::{Rate, Span, Time};
 const RUNS: u64 = 5;
 const PACKET: u32 = 1500;
 
-/// Of the original tool, the shortest range that reaches the slowest of these paths; of the others, what the papers have.
+/// As the papers have them, but the original tool with the shortest range that reaches the slowest of these paths.
 fn method(name: &str, capacity: Rate, seed: u64) -> Box<dyn Method> {
     match name {
         "pathtester-classic" => {
