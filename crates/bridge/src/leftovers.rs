@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, io, process};
 
-/// An interface whose offloads are off. They are put back as they were found when this is dropped.
+/// An interface that joins no packets as they arrive: its receive offloads are off. They are put back as they were found when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Quietened {
     name: String,
@@ -43,7 +43,7 @@ struct Owner {
 }
 
 impl Quietened {
-    /// Switches the offloads of an interface off, after those that a killed bridge left off are put back.
+    /// Switches the receive offloads of an interface off, after those that a killed bridge left off are put back.
     pub(crate) fn of(name: &str) -> Result<Self, BridgeError> {
         let switches = Switches::open(name)?;
         repair(name, &switches)?;
@@ -51,12 +51,12 @@ impl Quietened {
         let note = write_note(name, found).unwrap_or_else(|error| {
             tracing::warn!(
                 "cannot write down how the offloads of {name} were set ({error}): should this process be killed, they \
-                 stay off; `ethtool -K {name} tso on gso on gro on tx on sg on` switches them on"
+                 stay off; `ethtool -K {name} gro on` switches them on"
             );
             None
         });
         let quietened = Quietened { name: name.into(), switches, found, note };
-        quietened.switches.set(found.off())?;
+        quietened.switches.set(found.receiving_off())?;
         Ok(quietened)
     }
 }

@@ -13,7 +13,8 @@ use units::Time;
 /// What stands at one end of the bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortSpec {
-    /// An Ethernet interface that exists, by name. While the bridge runs it is promiscuous, and its offloads are off.
+    /// An Ethernet interface that exists, by name. While the bridge runs it is promiscuous, and joins no packets as they
+    /// arrive (GRO and LRO are off).
     Interface(String),
     /// A TUN device that is made for this, switched on and without addresses; it vanishes with the bridge.
     Tun {

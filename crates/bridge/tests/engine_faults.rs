@@ -21,10 +21,10 @@ const BRIDGE: &str = "KUMADE_TEST_BRIDGE";
 fn an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was() {
     in_namespaces("an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was", || {
         let hosts = Hosts::new(1500);
-        let before = offloads(&hosts);
-        assert_ne!(before, before.off(), "there is something to switch off");
+        let before = with_receive_offload(&hosts);
+        assert_ne!(before, before.receiving_off(), "there is something to switch off");
         let engine = hosts.bridge([config(), config()]);
-        assert_eq!(offloads(&hosts), before.off());
+        assert_eq!(offloads(&hosts), before.receiving_off());
         call(&hosts.right, &["link", "del", DEVICE]);
         let error = engine.wait().unwrap_err();
         assert!(matches!(&error, BridgeError::Vanished(name) if name == "two"), "{error}");
@@ -66,20 +66,20 @@ fn a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfac
             command.args([TEST, "--exact", "--nocapture"]).env(BRIDGE, "1").env("XDG_RUNTIME_DIR", &notes);
             started(&mut command)
         };
-        let before = offloads(&hosts);
+        let before = with_receive_offload(&hosts);
         let (mut first, said) = start();
         assert_eq!(said, "running\n");
-        assert_eq!(offloads(&hosts), before.off());
+        assert_eq!(offloads(&hosts), before.receiving_off());
         let (mut second, said) = start();
         assert!(said.contains(&format!("process {} does already", first.id())), "{said}");
         second.wait().unwrap();
         // SIGKILL: nothing is put back.
         first.kill().unwrap();
         first.wait().unwrap();
-        assert_eq!(offloads(&hosts), before.off());
+        assert_eq!(offloads(&hosts), before.receiving_off());
         let (mut third, said) = start();
         assert_eq!(said, "running\n");
-        assert_eq!(offloads(&hosts), before.off());
+        assert_eq!(offloads(&hosts), before.receiving_off());
         drop(third.stdin.take());
         assert!(third.wait().unwrap().success());
         assert_eq!(offloads(&hosts), before);
@@ -131,6 +131,13 @@ fn started(command: &mut Command) -> (Child, String) {
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     errors.read_line(&mut said).unwrap();
     (child, said)
+}
+
+/// Switches on what a bridge must switch off, as network cards have it.
+fn with_receive_offload(hosts: &Hosts) -> Offloads {
+    let set = || Switches::open("one").unwrap().set(Offloads::from_entries([("gro", 1)])).unwrap();
+    hosts.middle.run(set).unwrap();
+    offloads(hosts)
 }
 
 /// Of the interface whose peer stays.

@@ -18,18 +18,20 @@ struct Offload {
     get: u32,
     set: u32,
     bits: u32,
+    /// Whether it joins packets as they arrive.
+    receives: bool,
 }
 
 const COUNT: usize = 6;
 /// In the order in which they can be switched on: each needs some of those before it.
 const ALL: [Offload; COUNT] = [
-    Offload { name: "tx-checksum", get: 0x16, set: 0x17, bits: u32::MAX },
-    Offload { name: "scatter-gather", get: 0x18, set: 0x19, bits: u32::MAX },
-    Offload { name: "tso", get: 0x1e, set: 0x1f, bits: u32::MAX },
-    Offload { name: "gso", get: 0x23, set: 0x24, bits: u32::MAX },
-    Offload { name: "gro", get: 0x2b, set: 0x2c, bits: u32::MAX },
+    Offload { name: "tx-checksum", get: 0x16, set: 0x17, bits: u32::MAX, receives: false },
+    Offload { name: "scatter-gather", get: 0x18, set: 0x19, bits: u32::MAX, receives: false },
+    Offload { name: "tso", get: 0x1e, set: 0x1f, bits: u32::MAX, receives: false },
+    Offload { name: "gso", get: 0x23, set: 0x24, bits: u32::MAX, receives: false },
+    Offload { name: "gro", get: 0x2b, set: 0x2c, bits: u32::MAX, receives: true },
     // Among the flags, LRO.
-    Offload { name: "flags", get: 0x25, set: 0x26, bits: 1 << 15 },
+    Offload { name: "flags", get: 0x25, set: 0x26, bits: 1 << 15, receives: true },
 ];
 
 /// What reads and sets the offloads of one interface. It stays with the network namespace in which it was opened,
@@ -111,6 +113,19 @@ impl Offloads {
             *value = value.map(|value| value & !offload.bits);
         }
         Offloads { values }
+    }
+
+    /// The same with what joins arriving packets (GRO, LRO) off. It leaves alone what some drivers cannot switch without
+    /// taking the line down for a moment, and what matters only to packets that this host sends itself.
+    #[must_use]
+    pub fn receiving_off(self) -> Self {
+        let mut offloads = self.off();
+        for (value, (found, offload)) in offloads.values.iter_mut().zip(self.values.iter().zip(&ALL)) {
+            if !offload.receives {
+                *value = *found;
+            }
+        }
+        offloads
     }
 
     /// To be written down: the values by name.
