@@ -66,7 +66,7 @@ const UPDATE: Span = Span::from_millis(5);
 const REMAINS: f64 = 0.99;
 /// How strongly the share follows the delay's change since the last update, in targets, and its distance from what is
 /// aimed at, as a part of that. The second must be far weaker: flows take some round trips to follow.
-const GAINS: (f64, f64) = (0.4, 0.001);
+const GAINS: (f64, f64) = (0.25, 0.0015);
 /// How much the share rises at each update if a packet found the queue empty: what the link does not use is lost.
 const IDLE_RISE: f64 = 0.04;
 /// How much the delay aimed at rises at each update if a packet found the queue empty or little delay costs too many
@@ -75,14 +75,22 @@ const AIM_RISE: f64 = 0.05;
 const TOO_MANY: f64 = 0.03;
 const AIM_FALL: f64 = 0.0005;
 const LEAST_AIM: f64 = 0.1;
+/// Where a packet of each flow takes longer than the target, it rises to that, but not beyond so many targets: with less
+/// than a packet in the queue, a flow can only wait for its timer.
+const MOST_AIM: f64 = 4.0;
 /// The share never falls below a packet, else nobody could send; nor below this part of the rate over the number of
 /// flows: a little less than all of it, so that a queue can be drained.
 const LEAST_SHARE: f64 = 1500.0;
 const LEAST_PART: f64 = 0.9;
+/// By how much less for each target that packets wait beyond so many: a link that has become slow must drain its queue.
+const DRAIN: f64 = 0.05;
+const LONG: f64 = 5.0;
+/// The least target in bytes, some packets: on a slow link the usual one would be a part of a packet's time.
+const LEAST_TARGET: f64 = 6000.0;
 
 impl Default for FairShareConfig {
     fn default() -> Self {
-        FairShareConfig { target: Span::from_millis(10), window: Span::from_millis(500), flows: 1024, ecn: false }
+        FairShareConfig { target: Span::from_millis(10), window: Span::from_millis(500), flows: 4096, ecn: false }
     }
 }
 
@@ -96,7 +104,7 @@ impl FairShareConfig {
             }
         }
         if !(8..=1 << 20).contains(&self.flows) {
-            let remedy = "give 8 to 1048576; 1024 is usual";
+            let remedy = "give 8 to 1048576; 4096 is usual";
             return Err(error("number of flows", self.flows.to_string(), "out of range", remedy));
         }
         Ok(())
@@ -131,26 +139,36 @@ impl<P> FairShare<P> {
             return;
         }
         self.last_update = Some(now);
-        let delay = match self.delay.take() {
-            Some(delay) => delay.as_nanos() as f64 / self.config.target.as_nanos() as f64,
-            None if self.buffer.len() == 0 => 0.0,
-            // Packets wait, and none has left: nothing new is known.
-            None => self.last_delay,
-        };
-        self.learn_capacity(elapsed, delay > 0.0 && self.buffer.len() > 0);
-        let idle = delay == 0.0;
+        let idle = self.delay.take().map_or(self.buffer.len() == 0, |delay| delay == Span::ZERO);
+        self.learn_capacity(elapsed, !idle && self.buffer.len() > 0);
+        let delay = if idle { 0.0 } else { self.waiting() };
         let too_many = self.paid > TOO_MANY * self.arrived;
         let more_aim = if idle || too_many { AIM_RISE } else { -AIM_FALL };
         let more_share = if idle { IDLE_RISE } else { 0.0 };
         let change = 1.0 + more_share - GAINS.0 * (delay - self.last_delay) - GAINS.1 * (delay / self.aim - 1.0);
         self.last_delay = delay;
-        self.aim = (self.aim * (1.0 + more_aim)).clamp(LEAST_AIM, 1.0);
+        let flows = self.rates.active(now);
+        let most_aim = flows as f64 * LEAST_SHARE / self.target_bytes();
+        self.aim = (self.aim * (1.0 + more_aim)).clamp(LEAST_AIM, most_aim.clamp(1.0, MOST_AIM));
         self.arrived *= REMAINS;
         self.paid *= REMAINS;
         self.peak = (self.peak * REMAINS).max(LEAST_SHARE);
         let most = if self.capacity > 0.0 { self.peak * 1.5 } else { f64::MAX };
-        let least = self.sure_share(now).clamp(LEAST_SHARE, most);
+        let drain = (1.0 - DRAIN * (delay - LONG).max(0.0)).max(0.5);
+        let least = (drain * self.sure_share(flows)).clamp(LEAST_SHARE, most);
         self.share = (self.share * change.clamp(0.5, 1.5)).clamp(least, most);
+    }
+
+    /// How long what waits now takes to leave, in targets. The delay of packets that leave tells how much waited when they
+    /// came, which is too late to steer by once it is long.
+    fn waiting(&self) -> f64 {
+        if self.capacity > 0.0 { self.buffer.bytes() as f64 / self.target_bytes() } else { 0.0 }
+    }
+
+    /// What the link carries within the target.
+    fn target_bytes(&self) -> f64 {
+        let target = self.config.target.as_nanos() as f64 / self.config.window.as_nanos() as f64;
+        (target * self.capacity).max(LEAST_TARGET)
     }
 
     /// Takes what has left within `elapsed` for the link's rate if it was `busy` throughout.
@@ -164,8 +182,7 @@ impl<P> FairShare<P> {
     }
 
     /// What is fair however the others behave; nothing is sure if there may be more flows than the table holds.
-    fn sure_share(&self, now: Time) -> f64 {
-        let flows = self.rates.active(now);
+    fn sure_share(&self, flows: usize) -> f64 {
         if flows < self.rates.most() { LEAST_PART * self.capacity / flows.max(1) as f64 } else { 0.0 }
     }
 }
