@@ -129,7 +129,7 @@ fn list() -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     for experiment in lab::experiments()? {
         let paper = experiment.published_as().map_or(String::new(), |(system, figure)| format!("{system}, {figure}"));
-        writeln!(out, "{:<15}  {paper:<40}  {}", experiment.name(), experiment.title())?;
+        writeln!(out, "{:<17}  {paper:<40}  {}", experiment.name(), experiment.title())?;
     }
     Ok(ExitCode::SUCCESS)
 }

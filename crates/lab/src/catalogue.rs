@@ -133,10 +133,11 @@ impl Scenario {
         }
         let (rate, kind) = (self.bottleneck.rate, self.cross.kind);
         if let Some(rate) = with.rate {
-            for level in &mut self.cross.levels {
-                *level = Rate::from_f64(level.as_f64() * rate.as_f64() / self.bottleneck.rate.as_f64());
-            }
-            self.bottleneck.rate = rate;
+            self.scale_to(rate);
+            self.sweep.rates.clear();
+        }
+        if with.cross_kind.is_some() {
+            self.sweep.kinds.clear();
         }
         self.bottleneck.kind = with.bottleneck.unwrap_or(self.bottleneck.kind);
         self.cross.kind = with.cross_kind.unwrap_or(self.cross.kind);
@@ -178,10 +179,11 @@ impl Scenario {
     }
 
     fn check(&self) -> Result<(), ScenarioError> {
+        let variants = self.variants();
         let wrong = wrong_name(&self.name)
             .or_else(|| self.wrong_lists())
-            .or_else(|| self.wrong_bottleneck())
-            .or_else(|| self.wrong_cross());
+            .or_else(|| variants.iter().find_map(Scenario::wrong_bottleneck))
+            .or_else(|| variants.iter().find_map(Scenario::wrong_cross));
         match wrong {
             Some(reason) => Err(ScenarioError::Senseless { name: self.name.clone(), reason }),
             None => Ok(()),
@@ -203,15 +205,24 @@ impl Scenario {
     }
 
     fn wrong_bottleneck(&self) -> Option<String> {
-        let Bottleneck { rate, delay, .. } = self.bottleneck;
-        if !(MIN_RATE..=MAX_RATE).contains(&rate) {
+        let Bottleneck { kind, rate, down_rate, delay, .. } = self.bottleneck;
+        let mut rates = [Some(rate), down_rate].into_iter().flatten();
+        if let Some(rate) = rates.find(|rate| !(MIN_RATE..=MAX_RATE).contains(rate)) {
             return Some(format!("a bottleneck of {rate}; choose {MIN_RATE} to {MAX_RATE}"));
+        }
+        if kind == BottleneckKind::Htb && down_rate.is_some() {
+            return Some("HTB with another rate down; use the lab's own link".into());
+        }
+        let most = estimate::PathTesterClassicConfig::MOST_IUNIT;
+        if self.last_iunit > most {
+            return Some(format!("waits up to 2^{} µs; 2^{most} are the most", self.last_iunit));
         }
         (delay > MAX_DELAY).then(|| format!("a delay of {delay}; {MAX_DELAY} are the most"))
     }
 
     fn wrong_cross(&self) -> Option<String> {
-        let (cross, rate) = (&self.cross, self.bottleneck.rate);
+        let cross = &self.cross;
+        let rate = self.directions.iter().map(|direction| self.bottleneck.rate_of(*direction)).min()?;
         if cross.by == Some(Carrier::Link) && self.needs_packets() {
             return Some(
                 "cross traffic by TCP or before HTB cannot be computed in the link; have it sent as packets".into(),
@@ -269,8 +280,27 @@ mod tests {
         assert_eq!((scenario.cross.levels, scenario.runs), (levels, 5));
         assert_eq!(scenario.bottleneck.rate, Rate::from_mbit(100));
         let published = scenario.paper.unwrap().published;
-        let errors: Vec<_> = published.iter().map(|p| p.mean_absolute_error.bits_per_second()).collect();
+        let errors: Vec<_> = published.iter().filter_map(|p| Some(p.mean_absolute_error?.bits_per_second())).collect();
         assert_eq!(errors, [15_600_000, 18_200_000]);
+    }
+
+    #[test]
+    fn the_testers_experiments_are_the_papers_set_ups() {
+        // Table 5: "Out 方向のボトルネック回線速度を 5Mbps", cross traffic of 0, 0.5, 1.5 and 3.0 Mbit/s.
+        let pathload = named("tester-pathload");
+        assert_eq!(pathload.bottleneck.rate, Rate::from_mbit(5));
+        let levels: Vec<_> = [0, 500, 1500, 3000].map(|kbit| Rate::from_bits_per_second(kbit * 1000)).to_vec();
+        assert_eq!((&pathload.cross.levels, pathload.paper.unwrap().published.len()), (&levels, 8));
+        // Table 1: 100 kbit/s out, all else 100 Mbit/s; iunit 0–15 to 0–20.
+        let range = named("tester-range");
+        let rates = [Direction::Up, Direction::Down].map(|direction| range.bottleneck.rate_of(direction));
+        assert_eq!(rates, [Rate::from_bits_per_second(100_000), Rate::from_mbit(100)]);
+        assert_eq!(range.sweep.last_iunits, [15, 16, 17, 18, 19, 20]);
+        // Tables 2, 3 and 6: ADSL, 1 Mbit/s up, 24 and 12 down.
+        let down: Vec<_> = named("tester-time").variants().into_iter().filter_map(|v| v.bottleneck.down_rate).collect();
+        assert_eq!(down, [Rate::from_mbit(24), Rate::from_mbit(12)]);
+        let rates = named("method-comparison").sweep.rates;
+        assert_eq!((rates.first(), rates.last()), (Some(&Rate::from_mbit(1)), Some(&Rate::from_mbit(500))));
     }
 
     #[test]

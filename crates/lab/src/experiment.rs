@@ -13,10 +13,14 @@ pub enum Experiment {
     Fairness(Fairness),
 }
 
-const BUILT_IN: [&str; 7] = [
+const BUILT_IN: [&str; 11] = [
     include_str!("../scenarios/rake-accuracy.toml"),
     include_str!("../scenarios/rake-firewall.toml"),
     include_str!("../scenarios/rake-cwnd.toml"),
+    include_str!("../scenarios/tester-range.toml"),
+    include_str!("../scenarios/tester-time.toml"),
+    include_str!("../scenarios/tester-pathload.toml"),
+    include_str!("../scenarios/method-comparison.toml"),
     include_str!("../scenarios/fair-wired.toml"),
     include_str!("../scenarios/fair-campus.toml"),
     include_str!("../scenarios/fair-wifi.toml"),
@@ -116,7 +120,7 @@ impl Experiment {
     /// How many runs it has.
     pub fn runs(&self) -> usize {
         match self {
-            Experiment::Measurement(scenario) => scenario.points().len(),
+            Experiment::Measurement(scenario) => scenario.runs_in_all(),
             Experiment::Fairness(scenario) => scenario.points(&scenario.cases()).len(),
         }
     }
@@ -149,8 +153,9 @@ mod tests {
     #[test]
     fn the_papers_experiments_are_built_in() {
         let names: Vec<_> = experiments().unwrap().into_iter().map(|e| e.name().to_owned()).collect();
-        let (rake, fair) = names.split_at(3);
-        assert_eq!(rake, ["rake-accuracy", "rake-firewall", "rake-cwnd"]);
+        let (measurements, fair) = names.split_at(7);
+        assert_eq!(measurements[..3], ["rake-accuracy", "rake-firewall", "rake-cwnd"]);
+        assert_eq!(measurements[3..], ["tester-range", "tester-time", "tester-pathload", "method-comparison"]);
         assert_eq!(fair, ["fair-wired", "fair-campus", "fair-wifi", "fair-mix"]);
     }
 

@@ -21,6 +21,7 @@ mod runner;
 mod scenario;
 mod statistics;
 mod summary;
+mod sweep;
 pub mod traffic;
 mod virtual_time;
 
@@ -36,4 +37,5 @@ pub use scenario::{
     Point, Protocol, Published, Scenario, Transport,
 };
 pub use summary::{ByMethod, Summary};
+pub use sweep::Sweep;
 pub use virtual_time::VirtualTime;

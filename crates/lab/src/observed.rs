@@ -1,4 +1,5 @@
 use crate::row::TimelinePacket;
+use crate::scenario::Direction;
 use estimate::{Train, TrainRecord};
 use measure::Event;
 use units::Time;
@@ -7,21 +8,29 @@ use units::Time;
 /// their stamps, and the link's, can be compared.
 #[derive(Debug)]
 pub(crate) struct Observed {
+    direction: measure::Direction,
     window: Option<(Time, Time)>,
     /// None where nobody asks for it.
     first: Option<Vec<TimelinePacket>>,
 }
 
 impl Observed {
-    /// Nothing seen yet; `timeline` asks for the first train's packets.
-    pub(crate) fn new(timeline: bool) -> Self {
-        Observed { window: None, first: timeline.then(Vec::new) }
+    /// Nothing seen yet of trains of this direction; `timeline` asks for the first one's packets.
+    pub(crate) fn new(timeline: bool, direction: Direction) -> Self {
+        let direction = match direction {
+            Direction::Up => measure::Direction::Up,
+            Direction::Down => measure::Direction::Down,
+        };
+        Observed { direction, window: None, first: timeline.then(Vec::new) }
     }
 
     /// Takes note of a train.
     pub(crate) fn note(&mut self, event: &Event) {
-        if let Event::Train { train, record, .. } = event {
-            self.note_train(train, record);
+        match event {
+            Event::Train { direction, train, record, .. } if *direction == self.direction => {
+                self.note_train(train, record);
+            }
+            _ => {}
         }
     }
 
@@ -77,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_window_reaches_from_the_first_departure_to_the_last_arrival_of_all_trains() {
-        let mut observed = Observed::new(false);
+        let mut observed = Observed::new(false, Direction::Up);
         assert_eq!(observed.window(), None);
         observed.note_train(&train(), &record([(Some(1000), Some(1010)), (Some(1001), None), (None, Some(1012))]));
         observed.note_train(&train(), &record([(Some(1100), Some(1110)), (Some(1101), Some(1111)), (None, None)]));
@@ -88,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_timeline_is_the_first_trains_and_counts_from_its_first_departure() {
-        let mut observed = Observed::new(true);
+        let mut observed = Observed::new(true, Direction::Up);
         observed
             .note_train(&train(), &record([(Some(1000), Some(1010)), (Some(1041), Some(1051)), (Some(1042), None)]));
         observed.note_train(&train(), &record([(None, None), (None, None), (None, None)]));

@@ -1,6 +1,6 @@
 //! What a scenario's words mean to those who carry it out, in real time or virtually.
 
-use crate::scenario::{CrossKind, Method, Point, Scenario};
+use crate::scenario::{CrossKind, Direction, Method, Point, Scenario};
 use estimate::LinearScanConfig;
 use link::{CrossConfig, LinkConfig, Periods, SizeMix};
 use measure::MethodChoice;
@@ -9,9 +9,10 @@ use units::{Rate, Span, Time};
 /// The bottleneck of the paper's experiment, to which the papers' train fits.
 const PAPERS_RATE: Rate = Rate::from_mbit(100);
 
-/// The bottleneck as a link.
-pub(crate) fn link(scenario: &Scenario) -> LinkConfig {
-    let crate::scenario::Bottleneck { rate, delay, queue, .. } = scenario.bottleneck;
+/// The bottleneck as a link of this direction.
+pub(crate) fn link(scenario: &Scenario, direction: Direction) -> LinkConfig {
+    let crate::scenario::Bottleneck { delay, queue, .. } = scenario.bottleneck;
+    let rate = scenario.bottleneck.rate_of(direction);
     LinkConfig { rate: Some(rate), queue_bytes: queue, delay, seed: 1, ..LinkConfig::default() }
 }
 
@@ -19,10 +20,11 @@ pub(crate) fn link(scenario: &Scenario) -> LinkConfig {
 pub(crate) fn method(scenario: &Scenario, point: &Point) -> MethodChoice {
     match point.method {
         Method::Primed => MethodChoice::Primed,
-        Method::LinearScan => MethodChoice::LinearScan(papers_train(scenario.bottleneck.rate)),
+        Method::LinearScan => MethodChoice::LinearScan(papers_train(scenario.bottleneck.rate_of(point.direction))),
         Method::PathTester => MethodChoice::PathTester,
-        // The shortest range that the paper found to work from 100 kbit/s on.
-        Method::PathTesterClassic => MethodChoice::PathTesterClassic { first_iunit: 0, last_iunit: 17 },
+        Method::PathTesterClassic => {
+            MethodChoice::PathTesterClassic { first_iunit: 0, last_iunit: scenario.last_iunit }
+        }
         Method::Pathload => MethodChoice::Pathload,
         Method::PathChirp => MethodChoice::PathChirp,
     }
@@ -45,7 +47,7 @@ pub(crate) fn pattern(scenario: &Scenario, point: &Point) -> Option<CrossConfig>
         CrossKind::Poisson => link::CrossKind::Poisson { rate, sizes: SizeMix::fixed(size) },
         CrossKind::OnOff => {
             let on = Span::from_millis(20);
-            let burst = (rate.as_f64() + scenario.bottleneck.rate.as_f64()) / 2.0;
+            let burst = (rate.as_f64() + scenario.bottleneck.rate_of(point.direction).as_f64()) / 2.0;
             let off = Span::from_secs_f64(on.as_secs_f64() * (burst / rate.as_f64() - 1.0));
             link::CrossKind::OnOff { rate: Rate::from_f64(burst), size, on, off, periods: Periods::Exponential }
         }

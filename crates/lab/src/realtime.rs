@@ -32,6 +32,8 @@ pub struct RealTime {
     fabric: Box<dyn Fabric>,
     /// Cross traffic of real packets.
     traffic: Option<Traffic>,
+    /// What the network was built for.
+    bottleneck: Bottleneck,
     server: SocketAddr,
     stop: Arc<AtomicBool>,
     serving: Option<JoinHandle<Result<(), ServerError>>>,
@@ -43,6 +45,8 @@ impl RealTime {
     /// # Errors
     /// Where the system refuses something, or what was built is not what was asked for.
     pub fn build(scenario: &Scenario) -> Result<Self, RunError> {
+        let variants = scenario.variants();
+        let scenario = variants.first().unwrap_or(scenario);
         let mut fabric = build(scenario).map_err(failed("build the network"))?;
         for &direction in &scenario.directions {
             fabric.verify(direction).map_err(failed("check the network"))?;
@@ -54,7 +58,8 @@ impl RealTime {
         let stopped = Arc::clone(&stop);
         let serving = host.namespace.spawn("lab-serve", move || server.run(&stopped));
         let serving = Some(serving.map_err(failed("start the server"))?);
-        Ok(RealTime { fabric, traffic: None, server: address, stop, serving })
+        let bottleneck = scenario.bottleneck.clone();
+        Ok(RealTime { fabric, traffic: None, bottleneck, server: address, stop, serving })
     }
 
     fn set_firewall(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
@@ -79,7 +84,7 @@ impl RealTime {
             }
             (None, _) => {
                 let (from, to) = self.others(point.direction).map_err(&wrong)?;
-                let most = Some(point.cross).filter(|level| *level < scenario.bottleneck.rate);
+                let most = Some(point.cross).filter(|level| *level < scenario.bottleneck.rate_of(point.direction));
                 self.traffic = Some(Traffic::tcp(from, to, CONGESTION_CONTROL, most).map_err(&wrong)?);
                 settling = TCP_SETTLING;
             }
@@ -97,22 +102,27 @@ impl RealTime {
 
 impl Testbed for RealTime {
     fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
+        if scenario.bottleneck != self.bottleneck {
+            *self = RealTime::build(scenario)?;
+        }
         self.set_firewall(scenario, point)?;
         self.set_cross(scenario, point)?;
         let config = measurement(scenario, point, self.server);
         let host = self.fabric.host(LEFT).map_err(failed("find the near host"))?;
-        let mut observed = Observed::new(scenario.timeline);
+        let mut observed = Observed::new(scenario.timeline, point.direction);
         let began = clock::realtime();
         let result = host.namespace.run(|| measure::measure(&config, &mut |event| observed.note(event)));
         let result = result.map_err(failed("enter the near host"))?;
-        let (from, to) = observed.window().unwrap_or((began, clock::realtime()));
-        let mut row = Row::new(point, scenario.cross.kind);
+        let ended = clock::realtime();
+        let (from, to) = observed.window().unwrap_or((began, ended));
+        let mut row = Row::new(scenario, point);
         let truth = self.fabric.truth(point.direction, from, to).map_err(failed("read the link's ledger"))?;
         let lateness = self.fabric.lateness(point.direction, from, to).map_err(failed("read the link's ledger"))?.max;
         row.truth_bits_per_second = truth.bits_per_second();
         let emulated = scenario.bottleneck.kind == BottleneckKind::Own;
         row.worst_lateness_seconds = emulated.then(|| lateness.as_secs_f64());
         row.timeline = observed.timeline();
+        row.whole_seconds = scenario.whole.then(|| (ended - began).as_secs_f64());
         match result {
             Ok(report) => match direction_of(point.direction, report) {
                 Some(measured) => row.fill(measured),
@@ -122,7 +132,7 @@ impl Testbed for RealTime {
             },
             Err(error) => {
                 row.reason = Some(error.to_string());
-                row.duration_seconds = (clock::realtime() - began).as_secs_f64();
+                row.duration_seconds = (ended - began).as_secs_f64();
             }
         }
         Ok(Attempt { row, lateness })
@@ -154,7 +164,8 @@ fn build(scenario: &Scenario) -> Result<Box<dyn Fabric>, NetworkError> {
     if kind == BottleneckKind::Htb {
         return Ok(Box::new(Htb::build(rate, queue)?));
     }
-    let mut network = NetworkSpec::pair(plan::link(scenario));
+    let (up, down) = (plan::link(scenario, Direction::Up), plan::link(scenario, Direction::Down));
+    let mut network = NetworkSpec { down, ..NetworkSpec::pair(up) };
     network.left.push(HostSpec::numbered(LEFT_OTHER, 3));
     network.right.push(HostSpec::numbered(RIGHT_OTHER, 4));
     Ok(Box::new(Network::build(network)?))
@@ -175,11 +186,12 @@ fn measurement(scenario: &Scenario, point: &Point, server: SocketAddr) -> Measur
     };
     let method = plan::method(scenario, point);
     let directions = match point.direction {
+        _ if scenario.whole => Directions::Both,
         Direction::Up => Directions::Up,
         Direction::Down => Directions::Down,
     };
     let config = MeasureConfig::new(server.ip().to_string(), server.port());
-    MeasureConfig { directions, transport, method, ..config }
+    MeasureConfig { directions, transport, method, capacity: scenario.whole, ..config }
 }
 
 fn rule(rule: &FirewallRule) -> Rule {

@@ -1,4 +1,4 @@
-use crate::scenario::{CrossKind, Point, Transport};
+use crate::scenario::{Method, Point, Scenario, Transport};
 use measure::report::DirectionReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
+    /// The bottleneck's capacity in the direction that was measured.
+    pub bottleneck_bits_per_second: u64,
     /// Mean rate that the cross traffic was set to; the most that it was allowed to send if it was TCP.
     pub cross_bits_per_second: u64,
     /// How its packets follow each other.
@@ -18,6 +20,8 @@ pub struct Row {
     /// The estimator.
     #[schemars(extend("enum" = ["primed", "linear-scan", "pathtester", "pathtester-classic", "pathload", "pathchirp"]))]
     pub method: String,
+    /// The last exponent that `pathtester-classic` was to scan; null for all other methods.
+    pub last_iunit: Option<u32>,
     /// Which way the trains went, seen from the host that measured.
     #[schemars(extend("enum" = ["up", "down"]))]
     pub direction: String,
@@ -43,6 +47,11 @@ pub struct Row {
     /// From the first request to the result.
     #[schemars(range(min = 0))]
     pub duration_seconds: f64,
+    /// The whole measurement with both directions, capacity and delay, where it measured all that; else null.
+    #[schemars(range(min = 0))]
+    pub whole_seconds: Option<f64>,
+    /// The bottleneck's capacity, where it was measured and found; else null.
+    pub capacity_bits_per_second: Option<u64>,
     /// Trains that were sent.
     pub trains: u32,
     /// Trains that were not used.
@@ -92,12 +101,14 @@ pub struct TimelinePacket {
 
 impl Row {
     /// A row for `point` without anything measured yet.
-    pub fn new(point: &Point, cross_kind: CrossKind) -> Self {
+    pub fn new(scenario: &Scenario, point: &Point) -> Self {
         Row {
+            bottleneck_bits_per_second: scenario.bottleneck.rate_of(point.direction).bits_per_second(),
             cross_bits_per_second: point.cross.bits_per_second(),
-            cross_kind: cross_kind.word().to_owned(),
+            cross_kind: scenario.cross.kind.word().to_owned(),
             transport: point.transport.word().to_owned(),
             method: point.method.word().to_owned(),
+            last_iunit: (point.method == Method::PathTesterClassic).then_some(scenario.last_iunit),
             direction: point.direction.word().to_owned(),
             run: point.run,
             truth_bits_per_second: 0,
@@ -109,6 +120,8 @@ impl Row {
             packets_sent: 0,
             bytes_sent: 0,
             duration_seconds: 0.0,
+            whole_seconds: None,
+            capacity_bits_per_second: None,
             trains: 0,
             trains_rejected: 0,
             stalled_repeats: 0,
@@ -128,6 +141,8 @@ impl Row {
         self.transport = carrier(measured.transport).word().to_owned();
         self.method = measured.method;
         self.reason = measured.reason;
+        let capacity = measured.capacity.and_then(|capacity| capacity.bottleneck_bits_per_second);
+        self.capacity_bits_per_second = capacity.map(|capacity| capacity.value);
         self.spread_bits_per_second = measured.spread_bits_per_second;
         self.connections = measured.connections;
         self.packets_sent = measured.packets_sent;
@@ -142,6 +157,19 @@ impl Row {
     pub fn set_estimate(&mut self, estimate: Interval) {
         self.available_bits_per_second = Some(estimate);
         self.error_bits_per_second = Some(estimate.value as i64 - self.truth_bits_per_second as i64);
+    }
+
+    /// The estimator with what tells it from others of its kind: a range of waits that is not the usual one.
+    pub fn estimator(&self) -> String {
+        match self.last_iunit {
+            Some(last) if last != crate::scenario::shortest_range() => format!("{} 0–{last}", self.method),
+            _ => self.method.clone(),
+        }
+    }
+
+    /// |estimate − truth| as a part of the bottleneck's rate; none without an estimate.
+    pub fn error_of_rate(&self) -> Option<f64> {
+        Some(self.error_bits_per_second?.abs() as f64 / self.bottleneck_bits_per_second as f64)
     }
 
     /// Whether the interval holds this run's truth; none without an interval that promises to.
@@ -170,7 +198,8 @@ pub(crate) mod samples {
     /// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
     pub(crate) fn measured(transport: Transport, method: Method, cross: u64, run: u32, error: f64) -> Row {
         let point = Point { cross: Rate::from_mbit(cross), transport, method, direction: Direction::Up, run };
-        let mut row = Row::new(&point, CrossKind::Constant);
+        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap();
+        let mut row = Row::new(&scenario, &point);
         row.truth_bits_per_second = (100 - cross) * 1_000_000;
         let value = (row.truth_bits_per_second as f64 + error * 1e6) as u64;
         row.set_estimate(Interval {

@@ -60,7 +60,7 @@ pub enum Progress<'a> {
     Measured(&'a Row),
 }
 
-/// Measures every point of `scenario` on `testbed`; `stop` is asked before each run and each repetition, and ends the
+/// Measures every point of every [variant](Scenario::variants) of `scenario` on `testbed`; `stop` is asked before each run and each repetition, and ends the
 /// experiment with the rows there are.
 ///
 /// # Errors
@@ -71,16 +71,18 @@ pub fn run(
     observer: &mut dyn FnMut(Progress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Row>, RunError> {
-    let points = scenario.points();
-    let mut rows = Vec::with_capacity(points.len());
-    for (index, point) in points.iter().enumerate() {
-        if stop() {
-            break;
+    let of = scenario.runs_in_all();
+    let mut rows = Vec::with_capacity(of);
+    for variant in scenario.variants() {
+        for point in variant.points() {
+            if stop() {
+                return Ok(rows);
+            }
+            observer(Progress::Measuring { index: rows.len(), of, point: &point });
+            let row = until_undisturbed(&variant, &point, testbed, observer, stop)?;
+            observer(Progress::Measured(&row));
+            rows.push(row);
         }
-        observer(Progress::Measuring { index, of: points.len(), point });
-        let row = until_undisturbed(scenario, point, testbed, observer, stop)?;
-        observer(Progress::Measured(&row));
-        rows.push(row);
     }
     Ok(rows)
 }
@@ -120,7 +122,7 @@ mod tests {
         fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
             let lateness = Span::from_micros(self.lateness.get(self.attempts).copied().unwrap_or(0));
             self.attempts += 1;
-            Ok(Attempt { row: Row::new(point, scenario.cross.kind), lateness })
+            Ok(Attempt { row: Row::new(scenario, point), lateness })
         }
     }
 

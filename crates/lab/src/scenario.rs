@@ -1,3 +1,4 @@
+use crate::sweep::Sweep;
 use serde::{Deserialize, Deserializer};
 use units::{Rate, Span, parse};
 
@@ -20,6 +21,17 @@ pub struct Scenario {
     pub directions: Vec<Direction>,
     /// How often each point is measured.
     pub runs: u32,
+    /// The last exponent that `pathtester-classic` scans: its longest wait is 2^this µs. The default is the shortest
+    /// range that the paper found to work from 100 kbit/s on.
+    #[serde(default = "shortest_range")]
+    pub last_iunit: u32,
+    /// Whether each run measures everything, both directions and capacity and delay, and not just one direction's
+    /// available bandwidth. Real time only: virtually, a row is about its direction.
+    #[serde(default)]
+    pub whole: bool,
+    /// What is varied besides the levels of cross traffic.
+    #[serde(default)]
+    pub sweep: Sweep,
     /// Whether the report shows when each packet of the first train left and came.
     #[serde(default)]
     pub timeline: bool,
@@ -89,25 +101,40 @@ pub struct Paper {
     pub figure: String,
     /// Its set-up or result in a few words.
     pub setting: String,
-    /// Its figures, one for each transport.
+    /// Its figures.
     #[serde(default)]
     pub published: Vec<Published>,
 }
 
-/// A published figure.
+/// A published figure, and what it is about: what is not said was the same for all, or is not known.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What carried the trains there.
-    pub transport: Transport,
-    /// Mean of |estimate − truth| over all runs.
-    #[serde(deserialize_with = "rate")]
-    pub mean_absolute_error: Rate,
     /// What the paper calls it.
     pub series: String,
+    /// What carried the trains there.
+    pub transport: Option<Transport>,
+    /// The estimator.
+    pub method: Option<Method>,
+    /// The last exponent that the estimator scanned.
+    pub last_iunit: Option<u32>,
+    /// The cross traffic.
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub cross: Option<Rate>,
+    /// Mean of |estimate − truth| over all runs.
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub mean_absolute_error: Option<Rate>,
+    /// The estimate.
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub available: Option<Rate>,
+    /// How long that took.
+    pub seconds: Option<f64>,
+    /// Whether the time is that of everything, and not of the available bandwidth alone.
+    #[serde(default)]
+    pub whole: bool,
 }
 
-/// The link that limits the path, the same in both directions.
+/// The link that limits the path, the same in both directions unless a rate down is given.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bottleneck {
@@ -117,6 +144,9 @@ pub struct Bottleneck {
     /// Its capacity, counted in IP packets.
     #[serde(deserialize_with = "rate")]
     pub rate: Rate,
+    /// Its capacity towards the host that measures, where it is another one.
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub down_rate: Option<Rate>,
     /// Propagation delay in one direction.
     #[serde(deserialize_with = "span")]
     pub delay: Span,
@@ -210,6 +240,13 @@ pub enum Protocol {
     Udp,
     /// TCP.
     Tcp,
+}
+
+impl Bottleneck {
+    /// Its capacity in this direction.
+    pub fn rate_of(&self, direction: Direction) -> Rate {
+        self.down_rate.filter(|_| direction == Direction::Down).unwrap_or(self.rate)
+    }
 }
 
 impl Scenario {
@@ -307,11 +344,19 @@ const fn full_size() -> u32 {
     1500
 }
 
+pub(crate) const fn shortest_range() -> u32 {
+    17
+}
+
 fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
     parse::rate(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
-fn rates<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rate>, D::Error> {
+fn optional_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
+    rate(deserializer).map(Some)
+}
+
+pub(crate) fn rates<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rate>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     texts.iter().map(|text| parse::rate(text).map_err(serde::de::Error::custom)).collect()
 }

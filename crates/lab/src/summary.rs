@@ -1,11 +1,13 @@
 use crate::row::Row;
-use crate::scenario::{Paper, Transport};
+use crate::scenario::{Paper, Published};
 use crate::statistics::{mean, median};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use units::Rate;
 
-/// One value for each transport and method that was measured: transport → method → value.
+/// One value for each transport and method that was measured: transport → method → value. A method that scanned
+/// another range of waits than the usual one counts as another method, such as `pathtester-classic 0–15`.
 pub type ByMethod<T> = BTreeMap<String, BTreeMap<String, T>>;
 
 /// What the rows come to, by transport and method. A figure is null where no run gave what it is made of. Stalled
@@ -19,6 +21,8 @@ pub struct Summary {
     pub runs_without_estimate: ByMethod<u32>,
     /// Mean of |estimate − truth|.
     pub mean_absolute_error_bits_per_second: ByMethod<Option<f64>>,
+    /// Mean of |estimate − truth| / capacity of the bottleneck.
+    pub mean_error_of_capacity_ratio: ByMethod<Option<f64>>,
     /// Median of |estimate − truth| / truth.
     pub median_relative_error_ratio: ByMethod<Option<f64>>,
     /// Mean of estimate − truth.
@@ -29,6 +33,9 @@ pub struct Summary {
     pub mean_sent_bytes: ByMethod<Option<f64>>,
     /// Mean time that one direction took.
     pub mean_duration_seconds: ByMethod<Option<f64>>,
+    /// Mean time that whole measurements took, with both directions, capacity and delay; only where such were made.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mean_whole_seconds: ByMethod<Option<f64>>,
     /// Runs thrown away and repeated because the machine stalled in them.
     pub stalled_repeats: ByMethod<u32>,
     /// Runs kept although the machine stalled in them, as no repetition was left.
@@ -53,6 +60,29 @@ pub struct PublishedSummary {
     pub setting: String,
     /// Its mean of |estimate − truth|, by transport.
     pub mean_absolute_error_bits_per_second: BTreeMap<String, f64>,
+    /// Its other figures, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<PublishedFigure>,
+}
+
+/// One published result, and what it is about; null where that was the same for all, or was not said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedFigure {
+    /// What the paper calls it.
+    pub series: String,
+    /// The estimator.
+    pub method: Option<String>,
+    /// The last exponent that it scanned.
+    pub last_iunit: Option<u32>,
+    /// Mean rate of the cross traffic.
+    pub cross_bits_per_second: Option<u64>,
+    /// The estimate; null where there was none.
+    pub available_bits_per_second: Option<u64>,
+    /// How long it took.
+    pub seconds: Option<f64>,
+    /// Whether the time is that of everything, and not of the available bandwidth alone.
+    pub whole: bool,
 }
 
 impl Summary {
@@ -69,11 +99,16 @@ impl Summary {
             runs: each.count(|_| true),
             runs_without_estimate: each.count(|row| row.available_bits_per_second.is_none()),
             mean_absolute_error_bits_per_second: each.reduce(|row| errors(row).map(f64::abs), mean),
+            mean_error_of_capacity_ratio: each.reduce(Row::error_of_rate, mean),
             median_relative_error_ratio: each.reduce(relative, median),
             bias_bits_per_second: each.reduce(errors, mean),
             interval_coverage_ratio: each.reduce(|row| row.holds_truth().map(|held| f64::from(u8::from(held))), mean),
             mean_sent_bytes: each.reduce(|row| Some(row.bytes_sent as f64), mean),
             mean_duration_seconds: each.reduce(|row| Some(row.duration_seconds), mean),
+            mean_whole_seconds: match rows.iter().any(|row| row.whole_seconds.is_some()) {
+                true => each.reduce(|row| row.whole_seconds, mean),
+                false => BTreeMap::new(),
+            },
             stalled_repeats: each.map(|rows| rows.iter().map(|row| row.stalled_repeats).sum()),
             runs_stalled: each.count(|row| row.stalled),
             mean_worst_sending_delay_seconds: match traced {
@@ -92,17 +127,47 @@ impl Summary {
 
 impl PublishedSummary {
     fn of(paper: &Paper) -> Self {
-        let figure = |transport: Transport, bits: f64| (transport.word().to_owned(), bits);
+        let error = |published: &Published| {
+            let transport = published.transport?.word().to_owned();
+            Some((transport, published.mean_absolute_error?.as_f64()))
+        };
         PublishedSummary {
             system: paper.system.clone(),
             figure: paper.figure.clone(),
             setting: paper.setting.clone(),
-            mean_absolute_error_bits_per_second: paper
+            mean_absolute_error_bits_per_second: paper.published.iter().filter_map(error).collect(),
+            figures: paper
                 .published
                 .iter()
-                .map(|published| figure(published.transport, published.mean_absolute_error.as_f64()))
+                .filter(|p| p.mean_absolute_error.is_none())
+                .map(PublishedFigure::of)
                 .collect(),
         }
+    }
+}
+
+impl PublishedFigure {
+    fn of(published: &Published) -> Self {
+        PublishedFigure {
+            series: published.series.clone(),
+            method: published.method.map(|method| method.word().to_owned()),
+            last_iunit: published.last_iunit,
+            cross_bits_per_second: published.cross.map(Rate::bits_per_second),
+            available_bits_per_second: published.available.map(Rate::bits_per_second),
+            seconds: published.seconds,
+            whole: published.whole,
+        }
+    }
+
+    /// Whether a run met the same path: all that is published is about the way up.
+    pub(crate) fn is_about(&self, row: &Row) -> bool {
+        let same_cross = self.cross_bits_per_second.is_none_or(|cross| cross == row.cross_bits_per_second);
+        row.direction == "up" && same_cross
+    }
+
+    /// Whether a run was made by the same estimator.
+    pub(crate) fn is_by(&self, row: &Row) -> bool {
+        self.method.as_ref() == Some(&row.method) && (self.last_iunit.is_none() || self.last_iunit == row.last_iunit)
     }
 }
 
@@ -114,20 +179,20 @@ fn worst_sending_delay(row: &Row) -> Option<f64> {
 /// The rows by transport and method.
 struct Groups<'a> {
     rows: &'a [Row],
-    keys: BTreeSet<(&'a str, &'a str)>,
+    keys: BTreeSet<(&'a str, String)>,
 }
 
 impl<'a> Groups<'a> {
     fn of(rows: &'a [Row]) -> Self {
-        Groups { rows, keys: rows.iter().map(|row| (row.transport.as_str(), row.method.as_str())).collect() }
+        Groups { rows, keys: rows.iter().map(|row| (row.transport.as_str(), row.estimator())).collect() }
     }
 
     fn map<T>(&self, value: impl Fn(&[&Row]) -> T) -> ByMethod<T> {
         let mut by_method = ByMethod::new();
-        for &(transport, method) in &self.keys {
-            let rows: Vec<_> =
-                self.rows.iter().filter(|r| (&*r.transport, &*r.method) == (transport, method)).collect();
-            by_method.entry(transport.to_owned()).or_default().insert(method.to_owned(), value(&rows));
+        for (transport, method) in &self.keys {
+            let own = |row: &&Row| row.transport == *transport && row.estimator() == *method;
+            let rows: Vec<_> = self.rows.iter().filter(own).collect();
+            by_method.entry((*transport).to_owned()).or_default().insert(method.clone(), value(&rows));
         }
         by_method
     }
@@ -150,7 +215,7 @@ mod tests {
     use super::*;
     use crate::row::TimelinePacket;
     use crate::row::samples::{failed, measured};
-    use crate::scenario::Method;
+    use crate::scenario::{Method, Transport};
 
     fn rows() -> Vec<Row> {
         vec![

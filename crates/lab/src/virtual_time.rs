@@ -19,12 +19,12 @@ pub struct VirtualTime;
 
 impl Testbed for VirtualTime {
     fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
-        let mut row = Row::new(point, scenario.cross.kind);
+        let mut row = Row::new(scenario, point);
         let refused = |protocol| scenario.firewall_for(point.transport).any(|rule| rule.protocol == protocol);
         match carrier(point.transport, refused(Protocol::Udp)) {
             Some(kind) => self.run(scenario, point, kind, &mut row)?,
             None => {
-                let least = scenario.bottleneck.rate.as_f64() - point.cross.as_f64();
+                let least = scenario.bottleneck.rate_of(point.direction).as_f64() - point.cross.as_f64();
                 row.truth_bits_per_second = Rate::from_f64(least).bits_per_second();
                 row.reason = Some("UDP does not pass: the firewall refuses it".to_owned());
             }
@@ -40,7 +40,7 @@ impl VirtualTime {
         }
         let pattern = plan::pattern(scenario, point).ok_or_else(|| impossible("a virtual path has no TCP"))?;
         let cross = if point.cross == Rate::ZERO { Vec::new() } else { vec![pattern] };
-        let hop = Hop { link: plan::link(scenario), cross };
+        let hop = Hop { link: plan::link(scenario, point.direction), cross };
         let seed = u64::from(point.run);
         let path = VirtualPath::new(&[hop], Stamping::default(), seed);
         let mut path = path.map_err(|cause| RunError { doing: "make the virtual path", cause: cause.into() })?;

@@ -1,5 +1,6 @@
 //! What an experiment came to, as a document and as people read it.
 
+mod cases;
 pub(crate) mod html;
 pub(crate) mod plot;
 pub(crate) mod tables;
@@ -43,7 +44,8 @@ pub struct Report {
     pub summary: Summary,
 }
 
-/// What limited the path, the same in both directions.
+/// What limited the path, the same in both directions unless a rate down is given. Of a sweep, what its rates were derived
+/// from: each row tells its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BottleneckFacts {
@@ -52,6 +54,8 @@ pub struct BottleneckFacts {
     pub kind: String,
     /// Capacity in bits of IP packets.
     pub rate_bits_per_second: u64,
+    /// Capacity towards the host that measures, where it is another one; else null.
+    pub down_bits_per_second: Option<u64>,
     /// Propagation delay in one direction.
     pub delay_seconds: f64,
     /// Bytes that wait in front of it at most.
@@ -95,6 +99,7 @@ impl Report {
             bottleneck: BottleneckFacts {
                 kind: bottleneck.kind.word().to_owned(),
                 rate_bits_per_second: bottleneck.rate.bits_per_second(),
+                down_bits_per_second: bottleneck.down_rate.map(units::Rate::bits_per_second),
                 delay_seconds: scenario.delay().as_secs_f64(),
                 queue_bytes: bottleneck.queue,
             },
@@ -106,10 +111,10 @@ impl Report {
     }
 
     /// Transport and method of the rows, each pair once, in the order of running.
-    pub(crate) fn combinations(&self) -> Vec<(&str, &str)> {
+    pub(crate) fn combinations(&self) -> Vec<(&str, String)> {
         let mut combinations = Vec::new();
         for row in &self.rows {
-            let combination = (row.transport.as_str(), row.method.as_str());
+            let combination = (row.transport.as_str(), row.estimator());
             if !combinations.contains(&combination) {
                 combinations.push(combination);
             }

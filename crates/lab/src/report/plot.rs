@@ -1,7 +1,7 @@
 //! The plots of a report, as SVG. Colours are readable on light and dark ground; text and axes take the page's colour.
 
-use super::Report;
 use super::tables::Unit;
+use super::{Report, cases};
 use crate::row::{Row, TimelinePacket};
 use crate::statistics::{median, range};
 use plotters::coord::Shift;
@@ -39,6 +39,9 @@ const SIZE: (u32, u32) = (520, 420);
 /// The plots that fit what was measured: times of packets where the experiment shows them, else estimate against
 /// truth for each transport, or for a single level of cross traffic each run's interval.
 pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
+    if cases::vary(report) {
+        return cases::plots(report);
+    }
     let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
     let top = report.bottleneck.rate_bits_per_second as f64 / unit.bits;
     let levels: BTreeSet<_> = report.rows.iter().map(|row| row.cross_bits_per_second).collect();
@@ -159,15 +162,15 @@ struct Point {
     high: f64,
 }
 
-fn points_by_method<'a>(rows: &[&'a Row], unit: Unit) -> BTreeMap<&'a str, Vec<Point>> {
+fn points_by_method(rows: &[&Row], unit: Unit) -> BTreeMap<String, Vec<Point>> {
     let mut runs: BTreeMap<_, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for row in rows {
         let Some(interval) = row.available_bits_per_second else { continue };
-        let (truths, estimates) = runs.entry((row.method.as_str(), row.cross_bits_per_second)).or_default();
+        let (truths, estimates) = runs.entry((row.estimator(), row.cross_bits_per_second)).or_default();
         truths.push(row.truth_bits_per_second as f64 / unit.bits);
         estimates.push(interval.value as f64 / unit.bits);
     }
-    let mut points: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
+    let mut points: BTreeMap<String, Vec<Point>> = BTreeMap::new();
     for ((method, _), (truths, estimates)) in runs {
         if let (Some(truth), Some(estimate), Some((low, high))) =
             (median(&truths), median(&estimates), range(&estimates))

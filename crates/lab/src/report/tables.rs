@@ -1,6 +1,6 @@
 //! The tables of a report, the same for terminal and HTML.
 
-use super::Report;
+use super::{Report, cases};
 use crate::row::Row;
 use crate::statistics::{mean, median};
 use crate::summary::ByMethod;
@@ -42,11 +42,11 @@ impl Unit {
         }
     }
 
-    fn of(self, bits_per_second: f64) -> String {
+    pub(super) fn of(self, bits_per_second: f64) -> String {
         format!("{:.2}", bits_per_second / self.bits)
     }
 
-    fn signed(self, bits_per_second: f64) -> String {
+    pub(super) fn signed(self, bits_per_second: f64) -> String {
         let text = format!("{:+.2}", bits_per_second / self.bits);
         if text == "-0.00" { "+0.00".to_owned() } else { text }
     }
@@ -56,15 +56,21 @@ impl Unit {
 pub(super) fn all(report: &Report) -> Vec<Table> {
     let levels: BTreeSet<_> = report.rows.iter().map(|row| row.cross_bits_per_second).collect();
     let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
-    let measured = if levels.len() > 1 { by_level(report, unit) } else { by_run(report, unit) };
-    vec![measured, summary(report, unit)]
+    let mut tables = match () {
+        () if cases::vary(report) => cases::tables(report),
+        () if levels.len() > 1 => vec![by_level(report, unit)],
+        () => vec![by_run(report, unit)],
+    };
+    tables.extend(cases::published(report));
+    tables.push(summary(report, unit));
+    tables
 }
 
 /// What the numbers can't say: why there are none, and what was warned of, each with how often.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for row in &report.rows {
-        let who = format!("{} {}", row.transport, row.method);
+        let who = format!("{} {}", row.transport, row.estimator());
         if let Some(reason) = &row.reason {
             *counts.entry(format!("{who}: no estimate, as {reason}")).or_default() += 1;
         }
@@ -73,7 +79,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
         }
     }
     for (transport, method) in report.combinations() {
-        let stalled = report.summary.runs_stalled[transport][method] as usize;
+        let stalled = report.summary.runs_stalled[transport][&method] as usize;
         if stalled > 0 {
             let note = "the machine stalled, and no repetition was left; the figures are not the path's";
             counts.insert(format!("{transport} {method}: {note}"), stalled);
@@ -87,18 +93,23 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
 pub(super) fn verdicts(report: &Report) -> Vec<String> {
     let s = &report.summary;
     let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
-    let verdict = |(transport, method): (&str, &str)| {
+    let varied = cases::vary(report);
+    let verdict = |(transport, method): (&str, String)| {
+        let method = method.as_str();
         let runs = s.runs[transport][method];
         let measured = runs - s.runs_without_estimate[transport][method];
-        let error = s.mean_absolute_error_bits_per_second[transport][method];
+        let error = match varied {
+            false => s.mean_absolute_error_bits_per_second[transport][method]
+                .map(|bits| format!("{} {}", unit.of(bits), unit.name)),
+            true => s.mean_error_of_capacity_ratio[transport][method]
+                .map(|ratio| format!("{:.1} % of the bottleneck's rate", ratio * 100.0)),
+        };
         let relative = s.median_relative_error_ratio[transport][method];
         let cost = (s.mean_sent_bytes[transport][method], s.mean_duration_seconds[transport][method]);
         match (error, relative, cost) {
             (Some(error), Some(relative), (Some(bytes), Some(seconds))) => format!(
-                "{transport} with {method} measured in {measured} of {runs} runs: {} {} off the truth in the mean, {:.1} % \
+                "{transport} with {method} measured in {measured} of {runs} runs: {error} off the truth in the mean, {:.1} % \
                  in the median, with {:.0} kB in {seconds:.2} s",
-                unit.of(error),
-                unit.name,
                 relative * 100.0,
                 bytes / 1e3
             ),
@@ -111,7 +122,7 @@ pub(super) fn verdicts(report: &Report) -> Vec<String> {
 /// The path and its traffic in a line.
 pub(super) fn setting(report: &Report) -> String {
     let b = &report.bottleneck;
-    let rate = units::Rate::from_bits_per_second(b.rate_bits_per_second);
+    let rate = rates(report);
     let shaper = match b.kind.as_str() {
         "htb" => "the kernel's HTB",
         "virtual" => "a virtual link",
@@ -121,13 +132,36 @@ pub(super) fn setting(report: &Report) -> String {
         0.0 => "no delay".to_owned(),
         seconds => format!("{} each way", Span::from_secs_f64(seconds)),
     };
-    let cross = match (report.rows.first().map_or("no", |row| row.cross_kind.as_str()), report.cross_by.as_str()) {
+    let kinds: BTreeSet<_> = report.rows.iter().map(|row| row.cross_kind.as_str()).collect();
+    let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
+    let cross = match (if kinds.is_empty() { "no" } else { kinds.as_str() }, report.cross_by.as_str()) {
         ("tcp", _) => "cross traffic by one TCP connection that sends what it may".to_owned(),
         (kind, "link") => format!("{kind} cross traffic computed inside the link"),
         (kind, _) => format!("{kind} cross traffic sent as UDP packets"),
     };
     let firewall = if report.firewall.is_empty() { "none".to_owned() } else { report.firewall.join("; ") };
     format!("bottleneck {rate} ({shaper}), {delay}, queue {}; {cross}; firewall: {firewall}", size(b.queue_bytes))
+}
+
+/// The bottleneck's rates: of a sweep, all of them.
+fn rates(report: &Report) -> String {
+    let write = |bits: u64| units::Rate::from_bits_per_second(bits).to_string();
+    let of = |direction: &str| {
+        let rows = report.rows.iter().filter(|row| row.direction == direction);
+        let rates: BTreeSet<_> = rows.map(|row| row.bottleneck_bits_per_second).collect();
+        rates.into_iter().map(write).collect::<Vec<_>>().join(", ")
+    };
+    match (of("up"), of("down")) {
+        (up, down) if up.is_empty() || up == down => {
+            if down.is_empty() {
+                write(report.bottleneck.rate_bits_per_second)
+            } else {
+                down
+            }
+        }
+        (up, down) if down.is_empty() => up,
+        (up, down) => format!("{up} up, {down} down"),
+    }
 }
 
 /// In the unit that it was set in: a scenario's `256kb` are 256 KiB, as in `tc`.
@@ -150,8 +184,8 @@ fn by_level(report: &Report, unit: Unit) -> Table {
     let rows = levels.into_iter().map(|(cross, rows)| {
         let truths: Vec<_> = rows.iter().map(|row| row.truth_bits_per_second as f64).collect();
         let mut cells = vec![unit.of(cross as f64), mean(&truths).map_or_else(String::new, |truth| unit.of(truth))];
-        cells.extend(combinations.iter().map(|&(transport, method)| {
-            let own = rows.iter().filter(|row| (&*row.transport, &*row.method) == (transport, method));
+        cells.extend(combinations.iter().map(|(transport, method)| {
+            let own = rows.iter().filter(|row| row.transport == *transport && row.estimator() == *method);
             median_and_error(own, unit)
         }));
         cells
@@ -178,7 +212,7 @@ fn by_run(report: &Report, unit: Unit) -> Table {
         vec![
             row.run.to_string(),
             row.transport.clone(),
-            row.method.clone(),
+            row.estimator(),
             row.direction.clone(),
             unit.of(row.truth_bits_per_second as f64),
             estimate.map_or_else(none, |i| unit.of(i.value as f64)),
@@ -200,19 +234,24 @@ fn summary(report: &Report, unit: Unit) -> Table {
     let s = &report.summary;
     let traced = !s.mean_worst_sending_delay_seconds.is_empty();
     let published = s.published.as_ref().is_some_and(|p| !p.mean_absolute_error_bits_per_second.is_empty());
+    let varied = cases::vary(report);
     let rows = report.combinations().into_iter().map(|(transport, method)| {
-        let figure = |by: &ByMethod<Option<f64>>| by.get(transport).and_then(|m| m.get(method)).copied().flatten();
-        let count = |by: &ByMethod<u32>| by.get(transport).and_then(|m| m.get(method)).map_or(0, |&n| n).to_string();
+        let figure = |by: &ByMethod<Option<f64>>| by.get(transport).and_then(|m| m.get(&method)).copied().flatten();
+        let count = |by: &ByMethod<u32>| by.get(transport).and_then(|m| m.get(&method)).map_or(0, |&n| n).to_string();
         let cell = |by: &ByMethod<Option<f64>>, write: &dyn Fn(f64) -> String| figure(by).map_or("–".to_owned(), write);
         let percent = |ratio: f64| format!("{:.1} %", ratio * 100.0);
-        let mut cells = vec![transport.to_owned(), method.to_owned()];
-        cells.push(cell(&s.mean_absolute_error_bits_per_second, &|bits| unit.of(bits)));
+        let mut cells = vec![transport.to_owned(), method.clone()];
+        cells.push(match varied {
+            true => cell(&s.mean_error_of_capacity_ratio, &percent),
+            false => cell(&s.mean_absolute_error_bits_per_second, &|bits| unit.of(bits)),
+        });
         cells.extend(published.then(|| s.published_error(transport).map_or("–".to_owned(), |bits| unit.of(bits))));
         cells.push(cell(&s.bias_bits_per_second, &|bits| unit.signed(bits)));
         cells.push(cell(&s.median_relative_error_ratio, &percent));
         cells.push(cell(&s.interval_coverage_ratio, &percent));
         cells.push(cell(&s.mean_sent_bytes, &|bytes| format!("{:.0}", bytes / 1e3)));
         cells.push(cell(&s.mean_duration_seconds, &|seconds| format!("{seconds:.2}")));
+        cells.extend((!s.mean_whole_seconds.is_empty()).then(|| cell(&s.mean_whole_seconds, &|s| format!("{s:.2}"))));
         cells.extend([
             count(&s.runs),
             count(&s.runs_without_estimate),
@@ -227,26 +266,31 @@ fn summary(report: &Report, unit: Unit) -> Table {
         cells
     });
     let rows = rows.collect();
-    let columns = summary_columns(published, traced).into_iter().map(str::to_owned).collect();
-    Table { caption: format!("Mean of |estimate − truth| and what it cost, {}", unit.name), columns, rows }
+    let whole = !s.mean_whole_seconds.is_empty();
+    let columns = summary_columns(published, whole, traced).into_iter().map(str::to_owned).collect();
+    let error = if varied { "as a part of the bottleneck's rate" } else { unit.name };
+    Table { caption: format!("Mean of |estimate − truth| and what it cost, {error}"), columns, rows }
 }
 
-fn summary_columns(published: bool, traced: bool) -> Vec<&'static str> {
+fn summary_columns(published: bool, whole: bool, traced: bool) -> Vec<&'static str> {
     let paper = published.then_some("paper");
     let errors = ["bias", "median error", "interval holds"];
-    let costs = ["sent kB", "seconds", "runs", "no estimate", "repeated", "stalled"];
+    let costs = ["sent kB", "seconds"].into_iter().chain(whole.then_some("everything"));
+    let counts = ["runs", "no estimate", "repeated", "stalled"];
     let first = ["transport", "method", "mean error"].into_iter().chain(paper);
-    first.chain(errors).chain(costs).chain(traced.then_some("latest packet")).collect()
+    first.chain(errors).chain(costs).chain(counts).chain(traced.then_some("latest packet")).collect()
 }
 
 /// The rows as CSV: the field names are JSON's, with an interval's parts as columns of their own.
 pub(super) fn csv(rows: &[Row]) -> Result<String, Box<dyn std::error::Error>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record([
+        "bottleneck_bits_per_second",
         "cross_bits_per_second",
         "cross_kind",
         "transport",
         "method",
+        "last_iunit",
         "direction",
         "run",
         "truth_bits_per_second",
@@ -260,6 +304,8 @@ pub(super) fn csv(rows: &[Row]) -> Result<String, Box<dyn std::error::Error>> {
         "packets_sent",
         "bytes_sent",
         "duration_seconds",
+        "whole_seconds",
+        "capacity_bits_per_second",
         "trains",
         "trains_rejected",
         "stalled_repeats",
@@ -270,12 +316,14 @@ pub(super) fn csv(rows: &[Row]) -> Result<String, Box<dyn std::error::Error>> {
     for row in rows {
         let interval = row.available_bits_per_second;
         writer.serialize((
-            (row.cross_bits_per_second, &row.cross_kind, &row.transport, &row.method, &row.direction, row.run),
+            (row.bottleneck_bits_per_second, row.cross_bits_per_second, &row.cross_kind),
+            (&row.transport, &row.method, row.last_iunit, &row.direction, row.run),
             row.truth_bits_per_second,
             (interval.map(|i| i.value), interval.map(|i| i.low), interval.map(|i| i.high)),
             interval.map(|i| i.confidence),
             (row.error_bits_per_second, row.spread_bits_per_second),
             (row.connections, row.packets_sent, row.bytes_sent, row.duration_seconds),
+            (row.whole_seconds, row.capacity_bits_per_second),
             (row.trains, row.trains_rejected, row.stalled_repeats, row.stalled, row.worst_lateness_seconds),
             &row.reason,
         ))?;

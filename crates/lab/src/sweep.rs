@@ -1,0 +1,117 @@
+//! One scenario for several bottlenecks and kinds of cross traffic.
+
+use crate::scenario::{BottleneckKind, CrossKind, Method, Scenario, rates};
+use serde::Deserialize;
+use units::Rate;
+
+/// What is varied besides the levels of cross traffic: every combination is a scenario of its own, one behind the other.
+/// What is not named stays as it is.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sweep {
+    /// Rates of the bottleneck, up; levels of cross traffic keep their share of it.
+    #[serde(deserialize_with = "rates")]
+    pub rates: Vec<Rate>,
+    /// Rates of the bottleneck, down.
+    #[serde(deserialize_with = "rates")]
+    pub down_rates: Vec<Rate>,
+    /// How cross traffic comes. What none is equals what none is: only the first kind is measured without any. Under a
+    /// virtual clock there is no TCP, which is left out there.
+    pub kinds: Vec<CrossKind>,
+    /// The last exponents of `pathtester-classic`; other methods are measured with the first one only.
+    pub last_iunits: Vec<u32>,
+}
+
+impl Scenario {
+    /// The scenarios that this one stands for, without a sweep of their own, in the order of running.
+    pub fn variants(&self) -> Vec<Scenario> {
+        let mut single = self.clone();
+        let Sweep { rates, down_rates, mut kinds, last_iunits } = std::mem::take(&mut single.sweep);
+        if self.bottleneck.kind == BottleneckKind::Virtual && kinds.len() > 1 {
+            kinds.retain(|kind| *kind != CrossKind::Tcp);
+        }
+        let mut variants = vec![single];
+        vary(&mut variants, &rates, |scenario, &rate, _| scenario.scale_to(rate));
+        vary(&mut variants, &down_rates, |scenario, &rate, _| scenario.bottleneck.down_rate = Some(rate));
+        vary(&mut variants, &kinds, |scenario, &kind, first| {
+            scenario.cross.kind = kind;
+            scenario.cross.levels.retain(|level| first || *level > Rate::ZERO);
+        });
+        vary(&mut variants, &last_iunits, |scenario, &last, first| {
+            scenario.last_iunit = last;
+            scenario.methods.retain(|method| first || *method == Method::PathTesterClassic);
+        });
+        variants
+    }
+
+    /// How many runs all variants have.
+    pub fn runs_in_all(&self) -> usize {
+        self.variants().iter().map(|variant| variant.points().len()).sum()
+    }
+
+    /// Sets the bottleneck's rate; levels of cross traffic keep their share of it.
+    pub(crate) fn scale_to(&mut self, rate: Rate) {
+        for level in &mut self.cross.levels {
+            *level = Rate::from_f64(level.as_f64() * rate.as_f64() / self.bottleneck.rate.as_f64());
+        }
+        self.bottleneck.rate = rate;
+    }
+}
+
+/// Each of `variants` with each of `values`; `set` is told whether it is the first of these.
+fn vary<T>(variants: &mut Vec<Scenario>, values: &[T], set: impl Fn(&mut Scenario, &T, bool)) {
+    if values.is_empty() {
+        return;
+    }
+    let with = |variant: &Scenario, index: usize, value: &T| {
+        let mut variant = variant.clone();
+        set(&mut variant, value, index == 0);
+        variant
+    };
+    let all = variants.iter().flat_map(|variant| values.iter().enumerate().map(|(i, value)| with(variant, i, value)));
+    *variants = all.collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn swept(text: &str) -> Scenario {
+        let accuracy = include_str!("../scenarios/rake-accuracy.toml");
+        Scenario::from_toml(&format!("{accuracy}\n[sweep]\n{text}"), "own.toml").unwrap()
+    }
+
+    #[test]
+    fn levels_keep_their_share_of_each_rate_and_none_is_measured_once() {
+        let variants = swept("rates = [\"1mbit\", \"500mbit\"]\nkinds = [\"constant\", \"tcp\"]").variants();
+        assert_eq!(variants.len(), 4);
+        assert!(variants.iter().all(|variant| variant.sweep == Sweep::default()));
+        assert_eq!(variants[2].cross.levels[9], Rate::from_mbit(450));
+        assert_eq!(variants.iter().map(|v| v.cross.levels.len()).collect::<Vec<_>>(), [10, 9, 10, 9]);
+    }
+
+    #[test]
+    fn only_the_scanning_method_is_measured_with_each_range() {
+        let mut scenario = swept("last_iunits = [15, 16]");
+        scenario.methods = vec![Method::Primed, Method::PathTesterClassic];
+        let methods: Vec<_> = scenario.variants().into_iter().map(|v| (v.last_iunit, v.methods.len())).collect();
+        assert_eq!(methods, [(15, 2), (16, 1)]);
+        assert_eq!(scenario.runs_in_all(), 10 * 2 * 5 * 3);
+    }
+
+    #[test]
+    fn a_virtual_path_has_no_tcp() {
+        let mut scenario = swept("kinds = [\"poisson\", \"tcp\"]");
+        assert_eq!(scenario.variants().len(), 2);
+        scenario.bottleneck.kind = BottleneckKind::Virtual;
+        assert_eq!(scenario.variants().len(), 1);
+    }
+
+    #[test]
+    fn a_variant_that_cannot_be_run_is_refused() {
+        let text = "rates = [\"1mbit\", \"9\"]";
+        let accuracy = include_str!("../scenarios/rake-accuracy.toml");
+        let error = Scenario::from_toml(&format!("{accuracy}\n[sweep]\n{text}"), "own.toml").unwrap_err();
+        assert!(error.to_string().contains("choose 100 kbit/s"), "{error}");
+    }
+}
