@@ -6,19 +6,15 @@
 
 mod owner;
 
+use crate::attendant::Attendant;
 use crate::settings::Change;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use owner::Owner;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -109,17 +105,15 @@ pub struct Claim(Owner);
 /// A bridge's socket, answered by a thread until this is dropped.
 #[derive(Debug)]
 pub struct Control {
+    // Ends before the socket's file goes.
+    _attendant: Attendant,
     owner: Owner,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// No request or answer is longer.
 const LONGEST_LINE: u64 = 4 << 20;
 /// How long the other end may take for its part of the conversation. Others wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How soon the thread notices that it is to end.
-const NOTICE: u16 = 100;
 
 impl Place {
     /// `$XDG_RUNTIME_DIR/kumade`, `/run/kumade`, or a directory of this user's below that for temporary files.
@@ -201,17 +195,15 @@ impl Claim {
     ///
     /// # Errors
     /// The system refuses a socket or a thread.
-    pub fn serve(self, handler: impl FnMut(Request) -> Reply + Send + 'static) -> Result<Control, ControlError> {
+    pub fn serve(self, mut handler: impl FnMut(Request) -> Reply + Send + 'static) -> Result<Control, ControlError> {
         let Claim(owner) = self;
         let failed = |cause| ControlError::NoPlace { directory: owner.socket().to_owned(), cause };
         let listener = UnixListener::bind(owner.socket()).map_err(failed)?;
         fs::set_permissions(owner.socket(), fs::Permissions::from_mode(0o600)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new().name("control".to_owned());
-        let thread = thread.spawn(move || answer_all(&listener, &stopped, handler)).map_err(failed)?;
-        Ok(Control { owner, stop, thread: Some(thread) })
+        let answer_next = move |(stream, _): (UnixStream, _)| answer(&stream, &mut handler);
+        let attendant = Attendant::start("control", listener, UnixListener::accept, answer_next).map_err(failed)?;
+        Ok(Control { _attendant: attendant, owner })
     }
 }
 
@@ -219,16 +211,6 @@ impl Control {
     /// Where the socket is.
     pub fn socket(&self) -> &Path {
         self.owner.socket()
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A panic there has been reported already.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -260,27 +242,6 @@ fn is_own(directory: &Path) -> bool {
 
 fn is_nobody(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-}
-
-fn answer_all(listener: &UnixListener, stop: &AtomicBool, mut handler: impl FnMut(Request) -> Reply) {
-    while !stop.load(Ordering::Relaxed) {
-        let mut waiting = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        if !matches!(poll(&mut waiting, PollTimeout::from(NOTICE)), Ok(1..)) {
-            continue;
-        }
-        match listener.accept() {
-            Ok((stream, _)) => {
-                if let Err(error) = answer(&stream, &mut handler) {
-                    tracing::debug!("a client of the control socket failed: {error}");
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => {
-                tracing::warn!("the control socket takes no client: {error}");
-                thread::sleep(PATIENCE);
-            }
-        }
-    }
 }
 
 fn answer(stream: &UnixStream, handler: &mut impl FnMut(Request) -> Reply) -> io::Result<()> {

@@ -5,6 +5,7 @@
 //! departure; the departures follow from the stamps, not from when the thread ran.
 #![forbid(unsafe_code)]
 
+mod attendant;
 pub mod control;
 mod engine;
 mod error;

@@ -220,6 +220,10 @@ fn compete(scenario: &Fairness, stop: &AtomicBool) -> anyhow::Result<Made> {
 }
 
 fn measure(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Made> {
+    eprintln!("{}: {} runs", scenario.name, scenario.runs_in_all());
+    if scenario.leaves_tcp_out() {
+        eprintln!("{}: cross traffic by TCP is left out, which needs real time", scenario.name);
+    }
     let bar = progress_bar(&scenario.name)?;
     let started = lab::now_utc();
     let mut testbed: Box<dyn Testbed> = match scenario.bottleneck.kind {

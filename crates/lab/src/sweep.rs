@@ -27,7 +27,7 @@ impl Scenario {
     pub fn variants(&self) -> Vec<Scenario> {
         let mut single = self.clone();
         let Sweep { rates, down_rates, mut kinds, last_iunits } = std::mem::take(&mut single.sweep);
-        if self.bottleneck.kind == BottleneckKind::Virtual && kinds.len() > 1 {
+        if self.leaves_tcp_out() {
             kinds.retain(|kind| *kind != CrossKind::Tcp);
         }
         let mut variants = vec![single];
@@ -42,6 +42,12 @@ impl Scenario {
             scenario.methods.retain(|method| first || *method == Method::PathTesterClassic);
         });
         variants
+    }
+
+    /// Whether cross traffic by TCP is among what is varied, and cannot be had.
+    pub fn leaves_tcp_out(&self) -> bool {
+        let kinds = &self.sweep.kinds;
+        self.bottleneck.kind == BottleneckKind::Virtual && kinds.len() > 1 && kinds.contains(&CrossKind::Tcp)
     }
 
     /// How many runs all variants have.
@@ -102,8 +108,9 @@ mod tests {
     #[test]
     fn a_virtual_path_has_no_tcp() {
         let mut scenario = swept("kinds = [\"poisson\", \"tcp\"]");
-        assert_eq!(scenario.variants().len(), 2);
+        assert_eq!((scenario.variants().len(), scenario.leaves_tcp_out()), (2, false));
         scenario.bottleneck.kind = BottleneckKind::Virtual;
+        assert!(scenario.leaves_tcp_out());
         assert_eq!(scenario.variants().len(), 1);
     }
 

@@ -1,12 +1,8 @@
 use super::metrics;
+use crate::attendant::Attendant;
 use crate::report::Document;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -14,8 +10,7 @@ use thiserror::Error;
 #[derive(Debug)]
 pub struct Exporter {
     address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _attendant: Attendant,
 }
 
 /// Why nothing can be fetched.
@@ -30,8 +25,6 @@ pub struct ExporterError {
 const LONGEST_REQUEST: usize = 8192;
 /// How long one client may take in all.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How soon the thread notices that it is to end.
-const NOTICE: u16 = 100;
 /// As the format's specification has it.
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -40,52 +33,22 @@ impl Exporter {
     ///
     /// # Errors
     /// The address cannot be had.
-    pub fn start(address: SocketAddr, total: impl FnMut() -> Document + Send + 'static) -> Result<Self, ExporterError> {
+    pub fn start(
+        address: SocketAddr,
+        mut total: impl FnMut() -> Document + Send + 'static,
+    ) -> Result<Self, ExporterError> {
         let failed = |cause| ExporterError { address, cause };
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new().name("metrics".to_owned());
-        let thread = thread.spawn(move || serve(&listener, &stopped, total)).map_err(failed)?;
-        Ok(Exporter { address: bound, stop, thread: Some(thread) })
+        let answer_next = move |(stream, _): (TcpStream, _)| answer(&stream, &mut total);
+        let attendant = Attendant::start("metrics", listener, TcpListener::accept, answer_next).map_err(failed)?;
+        Ok(Exporter { address: bound, _attendant: attendant })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-}
-
-impl Drop for Exporter {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A panic there has been reported already.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn serve(listener: &TcpListener, stop: &AtomicBool, mut total: impl FnMut() -> Document) {
-    while !stop.load(Ordering::Relaxed) {
-        let mut waiting = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        if !matches!(poll(&mut waiting, PollTimeout::from(NOTICE)), Ok(1..)) {
-            continue;
-        }
-        match listener.accept() {
-            Ok((stream, _)) => {
-                if let Err(error) = answer(&stream, &mut total) {
-                    tracing::debug!("a client of the metrics failed: {error}");
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => {
-                tracing::warn!("the metrics' port takes no client: {error}");
-                thread::sleep(PATIENCE);
-            }
-        }
     }
 }
 

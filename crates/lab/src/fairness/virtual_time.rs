@@ -11,6 +11,10 @@ use units::{Span, Time};
 
 /// Connections start within so long, as their seed has it, where their beginning is part of what is measured.
 const TOGETHER: Span = Span::from_millis(100);
+/// By how many packet times at the bottleneck, as a fraction, packets are late at random. With one or less, senders fall into
+/// step with a full queue at some round-trip times; from two on, the bursts of short round trips are torn. In between,
+/// tail drop gives each controller within a few percent what the kernel's connections get at every delay.
+const JITTER: (u64, u64) = (6, 5);
 /// IP, TCP and time stamps.
 const HEADER_BYTES: u32 = 52;
 /// One run in virtual time.
@@ -103,7 +107,7 @@ fn connection(scenario: &Fairness, case: &Case, group: &Group, forward: Vec<Link
         delay_out: group.delay,
         // Acknowledgements never fill the bottleneck's other direction: its delay will do for them.
         delay_back: group.delay + case.delay,
-        jitter: case.rate.time_for(u64::from(tcp.packet_bytes())),
+        jitter: case.rate.time_for(u64::from(tcp.packet_bytes()) * JITTER.0 / JITTER.1),
         start_jitter: opening(scenario).max(TOGETHER),
         ..FlowConfig::new(forward, Source::Tcp(tcp))
     }

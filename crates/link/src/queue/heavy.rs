@@ -135,15 +135,15 @@ impl Detector {
 impl Busiest {
     fn new(config: History, seed: u64) -> Result<Self, ConfigError> {
         let error = ConfigError::of("history of a queue");
-        for (name, value) in [("rec_int", config.rec_int), ("stat_int", config.stat_int), ("hist_len", config.hist_len)]
-        {
+        let all = [("rec-int", config.rec_int), ("stat-int", config.stat_int), ("hist-len", config.hist_len)];
+        for (name, value) in all {
             if value == 0 {
                 return Err(error(name, "0".into(), "which finds no flow", "give 1 or more"));
             }
         }
         if config.hist_len > LONGEST_HISTORY {
-            let remedy = "give at most 1048576, and a larger rec_int to look farther back";
-            return Err(error("hist_len", config.hist_len.to_string(), "too long to keep", remedy));
+            let remedy = "give at most 1048576, and a larger rec-int to look farther back";
+            return Err(error("hist-len", config.hist_len.to_string(), "too long to keep", remedy));
         }
         let length = config.hist_len as usize;
         Ok(Busiest {
@@ -224,9 +224,9 @@ mod tests {
         };
         let good = History::default();
         assert!(refused(good, 1.5).contains("probability for others is 1.5"));
-        assert!(refused(History { rec_int: 0, ..good }, 0.1).contains("rec_int is 0"));
-        assert!(refused(History { hist_len: 0, ..good }, 0.1).contains("hist_len is 0"));
-        assert!(refused(History { stat_int: 0, ..good }, 0.1).contains("stat_int is 0"));
+        assert!(refused(History { rec_int: 0, ..good }, 0.1).contains("rec-int is 0"));
+        assert!(refused(History { hist_len: 0, ..good }, 0.1).contains("hist-len is 0"));
+        assert!(refused(History { stat_int: 0, ..good }, 0.1).contains("stat-int is 0"));
         assert!(refused(History { hist_len: u32::MAX, ..good }, 0.1).contains("too long"));
     }
 }
