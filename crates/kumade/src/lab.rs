@@ -220,16 +220,16 @@ fn compete(scenario: &Fairness, stop: &AtomicBool) -> anyhow::Result<Made> {
 }
 
 fn measure(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Made> {
-    eprintln!("{}: {} runs", scenario.name, scenario.runs_in_all());
-    if scenario.leaves_tcp_out() {
-        eprintln!("{}: cross traffic by TCP is left out, which needs real time", scenario.name);
-    }
     let bar = progress_bar(&scenario.name)?;
     let started = lab::now_utc();
     let mut testbed: Box<dyn Testbed> = match scenario.bottleneck.kind {
         BottleneckKind::Virtual => Box::new(VirtualTime),
         BottleneckKind::Own | BottleneckKind::Htb => Box::new(RealTime::build(scenario)?),
     };
+    eprintln!("{}: {} runs", scenario.name, scenario.runs_in_all());
+    if scenario.leaves_tcp_out() {
+        eprintln!("{}: cross traffic by TCP is left out, which needs real time", scenario.name);
+    }
     let mut show = |progress: Progress<'_>| match progress {
         Progress::Measuring { of, point, .. } => {
             bar.set_length(of as u64);
