@@ -8,7 +8,8 @@ use units::{Span, Time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairShareConfig {
     /// How long packets shall wait at most, while flows send more than the link carries. As long as the link does not
-    /// fall idle they wait less, down to a tenth of this.
+    /// fall idle and few packets pay, they wait less, down to a tenth of this; up to four times this where a packet of
+    /// each flow takes longer to send.
     pub target: Span,
     /// Over how long a time flows are compared: some round-trip times.
     pub window: Span,
@@ -35,7 +36,9 @@ pub struct FairShareConfig {
 ///
 /// Who sends less than the share never pays, whatever the others do. It cannot help where the share falls below a packet
 /// per window, where more heavy flows come at once than the table holds, or against a sender that spreads its packets
-/// over many flows; and on fast and long paths even the least delay of one common queue slows Vegas down.
+/// over many flows; and on fast and long paths even the least delay of one common queue slows Vegas down. Short flows get
+/// no head start, as a queue of their own gives them; a few large flows of very different kinds (one CUBIC beside one
+/// Vegas) stay unequal; and bursts at the link's full rate cost some of it, since the share takes a while to rise again.
 #[derive(Debug)]
 pub struct FairShare<P> {
     config: FairShareConfig,
@@ -57,8 +60,8 @@ pub struct FairShare<P> {
     last_delay: f64,
     /// The delay aimed at, in targets.
     aim: f64,
-    /// The least delay of a packet since then.
-    delay: Option<Span>,
+    /// Whether a packet has left since then without having waited; none where none has left.
+    idled: Option<bool>,
 }
 
 /// How often the share is adjusted, and what of the peak and of the counts of packets remains each time.
@@ -128,7 +131,7 @@ impl<P> FairShare<P> {
             last_update: None,
             last_delay: 0.0,
             aim: LEAST_AIM,
-            delay: None,
+            idled: None,
         })
     }
 
@@ -139,7 +142,7 @@ impl<P> FairShare<P> {
             return;
         }
         self.last_update = Some(now);
-        let idle = self.delay.take().map_or(self.buffer.len() == 0, |delay| delay == Span::ZERO);
+        let idle = self.idled.take().unwrap_or(self.buffer.len() == 0);
         self.learn_capacity(elapsed, !idle && self.buffer.len() > 0);
         let delay = if idle { 0.0 } else { self.waiting() };
         let too_many = self.paid > TOO_MANY * self.arrived;
@@ -208,8 +211,7 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
         self.update(now);
         let packet = self.buffer.pop()?;
         self.served += f64::from(packet.size);
-        let delay = now - packet.arrival;
-        self.delay = Some(self.delay.map_or(delay, |least| least.min(delay)));
+        self.idled = Some(self.idled == Some(true) || packet.arrival == now);
         Some(packet)
     }
 
