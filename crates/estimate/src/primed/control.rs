@@ -2,12 +2,15 @@
 
 use super::Primed;
 use super::knowledge::Knowledge;
-use super::reading::{Packets, Reading, WHOLE_PACKET_BITS};
+use super::reading::{Bottleneck, Packets, Reading, WHOLE_PACKET_BITS};
 use crate::stats::{mean, quantile};
-use crate::{Segment, Train, TrainRecord};
+use crate::{Segment, Shaper, Train, TrainRecord};
 use units::{Rate, Span};
 
-const MOST_PRIME_PACKETS: u32 = 12;
+/// Enough to fill a queue a little …
+const MOST_FILLING_PACKETS: u32 = 12;
+/// … and to empty a token bucket before.
+const MOST_PRIME_PACKETS: u32 = 120;
 const MOST_BODY_PACKETS: u32 = 120;
 
 /// No train of this method has more packets.
@@ -22,17 +25,31 @@ pub(super) enum Shape {
     Primed { prime: u32 },
 }
 
-/// The next train.
-pub(super) fn plan(method: &mut Primed) -> (Shape, Train) {
-    let Some(scouted) = method.scouted else {
-        let first_size = 300.min(method.config.max_packet);
+/// The rate of the next train's body; none where nothing is known to choose it by.
+pub(super) fn rate(method: &mut Primed) -> Option<f64> {
+    let scouted = method.scouted?;
+    // The rate varies a little from train to train, so that none keeps step with periodic traffic.
+    Some(aim(&method.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * method.random()))
+}
+
+/// The next train; `quiet` will have passed since the last one when it leaves.
+pub(super) fn plan(method: &Primed, rate: Option<f64>, quiet: Option<Span>) -> (Shape, Train) {
+    let max_packet = method.config.max_packet;
+    let (Some(rate), Some(scouted)) = (rate, method.scouted) else {
+        let first_size = 300.min(max_packet);
         let scout = Segment { count: 5, interval: Span::ZERO, first_size, size_step: 0 };
         return (Shape::Scout, Train { segments: vec![scout] });
     };
-    let capacity = method.knowledge.capacity.unwrap_or(scouted);
-    // The rate varies a little from train to train, so that none keeps step with periodic traffic.
-    let rate = aim(&method.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * method.random());
-    primed_train(&method.knowledge, rate, capacity, method.config.max_packet)
+    let size = packet_size(rate, max_packet);
+    let service = f64::from(size) * 8.0 / method.knowledge.capacity.unwrap_or(scouted);
+    let fill = prime_packets(&method.knowledge, service);
+    match &method.config.shaper {
+        None => primed_train(&method.knowledge, rate, size, (fill, size)),
+        Some(shaper) => {
+            let emptying = emptying_packets(method, Bottleneck::behind(shaper), credit(method, shaper, quiet));
+            primed_train(&method.knowledge, rate, size, ((emptying + fill).min(MOST_PRIME_PACKETS), max_packet))
+        }
+    }
 }
 
 /// The rate that keeps the queue from running empty in nearly all trains without filling it: what most readings had to
@@ -66,18 +83,41 @@ fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
 /// How many packets the prime is to have: at most 20 ms of queue, and half as many each time that a queue overflowed.
 fn prime_packets(knowledge: &Knowledge, service: f64) -> u32 {
     let overflows = knowledge.readings.iter().filter(|r| r.overflowed() || r.prime_spilt).count();
-    let most = MOST_PRIME_PACKETS >> overflows.min(8);
+    let most = MOST_FILLING_PACKETS >> overflows.min(8);
     ((0.020 / service).max(4.0) as u32).clamp(2, most.max(2))
 }
 
-fn primed_train(knowledge: &Knowledge, rate: f64, capacity: f64, max_packet: u32) -> (Shape, Train) {
-    let size = packet_size(rate, max_packet);
-    let packet_bits = f64::from(size) * 8.0;
-    let prime = prime_packets(knowledge, packet_bits / capacity);
-    let interval = packet_bits / rate;
-    let segment = |count, interval| Segment { count, interval, first_size: size, size_step: 0 };
-    let body = segment(body_packets(knowledge, interval) + 1, Span::from_secs_f64(interval));
-    (Shape::Primed { prime }, Train { segments: vec![segment(prime - 1, Span::ZERO), body] })
+/// How much a token bucket may hold when the next train comes, in bits: what has come since the last one, less what others
+/// must be expected to use.
+fn credit(method: &Primed, shaper: &Shaper, quiet: Option<Span>) -> f64 {
+    let full = shaper.burst_bytes.high as f64 * 8.0;
+    let capacity = shaper.rate.value.as_f64();
+    let (Some(quiet), Some(last)) = (quiet, method.knowledge.readings.last()) else { return full };
+    if method.knowledge.newest_short || method.failures_in_row > 0 {
+        return full;
+    }
+    let available = aim(&method.knowledge).unwrap_or(capacity).min(capacity);
+    (1.2 * available * quiet.as_secs_f64() - last.backlog).clamp(0.0, full)
+}
+
+/// How many of the largest packets use up so much credit: more than it is worth, since the bucket fills meanwhile. Each
+/// prime that was too short makes the later ones longer.
+fn emptying_packets(method: &Primed, bottleneck: Bottleneck, credit: f64) -> u32 {
+    let sending = method.trains.iter().map(Packets::prime_sending_rate).fold(f64::INFINITY, f64::min);
+    let filling = (bottleneck.capacity / bottleneck.line.min(sending)).min(0.8);
+    let doubt = 1.25f64.powi(method.knowledge.short_primes.min(8) as i32);
+    (credit * doubt / (1.0 - filling) / (f64::from(method.config.max_packet) * 8.0)).ceil() as u32
+}
+
+/// A prime of so many packets of that size, and the body.
+fn primed_train(knowledge: &Knowledge, rate: f64, size: u32, (prime, prime_size): (u32, u32)) -> (Shape, Train) {
+    let interval = f64::from(size) * 8.0 / rate;
+    let segment = |count, interval, first_size| Segment { count, interval, first_size, size_step: 0 };
+    // A long prime is worth a long body.
+    let body = body_packets(knowledge, interval).max(prime.min(MOST_BODY_PACKETS)) + 1;
+    let segments =
+        vec![segment(prime - 1, Span::ZERO, prime_size), segment(body, Span::from_secs_f64(interval), size)];
+    (Shape::Primed { prime }, Train { segments })
 }
 
 /// From the last train's end to the next one's start. Trains keep a cycle in which nearly all of them drain: were each
@@ -86,7 +126,11 @@ fn primed_train(knowledge: &Knowledge, rate: f64, capacity: f64, max_packet: u32
 pub(super) fn wait(method: &mut Primed) -> Span {
     let random = method.random();
     let readings = &method.knowledge.readings;
-    let Some(capacity) = method.knowledge.capacity else { return Span::from_millis(10) };
+    let Some(capacity) = method.knowledge.capacity else {
+        // What is left of a bucket now is not known: full, it is.
+        let fills = |shaper: Shaper| shaper.rate.value.time_for(shaper.burst_bytes.value);
+        return method.config.shaper.map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
+    };
     let Some(last) = readings.last() else {
         let queued = method.trains.last().map_or(0.0, Packets::bits);
         return Span::from_secs_f64((queued / capacity).clamp(0.0, 2.0));

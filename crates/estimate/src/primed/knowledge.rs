@@ -1,6 +1,7 @@
 //! What all trains together tell of the path.
 
-use super::reading::{Dispersion, Packets, Reading, delay_floor};
+use super::reading::{Bottleneck, Dispersion, Packets, Reading, delay_floor};
+use crate::Shaper;
 use crate::stats::{median, standard_deviation};
 
 /// All trains read with what is now known of the path. Made anew whenever a train is added, since capacity and floor
@@ -23,38 +24,75 @@ pub(super) struct Knowledge {
     pub(super) receiver_stalls: u32,
     /// The newest train is one of them.
     pub(super) newest_stalled: bool,
+    /// Trains of which the prime was too short to empty the token bucket.
+    pub(super) short_primes: u32,
+    /// The newest train is one of them.
+    pub(super) newest_short: bool,
 }
 
 impl Knowledge {
-    /// From all trains so far, at least one; the scout came out at the rate `scouted`.
-    pub(super) fn of(trains: &[Packets], scouted: f64) -> Self {
+    /// From all trains so far, at least one; the scout came out at the rate `scouted`. `shaper` is what was known before.
+    pub(super) fn of(trains: &[Packets], scouted: f64, shaper: Option<&Shaper>) -> Self {
         let primes: Vec<Dispersion> = trains.iter().filter_map(Packets::dispersion).collect();
         let shown: Vec<Dispersion> = primes.iter().copied().filter(Dispersion::shows_capacity).collect();
         let rates: Vec<f64> = shown.iter().map(|d| d.rate).collect();
-        let fastest = trains.iter().map(Packets::body_rate).fold(scouted, f64::max);
-        let prime_rate = median(&rates).unwrap_or(fastest);
-        let readings = read(trains, prime_rate);
-        let bound = bound(&readings);
-        let capacity = if bound < 0.5 * prime_rate { bound } else { prime_rate };
-        let mut readings = if capacity < prime_rate { read(trains, capacity) } else { readings };
+        let found = match shaper {
+            Some(shaper) => Found::behind(shaper, trains),
+            None => {
+                let fastest = trains.iter().map(Packets::body_rate).fold(scouted, f64::max);
+                Found::at(median(&rates).unwrap_or(fastest), standard_deviation(&rates), trains)
+            }
+        };
+        let Found { capacity, capacity_scatter, mut readings } = found;
         let filled = readings.iter().filter(|r| !r.emptied).count();
-        let saturated = shown.len() * 4 > trains.len() || filled * 2 > readings.len();
+        let saturated = shaper.is_some() || shown.len() * 4 > trains.len() || filled * 2 > readings.len();
+        let short_primes = readings.iter().filter(|r| r.credit_left).count() as u32;
+        let newest_short = readings.last().is_some_and(|r| r.credit_left);
         // A path that nothing has filled may well be faster than any packets seen.
-        let stalled = |reading: &Reading| saturated && reading.compressed;
+        let stalled = |reading: &Reading| saturated && reading.compressed && !reading.credit_left;
         let receiver_stalls = readings.iter().filter(|r| stalled(r)).count() as u32;
         let newest_stalled = readings.last().is_some_and(stalled);
         // A train far faster than the link tells the link's capacity and nothing else.
-        readings.retain(|r| !stalled(r) && r.rate < 3.0 * capacity);
+        readings.retain(|r| !stalled(r) && !r.credit_left && r.rate < 3.0 * capacity);
         Knowledge {
             capacity: Some(capacity),
-            capacity_scatter: standard_deviation(&rates).min(bound),
-            prime_openness: shown.iter().map(|d| d.openness).fold(0.0, f64::max),
+            capacity_scatter,
+            prime_openness: if shaper.is_some() { 0.0 } else { shown.iter().map(|d| d.openness).fold(0.0, f64::max) },
             burst_rate: burst_rate(&primes, capacity),
             saturated,
             readings,
             receiver_stalls,
             newest_stalled,
+            short_primes,
+            newest_short,
         }
+    }
+}
+
+/// What limits the path, and the trains in its light.
+struct Found {
+    capacity: f64,
+    capacity_scatter: f64,
+    readings: Vec<Reading>,
+}
+
+impl Found {
+    /// Where most primes came at this rate, unless queues grew as they do behind a slower link.
+    fn at(prime_rate: f64, scatter: f64, trains: &[Packets]) -> Self {
+        let readings = read(trains, Bottleneck::link(prime_rate));
+        let bound = bound(&readings);
+        let slower = bound < 0.5 * prime_rate;
+        let (capacity, readings) =
+            if slower { (bound, read(trains, Bottleneck::link(bound))) } else { (prime_rate, readings) };
+        Found { capacity, capacity_scatter: scatter.min(bound), readings }
+    }
+
+    /// Behind a token bucket primes come at the line's rate, which tells nothing.
+    fn behind(shaper: &Shaper, trains: &[Packets]) -> Self {
+        let bottleneck = Bottleneck::behind(shaper);
+        let half = (shaper.rate.high.as_f64() - shaper.rate.low.as_f64()) / 2.0;
+        let readings = read(trains, bottleneck);
+        Found { capacity: bottleneck.capacity, capacity_scatter: half / 2.0, readings }
     }
 }
 
@@ -80,8 +118,8 @@ fn burst_rate(primes: &[Dispersion], capacity: f64) -> Option<f64> {
     median(&rates).filter(|&rate| rates.len() * 2 > primes.len() && rate > 3.0 * capacity)
 }
 
-fn read(trains: &[Packets], capacity: f64) -> Vec<Reading> {
-    let floor = delay_floor(trains, capacity);
-    let full = trains.iter().map(|train| train.longest_wait(capacity, floor)).fold(0.0, f64::max);
-    trains.iter().filter_map(|train| train.reading(capacity, floor, full)).collect()
+fn read(trains: &[Packets], bottleneck: Bottleneck) -> Vec<Reading> {
+    let floor = delay_floor(trains, bottleneck);
+    let full = trains.iter().map(|train| train.longest_wait(bottleneck, floor)).fold(0.0, f64::max);
+    trains.iter().filter_map(|train| train.reading(bottleneck, floor, full)).collect()
 }

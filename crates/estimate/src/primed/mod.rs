@@ -19,7 +19,7 @@ mod reading;
 mod summary;
 
 use crate::stats::random;
-use crate::{Method, Outcome, Rejection, Step, Train, TrainRecord};
+use crate::{Method, Outcome, Rejection, Shaper, Step, Train, TrainRecord};
 use control::Shape;
 use knowledge::Knowledge;
 use reading::{Epoch, Packets};
@@ -38,6 +38,8 @@ pub struct PrimedConfig {
     pub budget_time: Span,
     /// Half the interval's width at which the value is known well enough, as a part of the value.
     pub precision: f64,
+    /// The token bucket on the path, as far as one is known: its rate is the capacity, and primes empty it.
+    pub shaper: Option<Shaper>,
     /// For the waits between trains, which are random so that periodic traffic is not met in step.
     pub seed: u64,
 }
@@ -53,6 +55,7 @@ impl PrimedConfig {
             budget_bytes: 2_000_000,
             budget_time: Span::from_secs(2),
             precision: 0.01,
+            shaper: None,
             seed: 0x6b75_6d61_6465,
         }
     }
@@ -65,6 +68,8 @@ pub struct Primed {
     started: Option<Time>,
     /// The train on its way.
     sent: Option<Shape>,
+    /// When the last packet left, by the clock of `next`.
+    quiet_since: Option<Time>,
     scouted: Option<f64>,
     epoch: Option<Epoch>,
     trains: Vec<Packets>,
@@ -85,7 +90,9 @@ impl Primed {
             config,
             started: None,
             sent: None,
-            scouted: None,
+            quiet_since: None,
+            // Who knows a token bucket's rate needs no scout.
+            scouted: config.shaper.map(|shaper| shaper.rate.value.as_f64()),
             epoch: None,
             trains: Vec::new(),
             rejected: BTreeMap::new(),
@@ -110,7 +117,7 @@ impl Primed {
             Shape::Scout => self.scouted = Some(control::scouted_rate(record).ok_or(Rejection::PacketsMissing)?),
             Shape::Primed { prime } => {
                 self.trains.push(Packets::new(record, prime as usize, epoch)?);
-                self.knowledge = Knowledge::of(&self.trains, self.scouted.unwrap_or(0.0));
+                self.knowledge = Knowledge::of(&self.trains, self.scouted.unwrap_or(0.0), self.config.shaper.as_ref());
             }
         }
         Ok(())
@@ -135,8 +142,10 @@ impl Method for Primed {
         if summary::enough(self, now - started) {
             return Step::Done(self.outcome(now));
         }
-        let (shape, train): (Shape, Train) = control::plan(self);
+        let rate = control::rate(self);
         let wait = control::wait(self);
+        let quiet = self.quiet_since.map(|since| now - since + wait);
+        let (shape, train): (Shape, Train) = control::plan(self, rate, quiet);
         let spent = self.bytes + train.bytes();
         let too_dear = spent > self.config.budget_bytes;
         let too_long = now - started + wait + train.duration() > summary::time_limit(self, now - started);
@@ -144,6 +153,7 @@ impl Method for Primed {
             return Step::Done(self.outcome(now));
         }
         self.bytes = spent;
+        self.quiet_since = Some(now + wait + train.duration());
         self.sent = Some(shape);
         Step::Send { wait, train }
     }
@@ -151,7 +161,7 @@ impl Method for Primed {
     fn record(&mut self, record: &TrainRecord) {
         let Some(shape) = self.sent.take() else { return };
         match self.take(record, shape) {
-            Ok(()) if self.knowledge.newest_stalled => self.failures_in_row += 1,
+            Ok(()) if self.knowledge.newest_stalled || self.knowledge.newest_short => self.failures_in_row += 1,
             Ok(()) => self.failures_in_row = 0,
             Err(why) => self.reject(why),
         }

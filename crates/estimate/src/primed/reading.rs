@@ -2,7 +2,7 @@
 
 use crate::fit::{Line, line, lower_hull, robust_line};
 use crate::stats::{mean, median};
-use crate::{Rejection, TrainRecord};
+use crate::{PacketRecord, Rejection, Shaper, TrainRecord};
 use units::Time;
 
 /// By how many seconds stamps on both ends scatter.
@@ -13,6 +13,18 @@ pub(super) const WHOLE_PACKET_BITS: f64 = 12_000.0;
 
 /// Where a body lasts no longer than so many of those, each is a step and none an outlier.
 const FEW_PACKETS: f64 = 20.0;
+
+/// The packets at a prime's end by whose pace it shows whether a token bucket had given all that it held.
+const PRIME_END: usize = 4;
+
+/// What limits the path.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bottleneck {
+    /// What it carries in the long run, in bit/s.
+    pub(super) capacity: f64,
+    /// The rate at which a packet passes that need not wait, in bit/s: the capacity, but for a token bucket.
+    pub(super) line: f64,
+}
 
 /// Stamps count from here: the first train's first packet, so that seconds fit a double with all their digits.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +61,10 @@ struct Loss {
 pub(super) struct Packets {
     points: Vec<Point>,
     losses: Vec<Loss>,
+    /// Of a packet of the body.
     size_bits: f64,
+    /// Of a packet of the prime.
+    prime_bits: f64,
     prime: usize,
 }
 
@@ -66,6 +81,8 @@ pub(super) struct Reading {
     pub(super) duration: f64,
     /// The queue ran empty: `available` is a lower bound.
     pub(super) emptied: bool,
+    /// A token bucket held credit when the body began, which hides whatever the body had too much: nothing is known.
+    pub(super) credit_left: bool,
     /// The part of the body that the queue turned away because it was full; zero where no queue overflowed. Others lost
     /// packets likewise, which `available` takes into account as well as it can.
     pub(super) turned_away: f64,
@@ -87,6 +104,24 @@ pub(super) struct Dispersion {
     pub(super) rate: f64,
     /// The gaps on sending as a part of those on reception: how wide the door stood to others' packets.
     pub(super) openness: f64,
+}
+
+impl Bottleneck {
+    /// A link of this rate.
+    pub(super) fn link(capacity: f64) -> Self {
+        Bottleneck { capacity, line: capacity }
+    }
+
+    /// A token bucket, and the line behind it, which is as good as endless where its rate is not known.
+    pub(super) fn behind(shaper: &Shaper) -> Self {
+        let line = shaper.link.map_or(f64::INFINITY, |link| link.value.as_f64());
+        Bottleneck { capacity: shaper.rate.value.as_f64(), line }
+    }
+
+    /// Whether packets pass faster for a while than in the long run.
+    fn lends(&self) -> bool {
+        self.line > self.capacity
+    }
 }
 
 impl Reading {
@@ -141,8 +176,9 @@ impl Packets {
         if body < 4 || body * 5 < record.packets.len() - prime {
             return Err(Rejection::PacketsMissing);
         }
-        let size_bits = record.packets.last().map_or(0.0, |p| f64::from(p.size) * 8.0);
-        Ok(Packets { points, losses, size_bits, prime })
+        let bits = |packet: Option<&PacketRecord>| packet.map_or(0.0, |p| f64::from(p.size) * 8.0);
+        let (size_bits, prime_bits) = (bits(record.packets.last()), bits(record.packets.first()));
+        Ok(Packets { points, losses, size_bits, prime_bits, prime })
     }
 
     /// What the prime's dispersion shows; none where its stamps tell nothing.
@@ -159,7 +195,14 @@ impl Packets {
         let typical = |gaps: &[f64]| if batched { Some(mean(gaps)) } else { median(gaps) };
         let (sent, received) = (typical(&sent)?, typical(&received)?);
         let openness = sent / received;
-        (received > 1e-6).then(|| Dispersion { rate: self.size_bits / received, openness })
+        (received > 1e-6).then(|| Dispersion { rate: self.prime_bits / received, openness })
+    }
+
+    /// The rate at which the prime really left, in bit/s.
+    pub(super) fn prime_sending_rate(&self) -> f64 {
+        let prime = &self.points[..self.points.partition_point(|p| p.index < self.prime)];
+        let [first, .., last] = prime else { return f64::INFINITY };
+        (last.carried - first.carried) / (last.sent - first.sent).max(1e-9)
     }
 
     /// All that the train carried.
@@ -180,9 +223,11 @@ impl Packets {
     /// Reads the train: while the queue holds, what it carries less what the queue grows by is what the path had to
     /// give. `carried − capacity · delay` therefore rises at the available bandwidth. `full` is the longest wait in a
     /// queue that any train has seen, in seconds.
-    pub(super) fn reading(&self, capacity: f64, floor: Line, full: f64) -> Option<Reading> {
+    pub(super) fn reading(&self, bottleneck: Bottleneck, floor: Line, full: f64) -> Option<Reading> {
+        let Bottleneck { capacity, .. } = bottleneck;
         let rate = self.body_rate();
-        let delivered = self.delivered_of_overflow(capacity, floor, full);
+        let waited = |p: &Point| self.waited(p, bottleneck, floor);
+        let delivered = self.delivered_of_overflow(bottleneck, floor, full);
         // What the queue turned away did not use the link.
         let turned_away = |p: &Point| if delivered.is_some() { p.lost } else { 0.0 };
         let held: Vec<(f64, f64)> =
@@ -193,38 +238,49 @@ impl Packets {
         // It turned away the same part of the others' packets.
         let available = delivered.map_or(slope, |part| capacity - (capacity - slope) / part);
         let service = self.size_bits / capacity;
-        let idle = self.body().filter(|p| self.waited(p, capacity, floor) < 0.5 * service + STAMP_SCATTER).count();
+        let idle = self.body().filter(|p| waited(p) < 0.5 * service + STAMP_SCATTER).count();
         Some(Reading {
             rate,
             growth: (rate - available) / capacity,
             available,
             duration,
             emptied: idle * 10 > held.len(),
+            credit_left: bottleneck.lends() && self.credit_left(bottleneck, floor),
             turned_away: delivered.map_or(0.0, |part| 1.0 - part),
             prime_spilt: self.losses.iter().any(|loss| loss.index < self.prime),
             compressed: self.compressed(capacity),
             jumped: self.jumped(capacity),
-            backlog: self.points.last().map_or(0.0, |p| self.waited(p, capacity, floor).max(0.0) * capacity),
+            backlog: self.points.last().map_or(0.0, |p| waited(p).max(0.0) * capacity),
         })
     }
 
     /// The longest that a packet waited in queues, in seconds.
-    pub(super) fn longest_wait(&self, capacity: f64, floor: Line) -> f64 {
-        self.points.iter().map(|p| self.waited(p, capacity, floor)).fold(0.0, f64::max)
+    pub(super) fn longest_wait(&self, bottleneck: Bottleneck, floor: Line) -> f64 {
+        self.points.iter().map(|p| self.waited(p, bottleneck, floor)).fold(0.0, f64::max)
     }
 
-    fn waited(&self, point: &Point, capacity: f64, floor: Line) -> f64 {
-        point.delay - floor.at(point.sent) - self.size_bits / capacity
+    fn waited(&self, point: &Point, bottleneck: Bottleneck, floor: Line) -> f64 {
+        point.delay - floor.at(point.sent) - self.size_bits / bottleneck.line
+    }
+
+    /// Whether the prime's last packets still came faster than the bucket fills, or without waiting.
+    fn credit_left(&self, bottleneck: Bottleneck, floor: Line) -> bool {
+        let prime = &self.points[..self.points.partition_point(|p| p.index < self.prime)];
+        let end = &prime[prime.len().saturating_sub(PRIME_END)..];
+        let ([first, .., last], service) = (end, self.prime_bits / bottleneck.capacity) else { return true };
+        let pace = (last.carried - first.carried) / (last.sent + last.delay - first.sent - first.delay).max(1e-9);
+        let between = (bottleneck.line / bottleneck.capacity).sqrt().min(1.5);
+        pace > between * bottleneck.capacity || self.waited(last, bottleneck, floor) < 0.5 * service
     }
 
     /// Which part of the body came through, if most of its losses happened where a queue was as full as ever: that
     /// tells an overflow from a path that loses now and then.
-    fn delivered_of_overflow(&self, capacity: f64, floor: Line, full: f64) -> Option<f64> {
+    fn delivered_of_overflow(&self, bottleneck: Bottleneck, floor: Line, full: f64) -> Option<f64> {
         let lost: Vec<&Loss> = self.losses.iter().filter(|loss| loss.index >= self.prime).collect();
-        let service = self.size_bits / capacity;
+        let [passing, service] = [bottleneck.line, bottleneck.capacity].map(|rate| self.size_bits / rate);
         let was_full = |loss: &&&Loss| {
             let (sent, delay) = loss.before;
-            delay - floor.at(sent) - service > f64::max(0.7 * full, 2.0 * service)
+            delay - floor.at(sent) - passing > f64::max(0.7 * full, 2.0 * service)
         };
         let arrived = self.points.iter().filter(|p| p.index >= self.prime).count();
         let at_full = lost.iter().filter(was_full).count();
@@ -273,12 +329,12 @@ fn is_retransmitted(record: &TrainRecord, index: usize, received: Time) -> bool 
 
 /// The delay of a packet of no size through empty queues, as a line over time: clocks drift. From the lower hull of
 /// the trains' least delays; a slope that no pair of clocks has is taken for a path that never was empty.
-pub(super) fn delay_floor(trains: &[Packets], capacity: f64) -> Line {
+pub(super) fn delay_floor(trains: &[Packets], bottleneck: Bottleneck) -> Line {
     const STEEPEST: f64 = 200e-6;
     // A sending stamp that was taken late makes a delay look too short: the two least of each train are passed over.
     let least = |train: &Packets| {
-        let service = train.size_bits / capacity;
-        let mut delays: Vec<(f64, f64)> = train.points.iter().map(|p| (p.sent, p.delay - service)).collect();
+        let passing = train.size_bits / bottleneck.line;
+        let mut delays: Vec<(f64, f64)> = train.points.iter().map(|p| (p.sent, p.delay - passing)).collect();
         delays.sort_by(|a, b| a.1.total_cmp(&b.1));
         delays.get(2).or(delays.first()).copied()
     };
