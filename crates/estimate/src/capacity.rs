@@ -16,7 +16,7 @@ mod filter;
 mod plan;
 mod shaping;
 
-use crate::{Estimate, PacketRecord, Rejection, Step, Train, TrainRecord};
+use crate::{Estimate, Outcome, PacketRecord, Rejection, Step, Train, TrainRecord};
 use burst::{Burst, Epoch};
 use filter::Reading;
 use plan::Shape;
@@ -76,6 +76,24 @@ pub struct Shaper {
     pub rate: Estimate<Rate>,
     /// Bytes that pass beyond it after a pause.
     pub burst_bytes: Estimate<u64>,
+}
+
+/// Two ways to look at one link may differ by this part.
+const TOLERANCE: f64 = 0.03;
+
+impl Capacity {
+    /// What a method came to on the same path: without its value, and with the reason, if that lies wholly above this
+    /// capacity. More than there is can't be available: one of the two was misled.
+    pub fn refute(&self, outcome: Outcome) -> Outcome {
+        match (&self.bottleneck, &outcome.available) {
+            (Some(capacity), Some(found)) if found.low.as_f64() > capacity.high.as_f64() * (1.0 + TOLERANCE) => {
+                let (found, capacity) = (found.value, capacity.value);
+                let reason = format!("{found} seemed available, though the narrowest link carries {capacity} at most");
+                Outcome { available: None, reason: Some(reason), spread: None, ..outcome }
+            }
+            _ => outcome,
+        }
+    }
 }
 
 /// After so many useless trains in a row nothing more is tried.

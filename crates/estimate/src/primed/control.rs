@@ -115,8 +115,7 @@ fn primed_train(knowledge: &Knowledge, rate: f64, size: u32, (prime, prime_size)
     let segment = |count, interval, first_size| Segment { count, interval, first_size, size_step: 0 };
     // A long prime is worth a long body.
     let body = body_packets(knowledge, interval).max(prime.min(MOST_BODY_PACKETS)) + 1;
-    let segments =
-        vec![segment(prime - 1, Span::ZERO, prime_size), segment(body, Span::from_secs_f64(interval), size)];
+    let segments = vec![segment(prime - 1, Span::ZERO, prime_size), segment(body, Span::from_secs_f64(interval), size)];
     (Shape::Primed { prime }, Train { segments })
 }
 

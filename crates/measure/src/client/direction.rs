@@ -8,7 +8,7 @@ use crate::client::method::Allowed;
 use crate::client::peer::Peer;
 use crate::client::{Direction, Error, Event, MeasureConfig, bits};
 use crate::report::{CapacityReport, Cost, DelayReport, DirectionReport};
-use estimate::{CapacityConfig, CapacityProbe, Outcome, Step, Train, TrainRecord};
+use estimate::{Capacity, CapacityConfig, CapacityProbe, Outcome, Step, Train, TrainRecord};
 use net::clock;
 use std::thread;
 use units::{Rate, Span, Time};
@@ -16,6 +16,9 @@ use wire::TransportKind;
 
 /// No method waits longer between two trains: the server would think us gone.
 const LONGEST_WAIT: Span = Span::from_secs(5);
+
+const UNSEEN_SHAPER: &str = "the path is shaped by a token bucket, through which this method does not see: its value may \
+    hold for a short burst only; `primed` sees through it";
 
 /// The trains of one purpose, one after the other.
 struct Trip {
@@ -82,15 +85,18 @@ impl<'m> Run<'m> {
     pub(super) fn measure(&mut self, direction: Direction) -> Result<DirectionReport, Error> {
         let mut allowed = Allowed { bytes: self.config.budget_bytes, time: self.config.budget_time };
         let wanted = self.config.capacity && self.carrier.kind() != TransportKind::Single;
-        let capacity = if wanted { Some(self.find_capacity(direction, &mut allowed)?) } else { None };
-        let mut method = self.config.method.build(self.carrier.max_packet, allowed, seed());
+        let found = if wanted { Some(self.find_capacity(direction, &mut allowed)?) } else { None };
+        let (capacity, report) = found.unzip();
+        let shaper = capacity.as_ref().and_then(|capacity| capacity.shaper);
+        let mut method = self.config.method.build_behind(shaper, self.carrier.max_packet, allowed, seed());
         let mut trip = Trip::begin(direction);
         let outcome = loop {
             let (wait, train) = match method.next(clock::monotonic()) {
                 Step::Send { wait, train } => (wait, train),
                 Step::Done(outcome) => break outcome,
             };
-            let record = self.carry(&mut trip, wait, &train, method.so_far())?;
+            let lasting = method.so_far().or(shaper.map(|shaper| shaper.rate.value));
+            let record = self.carry(&mut trip, wait, &train, lasting)?;
             method.record(&record);
             self.delays.record(direction, &record);
             (self.on_event)(&Event::Train {
@@ -102,14 +108,22 @@ impl<'m> Run<'m> {
                 record,
             });
         };
+        let mut outcome = capacity.iter().fold(outcome, |outcome, capacity| capacity.refute(outcome));
+        if shaper.is_some() && !self.config.method.sees_through_token_buckets() {
+            outcome.warnings.push(UNSEEN_SHAPER.to_owned());
+        }
         let stamped = trip.stamped;
-        let result = DirectionReport { capacity, ..self.report(outcome, &trip.end(), stamped) };
+        let result = DirectionReport { capacity: report, ..self.report(outcome, &trip.end(), stamped) };
         (self.on_event)(&Event::Done { direction, result: Box::new(result.clone()) });
         Ok(result)
     }
 
     /// Finds the bottleneck's capacity, and takes what that cost off what is allowed: half of it at most.
-    fn find_capacity(&mut self, direction: Direction, allowed: &mut Allowed) -> Result<CapacityReport, Error> {
+    fn find_capacity(
+        &mut self,
+        direction: Direction,
+        allowed: &mut Allowed,
+    ) -> Result<(Capacity, CapacityReport), Error> {
         let mut config = CapacityConfig { seed: seed(), ..CapacityConfig::new(self.carrier.max_packet) };
         config.budget_bytes = allowed.bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
         config.budget_time = allowed.time.map_or(config.budget_time, |time| config.budget_time.min(time / 2));
@@ -127,9 +141,9 @@ impl<'m> Run<'m> {
         let cost = trip.end();
         allowed.bytes = allowed.bytes.map(|bytes| bytes.saturating_sub(cost.bytes));
         allowed.time = allowed.time.map(|time| (time + -cost.duration).max(time / 2));
-        let report = CapacityReport::new(found, &cost);
+        let report = CapacityReport::new(found.clone(), &cost);
         (self.on_event)(&Event::Capacity { direction, result: Box::new(report.clone()) });
-        Ok(report)
+        Ok((found, report))
     }
 
     /// Carries one train, that long after the one before; what comes back says how long to wait for the next one.

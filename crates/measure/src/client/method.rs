@@ -2,7 +2,7 @@
 
 use estimate::{
     Budget, LinearScan, LinearScanConfig, Method, PathChirp, PathChirpConfig, PathTester, PathTesterClassic,
-    PathTesterClassicConfig, PathTesterConfig, Pathload, PathloadConfig, Primed, PrimedConfig,
+    PathTesterClassicConfig, PathTesterConfig, Pathload, PathloadConfig, Primed, PrimedConfig, Shaper,
 };
 use units::Span;
 
@@ -61,11 +61,28 @@ impl MethodChoice {
         }
     }
 
+    /// Whether it is right behind a token bucket that it has been told of; the others take what passes in a burst for
+    /// what lasts.
+    pub(super) fn sees_through_token_buckets(&self) -> bool {
+        matches!(self, MethodChoice::Primed)
+    }
+
     /// The method itself, for a transport that carries packets up to this size; what is random in it comes from `seed`.
     pub fn build(&self, max_packet: u32, allowed: Allowed, seed: u64) -> Box<dyn Method> {
+        self.build_behind(None, max_packet, allowed, seed)
+    }
+
+    /// The method itself, where it is known whether a token bucket is on the path.
+    pub fn build_behind(
+        &self,
+        shaper: Option<Shaper>,
+        max_packet: u32,
+        allowed: Allowed,
+        seed: u64,
+    ) -> Box<dyn Method> {
         match *self {
             MethodChoice::Primed => {
-                let mut config = PrimedConfig::new(max_packet);
+                let mut config = PrimedConfig { shaper, ..PrimedConfig::new(max_packet) };
                 config.budget_bytes = allowed.bytes.unwrap_or(config.budget_bytes);
                 config.budget_time = allowed.time.unwrap_or(config.budget_time);
                 config.seed = seed;
