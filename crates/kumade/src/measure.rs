@@ -31,7 +31,10 @@ pub struct MeasureArgs {
     #[arg(
         long,
         value_name = "HOST[:PORT]",
-        conflicts_with_all = ["target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity", "key"]
+        conflicts_with_all = [
+            "target", "direction", "transport", "method", "interval", "first_size", "size_step", "packets", "iunit",
+            "connections", "budget_bytes", "budget_time", "no_capacity", "key",
+        ]
     )]
     stamp: Option<Target>,
     /// Ask this NTP server how wrong this host's clock may be, which narrows one-way delays

@@ -43,7 +43,8 @@ pub struct ServeArgs {
     /// How long one client's turn may last, such as 60s [default: 120s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
-    /// Be a STAMP reflector (RFC 8762), too, that any STAMP or TWAMP Light sender may use, with or without the key
+    /// Be a STAMP reflector (RFC 8762), too, that any STAMP or TWAMP Light sender of packets with 44 octets or more may
+    /// use, with or without the key
     /// [port: 862, which needs privileges]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
     stamp: Option<u16>,
@@ -79,12 +80,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// Where the server listens, on the reflector's port.
 fn bind_reflector(port: u16, listen: Option<SocketAddr>) -> anyhow::Result<Reflector> {
-    let listen = match listen {
-        Some(address) => Some(SocketAddr::new(address.ip(), port)),
-        None if port == STAMP_PORT => None,
-        None => Some(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))),
-    };
-    let config = ReflectorConfig { listen, ..ReflectorConfig::default() };
+    let ip = listen.map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip());
+    let config = ReflectorConfig { listen: Some((ip, port).into()), ..ReflectorConfig::default() };
     let reflector = Reflector::bind(&config).map_err(|error| anyhow!("{error}"))?;
     let address = reflector.local_addr();
     let port = if address.port() == STAMP_PORT { String::new() } else { format!(":{}", address.port()) };

@@ -1,18 +1,22 @@
 //! What is known of both ends' clocks.
 
 use crate::client::{Error, Family, resolve};
+use crate::control::within;
 use estimate::delay::{ClockError, Reference};
 use net::datagram;
 use net::{clock, readiness};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use units::{Span, Time};
 use wire::ntp;
 
 /// Questions to an NTP server: the quickest answer tells most.
 const QUESTIONS: usize = 4;
-/// How long to wait for an answer.
+/// What all of them may take together.
 const PATIENCE: Span = Span::from_secs(1);
+
+/// What is known is used as it is for so long: it has become worse by half a millisecond at most.
+const FRESH: Span = Span::from_secs(1);
 
 /// The clock of a host's stamps.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +77,7 @@ pub(crate) struct Known {
     at: Time,
     pub(crate) near: Option<ClockError>,
     pub(crate) far: Option<ClockError>,
+    is_server_silent: bool,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -94,13 +99,19 @@ impl Known {
         Ok(known)
     }
 
+    /// The same in a while: what has aged is asked for anew, but not of a server that told nothing.
+    pub(crate) fn refreshed(self, server: Option<&NtpServer>) -> Result<Self, Error> {
+        let is_fresh = (Span::ZERO..FRESH).contains(&(clock::realtime() - self.at));
+        if is_fresh || self.is_server_silent { Ok(self) } else { Known::of_this_host(server) }
+    }
+
     /// What the server tells; where it tells nothing, that is a warning.
     fn ask(&mut self, NtpServer { host, port }: &NtpServer) -> Result<Option<ClockError>, Error> {
-        let address = resolve(host, *port, Family::Any)?[0];
-        match ask(address) {
+        match ask(&resolve(host, *port, Family::Any)?) {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => {
-                self.warnings.push(format!("the NTP server {host} ({address}) tells nothing: {error}"));
+                self.is_server_silent = true;
+                self.warnings.push(format!("the NTP server {host} tells nothing: {error}"));
                 Ok(None)
             }
         }
@@ -128,17 +139,12 @@ impl Known {
 }
 
 /// What an NTP server's answers tell together of this host's clock.
-fn ask(server: SocketAddr) -> io::Result<ClockError> {
-    let any: SocketAddr = match server {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = UdpSocket::bind(any)?;
-    datagram::prepare(&socket)?;
-    socket.connect(server)?;
+fn ask(addresses: &[SocketAddr]) -> io::Result<ClockError> {
+    let socket = datagram::connect(addresses)?;
+    let deadline = within(PATIENCE);
     let mut known: Option<(ClockError, Time)> = None;
     for _ in 0..QUESTIONS {
-        let answer = match ask_once(&socket) {
+        let answer = match ask_once(&socket, deadline) {
             Ok(answer) => answer,
             // One answer suffices.
             Err(_) if known.is_some() => break,
@@ -151,12 +157,11 @@ fn ask(server: SocketAddr) -> io::Result<ClockError> {
     known.map(|(error, _)| error).ok_or_else(|| io::ErrorKind::TimedOut.into())
 }
 
-fn ask_once(socket: &UdpSocket) -> io::Result<ClockError> {
+fn ask_once(socket: &UdpSocket, deadline: Time) -> io::Result<ClockError> {
     let mut stamp = [0; 8];
     getrandom::fill(&mut stamp).map_err(io::Error::other)?;
     let asked = clock::realtime();
     socket.send(&ntp::question(stamp))?;
-    let deadline = clock::monotonic() + PATIENCE;
     let mut buffer = [0; 512];
     while clock::monotonic() < deadline && readiness::readable(socket, deadline)? {
         let answer = datagram::receive(socket, &mut buffer)?;

@@ -5,7 +5,7 @@ mod common;
 use common::{RawClient, Running};
 use estimate::{LinearScanConfig, Segment, Train};
 use measure::{
-    Directions, Error, Event, MeasureConfig, MethodChoice, Server, ServerConfig, TransportChoice, TransportKind,
+    Directions, Error, Event, MeasureConfig, MethodChoice, NtpServer, Server, ServerConfig, TransportChoice, TransportKind,
     measure,
 };
 use std::io::{Read, Write};
@@ -151,6 +151,24 @@ fn questions_asked_in_advance_do_not_prolong_a_turn() {
     holder.say_all(&[question.clone(), question.clone(), question]);
     assert_eq!(holder.hear(), Ok(ServerMessage::Connections(vec![])));
     assert!(matches!(holder.hear(), Ok(ServerMessage::Refused(why)) if why.contains("time is over")));
+}
+
+#[test]
+fn a_silent_ntp_server_costs_nobody_a_turn() {
+    let server = Running::start(ServerConfig::default());
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let ntp = NtpServer { host: "127.0.0.1".into(), port: silent.local_addr().unwrap().port() };
+    let config = MeasureConfig { ntp: Some(ntp), ..quick(&server) };
+    let mut other = RawClient::connect(server.address);
+    other.hear().unwrap();
+    let client = thread::spawn(move || measure(&config, &mut |_| {}));
+    silent.recv(&mut [0; 100]).unwrap();
+    // The client waits for an answer by now.
+    other.say(&ClientMessage::Enter);
+    assert_eq!(other.hear(), Ok(ServerMessage::Turn));
+    other.say(&ClientMessage::Leave);
+    let warnings = client.join().unwrap().unwrap().delay.unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("tells nothing: no answer")), "{warnings:?}");
 }
 
 #[test]

@@ -52,6 +52,32 @@ pub fn prepare(socket: &UdpSocket) -> io::Result<()> {
     option::set(socket, libc::SOL_IP, libc::IP_TTL, &FARTHEST)
 }
 
+/// A prepared socket that talks to the first of these addresses to which this host knows a way.
+///
+/// # Errors
+/// What stands in the way to the last of them; `AddrNotAvailable` for none.
+pub fn connect(addresses: &[SocketAddr]) -> io::Result<UdpSocket> {
+    let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
+    for &address in addresses {
+        result = connect_one(address);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+fn connect_one(address: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    prepare(&socket)?;
+    socket.connect(address)?;
+    Ok(socket)
+}
+
 /// Receives without waiting.
 ///
 /// # Errors
@@ -158,6 +184,16 @@ mod tests {
         goes_and_comes_back("0.0.0.0:0", "127.0.0.1:0", "127.0.0.7");
         goes_and_comes_back("[::]:0", "[::1]:0", "::1");
         goes_and_comes_back("[::]:0", "127.0.0.1:0", "127.0.0.9");
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_reached_gives_way_to_the_next() {
+        let there: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        // Nobody may send there without asking for it.
+        let broadcast: SocketAddr = "255.255.255.255:9".parse().unwrap();
+        assert_eq!(connect(&[broadcast, there]).unwrap().peer_addr().unwrap(), there);
+        assert_eq!(connect(&[broadcast]).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(connect(&[]).unwrap_err().kind(), io::ErrorKind::AddrNotAvailable);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A sender's packet and the reflector's answer have the same size, 44 octets and whatever the sender adds: padding, as
 //! in TWAMP Light (RFC 5357, appendix I), or extensions (RFC 8972), which a reflector of this kind sends back as they
-//! came, that is, marked as not understood. A TWAMP Light sender's packet reads as one of STAMP.
+//! came, that is, marked as not understood. A TWAMP Light sender's packet with padding to 44 octets reads as one of STAMP;
+//! a shorter one is not answered, since the answer would be longer. A TWAMP Light reflector's answer may have 41.
 
 mod timestamp;
 
@@ -15,12 +16,15 @@ use units::Time;
 /// The port that IANA has given to STAMP reflectors.
 pub const PORT: u16 = 862;
 
-/// Bytes of the UDP payload without extensions; no packet is shorter.
+/// Bytes of the UDP payload without extensions; nothing shorter is sent, and no shorter probe is answered.
 pub const SIZE: usize = 44;
 
-/// A payload that is no STAMP packet: it has less than 44 octets.
+/// What an answer has at least: TWAMP Light's ends with the TTL (RFC 5357, 4.2.1), without STAMP's three zeroes.
+const SHORTEST_REPLY: usize = 41;
+
+/// A payload that is no STAMP packet: it has less octets than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{0} octets are no STAMP packet, which has at least {SIZE}")]
+#[error("{0} octets are no STAMP packet, which has {SIZE}")]
 pub struct TooShort(pub usize);
 
 /// What a sender sends (RFC 8762, 4.2.1).
@@ -123,12 +127,12 @@ impl Reply {
         payload[40] = self.probe_ttl;
     }
 
-    /// Reads a UDP payload; what follows the 44 octets is not looked at.
+    /// Reads a UDP payload; what follows the TTL is not looked at.
     ///
     /// # Errors
-    /// A payload that is too short.
+    /// A payload that is too short even for TWAMP Light.
     pub fn read(payload: &[u8]) -> Result<Self, TooShort> {
-        let packet: &[u8; SIZE] = payload.first_chunk().ok_or(TooShort(payload.len()))?;
+        let packet: &[u8; SHORTEST_REPLY] = payload.first_chunk().ok_or(TooShort(payload.len()))?;
         let clock = ErrorEstimate::from_bits(u16::from_be_bytes(array(&packet[12..14])));
         Ok(Reply {
             sequence: u32::from_be_bytes(array(&packet[..4])),
@@ -204,12 +208,14 @@ mod tests {
         assert_eq!(reply.probe_stamp.to_vec(), stamp);
         assert_eq!(payload[24..28], [0, 0, 0, 9]);
         assert_eq!((payload[40], &payload[41..44]), (61, &[0; 3][..]));
+        assert_eq!(Reply::read(&payload[..41]), Ok(reply), "TWAMP Light's answer without padding");
     }
 
     #[test]
     fn what_is_too_short_is_refused() {
         assert_eq!(Probe::read(&[0; 43]), Err(TooShort(43)));
         assert_eq!(Reply::read(&[]), Err(TooShort(0)));
+        assert_eq!(Reply::read(&[0; 40]), Err(TooShort(40)));
         assert!(Probe::read(&[0; 44]).is_ok(), "TWAMP Light's zero-filled packets");
     }
 }

@@ -1,3 +1,5 @@
+use crate::Estimate;
+
 /// What became of the packets of a stream, other than their delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Deliveries {
@@ -51,9 +53,27 @@ impl Deliveries {
         counts
     }
 
-    /// Packets that never arrived, as a part of those sent; zero of none.
-    pub fn loss_ratio(&self) -> f64 {
-        ratio(self.lost, self.sent)
+    /// Takes in what became of another stream that went the same way.
+    pub fn add(&mut self, other: Deliveries) {
+        self.sent += other.sent;
+        self.arrived += other.arrived;
+        self.late += other.late;
+        self.lost += other.lost;
+        self.duplicates += other.duplicates;
+        self.reordered += other.reordered;
+        self.reordering_extent = self.reordering_extent.max(other.reordering_extent);
+    }
+
+    /// Packets that never arrived, as a part of those sent, with Wilson's 95 % interval of what the path loses in the long
+    /// run (JASA 22, 1927): as if each packet were lost by itself; anything from 0 to 1 where none was sent.
+    pub fn loss_ratio(&self) -> Estimate<f64> {
+        const DEVIATIONS: f64 = 1.959_964;
+        let square = DEVIATIONS * DEVIATIONS;
+        let (sent, value) = (f64::from(self.sent), ratio(self.lost, self.sent));
+        let middle = (f64::from(self.lost) + square / 2.0) / (sent + square);
+        let spread = (sent * value * (1.0 - value) + square / 4.0).sqrt() * DEVIATIONS / (sent + square);
+        let (low, high) = ((middle - spread).clamp(0.0, value), (middle + spread).clamp(value, 1.0));
+        Estimate { value, low, high, confidence: 0.95 }
     }
 
     /// Reordered packets as a part of those that arrived, sooner or later (RFC 4737, 4.1).
@@ -81,6 +101,29 @@ mod tests {
         let counts = of(10, &[0, 1, 2, 3, 5, 6, 4, 7, 8, 9]);
         assert_eq!((counts.reordered, counts.reordering_extent), (1, 2));
         assert!((counts.reordering_ratio() - 0.1).abs() < 1e-12);
+    }
+
+    /// The figures are those of Newcombe, Statistics in Medicine 17 (1998), table I.
+    #[test]
+    fn the_interval_of_loss_is_wilsons() {
+        let loss = |lost, sent| Deliveries { lost, sent, ..Deliveries::default() }.loss_ratio();
+        for (lost, sent, low, high) in
+            [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)]
+        {
+            let interval = loss(lost, sent);
+            assert!((interval.low - low).abs() < 5e-5 && (interval.high - high).abs() < 5e-5, "{interval:?}");
+            assert!((interval.value - f64::from(lost) / f64::from(sent)).abs() < 1e-12);
+        }
+        assert_eq!((loss(0, 0).low, loss(0, 0).high), (0.0, 1.0), "nothing is known");
+        assert_eq!(loss(7, 7).high, 1.0);
+    }
+
+    #[test]
+    fn streams_add_up() {
+        let mut both = of(10, &[0, 1, 2, 6, 7, 8, 9, 3, 4, 5]);
+        both.add(of(10, &[0, 1, 2, 3, 5, 6, 4, 7]));
+        assert_eq!((both.sent, both.arrived, both.lost), (20, 18, 2));
+        assert_eq!((both.reordered, both.reordering_extent), (4, 6));
     }
 
     #[test]

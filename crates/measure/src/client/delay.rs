@@ -1,11 +1,12 @@
-//! One-way delay by the packet trains' own transport: short trains each way on the idle path, then the method's trains.
+//! One-way delay and loss by the packet trains' own transport: short trains each way on the idle path, then the method's
+//! trains.
 
 use crate::client::peer::Peer;
 use crate::client::{Direction, Error};
-use crate::clocks::{Known, NtpServer};
-use crate::report::{DelayFigures, DelayReport};
+use crate::clocks::Known;
+use crate::report::{DelayFigures, DelayReport, PacketReport};
 use crate::stamp::fill_in;
-use estimate::delay::{ClockError, Crossing, Way};
+use estimate::delay::{ClockError, Crossing, Deliveries, Way};
 use estimate::{Segment, Train, TrainRecord};
 use units::Span;
 use wire::{ClientMessage, ServerMessage, TransportKind};
@@ -23,13 +24,23 @@ const MOST_CROSSINGS: usize = 200_000;
 /// The server's answer about its clock.
 const ANSWER: Span = Span::from_secs(3);
 
-/// What the trains of a measurement have shown of the delay.
+/// What the trains of a measurement have shown of delay and loss.
 pub(super) struct Delays {
     /// In the order in which they were sent.
     crossings: Vec<Crossing>,
     /// How many of them are of idle trains.
     idle: usize,
+    /// What became of the packets of idle trains, and of the others.
+    idle_packets: BothWays,
+    loaded_packets: BothWays,
     known: Known,
+}
+
+/// Up and down.
+#[derive(Debug, Clone, Copy, Default)]
+struct BothWays {
+    up: Deliveries,
+    down: Deliveries,
 }
 
 impl Delays {
@@ -38,15 +49,15 @@ impl Delays {
     /// No further idle trains are sent after this.
     pub(super) const ENOUGH: Span = Span::from_millis(400);
 
-    /// Asks what is known of both clocks.
-    pub(super) fn begin(peer: &mut Peer, ntp: Option<&NtpServer>) -> Result<Self, Error> {
-        let mut known = Known::of_this_host(ntp)?;
+    /// Asks the server what is known of its clock.
+    pub(super) fn begin(peer: &mut Peer, mut known: Known) -> Result<Self, Error> {
         let doing = "asking for the server's clock";
         match peer.ask(&ClientMessage::AskClock, ANSWER, doing)? {
             ServerMessage::Clock { maximum_error } => known.far = maximum_error.map(ClockError::within),
             _ => return Err(peer.confused(doing)),
         }
-        Ok(Delays { crossings: Vec::new(), idle: 0, known })
+        let nothing = BothWays::default();
+        Ok(Delays { crossings: Vec::new(), idle: 0, idle_packets: nothing, loaded_packets: nothing, known })
     }
 
     /// A small train, as it should find the path idle.
@@ -63,7 +74,8 @@ impl Delays {
 
     /// Takes in what became of an idle train; whether any of it arrived.
     pub(super) fn record_idle(&mut self, direction: Direction, record: &TrainRecord) -> bool {
-        self.record(direction, record);
+        self.idle_packets.count(direction, record);
+        self.cross(direction, record);
         let came = self.crossings.len() > self.idle;
         self.idle = self.crossings.len();
         came
@@ -71,6 +83,11 @@ impl Delays {
 
     /// Takes in what became of a method's train.
     pub(super) fn record(&mut self, direction: Direction, record: &TrainRecord) {
+        self.loaded_packets.count(direction, record);
+        self.cross(direction, record);
+    }
+
+    fn cross(&mut self, direction: Direction, record: &TrainRecord) {
         let way = match direction {
             Direction::Up => Way::Forward,
             Direction::Down => Way::Backward,
@@ -83,6 +100,9 @@ impl Delays {
     /// What they came to.
     pub(super) fn report(self, transport: TransportKind) -> DelayReport {
         let mut report = DelayReport::new("trains");
+        if transport == TransportKind::Udp {
+            self.report_packets(&mut report);
+        }
         let idle = self.idle;
         let Some(model) = fill_in(&mut report, &self.crossings, self.known, |place| place < idle) else {
             return report;
@@ -93,5 +113,57 @@ impl Delays {
             report.warnings.push("delays were measured over TCP connections: they include what TCP does".into());
         }
         report
+    }
+
+    /// TCP sends lost packets again: what is lost does not show.
+    fn report_packets(&self, report: &mut DelayReport) {
+        let told = |counts: Deliveries| (counts.sent > 0).then(|| PacketReport::of_trains(counts));
+        report.up_packets = told(self.idle_packets.up);
+        report.down_packets = told(self.idle_packets.down);
+        report.up_loaded_packets = told(self.loaded_packets.up);
+        report.down_loaded_packets = told(self.loaded_packets.down);
+    }
+}
+
+impl BothWays {
+    /// Counts the packets that are known to have left.
+    fn count(&mut self, direction: Direction, record: &TrainRecord) {
+        let left = record.packets.iter().filter(|packet| packet.sent.is_some());
+        let mut arrivals: Vec<_> =
+            left.clone().zip(0u32..).filter_map(|(packet, number)| Some((packet.received?, number))).collect();
+        arrivals.sort_unstable();
+        let train = Deliveries::of(left.count() as u32, arrivals.into_iter().map(|(_, number)| (number, false)));
+        match direction {
+            Direction::Up => self.up.add(train),
+            Direction::Down => self.down.add(train),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use estimate::PacketRecord;
+    use units::Time;
+
+    #[test]
+    fn packets_that_left_are_counted_by_what_became_of_them() {
+        let at = |nanos: Option<i64>| nanos.map(Time::from_nanos);
+        let packet = |(sent, received)| PacketRecord { size: 64, sent: at(sent), received: at(received) };
+        let packets = [
+            (Some(1), Some(11)),
+            (None, None),
+            (Some(3), Some(15)),
+            (Some(4), Some(14)),
+            (Some(5), None),
+            (None, Some(17)),
+        ];
+        let record = TrainRecord { packets: packets.map(packet).to_vec() };
+        let mut counts = BothWays::default();
+        counts.count(Direction::Down, &record);
+        counts.count(Direction::Down, &record);
+        let down = counts.down;
+        assert_eq!((down.sent, down.arrived, down.lost, down.reordered), (8, 6, 2, 2));
+        assert_eq!(counts.up, Deliveries::default());
     }
 }

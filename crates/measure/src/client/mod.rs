@@ -14,7 +14,7 @@ pub use error::Error;
 pub use method::{Allowed, MethodChoice};
 pub(crate) use peer::resolve;
 
-use crate::clocks::NtpServer;
+use crate::clocks::{Known, NtpServer};
 use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
 use delay::Delays;
 use direction::Run;
@@ -183,8 +183,11 @@ pub fn measure(config: &MeasureConfig, on_event: &mut dyn FnMut(&Event)) -> Resu
     let mut peer = Peer::connect(config)?;
     let address = peer.address.to_string();
     on_event(&Event::Connected { peer: address.clone(), round_trip_seconds: peer.round_trip.as_secs_f64() });
+    // A server of the time that is silent must not cost others their turn.
+    let known = Known::of_this_host(config.ntp.as_ref())?;
     peer.enter(on_event)?;
-    let delays = Delays::begin(&mut peer, config.ntp.as_ref())?;
+    let known = known.refreshed(config.ntp.as_ref())?;
+    let delays = Delays::begin(&mut peer, known)?;
     let mut run = Run::open(&mut peer, config, delays, on_event)?;
     run.measure_idle()?;
     let mut way = |direction, wanted: bool| wanted.then(|| run.measure(direction)).transpose();

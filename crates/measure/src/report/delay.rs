@@ -28,10 +28,16 @@ pub struct DelayReport {
     pub clock: Option<ClockReport>,
     /// What became of the probes there and back; null where each packet went one way only.
     pub round_trip_packets: Option<PacketReport>,
-    /// What became of the probes on their way up; null where the reflector does not count.
+    /// What became of the probes on their way up, on the otherwise idle path; null where the reflector's numbers don't
+    /// tell, and over TCP, which sends lost packets again.
     pub up_packets: Option<PacketReport>,
-    /// What became of the probes on their way down; null where the reflector does not count.
+    /// The same on the way down.
     pub down_packets: Option<PacketReport>,
+    /// What became of the packets of the trains that load the path that way, which may themselves cause loss; null where
+    /// there are none, and over TCP.
+    pub up_loaded_packets: Option<PacketReport>,
+    /// The same on the way down.
+    pub down_loaded_packets: Option<PacketReport>,
     /// Routers on the way up, by what is left of the TTL; null where the reflector does not tell.
     pub up_hops: Option<u8>,
     /// Routers on the way down; null where the reflector does not send with the largest TTL.
@@ -62,13 +68,15 @@ pub struct DelayFigures {
 /// A figure and the interval that holds the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Interval {
-    /// The best single figure: the one for a path of equal length both ways, as far as nothing else is known.
+    /// The best single figure: of one-way delays the one for a path of equal length both ways, as far as nothing else is
+    /// known.
     pub value: f64,
     /// Lower end.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// 1 is a bound: it holds as long as the clocks run evenly and what they say of themselves is true.
+    /// In how many of many measurements the interval holds the truth, from 0 to 1. For delays it is 1, a bound: that holds
+    /// as long as the clocks run evenly and what they say of themselves is true.
     pub confidence: f64,
 }
 
@@ -103,14 +111,14 @@ pub struct PacketReport {
     pub sent: u32,
     /// Packets that arrived within the deadline.
     pub arrived: u32,
-    /// Packets that arrived later: they are not lost.
-    pub late: u32,
+    /// Packets that arrived later: they are not lost. Null for trains, which do not wait for them: there they are lost.
+    pub late: Option<u32>,
     /// Packets that never arrived.
     pub lost: u32,
-    /// Those as a part of all.
-    pub loss_ratio: f64,
-    /// Further copies (RFC 5560).
-    pub duplicates: u32,
+    /// Those as a part of all, and what the path may lose in the long run, were each packet lost by itself.
+    pub loss_ratio: Interval,
+    /// Further copies (RFC 5560); null for trains, where they are passed over.
+    pub duplicates: Option<u32>,
     /// Packets that arrived behind one that was sent later (RFC 4737).
     pub reordered: u32,
     /// Those as a part of all that arrived.
@@ -134,6 +142,8 @@ impl DelayReport {
             round_trip_packets: None,
             up_packets: None,
             down_packets: None,
+            up_loaded_packets: None,
+            down_loaded_packets: None,
             up_hops: None,
             down_hops: None,
             warnings: Vec::new(),
@@ -199,15 +209,41 @@ impl ClockReport {
     }
 }
 
+impl fmt::Display for ClockReport {
+    /// `peer's clock: ahead by 87 ms (wrong by at most 2 ms: 85 ms … 89 ms), drifting by +50.0 ppm; …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Interval { value, low, high, confidence } = self.offset_seconds;
+        let (word, offset) = if value < 0.0 {
+            ("behind", Interval { value: -value, low: -high, high: -low, confidence })
+        } else {
+            ("ahead", self.offset_seconds)
+        };
+        write!(f, "peer's clock: {word} by {}, drifting by {:+.1} ppm", Bounded(offset), self.skew.value * 1e6)?;
+        let own_word = |error: Option<f64>| match error {
+            Some(seconds) => format!("right within {}", Span::from_secs_f64(seconds)),
+            None => "kept by nobody".to_owned(),
+        };
+        let [near, far] = [self.near_error_seconds, self.far_error_seconds].map(own_word);
+        write!(f, "; by its own word it is {far}, this host's is {near}")
+    }
+}
+
+impl PacketReport {
+    /// Of trains, whose receivers pass copies over and do not wait for what is late.
+    pub fn of_trains(counts: Deliveries) -> Self {
+        PacketReport { late: None, duplicates: None, ..counts.into() }
+    }
+}
+
 impl From<Deliveries> for PacketReport {
     fn from(counts: Deliveries) -> Self {
         PacketReport {
             sent: counts.sent,
             arrived: counts.arrived,
-            late: counts.late,
+            late: Some(counts.late),
             lost: counts.lost,
-            loss_ratio: counts.loss_ratio(),
-            duplicates: counts.duplicates,
+            loss_ratio: counts.loss_ratio().into(),
+            duplicates: Some(counts.duplicates),
             reordered: counts.reordered,
             reordering_ratio: counts.reordering_ratio(),
             reordering_extent: counts.reordering_extent,
@@ -215,33 +251,40 @@ impl From<Deliveries> for PacketReport {
     }
 }
 
-impl fmt::Display for Interval {
-    /// Seconds, with the interval where it is wider than nothing: `15.1 ms (14.2 ms … 16.0 ms)`.
+/// Seconds, with the bounds where they are apart: `15.1 ms (wrong by at most 1 ms: 14.1 ms … 16 ms)`.
+struct Bounded(Interval);
+
+impl fmt::Display for Bounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [value, low, high] = [self.value, self.low, self.high].map(Span::from_secs_f64);
-        if low == high { write!(f, "{value}") } else { write!(f, "{value} ({low} … {high})") }
+        let Interval { value, low, high, .. } = self.0;
+        let [value, low, high] = [value, low, high].map(Span::from_secs_f64);
+        write!(f, "{value}")?;
+        if low == high { Ok(()) } else { write!(f, " (wrong by at most {}: {low} … {high})", (value - low).max(high - value)) }
     }
 }
 
 impl fmt::Display for DelayFigures {
-    /// `15.1 ms (14.2 ms … 16.0 ms), median +0.1 ms, 95 % +0.4 ms, 99 % +0.9 ms`.
+    /// `minimum 15.1 ms (wrong by at most 1 ms: 14.1 ms … 16 ms), median +0.1 ms, 95 % +0.4 ms, 99 % +0.9 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let beyond = |seconds: f64| Span::from_secs_f64((seconds - self.minimum_seconds.value).max(0.0));
-        write!(f, "{}, median +{}", self.minimum_seconds, beyond(self.median_seconds.value))?;
+        write!(f, "minimum {}, median +{}", Bounded(self.minimum_seconds), beyond(self.median_seconds.value))?;
         let [most, nearly_all] = [self.variation_95_seconds, self.variation_99_seconds].map(Span::from_secs_f64);
         write!(f, ", 95 % +{most}, 99 % +{nearly_all}")
     }
 }
 
 impl fmt::Display for PacketReport {
-    /// `200 sent, 1 lost (0.5 %), 2 late, 3 duplicates, 4 reordered (by up to 2 places)`; zeros but for loss are left out.
+    /// `200 sent, 1 lost (0.50 %; 95 %: 0.09 % … 2.78 %), 2 late, 3 duplicates, 4 reordered (by up to 2 places)`; zeros but
+    /// for loss are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} sent, {} lost ({:.2} %)", self.sent, self.lost, self.loss_ratio * 100.0)?;
-        if self.late > 0 {
-            write!(f, ", {} late", self.late)?;
+        let Interval { value, low, high, confidence } = self.loss_ratio;
+        let [value, low, high, confidence] = [value, low, high, confidence].map(|part| part * 100.0);
+        write!(f, "{} sent, {} lost ({value:.2} %; {confidence:.0} %: {low:.2} % … {high:.2} %)", self.sent, self.lost)?;
+        if let Some(late @ 1..) = self.late {
+            write!(f, ", {late} late")?;
         }
-        if self.duplicates > 0 {
-            write!(f, ", {} duplicates", self.duplicates)?;
+        if let Some(duplicates @ 1..) = self.duplicates {
+            write!(f, ", {duplicates} duplicates")?;
         }
         if self.reordered > 0 {
             write!(f, ", {} reordered (by up to {} places)", self.reordered, self.reordering_extent)?;
@@ -265,15 +308,16 @@ impl fmt::Display for DelayReport {
         let packets = [
             ("packets", &self.round_trip_packets),
             ("packets up", &self.up_packets),
+            ("packets up under load", &self.up_loaded_packets),
             ("packets down", &self.down_packets),
+            ("packets down under load", &self.down_loaded_packets),
         ];
         lines.extend(packets.iter().filter_map(|(name, packets)| Some(format!("{name}: {}", packets.as_ref()?))));
         if let (Some(up), Some(down)) = (self.up_hops, self.down_hops) {
             lines.push(format!("routers: {up} up, {down} down"));
         }
         if let Some(clock) = &self.clock {
-            let ppm = clock.skew.value * 1e6;
-            lines.push(format!("peer's clock: ahead by {}, drifting by {ppm:+.1} ppm", clock.offset_seconds));
+            lines.push(clock.to_string());
         }
         lines.extend(self.reason.iter().map(|reason| format!("delay: no value: {reason}")));
         lines.extend(self.warnings.iter().map(|warning| format!("  note: {warning}")));

@@ -2,7 +2,8 @@
 
 use crate::stamp::StampConfig;
 use estimate::delay::{Crossing, Way};
-use net::{clock, datagram, readiness, stamp};
+use net::datagram::{self, Datagram};
+use net::{clock, readiness, stamp};
 use std::io;
 use std::net::UdpSocket;
 use units::{Span, Time};
@@ -10,9 +11,6 @@ use wire::stamp::{ErrorEstimate, Probe, Reply, SIZE};
 
 /// This many refusals in a row, and nobody listens there.
 const REFUSALS: u32 = 5;
-
-/// Replies to one probe, on average, that are remembered.
-const MOST_COPIES: usize = 4;
 
 /// What became of a probe; stamps of the far end are by its clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,6 +29,22 @@ struct Stamp {
     user: Option<Time>,
 }
 
+/// A reply as it came, copies included.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Return {
+    /// The probe that it answers.
+    pub(super) probe: u32,
+    /// The reflector's own number of it.
+    pub(super) answer: u32,
+    /// From the sending of the probe on.
+    pub(super) took: Span,
+}
+
+impl Return {
+    /// Replies to one probe, on average, that are remembered.
+    pub(super) const MOST_COPIES: u32 = 4;
+}
+
 /// All probes.
 #[derive(Debug)]
 pub(super) struct Flight {
@@ -38,8 +52,8 @@ pub(super) struct Flight {
     /// What the probes say of this host's clock.
     clock: ErrorEstimate,
     fates: Vec<Fate>,
-    /// The numbers of the probes in the order in which their replies came, copies included.
-    order: Vec<u32>,
+    /// In the order in which they came.
+    returns: Vec<Return>,
     /// Failed sends make the kernel's count unsure.
     keys_sure: bool,
     missing: u32,
@@ -51,7 +65,7 @@ impl Flight {
     pub(super) fn new(socket: UdpSocket, count: u32, clock: ErrorEstimate) -> Self {
         let keys_sure = stamp::enable_transmit(&socket, false).is_ok();
         let fates = vec![Fate::default(); count as usize];
-        Flight { socket, clock, fates, order: Vec::new(), keys_sure, missing: count, refusals: 0 }
+        Flight { socket, clock, fates, returns: Vec::new(), keys_sure, missing: count, refusals: 0 }
     }
 
     /// Sends all probes, and waits for the replies: for the last ones twice the deadline, so that late ones are told
@@ -78,9 +92,9 @@ impl Flight {
         &self.fates
     }
 
-    /// For each reply in the order of arrival: the probe's number.
-    pub(super) fn order(&self) -> &[u32] {
-        &self.order
+    /// All replies in the order in which they came.
+    pub(super) fn returns(&self) -> &[Return] {
+        &self.returns
     }
 
     /// Whether the kernel stamped most probes at both moments here; all stamps are of one kind then.
@@ -105,12 +119,6 @@ impl Flight {
             round_trips.push((returned - sent) - (reply.reflected - reply.received));
         }
         (crossings, round_trips)
-    }
-
-    /// How long a probe took until its reply was here; none where it is lost.
-    pub(super) fn took(&self, number: u32) -> Option<Span> {
-        let fate = self.fates.get(number as usize)?;
-        Some(fate.returned.user? - fate.sent.user?)
     }
 
     fn send(&mut self, number: u32, payload: &mut [u8]) -> io::Result<()> {
@@ -158,23 +166,24 @@ impl Flight {
             };
             let user = clock::realtime();
             if let Ok(reply) = Reply::read(&buffer[..datagram.len]) {
-                self.take(reply, Stamp { kernel: datagram.stamp, user: Some(user) }, datagram.ttl);
+                self.take(reply, user, &datagram);
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, reply: Reply, returned: Stamp, ttl: Option<u8>) {
-        let most = self.fates.len() * MOST_COPIES;
+    fn take(&mut self, reply: Reply, user: Time, datagram: &Datagram) {
+        let most = self.fates.len() * Return::MOST_COPIES as usize;
         let Some(fate) = self.fates.get_mut(reply.probe_sequence as usize) else { return };
+        let Some(sent) = fate.sent.user else { return };
         // Who did not see the probe can't repeat its stamp, nor does an answer to an earlier measurement.
-        let is_answer = fate.sent.user.is_some_and(|sent| reply.probe_stamp[..8] == self.clock.format.write(sent));
-        if !is_answer || self.order.len() >= most {
+        if reply.probe_stamp[..8] != self.clock.format.write(sent) || self.returns.len() >= most {
             return;
         }
-        self.order.push(reply.probe_sequence);
+        self.returns.push(Return { probe: reply.probe_sequence, answer: reply.sequence, took: user - sent });
         if fate.reply.is_none() {
-            *fate = Fate { reply: Some(reply), returned, ttl, ..*fate };
+            let returned = Stamp { kernel: datagram.stamp, user: Some(user) };
+            *fate = Fate { reply: Some(reply), returned, ttl: datagram.ttl, ..*fate };
             self.missing -= 1;
         }
     }
@@ -182,7 +191,7 @@ impl Flight {
     /// What a router or the peer's host says of one probe need not be true of the next, unless it says so of all.
     fn survive(&mut self, error: io::Error) -> io::Result<()> {
         self.refusals += 1;
-        let is_hopeless = self.order.is_empty() && self.refusals >= REFUSALS;
+        let is_hopeless = self.returns.is_empty() && self.refusals >= REFUSALS;
         if is_hopeless { Err(error) } else { Ok(()) }
     }
 }

@@ -1,5 +1,6 @@
 //! STAMP (RFC 8762): measuring any standard reflector, and being one.
 
+mod count;
 mod flight;
 mod reflector;
 mod sender;

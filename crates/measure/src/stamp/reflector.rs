@@ -8,19 +8,22 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 use units::{Span, Time};
-use wire::stamp::{ErrorEstimate, PORT, Reflection, Reply};
+use wire::stamp::{ClockFormat, ErrorEstimate, PORT, Reflection, Reply};
 
 /// How often the stop flag is looked at, and the clock's error asked for.
 const TICK: Span = Span::from_millis(100);
 /// What is said of a clock that nobody keeps.
 const UNKEPT: Span = Span::from_secs(1);
+/// A packet that repeats a stamp made here no longer ago is an answer to one of this reflector's.
+const ECHO: Span = Span::from_secs(60);
 /// No datagram is longer.
 const LONGEST: usize = 65_535;
 
 /// How a reflector listens.
 #[derive(Debug, Clone)]
 pub struct ReflectorConfig {
-    /// Where to listen; port 862 is what senders expect. An unspecified IPv6 address takes IPv4, too.
+    /// Where to listen; none means port 862, which senders expect, on every address. An unspecified IPv6 address takes
+    /// IPv4, too.
     pub listen: Option<SocketAddr>,
     /// The clock of its stamps.
     pub clock: HostClock,
@@ -50,7 +53,7 @@ pub enum ReflectorError {
 }
 
 /// A STAMP reflector (RFC 8762, 4.3) that counts its answers in each session. It answers as many octets as it was sent,
-/// each source at a bounded rate, and nobody who claims its own port: two reflectors must not answer each other.
+/// each source at a bounded rate, and no answers: two reflectors must not answer each other for ever.
 #[derive(Debug)]
 pub struct Reflector {
     socket: UdpSocket,
@@ -66,10 +69,7 @@ impl Reflector {
     /// # Errors
     /// The address is taken, not available, or needs privileges.
     pub fn bind(config: &ReflectorConfig) -> Result<Self, ReflectorError> {
-        let (address, socket) = match config.listen {
-            Some(address) => (address, listen(address)),
-            None => listen_everywhere(),
-        };
+        let (address, socket) = listen(config.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, PORT).into()));
         let failed = |cause| ReflectorError::Listen { address, cause };
         let socket = socket.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
@@ -108,10 +108,10 @@ impl Reflector {
             Err(error) => return tracing::debug!("no STAMP probe: {error}"),
         };
         let now = clock::realtime();
-        if probe.is_cut_off || probe.from.port() == self.address.port() {
+        let payload = &mut buffer[..probe.len];
+        if probe.is_cut_off || repeats_stamp(payload, self.clock.show(now)) {
             return;
         }
-        let payload = &mut buffer[..probe.len];
         let mut is_admitted = false;
         let reflected = Reply::reflect(payload, |question| {
             let number = self.sources.admit(probe.from, question.session, question.sequence, clock::monotonic());
@@ -142,19 +142,30 @@ fn estimate(clock: HostClock) -> ErrorEstimate {
     ErrorEstimate::new(error.is_some(), error.unwrap_or(UNKEPT))
 }
 
-/// IPv6 and IPv4 on one socket; IPv4 alone where the system has no IPv6.
-fn listen_everywhere() -> (SocketAddr, io::Result<UdpSocket>) {
-    let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
-    match listen(both) {
-        Err(error) if matches!(error.raw_os_error(), Some(nix::libc::EAFNOSUPPORT | nix::libc::EADDRNOTAVAIL)) => {
-            let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
-            (v4, listen(v4))
+/// Whether this is an answer to a probe that bore a stamp of this clock, which shows `now`.
+fn repeats_stamp(payload: &[u8], now: Time) -> bool {
+    let Ok(Reply { probe_stamp: [stamp @ .., _, _], .. }) = Reply::read(payload) else { return false };
+    let age = now - ClockFormat::Ntp.read(stamp);
+    age >= Span::ZERO && age < ECHO
+}
+
+/// Every address means IPv6 and IPv4 on one socket; IPv4 alone where the system has no IPv6.
+fn listen(address: SocketAddr) -> (SocketAddr, io::Result<UdpSocket>) {
+    let result = listen_on(address);
+    match &result {
+        Err(error) if lacks_ipv6(error) && address.ip() == Ipv6Addr::UNSPECIFIED => {
+            let v4 = (Ipv4Addr::UNSPECIFIED, address.port()).into();
+            (v4, listen_on(v4))
         }
-        result => (both, result),
+        _ => (address, result),
     }
 }
 
-fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
+fn lacks_ipv6(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(nix::libc::EAFNOSUPPORT | nix::libc::EADDRNOTAVAIL))
+}
+
+fn listen_on(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
@@ -174,5 +185,26 @@ fn hint(cause: &io::Error) -> &'static str {
              HOST:PORT), or grant this one: setcap cap_net_bind_service+ep on the program"
         }
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::stamp::{Probe, SIZE};
+
+    #[test]
+    fn answers_are_told_from_probes_whatever_their_port() {
+        let now = Time::from_nanos(1_763_000_000_123_456_789);
+        let clock = ErrorEstimate::new(true, Span::from_millis(1));
+        let mut payload = [0; SIZE];
+        Probe { sequence: 4, sent: now, clock, session: 0 }.write(&mut payload);
+        assert!(!repeats_stamp(&payload, now + Span::from_millis(5)), "a probe");
+        let answer = |_: &Probe| Reflection { sequence: 4, reflected: now, received: now, clock, probe_ttl: 255 };
+        Reply::reflect(&mut payload, answer).unwrap();
+        assert!(repeats_stamp(&payload, now + Span::from_millis(5)), "an answer to a probe with this clock's stamp");
+        assert!(!repeats_stamp(&payload, now + ECHO), "whatever stands in old padding");
+        assert!(!repeats_stamp(&payload, now - Span::from_nanos(1)));
+        assert!(!repeats_stamp(&[0xff; 14], now));
     }
 }

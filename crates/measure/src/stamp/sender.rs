@@ -1,11 +1,11 @@
+use super::count::count;
 use super::flight::Flight;
 use crate::client::{Error, Family, resolve};
 use crate::clocks::{Known, NtpServer};
 use crate::report::{ClockReport, DelayFigures, DelayReport, Report, SCHEMA};
-use estimate::delay::{ClockError, ClockModel, Crossing, Deliveries, Way, round_trips};
+use estimate::delay::{ClockError, ClockModel, Crossing, Way, round_trips};
 use net::{clock, datagram};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use units::Span;
 use wire::stamp::{ErrorEstimate, SIZE};
 
@@ -55,15 +55,16 @@ impl StampConfig {
 /// Where the host has no address, or nothing answers there.
 pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
     let started = jiff::Timestamp::now();
-    let address = resolve(&config.host, config.port, config.family)?[0];
+    let addresses = resolve(&config.host, config.port, config.family)?;
+    let failed = |address| move |cause| Error::NoReflector { address, cause };
+    let socket = datagram::connect(&addresses).map_err(failed(addresses[0]))?;
+    let address = socket.peer_addr().map_err(failed(addresses[0]))?;
     let mut known = Known::of_this_host(config.ntp.as_ref())?;
-    let failed = |cause| Error::NoReflector { address, cause };
-    let socket = connect(address).map_err(failed)?;
     let mine = ErrorEstimate::new(known.near.is_some(), known.near_error().unwrap_or(Span::from_secs(1)));
     let mut flight = Flight::new(socket, config.count, mine);
-    flight.fly(config).map_err(failed)?;
-    if flight.order().is_empty() {
-        return Err(failed(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
+    flight.fly(config).map_err(failed(address))?;
+    if flight.returns().is_empty() {
+        return Err(failed(address)(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
     }
     known.far = far_clock(&flight);
     Ok(Report {
@@ -74,17 +75,6 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
         down: None,
         delay: Some(report(config, &flight, known)),
     })
-}
-
-fn connect(address: SocketAddr) -> io::Result<UdpSocket> {
-    let any: SocketAddr = match address {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = UdpSocket::bind(any)?;
-    datagram::prepare(&socket)?;
-    socket.connect(address)?;
-    Ok(socket)
 }
 
 /// The worst that the reflector says of its clock; none where it does not follow UTC.
@@ -103,7 +93,10 @@ fn report(config: &StampConfig, flight: &Flight, known: Known) -> DelayReport {
     if !flight.has_kernel_stamps() {
         report.warnings.push("the kernel gave no time stamps: the program's own are less exact".into());
     }
-    count(&mut report, config, flight);
+    let counts = count(config.count, config.deadline, flight.returns());
+    report.round_trip_packets = Some(counts.there_and_back.into());
+    report.up_packets = counts.ways.map(|(up, _)| up.into());
+    report.down_packets = counts.ways.map(|(_, down)| down.into());
     let last = flight.fates().iter().rev().find_map(|fate| Some((fate.reply?, fate.ttl?)));
     if let Some((reply, ttl)) = last {
         // Only those who begin with 255 tell how many hops were between.
@@ -150,30 +143,4 @@ pub(crate) fn fill_in(
         report.warnings.push(format!("a clock was set after {after}: the peer's is {} further ahead since", step.size));
     }
     Some(model)
-}
-
-/// What became of the probes, each way by itself if the reflector counts.
-fn count(report: &mut DelayReport, config: &StampConfig, flight: &Flight) {
-    let is_late = |number: u32| flight.took(number).is_some_and(|took| took > config.deadline);
-    let arrivals = flight.order().iter().map(|&number| (number, is_late(number)));
-    let there_and_back = Deliveries::of(config.count, arrivals);
-    report.round_trip_packets = Some(there_and_back.into());
-    let replies = || flight.fates().iter().filter_map(|fate| fate.reply);
-    let counts = there_and_back.lost == 0 || replies().any(|reply| reply.sequence != reply.probe_sequence);
-    let answered = replies().map(|reply| reply.sequence.saturating_add(1)).max().unwrap_or(0);
-    // What was lost behind the last reply may have been lost either way: it is counted as lost on the way up.
-    if counts && answered <= config.count {
-        let mut in_order: Vec<(u32, u32)> = replies().map(|reply| (reply.sequence, reply.probe_sequence)).collect();
-        in_order.sort_unstable();
-        let lost_down = answered - in_order.len().min(answered as usize) as u32;
-        let mut up = Deliveries::of(config.count, in_order.iter().map(|&(_, number)| (number, false)));
-        up.arrived += lost_down.min(up.lost);
-        up.lost -= lost_down.min(up.lost);
-        report.up_packets = Some(up.into());
-        let order = flight.order().iter().filter_map(|&number| {
-            let reply = flight.fates().get(number as usize)?.reply?;
-            Some((reply.sequence, is_late(number)))
-        });
-        report.down_packets = Some(Deliveries::of(answered, order).into());
-    }
 }

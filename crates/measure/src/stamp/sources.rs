@@ -8,12 +8,16 @@ use units::{Span, Time};
 const RATE: i64 = 2_000;
 /// … and at once, after a pause.
 const BURST: Span = Span::from_millis(250);
-/// Sources, and sessions, that are kept in mind: beyond that, new ones go unanswered until old ones are forgotten.
+/// Sources, and sessions, that are kept in mind. Beyond that, new sources go unanswered until old ones are forgotten,
+/// which is soon; new sessions are answered without counting (RFC 8762, 4.3: a stateless reflector), or one source could
+/// keep the others out.
 const MOST: usize = 4_096;
-/// Silence after which a session is forgotten.
+/// Silence after which a session is forgotten …
 const FORGET: Span = Span::from_secs(60);
-/// How often to look for those.
-const SWEEP: Span = Span::from_secs(1);
+/// … or begun anew by a probe with the first number: sooner, that is a copy, or a probe that others have overtaken.
+const PAUSE: Span = Span::from_secs(1);
+/// How often to look for what can be forgotten.
+const SWEEP: Span = Span::from_millis(50);
 
 /// Bounded memory of sources and sessions.
 #[derive(Debug, Default)]
@@ -31,8 +35,8 @@ struct Session {
 }
 
 impl Sources {
-    /// The number of the answer in the session of this sender, counted from zero; none where it has had its share. A
-    /// probe with number zero begins the session anew.
+    /// The number of the answer to this probe, counted from zero in the session of this sender; none where it has had its
+    /// share.
     pub(super) fn admit(&mut self, from: SocketAddr, session: u16, sequence: u32, now: Time) -> Option<u32> {
         if now - self.swept > SWEEP {
             self.swept = now;
@@ -51,10 +55,10 @@ impl Sources {
         *due = (*due).max(now) + Span::from_secs(1) / RATE;
         let key = (from, session);
         if self.sessions.len() >= MOST && !self.sessions.contains_key(&key) {
-            return None;
+            return Some(sequence);
         }
         let session = self.sessions.entry(key).or_insert(Session { answers: 0, heard: now });
-        if sequence == 0 {
+        if sequence == 0 && now - session.heard > PAUSE {
             session.answers = 0;
         }
         session.heard = now;
@@ -101,12 +105,23 @@ mod tests {
             [Some(0), Some(1), Some(2)]
         );
         assert_eq!(sources.admit(from, 8, 5, at(0)), Some(0), "another session");
-        assert_eq!(sources.admit(from, 7, 0, at(0)), Some(0), "begun anew");
+        assert_eq!(sources.admit(from, 7, 0, at(900)), Some(3), "a copy of the first probe");
+        assert_eq!(sources.admit(from, 7, 0, at(2000)), Some(0), "begun anew");
         for i in 0..3 * MOST as u32 {
-            sources.admit((std::net::Ipv4Addr::from(i), 5).into(), 0, 1, at(1));
+            sources.admit((std::net::Ipv4Addr::from(i), 5).into(), 0, 1, at(2001));
         }
         assert!(sources.due.len() <= MOST && sources.sessions.len() <= MOST);
-        assert_eq!(sources.admit(([198, 51, 100, 1], 5).into(), 0, 1, at(2)), None);
-        assert!(sources.admit(([198, 51, 100, 1], 5).into(), 0, 1, at(70_000)).is_some(), "the others are forgotten");
+        assert_eq!(sources.admit(([198, 51, 100, 1], 5).into(), 0, 1, at(2002)), None);
+        assert!(sources.admit(([198, 51, 100, 1], 5).into(), 0, 1, at(2100)).is_some(), "the others are forgotten");
+    }
+
+    #[test]
+    fn one_source_cannot_keep_others_out_by_filling_the_memory_with_sessions() {
+        let mut sources = Sources::default();
+        for port in 0..20_000u16 {
+            sources.admit((std::net::Ipv4Addr::LOCALHOST, port).into(), 0, 7, at(i64::from(port)));
+        }
+        let other: SocketAddr = "192.0.2.1:5".parse().unwrap();
+        assert_eq!(sources.admit(other, 0, 7, at(20_000)), Some(7), "answered, and not counted");
     }
 }
