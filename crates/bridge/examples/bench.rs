@@ -160,8 +160,8 @@ fn packets() {
     println!(
         "packets of 64 bytes: {rate} a second through (target 200000: {}); {} of {} dropped; {}",
         met(rate >= 200_000),
-        there.dropped_in_all().packets,
-        there.offered.packets,
+        there.counts.dropped_in_all().packets,
+        there.counts.offered.packets,
         late(&engine)
     );
 }
@@ -206,6 +206,6 @@ fn met(is_met: bool) -> &'static str {
 fn late(engine: &Engine) -> String {
     let [there, _] = engine.statistics();
     let of = |part| there.lateness.quantile(part).unwrap_or_default();
-    let overload = there.dropped(DropCause::Overload).packets;
+    let overload = there.counts.dropped(DropCause::Overload).packets;
     format!("late p50 {} p99 {} max {}, overload {overload}", of(0.5), of(0.99), of(1.0))
 }

@@ -1,3 +1,4 @@
+mod clock;
 mod core;
 mod frame;
 mod lane;

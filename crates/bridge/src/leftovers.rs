@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, io, process};
 
-/// An interface that joins no packets as they arrive: its receive offloads are off. They are put back as they were found when this is dropped.
+/// An interface that joins no packets as they arrive: its receive offloads are off. They are put back as they were found
+/// when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Quietened {
     name: String,
@@ -45,8 +46,8 @@ struct Owner {
 impl Quietened {
     /// Switches the receive offloads of an interface off, after those that a killed bridge left off are put back.
     pub(crate) fn of(name: &str) -> Result<Self, BridgeError> {
+        repair(name)?;
         let switches = Switches::open(name)?;
-        repair(name, &switches)?;
         let found = switches.read()?;
         let note = write_note(name, found).unwrap_or_else(|error| {
             tracing::warn!(
@@ -76,22 +77,35 @@ impl Drop for Quietened {
     }
 }
 
-/// Puts back what killed bridges have left of this interface.
-fn repair(name: &str, switches: &Switches) -> Result<(), BridgeError> {
-    let (index, namespace) = (interface::index(name)?, namespace().ok());
-    for (path, note) in notes() {
-        if (Some(note.namespace), note.index, note.interface.as_str()) != (namespace, index, name) {
-            continue;
-        }
+/// Puts back what killed bridges have left in this namespace, of this interface or another. None alive may have this one.
+fn repair(name: &str) -> Result<(), BridgeError> {
+    let here = namespace().ok();
+    for (path, note) in notes().into_iter().filter(|(_, note)| Some(note.namespace) == here) {
+        // An interface that came later is another one's, and the settings of one that is gone went with it.
+        let is_there = interface::index(&note.interface).is_ok_and(|index| index == note.index);
         if note.owner.is_alive() {
-            return Err(BridgeError::Taken { interface: note.interface, process: note.owner.process });
+            if is_there && note.interface == name {
+                return Err(BridgeError::Taken { interface: note.interface, process: note.owner.process });
+            }
+        } else if is_there && let Err(error) = note.put_back() {
+            tracing::warn!("the offloads of {} stay off: {error}", note.interface);
+        } else {
+            let _ = fs::remove_file(path);
         }
-        tracing::info!("putting back the offloads of {name}, which process {} left off", note.owner.process);
-        let entries = note.offloads.iter().map(|(key, value)| (key.as_str(), *value));
-        switches.set(Offloads::from_entries(entries))?;
-        let _ = fs::remove_file(path);
     }
     Ok(())
+}
+
+impl Note {
+    fn put_back(&self) -> Result<(), BridgeError> {
+        tracing::info!(
+            "putting back the offloads of {}, which process {} left off",
+            self.interface,
+            self.owner.process
+        );
+        let entries = self.offloads.iter().map(|(key, value)| (key.as_str(), *value));
+        Ok(Switches::open(&self.interface)?.set(Offloads::from_entries(entries))?)
+    }
 }
 
 impl Owner {

@@ -17,6 +17,7 @@ pub mod schedule;
 pub mod session;
 pub mod settings;
 pub mod statistics;
+mod text_file;
 
 pub use engine::{DirectionConfig, Engine};
 pub use error::BridgeError;

@@ -275,11 +275,11 @@ impl Direction {
             from: from.to_owned(),
             to: to.to_owned(),
             settings: settings.to_string(),
-            offered: over(statistics.offered),
-            delivered: over(statistics.delivered),
-            marked: over(statistics.marked),
-            dropped: Drops::new(|cause| over(statistics.dropped(cause))),
-            queued_bytes: statistics.queued_bytes,
+            offered: over(statistics.counts.offered),
+            delivered: over(statistics.counts.delivered),
+            marked: over(statistics.counts.marked),
+            dropped: Drops::new(|cause| over(statistics.counts.dropped(cause))),
+            queued_bytes: statistics.counts.queued_bytes,
             sojourn: Percentiles::new(&statistics.sojourn),
             sojourn_histogram: histogram(&statistics.sojourn, &SOJOURN_BUCKETS),
             lateness: Percentiles::new(&statistics.lateness),
@@ -299,7 +299,7 @@ impl Direction {
 impl Verdict {
     fn new(statistics: &[DirectionStatistics; 2]) -> Self {
         let late = statistics.iter().filter_map(|direction| direction.lateness.quantile(0.99)).max();
-        let overload = statistics.iter().any(|direction| direction.dropped(DropCause::Overload).packets > 0);
+        let overload = statistics.iter().any(|direction| direction.counts.dropped(DropCause::Overload).packets > 0);
         let (on_time, message) = match late {
             _ if overload => {
                 let text = "packets were dropped because more came than this program could read in time, or was on its \
@@ -376,10 +376,10 @@ fn heaviest(statistics: &DirectionStatistics, duration: Span) -> (Vec<Flow>, Flo
         })
     };
     let others = FlowStatistics {
-        offered: rest(statistics.offered, |flow| flow.offered),
-        delivered: rest(statistics.delivered, |flow| flow.delivered),
-        marked: rest(statistics.marked, |flow| flow.marked),
-        dropped: rest(statistics.dropped_in_all(), |flow| flow.dropped),
+        offered: rest(statistics.counts.offered, |flow| flow.offered),
+        delivered: rest(statistics.counts.delivered, |flow| flow.delivered),
+        marked: rest(statistics.counts.marked, |flow| flow.marked),
+        dropped: rest(statistics.counts.dropped_in_all(), |flow| flow.dropped),
         ..FlowStatistics::default()
     };
     let named = |flow: &&FlowStatistics| Flow {

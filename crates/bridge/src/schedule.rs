@@ -11,6 +11,9 @@
 //! that are then in force.
 
 use crate::settings::{Change, SettingError, Settings};
+use crate::text_file;
+use std::io;
+use std::path::Path;
 use thiserror::Error;
 use units::{Span, parse};
 
@@ -35,6 +38,14 @@ pub struct ScheduleError {
     pub line: usize,
     /// What is wrong with it.
     pub reason: String,
+}
+
+/// The text of a schedule's file.
+///
+/// # Errors
+/// It cannot be read, is no text, or is too long to be a schedule.
+pub fn read(path: &Path) -> io::Result<String> {
+    text_file::read(path)
 }
 
 impl Schedule {
@@ -112,7 +123,7 @@ impl Schedule {
 
     fn try_last(&self, settings: &mut [Settings; 2]) -> Result<(), SettingError> {
         if let (Some((_, change)), None) = (self.steps.last(), self.period) {
-            *settings = change.apply(settings)?;
+            *settings = change.apply_running(settings)?;
         }
         Ok(())
     }
@@ -127,7 +138,7 @@ impl Schedule {
         let lines = lines.filter(|(_, words)| !words.is_empty());
         for ((line, _), (_, change)) in lines.zip(&self.steps) {
             let again = |error: SettingError| ScheduleError { line, reason: format!("when it is repeated, {error}") };
-            settings = change.apply(&settings).map_err(again)?;
+            settings = change.apply_running(&settings).map_err(again)?;
         }
         Ok(())
     }
@@ -181,6 +192,7 @@ mod tests {
             ("0s rate 1mbit\n0s repeat", 2, "needs changes above it"),
             ("1s rate 1mbit\n2s repeat\n3s rate 2mbit", 3, "nothing may follow"),
             ("1s rate 1gbit\n2s delay 60s", 2, "on their way"),
+            ("1s seed 7", 1, "when the link starts"),
             ("\n1s rate 1mbit\n2s target 5ms", 3, "the queue is tail-drop"),
             ("1s queue codel\n2s target 5ms\n3s queue tail-drop\n4s delay 1ms\n5s repeat", 0, ""),
             (

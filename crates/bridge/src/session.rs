@@ -67,7 +67,7 @@ impl Session {
     /// They would be impossible, and nothing is changed; or the bridge has ended.
     pub fn change(&self, change: &Change) -> Result<[Settings; 2], SessionError> {
         let mut settings = lock(&self.settings);
-        let changed = change.apply(&settings)?;
+        let changed = change.apply_running(&settings)?;
         for (direction, (before, after)) in settings.iter().zip(&changed).enumerate() {
             if before != after {
                 self.engine.set(direction, after.direction(direction)?)?;

@@ -38,13 +38,9 @@ pub enum DropCause {
 }
 
 /// Takes note of each packet of one direction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Recorder {
-    offered: Count,
-    delivered: Count,
-    marked: Count,
-    dropped: [Count; DropCause::ALL.len()],
-    queued_bytes: u64,
+    counts: Counts,
     sojourn: Times,
     lateness: Times,
     flows: FlowTable,
@@ -53,6 +49,19 @@ pub struct Recorder {
 /// What a [`Recorder`] has seen.
 #[derive(Debug, Clone)]
 pub struct DirectionStatistics {
+    /// What became of the packets.
+    pub counts: Counts,
+    /// From arrival to delivery.
+    pub sojourn: Times,
+    /// How much later than due the packets were delivered: what this machine added.
+    pub lateness: Times,
+    /// The flows that are remembered, in no order. What all others did is the rest of the counts.
+    pub flows: Vec<FlowStatistics>,
+}
+
+/// What became of the packets of one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
     /// Reached the link, whatever became of it.
     pub offered: Count,
     /// Came out at the other side.
@@ -63,12 +72,6 @@ pub struct DirectionStatistics {
     dropped: [Count; DropCause::ALL.len()],
     /// How much waited for the link when this was taken.
     pub queued_bytes: u64,
-    /// From arrival to delivery.
-    pub sojourn: Times,
-    /// How much later than due the packets were delivered: what this machine added.
-    pub lateness: Times,
-    /// The flows that are remembered, in no order. What all others did is the rest of the totals.
-    pub flows: Vec<FlowStatistics>,
 }
 
 /// How long something took, of many packets: values within 1 % above 100 ns.
@@ -107,31 +110,16 @@ impl From<link::DropCause> for DropCause {
     }
 }
 
-impl Default for Recorder {
-    fn default() -> Self {
-        Recorder::new()
-    }
-}
-
 impl Recorder {
     /// One that has seen nothing yet.
     pub fn new() -> Self {
-        Recorder {
-            offered: Count::default(),
-            delivered: Count::default(),
-            marked: Count::default(),
-            dropped: Default::default(),
-            queued_bytes: 0,
-            sojourn: Times::new(),
-            lateness: Times::new(),
-            flows: FlowTable::new(),
-        }
+        Recorder::default()
     }
 
     /// A packet of `size` IP bytes reached the link. `true` says that its flow is new here; [`Recorder::describe`] it,
     /// where it has a description.
     pub fn offered(&mut self, flow: u64, size: u32) -> bool {
-        add(&mut self.offered, size);
+        add(&mut self.counts.offered, size);
         let (slot, new) = self.flows.enter(flow, size);
         if let Some(slot) = slot {
             add(&mut slot.offered, size);
@@ -148,7 +136,7 @@ impl Recorder {
 
     /// A packet was written to the other side, `sojourn` after its arrival and `lateness` after it was due.
     pub fn delivered(&mut self, flow: u64, size: u32, sojourn: Span, lateness: Span) {
-        add(&mut self.delivered, size);
+        add(&mut self.counts.delivered, size);
         self.sojourn.record(sojourn);
         self.lateness.record(lateness);
         if let Some(slot) = self.flows.find(flow) {
@@ -158,7 +146,7 @@ impl Recorder {
 
     /// The queue marked a packet (ECN), which is or will be delivered.
     pub fn marked(&mut self, flow: u64, size: u32) {
-        add(&mut self.marked, size);
+        add(&mut self.counts.marked, size);
         if let Some(slot) = self.flows.find(flow) {
             add(&mut slot.marked, size);
         }
@@ -166,7 +154,7 @@ impl Recorder {
 
     /// A packet did not come out.
     pub fn dropped(&mut self, flow: u64, size: u32, cause: impl Into<DropCause>) {
-        add(&mut self.dropped[cause.into() as usize], size);
+        add(&mut self.counts.dropped[cause.into() as usize], size);
         if let Some(slot) = self.flows.find(flow) {
             add(&mut slot.dropped, size);
         }
@@ -174,13 +162,13 @@ impl Recorder {
 
     /// So many packets, of which nothing else is known, could not be read in time.
     pub fn missed(&mut self, packets: u64) {
-        self.offered.packets += packets;
-        self.dropped[DropCause::Overload as usize].packets += packets;
+        self.counts.offered.packets += packets;
+        self.counts.dropped[DropCause::Overload as usize].packets += packets;
     }
 
     /// How much waits for the link now.
     pub fn queued(&mut self, bytes: u64) {
-        self.queued_bytes = bytes;
+        self.counts.queued_bytes = bytes;
     }
 
     /// All so far.
@@ -193,10 +181,8 @@ impl Recorder {
     /// Puts all so far in place of what is there; allocates nothing. This copies some ten kilobytes, and more where there
     /// are many flows: some microseconds.
     pub fn copy_to(&self, statistics: &mut DirectionStatistics) {
-        let DirectionStatistics { offered, delivered, marked, dropped, queued_bytes, sojourn, lateness, flows } =
-            statistics;
-        (*offered, *delivered, *marked) = (self.offered, self.delivered, self.marked);
-        (*dropped, *queued_bytes) = (self.dropped, self.queued_bytes);
+        let DirectionStatistics { counts, sojourn, lateness, flows } = statistics;
+        *counts = self.counts;
         sojourn.copy_from(&self.sojourn);
         lateness.copy_from(&self.lateness);
         flows.clear();
@@ -208,19 +194,30 @@ impl Default for DirectionStatistics {
     /// Nothing, with room for all flows that can be remembered.
     fn default() -> Self {
         DirectionStatistics {
-            offered: Count::default(),
-            delivered: Count::default(),
-            marked: Count::default(),
-            dropped: Default::default(),
-            queued_bytes: 0,
-            sojourn: Times::new(),
-            lateness: Times::new(),
+            counts: Counts::default(),
+            sojourn: Times::default(),
+            lateness: Times::default(),
             flows: Vec::with_capacity(FlowTable::MOST),
         }
     }
 }
 
 impl DirectionStatistics {
+    /// What happened since an `earlier` one of the same direction.
+    pub fn since(&self, earlier: &DirectionStatistics) -> DirectionStatistics {
+        let mut before: Vec<_> = earlier.flows.iter().collect();
+        before.sort_unstable_by_key(|flow| flow.flow);
+        let known = |flow: u64| before.binary_search_by_key(&flow, |flow| flow.flow).ok().map(|index| before[index]);
+        DirectionStatistics {
+            counts: self.counts.since(&earlier.counts),
+            sojourn: self.sojourn.since(&earlier.sojourn),
+            lateness: self.lateness.since(&earlier.lateness),
+            flows: self.flows.iter().map(|flow| flow.since(known(flow.flow))).collect(),
+        }
+    }
+}
+
+impl Counts {
     /// What was dropped for this cause.
     pub fn dropped(&self, cause: DropCause) -> Count {
         self.dropped[cause as usize]
@@ -231,31 +228,26 @@ impl DirectionStatistics {
         self.dropped.iter().fold(Count::default(), |sum, count| plus(sum, *count))
     }
 
-    /// What happened since an `earlier` one of the same direction.
-    pub fn since(&self, earlier: &DirectionStatistics) -> DirectionStatistics {
-        let mut before: Vec<_> = earlier.flows.iter().collect();
-        before.sort_unstable_by_key(|flow| flow.flow);
-        let known = |flow: u64| before.binary_search_by_key(&flow, |flow| flow.flow).ok().map(|index| before[index]);
-        DirectionStatistics {
+    fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
             offered: minus(self.offered, earlier.offered),
             delivered: minus(self.delivered, earlier.delivered),
             marked: minus(self.marked, earlier.marked),
             dropped: std::array::from_fn(|cause| minus(self.dropped[cause], earlier.dropped[cause])),
             queued_bytes: self.queued_bytes,
-            sojourn: self.sojourn.since(&earlier.sojourn),
-            lateness: self.lateness.since(&earlier.lateness),
-            flows: self.flows.iter().map(|flow| flow.since(known(flow.flow))).collect(),
         }
     }
 }
 
-impl Times {
-    fn new() -> Self {
+impl Default for Times {
+    fn default() -> Self {
         let (low, high) = (SHORTEST.as_nanos() as u64, LONGEST.as_nanos() as u64);
         let histogram = Histogram::new_with_bounds(low, high, 2).expect("bounds that the crate's page allows");
         Times { histogram }
     }
+}
 
+impl Times {
     fn record(&mut self, span: Span) {
         self.histogram.saturating_record(span.as_nanos().max(0) as u64);
     }

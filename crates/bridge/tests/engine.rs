@@ -29,7 +29,7 @@ fn tcp_passes_unharmed_with_the_senders_offloads_on() {
         }
         engine.stop().unwrap();
         let [there, back] = engine.statistics();
-        assert!(there.delivered.bytes > 6_000_000 && back.delivered.packets > 0);
+        assert!(there.counts.delivered.bytes > 6_000_000 && back.counts.delivered.packets > 0);
         assert!(there.flows.iter().any(|flow| flow.key.is_some_and(|key| key.destination.port() != 0)));
     });
 }
@@ -120,7 +120,7 @@ fn what_a_rule_refuses_is_answered_and_neighbours_are_still_found() {
         assert_eq!(sender.recv(&mut [0; 100]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
         transfer(&hosts.left, &hosts.right, "10.79.0.2:0");
         let [there, _] = engine.statistics();
-        assert_eq!(there.dropped(bridge::statistics::DropCause::Refused).packets, 1);
+        assert_eq!(there.counts.dropped(bridge::statistics::DropCause::Refused).packets, 1);
     });
 }
 

@@ -14,8 +14,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
-/// Tells a copy of this test to be the bridge of its namespace until its input ends.
+/// Tells a copy of this test to be the bridge of these interfaces until its input ends.
 const BRIDGE: &str = "KUMADE_TEST_BRIDGE";
+const PORTS: [&str; 2] = ["one", "two"];
 
 #[test]
 fn an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was() {
@@ -54,30 +55,42 @@ fn an_interface_that_is_switched_off_and_on_goes_on() {
 #[test]
 fn a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfaces() {
     const TEST: &str = "a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfaces";
-    if env::var_os(BRIDGE).is_some() {
-        return be_the_bridge();
+    if let Ok(names) = env::var(BRIDGE) {
+        return be_the_bridge(&names);
     }
     in_namespaces(TEST, || {
         let hosts = Hosts::new(1500);
         let notes = env::temp_dir().join(format!("kumade-bridge-test-{}", process::id()));
         fs::create_dir_all(&notes).unwrap();
-        let start = || {
+        let start = |ports: [&str; 2]| {
             let mut command = hosts.middle.command(env::current_exe().unwrap());
-            command.args([TEST, "--exact", "--nocapture"]).env(BRIDGE, "1").env("XDG_RUNTIME_DIR", &notes);
+            command.args([TEST, "--exact", "--nocapture"]).env(BRIDGE, ports.join(" ")).env("XDG_RUNTIME_DIR", &notes);
             started(&mut command)
         };
         let before = with_receive_offload(&hosts);
-        let (mut first, said) = start();
+        let (mut first, said) = start(PORTS);
         assert_eq!(said, "running\n");
         assert_eq!(offloads(&hosts), before.receiving_off());
-        let (mut second, said) = start();
+        let (mut second, said) = start(PORTS);
         assert!(said.contains(&format!("process {} does already", first.id())), "{said}");
         second.wait().unwrap();
         // SIGKILL: nothing is put back.
-        first.kill().unwrap();
-        first.wait().unwrap();
-        assert_eq!(offloads(&hosts), before.receiving_off());
-        let (mut third, said) = start();
+        let kill = |child: &mut Child| {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(offloads(&hosts), before.receiving_off());
+        };
+        kill(&mut first);
+        // One for other interfaces puts them back as well.
+        call(&hosts.middle, &["link", "add", "three", "type", "veth", "peer", "name", "four"]);
+        let (mut elsewhere, said) = start(["three", "four"]);
+        assert_eq!((said.as_str(), offloads(&hosts)), ("running\n", before));
+        drop(elsewhere.stdin.take());
+        assert!(elsewhere.wait().unwrap().success());
+        let (mut killed, said) = start(PORTS);
+        assert_eq!(said, "running\n");
+        kill(&mut killed);
+        let (mut third, said) = start(PORTS);
         assert_eq!(said, "running\n");
         assert_eq!(offloads(&hosts), before.receiving_off());
         drop(third.stdin.take());
@@ -112,8 +125,9 @@ fn what_cannot_be_bridged_is_refused_with_the_reason() {
     });
 }
 
-fn be_the_bridge() {
-    let ports = ["one", "two"].map(|name| PortSpec::Interface(name.into()));
+fn be_the_bridge(names: &str) {
+    let (first, second) = names.split_once(' ').unwrap();
+    let ports = [first, second].map(|name| PortSpec::Interface(name.into()));
     match Engine::start(ports, [config(), config()]) {
         Ok(engine) => {
             eprintln!("running");

@@ -34,7 +34,7 @@ fn frames_of_every_kind_come_out_as_they_went_in() {
         }
         engine.stop().unwrap();
         let [there, _] = engine.statistics();
-        assert_eq!(there.dropped_in_all().packets, 0);
+        assert_eq!(there.counts.dropped_in_all().packets, 0);
     });
 }
 
@@ -52,7 +52,7 @@ fn what_is_too_long_for_the_other_side_is_counted() {
         assert_eq!(collect(&mut receiver, 1), [short]);
         engine.stop().unwrap();
         let [there, _] = engine.statistics();
-        assert_eq!(there.dropped(bridge::statistics::DropCause::TooLarge).packets, 1);
+        assert_eq!(there.counts.dropped(bridge::statistics::DropCause::TooLarge).packets, 1);
     });
 }
 

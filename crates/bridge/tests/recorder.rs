@@ -27,6 +27,6 @@ fn recording_allocates_nothing() {
         recorder.copy_to(&mut copy);
     });
     assert_eq!(counted.count_total, 0);
-    assert_eq!((copy.offered.packets, copy.dropped(DropCause::Overload).packets), (100_007, 7));
-    assert_eq!(copy.sojourn.count(), recorder.snapshot().delivered.packets);
+    assert_eq!((copy.counts.offered.packets, copy.counts.dropped(DropCause::Overload).packets), (100_007, 7));
+    assert_eq!(copy.sojourn.count(), recorder.snapshot().counts.delivered.packets);
 }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use bridge::control::{ControlError, Place, Reply, Request, check_name};
 use bridge::prometheus::Exporter;
 use bridge::report::Document;
-use bridge::schedule::Schedule;
+use bridge::schedule::{self, Schedule};
 use bridge::session::{Session, SessionError};
 use bridge::settings::{Change, Settings};
 use bridge::{BridgeError, PortSpec};
@@ -231,7 +231,7 @@ fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
 fn read_schedule(args: &StartArgs, settings: &[Settings; 2]) -> anyhow::Result<Result<Schedule, String>> {
     let Some(path) = &args.schedule else { return Ok(Ok(Schedule::default())) };
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the schedule {name}"))?;
+    let text = schedule::read(path).with_context(|| format!("cannot read the schedule {name}"))?;
     Ok(Schedule::parse(&text, settings).map_err(|error| format!("the schedule {name}, {error}")))
 }
 

@@ -208,6 +208,8 @@ fn what_makes_no_sense_is_refused_before_anything_is_touched() {
     }
     let said = stderr(kumade(&["start", "a", "b", "--schedule", "/no/such/file"]).code(1).get_output());
     assert!(said.contains("cannot read the schedule /no/such/file"), "{said}");
+    let said = stderr(kumade(&["start", "a", "b", "--schedule", "/dev/zero"]).code(1).get_output());
+    assert!(said.contains("it is longer than 64mb"), "{said}");
     let said = stderr(kumade(&["set", "--name", "nobody", "--rate", "5mbit"]).code(1).get_output());
     assert!(said.contains("no link called `nobody` runs here"), "{said}");
 }
@@ -224,6 +226,9 @@ fn a_name_is_for_one_link_and_refusals_change_nothing() {
         let refused = network.call(&["set", "--rate", "1mbit", "--min", "5kb"]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(stderr(&refused).contains("the queue is tail-drop"), "{}", stderr(&refused));
+        let refused = network.call(&["set", "--rate", "1mbit", "--seed", "7"]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains("when the link starts"), "{}", stderr(&refused));
         assert!(network.show().contains("one > two: rate 5mbit\n"));
         let (status, printed, _) = running.interrupted();
         assert_eq!((status, &check(&printed)["covers"]), (Some(0), &"total".into()));

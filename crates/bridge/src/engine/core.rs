@@ -1,12 +1,13 @@
 use super::DirectionConfig;
+use super::clock::Clock;
 use super::frame::{Frame, Pool};
 use super::lane::{Lane, times};
 use crate::statistics::{DirectionStatistics, DropCause, Recorder};
 use crate::{BridgeError, Port};
 use link::Delivery;
+use net::SetupError;
 use net::deadline::{Prompt, Watch};
 use net::packet_socket::BATCH;
-use net::{SetupError, clock};
 use std::cell::Cell;
 use std::io::Read;
 use std::mem;
@@ -41,6 +42,7 @@ pub(super) struct Core {
     inbox: Receiver<Request>,
     bell: UnixStream,
     watch: Watch,
+    clock: Clock,
     pool: Pool,
     /// Used again and again.
     batch: Vec<Delivery<Frame>>,
@@ -61,11 +63,13 @@ impl Core {
         let sources = ports.iter().map(Port::source).chain([bell.as_fd()]);
         let watch = Watch::new(sources).map_err(|error| SetupError::new("watch the interfaces", error))?;
         let [there, back] = directions;
-        let lanes = [Lane::new(there)?, Lane::new(back)?];
-        let (pool, batch, checked) = (Pool::default(), Vec::with_capacity(BATCH), clock::realtime());
+        let clock = Clock::new();
+        let checked = clock.now();
+        let lanes = [Lane::new(there, checked)?, Lane::new(back, checked)?];
+        let (pool, batch) = (Pool::default(), Vec::with_capacity(BATCH));
         let (answers, missed) = (Vec::new(), [0; 2]);
         let recorders = Default::default();
-        Ok(Core { ports, lanes, recorders, inbox, bell, watch, pool, batch, answers, checked, missed })
+        Ok(Core { ports, lanes, recorders, inbox, bell, watch, clock, pool, batch, answers, checked, missed })
     }
 
     /// Moves packets until it is told to stop, or cannot go on; leaves behind what it has seen.
@@ -89,12 +93,14 @@ impl Core {
                 }
             }
             // Something else than packets has ended the wait, or none has come for a while.
-            if is_woken && taken == [0; 2] || clock::realtime() - self.checked >= CHECK {
+            if is_woken && taken == [0; 2] || self.clock.now() - self.checked >= CHECK {
                 self.check()?;
             }
             let soon = self.checked + CHECK;
             let next = self.lanes.iter().filter_map(Lane::next_event).fold(soon, Time::min);
-            is_woken = self.watch.wait(next, || self.ports.iter().any(Port::is_ready));
+            // The clock may be set back while this waits for it.
+            let is_ready = || self.ports.iter().any(Port::is_ready) || self.clock.now() >= next;
+            is_woken = self.watch.wait(self.clock.shown(next), is_ready);
         }
         Ok(())
     }
@@ -109,7 +115,7 @@ impl Core {
         loop {
             match self.inbox.try_recv() {
                 Ok(Request::Set { direction, config }) => {
-                    self.lanes[direction].set(*config, clock::realtime(), &mut self.recorders[direction])?;
+                    self.lanes[direction].set(*config, self.clock.now(), &mut self.recorders[direction])?;
                 }
                 Ok(Request::Count { mut into, back }) => {
                     for (recorder, into) in self.recorders.iter().zip(into.iter_mut()) {
@@ -126,13 +132,14 @@ impl Core {
 
     /// Takes what has arrived for one direction, and serves its link up to there. Says how many packets that were.
     fn collect(&mut self, direction: usize) -> Result<usize, BridgeError> {
-        let Core { ports, lanes, recorders, pool, answers, .. } = self;
+        let Core { ports, lanes, recorders, clock, pool, answers, .. } = self;
         let (lane, port, recorder) = (&mut lanes[direction], &mut ports[direction], &mut recorders[direction]);
         // All that arrives before this is found, unless there is too much of it for one turn.
-        let now = clock::realtime();
+        let now = clock.now();
         let (taken, last) = (Cell::new(0), Cell::new(now));
         let mut take = |stamp: Time, arrived: Result<Frame, u32>| {
             taken.set(taken.get() + 1);
+            let stamp = clock.stamped(stamp);
             last.set(stamp);
             match arrived {
                 Ok(frame) => {
@@ -160,7 +167,7 @@ impl Core {
 
     /// Writes a batch of what is due of one direction. Says how many packets that were.
     fn deliver(&mut self, direction: usize) -> usize {
-        let now = clock::realtime();
+        let now = self.clock.now();
         let (lane, recorder) = (&mut self.lanes[direction], &mut self.recorders[direction]);
         while self.batch.len() < BATCH
             && let Some(delivery) = lane.pop_due(now, recorder)
@@ -172,7 +179,7 @@ impl Core {
         self.ports[1 - direction].send(frames, |place, cause| refused[place] = Some(cause));
         let written = self.batch.len();
         // Of the first ones rather too late: to a TUN device writing takes time.
-        let now = if written > 0 { clock::realtime() } else { now };
+        let now = if written > 0 { self.clock.now() } else { now };
         for (delivery, refused) in self.batch.drain(..).zip(refused) {
             let (flow, size) = (delivery.packet.flow, delivery.size);
             match refused {
@@ -186,9 +193,10 @@ impl Core {
         written
     }
 
-    /// Looks whether the interfaces are still there, and what they have missed.
+    /// Looks whether the clock was set, whether the interfaces are still there, and what they have missed.
     fn check(&mut self) -> Result<(), BridgeError> {
-        self.checked = clock::realtime();
+        self.clock.look();
+        self.checked = self.clock.now();
         self.ports.iter().try_for_each(Port::check)?;
         for ((port, missed), recorder) in self.ports.iter_mut().zip(&mut self.missed).zip(&mut self.recorders) {
             let before = mem::replace(missed, port.missed());

@@ -3,7 +3,7 @@ use super::{BridgeError, DirectionConfig};
 use crate::statistics::{DropCause, Recorder};
 use link::middlebox::{Action, Direction, Middlebox};
 use link::queue::Ecn;
-use link::{Delivery, Fate, Label, Link, Recording};
+use link::{Delivery, Fate, Label, Link, LinkConfig, Medium, Recording};
 use packet::{Selector, ecn};
 use std::hash::{BuildHasher, RandomState};
 use units::{Span, Time};
@@ -12,6 +12,8 @@ use units::{Span, Time};
 pub(super) struct Lane {
     config: DirectionConfig,
     link: Link<Frame>,
+    /// When what carries the packets was set: a recorded trace begins then.
+    carries_since: Time,
     rules: Option<Middlebox>,
     /// Flows are known by a hash whose key nobody knows, so that nobody can make his flows look like another's.
     hasher: RandomState,
@@ -21,9 +23,10 @@ pub(super) struct Lane {
 pub(super) type Answer = Option<Vec<u8>>;
 
 impl Lane {
-    pub(super) fn new(config: DirectionConfig) -> Result<Self, BridgeError> {
-        let (link, rules) = config.build()?;
-        let mut lane = Lane { config, link, rules, hasher: RandomState::new() };
+    pub(super) fn new(config: DirectionConfig, now: Time) -> Result<Self, BridgeError> {
+        let begun = DirectionConfig { link: begun(&config.link, now), ..config.clone() };
+        let (link, rules) = begun.build()?;
+        let mut lane = Lane { config, link, carries_since: now, rules, hasher: RandomState::new() };
         lane.link.ledger_mut().record(Recording::All);
         Ok(lane)
     }
@@ -106,7 +109,10 @@ impl Lane {
             self.link.replace_queue(&config.queue, now)?;
         }
         if config.link != self.config.link {
-            self.link.reconfigure(config.link.clone(), now)?;
+            if config.link.medium != self.config.link.medium {
+                self.carries_since = now;
+            }
+            self.link.reconfigure(begun(&config.link, self.carries_since), now)?;
         }
         if config.rules != self.config.rules {
             self.rules = config.rules.clone().map(Middlebox::new).transpose()?;
@@ -128,6 +134,15 @@ impl Lane {
             self.link.ledger_mut().forget_before(Time::MAX);
         }
     }
+}
+
+/// The link with its recorded trace, if it has one, begun at that time.
+fn begun(link: &LinkConfig, at: Time) -> LinkConfig {
+    let mut link = link.clone();
+    if let Some(Medium::Trace(trace)) = &mut link.medium {
+        *trace = trace.clone().starting_at(at);
+    }
+    link
 }
 
 /// How long a packet was on its way, and by how much it was late.

@@ -1,9 +1,8 @@
 //! What carries the packets: a rate, a recorded trace, or a wireless hop. Setting one takes the place of the other.
 
 use super::value;
+use crate::text_file;
 use link::{Medium, Trace, Wireless};
-use std::fs::File;
-use std::io::Read;
 use units::Rate;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -14,9 +13,6 @@ pub(super) enum Carrier {
     Trace(String, Trace),
     Wireless(Wireless),
 }
-
-/// Longer traces are refused.
-const MOST_TRACE_BYTES: u64 = 64 << 20;
 
 impl Carrier {
     pub(super) fn read(key: &str, text: &str) -> Result<Self, String> {
@@ -54,15 +50,8 @@ impl Carrier {
 }
 
 fn read_trace(path: &str) -> Result<Trace, String> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_TRACE_BYTES + 1).read_to_string(&mut text));
-    read.map_err(|error| format!("cannot read the trace {path}: {error}"))?;
-    if text.len() as u64 > MOST_TRACE_BYTES {
-        return Err(format!("the trace {path} is longer than {}", value::show_bytes(MOST_TRACE_BYTES)));
-    }
-    let trace = Trace::parse(&text).map_err(|error| format!("{path} is no trace: {error}"))?;
-    // By the clock of the packets' stamps.
-    Ok(trace.starting_at(net::clock::realtime()))
+    let text = text_file::read(path).map_err(|error| format!("cannot read the trace {path}: {error}"))?;
+    Trace::parse(&text).map_err(|error| format!("{path} is no trace: {error}"))
 }
 
 fn read_schemes(text: &str) -> Result<Wireless, String> {

@@ -101,4 +101,17 @@ impl Change {
         }
         Ok(changed)
     }
+
+    /// As [`Change::apply`], for a link that runs.
+    ///
+    /// # Errors
+    /// As there; or it is a setting that has its effect at the start alone.
+    pub fn apply_running(&self, settings: &[Settings; 2]) -> Result<[Settings; 2], SettingError> {
+        let changed = self.apply(settings)?;
+        if settings.iter().zip(&changed).any(|(before, after)| before.seed != after.seed) {
+            let reason = "chance has begun already; give it when the link starts".to_owned();
+            return Err(SettingError::Value { key: "seed".to_owned(), reason });
+        }
+        Ok(changed)
+    }
 }

@@ -59,7 +59,7 @@ pub const KEYS: &[Key] = &[
     key(Group::Link, "duplicate", "PART", "Part of the packets that is delivered twice"),
     key(Group::Link, "in-flight", "SIZE", "How much may be on its way; 256mb unless set"),
     key(Group::Link, "limit", "SIZE", "How much may wait, such as 64kb or 100packets; 1000packets unless set"),
-    key(Group::Link, "seed", "N", "Seed of all that is left to chance"),
+    key(Group::Link, "seed", "N", "Seed of all that is left to chance; for the start alone"),
     key(
         Group::Queue,
         "queue",

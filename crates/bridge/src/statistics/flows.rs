@@ -43,13 +43,15 @@ const WAYS: usize = 8;
 /// After so many bytes of others a silent flow is forgotten.
 const MOST_CREDIT: u64 = 1 << 20;
 
+impl Default for FlowTable {
+    fn default() -> Self {
+        FlowTable { slots: vec![Slot::default(); Self::MOST] }
+    }
+}
+
 impl FlowTable {
     /// Flows that are remembered at most.
     pub(super) const MOST: usize = SETS * WAYS;
-
-    pub(super) fn new() -> Self {
-        FlowTable { slots: vec![Slot::default(); Self::MOST] }
-    }
 
     /// The flow's place, if it has one or gets one for this packet, and whether that is new.
     pub(super) fn enter(&mut self, flow: u64, size: u32) -> (Option<&mut FlowStatistics>, bool) {
