@@ -1,9 +1,10 @@
 use super::report::FairnessReport;
-use super::summary::PointSummary;
+use super::summary::{MeanWithMargin, PointSummary};
 use crate::report::{tables::Table, terminal};
 
-/// How far two reports of the same experiment agree, such as a virtual and a real one: a line for each case and
-/// discipline that both have, as text for a terminal. A group's goodput and Jain's index are those of the means.
+/// How far two reports of the same experiment agree, such as a virtual and a real one: a line for each case, discipline
+/// and group that both have, as text for a terminal. A group's goodput and Jain's index are those of the means; beside
+/// each difference stands how much of it chance may have made.
 pub fn compare(one: &FairnessReport, other: &FairnessReport) -> String {
     let columns = ["case", "discipline", "group", "goodput", "other", "difference", "index", "other", "difference"];
     let mut table = Table {
@@ -11,7 +12,7 @@ pub fn compare(one: &FairnessReport, other: &FairnessReport) -> String {
         columns: columns.map(str::to_owned).to_vec(),
         rows: Vec::new(),
     };
-    let mut worst = (0.0f64, 0.0f64);
+    let mut worst = Worst::default();
     for point in &one.summary.points {
         let same = |twin: &&PointSummary| twin.case == point.case && twin.discipline == point.discipline;
         let Some(twin) = other.summary.points.iter().find(same) else { continue };
@@ -20,34 +21,84 @@ pub fn compare(one: &FairnessReport, other: &FairnessReport) -> String {
     if table.rows.is_empty() {
         return "the two reports have no case and discipline in common\n".to_owned();
     }
-    let (goodput, index) = (worst.0 * 100.0, worst.1);
-    format!(
-        "{}\nGoodput per connection in Mbit/s. The worst differences: {goodput:.1} % of a group's goodput, {index:.3} of \
-         the index.\n",
-        terminal::aligned(&table)
-    )
+    format!("{}\n{}\n", terminal::aligned(&table), worst.in_words())
 }
 
 fn kind(report: &FairnessReport) -> &'static str {
     if report.virtual_time { "virtual" } else { "real" }
 }
 
+/// A difference of two means over runs.
+#[derive(Debug, Clone, Copy)]
+struct Difference {
+    value: f64,
+    /// By how much chance may have put it off, with 95 % confidence; none where one side is a single run.
+    chance: Option<f64>,
+}
+
+impl Difference {
+    fn of(one: MeanWithMargin, other: MeanWithMargin) -> Self {
+        let chance = one.margin.zip(other.margin).map(|(one, other)| one.hypot(other));
+        Difference { value: other.mean - one.mean, chance }
+    }
+
+    /// As a part of `whole`.
+    fn relative_to(self, whole: f64) -> Self {
+        Difference { value: self.value / whole, chance: self.chance.map(|chance| chance / whole) }
+    }
+
+    fn shown(self, digits: usize) -> String {
+        let chance = self.chance.map(|chance| format!(" ± {chance:.digits$}")).unwrap_or_default();
+        format!("{:+.digits$}{chance}", self.value)
+    }
+
+    /// What is left of it where chance made as much as it may.
+    fn sure(self) -> f64 {
+        (self.value.abs() - self.chance.unwrap_or(0.0)).max(0.0)
+    }
+}
+
+/// The largest differences, as they were seen and what of them is sure.
+#[derive(Debug, Default)]
+struct Worst {
+    goodput: (f64, f64),
+    index: (f64, f64),
+}
+
+impl Worst {
+    fn take(worst: &mut (f64, f64), difference: Difference) {
+        *worst = (worst.0.max(difference.value.abs()), worst.1.max(difference.sure()));
+    }
+
+    fn in_words(&self) -> String {
+        let ((goodput, sure_goodput), (index, sure_index)) = (self.goodput, self.index);
+        format!(
+            "Goodput per connection in Mbit/s, differences in percent of it, with what chance may do (95 %).\n\
+             The worst differences: {:.1} % of a group's goodput, {index:.3} of the index; where chance did all it may, \
+             {:.1} % and {sure_index:.3}.",
+            goodput * 100.0,
+            sure_goodput * 100.0
+        )
+    }
+}
+
 /// One for each group; the index stands on the first. Keeps track of the worst differences.
-fn lines(point: &PointSummary, twin: &PointSummary, worst: &mut (f64, f64)) -> Vec<Vec<String>> {
+fn lines(point: &PointSummary, twin: &PointSummary, worst: &mut Worst) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
     for (own, theirs) in point.groups.iter().zip(&twin.groups) {
         let (Some(a), Some(b)) = (own.goodput_bits_per_second, theirs.goodput_bits_per_second) else { continue };
-        let difference = b.mean / a.mean - 1.0;
-        worst.0 = worst.0.max(difference.abs());
+        let difference = Difference::of(a, b).relative_to(a.mean);
+        Worst::take(&mut worst.goodput, difference);
         let goodputs = [format!("{:.2}", a.mean / 1e6), format!("{:.2}", b.mean / 1e6)];
         let indices = point.jain_index.zip(twin.jain_index).filter(|_| lines.is_empty());
         let index = indices.map_or([const { String::new() }; 3], |(a, b)| {
-            worst.1 = worst.1.max((b.mean - a.mean).abs());
-            [format!("{:.3}", a.mean), format!("{:.3}", b.mean), format!("{:+.3}", b.mean - a.mean)]
+            let difference = Difference::of(a, b);
+            Worst::take(&mut worst.index, difference);
+            [format!("{:.3}", a.mean), format!("{:.3}", b.mean), difference.shown(3)]
         });
         let names = [point.case.clone(), point.discipline.clone(), own.group.clone()];
-        let percent = [format!("{:+.1} %", difference * 100.0)];
-        lines.push(names.into_iter().chain(goodputs).chain(percent).chain(index).collect());
+        let percent = difference.relative_to(0.01).shown(1);
+        lines.push(names.into_iter().chain(goodputs).chain([percent]).chain(index).collect());
     }
     lines
 }
@@ -59,36 +110,47 @@ mod tests {
     use crate::fairness::{FairnessPoint, FairnessRow, FlowShare};
     use units::Span;
 
-    /// A report of one case and discipline, in which CUBIC got so many bytes on each connection and Compound 600 000.
-    fn report(cubic: u64) -> FairnessReport {
+    /// A report of one case and discipline, a run for each number of bytes that CUBIC got on each connection; Compound
+    /// got 600 000.
+    fn report(runs: &[u64]) -> FairnessReport {
         let scenario = crate::load("fair-wired").unwrap().fairness().unwrap();
         let cases = scenario.cases();
         let point: &FairnessPoint<'_> = &scenario.points(&cases)[0];
-        let delivered = (0..20).map(|flow| if flow < 10 { cubic } else { 600_000 }).collect();
-        let observed = Observed {
-            delivered,
-            duration: Span::from_secs(1),
-            carried: 12_000_000,
-            queueing: None,
-            drops: DropCounts::default(),
-            lateness_p99: None,
+        let row = |cubic: &u64| {
+            let observed = Observed {
+                delivered: (0..20).map(|flow| if flow < 10 { *cubic } else { 600_000 }).collect(),
+                duration: Span::from_secs(1),
+                carried: 12_000_000,
+                queueing: None,
+                drops: DropCounts::default(),
+                lateness_p99: None,
+            };
+            FairnessRow::new(point, &observed)
         };
-        let row = FairnessRow::new(point, &observed);
-        assert_eq!(row.flows[19], FlowShare { group: 1, goodput_bits_per_second: 4_800_000.0 });
-        FairnessReport::new(&scenario, "2026-11-20T12:00:00Z".into(), vec![row])
+        let rows: Vec<FairnessRow> = runs.iter().map(row).collect();
+        assert_eq!(rows[0].flows[19], FlowShare { group: 1, goodput_bits_per_second: 4_800_000.0 });
+        FairnessReport::new(&scenario, "2026-11-20T12:00:00Z".into(), rows)
     }
 
     #[test]
     fn differences_stand_beside_each_other_and_the_worst_are_named() {
-        let text = compare(&report(600_000), &report(540_000));
+        let text = compare(&report(&[600_000]), &report(&[540_000]));
         assert!(text.contains("10.0 % of a group's goodput, 0.003 of the index"), "{text}");
-        assert!(text.lines().any(|line| line.contains("cubic") && line.contains("-10.0 %")), "{text}");
+        assert!(text.lines().any(|line| line.contains("cubic") && line.contains("  -10.0  ")), "{text}");
+    }
+
+    #[test]
+    fn chance_is_told_from_a_difference() {
+        // Two runs each, 2 and 4 % apart: by Student's t, 12.7 and 25.4 % either way; 28.4 % together.
+        let text = compare(&report(&[594_000, 606_000]), &report(&[498_000, 522_000]));
+        assert!(text.lines().any(|line| line.contains("cubic") && line.contains("-15.0 ± 28.4")), "{text}");
+        assert!(text.contains("where chance did all it may, 0.0 %"), "{text}");
     }
 
     #[test]
     fn nothing_in_common_is_said() {
-        let mut other = report(600_000);
+        let mut other = report(&[600_000]);
         other.summary.points.clear();
-        assert!(compare(&report(600_000), &other).contains("no case and discipline in common"));
+        assert!(compare(&report(&[600_000]), &other).contains("no case and discipline in common"));
     }
 }
