@@ -34,6 +34,7 @@ fn list_names_each_experiment_its_figure_and_its_question() {
         ("tester-range", "Table 1"),
         ("tester-time", "Tables 2, 3, 6"),
         ("tester-pathload", "Table 5, Fig. 4"),
+        ("tester-capacity", "behind a token bucket"),
         ("method-comparison", "on which path"),
         ("fair-wired", "Fig. 1, 2"),
         ("fair-campus", "Fig. 4, 5"),

@@ -1,7 +1,6 @@
 use crate::fairness::DisciplineChoice;
-use crate::scenario::{
-    Bottleneck, BottleneckKind, Carrier, CrossKind, Direction, FirewallRule, Method, Point, Scenario, Transport,
-};
+use crate::path::BottleneckKind;
+use crate::scenario::{Carrier, CrossKind, Direction, FirewallRule, Method, Point, Scenario, Transport};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 use units::{Rate, Span};
@@ -133,11 +132,15 @@ impl Scenario {
         }
         let (rate, kind) = (self.bottleneck.rate, self.cross.kind);
         if let Some(rate) = with.rate {
+            self.also.retain(|path| path.bottleneck.is_none());
             self.scale_to(rate);
             self.sweep.rates.clear();
         }
         if with.cross_kind.is_some() {
             self.sweep.kinds.clear();
+        }
+        if with.cross_kind.is_some() || with.cross_by.is_some() || !with.cross.is_empty() {
+            self.also.retain(|path| path.cross.is_none());
         }
         self.bottleneck.kind = with.bottleneck.unwrap_or(self.bottleneck.kind);
         self.cross.kind = with.cross_kind.unwrap_or(self.cross.kind);
@@ -182,7 +185,7 @@ impl Scenario {
         let variants = self.variants();
         let wrong = wrong_name(&self.name)
             .or_else(|| self.wrong_lists())
-            .or_else(|| variants.iter().find_map(Scenario::wrong_bottleneck))
+            .or_else(|| variants.iter().find_map(Scenario::wrong_path))
             .or_else(|| variants.iter().find_map(Scenario::wrong_cross));
         match wrong {
             Some(reason) => Err(ScenarioError::Senseless { name: self.name.clone(), reason }),
@@ -201,23 +204,11 @@ impl Scenario {
         if let Some((list, _)) = lists.iter().find(|(_, len)| *len == 0) {
             return Some(format!("with no {list} there is nothing to do; name at least one"));
         }
-        (self.runs > MAX_RUNS).then(|| format!("{} runs of each point; {MAX_RUNS} are the most", self.runs))
-    }
-
-    fn wrong_bottleneck(&self) -> Option<String> {
-        let Bottleneck { kind, rate, down_rate, delay, .. } = self.bottleneck;
-        let mut rates = [Some(rate), down_rate].into_iter().flatten();
-        if let Some(rate) = rates.find(|rate| !(MIN_RATE..=MAX_RATE).contains(rate)) {
-            return Some(format!("a bottleneck of {rate}; choose {MIN_RATE} to {MAX_RATE}"));
-        }
-        if kind == BottleneckKind::Htb && down_rate.is_some() {
-            return Some("HTB with another rate down; use the lab's own link".into());
-        }
         let most = estimate::PathTesterClassicConfig::MOST_IUNIT;
         if self.last_iunit > most {
             return Some(format!("waits up to 2^{} µs; 2^{most} are the most", self.last_iunit));
         }
-        (delay > MAX_DELAY).then(|| format!("a delay of {delay}; {MAX_DELAY} are the most"))
+        (self.runs > MAX_RUNS).then(|| format!("{} runs of each point; {MAX_RUNS} are the most", self.runs))
     }
 
     fn wrong_cross(&self) -> Option<String> {
@@ -239,11 +230,14 @@ impl Scenario {
         if most >= rate {
             return Some(format!("cross traffic of {most} leaves nothing of a bottleneck of {rate}; choose less"));
         }
-        let packets = most.as_f64() / 8.0 / f64::from(size);
-        (packets > MAX_CROSS_PACKETS_PER_SECOND).then(|| {
-            format!("cross traffic of {most} in packets of {size} bytes is more than a million packets a second")
-        })
+        too_many_packets(most, size)
     }
+}
+
+pub(crate) fn too_many_packets(rate: Rate, size: u32) -> Option<String> {
+    let packets = rate.as_f64() / 8.0 / f64::from(size);
+    (packets > MAX_CROSS_PACKETS_PER_SECOND)
+        .then(|| format!("cross traffic of {rate} in packets of {size} bytes is more than a million packets a second"))
 }
 
 pub(crate) fn wrong_name(name: &str) -> Option<String> {
@@ -365,6 +359,16 @@ mod tests {
             "choose 100 kbit/s to 10 Gbit/s",
         );
         refused(Overrides { runs: Some(u32::MAX), ..Default::default() }, "10000 are the most");
+    }
+
+    #[test]
+    fn a_part_given_leaves_out_the_paths_that_have_their_own() {
+        let capacity = named("tester-capacity");
+        let paths = |with: Overrides| capacity.clone().overridden(&with).unwrap().also.len();
+        let all = paths(Overrides::default());
+        assert_eq!(all, 3, "a later hop under constant and Poisson traffic, a token bucket");
+        assert_eq!(paths(Overrides { rate: Some(Rate::from_mbit(5)), ..Overrides::default() }), 2);
+        assert_eq!(paths(Overrides { cross: vec![Rate::ZERO], ..Overrides::default() }), 0);
     }
 
     #[test]

@@ -8,18 +8,19 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Experiment {
     /// Estimates beside the truth.
-    Measurement(Scenario),
+    Measurement(Box<Scenario>),
     /// Shares that TCP connections get.
-    Fairness(Fairness),
+    Fairness(Box<Fairness>),
 }
 
-const BUILT_IN: [&str; 11] = [
+const BUILT_IN: [&str; 12] = [
     include_str!("../scenarios/rake-accuracy.toml"),
     include_str!("../scenarios/rake-firewall.toml"),
     include_str!("../scenarios/rake-cwnd.toml"),
     include_str!("../scenarios/tester-range.toml"),
     include_str!("../scenarios/tester-time.toml"),
     include_str!("../scenarios/tester-pathload.toml"),
+    include_str!("../scenarios/tester-capacity.toml"),
     include_str!("../scenarios/method-comparison.toml"),
     include_str!("../scenarios/fair-wired.toml"),
     include_str!("../scenarios/fair-campus.toml"),
@@ -69,8 +70,8 @@ impl Experiment {
             disciplines: Option<toml::Value>,
         }
         match toml::from_str(text) {
-            Ok(Kind { disciplines: Some(_) }) => Fairness::from_toml(text, origin, table).map(Experiment::Fairness),
-            _ => Scenario::from_toml(text, origin).map(Experiment::Measurement),
+            Ok(Kind { disciplines: Some(_) }) => Fairness::from_toml(text, origin, table).map(fairness),
+            _ => Scenario::from_toml(text, origin).map(measurement),
         }
     }
 
@@ -80,8 +81,8 @@ impl Experiment {
     /// Names the option that has no meaning here, or what in the result contradicts itself.
     pub fn overridden(self, with: &Overrides) -> Result<Self, ScenarioError> {
         match self {
-            Experiment::Measurement(scenario) => scenario.overridden(with).map(Experiment::Measurement),
-            Experiment::Fairness(scenario) => scenario.overridden(with).map(Experiment::Fairness),
+            Experiment::Measurement(scenario) => scenario.overridden(with).map(measurement),
+            Experiment::Fairness(scenario) => scenario.overridden(with).map(fairness),
         }
     }
 
@@ -128,7 +129,7 @@ impl Experiment {
     /// As an experiment with measurements, if it is one.
     pub fn measurement(self) -> Option<Scenario> {
         match self {
-            Experiment::Measurement(scenario) => Some(scenario),
+            Experiment::Measurement(scenario) => Some(*scenario),
             Experiment::Fairness(_) => None,
         }
     }
@@ -136,10 +137,18 @@ impl Experiment {
     /// As an experiment on fairness, if it is one.
     pub fn fairness(self) -> Option<Fairness> {
         match self {
-            Experiment::Fairness(scenario) => Some(scenario),
+            Experiment::Fairness(scenario) => Some(*scenario),
             Experiment::Measurement(_) => None,
         }
     }
+}
+
+fn measurement(scenario: Scenario) -> Experiment {
+    Experiment::Measurement(Box::new(scenario))
+}
+
+fn fairness(scenario: Fairness) -> Experiment {
+    Experiment::Fairness(Box::new(scenario))
 }
 
 fn read(path: &Path) -> Result<String, ScenarioError> {
@@ -153,9 +162,10 @@ mod tests {
     #[test]
     fn the_papers_experiments_are_built_in() {
         let names: Vec<_> = experiments().unwrap().into_iter().map(|e| e.name().to_owned()).collect();
-        let (measurements, fair) = names.split_at(7);
+        let (measurements, fair) = names.split_at(8);
         assert_eq!(measurements[..3], ["rake-accuracy", "rake-firewall", "rake-cwnd"]);
-        assert_eq!(measurements[3..], ["tester-range", "tester-time", "tester-pathload", "method-comparison"]);
+        assert_eq!(measurements[3..6], ["tester-range", "tester-time", "tester-pathload"]);
+        assert_eq!(measurements[6..], ["tester-capacity", "method-comparison"]);
         assert_eq!(fair, ["fair-wired", "fair-campus", "fair-wifi", "fair-mix"]);
     }
 

@@ -20,6 +20,12 @@ pub trait Fabric {
     /// Where a source makes no sense, or this network has none but real packets.
     fn set_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
 
+    /// As [`Fabric::set_cross`], on the hop behind the bottleneck.
+    ///
+    /// # Errors
+    /// Where a source makes no sense, or there is no such hop.
+    fn set_later_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
+
     /// Replaces what stands before host `a`.
     ///
     /// # Errors
@@ -54,6 +60,10 @@ impl Fabric for Network {
         Network::set_cross(self, direction, sources)
     }
 
+    fn set_later_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+        Network::set_later_cross(self, direction, sources)
+    }
+
     fn set_middlebox(&mut self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
         Network::set_middlebox(self, config)
     }
@@ -80,6 +90,13 @@ impl Fabric for Htb {
         match sources {
             [] => Ok(()),
             _ => Err(NetworkError::Spec("before HTB, cross traffic can only be sent, not computed".into())),
+        }
+    }
+
+    fn set_later_cross(&mut self, _: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+        match sources {
+            [] => Ok(()),
+            _ => Err(NetworkError::Spec("behind HTB there is no other hop".into())),
         }
     }
 

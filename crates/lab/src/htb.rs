@@ -104,7 +104,7 @@ impl Htb {
         let (sender, receiver) = if direction == Direction::Up { (a, b) } else { (b, a) };
         // A bucket hands a packet on when it may begin, not when it would have ended, and a burst at once.
         let slack = self.rate.time_for(burst_bytes(self.rate) + 1500);
-        let outcome = verify_between(sender, receiver, &self.link, direction, slack);
+        let outcome = verify_between(sender, receiver, &[&self.link], direction, slack);
         if let Some(kind) = refusal {
             self.set_middlebox(Some(refusing_udp(kind)))?;
         }

@@ -13,6 +13,7 @@ pub mod fairness;
 pub mod htb;
 pub mod network;
 mod observed;
+mod path;
 mod plan;
 mod realtime;
 mod report;
@@ -24,18 +25,21 @@ mod summary;
 mod sweep;
 pub mod traffic;
 mod virtual_time;
+mod whole;
 
 pub use catalogue::{Overrides, ScenarioError};
 pub use experiment::{Experiment, experiments, load};
 pub use fabric::Fabric;
+pub use path::{Bottleneck, BottleneckKind, Later, Shaper};
 pub use realtime::RealTime;
 pub use report::{Document, Report, ReportError, now_utc, prepare};
-pub use row::{Interval, Row, TimelinePacket};
+pub use row::{DelayRow, Interval, Row, ShaperRow, TimelinePacket};
 pub use runner::{Attempt, Progress, RunError, STALL, Testbed, run};
 pub use scenario::{
-    Bottleneck, BottleneckKind, Carrier, Cross, CrossKind, Direction, FirewallAction, FirewallRule, Method, Paper,
-    Point, Protocol, Published, Scenario, Transport,
+    Carrier, Cross, CrossKind, Direction, FirewallAction, FirewallRule, Method, Paper, Point, Protocol, Published,
+    Scenario, Transport,
 };
 pub use summary::{ByMethod, Summary};
-pub use sweep::Sweep;
+pub use sweep::{Also, Sweep};
 pub use virtual_time::VirtualTime;
+pub use whole::{CapacitySummary, DelaySummary, Limits, ShaperSummary, WholeSummary};

@@ -9,6 +9,8 @@
 //! other left hosts ─────────────┘ ◀── down ──
 //! ```
 //!
+//! Either way may have a second link behind the bottleneck.
+//!
 //! How late the thread reads does not matter as long as it is less than the link's delay, which is why that has a
 //! [least value](NetworkSpec::MIN_DELAY). How late it writes does: the [`Lateness`] of a run says whether to trust it.
 
@@ -22,7 +24,7 @@ use self::core::{Core, Port};
 use crate::Direction;
 use link::middlebox::{Middlebox, MiddleboxConfig};
 use link::queue::QueueConfig;
-use link::{Counters, CrossConfig, CrossTraffic, LinkConfig};
+use link::{Counters, CrossConfig, CrossTraffic, Link, LinkConfig};
 use net::namespace::Namespace;
 use net::processors::SetAside;
 use net::tap::Tap;
@@ -40,6 +42,7 @@ pub(crate) use self::core::MEMORY;
 pub use access::AccessSpec;
 pub use lane::{Lateness, Waits};
 pub use verify::Verified;
+use verify::lasting_rate;
 pub(crate) use verify::verify_between;
 
 /// A host to be built.
@@ -66,8 +69,12 @@ pub struct NetworkSpec {
     pub up: LinkConfig,
     /// What waits for it, in place of tail drop; flows are told apart by addresses, protocol and ports.
     pub up_queue: Option<QueueConfig>,
+    /// A link behind that one; tail drop waits for it.
+    pub up_later: Option<LinkConfig>,
     /// The link from right to left.
     pub down: LinkConfig,
+    /// A link behind that one.
+    pub down_later: Option<LinkConfig>,
 }
 
 impl NetworkSpec {
@@ -82,8 +89,19 @@ impl NetworkSpec {
             right: vec![HostSpec::numbered("b", 2)],
             up: link.clone(),
             up_queue: None,
+            up_later: None,
             down: link,
+            down_later: None,
         }
+    }
+
+    /// The links of one direction, in the order in which packets pass them: the bottleneck, and the hop behind it.
+    fn links(&self, direction: Direction) -> impl Iterator<Item = &LinkConfig> {
+        let (link, later) = match direction {
+            Direction::Up => (&self.up, &self.up_later),
+            Direction::Down => (&self.down, &self.down_later),
+        };
+        std::iter::once(link).chain(later)
     }
 
     fn check(&self) -> Result<(), NetworkError> {
@@ -103,7 +121,8 @@ impl NetworkSpec {
         if let Some(host) = self.right.iter().find(|host| !host.access.is_empty()) {
             return refuse(format!("{} stands on the right, where no host has links of its own", host.name));
         }
-        for (link, name) in [(&self.up, "up"), (&self.down, "down")] {
+        let ways = [(Direction::Up, "up"), (Direction::Down, "down")];
+        for (link, name) in ways.into_iter().flat_map(|(way, name)| self.links(way).map(move |link| (link, name))) {
             if link.delay < Self::MIN_DELAY {
                 return refuse(format!("the delay {name} is {}, give it at least {}", link.delay, Self::MIN_DELAY));
             }
@@ -254,10 +273,21 @@ impl Network {
     /// # Errors
     /// Where a source makes no sense.
     pub fn set_cross(&self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
-        let start = clock::realtime();
-        let sources = sources.iter().map(|source| CrossTraffic::new(CrossConfig { start, ..source.clone() }));
-        let sources = sources.collect::<Result<Vec<_>, _>>()?;
-        self.ask(move |core| core.lane(direction).set_cross(sources))
+        let sources = starting_now(sources)?;
+        self.ask(move |core| replace_cross(core.lane(direction).link_mut(), sources))
+    }
+
+    /// As [`Network::set_cross`], on the hop behind that direction's bottleneck.
+    ///
+    /// # Errors
+    /// Where a source makes no sense, or there is one and no such hop.
+    pub fn set_later_cross(&self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+        let sources = starting_now(sources)?;
+        let nothing_to_do = sources.is_empty();
+        let found = self
+            .ask(move |core| core.lane(direction).later_mut().map(|later| replace_cross(later, sources)).is_some())?;
+        let missing = || Err(NetworkError::Spec("there is no hop behind this bottleneck to send traffic over".into()));
+        if found || nothing_to_do { Ok(()) } else { missing() }
     }
 
     /// Puts a middlebox before the measuring host (the first on the left; the others' packets do not pass it), in place
@@ -270,16 +300,22 @@ impl Network {
         self.ask(move |core| core.middlebox = middlebox)
     }
 
-    /// The bandwidth that was available from `from` to `to` ([`clock::realtime`]): the link's rate less what arrived at it
-    /// within that time, of computed cross traffic and of packets from other hosts than the two that measure.
+    /// The bandwidth that was available from `from` to `to` ([`clock::realtime`]): the least over the links of the rate
+    /// that each has for long, less what arrived at it within that time, of computed cross traffic and of packets from
+    /// other hosts than the two that measure.
     ///
     /// # Errors
     /// Where that is no longer (or not yet) on record, or the link has no rate.
     pub fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
-        let config = self.link(direction);
-        let rate = config.rate.ok_or_else(|| NetworkError::Spec("a link without a rate has no truth".into()))?;
+        let no_rate = || NetworkError::Spec("a link without a rate has no truth".into());
+        let rate = lasting_rate(self.link(direction)).ok_or_else(no_rate)?;
         let cross = self.cross_rate(direction, from, to)?;
-        Ok(Rate::from_f64(rate.as_f64() - cross.as_f64()))
+        let available = Rate::from_f64(rate.as_f64() - cross.as_f64());
+        let Some(later) = self.spec.links(direction).nth(1) else { return Ok(available) };
+        let rate = lasting_rate(later).ok_or_else(no_rate)?;
+        let bytes = self.ask(move |core| core.lane(direction).later_cross_bytes_between(from, to))?;
+        let cross = Rate::from_bytes_over(bytes.ok_or(NetworkError::NoRecord(to - from))?, to - from);
+        Ok(available.min(Rate::from_f64(rate.as_f64() - cross.as_f64())))
     }
 
     /// What arrived at the link from `from` to `to` that does not belong to the two hosts that measure.
@@ -317,7 +353,7 @@ impl Network {
         self.ask(move |core| core.lane(direction).take_waits())
     }
 
-    /// The settings of one direction's link.
+    /// The settings of one direction's bottleneck.
     pub fn link(&self, direction: Direction) -> &LinkConfig {
         match direction {
             Direction::Up => &self.spec.up,
@@ -346,6 +382,17 @@ impl Drop for Network {
             let _ = thread.join();
         }
     }
+}
+
+fn starting_now(sources: &[CrossConfig]) -> Result<Vec<CrossTraffic>, NetworkError> {
+    let start = clock::realtime();
+    let sources = sources.iter().map(|source| CrossTraffic::new(CrossConfig { start, ..source.clone() }));
+    Ok(sources.collect::<Result<_, _>>()?)
+}
+
+fn replace_cross(link: &mut Link<Vec<u8>>, sources: Vec<CrossTraffic>) {
+    link.stop_cross();
+    sources.into_iter().for_each(|source| link.add_cross(source));
 }
 
 fn build_host(spec: &HostSpec) -> Result<(Host, Port), NetworkError> {

@@ -2,12 +2,11 @@ use crate::fabric::Fabric;
 use crate::htb::Htb;
 use crate::network::{Host, HostSpec, Network, NetworkError, NetworkSpec};
 use crate::observed::Observed;
+use crate::path::{Bottleneck, BottleneckKind, Later};
 use crate::plan;
 use crate::row::Row;
 use crate::runner::{Attempt, RunError, Testbed};
-use crate::scenario::{
-    Bottleneck, BottleneckKind, Carrier, Direction, FirewallAction, FirewallRule, Point, Protocol, Scenario, Transport,
-};
+use crate::scenario::{Carrier, Direction, FirewallAction, FirewallRule, Point, Protocol, Scenario, Transport};
 use crate::traffic::Traffic;
 use link::middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use measure::report::{DirectionReport, Report};
@@ -32,8 +31,8 @@ pub struct RealTime {
     fabric: Box<dyn Fabric>,
     /// Cross traffic of real packets.
     traffic: Option<Traffic>,
-    /// What the network was built for.
-    bottleneck: Bottleneck,
+    /// The path that the network was built as.
+    path: (Bottleneck, Option<Later>),
     server: SocketAddr,
     stop: Arc<AtomicBool>,
     serving: Option<JoinHandle<Result<(), ServerError>>>,
@@ -58,8 +57,8 @@ impl RealTime {
         let stopped = Arc::clone(&stop);
         let serving = host.namespace.spawn("lab-serve", move || server.run(&stopped));
         let serving = Some(serving.map_err(failed("start the server"))?);
-        let bottleneck = scenario.bottleneck.clone();
-        Ok(RealTime { fabric, traffic: None, bottleneck, server: address, stop, serving })
+        let path = (scenario.bottleneck.clone(), scenario.later);
+        Ok(RealTime { fabric, traffic: None, path, server: address, stop, serving })
     }
 
     fn set_firewall(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
@@ -71,7 +70,12 @@ impl RealTime {
     fn set_cross(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
         let wrong = failed("set the cross traffic");
         self.traffic = None;
-        self.fabric.set_cross(point.direction, &[]).map_err(&wrong)?;
+        for direction in [Direction::Up, Direction::Down] {
+            self.fabric.set_cross(direction, &[]).map_err(&wrong)?;
+            self.fabric.set_later_cross(direction, &[]).map_err(&wrong)?;
+        }
+        let later = plan::later_pattern(scenario, point);
+        self.fabric.set_later_cross(point.direction, later.as_slice()).map_err(&wrong)?;
         let mut settling = SETTLING;
         match (plan::pattern(scenario, point), scenario.cross_by()) {
             _ if point.cross == Rate::ZERO => {}
@@ -102,7 +106,7 @@ impl RealTime {
 
 impl Testbed for RealTime {
     fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
-        if scenario.bottleneck != self.bottleneck {
+        if (&scenario.bottleneck, scenario.later) != (&self.path.0, self.path.1) {
             *self = RealTime::build(scenario)?;
         }
         self.set_firewall(scenario, point)?;
@@ -117,6 +121,8 @@ impl Testbed for RealTime {
         let (from, to) = observed.window().unwrap_or((began, ended));
         let mut row = Row::new(scenario, point);
         let truth = self.fabric.truth(point.direction, from, to).map_err(failed("read the link's ledger"))?;
+        // Capacity and delay are measured before the trains that the truth is about.
+        let from = if scenario.whole { began } else { from };
         let lateness = self.fabric.lateness(point.direction, from, to).map_err(failed("read the link's ledger"))?.max;
         row.truth_bits_per_second = truth.bits_per_second();
         let emulated = scenario.bottleneck.kind == BottleneckKind::Own;
@@ -124,12 +130,18 @@ impl Testbed for RealTime {
         row.timeline = observed.timeline();
         row.whole_seconds = scenario.whole.then(|| (ended - began).as_secs_f64());
         match result {
-            Ok(report) => match direction_of(point.direction, report) {
-                Some(measured) => row.fill(measured),
-                None => {
-                    row.reason = Some(format!("the measurement says nothing of the way {}", point.direction.word()))
+            Ok(mut report) => {
+                if let Some(delay) = report.delay.take().filter(|_| scenario.whole) {
+                    row.fill_delays(scenario, [delay.up, delay.down]);
                 }
-            },
+                match direction_of(point.direction, report) {
+                    Some(measured) => row.fill(measured),
+                    None => {
+                        let way = point.direction.word();
+                        row.reason = Some(format!("the measurement says nothing of the way {way}"));
+                    }
+                }
+            }
             Err(error) => {
                 row.reason = Some(error.to_string());
                 row.duration_seconds = (ended - began).as_secs_f64();
@@ -165,7 +177,8 @@ fn build(scenario: &Scenario) -> Result<Box<dyn Fabric>, NetworkError> {
         return Ok(Box::new(Htb::build(rate, queue)?));
     }
     let (up, down) = (plan::link(scenario, Direction::Up), plan::link(scenario, Direction::Down));
-    let mut network = NetworkSpec { down, ..NetworkSpec::pair(up) };
+    let (up_later, down_later) = (plan::later(scenario, Direction::Up), plan::later(scenario, Direction::Down));
+    let mut network = NetworkSpec { up_later, down, down_later, ..NetworkSpec::pair(up) };
     network.left.push(HostSpec::numbered(LEFT_OTHER, 3));
     network.right.push(HostSpec::numbered(RIGHT_OTHER, 4));
     Ok(Box::new(Network::build(network)?))

@@ -1,4 +1,6 @@
-use crate::sweep::Sweep;
+use crate::path::{Bottleneck, BottleneckKind, Later};
+use crate::sweep::{Also, Sweep};
+use crate::whole::Limits;
 use serde::{Deserialize, Deserializer};
 use units::{Rate, Span, parse};
 
@@ -26,7 +28,7 @@ pub struct Scenario {
     #[serde(default = "shortest_range")]
     pub last_iunit: u32,
     /// Whether each run measures everything, both directions and capacity and delay, and not just one direction's
-    /// available bandwidth. Real time only: virtually, a row is about its direction.
+    /// available bandwidth. Virtually, only the row's own direction is measured, and the delay.
     #[serde(default)]
     pub whole: bool,
     /// What is varied besides the levels of cross traffic.
@@ -37,10 +39,18 @@ pub struct Scenario {
     pub timeline: bool,
     /// The published experiment that this one repeats.
     pub paper: Option<Paper>,
+    /// What it is to reach.
+    #[serde(default)]
+    pub limits: Limits,
     /// The link that limits the path.
     pub bottleneck: Bottleneck,
-    /// What else is on the link.
+    /// A faster link behind it.
+    pub later: Option<Later>,
+    /// What else is on the bottleneck.
     pub cross: Cross,
+    /// Further paths on which the same is measured.
+    #[serde(default)]
+    pub also: Vec<Also>,
     /// What does not pass.
     #[serde(default)]
     pub firewall: Vec<FirewallRule>,
@@ -134,40 +144,6 @@ pub struct Published {
     pub whole: bool,
 }
 
-/// The link that limits the path, the same in both directions unless a rate down is given.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bottleneck {
-    /// Who shapes.
-    #[serde(default)]
-    pub kind: BottleneckKind,
-    /// Its capacity, counted in IP packets.
-    #[serde(deserialize_with = "rate")]
-    pub rate: Rate,
-    /// Its capacity towards the host that measures, where it is another one.
-    #[serde(default, deserialize_with = "optional_rate")]
-    pub down_rate: Option<Rate>,
-    /// Propagation delay in one direction.
-    #[serde(deserialize_with = "span")]
-    pub delay: Span,
-    /// How many bytes wait in front of it at most.
-    #[serde(deserialize_with = "size")]
-    pub queue: u64,
-}
-
-/// Who shapes the bottleneck.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BottleneckKind {
-    /// The lab's own link.
-    #[default]
-    Own,
-    /// The kernel's hierarchical token bucket, as an outside reference; needs root and `tc`.
-    Htb,
-    /// The same link as the lab's own, under a virtual clock: no network is built.
-    Virtual,
-}
-
 /// Traffic of other users on the bottleneck, in the direction that is measured.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -242,13 +218,6 @@ pub enum Protocol {
     Tcp,
 }
 
-impl Bottleneck {
-    /// Its capacity in this direction.
-    pub fn rate_of(&self, direction: Direction) -> Rate {
-        self.down_rate.filter(|_| direction == Direction::Down).unwrap_or(self.rate)
-    }
-}
-
 impl Scenario {
     /// The delay of one direction: the kernel's HTB has none.
     pub fn delay(&self) -> Span {
@@ -319,6 +288,7 @@ macro_rules! words {
 }
 
 words! {
+    BottleneckKind { Own = "own", Htb = "htb", Virtual = "virtual" }
     Transport { Auto = "auto", Udp = "udp", Rake = "rake", Single = "single" }
     Method {
         Primed = "primed",
@@ -329,7 +299,6 @@ words! {
         PathChirp = "pathchirp"
     }
     Direction { Up = "up", Down = "down" }
-    BottleneckKind { Own = "own", Htb = "htb", Virtual = "virtual" }
     CrossKind { Constant = "constant", Poisson = "poisson", OnOff = "on-off", Tcp = "tcp" }
     Carrier { Link = "link", Packets = "packets" }
     FirewallAction { Reject = "reject", Drop = "drop" }
@@ -348,11 +317,11 @@ pub(crate) const fn shortest_range() -> u32 {
     17
 }
 
-fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
+pub(crate) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
     parse::rate(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
-fn optional_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
+pub(crate) fn optional_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
     rate(deserializer).map(Some)
 }
 
@@ -361,10 +330,18 @@ pub(crate) fn rates<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Ra
     texts.iter().map(|text| parse::rate(text).map_err(serde::de::Error::custom)).collect()
 }
 
-fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+pub(crate) fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
     parse::span(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
-fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+pub(crate) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     parse::bytes(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+pub(crate) fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    size(deserializer).map(Some)
+}
+
+pub(crate) fn ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    parse::ratio(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }

@@ -1,6 +1,7 @@
 use crate::row::Row;
 use crate::scenario::{Paper, Published};
 use crate::statistics::{mean, median};
+use crate::whole::WholeSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,9 @@ pub struct Summary {
     /// Mean time that whole measurements took, with both directions, capacity and delay; only where such were made.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mean_whole_seconds: ByMethod<Option<f64>>,
+    /// What measurements of everything came to besides, by transport; only where such were made.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub whole: BTreeMap<String, WholeSummary>,
     /// Runs thrown away and repeated because the machine stalled in them.
     pub stalled_repeats: ByMethod<u32>,
     /// Runs kept although the machine stalled in them, as no repetition was left.
@@ -109,6 +113,7 @@ impl Summary {
                 true => each.reduce(|row| row.whole_seconds, mean),
                 false => BTreeMap::new(),
             },
+            whole: whole(rows),
             stalled_repeats: each.map(|rows| rows.iter().map(|row| row.stalled_repeats).sum()),
             runs_stalled: each.count(|row| row.stalled),
             mean_worst_sending_delay_seconds: match traced {
@@ -169,6 +174,16 @@ impl PublishedFigure {
     pub(crate) fn is_by(&self, row: &Row) -> bool {
         self.method.as_ref() == Some(&row.method) && (self.last_iunit.is_none() || self.last_iunit == row.last_iunit)
     }
+}
+
+/// By transport: what it is about does not depend on the estimator.
+fn whole(rows: &[Row]) -> BTreeMap<String, WholeSummary> {
+    let mut by_transport: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        by_transport.entry(&row.transport).or_default().push(row);
+    }
+    let of = |(transport, rows): (&str, Vec<_>)| Some((transport.to_owned(), WholeSummary::of(&rows)?));
+    by_transport.into_iter().filter_map(of).collect()
 }
 
 /// How far the packet that left latest against its plan was behind it.

@@ -1,6 +1,7 @@
-//! One scenario for several bottlenecks and kinds of cross traffic.
+//! One scenario for several paths and kinds of cross traffic.
 
-use crate::scenario::{BottleneckKind, CrossKind, Method, Scenario, rates};
+use crate::path::{Bottleneck, BottleneckKind, Later};
+use crate::scenario::{Cross, CrossKind, Method, Scenario, rates};
 use serde::Deserialize;
 use units::Rate;
 
@@ -22,9 +23,43 @@ pub struct Sweep {
     pub last_iunits: Vec<u32>,
 }
 
+/// A further path on which the same is measured. What is not named is as on the first one.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Also {
+    /// The link that limits it. Who shapes it is the first one's.
+    pub bottleneck: Option<Bottleneck>,
+    /// A faster link behind it.
+    pub later: Option<Later>,
+    /// What else is on the bottleneck.
+    pub cross: Option<Cross>,
+    /// What is varied there.
+    pub sweep: Option<Sweep>,
+}
+
 impl Scenario {
-    /// The scenarios that this one stands for, without a sweep of their own, in the order of running.
+    /// The scenarios that this one stands for, without a sweep and further paths of their own, in the order of running.
     pub fn variants(&self) -> Vec<Scenario> {
+        let mut first = self.clone();
+        let also = std::mem::take(&mut first.also);
+        let mut variants = first.swept();
+        variants.extend(also.into_iter().flat_map(|also| first.on(also).swept()));
+        variants
+    }
+
+    /// The same on another path.
+    fn on(&self, path: Also) -> Scenario {
+        let mut other = self.clone();
+        if let Some(bottleneck) = path.bottleneck {
+            other.bottleneck = Bottleneck { kind: self.bottleneck.kind, ..bottleneck };
+        }
+        other.later = path.later.or(other.later);
+        other.cross = path.cross.unwrap_or(other.cross);
+        other.sweep = path.sweep.unwrap_or(other.sweep);
+        other
+    }
+
+    fn swept(&self) -> Vec<Scenario> {
         let mut single = self.clone();
         let Sweep { rates, down_rates, mut kinds, last_iunits } = std::mem::take(&mut single.sweep);
         if self.leaves_tcp_out() {
@@ -57,7 +92,9 @@ impl Scenario {
 
     /// Sets the bottleneck's rate; levels of cross traffic keep their share of it.
     pub(crate) fn scale_to(&mut self, rate: Rate) {
-        for level in &mut self.cross.levels {
+        let elsewhere =
+            self.also.iter_mut().filter(|path| path.bottleneck.is_none()).filter_map(|path| path.cross.as_mut());
+        for level in elsewhere.chain([&mut self.cross]).flat_map(|cross| &mut cross.levels) {
             *level = Rate::from_f64(level.as_f64() * rate.as_f64() / self.bottleneck.rate.as_f64());
         }
         self.bottleneck.rate = rate;
@@ -112,6 +149,24 @@ mod tests {
         scenario.bottleneck.kind = BottleneckKind::Virtual;
         assert!(scenario.leaves_tcp_out());
         assert_eq!(scenario.variants().len(), 1);
+    }
+
+    #[test]
+    fn further_paths_differ_in_what_they_name() {
+        let text = "rates = [\"10mbit\", \"100mbit\"]
+            [[also]]
+            later = { faster = 4, delay = \"1ms\", queue = \"64kb\", kind = \"poisson\", load = \"50%\" }
+            [[also]]
+            bottleneck = { rate = \"10mbit\", burst = \"10000\", peak_rate = \"1gbit\", delay = \"5ms\", queue = \"64kb\" }
+            cross = { kind = \"constant\", levels = [\"0mbit\"] }
+            sweep = {}";
+        let variants = swept(text).variants();
+        let later: Vec<_> = variants.iter().map(|v| v.later.map(|later| later.cross(v.bottleneck.rate))).collect();
+        assert_eq!(later, [None, None, Some(Rate::from_mbit(20)), Some(Rate::from_mbit(200)), None]);
+        assert_eq!(variants.iter().map(|v| v.cross.levels.len()).collect::<Vec<_>>(), [10, 10, 10, 10, 1]);
+        let shaper = variants[4].bottleneck.shaper().unwrap();
+        assert_eq!((shaper.burst_bytes, shaper.peak_rate), (10_000, Rate::from_mbit(1000)));
+        assert!(variants.iter().all(|variant| variant.also.is_empty()));
     }
 
     #[test]

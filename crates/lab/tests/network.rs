@@ -6,7 +6,7 @@ use common::in_namespaces;
 use lab::Direction;
 use lab::network::{Host, HostSpec, Network, NetworkError, NetworkSpec};
 use link::middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, Rule};
-use link::{CrossConfig, CrossKind, LinkConfig, Loss};
+use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, TokenBucket};
 use net::clock;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -123,6 +123,33 @@ fn the_truth_is_the_rate_less_computed_cross_traffic_and_other_hosts_packets() {
         let long_ago = start - Span::from_secs(3600);
         assert!(matches!(network.truth(Direction::Up, long_ago, end), Err(NetworkError::NoRecord(_))));
         assert!(network.lateness(Direction::Up, start, end).unwrap().packets >= 40);
+    });
+}
+
+/// What leaves the bottleneck passes the hop behind it, whose own traffic counts, and both are verified.
+#[test]
+fn a_later_hop_and_a_token_bucket_are_as_set() {
+    in_namespaces("a_later_hop_and_a_token_bucket_are_as_set", || {
+        let medium = Some(Medium::TokenBucket(TokenBucket { rate: Rate::from_mbit(10), burst_bytes: 10_000 }));
+        let shaped = LinkConfig { medium, ..config(1000) };
+        let spec = NetworkSpec { up_later: Some(config(200)), down: shaped, ..NetworkSpec::pair(config(100)) };
+        let network = Network::build(spec).unwrap();
+        network.verify(Direction::Up).unwrap();
+        let down = network.verify(Direction::Down).unwrap();
+        assert!((down.rate.unwrap().as_f64() / 10e6 - 1.0).abs() < 0.02, "{down:?}");
+        let kind = CrossKind::Constant { rate: Rate::from_mbit(160), size: 1500 };
+        let source = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
+        network.set_later_cross(Direction::Up, std::slice::from_ref(&source)).unwrap();
+        assert!(matches!(network.set_later_cross(Direction::Down, &[source]), Err(NetworkError::Spec(_))));
+        let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+        let start = clock::realtime();
+        let round_trip = echo(&udp(a, a.v4.into()), &udp(b, b.v4.into()));
+        assert!(round_trip >= DELAY * 3, "{round_trip}");
+        std::thread::sleep(Duration::from_millis(100));
+        let end = clock::realtime();
+        let truth = network.truth(Direction::Up, start, end).unwrap().as_f64();
+        assert!((truth - 40e6).abs() < 13_000.0 / (end - start).as_secs_f64(), "{truth}");
+        assert_eq!(network.truth(Direction::Down, start, end).unwrap(), Rate::from_mbit(10));
     });
 }
 

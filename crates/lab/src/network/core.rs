@@ -88,8 +88,8 @@ impl Core {
         Ok(Core {
             left: ports,
             right,
-            up: Lane::new(spec.up.clone(), spec.up_queue.as_ref(), now)?,
-            down: Lane::new(spec.down.clone(), None, now)?,
+            up: Lane::new(spec.up.clone(), spec.up_queue.as_ref(), spec.up_later.clone(), now)?,
+            down: Lane::new(spec.down.clone(), None, spec.down_later.clone(), now)?,
             middlebox: None,
             inbox,
             bell,
@@ -186,7 +186,7 @@ impl Core {
         }
     }
 
-    /// Brings both links to `horizon`, up to which all that was sent is known.
+    /// Brings both directions' links to `horizon`, up to which all that was sent is known.
     fn settle(&mut self, horizon: Time) {
         for (index, port) in self.left.iter_mut().enumerate() {
             let Some(access) = &mut port.access else { continue };
@@ -236,7 +236,7 @@ impl Core {
         }
         for _ in 0..BATCH {
             let now = clock::realtime();
-            let due = |lane: &Lane| lane.link().next_due().unwrap_or(Time::MAX);
+            let due = |lane: &Lane| lane.next_due().unwrap_or(Time::MAX);
             let is_up = due(&self.up) <= due(&self.down);
             let lane = if is_up { &mut self.up } else { &mut self.down };
             let Some(mut delivery) = lane.pop_due(now) else { return };

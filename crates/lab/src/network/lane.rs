@@ -1,16 +1,20 @@
+use super::core::HOLDBACK;
 use crate::count::ByteCount;
 use hdrhistogram::Histogram;
 use link::queue::{Ecn, QueueConfig};
-use link::{CrossTraffic, Delivery, Label, Link, LinkConfig, Recording};
+use link::{Delivery, Label, Link, LinkConfig, Recording};
 use packet::{Selector, ecn};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use units::{Span, Time};
 
-/// One direction: packets that wait to be ordered, the link, and what is needed to judge afterwards.
+/// One direction: packets that wait to be ordered, the links, and what is needed to judge afterwards.
 #[derive(Debug)]
 pub(super) struct Lane {
+    /// The bottleneck.
     link: Link<Vec<u8>>,
+    /// Behind it.
+    later: Option<Link<Vec<u8>>>,
     /// Read, but possibly not in order yet: by stamp.
     pending: VecDeque<Pending>,
     /// How long a packet may wait in `pending` before the thread must wake for it.
@@ -56,17 +60,26 @@ pub struct Lateness {
 }
 
 impl Lane {
-    /// With a queue in place of tail drop if one is given.
-    pub(super) fn new(config: LinkConfig, queue: Option<&QueueConfig>, now: Time) -> Result<Self, link::ConfigError> {
+    /// With a queue at the bottleneck in place of tail drop if one is given, and a link behind it.
+    pub(super) fn new(
+        config: LinkConfig,
+        queue: Option<&QueueConfig>,
+        later: Option<LinkConfig>,
+        now: Time,
+    ) -> Result<Self, link::ConfigError> {
         let patience = (config.delay / 2).min(Span::from_millis(1));
         let mut link = match queue {
             Some(queue) => Link::with_queue(config, queue)?,
             None => Link::new(config)?,
         };
-        link.advance(now);
-        link.ledger_mut().record(Recording::Cross);
+        let mut later = later.map(Link::new).transpose()?;
+        for link in std::iter::once(&mut link).chain(&mut later) {
+            link.advance(now);
+            link.ledger_mut().record(Recording::Cross);
+        }
         Ok(Lane {
             link,
+            later,
             pending: VecDeque::new(),
             patience,
             foreign: ByteCount::default(),
@@ -80,6 +93,14 @@ impl Lane {
 
     pub(super) fn link(&self) -> &Link<Vec<u8>> {
         &self.link
+    }
+
+    pub(super) fn link_mut(&mut self) -> &mut Link<Vec<u8>> {
+        &mut self.link
+    }
+
+    pub(super) fn later_mut(&mut self) -> Option<&mut Link<Vec<u8>>> {
+        self.later.as_mut()
     }
 
     /// A packet was read at `now`.
@@ -109,24 +130,44 @@ impl Lane {
         let _ = self.link.offer_labelled(arrived.packet, label, arrived.stamp);
     }
 
+    /// Brings the links to `horizon`. What leaves the first one by then is all known: its delay is longer than packets
+    /// are held back for.
     pub(super) fn advance(&mut self, horizon: Time) {
         self.link.advance(horizon);
-    }
-
-    pub(super) fn set_cross(&mut self, sources: Vec<CrossTraffic>) {
-        self.link.stop_cross();
-        for source in sources {
-            self.link.add_cross(source);
+        let Some(mut later) = self.later.take() else { return };
+        while let Some(Delivery { packet, due, .. }) = self.leave_bottleneck(horizon) {
+            let label = label(&packet);
+            // What the link drops is in its ledger.
+            let _ = later.offer_labelled(packet, label, due);
         }
+        later.advance(horizon);
+        self.later = Some(later);
     }
 
     /// When the thread must be awake again for this lane.
     pub(super) fn next_event(&self) -> Option<Time> {
         let settle = self.pending.front().map(|first| first.stamp + self.patience);
-        self.link.next_event().into_iter().chain(settle).min()
+        let leave = match &self.later {
+            None => self.link.next_event(),
+            // What leaves the bottleneck has time until it is settled.
+            Some(later) => self.link.next_event().map(|out| out + HOLDBACK).into_iter().chain(later.next_event()).min(),
+        };
+        leave.into_iter().chain(settle).min()
+    }
+
+    /// When the next packet is to be handed over that is known to be.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.later.as_ref().unwrap_or(&self.link).next_due()
     }
 
     pub(super) fn pop_due(&mut self, now: Time) -> Option<Delivery<Vec<u8>>> {
+        match &mut self.later {
+            Some(later) => later.pop_due(now),
+            None => self.leave_bottleneck(now),
+        }
+    }
+
+    fn leave_bottleneck(&mut self, now: Time) -> Option<Delivery<Vec<u8>>> {
         let mut delivery = self.link.pop_due(now)?;
         if delivery.marked {
             ecn::mark(&mut delivery.packet);
@@ -150,6 +191,11 @@ impl Lane {
         Some(computed + self.foreign.between(from, to))
     }
 
+    /// None where that is not on record, or there is no later link.
+    pub(super) fn later_cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
+        self.later.as_ref()?.ledger().cross_bytes_between(from, to)
+    }
+
     pub(super) fn lateness(&self, from: Time, to: Time) -> Lateness {
         let mut writes: Vec<_> = self.writes.within(from, to).collect();
         writes.sort_unstable();
@@ -166,7 +212,9 @@ impl Lane {
 
     /// Forgets what is older, so that memory stays bounded.
     pub(super) fn forget_before(&mut self, time: Time) {
-        self.link.ledger_mut().forget_before(time);
+        for link in std::iter::once(&mut self.link).chain(&mut self.later) {
+            link.ledger_mut().forget_before(time);
+        }
         self.foreign.forget_before(time);
         self.writes.forget_before(time);
         self.reads.forget_before(time);

@@ -1,6 +1,6 @@
 use super::{Host, Network, NetworkError};
 use crate::Direction;
-use link::LinkConfig;
+use link::{LinkConfig, Medium, TokenBucket};
 use net::SetupError;
 use net::tap::Tap;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const PACKET_BYTES: usize = 1500;
 const HEADER_BYTES: usize = 28;
 
 impl Network {
-    /// Checks with real packets, stamped by the kernel at both hosts, that the link has the rate, the delay and the
+    /// Checks with real packets, stamped by the kernel at both hosts, that the links have the rate, the delay and the
     /// loss that were set. Meanwhile there is no middlebox. Computed cross traffic of that direction ends: set it
     /// afterwards.
     ///
@@ -36,33 +36,35 @@ impl Network {
     /// [`NetworkError::NotAsSet`] with what was found.
     pub fn verify(&self, direction: Direction) -> Result<Verified, NetworkError> {
         self.set_cross(direction, &[])?;
+        self.set_later_cross(direction, &[])?;
         let middlebox = self.ask(|core| core.middlebox.take())?;
         let (left, right) = (&self.hosts[0], &self.hosts[self.spec.left.len()]);
         let (sender, receiver) = match direction {
             Direction::Up => (left, right),
             Direction::Down => (right, left),
         };
-        let outcome = verify_between(sender, receiver, self.link(direction), direction, Span::ZERO);
+        let links: Vec<_> = self.spec.links(direction).collect();
+        let outcome = verify_between(sender, receiver, &links, direction, Span::ZERO);
         self.ask(|core| core.middlebox = middlebox)?;
         outcome
     }
 }
 
-/// Checks that the path between two hosts is as `link` says, which lies in this direction and may bring packets by
-/// `slack` too early or late.
+/// Checks that the path between two hosts is as `links` say, the bottleneck first, which lie in this direction and may
+/// bring packets by `slack` too early or late.
 pub(crate) fn verify_between(
     sender: &Host,
     receiver: &Host,
-    link: &LinkConfig,
+    links: &[&LinkConfig],
     direction: Direction,
     slack: Span,
 ) -> Result<Verified, NetworkError> {
     let attempt = || {
-        let probes = probe(sender, receiver, link)?;
-        judge(&probes, link, slack).map_err(|found| NetworkError::NotAsSet {
+        let probes = probe(sender, receiver, links)?;
+        judge(&probes, links, slack).map_err(|found| NetworkError::NotAsSet {
             direction: direction.word(),
             found,
-            set: describe(link),
+            set: links.iter().map(|link| describe(link)).collect::<Vec<_>>().join("; behind it "),
         })
     };
     let mut outcome = attempt();
@@ -84,7 +86,7 @@ struct Probe {
 }
 
 /// A burst back to back, which shows the rate; where loss is set, many packets more, far enough apart not to queue.
-fn probe(sender: &Host, receiver: &Host, link: &LinkConfig) -> Result<Vec<Probe>, NetworkError> {
+fn probe(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<Vec<Probe>, NetworkError> {
     let failed = |error| SetupError::new("send probe packets through the lab's network", error);
     let bind = |host: &Host| {
         let address = SocketAddr::from((host.v4, 0));
@@ -94,10 +96,10 @@ fn probe(sender: &Host, receiver: &Host, link: &LinkConfig) -> Result<Vec<Probe>
     let mut departures = sender.namespace.run(|| Tap::outgoing(Host::DEVICE))??;
     let mut arrivals = receiver.namespace.run(|| Tap::incoming(Host::DEVICE))??;
     from.connect(to.local_addr().map_err(failed)?).map_err(failed)?;
-    let burst = burst_packets(link);
+    let burst = burst_packets(links[0]);
     let packet = [0; PACKET_BYTES - HEADER_BYTES];
-    let gap = link.rate.map_or(Span::ZERO, |rate| rate.time_for(PACKET_BYTES as u64) * 2).max(Span::from_micros(200));
-    for number in 0..burst + if link.loss.mean() > 0.0 { LOSS_PACKETS } else { 0 } {
+    let gap = (time_for(links[0], PACKET_BYTES as u64) * 2).max(Span::from_micros(200));
+    for number in 0..burst + if loss(links) > 0.0 { LOSS_PACKETS } else { 0 } {
         if number >= burst {
             thread::sleep(gap.to_duration());
         }
@@ -106,9 +108,9 @@ fn probe(sender: &Host, receiver: &Host, link: &LinkConfig) -> Result<Vec<Probe>
         packet[..4].copy_from_slice(&number.to_be_bytes());
         from.send(&packet[..size]).map_err(failed)?;
     }
-    let transmission = link.rate.map_or(Span::ZERO, |rate| rate.time_for(PACKET_BYTES as u64 * u64::from(burst)));
-    let flight = transmission + link.delay + link.jitter + Span::from_millis(20);
-    thread::sleep(flight.to_duration());
+    let transmission = time_for(links[0], PACKET_BYTES as u64 * u64::from(burst));
+    let flight = links.iter().fold(transmission, |sum, link| sum + link.delay + link.jitter);
+    thread::sleep((flight + Span::from_millis(20)).to_duration());
     let port = to.local_addr().map_err(failed)?.port();
     let sent = numbered(&mut departures, port);
     let received = numbered(&mut arrivals, port);
@@ -117,10 +119,32 @@ fn probe(sender: &Host, receiver: &Host, link: &LinkConfig) -> Result<Vec<Probe>
 
 const LOSS_PACKETS: u32 = 500;
 
+/// What a link carries for long.
+pub(super) fn lasting_rate(link: &LinkConfig) -> Option<Rate> {
+    bucket(link).map(|bucket| bucket.rate).or(link.rate)
+}
+
+fn bucket(link: &LinkConfig) -> Option<TokenBucket> {
+    match link.medium {
+        Some(Medium::TokenBucket(bucket)) => Some(bucket),
+        _ => None,
+    }
+}
+
+fn time_for(link: &LinkConfig, bytes: u64) -> Span {
+    lasting_rate(link).map_or(Span::ZERO, |rate| rate.time_for(bytes))
+}
+
+/// What all links together lose.
+fn loss(links: &[&LinkConfig]) -> f64 {
+    1.0 - links.iter().map(|link| 1.0 - link.loss.mean()).product::<f64>()
+}
+
 /// As many as fit into the queue, and as take no longer than half a second.
 fn burst_packets(link: &LinkConfig) -> u32 {
     let queue = 1 + link.queue_bytes / PACKET_BYTES as u64;
-    let patience = link.rate.map_or(u64::MAX, |rate| rate.bytes_in(Span::from_millis(500)) / PACKET_BYTES as u64);
+    let patience =
+        lasting_rate(link).map_or(u64::MAX, |rate| rate.bytes_in(Span::from_millis(500)) / PACKET_BYTES as u64);
     queue.min(patience).clamp(2, 64) as u32
 }
 
@@ -143,36 +167,35 @@ fn probe_number(packet: &[u8], port: u16) -> Option<u32> {
     is_probe.then(|| u32::from_be_bytes([number[0], number[1], number[2], number[3]]))
 }
 
-/// Compares with what a FIFO link of these settings does to packets that leave when these left. An error says what
-/// is wrong.
-fn judge(probes: &[Probe], link: &LinkConfig, slack: Span) -> Result<Verified, String> {
-    let tolerance = TOLERANCE + slack + link.jitter;
+/// Compares with what FIFO links of these settings do to packets that leave when these left. An error says what is
+/// wrong.
+fn judge(probes: &[Probe], links: &[&LinkConfig], slack: Span) -> Result<Verified, String> {
+    let link = links[0];
+    let tolerance = links.iter().fold(TOLERANCE + slack, |sum, link| sum + link.jitter);
     let lost = probes.iter().filter(|probe| probe.received.is_none()).count() as f64;
     let count = probes.len().max(1) as f64;
-    let expected_loss = link.loss.mean();
+    let expected_loss = loss(links);
     let deviation = (expected_loss * (1.0 - expected_loss) / count).sqrt();
     let loss = lost / count;
     if (loss - expected_loss).abs() > 5.0 * deviation {
         return Err(format!("{lost} of {count} probe packets were lost"));
     }
-    let per_packet = link.rate.map_or(Span::ZERO, |rate| rate.time_for(PACKET_BYTES as u64));
-    let mut free = Time::ZERO;
+    let first = &probes[..probes.len().min(burst_packets(link) as usize)];
+    let sent = first.iter().map(|probe| probe.sent).collect();
+    let expected = links.iter().fold(sent, |times, link| leave(link, times));
     // Of each packet that arrived: when it should have, and when it did.
-    let mut burst = Vec::new();
-    for probe in &probes[..probes.len().min(burst_packets(link) as usize)] {
-        free = free.max(probe.sent) + per_packet;
-        burst.extend(probe.received.map(|received| (free + link.delay, received)));
-    }
+    let burst: Vec<_> = expected.into_iter().zip(first).filter_map(|(at, probe)| Some((at, probe.received?))).collect();
+    let set = links.iter().fold(Span::ZERO, |sum, link| sum + link.delay);
     let delay = burst.iter().map(|(expected, received)| *received - *expected).min();
-    let delay = delay.ok_or("no packet of the burst arrived")? + link.delay;
-    if (delay - link.delay).as_nanos().abs() > (tolerance + link.delay / 100).as_nanos() {
+    let delay = delay.ok_or("no packet of the burst arrived")? + set;
+    if (delay - set).as_nanos().abs() > (tolerance + set / 100).as_nanos() {
         return Err(format!("the delay is {delay}"));
     }
     // What a bucket held at the beginning says nothing of the rate.
     let (first, last) = (burst[burst.len() / 4], burst[burst.len() - 1]);
     let (expected, spacing) = (last.0 - first.0, last.1 - first.1);
-    let rate =
-        link.rate.map(|rate| Rate::from_f64(rate.as_f64() * expected.as_secs_f64() / spacing.as_secs_f64().max(1e-9)));
+    let as_set = expected.as_secs_f64() / spacing.as_secs_f64().max(1e-9);
+    let rate = lasting_rate(link).map(|rate| Rate::from_f64(rate.as_f64() * as_set));
     match rate {
         Some(rate) if (spacing - expected).as_nanos().abs() > (tolerance + expected / 50).as_nanos() => {
             Err(format!("the rate is {rate}"))
@@ -181,18 +204,39 @@ fn judge(probes: &[Probe], link: &LinkConfig, slack: Span) -> Result<Verified, S
     }
 }
 
+/// When probe packets leave a link that they reach at these times. A bucket is reckoned by when it would be full: a
+/// packet passes as soon as no more is missing than the bucket's size less the packet's.
+fn leave(link: &LinkConfig, arrivals: Vec<Time>) -> Vec<Time> {
+    let size = PACKET_BYTES as u64;
+    let per_packet = link.rate.map_or(Span::ZERO, |rate| rate.time_for(size));
+    let bucket = bucket(link).map(|TokenBucket { rate, burst_bytes }| {
+        (rate.time_for(size), rate.time_for(burst_bytes.saturating_sub(size)))
+    });
+    let (mut free, mut full) = (Time::ZERO, Time::ZERO);
+    let pass = |arrival: Time| {
+        let mut start = free.max(arrival);
+        if let Some((refilling, room)) = bucket {
+            start = start.max(full + -room);
+            full = full.max(start) + refilling;
+        }
+        free = start + per_packet;
+        free + link.delay
+    };
+    arrivals.into_iter().map(pass).collect()
+}
+
 /// What a busy machine may add to one packet's time.
 const TOLERANCE: Span = Span::from_micros(100);
 
 fn describe(link: &LinkConfig) -> String {
-    let rate = link.rate.map_or_else(|| "no rate".into(), |rate| rate.to_string());
+    let rate = lasting_rate(link).map_or_else(|| "no rate".into(), |rate| rate.to_string());
     format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter, link.loss.mean() * 100.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::Loss;
+    use link::{Link, Loss};
 
     fn config() -> LinkConfig {
         let (rate, delay) = (Some(Rate::from_mbit(100)), Span::from_millis(5));
@@ -207,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_link_as_set_passes() {
-        let verified = judge(&burst(120, 5_000), &config(), Span::ZERO).unwrap();
+        let verified = judge(&burst(120, 5_000), &[&config()], Span::ZERO).unwrap();
         assert_eq!(verified.rate, Some(Rate::from_mbit(100)));
         assert_eq!((verified.delay, verified.loss), (Span::from_millis(5), 0.0));
     }
@@ -221,13 +265,36 @@ mod tests {
             (burst(120, 5_300), "the delay is 5.3 ms"),
             (lossy, "1 of 64 probe packets were lost"),
         ] {
-            let found = judge(&probes, &config(), Span::ZERO).unwrap_err();
+            let found = judge(&probes, &[&config()], Span::ZERO).unwrap_err();
             assert!(found.contains(part), "{found}");
         }
         assert!(
-            judge(&burst(120, 5_000), &LinkConfig { loss: Loss::Independent(0.3), ..config() }, Span::ZERO)
+            judge(&burst(120, 5_000), &[&LinkConfig { loss: Loss::Independent(0.3), ..config() }], Span::ZERO)
                 .unwrap_err()
                 .contains("0 of 64")
         );
+    }
+
+    /// What is expected of a path is what its links do.
+    #[test]
+    fn a_bucket_and_a_later_hop_are_reckoned_with() {
+        let medium = Some(Medium::TokenBucket(TokenBucket { rate: Rate::from_mbit(10), burst_bytes: 10_000 }));
+        let shaped = LinkConfig { medium, rate: Some(Rate::from_mbit(1000)), ..config() };
+        let later = LinkConfig { delay: Span::from_millis(1), rate: Some(Rate::from_mbit(400)), ..config() };
+        let mut times: Vec<_> = (0..64).map(|i| Time::ZERO + Span::from_secs(1) + Span::from_micros(5 * i)).collect();
+        let sent = times.clone();
+        for config in [&shaped, &later] {
+            let mut link = Link::new(config.clone()).unwrap();
+            times.iter().for_each(|&at| link.offer((), PACKET_BYTES as u32, at).unwrap());
+            link.advance(Time::ZERO + Span::from_secs(9));
+            times = std::iter::from_fn(|| link.pop_due(Time::MAX)).map(|delivery| delivery.due).collect();
+        }
+        let probe = |(sent, received): (&Time, &Time)| Probe { sent: *sent, received: Some(*received) };
+        let probes: Vec<_> = sent.iter().zip(&times).map(probe).collect();
+        let verified = judge(&probes, &[&shaped, &later], Span::ZERO).unwrap();
+        assert_eq!(verified.delay, Span::from_millis(6));
+        assert!((verified.rate.unwrap().as_f64() / 10e6 - 1.0).abs() < 1e-6, "{verified:?}");
+        let found = judge(&probes, &[&shaped], Span::ZERO).unwrap_err();
+        assert!(found.contains("the delay is 6"), "{found}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::plot::{Drawn, Plot, SERIES, chart_labelled, draw, legend, short};
-use super::tables::{Table, Unit};
+use super::tables::{Table, Unit, size};
 use crate::row::Row;
 use crate::statistics::{mean, median};
 use crate::summary::PublishedFigure;
@@ -12,27 +12,72 @@ use units::Rate;
 
 /// What a row was measured on, in the order in which cases are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Case<'a> {
-    bottleneck: u64,
+pub(super) struct Case<'a> {
+    path: Path<'a>,
     direction: &'a str,
     kind: &'a str,
     cross: u64,
 }
 
-impl<'a> Case<'a> {
+/// The links that a row was measured over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Path<'a> {
+    /// Rate, others' rate and their kind of traffic.
+    later: Option<(u64, u64, &'a str)>,
+    /// Burst and peak rate.
+    shaper: Option<(u64, u64)>,
+    bottleneck: u64,
+}
+
+impl<'a> Path<'a> {
     fn of(row: &'a Row) -> Self {
-        Case {
+        let traffic = row.later_cross_bits_per_second.zip(row.later_cross_kind.as_deref());
+        Path {
+            later: row.later_bits_per_second.zip(traffic).map(|(rate, (cross, kind))| (rate, cross, kind)),
+            shaper: row.burst_bytes.zip(row.peak_bits_per_second),
             bottleneck: row.bottleneck_bits_per_second,
-            direction: &row.direction,
-            kind: &row.cross_kind,
-            cross: row.cross_bits_per_second,
+        }
+    }
+
+    /// What there is besides a plain bottleneck.
+    fn besides(&self) -> Option<String> {
+        match (self.later, self.shaper) {
+            (Some((rate, cross, kind)), _) => Some(format!("then {} with {} {kind}", write(rate), write(cross))),
+            (_, Some((burst, peak))) => Some(format!("after {} at {}", size(burst), write(peak))),
+            _ => None,
         }
     }
 }
 
+impl<'a> Case<'a> {
+    /// Headings of its cells.
+    pub(super) const COLUMNS: [&'static str; 4] = ["bottleneck", "way", "traffic", "cross"];
+
+    pub(super) fn of(row: &'a Row) -> Self {
+        let (direction, kind, cross) = (&row.direction, &row.cross_kind, row.cross_bits_per_second);
+        Case { path: Path::of(row), direction, kind, cross }
+    }
+
+    pub(super) fn cells(&self) -> Vec<String> {
+        let kind = if self.cross == 0 { "none" } else { self.kind };
+        let bottleneck = [Some(write(self.path.bottleneck)), self.path.besides()].into_iter().flatten();
+        let bottleneck = bottleneck.collect::<Vec<_>>().join(" ");
+        vec![bottleneck, self.direction.to_owned(), kind.to_owned(), write(self.cross)]
+    }
+
+    /// The unit that fits the bottleneck.
+    pub(super) fn unit(&self) -> Unit {
+        Unit::fitting(self.path.bottleneck)
+    }
+}
+
+fn write(bits_per_second: u64) -> String {
+    Rate::from_bits_per_second(bits_per_second).to_string()
+}
+
 /// Whether more than the level of cross traffic was varied.
 pub(super) fn vary(report: &Report) -> bool {
-    let different = |row: &Row| (row.bottleneck_bits_per_second, row.cross_kind.clone());
+    let different = |row| (Path::of(row), row.cross_kind.as_str());
     report.rows.iter().map(different).collect::<BTreeSet<_>>().len() > 1
 }
 
@@ -68,14 +113,12 @@ fn table(report: &Report, caption: &str, cell: impl Fn(&[&Row]) -> String) -> Ta
     for row in &report.rows {
         cases.entry(Case::of(row)).or_default().push(row);
     }
-    let mut columns = ["bottleneck", "way", "traffic", "cross", "truth"].map(str::to_owned).to_vec();
+    let mut columns: Vec<_> = Case::COLUMNS.iter().chain(&["truth"]).map(|&column| column.to_owned()).collect();
     columns.extend(combinations.iter().map(|(transport, method)| format!("{transport} {method}")));
     let line = |(case, rows): (Case<'_>, Vec<&Row>)| {
-        let rate = |bits: u64| Rate::from_bits_per_second(bits).to_string();
         let truth = mean(&rows.iter().map(|row| row.truth_bits_per_second as f64).collect::<Vec<_>>()).unwrap_or(0.0);
-        let kind = if case.cross == 0 { "none" } else { case.kind };
-        let mut cells = vec![rate(case.bottleneck), case.direction.to_owned(), kind.to_owned(), rate(case.cross)];
-        cells.push(Unit::fitting(case.bottleneck).of(truth));
+        let mut cells = case.cells();
+        cells.push(case.unit().of(truth));
         cells.extend(combinations.iter().map(|(transport, method)| {
             let own = |row: &&&Row| row.transport == *transport && row.estimator() == *method;
             cell(&rows.iter().filter(own).copied().collect::<Vec<_>>())

@@ -22,7 +22,7 @@ mod tests {
 
     #[test]
     fn a_page_needs_nothing_from_elsewhere() {
-        for report in [samples::accuracy(), samples::firewall(), samples::cwnd()] {
+        for report in [samples::accuracy(), samples::firewall(), samples::cwnd(), samples::whole()] {
             let page = report.to_html().unwrap();
             assert!(page.contains("<svg") && page.contains("<table"));
             for outside in ["src=", "@import", "url(", "<link", "<script"] {

@@ -1,14 +1,17 @@
 //! What an experiment came to, as a document and as people read it.
 
 mod cases;
+mod csv;
 pub(crate) mod html;
 pub(crate) mod plot;
 pub(crate) mod tables;
 pub(crate) mod terminal;
+mod whole;
 
 use crate::row::Row;
 use crate::scenario::Scenario;
 use crate::summary::Summary;
+use crate::whole::Limits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -38,6 +41,8 @@ pub struct Report {
     pub cross_by: String,
     /// What the firewall did, in words; empty where everything passed.
     pub firewall: Vec<String>,
+    /// What it is to reach.
+    pub limits: Limits,
     /// One for each run, in the order of running.
     pub rows: Vec<Row>,
     /// What the rows come to.
@@ -105,6 +110,7 @@ impl Report {
             },
             cross_by: scenario.cross_by().word().to_owned(),
             firewall: scenario.firewall.iter().map(ToString::to_string).collect(),
+            limits: scenario.limits,
             summary: Summary::of(&rows, scenario.paper.as_ref()),
             rows,
         }
@@ -145,7 +151,7 @@ impl Document for Report {
     }
 
     fn to_csv(&self) -> Result<String, ReportError> {
-        tables::csv(&self.rows).map_err(|e| make("the CSV file", &e))
+        csv::rows(&self.rows).map_err(|e| make("the CSV file", &e))
     }
 
     fn to_text(&self) -> String {
@@ -248,8 +254,8 @@ pub(crate) fn make(part: &'static str, reason: &dyn std::fmt::Display) -> Report
 #[cfg(test)]
 pub(crate) mod samples {
     use super::*;
-    use crate::row::TimelinePacket;
-    use crate::row::samples::{failed, measured};
+    use crate::row::samples::{failed, measured, whole as whole_row};
+    use crate::row::{Interval, ShaperRow, TimelinePacket};
     use crate::scenario::{Method, Transport};
 
     const STARTED: &str = "2026-11-20T12:00:00Z";
@@ -280,6 +286,22 @@ pub(crate) mod samples {
         Report::new(&scenario, STARTED.into(), rows)
     }
 
+    /// Everything measured: capacity a percent off, three percent off, refused; beside a token bucket, which was seen.
+    pub(crate) fn whole() -> Report {
+        let scenario = crate::load("tester-capacity").unwrap().measurement().unwrap();
+        let mut rows = vec![whole_row(1, Some(1.01)), whole_row(2, Some(0.97)), whole_row(3, None)];
+        let mut shaped = whole_row(1, Some(1.0));
+        let interval = |value| Interval { value, low: value * 9 / 10, high: value * 11 / 10, confidence: 0.95 };
+        (shaped.burst_bytes, shaped.peak_bits_per_second) = (Some(10_000), Some(1_000_000_000));
+        shaped.shaper = Some(ShaperRow {
+            link_bits_per_second: Some(interval(990_000_000)),
+            rate_bits_per_second: interval(101_000_000),
+            burst_bytes: interval(13_000),
+        });
+        rows.push(shaped);
+        Report::new(&scenario, STARTED.into(), rows)
+    }
+
     /// A train that a congestion window of ten segments tore apart, and one that it did not.
     pub(crate) fn cwnd() -> Report {
         let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
@@ -307,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_document_reads_back_as_it_was() {
-        for report in [samples::accuracy(), samples::firewall(), samples::cwnd()] {
+        for report in [samples::accuracy(), samples::firewall(), samples::cwnd(), samples::whole()] {
             let json = report.to_json().unwrap();
             assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
         }
@@ -324,7 +346,7 @@ mod tests {
         let published: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         assert_eq!(published, schema, "write it anew: WRITE_SCHEMAS=1 cargo test -p lab schema");
         let validator = jsonschema::validator_for(&published).unwrap();
-        for report in [samples::accuracy(), samples::firewall(), samples::cwnd()] {
+        for report in [samples::accuracy(), samples::firewall(), samples::cwnd(), samples::whole()] {
             let document = serde_json::to_value(&report).unwrap();
             assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
             let mut other = document.clone();

@@ -1,6 +1,7 @@
 //! The tables of a report, the same for terminal and HTML.
 
-use super::{Report, cases};
+use super::whole::judged;
+use super::{Report, cases, whole};
 use crate::row::Row;
 use crate::statistics::{mean, median};
 use crate::summary::ByMethod;
@@ -62,6 +63,7 @@ pub(super) fn all(report: &Report) -> Vec<Table> {
         () => vec![by_run(report, unit)],
     };
     tables.extend(cases::published(report));
+    tables.extend(whole::tables(report));
     tables.push(summary(report, unit));
     tables
 }
@@ -73,6 +75,9 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
         let who = format!("{} {}", row.transport, row.estimator());
         if let Some(reason) = &row.reason {
             *counts.entry(format!("{who}: no estimate, as {reason}")).or_default() += 1;
+        }
+        if let Some(reason) = &row.capacity_reason {
+            *counts.entry(format!("{}: no capacity, as {reason}", row.transport)).or_default() += 1;
         }
         for warning in &row.warnings {
             *counts.entry(format!("{who}: {warning}")).or_default() += 1;
@@ -108,15 +113,30 @@ pub(super) fn verdicts(report: &Report) -> Vec<String> {
         let cost = (s.mean_sent_bytes[transport][method], s.mean_duration_seconds[transport][method]);
         match (error, relative, cost) {
             (Some(error), Some(relative), (Some(bytes), Some(seconds))) => format!(
-                "{transport} with {method} measured in {measured} of {runs} runs: {error} off the truth in the mean, {:.1} % \
-                 in the median, with {:.0} kB in {seconds:.2} s",
-                relative * 100.0,
-                bytes / 1e3
+                "{transport} with {method} measured in {measured} of {runs} runs: {error} off the truth in the mean, {}, \
+                 with {:.0} kB in {seconds:.2} s{}",
+                judged(relative, "in the median", report.limits.available_median_error_ratio, percent),
+                bytes / 1e3,
+                everything(report, transport, method)
             ),
             _ => format!("{transport} with {method} could not measure this path in any of {runs} runs"),
         }
     };
-    report.combinations().into_iter().map(verdict).collect()
+    report.combinations().into_iter().map(verdict).chain(whole::verdicts(report)).collect()
+}
+
+/// How long measurements of everything took, where such were made in real time.
+fn everything(report: &Report, transport: &str, method: &str) -> String {
+    let seconds = report.summary.mean_whole_seconds.get(transport).and_then(|methods| methods[method]);
+    let write = |seconds: f64| {
+        let write = |seconds: f64| format!("{seconds:.2} s");
+        format!("; everything took {}", judged(seconds, "in the mean", report.limits.mean_whole_seconds, write))
+    };
+    seconds.map_or(String::new(), write)
+}
+
+pub(super) fn percent(ratio: f64) -> String {
+    format!("{:.1} %", ratio * 100.0)
 }
 
 /// The path and its traffic in a line.
@@ -140,7 +160,13 @@ pub(super) fn setting(report: &Report) -> String {
         (kind, _) => format!("{kind} cross traffic sent as UDP packets"),
     };
     let firewall = if report.firewall.is_empty() { "none".to_owned() } else { report.firewall.join("; ") };
-    format!("bottleneck {rate} ({shaper}), {delay}, queue {}; {cross}; firewall: {firewall}", size(b.queue_bytes))
+    let besides = [
+        (report.rows.iter().any(|row| row.later_bits_per_second.is_some()), "with a later hop"),
+        (report.rows.iter().any(|row| row.burst_bytes.is_some()), "as a token bucket"),
+    ];
+    let besides = besides.iter().filter(|(any, _)| *any).map(|(_, what)| format!(", also {what}")).collect::<String>();
+    let queue = size(b.queue_bytes);
+    format!("bottleneck {rate} ({shaper}){besides}, {delay}, queue {queue}; {cross}; firewall: {firewall}")
 }
 
 /// The bottleneck's rates: of a sweep, all of them.
@@ -165,7 +191,7 @@ fn rates(report: &Report) -> String {
 }
 
 /// In the unit that it was set in: a scenario's `256kb` are 256 KiB, as in `tc`.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     match bytes {
         1024.. if bytes.is_multiple_of(1024) => format!("{} KiB", bytes / 1024),
         _ => format!("{bytes} bytes"),
@@ -239,7 +265,6 @@ fn summary(report: &Report, unit: Unit) -> Table {
         let figure = |by: &ByMethod<Option<f64>>| by.get(transport).and_then(|m| m.get(&method)).copied().flatten();
         let count = |by: &ByMethod<u32>| by.get(transport).and_then(|m| m.get(&method)).map_or(0, |&n| n).to_string();
         let cell = |by: &ByMethod<Option<f64>>, write: &dyn Fn(f64) -> String| figure(by).map_or("–".to_owned(), write);
-        let percent = |ratio: f64| format!("{:.1} %", ratio * 100.0);
         let mut cells = vec![transport.to_owned(), method.clone()];
         cells.push(match varied {
             true => cell(&s.mean_error_of_capacity_ratio, &percent),
@@ -281,56 +306,6 @@ fn summary_columns(published: bool, whole: bool, traced: bool) -> Vec<&'static s
     first.chain(errors).chain(costs).chain(counts).chain(traced.then_some("latest packet")).collect()
 }
 
-/// The rows as CSV: the field names are JSON's, with an interval's parts as columns of their own.
-pub(super) fn csv(rows: &[Row]) -> Result<String, Box<dyn std::error::Error>> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record([
-        "bottleneck_bits_per_second",
-        "cross_bits_per_second",
-        "cross_kind",
-        "transport",
-        "method",
-        "last_iunit",
-        "direction",
-        "run",
-        "truth_bits_per_second",
-        "available_bits_per_second",
-        "available_low_bits_per_second",
-        "available_high_bits_per_second",
-        "confidence",
-        "error_bits_per_second",
-        "spread_bits_per_second",
-        "connections",
-        "packets_sent",
-        "bytes_sent",
-        "duration_seconds",
-        "whole_seconds",
-        "capacity_bits_per_second",
-        "trains",
-        "trains_rejected",
-        "stalled_repeats",
-        "stalled",
-        "worst_lateness_seconds",
-        "reason",
-    ])?;
-    for row in rows {
-        let interval = row.available_bits_per_second;
-        writer.serialize((
-            (row.bottleneck_bits_per_second, row.cross_bits_per_second, &row.cross_kind),
-            (&row.transport, &row.method, row.last_iunit, &row.direction, row.run),
-            row.truth_bits_per_second,
-            (interval.map(|i| i.value), interval.map(|i| i.low), interval.map(|i| i.high)),
-            interval.map(|i| i.confidence),
-            (row.error_bits_per_second, row.spread_bits_per_second),
-            (row.connections, row.packets_sent, row.bytes_sent, row.duration_seconds),
-            (row.whole_seconds, row.capacity_bits_per_second),
-            (row.trains, row.trains_rejected, row.stalled_repeats, row.stalled, row.worst_lateness_seconds),
-            &row.reason,
-        ))?;
-    }
-    Ok(String::from_utf8(writer.into_inner()?)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,7 +330,7 @@ mod tests {
 
     #[test]
     fn every_row_has_as_many_cells_as_there_are_columns() {
-        for report in [samples::accuracy(), samples::firewall(), samples::cwnd()] {
+        for report in [samples::accuracy(), samples::firewall(), samples::cwnd(), samples::whole()] {
             for table in all(&report) {
                 assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.caption);
             }
@@ -366,20 +341,5 @@ mod tests {
     fn why_there_is_no_estimate_is_told() {
         let notes = notes(&samples::firewall());
         assert_eq!(notes, ["udp primed: no estimate, as UDP is rejected on the way to 10.0.1.2"]);
-    }
-
-    #[test]
-    fn csv_has_a_column_for_each_cell_and_a_line_for_each_run() {
-        let text = csv(&samples::firewall().rows).unwrap();
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let headers = reader.headers().unwrap().clone();
-        let records: Vec<_> = reader.records().map(Result::unwrap).collect();
-        assert_eq!(records.len(), 2);
-        let value =
-            |record: usize, column: &str| records[record][headers.iter().position(|h| h == column).unwrap()].to_owned();
-        assert_eq!(value(0, "available_bits_per_second"), "");
-        assert_eq!(value(1, "available_bits_per_second"), "69850000");
-        assert_eq!(value(1, "error_bits_per_second"), "-150000");
-        assert!(value(0, "reason").contains("UDP is rejected"));
     }
 }

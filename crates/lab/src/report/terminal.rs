@@ -66,4 +66,9 @@ mod tests {
     fn the_window_experiment_reads_like_this() {
         insta::assert_snapshot!(samples::cwnd().to_text());
     }
+
+    #[test]
+    fn an_experiment_that_measures_everything_reads_like_this() {
+        insta::assert_snapshot!(samples::whole().to_text());
+    }
 }
