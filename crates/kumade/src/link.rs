@@ -14,6 +14,7 @@ use bridge::{BridgeError, PortSpec};
 use clap::{Args, Subcommand};
 use options::SettingOptions;
 use show::{Output, View};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -110,13 +111,11 @@ struct ShowArgs {
 
 /// Carries the command out.
 pub fn run(args: LinkArgs) -> anyhow::Result<ExitCode> {
-    let outcome = match args.command {
+    match args.command {
         LinkCommand::Start(args) => start(&args),
         LinkCommand::Set(args) => set(&args),
         LinkCommand::Show(args) => show(&args),
-    };
-    // Whoever closes the output, as `head` does, has seen enough.
-    outcome.or_else(|error| if is_broken_pipe(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) })
+    }
 }
 
 fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
@@ -237,10 +236,21 @@ fn read_schedule(args: &StartArgs, settings: &[Settings; 2]) -> anyhow::Result<R
 
 fn listen_for_the_end() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // As `nohup` wants it.
+        if signal == SIGHUP && is_ignored(signal) {
+            continue;
+        }
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot listen for Ctrl-C")?;
     }
     Ok(stop)
+}
+
+/// Whether this process was started so as not to hear the signal: proc(5).
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask >> (signal - 1) & 1 == 1))
 }
 
 fn port(name: &str, tun: bool) -> PortSpec {
@@ -255,10 +265,6 @@ fn link_name(text: &str) -> Result<String, ControlError> {
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     let local = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     local.or_else(|_| text.parse()).map_err(|_| "it is neither a port nor an address with a port".to_owned())
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn usage(reason: &str) -> ExitCode {

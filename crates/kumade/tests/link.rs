@@ -299,6 +299,23 @@ fn two_tun_devices_are_made_and_gone_with_the_link() {
 }
 
 #[test]
+fn a_link_ends_with_its_terminal_unless_told_otherwise() {
+    in_namespaces("a_link_ends_with_its_terminal_unless_told_otherwise", || {
+        let network = Network::new("hangup");
+        let running = network.start(&["--json"]);
+        running.signal(Signal::SIGHUP);
+        assert_eq!(running.end().0, Some(0));
+        let mut nohup = network.middle.command("sh");
+        let kumade = assert_cmd::cargo::cargo_bin("kumade");
+        let script = "trap '' HUP; exec \"$0\" link start one two --json";
+        let running = Running::new(nohup.args(["-c", script]).arg(kumade).env("XDG_RUNTIME_DIR", &network.runtime));
+        running.signal(Signal::SIGHUP);
+        assert!(network.round_trip().is_some());
+        assert_eq!(running.interrupted().0, Some(0));
+    });
+}
+
+#[test]
 fn an_interface_that_vanishes_ends_the_link_with_the_reason() {
     in_namespaces("an_interface_that_vanishes_ends_the_link_with_the_reason", || {
         let network = Network::new("vanish");
