@@ -116,9 +116,11 @@ const LONGEST_LINE: u64 = 4 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Place {
-    /// `$XDG_RUNTIME_DIR/kumade`, `/run/kumade`, or a directory of this user's below that for temporary files.
+    /// `$XDG_RUNTIME_DIR/kumade`, `/run/kumade`, or a directory of this user's below that for temporary files: the same
+    /// within a user namespace and outside.
     pub fn standard() -> Self {
-        let user = nix::unistd::geteuid();
+        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        let user = outside(nix::unistd::geteuid().as_raw(), &map);
         let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
         let temporary = std::env::temp_dir().join(format!("kumade-{user}"));
         let rest = [PathBuf::from("/run/kumade"), temporary];
@@ -224,6 +226,18 @@ pub fn check_name(name: &str) -> Result<(), ControlError> {
     if good { Ok(()) } else { Err(ControlError::Name(name.to_owned())) }
 }
 
+/// What a user is outside of this user namespace, by its map: user_namespaces(7).
+fn outside(user: u32, map: &str) -> u32 {
+    let number = |word: Option<&str>| word.and_then(|word| word.parse::<u32>().ok());
+    let found = map.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (inside, outside, count) = (number(words.next())?, number(words.next())?, number(words.next())?);
+        let offset = user.checked_sub(inside).filter(|offset| *offset < count)?;
+        outside.checked_add(offset)
+    });
+    found.unwrap_or(user)
+}
+
 /// Makes the directory, or makes sure that it is this user's, for nobody else to enter.
 fn own_directory(directory: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(directory) {
@@ -272,4 +286,18 @@ fn receive(stream: &UnixStream) -> io::Result<String> {
     }
     let error = if line.is_empty() { "the other end said nothing" } else { "the line is too long or has no end" };
     Err(io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_one_place_within_and_without_his_namespace() {
+        let within = "         0       1000          1\n         1     100000      65536\n";
+        assert_eq!([0, 1, 7].map(|user| outside(user, within)), [1000, 100_000, 100_006]);
+        for map in ["0 0 4294967295\n", "", "0 1", "-1 2 3"] {
+            assert_eq!(outside(1000, map), 1000, "{map}");
+        }
+    }
 }
