@@ -82,9 +82,10 @@ impl Metrics {
 
     fn flows(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         type Of = fn(&FlowTraffic) -> &Traffic;
-        let kinds: [(&str, &str, Of); 3] = [
+        let kinds: [(&str, &str, Of); 4] = [
             ("flow_offered", "of one of the heaviest flows that reached the link", |flow| &flow.offered),
             ("flow_delivered", "of one of the heaviest flows that came out", |flow| &flow.delivered),
+            ("flow_marked", "of one of the heaviest flows that the queue marked (ECN)", |flow| &flow.marked),
             ("flow_dropped", "of one of the heaviest flows that did not come out", |flow| &flow.dropped),
         ];
         for (kind, what, of) in kinds {
