@@ -143,7 +143,7 @@ impl Settings {
     /// # Errors
     /// The settings do not go together, with the reason.
     pub fn direction(&self, direction: usize) -> Result<DirectionConfig, SettingError> {
-        self.check_memory()?;
+        self.check_limit()?;
         let (rate, medium) = self.rate_and_medium()?;
         let queue = QueueConfig { limit: self.limit, discipline: self.queue.discipline(self.carrier.mean_rate()) };
         let link = LinkConfig {
@@ -235,16 +235,26 @@ impl Settings {
         })
     }
 
-    /// What waits is held in memory. The link sees to what is on its way.
-    fn check_memory(&self) -> Result<(), SettingError> {
+    /// What waits is held in memory, and something must have room. The link sees to what is on its way.
+    fn check_limit(&self) -> Result<(), SettingError> {
+        let refused = |text| Err(SettingError::Together(text));
+        let limit = value::show_limit(self.limit);
         let waiting = match self.limit {
             Limit::Bytes(bytes) => bytes,
             Limit::Packets(packets) => packets.saturating_mul(value::USUAL_PACKET),
         };
         if waiting > MOST_BYTES_WAITING {
-            let (limit, most) = (value::show_limit(self.limit), value::show_bytes(MOST_BYTES_WAITING));
-            let text = format!("a queue limit of {limit} is more than the {most} that may wait: give a lower limit");
-            return Err(SettingError::Together(text));
+            let most = value::show_bytes(MOST_BYTES_WAITING);
+            return refused(format!(
+                "a queue limit of {limit} is more than the {most} that may wait: give a lower limit"
+            ));
+        }
+        // With tail drop alone, a packet reaches an idle rate without waiting.
+        let all_wait = !self.queue.is_tail_drop() || !matches!(self.carrier, Carrier::Rate(_));
+        if all_wait && waiting < value::USUAL_PACKET {
+            return refused(format!(
+                "a queue limit of {limit} has no room for a packet, and here each has to wait: give at least 1packets"
+            ));
         }
         Ok(())
     }

@@ -25,6 +25,10 @@ impl QueueSettings {
         [(NAME, self.0.name().to_owned())].into_iter().chain(parameters).collect()
     }
 
+    pub(super) fn is_tail_drop(&self) -> bool {
+        self.0.name() == DisciplineSettings::default().name()
+    }
+
     /// The discipline; where nothing is set, fit for a link of this rate.
     pub(super) fn discipline(&self, rate: Option<Rate>) -> Discipline {
         self.0.discipline(rate)

@@ -162,6 +162,8 @@ fn nonsense_is_refused_with_the_reason() {
         ("wireless 9-3", "from the slowest to the fastest"),
         ("wireless 3-99", "cannot set"),
         ("limit 10g", "more than the 256mb that may wait"),
+        ("queue codel limit 0", "a queue limit of 0b has no room for a packet"),
+        ("wireless 3-9 limit 0packets", "has no room"),
         ("queue fastest", "`fastest` is no discipline; there are tail-drop, codel"),
         ("target 5ms", "the queue is tail-drop, which has no parameters"),
         ("queue codel min 5kb", "the queue is codel, which has target, interval, mtu, law, ecn"),
