@@ -40,11 +40,11 @@ pub struct CapacityConfig {
 }
 
 impl CapacityConfig {
-    /// 800 kB, one second, one percent.
+    /// 900 kB, one second, one percent.
     pub fn new(max_packet: u32) -> Self {
         CapacityConfig {
             max_packet,
-            budget_bytes: 800_000,
+            budget_bytes: 900_000,
             budget_time: Span::from_secs(1),
             precision: 0.01,
             seed: 0x6361_7061,
@@ -101,7 +101,7 @@ const HOPELESS: u32 = 3;
 /// Half the interval's width, as a part, at which the line behind a shaper is known well enough.
 const PRECISION_OF_LINE: f64 = 0.04;
 /// So many long trains are sent at most to see whether a change of rate comes back.
-const LONG_TRAINS: usize = 5;
+const LONG_TRAINS: usize = 6;
 
 /// Finds the capacity. The loop is that of a [`Method`](crate::Method): see the crate's contract.
 #[derive(Debug)]
@@ -116,6 +116,8 @@ pub struct CapacityProbe {
     changes: Vec<Option<Change>>,
     /// The rates at which long trains came, in bit/s.
     long_rates: Vec<f64>,
+    /// Bytes of the last long train.
+    last_long: f64,
     bursts: Vec<Burst>,
     burst_trains: u32,
     rejected: BTreeMap<Rejection, u32>,
@@ -146,6 +148,7 @@ impl CapacityProbe {
             epoch: None,
             changes: Vec::new(),
             long_rates: Vec::new(),
+            last_long: 0.0,
             bursts: Vec::new(),
             burst_trains: 0,
             rejected: BTreeMap::new(),
@@ -215,8 +218,9 @@ impl CapacityProbe {
     /// The next long train, as long as it is open whether the path is shaped.
     fn plan_long(&self, rate: f64) -> Option<(Span, Train)> {
         let max_packet = self.config.max_packet;
-        let (seen, trains) = (self.changes.iter().flatten().next_back(), self.changes.len());
+        let (seen, trains) = (self.fullest(), self.changes.len());
         let train = match seen {
+            Some(change) if change.is_slight() && trains >= LONG_TRAINS - 2 => None,
             _ if trains >= LONG_TRAINS || self.shaper().is_some() => None,
             Some(change) => Some(plan::again(change.packets, max_packet)),
             // One that came much slower than a few packets may have been shaped, and disturbed besides.
@@ -225,7 +229,23 @@ impl CapacityProbe {
             }
             None => None,
         };
-        Some((plan::refill(seen.map(|change| change.burst / change.rate)), train?))
+        Some((self.refill(), train?))
+    }
+
+    /// The change that showed the bucket at its fullest: others may have used some of it before.
+    fn fullest(&self) -> Option<&Change> {
+        self.changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst))
+    }
+
+    /// How long to wait before a long train, so that the bucket is full.
+    fn refill(&self) -> Span {
+        let Some(change) = self.fullest() else {
+            // What came much slower than a few packets has left a queue behind.
+            let slow = self.scouted.zip(self.long_rates.last()).filter(|(scouted, last)| **last < scouted / 2.0);
+            return plan::drain(slow.map(|(_, &rate)| rate), self.config.max_packet);
+        };
+        let failed = self.changes.iter().rev().take_while(|&other| other.as_ref() != Some(change)).count();
+        plan::refill(change.burst / change.rate, self.last_long * 8.0 / change.rate, failed)
     }
 
     /// The change that came back.
@@ -256,6 +276,7 @@ impl CapacityProbe {
         match sent {
             Sent::Scout => self.scouted = Some(burst::scouted_rate(&record.packets).ok_or(Rejection::PacketsMissing)?),
             Sent::Long => {
+                self.last_long = record.packets.iter().map(|packet| f64::from(packet.size)).sum();
                 self.changes.push(shaping::change(&record.packets));
                 self.long_rates.extend(shaping::rate(&record.packets));
             }
@@ -277,7 +298,7 @@ impl CapacityProbe {
     }
 
     fn outcome(&self) -> Capacity {
-        let shaped = self.shaper();
+        let shaped = self.shaper().or_else(|| shaping::confirmed(&self.changes, &self.long_rates));
         let read = self.read();
         let shaper = shaped.map(|change| {
             let link = read.as_ref().ok().map(Reading::estimate).filter(|link| link.low.as_f64() > change.rate);
@@ -287,6 +308,13 @@ impl CapacityProbe {
             (Some(shaper), _) => Ok(shaper.rate),
             (None, _) if self.bytes == 0 => Err("no packet may be sent for it".to_owned()),
             (None, _) if self.scouted.is_none() => Err("no packets came through".to_owned()),
+            // The time went on long trains.
+            (None, Err(filter::Refusal::Lost)) if self.burst_trains == 0 && !self.long_rates.is_empty() => {
+                let [few, many] =
+                    [self.scouted.unwrap_or(0.0), self.long_rates.iter().fold(f64::INFINITY, |a, &b| a.min(b))]
+                        .map(Rate::from_f64);
+                Err(format!("trains disagree: few packets came at {few}, many at {many}"))
+            }
             (None, Ok(reading)) => Ok(reading.estimate()),
             (None, Err(refusal)) => Err(refusal.to_string()),
         };
@@ -299,9 +327,11 @@ impl CapacityProbe {
     }
 
     fn time_limit(&self) -> Span {
-        // As many packets on a slow path take longer than any budget for fast ones.
-        let slow =
-            self.so_far().map_or(1.0, |rate| 120.0 * 12_000.0 / rate.as_f64() / self.config.budget_time.as_secs_f64());
+        // As many packets on a slow path take longer than any budget for fast ones, and so does a bucket to fill.
+        let packets = self.so_far().map_or(0.0, |rate| 120.0 * 12_000.0 / rate.as_f64());
+        let fillings = if self.shaper().is_some() { 10.0 } else { 40.0 };
+        let bucket = self.changes.iter().flatten().map(|change| change.burst / change.rate).fold(0.0, f64::max);
+        let slow = packets.max(fillings * bucket) / self.config.budget_time.as_secs_f64();
         Span::from_secs_f64(self.config.budget_time.as_secs_f64() * slow.clamp(1.0, 5.0))
     }
 

@@ -3,8 +3,8 @@
 use crate::{Segment, Train};
 use units::Span;
 
-/// The longest train's packets: as many as the papers' rake has connections.
-pub(super) const MOST_PACKETS: u32 = 120;
+/// The longest train's packets.
+pub(super) const MOST_PACKETS: u32 = 136;
 /// So many trains of bursts are sent where the path stays unclear.
 pub(super) const MOST_BURST_TRAINS: u32 = 8;
 /// Bursts of one train: each takes two segments, of which a train has 64.
@@ -12,6 +12,9 @@ const MOST_BURSTS: usize = 32;
 /// A long train lasts about so many seconds at most.
 const LONG: f64 = 0.15;
 const LONG_PACKETS: f64 = 100.0;
+/// … or, on a path that is fast enough, so many packets in so many seconds: only a large bucket needs them.
+const LONGEST: f64 = 0.1;
+const LONGEST_PACKETS: f64 = 136.0;
 /// The first one has so many packets at most: it suffices for a small bucket, which may be that of a slow path.
 const SHORTER_PACKETS: u32 = 20;
 /// A train of bursts lasts about so many seconds.
@@ -49,20 +52,30 @@ pub(super) fn scout(max_packet: u32) -> Train {
 /// A train that empties a small bucket on a path of this rate, and one that empties most; none where the path is so slow
 /// that it would be filled for too long.
 pub(super) fn long(rate: f64, second: bool, max_packet: u32) -> Option<Train> {
-    let packets = (rate * LONG / (f64::from(max_packet) * 8.0)).min(LONG_PACKETS) as u32;
-    let most = if second { LONG_PACKETS as u32 } else { SHORTER_PACKETS };
+    let within = |seconds: f64, packets: f64| (rate * seconds / (f64::from(max_packet) * 8.0)).min(packets);
+    let packets = within(LONG, LONG_PACKETS).max(within(LONGEST, LONGEST_PACKETS)) as u32;
+    let most = if second { LONGEST_PACKETS as u32 } else { SHORTER_PACKETS };
     let worthwhile = if second { SHORTER_PACKETS } else { 7 };
     (packets > worthwhile).then(|| back_to_back(packets.min(most), max_packet))
 }
 
 /// A train that shows again what became slower after so many packets.
 pub(super) fn again(packets: u32, max_packet: u32) -> Train {
-    back_to_back((packets * 5 / 2).clamp(SHORTER_PACKETS, LONG_PACKETS as u32), max_packet)
+    back_to_back((packets * 5 / 2).clamp(SHORTER_PACKETS, LONGEST_PACKETS as u32), max_packet)
 }
 
-/// How long to wait before a long train, so that the bucket is full; it took `fill` seconds as far as is known.
-pub(super) fn refill(fill: Option<f64>) -> Span {
-    Span::from_secs_f64(fill.map_or(0.05, |fill| (2.0 * fill).clamp(0.02, 1.0)))
+/// How long to wait before a long train where no bucket has shown; for the one before to drain, if that came so slowly.
+pub(super) fn drain(slow: Option<f64>, max_packet: u32) -> Span {
+    let queued = f64::from(SHORTER_PACKETS) * f64::from(max_packet) * 8.0;
+    Span::from_secs_f64(slow.map_or(0.05, |rate| (2.0 * queued / rate).clamp(0.05, 1.0)))
+}
+
+/// How long to wait before a long train, so that a bucket is full which takes `fill` seconds if nobody else sends. What
+/// others have queued behind the train before drains first, which took `queue` seconds itself: longer after each train
+/// that `failed` to show the bucket again.
+pub(super) fn refill(fill: f64, queue: f64, failed: usize) -> Span {
+    let failed = failed.min(4) as i32;
+    Span::from_secs_f64(((2.0 * fill + (0.5 + f64::from(failed)) * queue) * 2f64.powi(failed)).clamp(0.02, 2.0))
 }
 
 /// How long to wait before a train of bursts, for others to come and go, and for the bucket if there is one.

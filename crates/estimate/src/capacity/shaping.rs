@@ -11,10 +11,18 @@ const LEAST_BEFORE: usize = 2;
 const LEAST_AFTER: usize = 5;
 /// By this factor the rate must fall.
 const FALL: f64 = 1.3;
+/// By less than this it may fall behind a link that is hardly wider than the one before it, when others fill that.
+const SLIGHT_FALL: f64 = 1.9;
+/// By more than this it does not fall but behind a token bucket.
+const DEEP_FALL: f64 = 5.0;
 /// By so many standard errors the gaps must differ.
 const SIGNIFICANT: f64 = 6.0;
 /// Two trains show the same bucket if what passed differs by less than this part …
 const SAME_BURST: f64 = 0.15;
+/// … or by so many bits, which others may just have used …
+const OTHERS_PACKETS: f64 = 24_000.0;
+/// … if the rate differs by less than this, and by less than this otherwise.
+const NEARLY_SAME_RATE: f64 = 0.01;
 /// … and the rate by less than this.
 const SAME_RATE: f64 = 0.05;
 
@@ -25,8 +33,17 @@ pub(super) struct Change {
     pub(super) packets: u32,
     /// In bit/s from there on.
     pub(super) rate: f64,
+    /// How many times as fast it was before.
+    pub(super) fall: f64,
     /// Bits that passed beyond that rate.
     pub(super) burst: f64,
+}
+
+impl Change {
+    /// Whether others' traffic may well be the cause.
+    pub(super) fn is_slight(&self) -> bool {
+        self.fall < SLIGHT_FALL
+    }
 }
 
 /// From one packet to the next; times in seconds per bit of the second.
@@ -46,16 +63,16 @@ pub(super) fn change(packets: &[PacketRecord]) -> Option<Change> {
     let (early, late) = (pace(before), pace(after));
     let error = |part: &[f64]| standard_deviation(part).powi(2) / part.len() as f64;
     let clear = mean(&late) - mean(&early) > SIGNIFICANT * (error(&early) + error(&late)).sqrt();
-    let lasting = median(&late)? > FALL * median(&early)?;
+    let fall = median(&late)? / median(&early)?.max(1e-12);
     // The packet at the change waited for a part of its tokens only.
     let total = |of: fn(&Gap) -> f64| after[1..].iter().map(of).sum::<f64>();
-    let (bits, received) = (total(|gap| gap.bits), total(|gap| gap.received));
+    let received = total(|gap| gap.received);
     // Else it was the sender that became slower.
     let queued = received > 1.1 * total(|gap| gap.sent);
-    if !(clear && lasting && queued && received > 0.0) {
+    if !(clear && fall > FALL && queued && received > 0.0) {
         return None;
     }
-    let rate = bits / received;
+    let rate = lasting_rate(&after[1..]);
     let first = f64::from(packets.iter().find(|p| p.received.is_some())?.size) * 8.0;
     let mut passed = (first, 0.0);
     let mut beyond = Vec::with_capacity(gaps.len());
@@ -64,7 +81,17 @@ pub(super) fn change(packets: &[PacketRecord]) -> Option<Change> {
         beyond.push(passed.0 - rate * passed.1);
     }
     let burst = median(&beyond[split..])?;
-    (burst > first).then_some(Change { packets: split as u32 + 1, rate, burst })
+    (burst > first).then_some(Change { packets: split as u32 + 1, rate, fall, burst })
+}
+
+/// The rate of these gaps: of those that are about as long as most of them, if there are such, since in the others there
+/// may be somebody else's packet.
+fn lasting_rate(gaps: &[Gap]) -> f64 {
+    let pace = |gap: &Gap| gap.received / gap.bits;
+    let usual = median(&gaps.iter().map(pace).collect::<Vec<_>>()).unwrap_or(0.0);
+    let alike: Vec<&Gap> = gaps.iter().filter(|gap| (0.8..1.25).contains(&(pace(gap) / usual))).collect();
+    let counted = if alike.len() * 2 > gaps.len() { alike } else { gaps.iter().collect() };
+    counted.iter().map(|gap| gap.bits).sum::<f64>() / counted.iter().map(|gap| gap.received).sum::<f64>()
 }
 
 /// The rate at which a train came, in bit/s.
@@ -104,22 +131,40 @@ fn gaps(packets: &[PacketRecord]) -> Vec<Gap> {
     packets.windows(2).filter_map(between).collect()
 }
 
-/// The mean of the two or more changes that are the same; a queue filled by others does not empty at the same byte again.
+/// The mean of the changes that are the same, if there are two or more, or three where the rate falls by little; a queue
+/// filled by others does not empty at the same byte again.
 pub(super) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
     let same = alike(changes);
-    (same.len() >= 2).then(|| Change {
+    let mean_of = |of: fn(&Change) -> f64| mean(&same.iter().map(of).collect::<Vec<_>>());
+    let mean_change = Change {
         packets: same.iter().map(|change| change.packets).min().unwrap_or(0),
-        rate: mean(&same.iter().map(|change| change.rate).collect::<Vec<_>>()),
-        burst: mean(&same.iter().map(|change| change.burst).collect::<Vec<_>>()),
-    })
+        rate: mean_of(|change| change.rate),
+        fall: mean_of(|change| change.fall),
+        burst: mean_of(|change| change.burst),
+    };
+    (same.len() >= if mean_change.is_slight() { 3 } else { 2 }).then_some(mean_change)
+}
+
+/// The change by which the rate fell so far, if a later train came wholly at that rate: the bucket was still empty. For
+/// where nothing better can be had, since the bucket may be larger than it was full.
+pub(super) fn confirmed(changes: &[Option<Change>], long_rates: &[f64]) -> Option<Change> {
+    let fullest = changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst))?;
+    let whole = long_rates.iter().any(|&rate| close(rate, fullest.rate, SAME_RATE));
+    (fullest.fall > DEEP_FALL && whole).then_some(*fullest)
+}
+
+fn close(a: f64, b: f64, part: f64) -> bool {
+    (a - b).abs() <= part * a.max(b)
 }
 
 fn alike(changes: &[Option<Change>]) -> Vec<Change> {
-    let close = |a: f64, b: f64, part: f64| (a - b).abs() <= part * a.max(b);
     let found = || changes.iter().flatten();
     let like = |one: &Change| {
-        let same =
-            |other: &&Change| close(one.rate, other.rate, SAME_RATE) && close(one.burst, other.burst, SAME_BURST);
+        let same = |other: &&Change| {
+            let others =
+                (one.burst - other.burst).abs() <= OTHERS_PACKETS && close(one.rate, other.rate, NEARLY_SAME_RATE);
+            close(one.rate, other.rate, SAME_RATE) && (others || close(one.burst, other.burst, SAME_BURST))
+        };
         found().filter(same).copied().collect::<Vec<_>>()
     };
     found().map(like).max_by_key(Vec::len).unwrap_or_default()
@@ -128,6 +173,7 @@ fn alike(changes: &[Option<Change>]) -> Vec<Change> {
 /// In the words of the result.
 pub(super) fn shaper(mean_change: &Change, changes: &[Option<Change>], link: Option<Estimate<Rate>>) -> Shaper {
     let same = alike(changes);
+    let same = if same.len() < 2 { vec![*mean_change] } else { same };
     let [rate_margin, burst_margin] = [
         margin(&same.iter().map(|change| change.rate).collect::<Vec<_>>(), 0.002 * mean_change.rate),
         margin(&same.iter().map(|change| change.burst).collect::<Vec<_>>(), 0.01 * mean_change.burst),
@@ -200,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_change_counts_when_it_comes_back_at_the_same_byte() {
-        let change = |burst, rate| Some(Change { packets: 7, rate, burst });
+        let change = |burst, rate| Some(Change { packets: 7, rate, fall: 100.0, burst });
         assert_eq!(reproduced(&[change(80e3, 10e6)]), None);
         assert_eq!(reproduced(&[change(80e3, 10e6), change(30e3, 10e6), change(80e3, 7e6)]), None);
         let found = reproduced(&[change(30e3, 10e6), change(80e3, 10e6), None, change(84e3, 10.1e6)]).unwrap();

@@ -10,7 +10,7 @@ use units::{Rate, Span};
 /// Enough to fill a queue a little …
 const MOST_FILLING_PACKETS: u32 = 12;
 /// … and to empty a token bucket before.
-const MOST_PRIME_PACKETS: u32 = 120;
+const MOST_PRIME_PACKETS: u32 = 150;
 const MOST_BODY_PACKETS: u32 = 120;
 
 /// No train of this method has more packets.
@@ -114,7 +114,7 @@ fn primed_train(knowledge: &Knowledge, rate: f64, size: u32, (prime, prime_size)
     let interval = f64::from(size) * 8.0 / rate;
     let segment = |count, interval, first_size| Segment { count, interval, first_size, size_step: 0 };
     // A long prime is worth a long body.
-    let body = body_packets(knowledge, interval).max(prime.min(MOST_BODY_PACKETS)) + 1;
+    let body = body_packets(knowledge, interval).max(prime / 2) + 1;
     let segments = vec![segment(prime - 1, Span::ZERO, prime_size), segment(body, Span::from_secs_f64(interval), size)];
     (Shape::Primed { prime }, Train { segments })
 }
