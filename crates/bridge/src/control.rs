@@ -159,8 +159,12 @@ impl Place {
             }
         }
         let names = self.names();
-        let others = match names[..] {
-            [] => "; start one by `kumade link start`".to_owned(),
+        let foreign = self.directories.iter().find(|directory| directory.exists() && !is_own(directory));
+        let others = match (&names[..], foreign) {
+            ([], None) => "; start one by `kumade link start`".to_owned(),
+            ([], Some(directory)) => {
+                format!("; start one by `kumade link start`, or ask as the user of {}", directory.display())
+            }
             _ => format!("; there is {}: choose it by --name", names.join(", ")),
         };
         Err(ControlError::NotRunning { name: name.to_owned(), others })

@@ -96,6 +96,8 @@ fn a_directory_of_others_is_passed_over() {
     fs::write(&path, "a file, not a directory").unwrap();
     let text = serve(&Place::only(&path), "x").unwrap_err().to_string();
     assert!(text.contains("XDG_RUNTIME_DIR"), "{text}");
+    let text = Place::only(&path).ask("x", &Request::Show).unwrap_err().to_string();
+    assert!(text.contains("or ask as the user of"), "{text}");
     fs::remove_file(&path).unwrap();
 }
 

@@ -295,6 +295,8 @@ fn two_tun_devices_are_made_and_gone_with_the_link() {
         assert_eq!(exist(), [true, true]);
         assert_eq!(running.interrupted().0, Some(0));
         assert_eq!(exist(), [false, false]);
+        let named_by_the_kernel = network.call(&["start", "--tun", "tun%d", "far"]);
+        assert!(stderr(&named_by_the_kernel).contains("without `/`, `:`, `%`"), "{}", stderr(&named_by_the_kernel));
     });
 }
 

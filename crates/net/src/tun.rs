@@ -23,6 +23,14 @@ impl Tun {
     /// # Errors
     /// No /dev/net/tun, not allowed, the name is taken, or IPv6 asked for where the system has none.
     pub fn new(name: &str, mtu: u16, v4: Option<Ipv4Addr>, v6: Option<Ipv6Addr>) -> Result<Self, SetupError> {
+        if !is_name(name) {
+            let hint = "the name of an interface is 1 to 15 letters, without `/`, `:`, `%` or blanks";
+            return Err(SetupError::new(
+                format!("make the TUN device {name}"),
+                io::Error::from(io::ErrorKind::InvalidInput),
+            )
+            .hint(hint));
+        }
         let mut builder = DeviceBuilder::new().name(name).mtu(mtu).offload(false);
         if let Some(v4) = v4 {
             builder = builder.ipv4(v4, 32u8, None);
@@ -41,7 +49,6 @@ impl Tun {
                 }
                 io::ErrorKind::PermissionDenied => "it takes CAP_NET_ADMIN in this namespace",
                 _ if interface::exists(name) => "there is an interface of that name: choose another name",
-                _ if !is_name(name) => "the name of an interface is 1 to 15 letters, without `/`, `:` or blanks",
                 _ => "is IPv6 switched off on this system?",
             };
             SetupError::new(format!("make the TUN device {name}"), error).hint(hint)
@@ -74,9 +81,9 @@ impl Tun {
     }
 }
 
-/// As dev_valid_name() of the kernel has it.
+/// As dev_valid_name() of the kernel has it; and without `%`, in whose place the kernel puts a number.
 fn is_name(name: &str) -> bool {
-    let is_odd = |byte: u8| byte == b'/' || byte == b':' || byte.is_ascii_whitespace();
+    let is_odd = |byte: u8| matches!(byte, b'/' | b':' | b'%') || byte.is_ascii_whitespace();
     (1..libc::IFNAMSIZ).contains(&name.len()) && name != "." && name != ".." && !name.bytes().any(is_odd)
 }
 
