@@ -263,6 +263,13 @@ mod tests {
     }
 
     #[test]
+    fn an_experiment_that_measures_everything_has_a_plot_of_the_capacity() {
+        let plots = all(&samples::whole()).unwrap();
+        let captions: Vec<_> = plots.iter().map(|plot| plot.caption.split(' ').nth(2).unwrap()).collect();
+        assert_eq!(captions, ["|estimate", "|estimate", "|capacity"]);
+    }
+
+    #[test]
     fn points_are_medians_and_bars_reach_over_all_runs() {
         let report = samples::accuracy();
         let rows: Vec<_> = report.rows.iter().filter(|row| row.transport == "rake").collect();

@@ -34,12 +34,14 @@ pub(super) struct Unit {
     pub(super) bits: f64,
 }
 
+const MEGABIT: Unit = Unit { name: "Mbit/s", bits: 1e6 };
+
 impl Unit {
     /// The unit that fits a bottleneck of that rate.
     pub(super) fn fitting(bits_per_second: u64) -> Self {
         match bits_per_second {
             0..1_000_000 => Unit { name: "kbit/s", bits: 1e3 },
-            _ => Unit { name: "Mbit/s", bits: 1e6 },
+            _ => MEGABIT,
         }
     }
 
@@ -271,7 +273,8 @@ fn summary(report: &Report, unit: Unit) -> Table {
             false => cell(&s.mean_absolute_error_bits_per_second, &|bits| unit.of(bits)),
         });
         cells.extend(published.then(|| s.published_error(transport).map_or("–".to_owned(), |bits| unit.of(bits))));
-        cells.push(cell(&s.bias_bits_per_second, &|bits| unit.signed(bits)));
+        let bias_unit = if varied { MEGABIT } else { unit };
+        cells.push(cell(&s.bias_bits_per_second, &|bits| bias_unit.signed(bits)));
         cells.push(cell(&s.median_relative_error_ratio, &percent));
         cells.push(cell(&s.interval_coverage_ratio, &percent));
         cells.push(cell(&s.mean_sent_bytes, &|bytes| format!("{:.0}", bytes / 1e3)));
@@ -292,14 +295,16 @@ fn summary(report: &Report, unit: Unit) -> Table {
     });
     let rows = rows.collect();
     let whole = !s.mean_whole_seconds.is_empty();
-    let columns = summary_columns(published, whole, traced).into_iter().map(str::to_owned).collect();
+    let columns = summary_columns(varied, published, whole, traced).into_iter().map(str::to_owned).collect();
     let error = if varied { "as a part of the bottleneck's rate" } else { unit.name };
     Table { caption: format!("Mean of |estimate − truth| and what it cost, {error}"), columns, rows }
 }
 
-fn summary_columns(published: bool, whole: bool, traced: bool) -> Vec<&'static str> {
+fn summary_columns(varied: bool, published: bool, whole: bool, traced: bool) -> Vec<&'static str> {
     let paper = published.then_some("paper");
-    let errors = ["bias", "median error", "interval holds"];
+    // In the caption's unit, where that is one.
+    let bias = if varied { "bias, Mbit/s" } else { "bias" };
+    let errors = [bias, "median error", "interval holds"];
     let costs = ["sent kB", "seconds"].into_iter().chain(whole.then_some("everything"));
     let counts = ["runs", "no estimate", "repeated", "stalled"];
     let first = ["transport", "method", "mean error"].into_iter().chain(paper);

@@ -208,7 +208,9 @@ mod tests {
         let rows = crate::run(&scenario, &mut VirtualTime, &mut |_| (), &|| false).unwrap();
         let report = Report::new(&scenario, "2026-11-20T12:00:00Z".into(), rows);
         let tables = tables(&report).iter().map(aligned).collect::<Vec<_>>().join("\n");
-        insta::assert_snapshot!(format!("{tables}\n{}", verdicts(&report).join("\n")));
+        let verdicts = verdicts(&report).join("\n");
+        assert!(!verdicts.contains("beyond the limit"), "{verdicts}");
+        insta::assert_snapshot!(format!("{tables}\n{verdicts}"));
     }
 
     #[test]
