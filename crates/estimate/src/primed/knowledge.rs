@@ -28,6 +28,8 @@ pub(super) struct Knowledge {
     pub(super) short_primes: u32,
     /// The newest train is one of them.
     pub(super) newest_short: bool,
+    /// There is a token bucket of which nothing was known before.
+    pub(super) hidden_bucket: bool,
 }
 
 impl Knowledge {
@@ -65,6 +67,7 @@ impl Knowledge {
             newest_stalled,
             short_primes,
             newest_short,
+            hidden_bucket: shaper.is_none() && trains.iter().filter(|train| train.slowed_down()).count() >= 2,
         }
     }
 }

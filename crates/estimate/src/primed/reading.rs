@@ -17,6 +17,9 @@ const FEW_PACKETS: f64 = 20.0;
 /// The packets at a prime's end by whose pace it shows whether a token bucket had given all that it held.
 const PRIME_END: usize = 4;
 
+/// By this factor trains become slower behind a token bucket, and hardly behind others' packets.
+const SLOW_DOWN: f64 = 3.0;
+
 /// What limits the path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bottleneck {
@@ -203,6 +206,21 @@ impl Packets {
         let prime = &self.points[..self.points.partition_point(|p| p.index < self.prime)];
         let [first, .., last] = prime else { return f64::INFINITY };
         (last.carried - first.carried) / (last.sent - first.sent).max(1e-9)
+    }
+
+    /// Whether the path let the first packets pass much faster than the last ones, though those were sent faster than they
+    /// came: as a token bucket does.
+    pub(super) fn slowed_down(&self) -> bool {
+        let rates = |points: &[Point]| {
+            let [first, .., last] = points else { return None };
+            let (bits, sent) = (last.carried - first.carried, last.sent - first.sent);
+            Some((bits / sent, bits / (sent + last.delay - first.delay)))
+        };
+        let end = &self.points[self.points.len().saturating_sub(2 * PRIME_END)..];
+        let (Some(start), Some(end)) = (self.points.get(..PRIME_END).and_then(rates), rates(end)) else { return false };
+        // Packets that come closer together than they left were held up by a machine that stalled.
+        let credible = start.1 > 0.0 && start.1 < 1.25 * start.0;
+        credible && start.1 > SLOW_DOWN * end.1 && end.0 > 2.5 * end.1
     }
 
     /// All that the train carried.

@@ -25,7 +25,7 @@ const COARSE: f64 = 0.04;
 
 /// Whether nothing more need be sent.
 pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
-    if method.failures_in_row >= 8 || out_of_reach(method) {
+    if method.failures_in_row >= 8 || out_of_reach(method) || method.knowledge.hidden_bucket {
         return true;
     }
     let used = used(method);
@@ -163,7 +163,8 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
     if short_queue(&used) {
         outcome.warnings.push("the queue before the bottleneck is too short to hold a train: less exact".to_owned());
     }
-    if telling(&used, method.knowledge.capacity.unwrap_or(0.0)) < LEAST_TRAINS || out_of_reach(method) {
+    let few = telling(&used, method.knowledge.capacity.unwrap_or(0.0)) < LEAST_TRAINS;
+    if few || out_of_reach(method) || method.knowledge.hidden_bucket {
         outcome.reason = Some(no_value(method, &used));
         return outcome;
     }
@@ -188,6 +189,12 @@ fn rejected(method: &Primed) -> BTreeMap<Rejection, u32> {
 }
 
 fn no_value(method: &Primed, used: &[Reading]) -> String {
+    if method.knowledge.hidden_bucket {
+        return "a token bucket lets bursts pass far faster than what lasts, and its rate was not known before".to_owned();
+    }
+    if method.knowledge.short_primes as usize > used.len() {
+        return "no train was long enough to empty the token bucket on the path, which hides what is available".to_owned();
+    }
     if out_of_reach(method) {
         let fastest = method.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);
         let fastest = Rate::from_f64(fastest);
