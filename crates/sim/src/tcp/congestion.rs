@@ -114,6 +114,7 @@ mod rounds;
 mod tests;
 mod vegas;
 mod window;
+mod windowed;
 
 pub use bbr::Bbr;
 pub use bic::Bic;

@@ -1,5 +1,6 @@
+use super::Ack;
 use super::window::Window;
-use super::{Ack, Controller};
+use super::windowed::Windowed;
 use units::{Span, Time};
 
 /// Up to this window BIC is NewReno.
@@ -72,13 +73,6 @@ impl Bic {
         let count = if self.last_max == 0 { count.min(UNKNOWN_LIMIT_STEP) } else { count };
         (u64::from(count) * u64::from(SIXTEENTHS) / u64::from(self.covered.max(1))).clamp(1, u64::from(u32::MAX)) as u32
     }
-
-    /// Returns the window to go down to.
-    fn reduced(&mut self) -> u32 {
-        self.last_max = self.window.limit_at_loss(self.last_max, BETA);
-        let window = self.window.segments();
-        if window <= LOW_WINDOW { window / 2 } else { self.window.scaled(BETA) }
-    }
 }
 
 impl Default for Bic {
@@ -111,16 +105,16 @@ fn slowest(window: u32) -> u32 {
     window.saturating_mul(SMOOTH) / SEARCH
 }
 
-impl Controller for Bic {
-    fn window(&self) -> f64 {
-        f64::from(self.window.segments())
+impl Windowed for Bic {
+    fn held(&self) -> &Window {
+        &self.window
     }
 
-    fn threshold(&self) -> f64 {
-        self.window.threshold()
+    fn held_mut(&mut self) -> &mut Window {
+        &mut self.window
     }
 
-    fn acknowledged(&mut self, ack: &Ack) {
+    fn hear(&mut self, ack: &Ack) {
         if ack.reduction.is_none() && ack.acked > 0 {
             let mean = self.covered / SIXTEENTHS;
             self.covered = (self.covered - mean).saturating_add(ack.acked);
@@ -133,32 +127,24 @@ impl Controller for Bic {
         }
     }
 
-    fn congested(&mut self, _now: Time, _in_flight: u32) {
-        let threshold = self.reduced();
-        self.window.reduce(threshold);
-    }
-
-    fn recovered(&mut self, _now: Time) {
-        self.window.recovered();
+    fn reduced(&mut self) -> u32 {
+        self.last_max = self.window.limit_at_loss(self.last_max, BETA);
+        let window = self.window.segments();
+        if window <= LOW_WINDOW { window / 2 } else { self.window.scaled(BETA) }
     }
 
     /// Forgets what it knew of the path: a timeout says that it has changed.
-    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
-        let threshold = self.window.timeout_reduces(again).then(|| self.reduced());
-        self.window.collapse(in_flight, threshold);
+    fn collapsed(&mut self, _in_flight: u32) {
         self.last_max = 0;
         self.covered = 2 * SIXTEENTHS;
         self.step = None;
-    }
-
-    fn undone(&mut self, _now: Time) {
-        self.window.undo();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::congestion::Controller;
     use crate::tcp::congestion::fluid::grow;
 
     const ROUND_TRIP: Span = Span::from_millis(100);

@@ -24,10 +24,11 @@
 //! the sum is below about 40 segments; here too it hardly has one then, as it grows by nothing up to 16 segments and by
 //! less than one per round trip up to 40.
 
+use super::Ack;
 use super::rounds::Rounds;
 use super::window::Window;
-use super::{Ack, Controller};
-use units::{Span, Time};
+use super::windowed::Windowed;
+use units::Span;
 
 const ALPHA: f64 = 1.0 / 8.0;
 const K: f64 = 0.75;
@@ -88,12 +89,6 @@ impl Compound {
         let rest = self.sum.segments().saturating_sub(from as u32);
         self.sum.set(rest.saturating_add(to as u32).max(LEAST_SUM));
     }
-
-    fn halved(&mut self) -> u32 {
-        self.delay_based_before = self.delay_based;
-        self.delay_based /= 2.0;
-        self.sum.segments() / 2
-    }
 }
 
 impl Default for Compound {
@@ -102,16 +97,16 @@ impl Default for Compound {
     }
 }
 
-impl Controller for Compound {
-    fn window(&self) -> f64 {
-        f64::from(self.sum.segments())
+impl Windowed for Compound {
+    fn held(&self) -> &Window {
+        &self.sum
     }
 
-    fn threshold(&self) -> f64 {
-        self.sum.threshold()
+    fn held_mut(&mut self) -> &mut Window {
+        &mut self.sum
     }
 
-    fn acknowledged(&mut self, ack: &Ack) {
+    fn hear(&mut self, ack: &Ack) {
         if let Some(round_trip) = ack.round_trip {
             self.sample(round_trip);
         }
@@ -130,23 +125,17 @@ impl Controller for Compound {
         self.samples = 0;
     }
 
-    fn congested(&mut self, _now: Time, _in_flight: u32) {
-        let threshold = self.halved();
-        self.sum.reduce(threshold);
+    fn reduced(&mut self) -> u32 {
+        self.delay_based_before = self.delay_based;
+        self.delay_based /= 2.0;
+        self.sum.segments() / 2
     }
 
-    fn recovered(&mut self, _now: Time) {
-        self.sum.recovered();
-    }
-
-    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
-        let threshold = self.sum.timeout_reduces(again).then(|| self.halved());
-        self.sum.collapse(in_flight, threshold);
+    fn collapsed(&mut self, _in_flight: u32) {
         self.delay_based = 0.0;
     }
 
-    fn undone(&mut self, _now: Time) {
-        self.sum.undo();
+    fn restored(&mut self) {
         self.delay_based = self.delay_based_before;
     }
 }
@@ -154,7 +143,9 @@ impl Controller for Compound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::congestion::Controller;
     use crate::tcp::congestion::fluid::{Path, grow};
+    use units::Time;
 
     const ROUND_TRIP: Span = Span::from_millis(100);
 

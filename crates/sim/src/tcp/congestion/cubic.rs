@@ -1,6 +1,7 @@
+use super::Ack;
 use super::hystart::HyStart;
 use super::window::Window;
-use super::{Ack, Controller};
+use super::windowed::Windowed;
 use units::{Span, Time};
 
 /// The steepness of the cubic, in segments per second cubed (RFC 9438, section 5).
@@ -92,13 +93,6 @@ impl Cubic {
         epoch.count = epoch.friendly(count, window).max(2);
         epoch.count
     }
-
-    /// Ends the epoch and returns the window to go down to.
-    fn reduced(&mut self) -> u32 {
-        self.epoch = None;
-        self.last_max = self.window.limit_at_loss(self.last_max, BETA);
-        self.window.scaled(BETA)
-    }
 }
 
 impl Epoch {
@@ -135,16 +129,16 @@ impl Epoch {
     }
 }
 
-impl Controller for Cubic {
-    fn window(&self) -> f64 {
-        f64::from(self.window.segments())
+impl Windowed for Cubic {
+    fn held(&self) -> &Window {
+        &self.window
     }
 
-    fn threshold(&self) -> f64 {
-        self.window.threshold()
+    fn held_mut(&mut self) -> &mut Window {
+        &mut self.window
     }
 
-    fn acknowledged(&mut self, ack: &Ack) {
+    fn hear(&mut self, ack: &Ack) {
         self.watch_delay(ack);
         let Some(acked) = self.window.growth(ack) else { return };
         let rest = self.window.slow_start(acked);
@@ -154,35 +148,26 @@ impl Controller for Cubic {
         }
     }
 
-    fn congested(&mut self, _now: Time, _in_flight: u32) {
-        let threshold = self.reduced();
-        self.window.reduce(threshold);
-    }
-
-    fn recovered(&mut self, _now: Time) {
-        self.window.recovered();
+    fn reduced(&mut self) -> u32 {
+        self.epoch = None;
+        self.last_max = self.window.limit_at_loss(self.last_max, BETA);
+        self.window.scaled(BETA)
     }
 
     /// Forgets what it knew of the path: a timeout says that it has changed.
-    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
-        let threshold = self.window.timeout_reduces(again).then(|| self.reduced());
-        self.window.collapse(in_flight, threshold);
+    fn collapsed(&mut self, _in_flight: u32) {
         self.last_max = 0;
         self.least_round_trip = None;
         self.epoch = None;
         self.hystart = HyStart::new(self.segment_bytes);
-    }
-
-    fn undone(&mut self, _now: Time) {
-        self.window.undo();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::congestion::NewReno;
     use crate::tcp::congestion::fluid::{Path, SEGMENT_BYTES, grow};
+    use crate::tcp::congestion::{Controller, NewReno};
 
     const ROUND_TRIP: Span = Span::from_millis(100);
 

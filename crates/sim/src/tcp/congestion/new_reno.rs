@@ -1,6 +1,6 @@
+use super::Ack;
 use super::window::Window;
-use super::{Ack, Controller};
-use units::Time;
+use super::windowed::Windowed;
 
 /// Additive increase by a segment per round trip, halving on loss (RFC 5681, RFC 6582), counting what is delivered
 /// rather than acknowledgements.
@@ -14,10 +14,6 @@ impl NewReno {
     pub fn new() -> Self {
         NewReno { window: Window::new() }
     }
-
-    fn half(&self) -> u32 {
-        self.window.segments() / 2
-    }
 }
 
 impl Default for NewReno {
@@ -26,44 +22,32 @@ impl Default for NewReno {
     }
 }
 
-impl Controller for NewReno {
-    fn window(&self) -> f64 {
-        f64::from(self.window.segments())
+impl Windowed for NewReno {
+    fn held(&self) -> &Window {
+        &self.window
     }
 
-    fn threshold(&self) -> f64 {
-        self.window.threshold()
+    fn held_mut(&mut self) -> &mut Window {
+        &mut self.window
     }
 
-    fn acknowledged(&mut self, ack: &Ack) {
+    fn hear(&mut self, ack: &Ack) {
         if let Some(acked) = self.window.growth(ack) {
             self.window.grow_as_reno(acked);
         }
     }
 
-    fn congested(&mut self, _now: Time, _in_flight: u32) {
-        self.window.reduce(self.half());
-    }
-
-    fn recovered(&mut self, _now: Time) {
-        self.window.recovered();
-    }
-
-    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
-        let threshold = self.window.timeout_reduces(again).then(|| self.half());
-        self.window.collapse(in_flight, threshold);
-    }
-
-    fn undone(&mut self, _now: Time) {
-        self.window.undo();
+    fn reduced(&mut self) -> u32 {
+        self.window.segments() / 2
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::congestion::Controller;
     use crate::tcp::congestion::fluid::{Path, ack, grow};
-    use units::Span;
+    use units::{Span, Time};
 
     const ROUND_TRIP: Span = Span::from_millis(20);
 

@@ -1,7 +1,8 @@
+use super::Ack;
 use super::rounds::Rounds;
 use super::window::{LEAST_THRESHOLD, Window};
-use super::{Ack, Controller};
-use units::{Span, Time};
+use super::windowed::Windowed;
+use units::Span;
 
 /// Fewer of the connection's own segments in queues, and the window grows.
 const ALPHA: u32 = 2;
@@ -118,16 +119,16 @@ impl Default for Vegas {
     }
 }
 
-impl Controller for Vegas {
-    fn window(&self) -> f64 {
-        f64::from(self.window.segments())
+impl Windowed for Vegas {
+    fn held(&self) -> &Window {
+        &self.window
     }
 
-    fn threshold(&self) -> f64 {
-        self.window.threshold()
+    fn held_mut(&mut self) -> &mut Window {
+        &mut self.window
     }
 
-    fn acknowledged(&mut self, ack: &Ack) {
+    fn hear(&mut self, ack: &Ack) {
         if let Some(round_trip) = ack.round_trip {
             self.sample(round_trip);
         }
@@ -140,33 +141,25 @@ impl Controller for Vegas {
         }
     }
 
-    fn congested(&mut self, _now: Time, _in_flight: u32) {
-        self.window.reduce(self.window.segments() / 2);
+    fn reduced(&mut self) -> u32 {
         self.heeds_delay = false;
+        self.window.segments() / 2
     }
 
-    fn recovered(&mut self, _now: Time) {
-        self.window.recovered();
-    }
-
-    fn timed_out(&mut self, _now: Time, in_flight: u32, again: bool) {
-        let threshold = self.window.timeout_reduces(again).then(|| self.window.segments() / 2);
-        self.window.collapse(in_flight, threshold);
+    fn collapsed(&mut self, in_flight: u32) {
         self.heeds_delay = false;
         if in_flight == 0 {
             self.forget();
         }
-    }
-
-    fn undone(&mut self, _now: Time) {
-        self.window.undo();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::congestion::Controller;
     use crate::tcp::congestion::fluid::Path;
+    use units::Time;
 
     #[test]
     fn keeps_two_to_four_of_its_segments_waiting() {
