@@ -41,9 +41,17 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("KUMADE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
     run(cli.command).unwrap_or_else(|error| {
+        // Whoever closes the output, as `head` does, has seen enough.
+        if is_closed_output(&error) {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("kumade: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+fn is_closed_output(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {

@@ -40,7 +40,7 @@ pub struct ServeArgs {
     /// Bytes of probe packets in one client's turn, both directions together, such as 64mb [default: 4 GB]
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
     max_bytes: Option<u64>,
-    /// How long one client's turn may last, such as 60s [default: 120s]
+    /// How long one client's turn may last, such as 60s [default: 180s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
     /// Be a STAMP reflector (RFC 8762), too, that any STAMP or TWAMP Light sender of packets with 44 octets or more may

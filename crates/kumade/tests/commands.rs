@@ -45,6 +45,18 @@ fn a_measurement_prints_a_verdict_a_document_or_lines() {
     assert_eq!(lines[8]["report"]["schema"], "kumade.measure/1");
 }
 
+/// As where `head` has seen enough.
+#[test]
+fn a_closed_output_is_no_failure() {
+    let server = Serving::start(&[]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut client = process::Command::new(assert_cmd::cargo::cargo_bin("kumade"));
+    client.args(["measure", &server.address, "--direction", "up", "--no-capacity"]).args(SCAN).stdout(writer);
+    let output = client.stderr(Stdio::piped()).output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
 #[test]
 fn a_stamp_reflector_is_served_and_measured() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -163,8 +163,11 @@ impl fmt::Display for DirectionReport {
             (Some(v), _) => {
                 let [value, low, high] = [v.value, v.low, v.high].map(Rate::from_bits_per_second);
                 write!(f, "{value} available")?;
-                if v.confidence > 0.0 {
-                    write!(f, " ({:.0} %: {low} … {high})", v.confidence * 100.0)?;
+                match v.confidence {
+                    confidence if confidence > 0.0 => write!(f, " ({}: {low} … {high})", Confidence(confidence))?,
+                    // A range that promises nothing is still what the method found.
+                    _ if v.low < v.high => write!(f, " ({low} … {high})")?,
+                    _ => {}
                 }
             }
             (None, Some(reason)) => write!(f, "no value: {reason}")?,
@@ -209,6 +212,16 @@ fn name(rejection: Rejection) -> String {
     }
 }
 
+/// `95 %`; `99.7 %` rather than a hundred.
+struct Confidence(f64);
+
+impl fmt::Display for Confidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = self.0 * 100.0;
+        if (99.5..100.0).contains(&percent) { write!(f, "{percent:.1} %") } else { write!(f, "{percent:.0} %") }
+    }
+}
+
 /// A number of bytes with the unit that leaves one to three digits before the point.
 struct Bytes(u64);
 
@@ -249,6 +262,17 @@ mod tests {
         assert_eq!(report.warnings, ["first", "from the method"]);
         assert_eq!((report.trains, report.trains_rejected), (7, 2));
         assert_eq!(report.trains_rejected_reasons, [("receiver-stalled".to_owned(), 2)].into());
+    }
+
+    #[test]
+    fn a_range_without_confidence_is_told_as_well() {
+        let verdict = |confidence| {
+            let available = outcome().available.map(|estimate| Estimate { confidence, ..estimate });
+            let outcome = Outcome { available, ..outcome() };
+            DirectionReport::new(TransportKind::Udp, 0, "pathload", outcome, &Cost::default(), vec![]).to_string()
+        };
+        assert!(verdict(0.0).starts_with("94.3 Mbit/s available (94.1 Mbit/s … 94.5 Mbit/s) — "), "{}", verdict(0.0));
+        assert!(verdict(0.9973).starts_with("94.3 Mbit/s available (99.7 %: 94.1 Mbit/s … "), "{}", verdict(0.9973));
     }
 
     #[test]

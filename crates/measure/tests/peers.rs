@@ -41,6 +41,8 @@ fn a_wrong_host_and_a_wrong_family() {
     let config = MeasureConfig { family: Family::V6, ..MeasureConfig::new("127.0.0.1", 7272) };
     let error = failure(&config);
     assert!(error.to_string().contains("no IPv6 address"), "{error}");
+    let error = failure(&MeasureConfig::new("fe80::1", 7272));
+    assert!(error.to_string().contains("needs its interface"), "{error}");
 }
 
 #[test]

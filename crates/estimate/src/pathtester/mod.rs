@@ -89,7 +89,7 @@ impl PathTester {
         ];
         let dropped = self.rates.len() - kept.len();
         if dropped > 0 {
-            warnings.push(format!("{dropped} trains were outliers"));
+            warnings.push(format!("trains left out as outliers: {dropped}"));
         }
         if self.rates.len() < self.config.trains as usize {
             warnings.push(format!("the budget ended after {} of {} trains", self.rates.len(), self.config.trains));

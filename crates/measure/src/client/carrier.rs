@@ -162,6 +162,7 @@ impl Carrier {
             _ => (config.connections.min(granted), needed(config)),
         };
         let (probes, warning) = open::tcp(peer, &Wanted { kind, count, needed, first: 0 })?;
+        peer.settle()?;
         let mut carrier = Carrier::new(probes, count);
         carrier.warnings.extend(warning);
         Ok(carrier)

@@ -13,10 +13,12 @@ use wire::{ClientMessage, ServerMessage, TransportKind};
 
 /// Packets of one idle train.
 const PACKETS: u32 = 8;
-/// Between two of them.
-const INTERVAL: Span = Span::from_millis(3);
+/// Between two of them, at least …
+const SHORTEST_INTERVAL: Span = Span::from_millis(3);
+/// … and at most: at 100 kbit/s a packet takes 5 ms, and those must not queue behind each other.
+const LONGEST_INTERVAL: Span = Span::from_millis(8);
 /// What the idle trains may take, roughly; at least one goes each way.
-const IDLE: Span = Span::from_millis(300);
+const IDLE: Span = Span::from_millis(400);
 /// More trains than this each way tell no more.
 const MOST_ROUNDS: i64 = 4;
 /// Packets that are kept in mind.
@@ -60,15 +62,16 @@ impl Delays {
         Ok(Delays { crossings: Vec::new(), idle: 0, idle_packets: nothing, loaded_packets: nothing, known })
     }
 
-    /// A small train, as it should find the path idle.
-    pub(super) fn idle_train() -> Train {
+    /// A small train, as it should find the path idle. Where the round trip is short, no link is slow.
+    pub(super) fn idle_train(round_trip: Span) -> Train {
+        let interval = (round_trip / 2).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
         // The smallest packets that every transport can send.
-        Train { segments: vec![Segment { count: PACKETS, interval: INTERVAL, first_size: 64, size_step: 0 }] }
+        Train { segments: vec![Segment { count: PACKETS, interval, first_size: 64, size_step: 0 }] }
     }
 
     /// How many idle trains go each way, so that it does not take long on a long path.
     pub(super) fn idle_rounds(round_trip: Span) -> u32 {
-        let one = (Self::idle_train().duration() + round_trip) * 2;
+        let one = (Self::idle_train(round_trip).duration() + round_trip) * 2;
         (IDLE.as_nanos() / one.as_nanos().max(1)).clamp(1, MOST_ROUNDS) as u32
     }
 
@@ -144,7 +147,23 @@ impl BothWays {
 mod tests {
     use super::*;
     use estimate::PacketRecord;
-    use units::Time;
+    use units::{Rate, Time};
+
+    #[test]
+    fn idle_packets_do_not_queue_behind_each_other_and_take_little_time() {
+        // A ping is a packet of 64 bytes or so each way.
+        let packet = Rate::from_bits_per_second(100_000).time_for(64);
+        for round_trip in [packet * 2, Span::from_millis(30), Span::from_millis(600)] {
+            assert!(Delays::idle_train(round_trip).segments[0].interval >= packet, "{round_trip}");
+        }
+        for millis in [0, 1, 20, 100] {
+            let round_trip = Span::from_millis(millis);
+            let all =
+                (Delays::idle_train(round_trip).duration() + round_trip) * 2 * Delays::idle_rounds(round_trip).into();
+            assert!(all <= IDLE, "{round_trip}: {all}");
+        }
+        assert_eq!(Delays::idle_rounds(Span::from_millis(600)), 1);
+    }
 
     #[test]
     fn packets_that_left_are_counted_by_what_became_of_them() {

@@ -20,6 +20,9 @@ const LONGEST_WAIT: Span = Span::from_secs(5);
 const UNSEEN_SHAPER: &str = "the path is shaped by a token bucket, through which this method does not see: its value may \
     hold for a short burst only; `primed` sees through it";
 
+/// Trains with which a capacity is found, roughly: on a long path each takes a round trip beyond what it takes itself.
+const CAPACITY_TRAINS: i64 = 10;
+
 /// The trains of one purpose, one after the other.
 struct Trip {
     direction: Direction,
@@ -58,7 +61,7 @@ impl<'m> Run<'m> {
 
     /// Measures the delay of the idle path, both ways by turns: so that what the clocks do meanwhile shows.
     pub(super) fn measure_idle(&mut self) -> Result<(), Error> {
-        let train = Delays::idle_train();
+        let train = Delays::idle_train(self.peer.round_trip);
         let grace = self.peer.round_trip + Delays::IDLE_GRACE;
         let enough = clock::monotonic() + Delays::ENOUGH;
         for _ in 0..Delays::idle_rounds(self.peer.round_trip) {
@@ -125,6 +128,7 @@ impl<'m> Run<'m> {
         allowed: &mut Allowed,
     ) -> Result<(Capacity, CapacityReport), Error> {
         let mut config = CapacityConfig { seed: seed(), ..CapacityConfig::new(self.carrier.max_packet) };
+        config.budget_time += self.peer.round_trip * CAPACITY_TRAINS;
         config.budget_bytes = allowed.bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
         config.budget_time = allowed.time.map_or(config.budget_time, |time| config.budget_time.min(time / 2));
         let mut probe = CapacityProbe::new(config);

@@ -34,10 +34,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// No STAMP reflector.
-    #[error(
-        "no STAMP reflector answers at {address}: {cause}; check the port, that `kumade serve --stamp` or another \
-         reflector runs there, and that a firewall lets UDP through"
-    )]
+    #[error("no STAMP reflector answers at {address}: {cause}; {}", reflector_hint(cause))]
     NoReflector {
         /// Where it was sought.
         address: SocketAddr,
@@ -161,6 +158,19 @@ fn connect_hint(cause: &io::Error) -> &'static str {
         io::ErrorKind::TimedOut => "; no answer: check the address, and that a firewall lets the port through",
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "; check the route and the firewall",
         _ => "",
+    }
+}
+
+fn reflector_hint(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "check the route and the firewall",
+        io::ErrorKind::ConnectionRefused => {
+            "nothing listens there: check the port, and that `kumade serve --stamp` or another reflector runs"
+        }
+        _ => {
+            "check the port, that `kumade serve --stamp` or another reflector runs there, and that a firewall lets UDP \
+             through"
+        }
     }
 }
 

@@ -25,6 +25,10 @@ const ANSWER: Span = Span::from_secs(4);
 const QUEUE_SILENCE: Span = Span::from_secs(8);
 /// Round trips that are measured on the control connection.
 const PINGS: usize = 3;
+/// Round trips within this of each other are alike.
+const CALM: Span = Span::from_millis(5);
+/// A path whose queues have not drained by then is busy with others.
+const SETTLING: Span = Span::from_secs(2);
 /// No more of a server's words is shown.
 const MAX_REASON: usize = 200;
 
@@ -128,6 +132,15 @@ impl Peer {
         }
     }
 
+    /// Waits until what was just sent has drained from the path's queues, which on a slow path can take seconds: until a
+    /// round trip takes hardly longer than the least one.
+    pub(super) fn settle(&mut self) -> Result<(), Error> {
+        let end = within(SETTLING);
+        let calm = self.round_trip * 2 + CALM;
+        while clock::monotonic() < end && self.ping(within(ANSWER))? > calm {}
+        Ok(())
+    }
+
     /// One round trip of the control connection.
     fn ping(&mut self, end: Time) -> Result<Span, Error> {
         let doing = "measuring the round trip";
@@ -162,7 +175,15 @@ pub(crate) fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<Socke
         Err(_) => look_up(host, port)?,
     };
     let usable: Vec<_> = addresses.into_iter().filter(family).collect();
+    if usable.iter().any(lacks_interface) {
+        let cause = "a link-local address needs its interface, as in fe80::1%eth0".to_owned();
+        return Err(Error::Resolve { host: host.to_owned(), cause });
+    }
     if usable.is_empty() { Err(Error::Family { host: host.to_owned(), family: name }) } else { Ok(usable) }
+}
+
+fn lacks_interface(address: &SocketAddr) -> bool {
+    matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0)
 }
 
 /// Asks the system's resolver, which knows no deadline: it gets a thread that may outlive this call.

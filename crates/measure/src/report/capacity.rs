@@ -1,6 +1,6 @@
 //! The narrowest link of one direction, as the document states it.
 
-use super::{Bytes, Cost, Value};
+use super::{Bytes, Confidence, Cost, Value};
 use estimate::{Capacity, Estimate, Shaper};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -69,7 +69,7 @@ impl fmt::Display for CapacityReport {
         match (&self.bottleneck_bits_per_second, &self.reason) {
             (Some(v), _) => {
                 let [value, low, high] = [v.value, v.low, v.high].map(Rate::from_bits_per_second);
-                write!(f, "bottleneck capacity {value} ({:.0} %: {low} … {high})", v.confidence * 100.0)?;
+                write!(f, "bottleneck capacity {value} ({}: {low} … {high})", Confidence(v.confidence))?;
             }
             (None, reason) => write!(f, "bottleneck capacity unknown: {}", reason.as_deref().unwrap_or("no reason"))?,
         }

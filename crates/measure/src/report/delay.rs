@@ -1,5 +1,6 @@
 //! The part of the document that tells delays.
 
+use super::Confidence;
 use estimate::Estimate;
 use estimate::delay::{ClockModel, Delays, Deliveries, Way};
 use schemars::JsonSchema;
@@ -109,7 +110,7 @@ pub struct StepReport {
 pub struct PacketReport {
     /// Packets sent.
     pub sent: u32,
-    /// Packets that arrived within the deadline.
+    /// Packets that arrived within the deadline: a second for probe and reply together.
     pub arrived: u32,
     /// Packets that arrived later: they are not lost. Null for trains, which do not wait for them: there they are lost.
     pub late: Option<u32>,
@@ -210,7 +211,7 @@ impl ClockReport {
 }
 
 impl fmt::Display for ClockReport {
-    /// `peer's clock: ahead by 87 ms (wrong by at most 2 ms: 85 ms … 89 ms), drifting by +50.0 ppm; …`.
+    /// `peer's clock: ahead by 87 ms (wrong by at most 2 ms: 85 ms … 89 ms), drifting by +50 ppm (+48 … +51); …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Interval { value, low, high, confidence } = self.offset_seconds;
         let (word, offset) = if value < 0.0 {
@@ -218,7 +219,12 @@ impl fmt::Display for ClockReport {
         } else {
             ("ahead", self.offset_seconds)
         };
-        write!(f, "peer's clock: {word} by {}, drifting by {:+.1} ppm", Bounded(offset), self.skew.value * 1e6)?;
+        let [skew, least, most] = [self.skew.value, self.skew.low, self.skew.high].map(|part| part * 1e6);
+        write!(
+            f,
+            "peer's clock: {word} by {}, drifting by {skew:+.0} ppm ({least:+.0} … {most:+.0})",
+            Bounded(offset)
+        )?;
         let own_word = |error: Option<f64>| match error {
             Some(seconds) => format!("right within {}", Span::from_secs_f64(seconds)),
             None => "kept by nobody".to_owned(),
@@ -259,7 +265,11 @@ impl fmt::Display for Bounded {
         let Interval { value, low, high, .. } = self.0;
         let [value, low, high] = [value, low, high].map(Span::from_secs_f64);
         write!(f, "{value}")?;
-        if low == high { Ok(()) } else { write!(f, " (wrong by at most {}: {low} … {high})", (value - low).max(high - value)) }
+        if low == high {
+            Ok(())
+        } else {
+            write!(f, " (wrong by at most {}: {low} … {high})", (value - low).max(high - value))
+        }
     }
 }
 
@@ -278,8 +288,9 @@ impl fmt::Display for PacketReport {
     /// for loss are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Interval { value, low, high, confidence } = self.loss_ratio;
-        let [value, low, high, confidence] = [value, low, high, confidence].map(|part| part * 100.0);
-        write!(f, "{} sent, {} lost ({value:.2} %; {confidence:.0} %: {low:.2} % … {high:.2} %)", self.sent, self.lost)?;
+        let [value, low, high] = [value, low, high].map(|part| part * 100.0);
+        let confidence = Confidence(confidence);
+        write!(f, "{} sent, {} lost ({value:.2} %; {confidence}: {low:.2} % … {high:.2} %)", self.sent, self.lost)?;
         if let Some(late @ 1..) = self.late {
             write!(f, ", {late} late")?;
         }

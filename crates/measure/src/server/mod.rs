@@ -52,7 +52,7 @@ impl Default for ServerConfig {
             key: None,
             max_clients: 64,
             max_strangers: 2048,
-            limits: Limits { connections: 256, bytes: 4_000_000_000, packets: 10_000_000, turn: Span::from_secs(120) },
+            limits: Limits { connections: 256, bytes: 4_000_000_000, packets: 10_000_000, turn: Span::from_secs(180) },
             clock: HostClock::System,
         }
     }

@@ -3,6 +3,7 @@
 use crate::control::{Control, ControlError, within};
 use crate::server::shared::{Membership, Shared};
 use crate::server::turn::{Refusal, Turn};
+use crate::server::udp::canonical;
 use net::clock;
 use net::readiness::{Event, Readiness};
 use std::net::TcpStream;
@@ -24,7 +25,9 @@ const WAKER: u32 = 1;
 
 /// Serves the client until it leaves, vanishes, or asks for what it may not have.
 pub(super) fn run(shared: &Shared, member: Membership, stream: TcpStream) {
-    let peer = stream.peer_addr().map_or_else(|_| "a client that is gone".to_owned(), |address| address.to_string());
+    let peer = stream
+        .peer_addr()
+        .map_or_else(|_| "a client that is gone".to_owned(), |address| canonical(address).to_string());
     tracing::info!("{peer}: connected");
     match Session::open(shared, member, stream).and_then(Session::serve) {
         Ok(()) | Err(Ending::Control(ControlError::Closed)) => tracing::info!("{peer}: left"),
