@@ -10,9 +10,10 @@ use units::{Rate, Span};
 pub struct Overrides {
     /// Who shapes the bottleneck.
     pub bottleneck: Option<BottleneckKind>,
-    /// The bottleneck's rate; levels of cross traffic that are not given themselves keep their share of it.
+    /// The bottleneck's rate; levels of cross traffic that are not given themselves keep their share of it. Further paths
+    /// that have a bottleneck of their own are left out.
     pub rate: Option<Rate>,
-    /// Levels of cross traffic.
+    /// Levels of cross traffic. Further paths that have their own are left out.
     pub cross: Vec<Rate>,
     /// How the cross traffic's packets follow each other.
     pub cross_kind: Option<CrossKind>,
@@ -134,17 +135,17 @@ impl Scenario {
         if let Some(rate) = with.rate {
             self.also.retain(|path| path.bottleneck.is_none());
             self.scale_to(rate);
-            self.sweep.rates.clear();
+            self.sweeps().for_each(|sweep| sweep.rates.clear());
         }
-        if with.cross_kind.is_some() {
-            self.sweep.kinds.clear();
+        if let Some(kind) = with.cross_kind {
+            self.crosses().for_each(|cross| cross.kind = kind);
+            self.sweeps().for_each(|sweep| sweep.kinds.clear());
         }
-        if with.cross_kind.is_some() || with.cross_by.is_some() || !with.cross.is_empty() {
+        if !with.cross.is_empty() {
             self.also.retain(|path| path.cross.is_none());
         }
+        self.crosses().for_each(|cross| cross.by = with.cross_by.or(cross.by));
         self.bottleneck.kind = with.bottleneck.unwrap_or(self.bottleneck.kind);
-        self.cross.kind = with.cross_kind.unwrap_or(self.cross.kind);
-        self.cross.by = with.cross_by.or(self.cross.by);
         self.runs = with.runs.unwrap_or(self.runs);
         replace(&mut self.cross.levels, &with.cross);
         replace(&mut self.transports, &with.transports);
@@ -369,6 +370,10 @@ mod tests {
         assert_eq!(all, 3, "a later hop under constant and Poisson traffic, a token bucket");
         assert_eq!(paths(Overrides { rate: Some(Rate::from_mbit(5)), ..Overrides::default() }), 2);
         assert_eq!(paths(Overrides { cross: vec![Rate::ZERO], ..Overrides::default() }), 0);
+        let poisson = Overrides { cross_kind: Some(CrossKind::Poisson), ..Overrides::default() };
+        let variants = capacity.overridden(&poisson).unwrap().variants();
+        assert!(variants.iter().all(|variant| variant.cross.kind == CrossKind::Poisson), "{variants:?}");
+        assert_eq!(variants.len(), 3 * 3 + 1);
     }
 
     #[test]

@@ -92,12 +92,23 @@ impl Scenario {
 
     /// Sets the bottleneck's rate; levels of cross traffic keep their share of it.
     pub(crate) fn scale_to(&mut self, rate: Rate) {
-        let elsewhere =
-            self.also.iter_mut().filter(|path| path.bottleneck.is_none()).filter_map(|path| path.cross.as_mut());
-        for level in elsewhere.chain([&mut self.cross]).flat_map(|cross| &mut cross.levels) {
-            *level = Rate::from_f64(level.as_f64() * rate.as_f64() / self.bottleneck.rate.as_f64());
+        let before = self.bottleneck.rate.as_f64();
+        let elsewhere = self.also.iter_mut().filter(|path| path.bottleneck.is_none());
+        let crosses = elsewhere.filter_map(|path| path.cross.as_mut()).chain([&mut self.cross]);
+        for level in crosses.flat_map(|cross| &mut cross.levels) {
+            *level = Rate::from_f64(level.as_f64() * rate.as_f64() / before);
         }
         self.bottleneck.rate = rate;
+    }
+
+    /// The cross traffic of this and of further paths.
+    pub(crate) fn crosses(&mut self) -> impl Iterator<Item = &mut Cross> {
+        self.also.iter_mut().filter_map(|path| path.cross.as_mut()).chain([&mut self.cross])
+    }
+
+    /// What is varied on this and on further paths.
+    pub(crate) fn sweeps(&mut self) -> impl Iterator<Item = &mut Sweep> {
+        self.also.iter_mut().filter_map(|path| path.sweep.as_mut()).chain([&mut self.sweep])
     }
 }
 
