@@ -211,6 +211,33 @@ fn answers_that_do_not_repeat_the_probes_stamp_are_passed_over() {
     thread.join().unwrap();
 }
 
+#[test]
+fn neither_endless_copies_nor_stamps_that_are_no_times_spoil_what_is_measured_here() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let mut payload = [0; SIZE];
+        for number in 0..100 {
+            let (_, from) = socket.recv_from(&mut payload).unwrap();
+            let clock = ErrorEstimate::new(false, Span::ZERO);
+            let reflected = Time::from_nanos(if number % 2 == 0 { 0 } else { 4_000_000_000_000_000_000 });
+            let received = Time::from_nanos(2_000_000_000_000_000_000);
+            let answer =
+                |probe: &Probe| Reflection { sequence: probe.sequence, reflected, received, clock, probe_ttl: 255 };
+            Reply::reflect(&mut payload, answer).unwrap();
+            for _ in 0..if number == 0 { 1000 } else { 1 } {
+                socket.send_to(&payload, from).unwrap();
+            }
+        }
+    });
+    let delay = delay_to(&quick(address));
+    let packets = delay.round_trip_packets.unwrap();
+    assert!(packets.lost == 0 && packets.duplicates > Some(100), "{packets:?}");
+    let round_trip = delay.round_trip.unwrap();
+    assert!(round_trip.percentile_99_seconds.value < 1.0, "{round_trip:?}");
+    thread.join().unwrap();
+}
+
 /// The other implementation: `cargo install stamp-suite` into a directory that is kept, unless it is there already.
 fn stamp_suite() -> Option<std::path::PathBuf> {
     let root = std::env::var_os("STAMP_SUITE_ROOT")

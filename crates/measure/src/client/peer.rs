@@ -215,6 +215,37 @@ fn connect_any(addresses: &[SocketAddr], deadline: Time) -> Result<TcpStream, Er
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::time::Duration;
+    use wire::{Preamble, ServerSession};
+
+    #[test]
+    fn a_path_has_settled_once_a_round_trip_is_short_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let stream = listener.accept().unwrap().0;
+            (&stream).read_exact(&mut [0; Preamble::SIZE]).unwrap();
+            let mut control = Control::begin(stream, ServerSession::server(None)).unwrap();
+            let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
+            control.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
+            let mut answered = 0;
+            while control.receive(within(Span::from_secs(20))).is_ok() {
+                // Two of them wait in a queue.
+                if (PINGS..PINGS + 2).contains(&answered) {
+                    thread::sleep(Duration::from_millis(300));
+                }
+                control.send(&ServerMessage::Pong).unwrap();
+                answered += 1;
+            }
+            answered
+        });
+        let mut peer = Peer::connect(&MeasureConfig::new("127.0.0.1", port)).unwrap();
+        peer.settle().unwrap();
+        drop(peer);
+        assert!(server.join().unwrap() >= PINGS + 3);
+    }
 
     #[test]
     fn a_servers_words_cannot_command_the_terminal() {

@@ -29,12 +29,16 @@ fn each_way(
 ) -> Option<(Deliveries, Deliveries)> {
     let is_flawless = there_and_back.lost + there_and_back.duplicates + there_and_back.reordered == 0;
     let counts = returns.iter().any(|back| back.answer != back.probe);
-    let answered = returns.iter().map(|back| back.answer).max()?.saturating_add(1);
+    // A session's count begins with zero (RFC 8762, 4.3), but not with every reflector.
+    let lowest = returns.iter().min_by_key(|back| back.answer)?;
+    let first = if lowest.probe == 0 { lowest.answer } else { 0 };
+    let place = |back: &Return| back.answer - first;
+    let answered = returns.iter().map(place).max()?.saturating_add(1);
     // More answers than replies can be kept of are made up.
     if !(counts || is_flawless) || answered > sent.saturating_mul(Return::MOST_COPIES) {
         return None;
     }
-    let mut came: Vec<(u32, u32)> = returns.iter().map(|back| (back.answer, back.probe)).collect();
+    let mut came: Vec<(u32, u32)> = returns.iter().map(|back| (place(back), back.probe)).collect();
     came.sort_unstable();
     came.dedup_by_key(|(answer, _)| *answer);
     let mut up = Deliveries::of(sent, came.iter().map(|&(_, probe)| (probe, false)));
@@ -43,7 +47,7 @@ fn each_way(
     let unseen = (answered - came.len() as u32).min(up.lost);
     up.arrived += unseen;
     up.lost -= unseen;
-    let down = Deliveries::of(answered, returns.iter().map(|back| (back.answer, back.took > deadline)));
+    let down = Deliveries::of(answered, returns.iter().map(|back| (place(back), back.took > deadline)));
     Some((up, down))
 }
 
@@ -75,6 +79,14 @@ mod tests {
         assert_eq!(flaws(counts.there_and_back), [0, 0, 2]);
         let (up, down) = counts.ways.unwrap();
         assert_eq!((flaws(up), flaws(down)), ([0, 0, 1], [0, 0, 1]));
+    }
+
+    #[test]
+    fn a_count_may_begin_with_any_number() {
+        for first in [1, 5000] {
+            let (up, down) = counted(4, &[(0, first), (1, first + 1), (3, first + 3)]).ways.unwrap();
+            assert_eq!((flaws(up), down.sent, flaws(down)), ([0; 3], 4, [1, 0, 0]));
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) struct Return {
 }
 
 impl Return {
-    /// Replies to one probe, on average, that are remembered.
+    /// Replies to one probe, on average, that are remembered; the first of each is in any case.
     pub(super) const MOST_COPIES: u32 = 4;
 }
 
@@ -116,7 +116,9 @@ impl Flight {
             };
             crossings.push(Crossing { way: Way::Forward, sent, received: reply.received });
             crossings.push(Crossing { way: Way::Backward, sent: reply.reflected, received: returned });
-            round_trips.push((returned - sent) - (reply.reflected - reply.received));
+            // A reflector can't have taken longer than all of it: then its stamps are no times.
+            let (whole, reflecting) = (returned - sent, reply.reflected - reply.received);
+            round_trips.push(if (Span::ZERO..=whole).contains(&reflecting) { whole - reflecting } else { whole });
         }
         (crossings, round_trips)
     }
@@ -177,7 +179,11 @@ impl Flight {
         let Some(fate) = self.fates.get_mut(reply.probe_sequence as usize) else { return };
         let Some(sent) = fate.sent.user else { return };
         // Who did not see the probe can't repeat its stamp, nor does an answer to an earlier measurement.
-        if reply.probe_stamp[..8] != self.clock.format.write(sent) || self.returns.len() >= most {
+        if reply.probe_stamp[..8] != self.clock.format.write(sent) {
+            return;
+        }
+        // Copies without end must not pass for the loss of what comes behind them.
+        if fate.reply.is_some() && self.returns.len() >= most {
             return;
         }
         self.returns.push(Return { probe: reply.probe_sequence, answer: reply.sequence, took: user - sent });

@@ -134,7 +134,7 @@ pub(crate) fn fill_in(
         );
     } else if references.is_empty() {
         report.warnings.push(
-            "one-way delays are known no better than the round trip allows: the clocks are not known to be right"
+            "one-way delays are known no better than the round trip allows: the clocks are not both known to be right"
                 .into(),
         );
     }
