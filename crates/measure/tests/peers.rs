@@ -3,13 +3,14 @@
 mod common;
 
 use common::measuring;
-use measure::{Error, Family, MeasureConfig, TransportChoice, TransportKind, measure};
+use estimate::Train;
+use measure::{Directions, Error, Family, MeasureConfig, MethodChoice, TransportChoice, TransportKind, measure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
-use units::Span;
-use wire::{Answer, Limits, ServerMessage, ServerSession, Token, Verdict};
+use units::{Span, Time};
+use wire::{Answer, Arrival, ClientMessage, Limits, ServerMessage, ServerSession, Token, Verdict};
 
 const BOUND: Duration = Duration::from_secs(10);
 
@@ -115,6 +116,76 @@ fn a_server_that_says_the_same_for_ever() {
         }))
     });
     assert!(matches!(error, Error::Lost { .. }), "{error}");
+}
+
+/// Takes one client and its one probe connection, and tells it of each train what it likes.
+fn liar(tell: impl Fn(u32, &Train) -> Vec<Arrival> + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut control = listener.accept().unwrap().0;
+        control.read_exact(&mut [0; 32]).unwrap();
+        let mut session = ServerSession::server(None);
+        let limits = Limits { connections: u32::MAX, bytes: u64::MAX, packets: u64::MAX, turn: Span::MAX };
+        session.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
+        let mut probes = Vec::new();
+        loop {
+            while let Some(message) = session.next().unwrap() {
+                let answer = match message {
+                    ClientMessage::Ping => ServerMessage::Pong,
+                    ClientMessage::Enter => ServerMessage::Turn,
+                    ClientMessage::AskClock => ServerMessage::Clock { maximum_error: Some(Span::from_nanos(i64::MIN)) },
+                    ClientMessage::AwaitConnections { .. } => {
+                        probes.push(listener.accept().unwrap().0);
+                        ServerMessage::Connections(vec![0])
+                    }
+                    ClientMessage::Receive { number, train, .. } => {
+                        let arrivals = tell(number, &train);
+                        ServerMessage::Received { number, arrivals, kernel_stamps: true }
+                    }
+                    ClientMessage::Send { number, .. } => {
+                        ServerMessage::Sent { number, departures: Vec::new(), kernel_stamps: false }
+                    }
+                    _ => return,
+                };
+                session.send(&answer).unwrap();
+            }
+            let mut buffer = [0; 4096];
+            if control.write_all(&session.take_outgoing()).is_err() {
+                return;
+            }
+            match control.read(&mut buffer) {
+                Ok(count @ 1..) => session.feed(&buffer[..count]),
+                _ => return,
+            }
+        }
+    });
+    address
+}
+
+/// Whatever a server claims, the client ends with a report or an error, and never with a panic.
+#[test]
+fn claims_that_cannot_be_true() {
+    let extremes = |_: u32, train: &Train| {
+        let stamp = |index| Time::from_nanos(if index % 2 == 0 { i64::MIN } else { i64::MAX });
+        (0..train.count()).map(|index| Arrival { index, received: Some(stamp(index)) }).collect()
+    };
+    let foreign = |_: u32, _: &Train| (0..5_000).map(|i| Arrival { index: u32::MAX - i, received: None }).collect();
+    let repeated = |number: u32, train: &Train| {
+        let received = Some(Time::from_nanos(i64::from(number)));
+        (0..train.count()).map(|index| Arrival { index: index / 2, received }).collect()
+    };
+    for method in [MethodChoice::Primed, MethodChoice::Pathload] {
+        for address in [liar(extremes), liar(foreign), liar(repeated)] {
+            let budget_time = Some(Span::from_millis(500));
+            let transport = TransportChoice::Fixed(TransportKind::Single);
+            let directions = Directions::Up;
+            let config = MeasureConfig { method, transport, directions, budget_time, ..measuring(address) };
+            let report = measure(&config, &mut |_| {}).unwrap();
+            assert!(!report.up.unwrap().to_string().contains("NaN"));
+            assert!(!report.delay.unwrap().to_string().contains("NaN"));
+        }
+    }
 }
 
 #[test]

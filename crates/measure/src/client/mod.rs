@@ -177,7 +177,8 @@ pub enum Event {
 ///
 /// # Errors
 /// Where the server can't be reached or the path can't carry trains: within ten seconds, unless the server makes us
-/// wait for others. A path that carries trains which tell nothing is no error: the report gives the reason.
+/// wait for others, or an NTP server or its name does not answer. A path that carries trains which tell nothing is no
+/// error: the report gives the reason.
 pub fn measure(config: &MeasureConfig, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
     let started = jiff::Timestamp::now();
     let mut peer = Peer::connect(config)?;
