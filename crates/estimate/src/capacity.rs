@@ -14,7 +14,7 @@
 mod burst;
 mod filter;
 mod plan;
-mod shaping;
+pub(crate) mod shaping;
 
 use crate::{Estimate, Outcome, PacketRecord, Rejection, Step, Train, TrainRecord};
 use burst::{Burst, Epoch};

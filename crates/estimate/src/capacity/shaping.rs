@@ -28,20 +28,20 @@ const SAME_RATE: f64 = 0.05;
 
 /// A change of the rate within a train.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Change {
+pub(crate) struct Change {
     /// Packets before it.
-    pub(super) packets: u32,
+    pub(crate) packets: u32,
     /// In bit/s from there on.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// How many times as fast it was before.
-    pub(super) fall: f64,
+    pub(crate) fall: f64,
     /// Bits that passed beyond that rate.
-    pub(super) burst: f64,
+    pub(crate) burst: f64,
 }
 
 impl Change {
     /// Whether others' traffic may well be the cause.
-    pub(super) fn is_slight(&self) -> bool {
+    pub(crate) fn is_slight(&self) -> bool {
         self.fall < SLIGHT_FALL
     }
 }
@@ -55,7 +55,7 @@ struct Gap {
 }
 
 /// The change in this train, if there is a clear one.
-pub(super) fn change(packets: &[PacketRecord]) -> Option<Change> {
+pub(crate) fn change(packets: &[PacketRecord]) -> Option<Change> {
     let gaps = gaps(packets);
     let split = split(&gaps)?;
     let (before, after) = gaps.split_at(split);
@@ -95,7 +95,7 @@ fn lasting_rate(gaps: &[Gap]) -> f64 {
 }
 
 /// The rate at which a train came, in bit/s.
-pub(super) fn rate(packets: &[PacketRecord]) -> Option<f64> {
+pub(crate) fn rate(packets: &[PacketRecord]) -> Option<f64> {
     let gaps = gaps(packets);
     let total = |of: fn(&Gap) -> f64| gaps.iter().map(of).sum::<f64>();
     let (bits, received) = (total(|gap| gap.bits), total(|gap| gap.received));
@@ -133,7 +133,7 @@ fn gaps(packets: &[PacketRecord]) -> Vec<Gap> {
 
 /// The mean of the changes that are the same, if there are two or more, or three where the rate falls by little; a queue
 /// filled by others does not empty at the same byte again.
-pub(super) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
+pub(crate) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
     let same = alike(changes);
     let mean_of = |of: fn(&Change) -> f64| mean(&same.iter().map(of).collect::<Vec<_>>());
     let mean_change = Change {
@@ -147,7 +147,7 @@ pub(super) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
 
 /// The change by which the rate fell so far, if a later train came wholly at that rate: the bucket was still empty. For
 /// where nothing better can be had, since the bucket may be larger than it was full.
-pub(super) fn confirmed(changes: &[Option<Change>], long_rates: &[f64]) -> Option<Change> {
+pub(crate) fn confirmed(changes: &[Option<Change>], long_rates: &[f64]) -> Option<Change> {
     let fullest = changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst))?;
     let whole = long_rates.iter().any(|&rate| close(rate, fullest.rate, SAME_RATE));
     (fullest.fall > DEEP_FALL && whole).then_some(*fullest)
@@ -171,7 +171,7 @@ fn alike(changes: &[Option<Change>]) -> Vec<Change> {
 }
 
 /// In the words of the result.
-pub(super) fn shaper(mean_change: &Change, changes: &[Option<Change>], link: Option<Estimate<Rate>>) -> Shaper {
+pub(crate) fn shaper(mean_change: &Change, changes: &[Option<Change>], link: Option<Estimate<Rate>>) -> Shaper {
     let same = alike(changes);
     let same = if same.len() < 2 { vec![*mean_change] } else { same };
     let [rate_margin, burst_margin] = [

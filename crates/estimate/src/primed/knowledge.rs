@@ -1,5 +1,6 @@
 //! What all trains together tell of the path.
 
+use super::LEAST_TRAINS;
 use super::reading::{Bottleneck, Dispersion, Packets, Reading, delay_floor};
 use crate::Shaper;
 use crate::stats::{median, standard_deviation};
@@ -56,18 +57,21 @@ impl Knowledge {
         let newest_stalled = readings.last().is_some_and(stalled);
         // A train far faster than the link tells the link's capacity and nothing else.
         readings.retain(|r| !stalled(r) && !r.credit_left && r.rate < 3.0 * capacity);
+        let burst_rate = burst_rate(&primes, capacity);
+        let hidden_bucket =
+            shaper.is_none() && (hides_bucket(trains) || burst_rate.is_some() && trains.len() >= LEAST_TRAINS);
         Knowledge {
             capacity: Some(capacity),
             capacity_scatter,
             prime_openness: if shaper.is_some() { 0.0 } else { shown.iter().map(|d| d.openness).fold(0.0, f64::max) },
-            burst_rate: burst_rate(&primes, capacity),
+            burst_rate,
             saturated,
             readings,
             receiver_stalls,
             newest_stalled,
             short_primes,
             newest_short,
-            hidden_bucket: shaper.is_none() && trains.iter().filter(|train| train.slowed_down()).count() >= 2,
+            hidden_bucket,
         }
     }
 }
@@ -97,6 +101,14 @@ impl Found {
         let readings = read(trains, bottleneck);
         Found { capacity: bottleneck.capacity, capacity_scatter: half / 2.0, readings }
     }
+}
+
+/// Whether trains became so much slower on their way as others' packets don't make them: once by very much, or twice.
+fn hides_bucket(trains: &[Packets]) -> bool {
+    const MUCH: f64 = 3.0;
+    const VERY_MUCH: f64 = 20.0;
+    let factors = || trains.iter().map(Packets::slowed_down);
+    factors().any(|factor| factor > VERY_MUCH) || factors().filter(|&factor| factor > MUCH).count() >= 2
 }
 
 /// Nothing available is the least there can be, which bounds what the queue's growth lets the capacity be. Over a short

@@ -17,9 +17,6 @@ const FEW_PACKETS: f64 = 20.0;
 /// The packets at a prime's end by whose pace it shows whether a token bucket had given all that it held.
 const PRIME_END: usize = 4;
 
-/// By this factor trains become slower behind a token bucket, and hardly behind others' packets.
-const SLOW_DOWN: f64 = 3.0;
-
 /// What limits the path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bottleneck {
@@ -203,24 +200,33 @@ impl Packets {
 
     /// The rate at which the prime really left, in bit/s.
     pub(super) fn prime_sending_rate(&self) -> f64 {
-        let prime = &self.points[..self.points.partition_point(|p| p.index < self.prime)];
-        let [first, .., last] = prime else { return f64::INFINITY };
+        let [first, .., last] = self.prime_points() else { return f64::INFINITY };
         (last.carried - first.carried) / (last.sent - first.sent).max(1e-9)
     }
 
-    /// Whether the path let the first packets pass much faster than the last ones, though those were sent faster than they
-    /// came: as a token bucket does.
-    pub(super) fn slowed_down(&self) -> bool {
+    /// How many times as fast the path let the first packets pass as the last ones, though those were sent much faster than
+    /// they came: as a token bucket does.
+    pub(super) fn slowed_down(&self) -> f64 {
+        // By the mean and the median gap: a machine that stalls makes one gap long, a device that reports packets in
+        // batches makes most short.
         let rates = |points: &[Point]| {
-            let [first, .., last] = points else { return None };
-            let (bits, sent) = (last.carried - first.carried, last.sent - first.sent);
-            Some((bits / sent, bits / (sent + last.delay - first.delay)))
+            let gap = |pair: &[Point]| {
+                let (bits, sent) = (pair[1].carried - pair[0].carried, pair[1].sent - pair[0].sent);
+                (sent / bits, (sent + pair[1].delay - pair[0].delay) / bits)
+            };
+            let (sent, received): (Vec<f64>, Vec<f64>) = points.windows(2).map(gap).unzip();
+            Some((1.0 / mean(&sent), 1.0 / mean(&received).min(median(&received)?)))
         };
-        let end = &self.points[self.points.len().saturating_sub(2 * PRIME_END)..];
-        let (Some(start), Some(end)) = (self.points.get(..PRIME_END).and_then(rates), rates(end)) else { return false };
+        let ends = [last(self.prime_points(), PRIME_END), last(&self.points, 2 * PRIME_END)];
+        let Some(start) = self.points.get(..PRIME_END).and_then(rates) else { return 1.0 };
         // Packets that come closer together than they left were held up by a machine that stalled.
         let credible = start.1 > 0.0 && start.1 < 1.25 * start.0;
-        credible && start.1 > SLOW_DOWN * end.1 && end.0 > 2.5 * end.1
+        let slower = ends.into_iter().filter_map(rates).filter(|end| credible && end.0 > 2.5 * end.1);
+        slower.map(|end| start.1 / end.1).fold(1.0, f64::max)
+    }
+
+    fn prime_points(&self) -> &[Point] {
+        &self.points[..self.points.partition_point(|p| p.index < self.prime)]
     }
 
     /// All that the train carried.
@@ -283,8 +289,7 @@ impl Packets {
 
     /// Whether the prime's last packets still came faster than the bucket fills, or without waiting.
     fn credit_left(&self, bottleneck: Bottleneck, floor: Line) -> bool {
-        let prime = &self.points[..self.points.partition_point(|p| p.index < self.prime)];
-        let end = &prime[prime.len().saturating_sub(PRIME_END)..];
+        let end = last(self.prime_points(), PRIME_END);
         let ([first, .., last], service) = (end, self.prime_bits / bottleneck.capacity) else { return true };
         let pace = (last.carried - first.carried) / (last.sent + last.delay - first.sent - first.delay).max(1e-9);
         let between = (bottleneck.line / bottleneck.capacity).sqrt().min(1.5);
@@ -336,6 +341,10 @@ impl Packets {
         let first = self.prime + end.saturating_sub(self.prime) / 8;
         self.points.iter().filter(move |p| p.index >= first)
     }
+}
+
+fn last(points: &[Point], count: usize) -> &[Point] {
+    &points[points.len().saturating_sub(count)..]
 }
 
 /// Whether a packet came behind three or more that had been sent after it: no queue does that, but TCP does when it

@@ -23,9 +23,12 @@ const ENOUGH_TRAINS: usize = 11;
 const FEW_PACKETS: f64 = 100.0;
 const COARSE: f64 = 0.04;
 
+/// An interval of which the half is wider than so many times the capacity says nothing.
+const WIDEST: f64 = 3.0;
+
 /// Whether nothing more need be sent.
 pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
-    if method.failures_in_row >= 8 || out_of_reach(method) || method.knowledge.hidden_bucket {
+    if method.failures_in_row >= 8 || out_of_reach(method) {
         return true;
     }
     let used = used(method);
@@ -55,7 +58,9 @@ fn coarse(method: &Primed, used: &[Reading], elapsed: Span) -> bool {
     let capacity = method.knowledge.capacity.unwrap_or(0.0);
     let packets = capacity * method.config.budget_time.as_secs_f64() / WHOLE_PACKET_BITS;
     let interval = interval(used, elapsed.as_secs_f64(), &method.knowledge);
-    packets < FEW_PACKETS && interval.half > COARSE * interval.value
+    // Behind a token bucket trains are longer, and fewer.
+    let few = if method.config.shaper.is_some() { 2.0 * FEW_PACKETS } else { FEW_PACKETS };
+    packets < few && interval.half > COARSE * interval.value
 }
 
 /// The readings that count: not those of trains sent so much too fast that an error of the capacity would show, and not
@@ -169,6 +174,13 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
         return outcome;
     }
     let interval = interval(&used, elapsed.as_secs_f64(), &method.knowledge);
+    if interval.half > WIDEST * method.knowledge.capacity.unwrap_or(0.0) {
+        outcome.reason = Some(format!(
+            "trains disagree: by them, anything up to {} may be available",
+            Rate::from_f64(interval.value + interval.half)
+        ));
+        return outcome;
+    }
     outcome.spread = Some(Rate::from_f64(interval.spread));
     outcome.available = Some(Estimate {
         value: Rate::from_f64(interval.value),
@@ -190,10 +202,12 @@ fn rejected(method: &Primed) -> BTreeMap<Rejection, u32> {
 
 fn no_value(method: &Primed, used: &[Reading]) -> String {
     if method.knowledge.hidden_bucket {
-        return "a token bucket lets bursts pass far faster than what lasts, and its rate was not known before".to_owned();
+        return "a token bucket lets bursts pass far faster than what lasts, and its rate was not known before"
+            .to_owned();
     }
     if method.knowledge.short_primes as usize > used.len() {
-        return "no train was long enough to empty the token bucket on the path, which hides what is available".to_owned();
+        return "no train was long enough to empty the token bucket on the path, which hides what is available"
+            .to_owned();
     }
     if out_of_reach(method) {
         let fastest = method.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);
