@@ -202,3 +202,16 @@ fn the_fair_share_keeps_a_small_link_busy_for_a_few() {
         }
     }
 }
+
+/// A share that fell for as long as nobody had answered the first drops once made seven of seventeen halve within a round
+/// trip, time and again, and left a twentieth of the link empty.
+#[test]
+fn the_fair_share_keeps_a_long_path_busy() {
+    let rate = Rate::from_mbit(100);
+    let path = (rate, Span::from_millis(200));
+    let (mut network, _, flows) =
+        bottleneck(("fair-share", 1), path, &[(17, Control::NewReno)], Span::from_millis(100));
+    let got = goodput(&mut network, &flows, at(5), at(45));
+    let used = utilisation(&got, rate, 40.0);
+    assert!(used >= 0.97, "{used:.3}");
+}

@@ -31,6 +31,8 @@ pub struct FairShareConfig {
 /// - The share follows the *delay* of the queue in relative steps, whatever the link's rate is or becomes. It stays near
 ///   or above what is sure to be fair: the link's rate over the number of flows, both as measured. Else a start of many
 ///   connections, whose packets keep coming for a round trip after the first drops, would press it far too low.
+/// - Where more waits than leaves in half a window, a flow pays with its packet that leaves next, so that senders learn at
+///   once of a link that has become slow.
 /// - The delay aimed at falls as long as there is always something to send and few packets pay. So senders that make way
 ///   for delay (Vegas) get their share too; a queue only as long as the others' reaction needs is left for them to see.
 ///
@@ -68,8 +70,13 @@ pub struct FairShare<P> {
 const UPDATE: Span = Span::from_millis(5);
 const REMAINS: f64 = 0.99;
 /// How strongly the share follows the delay's change since the last update, in targets, and its distance from what is
-/// aimed at, as a part of that. The second must be far weaker: flows take some round trips to follow.
-const GAINS: (f64, f64) = (0.25, 0.0015);
+/// aimed at, as a part of that. The second must be far weaker: flows take some round trips to follow, and a share that
+/// goes on falling meanwhile makes many of them halve at once, after which long paths stay part empty for seconds.
+const GAINS: (f64, f64) = (0.3, 0.0005);
+/// With fewer packets in the share than so many, the second is stronger in proportion, but not beyond so many times: the
+/// fewer packets a flow has in flight, the more of them it must lose to slow down by as much.
+const FEW: f64 = 200.0;
+const MOST_HASTE: f64 = 8.0;
 /// How much the share rises at each update if a packet found the queue empty: what the link does not use is lost.
 const IDLE_RISE: f64 = 0.04;
 /// How much the delay aimed at rises at each update if a packet found the queue empty or little delay costs too many
@@ -88,6 +95,10 @@ const LEAST_PART: f64 = 0.9;
 /// By how much less for each target that packets wait beyond so many: a link that has become slow must drain its queue.
 const DRAIN: f64 = 0.05;
 const LONG: f64 = 5.0;
+/// Where more waits than leaves in this part of a window, which is longer than most starts of connections make it, a flow
+/// pays with its own packet among so many that leave next.
+const BEHIND: f64 = 0.5;
+const NEXT: usize = 64;
 /// The least target in bytes, some packets: on a slow link the usual one would be a part of a packet's time.
 const LEAST_TARGET: f64 = 6000.0;
 
@@ -148,7 +159,9 @@ impl<P> FairShare<P> {
         let too_many = self.paid > TOO_MANY * self.arrived;
         let more_aim = if idle || too_many { AIM_RISE } else { -AIM_FALL };
         let more_share = if idle { IDLE_RISE } else { 0.0 };
-        let change = 1.0 + more_share - GAINS.0 * (delay - self.last_delay) - GAINS.1 * (delay / self.aim - 1.0);
+        let haste = (FEW * LEAST_SHARE / self.share).clamp(1.0, MOST_HASTE);
+        let change =
+            1.0 + more_share - GAINS.0 * (delay - self.last_delay) - GAINS.1 * haste * (delay / self.aim - 1.0);
         self.last_delay = delay;
         let flows = self.rates.active(now);
         let most_aim = flows as f64 * LEAST_SHARE / self.target_bytes();
@@ -184,6 +197,16 @@ impl<P> FairShare<P> {
         }
     }
 
+    /// The flow's packet that leaves next, to pay with where the queue is that long. Senders hear of that one soon; of the
+    /// packet that has just come only once all before it has drained, at a rate that they do not know of yet.
+    fn take_next_of(&mut self, flow: u64) -> Option<Queued<P>> {
+        if self.buffer.bytes() as f64 <= BEHIND * self.capacity {
+            return None;
+        }
+        let mut next = 0..self.buffer.len().min(NEXT);
+        next.find(|place| self.buffer.flow_at(*place) == Some(flow)).and_then(|place| self.buffer.remove(place))
+    }
+
     /// What is fair however the others behave; nothing is sure if there may be more flows than the table holds.
     fn sure_share(&self, flows: usize) -> f64 {
         if flows < self.rates.most() { LEAST_PART * self.capacity / flows.max(1) as f64 } else { 0.0 }
@@ -201,7 +224,10 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
             self.arrived += 1.0;
             self.paid += f64::from(u8::from(pays));
             if pays && !(markable && packet.mark()) {
-                return turn_away(packet, DropCause::Managed, drops);
+                let Some(next) = self.take_next_of(packet.flow) else {
+                    return turn_away(packet, DropCause::Managed, drops);
+                };
+                drops.push(Dropped { packet: next, cause: DropCause::Managed });
             }
         }
         self.buffer.push(packet, drops)
@@ -297,6 +323,26 @@ mod tests {
     fn who_ignores_marks_is_dropped_all_the_same() {
         let (passed, _) = run(8, 20, Ecn::Capable0);
         assert!(passed[1..].iter().all(|packets| (900..=1005).contains(packets)), "{passed:?}");
+    }
+
+    #[test]
+    fn on_a_link_that_has_become_slow_the_front_of_the_queue_pays() {
+        let mut queue = FairShare::new(Limit::Packets(2000), FairShareConfig::default(), 1).unwrap();
+        let (mut paid, mut paid_in_front) = (0, 0);
+        for milli in 0..2000 {
+            let now = Time::from_nanos(milli * 1_000_000);
+            let mut drops = Vec::new();
+            // Two senders who do not slow down offer a tenth more than the link carries; from 1 s on, eleven times as much.
+            for _ in 0..1 + i64::from(milli % 10 == 0) {
+                let _ = queue.enqueue(Queued::new((), 1000, milli as u64 % 2, now), &mut drops);
+            }
+            if milli < 1000 || milli % 10 == 0 {
+                let _ = queue.dequeue(now, &mut drops);
+            }
+            paid += drops.len();
+            paid_in_front += drops.iter().filter(|dropped| dropped.packet.arrival < now).count();
+        }
+        assert!(paid > 500 && paid_in_front * 3 > paid, "{paid_in_front} of {paid}");
     }
 
     #[test]
