@@ -82,7 +82,7 @@ pub struct MeasureArgs {
     /// Print one JSON document (kumade.measure/1)
     #[arg(long, conflicts_with = "json_stream")]
     json: bool,
-    /// Print a line of JSON for each event as it happens
+    /// Print a line of JSON (kumade.measure-stream/1) for each event as it happens
     #[arg(long)]
     json_stream: bool,
     /// Use IPv4

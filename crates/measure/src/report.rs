@@ -2,9 +2,11 @@
 
 mod capacity;
 mod delay;
+mod stream;
 
 pub use capacity::{CapacityReport, ShaperReport};
 pub use delay::{ClockReport, DelayFigures, DelayReport, Interval, PacketReport, StepReport};
+pub use stream::StreamLine;
 
 use estimate::{Estimate, Outcome, Rejection};
 use schemars::JsonSchema;
@@ -149,11 +151,16 @@ impl Report {
 
     /// The JSON Schema of this document, as published.
     pub fn json_schema() -> serde_json::Value {
-        let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
-        let mut schema = generator.into_root_schema_for::<Report>();
-        schema.insert("$id".to_owned(), SCHEMA.into());
-        schema.to_value()
+        published::<Report>(SCHEMA)
     }
+}
+
+/// The JSON Schema of documents of this type, under this name.
+fn published<T: JsonSchema>(name: &str) -> serde_json::Value {
+    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>();
+    schema.insert("$id".to_owned(), name.into());
+    schema.to_value()
 }
 
 impl fmt::Display for DirectionReport {

@@ -3,25 +3,53 @@
 mod common;
 
 use common::Running;
+use jsonschema::Validator;
+use measure::report::StreamLine;
 use measure::{Directions, MeasureConfig, Report, ServerConfig, measure};
 
-const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure.1.json");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure.1.json");
+const STREAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure-stream.1.json");
 
-/// Set `UPDATE_SCHEMAS` to write the file anew after a deliberate change.
+/// Set `UPDATE_SCHEMAS` to write the files anew after a deliberate change.
 #[test]
-fn the_published_schema_is_up_to_date() {
-    let generated = serde_json::to_string_pretty(&Report::json_schema()).unwrap() + "\n";
-    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
-        std::fs::write(PUBLISHED, &generated).unwrap();
+fn the_published_schemas_are_up_to_date() {
+    for (file, schema) in [(DOCUMENT, Report::json_schema()), (STREAM, StreamLine::json_schema())] {
+        let generated = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+            std::fs::write(file, &generated).unwrap();
+        }
+        let published = std::fs::read_to_string(file).unwrap();
+        assert!(published == generated, "run the test again with UPDATE_SCHEMAS=1 if {file} was meant to change");
     }
-    let published = std::fs::read_to_string(PUBLISHED).unwrap();
-    assert!(published == generated, "run the test again with UPDATE_SCHEMAS=1 if the document was meant to change");
+}
+
+fn validator(file: &str) -> Validator {
+    let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+#[test]
+fn each_line_of_a_stream_fits_its_schema() {
+    let validator = validator(STREAM);
+    let server = Running::start(ServerConfig::default());
+    let mut lines = Vec::new();
+    let config = MeasureConfig { directions: Directions::Up, capacity: true, ..server.measuring() };
+    let result = measure(&config, &mut |event| lines.push(serde_json::to_value(StreamLine::of(event)).unwrap()));
+    lines.push(serde_json::to_value(StreamLine::end(&result)).unwrap());
+    let refused = measure(&MeasureConfig::new("no-such-host.invalid", 7272), &mut |_| {});
+    lines.push(serde_json::to_value(StreamLine::end(&refused)).unwrap());
+    for mut line in lines {
+        if let Err(error) = validator.validate(&line) {
+            panic!("{error} in {line}");
+        }
+        line["event"] = "eclipse".into();
+        assert!(!validator.is_valid(&line), "{line}");
+    }
 }
 
 #[test]
 fn real_documents_fit_the_schema_and_broken_ones_do_not() {
-    let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(PUBLISHED).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
+    let validator = validator(DOCUMENT);
     let server = Running::start(ServerConfig::default());
     for directions in [Directions::Both, Directions::Down] {
         let config = MeasureConfig { directions, capacity: true, ..server.measuring() };

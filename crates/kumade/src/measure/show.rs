@@ -2,16 +2,12 @@
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
-use measure::report::DirectionReport;
+use measure::report::{DirectionReport, StreamLine};
 use measure::{Direction, Event, Report};
-use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use units::{Rate, Span};
-
-/// The name of the lines' schema.
-const STREAM_SCHEMA: &str = "kumade.measure-stream/1";
 
 /// For whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,21 +20,6 @@ pub enum Output {
     Stream,
 }
 
-#[derive(Serialize)]
-struct Line<'e, E> {
-    schema: &'static str,
-    #[serde(flatten)]
-    event: &'e E,
-}
-
-/// The last line.
-#[derive(Serialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
-enum End<'r> {
-    Report { report: &'r Report },
-    Error { message: String },
-}
-
 /// What measures: tells what happens, and comes back with the result.
 pub type Measuring<'m> = dyn FnOnce(&mut dyn FnMut(&Event)) -> Result<Report, measure::Error> + 'm;
 
@@ -48,7 +29,7 @@ pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<Exit
     let mut written = Ok(());
     let result = measuring(&mut |event| match output {
         Output::Stream => {
-            if let Err(error) = print_line(event) {
+            if let Err(error) = print_line(&StreamLine::of(event)) {
                 written = Err(error);
             }
         }
@@ -57,10 +38,7 @@ pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<Exit
     bar.finish_and_clear();
     written?;
     if output == Output::Stream {
-        print_line(&match &result {
-            Ok(report) => End::Report { report },
-            Err(error) => End::Error { message: error.to_string() },
-        })?;
+        print_line(&StreamLine::end(&result))?;
     }
     // The text of these errors names their causes already.
     let report = result.map_err(|error| anyhow!("{error}"))?;
@@ -86,8 +64,8 @@ fn progress(output: Output) -> ProgressBar {
     bar
 }
 
-fn print_line(event: &impl Serialize) -> io::Result<()> {
-    let line = serde_json::to_string(&Line { schema: STREAM_SCHEMA, event })?;
+fn print_line(line: &StreamLine<'_>) -> io::Result<()> {
+    let line = serde_json::to_string(line)?;
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()

@@ -20,6 +20,7 @@ use delay::Delays;
 use direction::Run;
 use estimate::{Train, TrainRecord};
 use peer::Peer;
+use schemars::JsonSchema;
 use serde::Serialize;
 use units::{Rate, Span};
 use wire::{Key, TransportKind};
@@ -108,7 +109,7 @@ pub enum TransportChoice {
 }
 
 /// One way of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// From here to the server.
@@ -118,7 +119,7 @@ pub enum Direction {
 }
 
 /// What happens during a measurement, as it happens.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// The server has answered.
