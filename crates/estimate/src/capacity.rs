@@ -344,3 +344,41 @@ impl CapacityProbe {
         crate::stats::random(&mut self.random)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(low: u64, high: u64) -> Estimate<Rate> {
+        let value = Rate::from_mbit((low + high) / 2);
+        Estimate { value, low: Rate::from_mbit(low), high: Rate::from_mbit(high), confidence: 0.95 }
+    }
+
+    fn outcome(available: Estimate<Rate>) -> Outcome {
+        Outcome {
+            available: Some(available),
+            reason: None,
+            spread: Some(Rate::from_mbit(1)),
+            capacity: None,
+            trains_used: 11,
+            trains_rejected: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn more_than_the_narrowest_link_carries_is_not_available() {
+        let bottleneck = Some(rates(48, 52));
+        let capacity =
+            Capacity { bottleneck, reason: None, shaper: None, bursts_used: 20, trains_rejected: BTreeMap::new() };
+        for possible in [outcome(rates(20, 30)), outcome(rates(50, 80)), outcome(rates(53, 55))] {
+            assert_eq!(capacity.refute(possible.clone()), possible);
+        }
+        let refuted = capacity.refute(outcome(rates(56, 64)));
+        assert_eq!((refuted.available, refuted.spread), (None, None));
+        let reason = "60 Mbit/s seemed available, though the narrowest link carries 50 Mbit/s at most";
+        assert_eq!(refuted.reason.as_deref(), Some(reason));
+        let unknown = Capacity { bottleneck: None, reason: Some("lost".into()), ..capacity };
+        assert!(unknown.refute(outcome(rates(56, 64))).available.is_some());
+    }
+}

@@ -1,12 +1,12 @@
 //! Half of each record comes from a peer, who may be mistaken or lie: whatever it says, a method keeps its budget, ends,
 //! and does not panic.
 
-use estimate::{CapacityConfig, CapacityProbe};
+use estimate::{CapacityConfig, CapacityProbe, Estimate, Shaper};
 use estimate::{LinearScan, LinearScanConfig, Method, PacketRecord, Primed, PrimedConfig, Step, Train, TrainRecord};
 use estimate::{PathChirp, PathChirpConfig, PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 use estimate::{Pathload, PathloadConfig};
 use proptest::prelude::*;
-use units::{Span, Time};
+use units::{Rate, Span, Time};
 
 /// What becomes of one packet, as the receiver tells it.
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +101,20 @@ proptest! {
     #[test]
     fn primed_keeps_its_budget_and_ends(fates in prop::collection::vec(fate(), 1..200), seed: u64) {
         let config = PrimedConfig { seed, ..PrimedConfig::new(1500) };
+        prop_assert!(drive(&mut Primed::new(config), &fates) <= config.budget_bytes);
+    }
+
+    #[test]
+    fn primed_keeps_its_budget_behind_any_bucket(
+        fates in prop::collection::vec(fate(), 1..200),
+        kilobits in 0u64..10_000_000,
+        burst in 0u64..1 << 40,
+    ) {
+        let rate = Rate::from_bits_per_second(kilobits * 1000);
+        let rate = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
+        let burst_bytes = Estimate { value: burst, low: burst, high: burst, confidence: 0.95 };
+        let shaper = Some(Shaper { link: None, rate, burst_bytes });
+        let config = PrimedConfig { shaper, ..PrimedConfig::new(1500) };
         prop_assert!(drive(&mut Primed::new(config), &fates) <= config.budget_bytes);
     }
 

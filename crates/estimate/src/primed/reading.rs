@@ -17,6 +17,9 @@ const FEW_PACKETS: f64 = 20.0;
 /// The packets at a prime's end by whose pace it shows whether a token bucket had given all that it held.
 const PRIME_END: usize = 4;
 
+/// A token bucket may be served late by this part of a body without misleading the line through the others' packets.
+const LATE_SERVICE: f64 = 0.15;
+
 /// What limits the path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bottleneck {
@@ -272,7 +275,7 @@ impl Packets {
             credit_left: bottleneck.lends() && self.credit_left(bottleneck, floor),
             turned_away: delivered.map_or(0.0, |part| 1.0 - part),
             prime_spilt: self.losses.iter().any(|loss| loss.index < self.prime),
-            compressed: self.compressed(capacity),
+            compressed: self.compressed(bottleneck, duration),
             jumped: self.jumped(capacity),
             backlog: self.points.last().map_or(0.0, |p| waited(p).max(0.0) * capacity),
         })
@@ -312,9 +315,11 @@ impl Packets {
 
     /// Packets came faster than the bottleneck lets them, after a pause that neither others behind it nor a device that
     /// reports them in batches explains.
-    fn compressed(&self, capacity: f64) -> bool {
+    fn compressed(&self, bottleneck: Bottleneck, duration: f64) -> bool {
         const LONGEST_BATCH: f64 = 150e-6;
-        let service = self.size_bits / capacity;
+        let service = self.size_bits / bottleneck.capacity;
+        // A token bucket that is served late makes up for it at once, and nothing is lost.
+        let late_service = if bottleneck.lends() { LATE_SERVICE * duration } else { 0.0 };
         let (mut recovered, mut most) = (0.0, 0.0);
         for pair in self.points.windows(2).filter(|w| w[0].index >= self.prime) {
             let fall = pair[0].delay - pair[1].delay;
@@ -322,7 +327,7 @@ impl Packets {
             recovered = if gap < 0.5 * service { recovered + fall } else { 0.0 };
             most = f64::max(most, recovered);
         }
-        most > f64::max(LONGEST_BATCH, 3.0 * service)
+        most > LONGEST_BATCH.max(3.0 * service).max(late_service)
     }
 
     fn jumped(&self, capacity: f64) -> bool {
