@@ -139,7 +139,7 @@ impl Core {
         let (taken, last) = (Cell::new(0), Cell::new(now));
         let mut take = |stamp: Time, arrived: Result<Frame, u32>| {
             taken.set(taken.get() + 1);
-            let stamp = clock.stamped(stamp);
+            let stamp = clock.stamped(stamp, now);
             last.set(stamp);
             match arrived {
                 Ok(frame) => {
