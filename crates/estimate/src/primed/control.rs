@@ -3,7 +3,7 @@
 use super::Primed;
 use super::knowledge::Knowledge;
 use super::reading::{Bottleneck, Packets, Reading, WHOLE_PACKET_BITS};
-use crate::stats::{mean, quantile};
+use crate::stats::{mean, median, quantile};
 use crate::{Segment, Shaper, Train, TrainRecord};
 use units::{Rate, Span};
 
@@ -47,7 +47,12 @@ pub(super) fn plan(method: &Primed, rate: Option<f64>, quiet: Option<Span>) -> (
         None => primed_train(&method.knowledge, rate, size, (fill, size)),
         Some(shaper) => {
             let emptying = emptying_packets(method, Bottleneck::behind(shaper), credit(method, shaper, quiet));
-            primed_train(&method.knowledge, rate, size, ((emptying + fill).min(MOST_PRIME_PACKETS), max_packet))
+            primed_train(
+                &method.knowledge,
+                rate,
+                size,
+                (emptying.saturating_add(fill).min(MOST_PRIME_PACKETS), max_packet),
+            )
         }
     }
 }
@@ -103,7 +108,8 @@ fn credit(method: &Primed, shaper: &Shaper, quiet: Option<Span>) -> f64 {
 /// How many of the largest packets use up so much credit: more than it is worth, since the bucket fills meanwhile. Each
 /// prime that was too short makes the later ones longer.
 fn emptying_packets(method: &Primed, bottleneck: Bottleneck, credit: f64) -> u32 {
-    let sending = method.trains.iter().map(Packets::prime_sending_rate).fold(f64::INFINITY, f64::min);
+    let sending: Vec<f64> = method.trains.iter().map(Packets::prime_sending_rate).collect();
+    let sending = median(&sending).unwrap_or(f64::INFINITY);
     let filling = (bottleneck.capacity / bottleneck.line.min(sending)).min(0.8);
     let doubt = 1.25f64.powi(method.knowledge.short_primes.min(8) as i32);
     (credit * doubt / (1.0 - filling) / (f64::from(method.config.max_packet) * 8.0)).ceil() as u32
@@ -126,7 +132,7 @@ pub(super) fn wait(method: &mut Primed) -> Span {
     let random = method.random();
     let readings = &method.knowledge.readings;
     let Some(capacity) = method.knowledge.capacity else {
-        // What is left of a bucket now is not known: full, it is.
+        // What the bucket holds now is not known; when it is full, it is.
         let fills = |shaper: Shaper| shaper.rate.value.time_for(shaper.burst_bytes.value);
         return method.config.shaper.map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
     };
