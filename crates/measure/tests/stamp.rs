@@ -225,7 +225,7 @@ fn neither_endless_copies_nor_stamps_that_are_no_times_spoil_what_is_measured_he
             let answer =
                 |probe: &Probe| Reflection { sequence: probe.sequence, reflected, received, clock, probe_ttl: 255 };
             Reply::reflect(&mut payload, answer).unwrap();
-            for _ in 0..if number == 0 { 1000 } else { 1 } {
+            for _ in 0..if number < 60 { 10 } else { 1 } {
                 socket.send_to(&payload, from).unwrap();
             }
         }
