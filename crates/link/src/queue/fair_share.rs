@@ -40,7 +40,8 @@ pub struct FairShareConfig {
 /// per window, where more heavy flows come at once than the table holds, or against a sender that spreads its packets
 /// over many flows; and on fast and long paths even the least delay of one common queue slows Vegas down. Short flows get
 /// no head start, as a queue of their own gives them; a few large flows of very different kinds (one CUBIC beside one
-/// Vegas) stay unequal; and bursts at the link's full rate cost some of it, since the share takes a while to rise again.
+/// Vegas) stay unequal; one NewReno alone leaves a tenth of the link empty, as the queue is too short for half its window
+/// to keep it busy; and bursts at the link's full rate cost some of it, since the share takes a while to rise again.
 #[derive(Debug)]
 pub struct FairShare<P> {
     config: FairShareConfig,
