@@ -154,7 +154,8 @@ fn a_value_is_right_or_there_is_none() {
             let mostly = errors.len() * 2 >= runs.len();
             assert!(!mostly || errors[errors.len() / 2] <= 2.0, "{line}");
             assert!(errors.last().is_none_or(|worst| *worst <= 10.0), "{line}");
-            assert!(setting.later.is_some() || errors.len() == runs.len(), "no value on a single link: {line}");
+            let nearly_all = errors.len() * 10 >= runs.len() * 9;
+            assert!(setting.later.is_some() || nearly_all, "no value on a single link: {line}");
             (all, all_held) = (all + errors.len(), all_held + held);
             writeln!(out, "{line}").unwrap();
         }
@@ -250,4 +251,24 @@ fn what_the_stamps_do_not_show_is_not_guessed() {
             assert!(["batches", "disagree", "busy"].iter().any(|part| why.contains(part)), "{why}");
         }
     }
+}
+
+/// A sender that is hardly faster than the path has others' packets in all of its bursts; each shape was sure of a rate that
+/// was 14 to 34 % too low.
+#[test]
+fn a_sender_too_slow_to_get_between_others_packets_is_not_sure() {
+    let rate = Rate::from_mbit(500);
+    let mut found = 0;
+    for (cost, load) in [(7, 0.25), (7, 0.5), (7, 0.7), (9, 0.5), (12, 0.25), (12, 0.5), (15, 0.7)] {
+        let setting = Setting { traffic: "constant", load, later: None, loss: 0.0 };
+        let stamping = Stamping { send_cost: Span::from_micros(cost), ..Stamping::default() };
+        for seed in 0..20 {
+            let mut path = VirtualPath::new(&hops(rate, setting, seed), stamping, seed).unwrap();
+            let Some(value) = measure(&mut path, seed).capacity.bottleneck else { continue };
+            found += 1;
+            let label = format!("{cost} us a packet, load {load}, seed {seed}: {value:?}");
+            assert!((value.low..=value.high).contains(&rate), "{label}");
+        }
+    }
+    assert!(found >= 30, "a path with room enough between others' packets has a value: {found}");
 }

@@ -17,6 +17,8 @@ const EQUAL: f64 = 0.01;
 const AGREEMENT: f64 = 0.02;
 /// What lower layers may add to each packet, in bits: smaller packets are slower by it.
 const OVERHEAD: f64 = 60.0 * 8.0;
+/// The usual packet of others, in bits.
+const OTHERS_PACKET: f64 = 12_000.0;
 /// A burst that came no more than so many times as long as it was sent tells of its sending.
 const INFORMATIVE: f64 = 1.1;
 /// No clock runs faster or slower than another by more.
@@ -40,6 +42,8 @@ pub(super) struct Reading {
     value: f64,
     low: f64,
     high: f64,
+    /// The value if others' packets were in all bursts, as far as they may have been.
+    uncrossed: f64,
 }
 
 /// Why they tell nothing.
@@ -72,6 +76,8 @@ struct Rating {
     rate: f64,
     /// How far it may be off, as a part.
     doubt: f64,
+    /// Which part of the time that the bursts took may have been taken by others' packets in all of them.
+    crossed: f64,
 }
 
 /// Reads all bursts; long trains came at the rates `long`, in bit/s, and `seed` is the bootstrap's.
@@ -87,12 +93,15 @@ pub(super) fn read(bursts: &[Burst], long: &[f64], seed: u64) -> Result<Reading,
         let firsts = samples.iter().filter(|s| s.shape.size == size).flat_map(|s| &s.bursts).map(|burst| burst.head);
         firsts.fold(f64::INFINITY, f64::min)
     };
-    let rate = |sample: &Sample| sample.rate(least(sample.shape.size), &mut state);
+    let bursts = || samples.iter().flat_map(|sample| &sample.bursts);
+    let delayed = bursts().filter(|burst| burst.head - least(burst.shape.size) > STAMPS).count();
+    let busy = delayed as f64 / bursts().count() as f64;
+    let rate = |sample: &Sample| sample.rate(least(sample.shape.size), busy, &mut state);
     let mut ratings: Vec<(Rating, Vec<f64>)> = samples.iter().map(rate).collect();
     ratings.sort_by(|a, b| a.0.rate.total_cmp(&b.0.rate));
     let agreed = agreement(&ratings).ok_or_else(|| disagreement(&ratings))?;
     let reading = combine(agreed);
-    if reading.half_width() > TOO_WIDE {
+    if reading.half_width() > TOO_WIDE || reading.uncrossed > reading.value * (1.0 + TOO_WIDE) {
         return Err(Refusal::Busy(Rate::from_f64(reading.low), Rate::from_f64(reading.high)));
     }
     if !samples.iter().all(Sample::settled) {
@@ -176,6 +185,32 @@ fn check_batches(samples: &[Sample]) -> Result<(), Refusal> {
     if all > 0 && at_once.count() * 3 > all { Err(Refusal::Batches) } else { Ok(()) }
 }
 
+/// Means over the bursts that nothing delayed, in seconds.
+struct Undelayed {
+    /// In bit/s.
+    rate: f64,
+    dispersion: f64,
+    /// Of the first packet.
+    delay: f64,
+    /// From the first packet's sending to the last one's.
+    sending: f64,
+}
+
+impl Undelayed {
+    fn of(bursts: &[Burst]) -> Self {
+        let undelayed = undelayed(bursts);
+        let mean_of = |of: fn(&Burst) -> f64| mean(&undelayed.iter().map(of).collect::<Vec<_>>());
+        let dispersion = mean_of(Burst::dispersion).max(1e-9);
+        let whole = |burst: &Burst| burst.sending * f64::from(burst.shape.packets - 1) / f64::from(burst.gaps);
+        Undelayed {
+            rate: mean_of(|burst| burst.bits) / dispersion,
+            dispersion,
+            delay: mean_of(|burst| burst.head),
+            sending: mean_of(whole),
+        }
+    }
+}
+
 /// Those with the least sum of the first and last packets' delays: what remains may differ by the stamps.
 fn undelayed(bursts: &[Burst]) -> Vec<Burst> {
     let sum = |burst: &Burst| burst.first + burst.last;
@@ -193,39 +228,40 @@ impl Sample {
         self.bursts.len() >= MANY || self.bursts.iter().filter(equal).count() * 3 >= self.bursts.len() * 2
     }
 
-    fn rate(&self, least: f64, state: &mut u64) -> (Rating, Vec<f64>) {
-        let rate = |bursts: &[Burst]| {
-            let undelayed = undelayed(bursts);
-            let dispersions: Vec<f64> = undelayed.iter().map(Burst::dispersion).collect();
-            let dispersion = mean(&dispersions).max(1e-9);
-            let delayed = mean(&undelayed.iter().map(|burst| burst.head - least).collect::<Vec<_>>());
-            (mean(&undelayed.iter().map(|burst| burst.bits).collect::<Vec<_>>()) / dispersion, dispersion, delayed)
-        };
-        let (value, dispersion, delayed) = rate(&self.bursts);
+    /// `least` is how long the path takes at least, and `busy` how often others were found on it.
+    fn rate(&self, least: f64, busy: f64, state: &mut u64) -> (Rating, Vec<f64>) {
+        let Undelayed { rate: value, dispersion, delay, sending } = Undelayed::of(&self.bursts);
+        let delayed = delay - least;
         let replicates: Vec<f64> = (0..REPLICATES)
             .map(|_| {
                 let pick = |_| self.bursts[(random(state) * self.bursts.len() as f64) as usize];
-                rate(&(0..self.bursts.len()).map(pick).collect::<Vec<_>>()).0
+                Undelayed::of(&(0..self.bursts.len()).map(pick).collect::<Vec<_>>()).rate
             })
             .collect();
         let spread = quantile(&replicates, 0.975).unwrap_or(value) - quantile(&replicates, 0.025).unwrap_or(value);
         let stamps = STAMPS / dispersion / (self.bursts.len() as f64).sqrt();
         // The last packet may have been delayed by as much as the first was (CapProbe's condition of convergence).
         let doubt = (spread / 2.0 / value).max(stamps).max((delayed - STAMPS) / dispersion);
-        (Rating { shape: self.shape, rate: value, doubt }, replicates)
+        // Where others send as much as a packet while a burst is sent, none may have been free of them.
+        let others = busy * sending * value / OTHERS_PACKET;
+        let crossed = busy * (sending / dispersion).min(0.9) * others.min(1.0);
+        (Rating { shape: self.shape, rate: value, doubt, crossed }, replicates)
     }
 }
 
-/// The most shapes next to each other in order of rate that agree: more than half of them.
+/// The most shapes next to each other in order of rate that agree: more than half of them, and the fastest of the full-sized
+/// ones, since others' packets make a shape slow.
 fn agreement(ratings: &[(Rating, Vec<f64>)]) -> Option<&[(Rating, Vec<f64>)]> {
     let full = ratings.iter().map(|(rating, _)| rating.shape.size).max()?;
     let agree = |slow: &Rating, fast: &Rating| {
         let overhead = if slow.shape.size < full { OVERHEAD / (8.0 * f64::from(slow.shape.size)) } else { 0.0 };
         let doubt = (slow.doubt.powi(2) + fast.doubt.powi(2)).sqrt();
-        fast.rate / slow.rate - 1.0 <= AGREEMENT + overhead + doubt
+        fast.rate / slow.rate - 1.0 <= AGREEMENT + overhead + doubt.max(slow.crossed)
     };
-    let least = ratings.len() / 2 + 1;
-    let runs = (0..ratings.len()).flat_map(|from| (from + least.max(2)..=ratings.len()).map(move |to| (from, to)));
+    let least = (ratings.len() / 2 + 1).max(2);
+    let fastest = ratings.iter().rposition(|(rating, _)| rating.shape.size == full)? + 1;
+    let ends = |from: usize| fastest.max(from + least)..=ratings.len();
+    let runs = (0..ratings.len()).flat_map(|from| ends(from).map(move |to| (from, to)));
     let runs = runs.filter(|&(from, to)| agree(&ratings[from].0, &ratings[to - 1].0));
     runs.max_by_key(|(from, to)| to - from).map(|(from, to)| &ratings[from..to])
 }
@@ -238,11 +274,13 @@ fn disagreement(ratings: &[(Rating, Vec<f64>)]) -> Refusal {
     Refusal::Disagreement(ratings.iter().map(say).collect::<Vec<_>>().join(", "))
 }
 
-/// The mean of the full-sized shapes, the surer ones counting for more.
+/// The mean of the full-sized shapes, the surer ones counting for more. Others' packets that get into all bursts of a long
+/// shape make it slow and sure of itself, and shorter ones unsure: up to the fastest of all, the capacity may be anywhere.
 fn combine(agreed: &[(Rating, Vec<f64>)]) -> Reading {
     let full = agreed.iter().map(|(rating, _)| rating.shape.size).max().unwrap_or(0);
     let used: Vec<&(Rating, Vec<f64>)> = agreed.iter().filter(|(rating, _)| rating.shape.size == full).collect();
-    let weights: Vec<f64> = used.iter().map(|(rating, _)| 1.0 / (rating.doubt.powi(2) + 1e-6)).collect();
+    let sureness = |doubt: f64| 1.0 / (doubt.powi(2) + 1e-6);
+    let weights: Vec<f64> = used.iter().map(|(rating, _)| sureness(rating.doubt.max(rating.crossed))).collect();
     let total: f64 = weights.iter().sum();
     let weighted = |value: &dyn Fn(usize) -> f64| {
         weights.iter().enumerate().map(|(index, weight)| weight * value(index)).sum::<f64>() / total
@@ -250,11 +288,13 @@ fn combine(agreed: &[(Rating, Vec<f64>)]) -> Reading {
     let value = weighted(&|index| used[index].0.rate);
     let replicates: Vec<f64> = (0..REPLICATES).map(|replicate| weighted(&|index| used[index].1[replicate])).collect();
     let apart = weighted(&|index| (used[index].0.rate - value).powi(2)).sqrt();
-    let stamps = value * (1.0 / total).sqrt();
+    let stamps = value * used.iter().map(|(rating, _)| sureness(rating.doubt)).sum::<f64>().sqrt().recip();
     let margin = apart.max(stamps);
     let low = quantile(&replicates, 0.025).unwrap_or(value).min(value) - margin;
-    let high = quantile(&replicates, 0.975).unwrap_or(value).max(value) + margin;
-    Reading { value, low, high }
+    let fastest = used.iter().map(|(rating, _)| rating.rate).fold(value, f64::max);
+    let uncrossed = value / (1.0 - weighted(&|index| used[index].0.crossed));
+    let high = (quantile(&replicates, 0.975).unwrap_or(value).max(value) + margin).max(fastest).max(uncrossed);
+    Reading { value, low, high, uncrossed }
 }
 
 #[cfg(test)]
@@ -273,10 +313,10 @@ mod tests {
         Burst { shape, sent, head: first, first, last, sending, bits, gaps, shortest_gap: 1e-4 }
     }
 
-    /// Three shapes; of five bursts of each, one is delayed by neither end.
+    /// Three shapes, 20 bursts of each; of five, one is delayed by neither end.
     fn bursts() -> Vec<Burst> {
         let delays = [(90.0, 10.0), (0.0, 70.0), (0.0, 0.0), (40.0, 130.0), (60.0, 0.0)];
-        let all = (0..10).flat_map(|round| [2, 4, 8].map(move |packets| (round, packets)));
+        let all = (0..20).flat_map(|round| [2, 4, 8].map(move |packets| (round, packets)));
         all.map(|(round, packets)| {
             let (first, last) = delays[(round as usize + packets as usize) % 5];
             burst(packets, round * 3 + packets / 4, first, last)
