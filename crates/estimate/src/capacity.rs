@@ -78,10 +78,41 @@ pub struct Shaper {
     pub burst_bytes: Estimate<u64>,
 }
 
+/// What is known of token buckets on a path.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Shaping {
+    /// Nobody has looked, or could see.
+    #[default]
+    Unknown,
+    /// None showed where one was looked for: what looks like one in a few trains is something else.
+    Unshaped,
+    /// There is one.
+    Shaped(Shaper),
+}
+
+impl Shaping {
+    /// The token bucket, where one is known.
+    pub fn shaper(&self) -> Option<&Shaper> {
+        match self {
+            Shaping::Shaped(shaper) => Some(shaper),
+            Shaping::Unknown | Shaping::Unshaped => None,
+        }
+    }
+}
+
 /// Two ways to look at one link may differ by this part.
 const TOLERANCE: f64 = 0.03;
 
 impl Capacity {
+    /// What this tells of token buckets: nothing where there is no value.
+    pub fn shaping(&self) -> Shaping {
+        match (&self.shaper, &self.bottleneck) {
+            (Some(shaper), _) => Shaping::Shaped(*shaper),
+            (None, Some(_)) => Shaping::Unshaped,
+            (None, None) => Shaping::Unknown,
+        }
+    }
+
     /// What a method came to on the same path: without its value, and with the reason, if that lies wholly above this
     /// capacity. More than there is can't be available: one of the two was misled.
     pub fn refute(&self, outcome: Outcome) -> Outcome {

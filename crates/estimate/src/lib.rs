@@ -24,7 +24,7 @@ mod published;
 mod stats;
 mod train;
 
-pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper};
+pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper, Shaping};
 pub use linear_scan::{LinearScan, LinearScanConfig};
 pub use method::{Estimate, Method, Outcome, Rejection, Step};
 pub use pathchirp::{PathChirp, PathChirpConfig};

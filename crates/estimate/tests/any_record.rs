@@ -1,7 +1,7 @@
 //! Half of each record comes from a peer, who may be mistaken or lie: whatever it says, a method keeps its budget, ends,
 //! and does not panic.
 
-use estimate::{CapacityConfig, CapacityProbe, Estimate, Shaper};
+use estimate::{CapacityConfig, CapacityProbe, Estimate, Shaper, Shaping};
 use estimate::{LinearScan, LinearScanConfig, Method, PacketRecord, Primed, PrimedConfig, Step, Train, TrainRecord};
 use estimate::{PathChirp, PathChirpConfig, PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 use estimate::{Pathload, PathloadConfig};
@@ -113,8 +113,8 @@ proptest! {
         let rate = Rate::from_bits_per_second(kilobits * 1000);
         let rate = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
         let burst_bytes = Estimate { value: burst, low: burst, high: burst, confidence: 0.95 };
-        let shaper = Some(Shaper { link: None, rate, burst_bytes });
-        let config = PrimedConfig { shaper, ..PrimedConfig::new(1500) };
+        let shaping = Shaping::Shaped(Shaper { link: None, rate, burst_bytes });
+        let config = PrimedConfig { shaping, ..PrimedConfig::new(1500) };
         prop_assert!(drive(&mut Primed::new(config), &fates) <= config.budget_bytes);
     }
 

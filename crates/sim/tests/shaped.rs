@@ -97,9 +97,9 @@ fn find_capacity(path: &mut VirtualPath, seed: u64) -> Capacity {
 fn measure_path(setting: Setting, seed: u64) -> Case {
     let mut path = setting.path(seed);
     let capacity = find_capacity(&mut path, seed);
-    let shaper = capacity.shaper;
-    let run = measure(&mut Primed::new(PrimedConfig { seed, shaper, ..PrimedConfig::new(1500) }), &mut path);
-    case(setting, seed, shaper.is_some(), (capacity.refute(run.outcome), run.truth))
+    let shaping = capacity.shaping();
+    let run = measure(&mut Primed::new(PrimedConfig { seed, shaping, ..PrimedConfig::new(1500) }), &mut path);
+    case(setting, seed, capacity.shaper.is_some(), (capacity.refute(run.outcome), run.truth))
 }
 
 /// Where nobody has looked for the capacity.

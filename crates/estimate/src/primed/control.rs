@@ -43,7 +43,7 @@ pub(super) fn plan(method: &Primed, rate: Option<f64>, quiet: Option<Span>) -> (
     let size = packet_size(rate, max_packet);
     let service = f64::from(size) * 8.0 / method.knowledge.capacity.unwrap_or(scouted);
     let fill = prime_packets(&method.knowledge, service);
-    match &method.config.shaper {
+    match method.config.shaping.shaper() {
         None => primed_train(&method.knowledge, rate, size, (fill, size)),
         Some(shaper) => {
             let emptying = emptying_packets(method, Bottleneck::behind(shaper), credit(method, shaper, quiet));
@@ -133,8 +133,8 @@ pub(super) fn wait(method: &mut Primed) -> Span {
     let readings = &method.knowledge.readings;
     let Some(capacity) = method.knowledge.capacity else {
         // What the bucket holds now is not known; when it is full, it is.
-        let fills = |shaper: Shaper| shaper.rate.value.time_for(shaper.burst_bytes.value);
-        return method.config.shaper.map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
+        let fills = |shaper: &Shaper| shaper.rate.value.time_for(shaper.burst_bytes.value);
+        return method.config.shaping.shaper().map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
     };
     let Some(last) = readings.last() else {
         let queued = method.trains.last().map_or(0.0, Packets::bits);

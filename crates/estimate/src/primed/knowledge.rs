@@ -2,8 +2,8 @@
 
 use super::LEAST_TRAINS;
 use super::reading::{Bottleneck, Dispersion, Packets, Reading, delay_floor};
-use crate::Shaper;
 use crate::stats::{median, standard_deviation};
+use crate::{Shaper, Shaping};
 
 /// All trains read with what is now known of the path. Made anew whenever a train is added, since capacity and floor
 /// are known better then: a train that was misread by a wrong capacity is put right.
@@ -34,8 +34,9 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    /// From all trains so far, at least one; the scout came out at the rate `scouted`. `shaper` is what was known before.
-    pub(super) fn of(trains: &[Packets], scouted: f64, shaper: Option<&Shaper>) -> Self {
+    /// From all trains so far, at least one; the scout came out at the rate `scouted`. `shaping` is what was known before.
+    pub(super) fn of(trains: &[Packets], scouted: f64, shaping: &Shaping) -> Self {
+        let shaper = shaping.shaper();
         let primes: Vec<Dispersion> = trains.iter().filter_map(Packets::dispersion).collect();
         let shown: Vec<Dispersion> = primes.iter().copied().filter(Dispersion::shows_capacity).collect();
         let rates: Vec<f64> = shown.iter().map(|d| d.rate).collect();
@@ -58,8 +59,12 @@ impl Knowledge {
         // A train far faster than the link tells the link's capacity and nothing else.
         readings.retain(|r| !stalled(r) && !r.credit_left && r.rate < 3.0 * capacity);
         let burst_rate = burst_rate(&primes, capacity);
-        let hidden_bucket =
-            shaper.is_none() && (hides_bucket(trains) || burst_rate.is_some() && trains.len() >= LEAST_TRAINS);
+        let hides = match shaping {
+            Shaping::Unknown => hides_bucket(trains),
+            Shaping::Unshaped => hides_bucket_often(trains),
+            Shaping::Shaped(_) => false,
+        };
+        let hidden_bucket = hides || shaper.is_none() && burst_rate.is_some() && trains.len() >= LEAST_TRAINS;
         Knowledge {
             capacity: Some(capacity),
             capacity_scatter,
@@ -103,12 +108,23 @@ impl Found {
     }
 }
 
-/// Whether trains became so much slower on their way as others' packets don't make them: once by very much, or twice.
+/// By so many times others' packets don't slow a train down on its way, and a machine that stalls seldom does …
+const MUCH: f64 = 3.0;
+/// … and never by so many.
+const VERY_MUCH: f64 = 20.0;
+
+/// Whether trains became so much slower on their way: once by very much, or twice.
 fn hides_bucket(trains: &[Packets]) -> bool {
-    const MUCH: f64 = 3.0;
-    const VERY_MUCH: f64 = 20.0;
-    let factors = || trains.iter().map(Packets::slowed_down);
-    factors().any(|factor| factor > VERY_MUCH) || factors().filter(|&factor| factor > MUCH).count() >= 2
+    trains.iter().any(|train| train.slowed_down() > VERY_MUCH) || slowed_down(trains) >= 2
+}
+
+/// The same where a bucket was looked for, and none seen: then only many trains tell that it was overlooked.
+fn hides_bucket_often(trains: &[Packets]) -> bool {
+    trains.len() >= LEAST_TRAINS && slowed_down(trains) * 4 > trains.len()
+}
+
+fn slowed_down(trains: &[Packets]) -> usize {
+    trains.iter().filter(|train| train.slowed_down() > MUCH).count()
 }
 
 /// Nothing available is the least there can be, which bounds what the queue's growth lets the capacity be. Over a short

@@ -20,7 +20,7 @@ mod summary;
 
 use crate::capacity::shaping::{self, Change};
 use crate::stats::random;
-use crate::{Method, Outcome, PacketRecord, Rejection, Shaper, Step, Train, TrainRecord};
+use crate::{Method, Outcome, PacketRecord, Rejection, Shaping, Step, Train, TrainRecord};
 use control::Shape;
 use knowledge::Knowledge;
 use reading::{Epoch, Packets};
@@ -39,8 +39,8 @@ pub struct PrimedConfig {
     pub budget_time: Span,
     /// Half the interval's width at which the value is known well enough, as a part of the value.
     pub precision: f64,
-    /// The token bucket on the path, as far as one is known: its rate is the capacity, and primes empty it.
-    pub shaper: Option<Shaper>,
+    /// Of a token bucket that is known, the rate is the capacity, and primes empty it.
+    pub shaping: Shaping,
     /// For the waits between trains, which are random so that periodic traffic is not met in step.
     pub seed: u64,
 }
@@ -59,7 +59,7 @@ impl PrimedConfig {
             budget_bytes: 2_000_000,
             budget_time: Span::from_secs(2),
             precision: 0.01,
-            shaper: None,
+            shaping: Shaping::Unknown,
             seed: 0x6b75_6d61_6465,
         }
     }
@@ -99,7 +99,7 @@ impl Primed {
             changes: Vec::new(),
             quiet_since: None,
             // Who knows a token bucket's rate needs no scout.
-            scouted: config.shaper.map(|shaper| shaper.rate.value.as_f64()),
+            scouted: config.shaping.shaper().map(|shaper| shaper.rate.value.as_f64()),
             epoch: None,
             trains: Vec::new(),
             rejected: BTreeMap::new(),
@@ -125,7 +125,7 @@ impl Primed {
             Shape::Primed { prime } => {
                 self.trains.push(Packets::new(record, prime as usize, epoch)?);
                 self.look_for_shaper(&record.packets[..prime as usize]);
-                self.knowledge = Knowledge::of(&self.trains, self.scouted.unwrap_or(0.0), self.config.shaper.as_ref());
+                self.knowledge = Knowledge::of(&self.trains, self.scouted.unwrap_or(0.0), &self.config.shaping);
             }
         }
         Ok(())
@@ -133,10 +133,11 @@ impl Primed {
 
     /// A small token bucket shows in the primes themselves: their first packets pass faster than the others.
     fn look_for_shaper(&mut self, prime: &[PacketRecord]) {
-        if self.config.shaper.is_none() {
+        if self.config.shaping == Shaping::Unknown {
             self.changes.push(shaping::change(prime));
             let change = shaping::reproduced(&self.changes).filter(|change| change.fall > LEAST_FALL);
-            self.config.shaper = change.map(|change| shaping::shaper(&change, &self.changes, None));
+            let found = change.map(|change| shaping::shaper(&change, &self.changes, None));
+            self.config.shaping = found.map_or(Shaping::Unknown, Shaping::Shaped);
         }
     }
 
@@ -193,7 +194,7 @@ impl Method for Primed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Estimate;
+    use crate::{Estimate, Shaper};
 
     /// A fluid path: a bucket of `bucket` bits that fills at `rate`, then a queue of that rate, on a line so fast that
     /// sending takes no time; `cross` uses up part of the rate.
@@ -273,7 +274,7 @@ mod tests {
     #[test]
     fn a_token_bucket_that_is_known_is_seen_through() {
         for (rate, cross, bucket) in [(10e6, 2e6, 80e3), (10e6, 0.0, 400e3), (50e6, 20e6, 1.2e6)] {
-            let config = PrimedConfig { shaper: Some(found(rate, bucket)), ..PrimedConfig::new(1500) };
+            let config = PrimedConfig { shaping: Shaping::Shaped(found(rate, bucket)), ..PrimedConfig::new(1500) };
             let mut path = Bucket::new(rate, cross, bucket, 1e9);
             let outcome = measure_with(config, |wait, train| path.send(wait, train));
             let value = outcome.available.unwrap().value.as_f64();
@@ -292,6 +293,28 @@ mod tests {
                 None => assert!(outcome.reason.unwrap().contains("token bucket"), "{bucket}"),
             }
         }
+    }
+
+    #[test]
+    fn two_stalls_are_no_token_bucket_where_none_was_found() {
+        let outcome = |shaping| {
+            let (mut path, mut trains) = (Bucket::new(100e6, 0.0, 0.0, 1e10), 0);
+            measure_with(PrimedConfig { shaping, precision: 0.0, ..PrimedConfig::new(1500) }, |wait, train| {
+                trains += 1;
+                let mut record = path.send(wait, train);
+                // The end of the prime comes in steps of half a millisecond, and all that follows with the last of them.
+                for (index, packet) in
+                    record.packets.iter_mut().enumerate().skip(8).filter(|_| [5, 9].contains(&trains))
+                {
+                    packet.received =
+                        packet.received.map(|at| at + Span::from_micros(500 * (index.min(11) as i64 - 7)));
+                }
+                record
+            })
+        };
+        assert!(outcome(Shaping::Unknown).reason.unwrap().contains("token bucket"));
+        let found = outcome(Shaping::Unshaped).available.unwrap();
+        assert!((found.value.as_f64() / 100e6 - 1.0).abs() < 0.01, "{found:?}");
     }
 
     #[test]

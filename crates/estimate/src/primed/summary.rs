@@ -59,7 +59,7 @@ fn coarse(method: &Primed, used: &[Reading], elapsed: Span) -> bool {
     let packets = capacity * method.config.budget_time.as_secs_f64() / WHOLE_PACKET_BITS;
     let interval = interval(used, elapsed.as_secs_f64(), &method.knowledge);
     // Behind a token bucket trains are longer, and fewer.
-    let few = if method.config.shaper.is_some() { 2.0 * FEW_PACKETS } else { FEW_PACKETS };
+    let few = if method.config.shaping.shaper().is_some() { 2.0 * FEW_PACKETS } else { FEW_PACKETS };
     packets < few && interval.half > COARSE * interval.value
 }
 

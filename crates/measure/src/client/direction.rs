@@ -8,7 +8,7 @@ use crate::client::method::Allowed;
 use crate::client::peer::Peer;
 use crate::client::{Direction, Error, Event, MeasureConfig, bits};
 use crate::report::{CapacityReport, Cost, DelayReport, DirectionReport};
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Outcome, Step, Train, TrainRecord};
+use estimate::{Capacity, CapacityConfig, CapacityProbe, Outcome, Shaping, Step, Train, TrainRecord};
 use net::clock;
 use std::thread;
 use units::{Rate, Span, Time};
@@ -90,8 +90,9 @@ impl<'m> Run<'m> {
         let wanted = self.config.capacity && self.carrier.kind() != TransportKind::Single;
         let found = if wanted { Some(self.find_capacity(direction, &mut allowed)?) } else { None };
         let (capacity, report) = found.unzip();
-        let shaper = capacity.as_ref().and_then(|capacity| capacity.shaper);
-        let mut method = self.config.method.build_behind(shaper, self.carrier.max_packet, allowed, seed());
+        let shaping = capacity.as_ref().map_or(Shaping::Unknown, Capacity::shaping);
+        let shaper = shaping.shaper();
+        let mut method = self.config.method.build_knowing(shaping, self.carrier.max_packet, allowed, seed());
         let mut trip = Trip::begin(direction);
         let outcome = loop {
             let (wait, train) = match method.next(clock::monotonic()) {

@@ -2,7 +2,7 @@
 
 use estimate::{
     Budget, LinearScan, LinearScanConfig, Method, PathChirp, PathChirpConfig, PathTester, PathTesterClassic,
-    PathTesterClassicConfig, PathTesterConfig, Pathload, PathloadConfig, Primed, PrimedConfig, Shaper,
+    PathTesterClassicConfig, PathTesterConfig, Pathload, PathloadConfig, Primed, PrimedConfig, Shaping,
 };
 use units::Span;
 
@@ -69,20 +69,14 @@ impl MethodChoice {
 
     /// The method itself, for a transport that carries packets up to this size; what is random in it comes from `seed`.
     pub fn build(&self, max_packet: u32, allowed: Allowed, seed: u64) -> Box<dyn Method> {
-        self.build_behind(None, max_packet, allowed, seed)
+        self.build_knowing(Shaping::Unknown, max_packet, allowed, seed)
     }
 
     /// The method itself, where it is known whether a token bucket is on the path.
-    pub fn build_behind(
-        &self,
-        shaper: Option<Shaper>,
-        max_packet: u32,
-        allowed: Allowed,
-        seed: u64,
-    ) -> Box<dyn Method> {
+    pub fn build_knowing(&self, shaping: Shaping, max_packet: u32, allowed: Allowed, seed: u64) -> Box<dyn Method> {
         match *self {
             MethodChoice::Primed => {
-                let mut config = PrimedConfig { shaper, ..PrimedConfig::new(max_packet) };
+                let mut config = PrimedConfig { shaping, ..PrimedConfig::new(max_packet) };
                 config.budget_bytes = allowed.bytes.unwrap_or(config.budget_bytes);
                 config.budget_time = allowed.time.unwrap_or(config.budget_time);
                 config.seed = seed;
