@@ -48,8 +48,9 @@ impl Loss {
         }
         let shortest = (mean / (1.0 - mean)).max(1.0);
         if !(mean_length >= shortest && mean_length.is_finite()) {
-            let problem = "shorter than bursts of that mean loss can be, or endless";
-            return Err(error("mean burst length", mean_length.to_string(), problem, "give 1 packet or more"));
+            let problem = "shorter than bursts of so much loss can be, or endless";
+            let value = format!("{mean_length} packets, where {shortest:.2} is the least");
+            return Err(error("mean burst length", value, problem, "give longer bursts or less loss"));
         }
         let bad_to_good = 1.0 / mean_length;
         let good_to_bad = (bad_to_good * mean / (1.0 - mean)).min(1.0);
