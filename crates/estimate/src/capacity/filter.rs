@@ -93,9 +93,7 @@ pub(super) fn read(bursts: &[Burst], long: &[f64], seed: u64) -> Result<Reading,
         let firsts = samples.iter().filter(|s| s.shape.size == size).flat_map(|s| &s.bursts).map(|burst| burst.head);
         firsts.fold(f64::INFINITY, f64::min)
     };
-    let bursts = || samples.iter().flat_map(|sample| &sample.bursts);
-    let delayed = bursts().filter(|burst| burst.head - least(burst.shape.size) > STAMPS).count();
-    let busy = delayed as f64 / bursts().count() as f64;
+    let busy = mean(&samples.iter().map(Sample::busy).collect::<Vec<_>>());
     let rate = |sample: &Sample| sample.rate(least(sample.shape.size), busy, &mut state);
     let mut ratings: Vec<(Rating, Vec<f64>)> = samples.iter().map(rate).collect();
     ratings.sort_by(|a, b| a.0.rate.total_cmp(&b.0.rate));
@@ -228,6 +226,15 @@ impl Sample {
         self.bursts.len() >= MANY || self.bursts.iter().filter(equal).count() * 3 >= self.bursts.len() * 2
     }
 
+    /// How often others' packets were found on the path: which part of the bursts was delayed at its beginning by more than
+    /// the quarter of a packet's time, which others' do in three of four cases.
+    fn busy(&self) -> f64 {
+        let least = self.bursts.iter().map(|burst| burst.first).fold(f64::INFINITY, f64::min);
+        let pace = |burst: &Burst| burst.dispersion() / f64::from(burst.gaps);
+        let delayed = self.bursts.iter().filter(|burst| burst.first - least > STAMPS.max(pace(burst) / 4.0));
+        (delayed.count() as f64 / self.bursts.len() as f64 / 0.75).min(1.0)
+    }
+
     /// `least` is how long the path takes at least, and `busy` how often others were found on it.
     fn rate(&self, least: f64, busy: f64, state: &mut u64) -> (Rating, Vec<f64>) {
         let Undelayed { rate: value, dispersion, delay, sending } = Undelayed::of(&self.bursts);
@@ -242,7 +249,7 @@ impl Sample {
         let stamps = STAMPS / dispersion / (self.bursts.len() as f64).sqrt();
         // The last packet may have been delayed by as much as the first was (CapProbe's condition of convergence).
         let doubt = (spread / 2.0 / value).max(stamps).max((delayed - STAMPS) / dispersion);
-        // Where others send as much as a packet while a burst is sent, none may have been free of them.
+        // Where others may send as much as a packet while a burst is sent, none may have been free of them.
         let others = busy * sending * value / OTHERS_PACKET;
         let crossed = busy * (sending / dispersion).min(0.9) * others.min(1.0);
         (Rating { shape: self.shape, rate: value, doubt, crossed }, replicates)
