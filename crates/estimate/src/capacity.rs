@@ -3,7 +3,13 @@
 //! Packets sent back to back come out of the narrowest link at its pace, so that their dispersion tells its rate, unless
 //! other packets get between them or delay some of them later on. Those that nothing delayed have the least delay: of
 //! many bursts of one shape, only those with the least *sum* of the first and the last packet's delay are read (the
-//! filter of CapProbe: Kapoor, Chen, Lao, Gerla, Sanadidi, SIGCOMM 2004). Several shapes must then agree.
+//! filter of CapProbe: Kapoor, Chen, Lao, Gerla, Sanadidi, SIGCOMM 2004), and of these, the ones whose packets came in even
+//! steps. Several shapes must then agree.
+//!
+//! Where the sender is hardly faster than the link, or others' packets are small, they get into all bursts, and nothing
+//! tells a burst from an undelayed one of a slower link. So some bursts are sent farther apart: the longer sending takes, the
+//! more of others' packets a burst holds in the mean, and so much less holds one that is sent in no time. If that is a faster
+//! link than the undelayed bursts', the interval reaches from the one to the other.
 //!
 //! A token bucket lets short bursts pass at the rate of the line behind it. So a longer train goes first: where the rate
 //! at which it comes falls for good, after the same number of bytes each time that the bucket has had time to fill, there
@@ -13,14 +19,16 @@
 
 mod burst;
 mod filter;
+mod others;
 mod plan;
+mod sample;
 pub(crate) mod shaping;
 
 use crate::{Estimate, Outcome, PacketRecord, Rejection, Step, Train, TrainRecord};
 use burst::{Burst, Epoch};
 use filter::Reading;
 use plan::Shape;
-use shaping::Change;
+use shaping::{Change, LongTrain};
 use std::collections::BTreeMap;
 use units::{Rate, Span, Time};
 
@@ -79,10 +87,9 @@ pub struct Shaper {
 }
 
 /// What is known of token buckets on a path.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shaping {
     /// Nobody has looked, or could see.
-    #[default]
     Unknown,
     /// None showed where one was looked for: what looks like one in a few trains is something else.
     Unshaped,
@@ -142,11 +149,12 @@ pub struct CapacityProbe {
     sent: Option<Sent>,
     /// The rate at which the first packets came, in bit/s.
     scouted: Option<f64>,
+    /// The time between packets sent back to back, in seconds.
+    sending: f64,
     epoch: Option<Epoch>,
     /// What each long train showed.
     changes: Vec<Option<Change>>,
-    /// The rates at which long trains came, in bit/s.
-    long_rates: Vec<f64>,
+    long_trains: Vec<LongTrain>,
     /// Bytes of the last long train.
     last_long: f64,
     bursts: Vec<Burst>,
@@ -176,9 +184,10 @@ impl CapacityProbe {
             started: None,
             sent: None,
             scouted: None,
+            sending: 0.0,
             epoch: None,
             changes: Vec::new(),
-            long_rates: Vec::new(),
+            long_trains: Vec::new(),
             last_long: 0.0,
             bursts: Vec::new(),
             burst_trains: 0,
@@ -236,7 +245,7 @@ impl CapacityProbe {
             Some(change) => (change.burst / (8.0 * f64::from(max_packet)) * 0.8, change.rate),
             None => (f64::INFINITY, rate),
         };
-        let shapes = plan::shapes(rate, most_packets, max_packet);
+        let shapes = plan::shapes(rate, self.sending, most_packets, max_packet);
         let tried = self.burst_trains;
         if shapes.len() < 2 || tried >= plan::MOST_BURST_TRAINS || (tried > 0 && self.known()) {
             return None;
@@ -255,7 +264,7 @@ impl CapacityProbe {
             _ if trains >= LONG_TRAINS || self.shaper().is_some() => None,
             Some(change) => Some(plan::again(change.packets, max_packet)),
             // One that came much slower than a few packets may have been shaped, and disturbed besides.
-            None if trains < 2 || self.long_rates.last().is_some_and(|&last| last < rate / 2.0) => {
+            None if trains < 2 || self.long_trains.last().is_some_and(|last| last.rate < rate / 2.0) => {
                 plan::long(rate, trains > 0, max_packet)
             }
             None => None,
@@ -272,8 +281,8 @@ impl CapacityProbe {
     fn refill(&self) -> Span {
         let Some(change) = self.fullest() else {
             // What came much slower than a few packets has left a queue behind.
-            let slow = self.scouted.zip(self.long_rates.last()).filter(|(scouted, last)| **last < scouted / 2.0);
-            return plan::drain(slow.map(|(_, &rate)| rate), self.config.max_packet);
+            let slow = self.scouted.zip(self.long_trains.last()).filter(|(scouted, last)| last.rate < scouted / 2.0);
+            return plan::drain(slow.map(|(_, last)| last.rate), self.config.max_packet);
         };
         let failed = self.changes.iter().rev().take_while(|&other| other.as_ref() != Some(change)).count();
         plan::refill(change.burst / change.rate, self.last_long * 8.0 / change.rate, failed)
@@ -295,8 +304,8 @@ impl CapacityProbe {
     }
 
     fn read(&self) -> Result<Reading, filter::Refusal> {
-        let rates: &[f64] = if self.shaper().is_some() { &[] } else { &self.long_rates };
-        filter::read(&self.bursts, rates, self.config.seed)
+        let long: &[LongTrain] = if self.shaper().is_some() { &[] } else { &self.long_trains };
+        filter::read(&self.bursts, long, self.config.seed)
     }
 
     fn take(&mut self, record: &TrainRecord, sent: Sent) -> Result<(), Rejection> {
@@ -305,11 +314,14 @@ impl CapacityProbe {
             None => *self.epoch.insert(Epoch::of(record).ok_or(Rejection::PacketsMissing)?),
         };
         match sent {
-            Sent::Scout => self.scouted = Some(burst::scouted_rate(&record.packets).ok_or(Rejection::PacketsMissing)?),
+            Sent::Scout => {
+                self.scouted = Some(burst::scouted_rate(&record.packets).ok_or(Rejection::PacketsMissing)?);
+                self.sending = burst::sending_pace(&record.packets);
+            }
             Sent::Long => {
                 self.last_long = record.packets.iter().map(|packet| f64::from(packet.size)).sum();
                 self.changes.push(shaping::change(&record.packets));
-                self.long_rates.extend(shaping::rate(&record.packets));
+                self.long_trains.extend(LongTrain::read(&record.packets));
             }
             Sent::Bursts(order) => {
                 self.burst_trains += 1;
@@ -329,7 +341,7 @@ impl CapacityProbe {
     }
 
     fn outcome(&self) -> Capacity {
-        let shaped = self.shaper().or_else(|| shaping::confirmed(&self.changes, &self.long_rates));
+        let shaped = self.shaper().or_else(|| shaping::confirmed(&self.changes, &self.long_trains));
         let read = self.read();
         let shaper = shaped.map(|change| {
             let link = read.as_ref().ok().map(Reading::estimate).filter(|link| link.low.as_f64() > change.rate);
@@ -340,9 +352,9 @@ impl CapacityProbe {
             (None, _) if self.bytes == 0 => Err("no packet may be sent for it".to_owned()),
             (None, _) if self.scouted.is_none() => Err("no packets came through".to_owned()),
             // The time went on long trains.
-            (None, Err(filter::Refusal::Lost)) if self.burst_trains == 0 && !self.long_rates.is_empty() => {
+            (None, Err(filter::Refusal::Lost)) if self.burst_trains == 0 && !self.long_trains.is_empty() => {
                 let [few, many] =
-                    [self.scouted.unwrap_or(0.0), self.long_rates.iter().fold(f64::INFINITY, |a, &b| a.min(b))]
+                    [self.scouted.unwrap_or(0.0), self.long_trains.iter().fold(f64::INFINITY, |a, b| a.min(b.rate))]
                         .map(Rate::from_f64);
                 Err(format!("trains disagree: few packets came at {few}, many at {many}"))
             }

@@ -47,7 +47,7 @@ impl VirtualTime {
         let found = scenario.whole.then(|| find_capacity(&mut path, seed));
         let shaping = found.as_ref().map_or(Shaping::Unknown, |(capacity, _)| capacity.shaping());
         let choice = plan::method(scenario, point);
-        let mut method = choice.build_knowing(shaping, MAX_PACKET, Allowed::default(), seed);
+        let mut method = choice.build(shaping, MAX_PACKET, Allowed::default(), seed);
         let run = sim::measure(method.as_mut(), &mut path);
         let outcome = found.iter().fold(run.outcome, |outcome, (capacity, _)| capacity.refute(outcome));
         let capacity = found.map(|(capacity, cost)| CapacityReport::new(capacity, &cost));

@@ -89,11 +89,6 @@ fn hops(rate: Rate, setting: Setting, seed: u64) -> Vec<Hop> {
     hops
 }
 
-/// Whether a sender at 5 µs a packet finds little room between the others' packets.
-fn load_is_high(rate: Rate, setting: Setting) -> bool {
-    rate >= Rate::from_mbit(500) && setting.load >= 0.5
-}
-
 /// The runs of one line of the table.
 fn runs(rate: Rate, setting: Setting) -> Vec<Run> {
     let run = |seed| {
@@ -159,9 +154,8 @@ fn a_value_is_right_or_there_is_none() {
             let mostly = errors.len() * 2 >= runs.len();
             assert!(!mostly || errors[errors.len() / 2] <= 2.0, "{line}");
             assert!(errors.last().is_none_or(|worst| *worst <= 10.0), "{line}");
-            // At half of 500 Mbit/s, others' packets may be in every burst.
-            let rarely_refused = errors.len() * if load_is_high(rate, setting) { 4 } else { 1 } >= runs.len();
-            assert!(setting.later.is_some() || rarely_refused, "no value on a single link: {line}");
+            let nearly_all = errors.len() * 10 >= runs.len() * 9;
+            assert!(setting.later.is_some() || nearly_all, "no value on a single link: {line}");
             (all, all_held) = (all + errors.len(), all_held + held);
             writeln!(out, "{line}").unwrap();
         }
@@ -259,24 +253,27 @@ fn what_the_stamps_do_not_show_is_not_guessed() {
     }
 }
 
-/// A sender that is hardly faster than the path has others' packets in all of its bursts; each shape was sure of a rate that
-/// was 14 to 34 % too low.
+/// A sender that is hardly faster than the path has others' packets in all of its bursts, and so has any sender where theirs
+/// are small; each shape was sure of a rate that was 7 to 34 % too low.
 #[test]
-fn a_sender_too_slow_to_get_between_others_packets_is_not_sure() {
+fn others_packets_in_all_bursts_are_allowed_for() {
     let rate = Rate::from_mbit(500);
     let (mut found, mut missed) = (0, Vec::new());
-    for (cost, load) in [(7, 0.25), (7, 0.5), (7, 0.7), (9, 0.5), (12, 0.25), (12, 0.5), (15, 0.7)] {
-        let setting = Setting { traffic: "constant", load, later: None, loss: 0.0 };
+    for (cost, load) in [(5, 0.5), (7, 0.25), (7, 0.5), (7, 0.7), (9, 0.5), (12, 0.25), (12, 0.5), (15, 0.7)] {
         let stamping = Stamping { send_cost: Span::from_micros(cost), ..Stamping::default() };
-        for seed in 0..20 {
-            let mut path = VirtualPath::new(&hops(rate, setting, seed), stamping, seed).unwrap();
-            let Some(value) = measure(&mut path, seed).capacity.bottleneck else { continue };
-            found += 1;
-            if !(value.low..=value.high).contains(&rate) {
-                missed.push(format!("{cost} us a packet, load {load}, seed {seed}: {value:?}"));
+        let constant = |size| CrossKind::Constant { rate: Rate::from_f64(rate.as_f64() * load), size };
+        for traffic in [constant(1500), constant(200), cross("poisson", rate, load)] {
+            for seed in 0..20 {
+                let hop = hop(rate, traffic.clone(), seed, |_| {});
+                let mut path = VirtualPath::new(&[hop], stamping, seed).unwrap();
+                let Some(value) = measure(&mut path, seed).capacity.bottleneck else { continue };
+                found += 1;
+                if !(value.low..=value.high).contains(&rate) {
+                    missed.push(format!("{cost} us a packet, load {load}, {traffic:?}, seed {seed}: {value:?}"));
+                }
             }
         }
     }
-    assert!(found >= 15, "a path with room enough between others' packets has a value: {found}");
+    assert!(found >= 240, "half of the runs have a value: {found}");
     assert!(missed.len() * 20 <= found, "{} of {found} intervals missed the truth: {missed:#?}", missed.len());
 }

@@ -1,6 +1,7 @@
 //! What became of packets sent back to back.
 
 use super::plan::{SLOWEST, Shape};
+use crate::stats::quantile;
 use crate::{PacketRecord, TrainRecord};
 use units::{Span, Time};
 
@@ -35,6 +36,8 @@ pub(super) struct Burst {
     pub(super) gaps: u32,
     /// The shortest time between two arrivals.
     pub(super) shortest_gap: f64,
+    /// By how much the times between arrivals that count differ.
+    pub(super) unevenness: f64,
 }
 
 impl Epoch {
@@ -54,7 +57,9 @@ impl Burst {
         };
         let &(sent_last, received_last) = stamps.last()?;
         let in_order = stamps.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1);
-        let gaps = stamps.windows(2).map(|pair| (pair[1].1 - pair[0].1).as_secs_f64());
+        let gaps: Vec<f64> = stamps.windows(2).map(|pair| (pair[1].1 - pair[0].1).as_secs_f64()).collect();
+        let shortest = |gaps: &[f64]| gaps.iter().copied().fold(f64::INFINITY, f64::min);
+        let longest = gaps[from..].iter().copied().fold(0.0, f64::max);
         (in_order && received_last > received).then(|| Burst {
             shape,
             sent: (sent - epoch.sent).as_secs_f64(),
@@ -64,7 +69,8 @@ impl Burst {
             sending: (sent_last - sent_first).as_secs_f64(),
             bits: packets[from + 1..].iter().map(|p| f64::from(p.size) * 8.0).sum(),
             gaps: (stamps.len() - from - 1) as u32,
-            shortest_gap: gaps.fold(f64::INFINITY, f64::min),
+            shortest_gap: shortest(&gaps),
+            unevenness: longest - shortest(&gaps[from..]),
         })
     }
 
@@ -72,6 +78,13 @@ impl Burst {
     pub(super) fn dispersion(&self) -> f64 {
         self.last - self.first
     }
+}
+
+/// The time between packets sent back to back, in seconds.
+pub(super) fn sending_pace(packets: &[PacketRecord]) -> f64 {
+    let sent: Vec<Time> = packets.iter().filter_map(|packet| packet.sent).collect();
+    let gaps: Vec<f64> = sent.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+    quantile(&gaps, 0.5).unwrap_or(0.0)
 }
 
 /// The rate at which packets came, in bit/s: at most the capacity, or that of the line before a shaper. Packets that

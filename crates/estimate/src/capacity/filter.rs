@@ -1,18 +1,15 @@
 //! Bursts that nothing delayed, and the rate on which their shapes agree.
 
 use super::burst::Burst;
+use super::others::Others;
 use super::plan::Shape;
+use super::sample::{STAMPS, Sample, Undelayed, resampled, samples, undelayed};
+use super::shaping::LongTrain;
 use crate::Estimate;
-use crate::fit::lower_hull;
-use crate::stats::{mean, quantile, random};
-use std::collections::BTreeMap;
+use crate::stats::{mean, quantile};
 use thiserror::Error;
-use units::Rate;
+use units::{Rate, Span};
 
-/// Stamps of one burst are good to this, in seconds.
-const STAMPS: f64 = 3e-6;
-/// Sums of delays that differ by less than this part of the dispersion count as equal.
-const EQUAL: f64 = 0.01;
 /// Shapes whose rates differ by less than this part agree, however exact each seems.
 const AGREEMENT: f64 = 0.02;
 /// What lower layers may add to each packet, in bits: smaller packets are slower by it.
@@ -21,17 +18,15 @@ const OVERHEAD: f64 = 60.0 * 8.0;
 const OTHERS_PACKET: f64 = 12_000.0;
 /// A burst that came no more than so many times as long as it was sent tells of its sending.
 const INFORMATIVE: f64 = 1.1;
-/// No clock runs faster or slower than another by more.
-const MOST_SKEW: f64 = 200e-6;
 /// A long train is no slower than this, as a part, even where others' packets get between.
 const SLOWER: f64 = 0.5;
 /// A long train may seem faster than the link by so much.
 const FASTER: f64 = 1.03;
+/// Its first packet may come so many seconds late.
+const LATE: f64 = 50e-6;
 /// One that seems faster by so much was held up by a machine that stalled, and let go at once.
 const STALLED: f64 = 1.5;
-/// So many bursts of a shape do even where most were delayed.
-const MANY: usize = 8;
-const REPLICATES: usize = 200;
+pub(super) const REPLICATES: usize = 200;
 const CONFIDENCE: f64 = 0.95;
 /// An interval wider than this part of the value, to either side, is no knowledge.
 const TOO_WIDE: f64 = 0.1;
@@ -63,12 +58,6 @@ pub(super) enum Refusal {
     Busy(Rate, Rate),
 }
 
-/// One shape's bursts, with what the clocks gained removed.
-struct Sample {
-    shape: Shape,
-    bursts: Vec<Burst>,
-}
-
 /// What the undelayed bursts of one shape tell.
 #[derive(Debug, Clone, Copy)]
 struct Rating {
@@ -80,9 +69,10 @@ struct Rating {
     crossed: f64,
 }
 
-/// Reads all bursts; long trains came at the rates `long`, in bit/s, and `seed` is the bootstrap's.
-pub(super) fn read(bursts: &[Burst], long: &[f64], seed: u64) -> Result<Reading, Refusal> {
-    let samples = samples(bursts);
+/// Reads all bursts; `long` is how long trains came, and `seed` is the bootstrap's.
+pub(super) fn read(bursts: &[Burst], long: &[LongTrain], seed: u64) -> Result<Reading, Refusal> {
+    let (samples, spread): (Vec<Sample>, Vec<Sample>) =
+        samples(bursts).into_iter().partition(|sample| sample.shape.interval == Span::ZERO);
     if samples.len() < 2 {
         return Err(Refusal::Lost);
     }
@@ -93,12 +83,12 @@ pub(super) fn read(bursts: &[Burst], long: &[f64], seed: u64) -> Result<Reading,
         let firsts = samples.iter().filter(|s| s.shape.size == size).flat_map(|s| &s.bursts).map(|burst| burst.head);
         firsts.fold(f64::INFINITY, f64::min)
     };
-    let busy = mean(&samples.iter().map(Sample::busy).collect::<Vec<_>>());
-    let rate = |sample: &Sample| sample.rate(least(sample.shape.size), busy, &mut state);
+    let others = Others::of(&samples, &spread, &mut state);
+    let rate = |sample: &Sample| Rating::of(sample, least(sample.shape.size), others.part, &mut state);
     let mut ratings: Vec<(Rating, Vec<f64>)> = samples.iter().map(rate).collect();
     ratings.sort_by(|a, b| a.0.rate.total_cmp(&b.0.rate));
     let agreed = agreement(&ratings).ok_or_else(|| disagreement(&ratings))?;
-    let reading = combine(agreed);
+    let reading = combine(agreed).checked(&others);
     if reading.half_width() > TOO_WIDE || reading.uncrossed > reading.value * (1.0 + TOO_WIDE) {
         return Err(Refusal::Busy(Rate::from_f64(reading.low), Rate::from_f64(reading.high)));
     }
@@ -110,6 +100,13 @@ pub(super) fn read(bursts: &[Burst], long: &[f64], seed: u64) -> Result<Reading,
 }
 
 impl Reading {
+    /// Where bursts as a whole tell of a faster link than those that nothing seems to have delayed, others' packets too small
+    /// to be seen were in all of them.
+    fn checked(self, others: &Others) -> Self {
+        let Some((low, high)) = others.rate.filter(|(low, _)| *low > self.value) else { return self };
+        Reading { value: low, high: self.high.max(high), ..self }
+    }
+
     pub(super) fn estimate(&self) -> Estimate<Rate> {
         let [value, low, high] = [self.value, self.low, self.high].map(Rate::from_f64);
         Estimate { value, low, high, confidence: CONFIDENCE }
@@ -121,34 +118,7 @@ impl Reading {
     }
 }
 
-fn samples(bursts: &[Burst]) -> Vec<Sample> {
-    let skew = skew(bursts);
-    let mut shapes: BTreeMap<Shape, Vec<Burst>> = BTreeMap::new();
-    for burst in bursts {
-        let gained = skew * burst.sent;
-        let burst =
-            Burst { head: burst.head - gained, first: burst.first - gained, last: burst.last - gained, ..*burst };
-        shapes.entry(burst.shape).or_default().push(burst);
-    }
-    shapes.into_iter().filter(|(_, bursts)| bursts.len() >= 2).map(|(shape, bursts)| Sample { shape, bursts }).collect()
-}
-
-/// How much faster the receiver's clock runs: the slope, in the middle of the time, of the line below all first packets'
-/// delays (Moon, Skelly, Towsley).
-fn skew(bursts: &[Burst]) -> f64 {
-    let Some(largest) = bursts.iter().map(|burst| burst.shape.size).max() else { return 0.0 };
-    let firsts = bursts.iter().filter(|burst| burst.shape.size == largest);
-    let mut points: Vec<(f64, f64)> = firsts.map(|burst| (burst.sent, burst.head)).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    points.dedup_by_key(|point| point.0);
-    let ([first, .., last], hull) = (&points[..], lower_hull(points.iter().copied())) else { return 0.0 };
-    let middle = (first.0 + last.0) / 2.0;
-    let spanning = hull.windows(2).find(|pair| pair[1].0 >= middle && pair[1].0 > pair[0].0);
-    let slope = spanning.map_or(0.0, |pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0));
-    slope.clamp(-MOST_SKEW, MOST_SKEW)
-}
-
-fn check_sending(samples: &[Sample], long: &[f64]) -> Result<(), Refusal> {
+fn check_sending(samples: &[Sample], long: &[LongTrain]) -> Result<(), Refusal> {
     let slower = |sample: &&Sample| {
         let undelayed = undelayed(&sample.bursts);
         let ratio: Vec<f64> = undelayed.iter().map(|burst| burst.dispersion() - INFORMATIVE * burst.sending).collect();
@@ -167,10 +137,12 @@ fn check_sending(samples: &[Sample], long: &[f64]) -> Result<(), Refusal> {
 /// Bursts that say `value`, at most `high`, are not to be believed where a long train came much slower, as behind a shaper
 /// that others kept from showing clearly, or a little faster, as none could. (Others may delay a long train's first packet,
 /// which makes it look a little faster than the link.)
-fn check_long(value: f64, high: f64, long: &[f64]) -> Result<(), Refusal> {
-    let contradicts = |rate: &&f64| **rate < SLOWER * value || (FASTER * high..STALLED * high).contains(*rate);
-    let Some(rate) = long.iter().find(contradicts) else { return Ok(()) };
-    let [value, rate] = [value, *rate].map(Rate::from_f64);
+fn check_long(value: f64, high: f64, long: &[LongTrain]) -> Result<(), Refusal> {
+    let faster =
+        |train: &LongTrain| (FASTER * high..STALLED * high).contains(&(train.rate * (1.0 - LATE / train.seconds)));
+    let contradicts = |train: &&LongTrain| train.rate < SLOWER * value || faster(train);
+    let Some(train) = long.iter().find(contradicts) else { return Ok(()) };
+    let [value, rate] = [value, train.rate].map(Rate::from_f64);
     Err(Refusal::Disagreement(format!("bursts say {value}, a long train came at {rate}")))
 }
 
@@ -183,76 +155,24 @@ fn check_batches(samples: &[Sample]) -> Result<(), Refusal> {
     if all > 0 && at_once.count() * 3 > all { Err(Refusal::Batches) } else { Ok(()) }
 }
 
-/// Means over the bursts that nothing delayed, in seconds.
-struct Undelayed {
-    /// In bit/s.
-    rate: f64,
-    dispersion: f64,
-    /// Of the first packet.
-    delay: f64,
-    /// From the first packet's sending to the last one's.
-    sending: f64,
-}
-
-impl Undelayed {
-    fn of(bursts: &[Burst]) -> Self {
-        let undelayed = undelayed(bursts);
-        let mean_of = |of: fn(&Burst) -> f64| mean(&undelayed.iter().map(of).collect::<Vec<_>>());
-        let dispersion = mean_of(Burst::dispersion).max(1e-9);
-        let whole = |burst: &Burst| burst.sending * f64::from(burst.shape.packets - 1) / f64::from(burst.gaps);
-        Undelayed {
-            rate: mean_of(|burst| burst.bits) / dispersion,
-            dispersion,
-            delay: mean_of(|burst| burst.head),
-            sending: mean_of(whole),
-        }
-    }
-}
-
-/// Those with the least sum of the first and last packets' delays: what remains may differ by the stamps.
-fn undelayed(bursts: &[Burst]) -> Vec<Burst> {
-    let sum = |burst: &Burst| burst.first + burst.last;
-    let Some(least) = bursts.iter().min_by(|a, b| sum(a).total_cmp(&sum(b))) else { return Vec::new() };
-    let most = sum(least) + STAMPS.max(EQUAL * least.dispersion());
-    bursts.iter().filter(|burst| sum(burst) <= most).copied().collect()
-}
-
-impl Sample {
-    /// Whether there are many bursts, or most of them were as long as those that were undelayed.
-    fn settled(&self) -> bool {
-        let dispersions: Vec<f64> = undelayed(&self.bursts).iter().map(Burst::dispersion).collect();
-        let dispersion = mean(&dispersions);
-        let equal = |burst: &&Burst| (burst.dispersion() - dispersion).abs() < STAMPS.max(EQUAL * dispersion);
-        self.bursts.len() >= MANY || self.bursts.iter().filter(equal).count() * 3 >= self.bursts.len() * 2
-    }
-
-    /// How often others' packets were found on the path: which part of the bursts was delayed at its beginning by more than
-    /// the quarter of a packet's time, which others' do in three of four cases.
-    fn busy(&self) -> f64 {
-        let least = self.bursts.iter().map(|burst| burst.first).fold(f64::INFINITY, f64::min);
-        let pace = |burst: &Burst| burst.dispersion() / f64::from(burst.gaps);
-        let delayed = self.bursts.iter().filter(|burst| burst.first - least > STAMPS.max(pace(burst) / 4.0));
-        (delayed.count() as f64 / self.bursts.len() as f64 / 0.75).min(1.0)
-    }
-
-    /// `least` is how long the path takes at least, and `busy` how often others were found on it.
-    fn rate(&self, least: f64, busy: f64, state: &mut u64) -> (Rating, Vec<f64>) {
-        let Undelayed { rate: value, dispersion, delay, sending } = Undelayed::of(&self.bursts);
+impl Rating {
+    /// `least` is how long the path takes at least, and `others` which part of the link others take even where nothing
+    /// seems delayed.
+    fn of(sample: &Sample, least: f64, others: f64, state: &mut u64) -> (Self, Vec<f64>) {
+        let Undelayed { rate: value, dispersion, delay, sending } = Undelayed::of(&sample.bursts);
         let delayed = delay - least;
-        let replicates: Vec<f64> = (0..REPLICATES)
-            .map(|_| {
-                let pick = |_| self.bursts[(random(state) * self.bursts.len() as f64) as usize];
-                Undelayed::of(&(0..self.bursts.len()).map(pick).collect::<Vec<_>>()).rate
-            })
-            .collect();
+        let replicates: Vec<f64> =
+            (0..REPLICATES).map(|_| Undelayed::of(&resampled(&sample.bursts, state)).rate).collect();
         let spread = quantile(&replicates, 0.975).unwrap_or(value) - quantile(&replicates, 0.025).unwrap_or(value);
-        let stamps = STAMPS / dispersion / (self.bursts.len() as f64).sqrt();
+        let stamps = STAMPS / dispersion / (sample.bursts.len() as f64).sqrt();
         // The last packet may have been delayed by as much as the first was (CapProbe's condition of convergence).
         let doubt = (spread / 2.0 / value).max(stamps).max((delayed - STAMPS) / dispersion);
-        // Where others may send as much as a packet while a burst is sent, none may have been free of them.
-        let others = busy * sending * value / OTHERS_PACKET;
-        let crossed = busy * (sending / dispersion).min(0.9) * others.min(1.0);
-        (Rating { shape: self.shape, rate: value, doubt, crossed }, replicates)
+        // Where nothing comes between packets that arrive in even steps, it would have to be as much each time.
+        let even = undelayed(&sample.bursts).iter().all(Burst::is_even);
+        let steps = if even { sample.bursts[0].gaps } else { 1 };
+        let between = others * sending / f64::from(steps) * value / OTHERS_PACKET;
+        let crossed = others * (sending / dispersion).min(0.9) * between.min(1.0).powi(steps as i32);
+        (Rating { shape: sample.shape, rate: value, doubt, crossed }, replicates)
     }
 }
 
@@ -275,7 +195,7 @@ fn agreement(ratings: &[(Rating, Vec<f64>)]) -> Option<&[(Rating, Vec<f64>)]> {
 
 fn disagreement(ratings: &[(Rating, Vec<f64>)]) -> Refusal {
     let say = |(rating, _): &(Rating, Vec<f64>)| {
-        let Shape { packets, size } = rating.shape;
+        let Shape { packets, size, .. } = rating.shape;
         format!("{packets} × {size} bytes say {}", Rate::from_f64(rating.rate))
     };
     Refusal::Disagreement(ratings.iter().map(say).collect::<Vec<_>>().join(", "))
@@ -315,9 +235,9 @@ mod tests {
         let sent = f64::from(number) * 0.01;
         let first = first * 1e-6 + 50e-6 * sent;
         let last = last * 1e-6 + 50e-6 * sent + bits / 100e6;
-        let shape = Shape { packets, size: 1500 };
+        let shape = Shape { packets, size: 1500, interval: Span::ZERO };
         let (sending, gaps) = (f64::from(packets) * 5e-6, packets - 1);
-        Burst { shape, sent, head: first, first, last, sending, bits, gaps, shortest_gap: 1e-4 }
+        Burst { shape, sent, head: first, first, last, sending, bits, gaps, shortest_gap: 1e-4, unevenness: 0.0 }
     }
 
     /// Three shapes, 20 bursts of each; of five, one is delayed by neither end.
@@ -331,6 +251,11 @@ mod tests {
         .collect()
     }
 
+    /// Trains that came at these rates.
+    fn long(rates: &[f64]) -> Vec<LongTrain> {
+        rates.iter().map(|&rate| LongTrain { rate, seconds: 0.01 }).collect()
+    }
+
     #[test]
     fn only_what_nothing_delayed_is_read() {
         let reading = read(&bursts(), &[], 1).unwrap();
@@ -340,16 +265,25 @@ mod tests {
     }
 
     #[test]
+    fn bursts_that_something_got_between_are_passed_over_where_there_are_even_ones() {
+        let crossed = |packets, number| Burst { unevenness: 30e-6, ..burst(packets, number, 0.0, 30.0) };
+        let both = |number| [2, 4, 8].map(|packets| [crossed(packets, number), burst(packets, number, 20.0, 20.0)]);
+        let bursts: Vec<Burst> = (0..20).flat_map(both).flatten().collect();
+        let reading = read(&bursts, &[], 1).unwrap();
+        assert!((reading.value / 100e6 - 1.0).abs() < 0.002, "{reading:?}");
+    }
+
+    #[test]
     fn there_is_no_value_where_the_shapes_disagree() {
         let stretched = [(2, 0.0), (4, 30.0), (8, 200.0)];
         let bursts_of = |round| stretched.map(|(packets, late)| burst(packets, round, 0.0, late));
         let refusal = read(&(0..10).flat_map(bursts_of).collect::<Vec<_>>(), &[], 1).unwrap_err();
         assert!(refusal.to_string().starts_with("sizes disagree: 8 × 1500 bytes say"), "{refusal}");
-        let refusal = read(&bursts(), &[120e6], 1).unwrap_err();
+        let refusal = read(&bursts(), &long(&[120e6]), 1).unwrap_err();
         assert!(refusal.to_string().contains("a long train came at 120 Mbit/s"), "{refusal}");
-        let refusal = read(&bursts(), &[95e6, 20e6], 1).unwrap_err();
+        let refusal = read(&bursts(), &long(&[95e6, 20e6]), 1).unwrap_err();
         assert!(refusal.to_string().contains("a long train came at 20 Mbit/s"), "{refusal}");
-        assert!(read(&bursts(), &[95e6, 1e9], 1).is_ok(), "a machine that stalled");
+        assert!(read(&bursts(), &long(&[95e6, 1e9]), 1).is_ok(), "a machine that stalled");
     }
 
     #[test]

@@ -26,16 +26,21 @@ const LEAST_DISPERSION: f64 = 60e-6;
 /// Slower than this the path needs so long for a packet that few must do.
 const SLOW: f64 = 3e6;
 const VERY_SLOW: f64 = 300e3;
+/// Others' packets that arrive in so short a part of a packet's time do not matter.
+pub(super) const NEGLIGIBLE: f64 = 0.02;
+/// Packets are sent at least so many seconds farther apart, for what that changes to be seen.
+const LEAST_STRETCH: f64 = 10e-6;
 /// From this rate on a few µs matter.
 const CLOSE: f64 = 50e6;
 /// No train is planned for less.
 pub(super) const SLOWEST: f64 = 20e3;
 
-/// Packets of one size sent back to back.
+/// Packets of one size, and how far apart they are sent: most back to back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Shape {
     pub(super) packets: u32,
     pub(super) size: u32,
+    pub(super) interval: Span,
 }
 
 impl Shape {
@@ -83,8 +88,9 @@ pub(super) fn pause(fill: Option<f64>, random: f64) -> Span {
     Span::from_secs_f64(0.01 + 0.04 * random + fill.unwrap_or(0.0).min(1.0))
 }
 
-/// Bursts that suit a path of this rate and are no longer than that: three of full packets, one of smaller ones.
-pub(super) fn shapes(rate: f64, most_packets: f64, max_packet: u32) -> Vec<Shape> {
+/// Bursts that suit a path of this rate and are no longer than that: three of full packets, one of smaller ones, and one of
+/// full packets that are sent as far apart as the path still queues them, if sending takes its time at all.
+pub(super) fn shapes(rate: f64, sending: f64, most_packets: f64, max_packet: u32) -> Vec<Shape> {
     let size = max_packet.max(2);
     let gaps = (LEAST_DISPERSION * rate / (f64::from(size) * 8.0)).ceil().clamp(1.0, 6.0) as u32;
     // Of packets that follow each other so closely, the first does not count.
@@ -95,9 +101,14 @@ pub(super) fn shapes(rate: f64, most_packets: f64, max_packet: u32) -> Vec<Shape
         _ if f64::from(least + 2) > most_packets => vec![2, 3, 4],
         _ => vec![least, least + 2, (2 * least).max(8)],
     };
-    let full = counts.iter().map(|&packets| Shape { packets, size });
-    let small = counts.get(1).map(|&packets| Shape { packets, size: size / 2 });
-    full.chain(small).filter(|shape| f64::from(shape.packets) <= most_packets).collect()
+    let interval = Span::ZERO;
+    let full = counts.iter().map(|&packets| Shape { packets, size, interval });
+    let small = counts.get(1).map(|&packets| Shape { packets, size: size / 2, interval });
+    let pace = f64::from(size) * 8.0 / rate;
+    let apart = (sending + LEAST_STRETCH).max(0.25 * pace).min(0.8 * pace);
+    let spread = Shape { packets: counts[1], size, interval: Span::from_secs_f64(apart) };
+    let spread = (sending > NEGLIGIBLE * pace).then_some(spread);
+    full.chain(small).chain(spread).filter(|shape| f64::from(shape.packets) <= most_packets).collect()
 }
 
 /// A train of such bursts in turn, far enough from each other for the path to drain if it is this fast; and the order of
@@ -114,7 +125,10 @@ pub(super) fn bursts(shapes: &[Shape], rate: f64, random: f64) -> (Vec<Shape>, T
         let wobble = 1.0 + 0.3 * (random + index as f64 * 0.618).fract();
         let pause = Span::from_secs_f64(spacing(shape) * wobble);
         let segment = |count, interval| Segment { count, interval, first_size: shape.size, size_step: 0 };
-        train.segments.push(segment(shape.packets - 1, Span::ZERO));
+        // Others' packets may come as regularly as these.
+        let irregular = 0.6 + 0.4 * (random + index as f64 * 0.382).fract();
+        let apart = Span::from_secs_f64(shape.interval.as_secs_f64() * irregular);
+        train.segments.push(segment(shape.packets - 1, apart));
         train.segments.push(segment(1, pause));
     }
     (order, train)

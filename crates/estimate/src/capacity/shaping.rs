@@ -94,12 +94,22 @@ fn lasting_rate(gaps: &[Gap]) -> f64 {
     counted.iter().map(|gap| gap.bits).sum::<f64>() / counted.iter().map(|gap| gap.received).sum::<f64>()
 }
 
-/// The rate at which a train came, in bit/s.
-pub(crate) fn rate(packets: &[PacketRecord]) -> Option<f64> {
-    let gaps = gaps(packets);
-    let total = |of: fn(&Gap) -> f64| gaps.iter().map(of).sum::<f64>();
-    let (bits, received) = (total(|gap| gap.bits), total(|gap| gap.received));
-    (gaps.len() >= LEAST_AFTER && received > 0.0).then(|| bits / received)
+/// How a long train came as a whole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LongTrain {
+    /// In bit/s.
+    pub(crate) rate: f64,
+    /// From the first packet's arrival to the last one's.
+    pub(crate) seconds: f64,
+}
+
+impl LongTrain {
+    pub(crate) fn read(packets: &[PacketRecord]) -> Option<Self> {
+        let gaps = gaps(packets);
+        let total = |of: fn(&Gap) -> f64| gaps.iter().map(of).sum::<f64>();
+        let (bits, seconds) = (total(|gap| gap.bits), total(|gap| gap.received));
+        (gaps.len() >= LEAST_AFTER && seconds > 0.0).then(|| LongTrain { rate: bits / seconds, seconds })
+    }
 }
 
 /// Where the gaps' paces are best told apart by two means.
@@ -147,9 +157,9 @@ pub(crate) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
 
 /// The change by which the rate fell so far, if a later train came wholly at that rate: the bucket was still empty. For
 /// where nothing better can be had, since the bucket may be larger than it was full.
-pub(crate) fn confirmed(changes: &[Option<Change>], long_rates: &[f64]) -> Option<Change> {
+pub(crate) fn confirmed(changes: &[Option<Change>], long: &[LongTrain]) -> Option<Change> {
     let fullest = changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst))?;
-    let whole = long_rates.iter().any(|&rate| close(rate, fullest.rate, SAME_RATE));
+    let whole = long.iter().any(|train| close(train.rate, fullest.rate, SAME_RATE));
     (fullest.fall > DEEP_FALL && whole).then_some(*fullest)
 }
 

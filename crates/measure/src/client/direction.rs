@@ -92,7 +92,7 @@ impl<'m> Run<'m> {
         let (capacity, report) = found.unzip();
         let shaping = capacity.as_ref().map_or(Shaping::Unknown, Capacity::shaping);
         let shaper = shaping.shaper();
-        let mut method = self.config.method.build_knowing(shaping, self.carrier.max_packet, allowed, seed());
+        let mut method = self.config.method.build(shaping, self.carrier.max_packet, allowed, seed());
         let mut trip = Trip::begin(direction);
         let outcome = loop {
             let (wait, train) = match method.next(clock::monotonic()) {

@@ -67,13 +67,9 @@ impl MethodChoice {
         matches!(self, MethodChoice::Primed)
     }
 
-    /// The method itself, for a transport that carries packets up to this size; what is random in it comes from `seed`.
-    pub fn build(&self, max_packet: u32, allowed: Allowed, seed: u64) -> Box<dyn Method> {
-        self.build_knowing(Shaping::Unknown, max_packet, allowed, seed)
-    }
-
-    /// The method itself, where it is known whether a token bucket is on the path.
-    pub fn build_knowing(&self, shaping: Shaping, max_packet: u32, allowed: Allowed, seed: u64) -> Box<dyn Method> {
+    /// The method itself, for a transport that carries packets up to this size, where so much is known of token buckets on
+    /// the path; what is random in it comes from `seed`.
+    pub fn build(&self, shaping: Shaping, max_packet: u32, allowed: Allowed, seed: u64) -> Box<dyn Method> {
         match *self {
             MethodChoice::Primed => {
                 let mut config = PrimedConfig { shaping, ..PrimedConfig::new(max_packet) };
