@@ -274,6 +274,18 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_that_the_sender_stamped_late_is_passed_over() {
+        let late = |burst: Burst| {
+            let [head, first, last] = [burst.head, burst.first, burst.last].map(|at| at - 500e-6);
+            Burst { head, first, last: last + 40e-6, ..burst }
+        };
+        let mut bursts = bursts();
+        bursts[4] = late(bursts[4]);
+        let reading = read(&bursts, &[], 1).unwrap();
+        assert!((reading.value / 100e6 - 1.0).abs() < 0.002, "{reading:?}");
+    }
+
+    #[test]
     fn there_is_no_value_where_the_shapes_disagree() {
         let stretched = [(2, 0.0), (4, 30.0), (8, 200.0)];
         let bursts_of = |round| stretched.map(|(packets, late)| burst(packets, round, 0.0, late));

@@ -3,8 +3,8 @@
 use super::burst::Burst;
 use super::plan::Shape;
 use crate::fit::lower_hull;
-use crate::stats::{mean, random};
-use std::collections::BTreeMap;
+use crate::stats::{mean, quantile, random};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Stamps of one burst are good to this, in seconds.
 pub(super) const STAMPS: f64 = 3e-6;
@@ -18,6 +18,8 @@ const SOME: usize = 4;
 const HELD_UP: f64 = 2.5;
 /// No clock runs faster or slower than another by more.
 const MOST_SKEW: f64 = 200e-6;
+/// Delays so many times the interquartile range below the first quartile were not on the path.
+const FAR: f64 = 3.0;
 /// So many bursts of a shape do even where most were delayed.
 const MANY: usize = 8;
 
@@ -29,15 +31,33 @@ pub(super) struct Sample {
 
 /// Bursts by their shape; shapes of which there is only one burst are left out.
 pub(super) fn samples(bursts: &[Burst]) -> Vec<Sample> {
-    let skew = skew(bursts);
+    let bursts = without_late_stamps(bursts);
+    let skew = skew(&bursts);
     let mut shapes: BTreeMap<Shape, Vec<Burst>> = BTreeMap::new();
     for burst in bursts {
         let gained = skew * burst.sent;
         let burst =
-            Burst { head: burst.head - gained, first: burst.first - gained, last: burst.last - gained, ..*burst };
+            Burst { head: burst.head - gained, first: burst.first - gained, last: burst.last - gained, ..burst };
         shapes.entry(burst.shape).or_default().push(burst);
     }
     shapes.into_iter().filter(|(_, bursts)| bursts.len() >= 2).map(|(shape, bursts)| Sample { shape, bursts }).collect()
+}
+
+/// Without those whose first packet seems to have come far sooner than any other: it was sent when the path was as it was for
+/// the others, and stamped late by a machine that stalled.
+fn without_late_stamps(bursts: &[Burst]) -> Vec<Burst> {
+    let of_size = |size| bursts.iter().filter(move |burst| burst.shape.size == size);
+    let earliest = |size| {
+        let heads: Vec<f64> = of_size(size).map(|burst| burst.head).collect();
+        let [low, high] = [0.25, 0.75].map(|part| quantile(&heads, part).unwrap_or(f64::NEG_INFINITY));
+        low - FAR * (high - low) - STAMPS
+    };
+    let sizes: BTreeSet<u32> = bursts.iter().map(|burst| burst.shape.size).collect();
+    let kept = |size| {
+        let earliest = earliest(size);
+        of_size(size).filter(move |burst| burst.head >= earliest).copied()
+    };
+    sizes.into_iter().flat_map(kept).collect()
 }
 
 /// How much faster the receiver's clock runs: the slope, in the middle of the time, of the line below all first packets'
