@@ -24,11 +24,12 @@ mod plan;
 mod sample;
 pub(crate) mod shaping;
 
+use crate::stats::quantile;
 use crate::{Estimate, Outcome, PacketRecord, Rejection, Step, Train, TrainRecord};
 use burst::{Burst, Epoch};
 use filter::Reading;
 use plan::Shape;
-use shaping::{Change, LongTrain};
+use shaping::{Change, LongRate, LongTrain};
 use std::collections::BTreeMap;
 use units::{Rate, Span, Time};
 
@@ -290,7 +291,20 @@ impl CapacityProbe {
 
     /// The change that came back.
     fn shaper(&self) -> Option<Change> {
-        shaping::reproduced(&self.changes)
+        shaping::reproduced(&self.believed())
+    }
+
+    /// The changes, but for those that were the receiver's.
+    fn believed(&self) -> Vec<Option<Change>> {
+        let least = self.least_delay();
+        let late = |change: &Change| least.is_some_and(|least| change.is_lateness(least));
+        self.changes.iter().map(|change| change.filter(|change| !late(change))).collect()
+    }
+
+    /// That of bursts' first packets, in seconds, up to what the clocks differ by; a few may have been stamped late.
+    fn least_delay(&self) -> Option<f64> {
+        let heads: Vec<f64> = self.bursts.iter().map(|burst| burst.head).collect();
+        Some(self.epoch?.delay().as_secs_f64() + quantile(&heads, 0.05)?)
     }
 
     /// Whether another train of bursts would tell nothing new.
@@ -304,8 +318,10 @@ impl CapacityProbe {
     }
 
     fn read(&self) -> Result<Reading, filter::Refusal> {
-        let long: &[LongTrain] = if self.shaper().is_some() { &[] } else { &self.long_trains };
-        filter::read(&self.bursts, long, self.config.seed)
+        let trains: &[LongTrain] = if self.shaper().is_some() { &[] } else { &self.long_trains };
+        let least = self.least_delay().unwrap_or(f64::INFINITY);
+        let long: Vec<LongRate> = trains.iter().map(|train| train.rates(least)).collect();
+        filter::read(&self.bursts, &long, self.config.seed)
     }
 
     fn take(&mut self, record: &TrainRecord, sent: Sent) -> Result<(), Rejection> {
@@ -341,11 +357,12 @@ impl CapacityProbe {
     }
 
     fn outcome(&self) -> Capacity {
-        let shaped = self.shaper().or_else(|| shaping::confirmed(&self.changes, &self.long_trains));
+        let changes = self.believed();
+        let shaped = self.shaper().or_else(|| shaping::confirmed(&changes, &self.long_trains));
         let read = self.read();
         let shaper = shaped.map(|change| {
             let link = read.as_ref().ok().map(Reading::estimate).filter(|link| link.low.as_f64() > change.rate);
-            shaping::shaper(&change, &self.changes, link)
+            shaping::shaper(&change, &changes, link)
         });
         let found = match (&shaper, read) {
             (Some(shaper), _) => Ok(shaper.rate),

@@ -233,6 +233,33 @@ fn a_receiver_that_wakes_up_for_each_burst_changes_little() {
     }
 }
 
+/// After a longer pause it takes the machine 0.2 ms, and the packets that came meanwhile come at once, like those that pass
+/// through a bucket.
+#[test]
+fn a_receiver_that_wakes_up_late_is_no_token_bucket() {
+    let wake = |record: &mut TrainRecord| {
+        let mut before: Option<Time> = None;
+        let mut asleep = Span::from_micros(200);
+        for received in record.packets.iter_mut().filter_map(|packet| packet.received.as_mut()) {
+            *received = (*received + asleep).max(before.map_or(*received, |before| before + Span::from_nanos(2300)));
+            (before, asleep) = (Some(*received), Span::ZERO);
+        }
+    };
+    let mut values = 0;
+    for rate in [200, 500].map(Rate::from_mbit) {
+        for seed in 0..SEEDS {
+            let hop = hop(rate, cross("constant", rate, 0.0), seed, |_| {});
+            let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).unwrap();
+            let found = measure_stamped(&mut path, seed, wake).capacity;
+            assert!(found.shaper.is_none(), "{rate}: {found:?}");
+            let Some(value) = found.bottleneck else { continue };
+            assert!((value.value.as_f64() / rate.as_f64() - 1.0).abs() < 0.02, "{rate}: {value:?}");
+            values += 1;
+        }
+    }
+    assert!(values >= SEEDS * 3 / 2, "mostly there is a value: {values}");
+}
+
 #[test]
 fn what_the_stamps_do_not_show_is_not_guessed() {
     let reason = |rate: Rate, stamping: Stamping, seed| {

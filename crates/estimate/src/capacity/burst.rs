@@ -44,6 +44,10 @@ impl Epoch {
     pub(super) fn of(record: &TrainRecord) -> Option<Self> {
         record.packets.iter().find_map(|p| Some(Epoch { sent: p.sent?, delay: p.received? - p.sent? }))
     }
+
+    pub(super) fn delay(&self) -> Span {
+        self.delay
+    }
 }
 
 impl Burst {

@@ -4,7 +4,7 @@ use super::burst::Burst;
 use super::others::Others;
 use super::plan::Shape;
 use super::sample::{STAMPS, Sample, Undelayed, resampled, samples, undelayed};
-use super::shaping::LongTrain;
+use super::shaping::LongRate;
 use crate::Estimate;
 use crate::stats::{mean, quantile};
 use thiserror::Error;
@@ -22,8 +22,6 @@ const INFORMATIVE: f64 = 1.1;
 const SLOWER: f64 = 0.5;
 /// A long train may seem faster than the link by so much.
 const FASTER: f64 = 1.03;
-/// Its first packet may come so many seconds late.
-const LATE: f64 = 50e-6;
 /// One that seems faster by so much was held up by a machine that stalled, and let go at once.
 const STALLED: f64 = 1.5;
 pub(super) const REPLICATES: usize = 200;
@@ -70,7 +68,7 @@ struct Rating {
 }
 
 /// Reads all bursts; `long` is how long trains came, and `seed` is the bootstrap's.
-pub(super) fn read(bursts: &[Burst], long: &[LongTrain], seed: u64) -> Result<Reading, Refusal> {
+pub(super) fn read(bursts: &[Burst], long: &[LongRate], seed: u64) -> Result<Reading, Refusal> {
     let (samples, spread): (Vec<Sample>, Vec<Sample>) =
         samples(bursts).into_iter().partition(|sample| sample.shape.interval == Span::ZERO);
     if samples.len() < 2 {
@@ -118,7 +116,7 @@ impl Reading {
     }
 }
 
-fn check_sending(samples: &[Sample], long: &[LongTrain]) -> Result<(), Refusal> {
+fn check_sending(samples: &[Sample], long: &[LongRate]) -> Result<(), Refusal> {
     let slower = |sample: &&Sample| {
         let undelayed = undelayed(&sample.bursts);
         let ratio: Vec<f64> = undelayed.iter().map(|burst| burst.dispersion() - INFORMATIVE * burst.sending).collect();
@@ -135,14 +133,12 @@ fn check_sending(samples: &[Sample], long: &[LongTrain]) -> Result<(), Refusal> 
 }
 
 /// Bursts that say `value`, at most `high`, are not to be believed where a long train came much slower, as behind a shaper
-/// that others kept from showing clearly, or a little faster, as none could. (Others may delay a long train's first packet,
-/// which makes it look a little faster than the link.)
-fn check_long(value: f64, high: f64, long: &[LongTrain]) -> Result<(), Refusal> {
-    let faster =
-        |train: &LongTrain| (FASTER * high..STALLED * high).contains(&(train.rate * (1.0 - LATE / train.seconds)));
-    let contradicts = |train: &&LongTrain| train.rate < SLOWER * value || faster(train);
-    let Some(train) = long.iter().find(contradicts) else { return Ok(()) };
-    let [value, rate] = [value, train.rate].map(Rate::from_f64);
+/// that others kept from showing clearly, or a little faster, as none could.
+fn check_long(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
+    let faster = |rate: f64| (FASTER * high..STALLED * high).contains(&rate);
+    let contradicts = |rate: &&LongRate| rate.seen < SLOWER * value || faster(rate.undelayed);
+    let Some(rate) = long.iter().find(contradicts) else { return Ok(()) };
+    let [value, rate] = [value, rate.seen].map(Rate::from_f64);
     Err(Refusal::Disagreement(format!("bursts say {value}, a long train came at {rate}")))
 }
 
@@ -252,8 +248,8 @@ mod tests {
     }
 
     /// Trains that came at these rates.
-    fn long(rates: &[f64]) -> Vec<LongTrain> {
-        rates.iter().map(|&rate| LongTrain { rate, seconds: 0.01 }).collect()
+    fn long(rates: &[f64]) -> Vec<LongRate> {
+        rates.iter().map(|&rate| LongRate { seen: rate, undelayed: rate }).collect()
     }
 
     #[test]

@@ -15,6 +15,8 @@ const FALL: f64 = 1.3;
 const SLIGHT_FALL: f64 = 1.9;
 /// By more than this it does not fall but behind a token bucket.
 const DEEP_FALL: f64 = 5.0;
+/// A first packet that is late by this part of the time in which a bucket fills makes what looks like one.
+const LATENESS: f64 = 0.5;
 /// By so many standard errors the gaps must differ.
 const SIGNIFICANT: f64 = 6.0;
 /// Two trains show the same bucket if what passed differs by less than this part …
@@ -37,12 +39,20 @@ pub(crate) struct Change {
     pub(crate) fall: f64,
     /// Bits that passed beyond that rate.
     pub(crate) burst: f64,
+    /// How long the train's first packet took, in seconds, up to what the clocks differ by.
+    pub(crate) delay: f64,
 }
 
 impl Change {
     /// Whether others' traffic may well be the cause.
     pub(crate) fn is_slight(&self) -> bool {
         self.fall < SLIGHT_FALL
+    }
+
+    /// Whether the train's first packet came so much later than it need have, on a path that takes `least` seconds, that what
+    /// looks like a bucket came while the receiver was asleep, and was stamped all at once.
+    pub(crate) fn is_lateness(&self, least: f64) -> bool {
+        self.delay - least > LATENESS * self.burst / self.rate
     }
 }
 
@@ -81,7 +91,8 @@ pub(crate) fn change(packets: &[PacketRecord]) -> Option<Change> {
         beyond.push(passed.0 - rate * passed.1);
     }
     let burst = median(&beyond[split..])?;
-    (burst > first).then_some(Change { packets: split as u32 + 1, rate, fall, burst })
+    let delay = first_delay(packets)?;
+    (burst > first).then_some(Change { packets: split as u32 + 1, rate, fall, burst, delay })
 }
 
 /// The rate of these gaps: of those that are about as long as most of them, if there are such, since in the others there
@@ -94,6 +105,19 @@ fn lasting_rate(gaps: &[Gap]) -> f64 {
     counted.iter().map(|gap| gap.bits).sum::<f64>() / counted.iter().map(|gap| gap.received).sum::<f64>()
 }
 
+fn first_delay(packets: &[PacketRecord]) -> Option<f64> {
+    packets.iter().find_map(|p| Some((p.received? - p.sent?).as_secs_f64()))
+}
+
+/// The rate of a long train, in bit/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LongRate {
+    pub(crate) seen: f64,
+    /// If its first packet had come as early as it could, and neither others nor the receiver had held it up: at most as
+    /// fast.
+    pub(crate) undelayed: f64,
+}
+
 /// How a long train came as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LongTrain {
@@ -101,6 +125,8 @@ pub(crate) struct LongTrain {
     pub(crate) rate: f64,
     /// From the first packet's arrival to the last one's.
     pub(crate) seconds: f64,
+    /// How long the first packet took, in seconds, up to what the clocks differ by.
+    pub(crate) delay: f64,
 }
 
 impl LongTrain {
@@ -108,7 +134,14 @@ impl LongTrain {
         let gaps = gaps(packets);
         let total = |of: fn(&Gap) -> f64| gaps.iter().map(of).sum::<f64>();
         let (bits, seconds) = (total(|gap| gap.bits), total(|gap| gap.received));
-        (gaps.len() >= LEAST_AFTER && seconds > 0.0).then(|| LongTrain { rate: bits / seconds, seconds })
+        let delay = first_delay(packets)?;
+        (gaps.len() >= LEAST_AFTER && seconds > 0.0).then(|| LongTrain { rate: bits / seconds, seconds, delay })
+    }
+
+    /// On a path that takes `least` seconds.
+    pub(crate) fn rates(&self, least: f64) -> LongRate {
+        let late = (self.delay - least).max(0.0);
+        LongRate { seen: self.rate, undelayed: self.rate * self.seconds / (self.seconds + late) }
     }
 }
 
@@ -151,6 +184,7 @@ pub(crate) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
         rate: mean_of(|change| change.rate),
         fall: mean_of(|change| change.fall),
         burst: mean_of(|change| change.burst),
+        delay: mean_of(|change| change.delay),
     };
     (same.len() >= if mean_change.is_slight() { 3 } else { 2 }).then_some(mean_change)
 }
@@ -256,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_change_counts_when_it_comes_back_at_the_same_byte() {
-        let change = |burst, rate| Some(Change { packets: 7, rate, fall: 100.0, burst });
+        let change = |burst, rate| Some(Change { packets: 7, rate, fall: 100.0, burst, delay: 0.0 });
         assert_eq!(reproduced(&[change(80e3, 10e6)]), None);
         assert_eq!(reproduced(&[change(80e3, 10e6), change(30e3, 10e6), change(80e3, 7e6)]), None);
         let found = reproduced(&[change(30e3, 10e6), change(80e3, 10e6), None, change(84e3, 10.1e6)]).unwrap();
