@@ -242,9 +242,11 @@ impl CapacityProbe {
             return Some((Sent::Long, wait, train));
         }
         let shaper = self.shaper();
-        let (most_packets, pace) = match &shaper {
-            Some(change) => (change.burst / (8.0 * f64::from(max_packet)) * 0.8, change.rate),
-            None => (f64::INFINITY, rate),
+        // If no bucket made long trains slow, it was the first packets that came too fast, after the receiver had slept.
+        let slow = self.slow().filter(|_| self.fullest().is_none());
+        let (most_packets, pace, rate) = match &shaper {
+            Some(change) => (change.burst / (8.0 * f64::from(max_packet)) * 0.8, change.rate, rate),
+            None => (f64::INFINITY, slow.unwrap_or(rate), slow.unwrap_or(rate)),
         };
         let shapes = plan::shapes(rate, self.sending, most_packets, max_packet);
         let tried = self.burst_trains;
@@ -265,7 +267,7 @@ impl CapacityProbe {
             _ if trains >= LONG_TRAINS || self.shaper().is_some() => None,
             Some(change) => Some(plan::again(change.packets, max_packet)),
             // One that came much slower than a few packets may have been shaped, and disturbed besides.
-            None if trains < 2 || self.long_trains.last().is_some_and(|last| last.rate < rate / 2.0) => {
+            None if trains < 2 || (trains < LONG_TRAINS / 2 && self.slow().is_some()) => {
                 plan::long(rate, trains > 0, max_packet)
             }
             None => None,
@@ -278,12 +280,16 @@ impl CapacityProbe {
         self.changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst))
     }
 
+    /// The rate of the last long train, if that is far below the one at which the first packets came.
+    fn slow(&self) -> Option<f64> {
+        self.long_trains.last().map(|last| last.rate).filter(|&rate| self.scouted.is_some_and(|few| rate < few / 2.0))
+    }
+
     /// How long to wait before a long train, so that the bucket is full.
     fn refill(&self) -> Span {
         let Some(change) = self.fullest() else {
             // What came much slower than a few packets has left a queue behind.
-            let slow = self.scouted.zip(self.long_trains.last()).filter(|(scouted, last)| last.rate < scouted / 2.0);
-            return plan::drain(slow.map(|(_, last)| last.rate), self.config.max_packet);
+            return plan::drain(self.slow(), self.config.max_packet);
         };
         let failed = self.changes.iter().rev().take_while(|&other| other.as_ref() != Some(change)).count();
         plan::refill(change.burst / change.rate, self.last_long * 8.0 / change.rate, failed)

@@ -260,6 +260,30 @@ fn a_receiver_that_wakes_up_late_is_no_token_bucket() {
     assert!(values >= SEEDS * 3 / 2, "mostly there is a value: {values}");
 }
 
+/// All the rest of the budget went on long trains that were to show a bucket.
+#[test]
+fn first_packets_that_come_at_once_cost_little() {
+    for seed in 0..SEEDS {
+        let rate = Rate::from_mbit(100);
+        let scout = std::cell::Cell::new(true);
+        let at_once = |record: &mut TrainRecord| {
+            let last = record.packets.iter().filter_map(|packet| packet.received).max();
+            let mut received = record.packets.iter_mut().filter_map(|packet| packet.received.as_mut());
+            if scout.replace(false) {
+                received
+                    .by_ref()
+                    .zip(-3i64..)
+                    .for_each(|(at, before)| *at = last.unwrap() + Span::from_micros(3) * before);
+            }
+        };
+        let hop = hop(rate, cross("constant", rate, 0.0), seed, |_| {});
+        let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).unwrap();
+        let found = measure_stamped(&mut path, seed, at_once).capacity;
+        let value = found.bottleneck.unwrap_or_else(|| panic!("{found:?}"));
+        assert!((value.value.as_f64() / rate.as_f64() - 1.0).abs() < 0.01, "{found:?}");
+    }
+}
+
 #[test]
 fn what_the_stamps_do_not_show_is_not_guessed() {
     let reason = |rate: Rate, stamping: Stamping, seed| {
