@@ -374,12 +374,15 @@ impl CapacityProbe {
             (Some(shaper), _) => Ok(shaper.rate),
             (None, _) if self.bytes == 0 => Err("no packet may be sent for it".to_owned()),
             (None, _) if self.scouted.is_none() => Err("no packets came through".to_owned()),
-            // The time went on long trains.
-            (None, Err(filter::Refusal::Lost)) if self.burst_trains == 0 && !self.long_trains.is_empty() => {
+            // All went on long trains.
+            (None, Err(filter::Refusal::Lost)) if self.burst_trains == 0 && self.slow().is_some() => {
                 let [few, many] =
                     [self.scouted.unwrap_or(0.0), self.long_trains.iter().fold(f64::INFINITY, |a, b| a.min(b.rate))]
                         .map(Rate::from_f64);
                 Err(format!("trains disagree: few packets came at {few}, many at {many}"))
+            }
+            (None, Err(filter::Refusal::Lost)) if self.burst_trains == 0 && self.rejected.is_empty() => {
+                Err("the bytes and the time allowed do not suffice".to_owned())
             }
             (None, Ok(reading)) => Ok(reading.estimate()),
             (None, Err(refusal)) => Err(refusal.to_string()),

@@ -23,9 +23,13 @@ fn measure(path: &mut VirtualPath, seed: u64) -> Run {
 
 /// `stamp` may change the stamps.
 fn measure_stamped(path: &mut VirtualPath, seed: u64, stamp: impl Fn(&mut TrainRecord)) -> Run {
+    measure_with(CapacityConfig { seed, ..CapacityConfig::new(1500) }, path, stamp)
+}
+
+fn measure_with(config: CapacityConfig, path: &mut VirtualPath, stamp: impl Fn(&mut TrainRecord)) -> Run {
     path.wait(Span::from_millis(500));
     let started = path.now();
-    let mut probe = CapacityProbe::new(CapacityConfig { seed, ..CapacityConfig::new(1500) });
+    let mut probe = CapacityProbe::new(config);
     let mut bytes = 0;
     loop {
         match probe.next(path.now()) {
@@ -282,6 +286,16 @@ fn first_packets_that_come_at_once_cost_little() {
         let value = found.bottleneck.unwrap_or_else(|| panic!("{found:?}"));
         assert!((value.value.as_f64() / rate.as_f64() - 1.0).abs() < 0.01, "{found:?}");
     }
+}
+
+#[test]
+fn a_budget_that_does_not_suffice_is_said_to_be_the_cause() {
+    let rate = Rate::from_mbit(100);
+    let mut path =
+        VirtualPath::new(&[hop(rate, cross("constant", rate, 0.0), 1, |_| {})], Stamping::default(), 1).unwrap();
+    let config = CapacityConfig { budget_bytes: 20_000, ..CapacityConfig::new(1500) };
+    let reason = measure_with(config, &mut path, |_| {}).capacity.reason;
+    assert_eq!(reason.as_deref(), Some("the bytes and the time allowed do not suffice"));
 }
 
 #[test]
