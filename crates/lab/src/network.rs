@@ -177,7 +177,7 @@ pub enum NetworkError {
     Stopped,
     /// The truth was asked for a time that is not on record.
     #[error(
-        "the lab has no record of all of the {0} asked about: ask within half a minute, about a time that has passed"
+        "the lab has no record of all of the {0} asked about: ask within a minute and a half, about a time that has passed"
     )]
     NoRecord(Span),
     /// What was built is not what was asked for.

@@ -225,3 +225,24 @@ fn direction_of(direction: Direction, report: Report) -> Option<DirectionReport>
         Direction::Down => report.down,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::network::MEMORY;
+    use estimate::{PathChirpConfig, PathTesterClassicConfig, PathTesterConfig, PathloadConfig};
+    use units::Span;
+
+    /// A measurement by Pathload of 30.3 s ended the whole experiment.
+    #[test]
+    fn what_the_slowest_method_takes_is_still_on_record() {
+        let budgets = [
+            PathloadConfig::paper(1500).budget,
+            PathChirpConfig::paper(1500).budget,
+            PathTesterConfig::paper(1500).budget,
+            PathTesterClassicConfig::paper(1500).budget,
+        ];
+        for budget in budgets {
+            assert!(MEMORY > budget.time + Span::from_secs(10), "{budget:?}");
+        }
+    }
+}

@@ -18,8 +18,8 @@ use units::{Span, Time};
 pub(super) const HOLDBACK: Span = Span::from_micros(50);
 /// Of every host's device.
 pub(super) const MTU: u16 = 1500;
-/// How far back truth and lateness can be asked for.
-pub(crate) const MEMORY: Span = Span::from_secs(30);
+/// How far back truth and lateness can be asked for: longer than any method takes for a direction.
+pub(crate) const MEMORY: Span = Span::from_secs(90);
 /// An idle network computes its cross traffic this often, so that it never has much to catch up with.
 const TICK: Span = Span::from_millis(20);
 /// With less time than this to the next event, nothing is done that can wait.
