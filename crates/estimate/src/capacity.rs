@@ -2,14 +2,14 @@
 //!
 //! Packets sent back to back come out of the narrowest link at its pace, so that their dispersion tells its rate, unless
 //! other packets get between them or delay some of them later on. Those that nothing delayed have the least delay: of
-//! many bursts of one shape, only those with the least *sum* of the first and the last packet's delay are read (the
-//! filter of CapProbe: Kapoor, Chen, Lao, Gerla, Sanadidi, SIGCOMM 2004), and of these, the ones whose packets came in even
-//! steps. Several shapes must then agree.
+//! many bursts of one shape whose packets came in even steps, only those with the least *sum* of the first and the last
+//! packet's delay are read (the filter of CapProbe: Kapoor, Chen, Lao, Gerla, Sanadidi, SIGCOMM 2004). Several shapes must
+//! then agree.
 //!
-//! Where the sender is hardly faster than the link, or others' packets are small, they get into all bursts, and nothing
-//! tells a burst from an undelayed one of a slower link. So some bursts are sent farther apart: the longer sending takes, the
-//! more of others' packets a burst holds in the mean, and so much less holds one that is sent in no time. If that is a faster
-//! link than the undelayed bursts', the interval reaches from the one to the other.
+//! Where the sender is hardly faster than the link, or cross traffic's packets are small, they get into all bursts, and
+//! nothing tells such a burst from an undelayed one of a slower link. So the packets of some bursts are sent farther apart:
+//! the longer sending takes, the more cross traffic a burst holds in the mean. Extrapolated to no time at all, that tells the
+//! link's own pace. Where it is faster than the undelayed bursts', the interval reaches from the one to the other.
 //!
 //! A token bucket lets short bursts pass at the rate of the line behind it. So a longer train goes first: where the rate
 //! at which it comes falls for good, after the same number of bytes each time that the bucket has had time to fill, there
@@ -18,8 +18,9 @@
 //! Rates count IP packets. Headers of lower layers are not seen: the rate is that of packets of the largest size.
 
 mod burst;
+mod cross_traffic;
 mod filter;
-mod others;
+mod long_train;
 mod plan;
 mod sample;
 pub(crate) mod shaping;
@@ -27,9 +28,10 @@ pub(crate) mod shaping;
 use crate::stats::quantile;
 use crate::{Estimate, Outcome, PacketRecord, Rejection, Step, Train, TrainRecord};
 use burst::{Burst, Epoch};
-use filter::Reading;
+use filter::{Reading, Refusal};
+use long_train::{LongRate, LongTrain};
 use plan::Shape;
-use shaping::{Change, LongRate, LongTrain};
+use shaping::Change;
 use std::collections::BTreeMap;
 use units::{Rate, Span, Time};
 
@@ -40,7 +42,7 @@ pub struct CapacityConfig {
     pub max_packet: u32,
     /// IP bytes to send at most.
     pub budget_bytes: u64,
-    /// How long to go on at most. Paths so slow that it does not suffice get up to five times as long.
+    /// How long to go on at most. Where the path or its bucket is so slow that it does not suffice, up to five times as long.
     pub budget_time: Span,
     /// Half the interval's width at which the value is known well enough, as a part of the value.
     pub precision: f64,
@@ -156,9 +158,11 @@ pub struct CapacityProbe {
     /// What each long train showed.
     changes: Vec<Option<Change>>,
     long_trains: Vec<LongTrain>,
-    /// Bytes of the last long train.
+    /// Bits of the last long train.
     last_long: f64,
     bursts: Vec<Burst>,
+    /// How many were sent.
+    bursts_sent: usize,
     burst_trains: u32,
     rejected: BTreeMap<Rejection, u32>,
     failures_in_row: u32,
@@ -191,6 +195,7 @@ impl CapacityProbe {
             long_trains: Vec::new(),
             last_long: 0.0,
             bursts: Vec::new(),
+            bursts_sent: 0,
             burst_trains: 0,
             rejected: BTreeMap::new(),
             failures_in_row: 0,
@@ -229,7 +234,15 @@ impl CapacityProbe {
 
     /// A rough figure for a progress display, and for how long a train may take.
     pub fn so_far(&self) -> Option<Rate> {
-        self.changes.iter().flatten().map(|change| change.rate).reduce(f64::min).or(self.scouted).map(Rate::from_f64)
+        let shaped = self.changes.iter().flatten().map(|change| change.rate).reduce(f64::min);
+        shaped.or_else(|| self.rate()).map(Rate::from_f64)
+    }
+
+    /// The rate to plan for, in bit/s: that of the first packets, unless long trains were slow without a bucket. Then these
+    /// packets came too fast, after the receiver had slept.
+    fn rate(&self) -> Option<f64> {
+        let slow = self.slow().filter(|_| self.fullest().is_none());
+        Some(slow.unwrap_or(self.scouted?).max(plan::SLOWEST))
     }
 
     fn plan(&mut self) -> Option<(Sent, Span, Train)> {
@@ -237,23 +250,21 @@ impl CapacityProbe {
         if self.failures_in_row >= HOPELESS {
             return None;
         }
-        let Some(rate) = self.scouted else { return Some((Sent::Scout, Span::ZERO, plan::scout(max_packet))) };
+        let Some(rate) = self.rate() else { return Some((Sent::Scout, Span::ZERO, plan::scout(max_packet))) };
         if let Some((wait, train)) = self.plan_long(rate) {
             return Some((Sent::Long, wait, train));
         }
         let shaper = self.shaper();
-        // If no bucket made long trains slow, it was the first packets that came too fast, after the receiver had slept.
-        let slow = self.slow().filter(|_| self.fullest().is_none());
-        let (most_packets, pace, rate) = match &shaper {
-            Some(change) => (change.burst / (8.0 * f64::from(max_packet)) * 0.8, change.rate, rate),
-            None => (f64::INFINITY, slow.unwrap_or(rate), slow.unwrap_or(rate)),
+        let (most_packets, pace) = match &shaper {
+            Some(change) => (change.burst / (8.0 * f64::from(max_packet)) * 0.8, change.rate),
+            None => (f64::INFINITY, rate),
         };
         let shapes = plan::shapes(rate, self.sending, most_packets, max_packet);
         let tried = self.burst_trains;
         if shapes.len() < 2 || tried >= plan::MOST_BURST_TRAINS || (tried > 0 && self.known()) {
             return None;
         }
-        let (order, train) = plan::bursts(&shapes, pace, self.random());
+        let (order, train) = plan::bursts(&shapes, pace, self.sending, self.random());
         let wait = plan::pause(shaper.map(|change| change.burst / change.rate), self.random());
         Some((Sent::Bursts(order), wait, train))
     }
@@ -268,31 +279,30 @@ impl CapacityProbe {
             Some(change) => Some(plan::again(change.packets, max_packet)),
             // One that came much slower than a few packets may have been shaped, and disturbed besides.
             None if trains < 2 || (trains < LONG_TRAINS / 2 && self.slow().is_some()) => {
-                plan::long(rate, trains > 0, max_packet)
+                plan::long(rate, trains > 0 && self.slow().is_none(), max_packet)
             }
             None => None,
         };
         Some((self.refill(), train?))
     }
 
-    /// The change that showed the bucket at its fullest: others may have used some of it before.
-    fn fullest(&self) -> Option<&Change> {
-        self.changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst))
+    fn fullest(&self) -> Option<Change> {
+        shaping::fullest(&self.believed())
     }
 
     /// The rate of the last long train, if that is far below the one at which the first packets came.
     fn slow(&self) -> Option<f64> {
-        self.long_trains.last().map(|last| last.rate).filter(|&rate| self.scouted.is_some_and(|few| rate < few / 2.0))
+        self.long_trains.last().map(LongTrain::rate).filter(|&rate| self.scouted.is_some_and(|few| rate < few / 2.0))
     }
 
     /// How long to wait before a long train, so that the bucket is full.
     fn refill(&self) -> Span {
         let Some(change) = self.fullest() else {
             // What came much slower than a few packets has left a queue behind.
-            return plan::drain(self.slow(), self.config.max_packet);
+            return plan::drain(self.slow(), self.last_long);
         };
-        let failed = self.changes.iter().rev().take_while(|&other| other.as_ref() != Some(change)).count();
-        plan::refill(change.burst / change.rate, self.last_long * 8.0 / change.rate, failed)
+        let failed = self.changes.iter().rev().take_while(|&&other| other != Some(change)).count();
+        plan::refill(change.burst / change.rate, self.last_long / change.rate, failed)
     }
 
     /// The change that came back.
@@ -307,9 +317,10 @@ impl CapacityProbe {
         self.changes.iter().map(|change| change.filter(|change| !late(change))).collect()
     }
 
-    /// That of bursts' first packets, in seconds, up to what the clocks differ by; a few may have been stamped late.
+    /// That of full-sized bursts' first packets, in seconds, up to what the clocks differ by; a few may have been stamped late.
     fn least_delay(&self) -> Option<f64> {
-        let heads: Vec<f64> = self.bursts.iter().map(|burst| burst.head).collect();
+        let full = self.bursts.iter().filter(|burst| burst.shape.size == self.config.max_packet);
+        let heads: Vec<f64> = full.map(|burst| burst.head).collect();
         Some(self.epoch?.delay().as_secs_f64() + quantile(&heads, 0.05)?)
     }
 
@@ -318,12 +329,12 @@ impl CapacityProbe {
         match self.read() {
             Ok(reading) if self.shaper().is_some() => reading.half_width() <= PRECISION_OF_LINE,
             Ok(reading) => reading.half_width() <= self.config.precision,
-            Err(filter::Refusal::SendingSlower(_)) => true,
+            Err(Refusal::SendingSlower(_)) => true,
             Err(_) => false,
         }
     }
 
-    fn read(&self) -> Result<Reading, filter::Refusal> {
+    fn read(&self) -> Result<Reading, Refusal> {
         let trains: &[LongTrain] = if self.shaper().is_some() { &[] } else { &self.long_trains };
         let least = self.least_delay().unwrap_or(f64::INFINITY);
         let long: Vec<LongRate> = trains.iter().map(|train| train.rates(least)).collect();
@@ -341,12 +352,13 @@ impl CapacityProbe {
                 self.sending = burst::sending_pace(&record.packets);
             }
             Sent::Long => {
-                self.last_long = record.packets.iter().map(|packet| f64::from(packet.size)).sum();
+                self.last_long = record.packets.iter().map(|packet| f64::from(packet.size) * 8.0).sum();
                 self.changes.push(shaping::change(&record.packets));
-                self.long_trains.extend(LongTrain::read(&record.packets));
+                self.long_trains.push(LongTrain::read(&record.packets).ok_or(Rejection::PacketsMissing)?);
             }
             Sent::Bursts(order) => {
                 self.burst_trains += 1;
+                self.bursts_sent += order.len();
                 let before = self.bursts.len();
                 let mut rest: &[PacketRecord] = &record.packets;
                 for shape in order {
@@ -375,13 +387,11 @@ impl CapacityProbe {
             (None, _) if self.bytes == 0 => Err("no packet may be sent for it".to_owned()),
             (None, _) if self.scouted.is_none() => Err("no packets came through".to_owned()),
             // All went on long trains.
-            (None, Err(filter::Refusal::Lost)) if self.burst_trains == 0 && self.slow().is_some() => {
-                let [few, many] =
-                    [self.scouted.unwrap_or(0.0), self.long_trains.iter().fold(f64::INFINITY, |a, b| a.min(b.rate))]
-                        .map(Rate::from_f64);
+            (None, Err(Refusal::Lost)) if self.burst_trains == 0 && self.slow().is_some() => {
+                let [few, many] = [self.scouted, self.slow()].map(|rate| Rate::from_f64(rate.unwrap_or(0.0)));
                 Err(format!("trains disagree: few packets came at {few}, many at {many}"))
             }
-            (None, Err(filter::Refusal::Lost)) if self.burst_trains == 0 && self.rejected.is_empty() => {
+            (None, Err(Refusal::Lost)) if self.rejected.is_empty() && self.bursts.len() * 2 >= self.bursts_sent => {
                 Err("the bytes and the time allowed do not suffice".to_owned())
             }
             (None, Ok(reading)) => Ok(reading.estimate()),
@@ -391,7 +401,7 @@ impl CapacityProbe {
             Ok(estimate) => (Some(estimate), None),
             Err(reason) => (None, Some(reason)),
         };
-        let bursts_used = (self.bursts.len() + self.changes.len()) as u32;
+        let bursts_used = (self.bursts.len() + self.long_trains.len()) as u32;
         Capacity { bottleneck, reason, shaper, bursts_used, trains_rejected: self.rejected.clone() }
     }
 
@@ -399,7 +409,8 @@ impl CapacityProbe {
         // As many packets on a slow path take longer than any budget for fast ones, and so does a bucket to fill.
         let packets = self.so_far().map_or(0.0, |rate| 120.0 * 12_000.0 / rate.as_f64());
         let fillings = if self.shaper().is_some() { 10.0 } else { 40.0 };
-        let bucket = self.changes.iter().flatten().map(|change| change.burst / change.rate).fold(0.0, f64::max);
+        let buckets = self.believed();
+        let bucket = buckets.iter().flatten().map(|change| change.burst / change.rate).fold(0.0, f64::max);
         let slow = packets.max(fillings * bucket) / self.config.budget_time.as_secs_f64();
         Span::from_secs_f64(self.config.budget_time.as_secs_f64() * slow.clamp(1.0, 5.0))
     }

@@ -130,7 +130,8 @@ fn sending_disturbed(record: &TrainRecord, interval: Span) -> bool {
     let sent: Vec<(i64, Time)> =
         record.packets.iter().enumerate().filter_map(|(i, p)| Some((i as i64, p.sent?))).collect();
     let Some(&(first, start)) = sent.first() else { return true };
-    let off_plan = |&&(i, at): &&(i64, Time)| ((at - start) - interval * (i - first)).as_nanos().abs() > 10_000_000;
+    let off_plan =
+        |&&(i, at): &&(i64, Time)| ((at - start) - interval * (i - first)).as_nanos().unsigned_abs() > 10_000_000;
     sent.iter().filter(off_plan).count() * 10 > sent.len()
 }
 

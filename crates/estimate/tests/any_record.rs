@@ -16,6 +16,8 @@ enum Fate {
     /// So many nanoseconds after its sending.
     Delayed(i64),
     At(i64),
+    /// Sent at any time, as a peer who sends may say.
+    SentAt(i64),
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -24,6 +26,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         1 => Just(Fate::NeverSent),
         20 => (0..50_000_000i64).prop_map(Fate::Delayed),
         2 => any::<i64>().prop_map(Fate::At),
+        1 => any::<i64>().prop_map(Fate::SentAt),
     ]
 }
 
@@ -35,6 +38,7 @@ fn record(train: &Train, start: Time, fates: &[Fate], turn: usize) -> TrainRecor
             Fate::NeverSent => (None, None),
             Fate::Delayed(nanos) => (Some(sent), Some(sent + Span::from_nanos(nanos))),
             Fate::At(nanos) => (Some(sent), Some(Time::from_nanos(nanos))),
+            Fate::SentAt(nanos) => (Some(Time::from_nanos(nanos)), Some(sent)),
         };
         PacketRecord { size: planned.size, sent, received }
     });

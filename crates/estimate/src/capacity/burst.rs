@@ -1,7 +1,7 @@
-//! What became of packets sent back to back.
+//! What became of packets sent one right behind the other.
 
 use super::plan::{SLOWEST, Shape};
-use crate::stats::quantile;
+use crate::stats::median;
 use crate::{PacketRecord, TrainRecord};
 use units::{Span, Time};
 
@@ -14,7 +14,7 @@ pub(super) struct Epoch {
 
 /// In bursts of at least so many packets dispersion counts from the second: machines that were idle wake up for the first,
 /// and stamp it some microseconds late.
-const WAKING: usize = 4;
+pub(super) const WAKING: u32 = 4;
 
 /// Packets that all came, in order, and what their stamps say. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,9 +34,9 @@ pub(super) struct Burst {
     pub(super) bits: f64,
     /// Their number.
     pub(super) gaps: u32,
-    /// The shortest time between two arrivals.
+    /// The shortest time between two arrivals that count.
     pub(super) shortest_gap: f64,
-    /// By how much the times between arrivals that count differ.
+    /// By how much these times differ.
     pub(super) unevenness: f64,
 }
 
@@ -55,16 +55,16 @@ impl Burst {
     pub(super) fn read(shape: Shape, packets: &[PacketRecord], epoch: Epoch) -> Option<Self> {
         let stamps: Option<Vec<(Time, Time)>> = packets.iter().map(|p| Some((p.sent?, p.received?))).collect();
         let stamps = stamps.filter(|stamps| stamps.len() == shape.packets as usize)?;
-        let from = usize::from(stamps.len() >= WAKING);
+        let from = usize::from(shape.packets >= WAKING);
         let (Some(&(sent, head)), Some(&(sent_first, received))) = (stamps.first(), stamps.get(from)) else {
             return None;
         };
         let &(sent_last, received_last) = stamps.last()?;
         let in_order = stamps.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1);
         let gaps: Vec<f64> = stamps.windows(2).map(|pair| (pair[1].1 - pair[0].1).as_secs_f64()).collect();
-        let shortest = |gaps: &[f64]| gaps.iter().copied().fold(f64::INFINITY, f64::min);
-        let longest = gaps[from..].iter().copied().fold(0.0, f64::max);
-        (in_order && received_last > received).then(|| Burst {
+        let counted = || gaps[from..].iter().copied();
+        let (shortest_gap, longest_gap) = (counted().fold(f64::INFINITY, f64::min), counted().fold(0.0, f64::max));
+        in_order.then(|| Burst {
             shape,
             sent: (sent - epoch.sent).as_secs_f64(),
             head: ((head - sent) - epoch.delay).as_secs_f64(),
@@ -73,8 +73,8 @@ impl Burst {
             sending: (sent_last - sent_first).as_secs_f64(),
             bits: packets[from + 1..].iter().map(|p| f64::from(p.size) * 8.0).sum(),
             gaps: (stamps.len() - from - 1) as u32,
-            shortest_gap: shortest(&gaps),
-            unevenness: longest - shortest(&gaps[from..]),
+            shortest_gap,
+            unevenness: longest_gap - shortest_gap,
         })
     }
 
@@ -88,7 +88,7 @@ impl Burst {
 pub(super) fn sending_pace(packets: &[PacketRecord]) -> f64 {
     let sent: Vec<Time> = packets.iter().filter_map(|packet| packet.sent).collect();
     let gaps: Vec<f64> = sent.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
-    quantile(&gaps, 0.5).unwrap_or(0.0)
+    median(&gaps).unwrap_or(0.0).max(0.0)
 }
 
 /// The rate at which packets came, in bit/s: at most the capacity, or that of the line before a shaper. Packets that

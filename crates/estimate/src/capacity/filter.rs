@@ -1,12 +1,12 @@
 //! Bursts that nothing delayed, and the rate on which their shapes agree.
 
 use super::burst::Burst;
-use super::others::Others;
+use super::cross_traffic::CrossTraffic;
+use super::long_train::LongRate;
 use super::plan::Shape;
-use super::sample::{STAMPS, Sample, Undelayed, resampled, samples, undelayed};
-use super::shaping::LongRate;
+use super::sample::{REPLICATES, STAMPS, Sample, Undelayed, resampled, samples};
 use crate::Estimate;
-use crate::stats::{mean, quantile};
+use crate::stats::{median, quantile};
 use thiserror::Error;
 use units::{Rate, Span};
 
@@ -14,8 +14,8 @@ use units::{Rate, Span};
 const AGREEMENT: f64 = 0.02;
 /// What lower layers may add to each packet, in bits: smaller packets are slower by it.
 const OVERHEAD: f64 = 60.0 * 8.0;
-/// The usual packet of others, in bits.
-const OTHERS_PACKET: f64 = 12_000.0;
+/// The usual packet of cross traffic, in bits.
+const CROSS_PACKET: f64 = 12_000.0;
 /// A burst that came no more than so many times as long as it was sent tells of its sending.
 const INFORMATIVE: f64 = 1.1;
 /// A long train is no slower than this, as a part, even where others' packets get between.
@@ -24,9 +24,8 @@ const SLOWER: f64 = 0.5;
 const FASTER: f64 = 1.03;
 /// One that seems faster by so much was held up by a machine that stalled, and let go at once.
 const STALLED: f64 = 1.5;
-pub(super) const REPLICATES: usize = 200;
 const CONFIDENCE: f64 = 0.95;
-/// An interval wider than this part of the value, to either side, is no knowledge.
+/// An interval of which a half is wider than this part of the value is no knowledge.
 const TOO_WIDE: f64 = 0.1;
 
 /// What all bursts together tell, in bit/s.
@@ -35,7 +34,7 @@ pub(super) struct Reading {
     value: f64,
     low: f64,
     high: f64,
-    /// The value if others' packets were in all bursts, as far as they may have been.
+    /// The value if cross traffic was in all bursts, as far as it may have been.
     uncrossed: f64,
 }
 
@@ -57,37 +56,41 @@ pub(super) enum Refusal {
 }
 
 /// What the undelayed bursts of one shape tell.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Rating {
     shape: Shape,
+    /// In bit/s.
     rate: f64,
+    /// What as many bursts, chosen at random from these, tell.
+    replicates: Vec<f64>,
     /// How far it may be off, as a part.
     doubt: f64,
-    /// Which part of the time that the bursts took may have been taken by others' packets in all of them.
+    /// Which part of the time that the bursts took cross traffic may have taken in all of them.
     crossed: f64,
 }
 
 /// Reads all bursts; `long` is how long trains came, and `seed` is the bootstrap's.
 pub(super) fn read(bursts: &[Burst], long: &[LongRate], seed: u64) -> Result<Reading, Refusal> {
-    let (samples, spread): (Vec<Sample>, Vec<Sample>) =
+    let (samples, stretched): (Vec<Sample>, Vec<Sample>) =
         samples(bursts).into_iter().partition(|sample| sample.shape.interval == Span::ZERO);
     if samples.len() < 2 {
         return Err(Refusal::Lost);
     }
-    check_sending(&samples, long)?;
     check_batches(&samples)?;
+    check_sending(&samples, long)?;
     let mut state = seed;
     let least = |size| {
         let firsts = samples.iter().filter(|s| s.shape.size == size).flat_map(|s| &s.bursts).map(|burst| burst.head);
         firsts.fold(f64::INFINITY, f64::min)
     };
-    let others = Others::of(&samples, &spread, &mut state);
-    let rate = |sample: &Sample| Rating::of(sample, least(sample.shape.size), others.part, &mut state);
-    let mut ratings: Vec<(Rating, Vec<f64>)> = samples.iter().map(rate).collect();
-    ratings.sort_by(|a, b| a.0.rate.total_cmp(&b.0.rate));
+    let cross = CrossTraffic::of(&samples, &stretched, &mut state);
+    let rate = |sample: &Sample| Rating::of(sample, least(sample.shape.size), cross.part, &mut state);
+    let mut ratings: Vec<Rating> = samples.iter().map(rate).collect();
+    ratings.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     let agreed = agreement(&ratings).ok_or_else(|| disagreement(&ratings))?;
-    let reading = combine(agreed).checked(&others);
-    if reading.half_width() > TOO_WIDE || reading.uncrossed > reading.value * (1.0 + TOO_WIDE) {
+    let undelayed = combine(agreed);
+    let reading = undelayed.raised(&cross);
+    if reading.half_width() > TOO_WIDE || undelayed.uncrossed > undelayed.value * (1.0 + TOO_WIDE) {
         return Err(Refusal::Busy(Rate::from_f64(reading.low), Rate::from_f64(reading.high)));
     }
     if !samples.iter().all(Sample::settled) {
@@ -98,11 +101,12 @@ pub(super) fn read(bursts: &[Burst], long: &[LongRate], seed: u64) -> Result<Rea
 }
 
 impl Reading {
-    /// Where bursts as a whole tell of a faster link than those that nothing seems to have delayed, others' packets too small
-    /// to be seen were in all of them.
-    fn checked(self, others: &Others) -> Self {
-        let Some((low, high)) = others.rate.filter(|(low, _)| *low > self.value) else { return self };
-        Reading { value: low, high: self.high.max(high), ..self }
+    /// Where bursts as a whole tell of a faster link than those that nothing seems to have delayed, cross traffic was in all
+    /// of these, in packets too small to be seen. Then the value is the least that bursts as a whole allow, and the interval
+    /// reaches from what the undelayed ones tell to the most.
+    fn raised(self, cross: &CrossTraffic) -> Self {
+        let Some((least, most)) = cross.rate.filter(|(least, _)| *least > self.value) else { return self };
+        Reading { value: least, high: self.high.max(most), ..self }
     }
 
     pub(super) fn estimate(&self) -> Estimate<Rate> {
@@ -117,19 +121,15 @@ impl Reading {
 }
 
 fn check_sending(samples: &[Sample], long: &[LongRate]) -> Result<(), Refusal> {
-    let slower = |sample: &&Sample| {
-        let undelayed = undelayed(&sample.bursts);
-        let ratio: Vec<f64> = undelayed.iter().map(|burst| burst.dispersion() - INFORMATIVE * burst.sending).collect();
-        mean(&ratio) < 0.0
-    };
+    let slower = |sample: &&Sample| sample.undelayed.dispersion < INFORMATIVE * sample.undelayed.sending;
     if samples.iter().filter(slower).count() * 2 <= samples.len() {
         return Ok(());
     }
     let rates = samples.iter().flat_map(|sample| &sample.bursts).filter(|burst| burst.sending > 0.0);
     let rates: Vec<f64> = rates.map(|burst| burst.bits / burst.sending).collect();
-    let rate = quantile(&rates, 0.5).unwrap_or(0.0);
+    let rate = median(&rates).unwrap_or(0.0);
     check_long(rate, rate, long)?;
-    Err(Refusal::SendingSlower(Rate::from_f64(rate)))
+    Err(Refusal::SendingSlower(Rate::from_f64(rate / INFORMATIVE)))
 }
 
 /// Bursts that say `value`, at most `high`, are not to be believed where a long train came much slower, as behind a shaper
@@ -146,76 +146,73 @@ fn check_long(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
 fn check_batches(samples: &[Sample]) -> Result<(), Refusal> {
     let bursts = || samples.iter().flat_map(|sample| &sample.bursts);
     let pace = |burst: &Burst| burst.dispersion() / f64::from(burst.gaps);
-    let at_once = bursts().filter(|burst| burst.shape.packets > 2 && burst.shortest_gap < 0.05 * pace(burst));
+    let at_once = bursts().filter(|burst| burst.shape.packets > 2 && burst.shortest_gap <= 0.05 * pace(burst));
     let all = bursts().filter(|burst| burst.shape.packets > 2).count();
     if all > 0 && at_once.count() * 3 > all { Err(Refusal::Batches) } else { Ok(()) }
 }
 
 impl Rating {
-    /// `least` is how long the path takes at least, and `others` which part of the link others take even where nothing
-    /// seems delayed.
-    fn of(sample: &Sample, least: f64, others: f64, state: &mut u64) -> (Self, Vec<f64>) {
-        let Undelayed { rate: value, dispersion, delay, sending } = Undelayed::of(&sample.bursts);
-        let delayed = delay - least;
+    /// `least` is how long the path takes at least, and `cross` which part of the link cross traffic takes at most.
+    fn of(sample: &Sample, least: f64, cross: f64, state: &mut u64) -> Self {
+        let Undelayed { rate, dispersion, delay, sending, even } = sample.undelayed;
         let replicates: Vec<f64> =
             (0..REPLICATES).map(|_| Undelayed::of(&resampled(&sample.bursts, state)).rate).collect();
-        let spread = quantile(&replicates, 0.975).unwrap_or(value) - quantile(&replicates, 0.025).unwrap_or(value);
+        let spread = quantile(&replicates, 0.975).unwrap_or(rate) - quantile(&replicates, 0.025).unwrap_or(rate);
         let stamps = STAMPS / dispersion / (sample.bursts.len() as f64).sqrt();
         // The last packet may have been delayed by as much as the first was (CapProbe's condition of convergence).
-        let doubt = (spread / 2.0 / value).max(stamps).max((delayed - STAMPS) / dispersion);
-        // Where nothing comes between packets that arrive in even steps, it would have to be as much each time.
-        let even = undelayed(&sample.bursts).iter().all(Burst::is_even);
+        let doubt = (spread / 2.0 / rate).max(stamps).max((delay - least - STAMPS) / dispersion);
+        // How many packets may have got into all bursts; into all steps between their packets, where these are even.
         let steps = if even { sample.bursts[0].gaps } else { 1 };
-        let between = others * sending / f64::from(steps) * value / OTHERS_PACKET;
-        let crossed = others * (sending / dispersion).min(0.9) * between.min(1.0).powi(steps as i32);
-        (Rating { shape: sample.shape, rate: value, doubt, crossed }, replicates)
+        let between = cross * sending / f64::from(steps) * rate / CROSS_PACKET;
+        let crossed = cross * (sending / dispersion).min(0.9) * between.min(1.0).powi(steps as i32);
+        Rating { shape: sample.shape, rate, replicates, doubt, crossed }
     }
 }
 
 /// The most shapes next to each other in order of rate that agree: more than half of them, and the fastest of the full-sized
-/// ones, since others' packets make a shape slow.
-fn agreement(ratings: &[(Rating, Vec<f64>)]) -> Option<&[(Rating, Vec<f64>)]> {
-    let full = ratings.iter().map(|(rating, _)| rating.shape.size).max()?;
+/// ones, since cross traffic makes a shape slow.
+fn agreement(ratings: &[Rating]) -> Option<&[Rating]> {
+    let full = ratings.iter().map(|rating| rating.shape.size).max()?;
     let agree = |slow: &Rating, fast: &Rating| {
         let overhead = if slow.shape.size < full { OVERHEAD / (8.0 * f64::from(slow.shape.size)) } else { 0.0 };
         let doubt = (slow.doubt.powi(2) + fast.doubt.powi(2)).sqrt();
         fast.rate / slow.rate - 1.0 <= AGREEMENT + overhead + doubt.max(slow.crossed)
     };
     let least = (ratings.len() / 2 + 1).max(2);
-    let fastest = ratings.iter().rposition(|(rating, _)| rating.shape.size == full)? + 1;
+    let fastest = ratings.iter().rposition(|rating| rating.shape.size == full)? + 1;
     let ends = |from: usize| fastest.max(from + least)..=ratings.len();
     let runs = (0..ratings.len()).flat_map(|from| ends(from).map(move |to| (from, to)));
-    let runs = runs.filter(|&(from, to)| agree(&ratings[from].0, &ratings[to - 1].0));
+    let runs = runs.filter(|&(from, to)| agree(&ratings[from], &ratings[to - 1]));
     runs.max_by_key(|(from, to)| to - from).map(|(from, to)| &ratings[from..to])
 }
 
-fn disagreement(ratings: &[(Rating, Vec<f64>)]) -> Refusal {
-    let say = |(rating, _): &(Rating, Vec<f64>)| {
+fn disagreement(ratings: &[Rating]) -> Refusal {
+    let say = |rating: &Rating| {
         let Shape { packets, size, .. } = rating.shape;
         format!("{packets} × {size} bytes say {}", Rate::from_f64(rating.rate))
     };
     Refusal::Disagreement(ratings.iter().map(say).collect::<Vec<_>>().join(", "))
 }
 
-/// The mean of the full-sized shapes, the surer ones counting for more. Others' packets that get into all bursts of a long
-/// shape make it slow and sure of itself, and shorter ones unsure: up to the fastest of all, the capacity may be anywhere.
-fn combine(agreed: &[(Rating, Vec<f64>)]) -> Reading {
-    let full = agreed.iter().map(|(rating, _)| rating.shape.size).max().unwrap_or(0);
-    let used: Vec<&(Rating, Vec<f64>)> = agreed.iter().filter(|(rating, _)| rating.shape.size == full).collect();
+/// The mean of the full-sized shapes, the surer ones counting for more. Cross traffic that gets into all bursts of a long
+/// shape makes it slow and sure of itself, and shorter ones unsure: up to the fastest of all, the capacity may be anywhere.
+fn combine(agreed: &[Rating]) -> Reading {
+    let full = agreed.iter().map(|rating| rating.shape.size).max().unwrap_or(0);
+    let used: Vec<&Rating> = agreed.iter().filter(|rating| rating.shape.size == full).collect();
     let sureness = |doubt: f64| 1.0 / (doubt.powi(2) + 1e-6);
-    let weights: Vec<f64> = used.iter().map(|(rating, _)| sureness(rating.doubt.max(rating.crossed))).collect();
+    let weights: Vec<f64> = used.iter().map(|rating| sureness(rating.doubt.max(rating.crossed))).collect();
     let total: f64 = weights.iter().sum();
-    let weighted = |value: &dyn Fn(usize) -> f64| {
-        weights.iter().enumerate().map(|(index, weight)| weight * value(index)).sum::<f64>() / total
+    let weighted = |of: &dyn Fn(&Rating) -> f64| {
+        used.iter().zip(&weights).map(|(rating, weight)| weight * of(rating)).sum::<f64>() / total
     };
-    let value = weighted(&|index| used[index].0.rate);
-    let replicates: Vec<f64> = (0..REPLICATES).map(|replicate| weighted(&|index| used[index].1[replicate])).collect();
-    let apart = weighted(&|index| (used[index].0.rate - value).powi(2)).sqrt();
-    let stamps = value * used.iter().map(|(rating, _)| sureness(rating.doubt)).sum::<f64>().sqrt().recip();
-    let margin = apart.max(stamps);
+    let value = weighted(&|rating| rating.rate);
+    let replicates: Vec<f64> = (0..REPLICATES).map(|index| weighted(&|rating| rating.replicates[index])).collect();
+    let scatter = weighted(&|rating| (rating.rate - value).powi(2)).sqrt();
+    let stamps = value * used.iter().map(|rating| sureness(rating.doubt)).sum::<f64>().sqrt().recip();
+    let margin = scatter.max(stamps);
     let low = quantile(&replicates, 0.025).unwrap_or(value).min(value) - margin;
-    let fastest = used.iter().map(|(rating, _)| rating.rate).fold(value, f64::max);
-    let uncrossed = value / (1.0 - weighted(&|index| used[index].0.crossed));
+    let fastest = used.iter().map(|rating| rating.rate).fold(value, f64::max);
+    let uncrossed = value / (1.0 - weighted(&|rating| rating.crossed));
     let high = (quantile(&replicates, 0.975).unwrap_or(value).max(value) + margin).max(fastest).max(uncrossed);
     Reading { value, low, high, uncrossed }
 }
@@ -298,7 +295,7 @@ mod tests {
     fn a_path_faster_than_sending_is_out_of_range() {
         let slow = |burst: Burst| Burst { sending: burst.bits / 100e6, ..burst };
         let refusal = read(&bursts().into_iter().map(slow).collect::<Vec<_>>(), &[], 1).unwrap_err();
-        assert_eq!(refusal, Refusal::SendingSlower(Rate::from_mbit(100)));
+        assert_eq!(refusal, Refusal::SendingSlower(Rate::from_f64(100e6 / INFORMATIVE)));
         assert_eq!(read(&[], &[], 1), Err(Refusal::Lost));
     }
 }

@@ -1,5 +1,6 @@
 //! Which packets to send.
 
+use super::burst::WAKING;
 use crate::{Segment, Train};
 use units::Span;
 
@@ -14,7 +15,6 @@ const LONG: f64 = 0.15;
 const LONG_PACKETS: f64 = 100.0;
 /// … or, on a path that is fast enough, so many packets in so many seconds: only a large bucket needs them.
 const LONGEST: f64 = 0.1;
-const LONGEST_PACKETS: f64 = 136.0;
 /// The first one has so many packets at most: it suffices for a small bucket, which may be that of a slow path.
 const SHORTER_PACKETS: u32 = 20;
 /// A train of bursts lasts about so many seconds.
@@ -28,8 +28,10 @@ const SLOW: f64 = 3e6;
 const VERY_SLOW: f64 = 300e3;
 /// Others' packets that arrive in so short a part of a packet's time do not matter.
 pub(super) const NEGLIGIBLE: f64 = 0.02;
-/// Packets are sent at least so many seconds farther apart, for what that changes to be seen.
-const LEAST_STRETCH: f64 = 10e-6;
+/// Packets are sent so many seconds farther apart, for what that changes to be seen, …
+const STRETCH: f64 = 10e-6;
+/// … or not at all where the path does not queue them unless it is less than this.
+const LEAST_STRETCH: f64 = 3e-6;
 /// From this rate on a few µs matter.
 const CLOSE: f64 = 50e6;
 /// No train is planned for less.
@@ -58,21 +60,21 @@ pub(super) fn scout(max_packet: u32) -> Train {
 /// that it would be filled for too long.
 pub(super) fn long(rate: f64, second: bool, max_packet: u32) -> Option<Train> {
     let within = |seconds: f64, packets: f64| (rate * seconds / (f64::from(max_packet) * 8.0)).min(packets);
-    let packets = within(LONG, LONG_PACKETS).max(within(LONGEST, LONGEST_PACKETS)) as u32;
-    let most = if second { LONGEST_PACKETS as u32 } else { SHORTER_PACKETS };
+    let packets = within(LONG, LONG_PACKETS).max(within(LONGEST, f64::from(MOST_PACKETS))) as u32;
+    let most = if second { MOST_PACKETS } else { SHORTER_PACKETS };
     let worthwhile = if second { SHORTER_PACKETS } else { 7 };
     (packets > worthwhile).then(|| back_to_back(packets.min(most), max_packet))
 }
 
 /// A train that shows again what became slower after so many packets.
 pub(super) fn again(packets: u32, max_packet: u32) -> Train {
-    back_to_back((packets * 5 / 2).clamp(SHORTER_PACKETS, LONGEST_PACKETS as u32), max_packet)
+    back_to_back((packets * 5 / 2).clamp(SHORTER_PACKETS, MOST_PACKETS), max_packet)
 }
 
-/// How long to wait before a long train where no bucket has shown; for the one before to drain, if that came so slowly.
-pub(super) fn drain(slow: Option<f64>, max_packet: u32) -> Span {
-    let queued = f64::from(SHORTER_PACKETS) * f64::from(max_packet) * 8.0;
-    Span::from_secs_f64(slow.map_or(0.05, |rate| (2.0 * queued / rate).clamp(0.05, 1.0)))
+/// How long to wait before a long train where no bucket has shown; for the one before, of so many bits, to drain if it came
+/// so slowly.
+pub(super) fn drain(slow: Option<f64>, bits: f64) -> Span {
+    Span::from_secs_f64(slow.map_or(0.05, |rate| (2.0 * bits / rate).clamp(0.05, 1.0)))
 }
 
 /// How long to wait before a long train, so that a bucket is full which takes `fill` seconds if nobody else sends. What
@@ -88,13 +90,14 @@ pub(super) fn pause(fill: Option<f64>, random: f64) -> Span {
     Span::from_secs_f64(0.01 + 0.04 * random + fill.unwrap_or(0.0).min(1.0))
 }
 
-/// Bursts that suit a path of this rate and are no longer than that: three of full packets, one of smaller ones, and one of
-/// full packets that are sent as far apart as the path still queues them, if sending takes its time at all.
+/// Bursts that suit a path of this rate, of so many packets at most: two or three of full packets, one of smaller ones, and
+/// one of full packets that are sent as far apart as the path still queues them, if to send one takes so many seconds that it
+/// matters.
 pub(super) fn shapes(rate: f64, sending: f64, most_packets: f64, max_packet: u32) -> Vec<Shape> {
     let size = max_packet.max(2);
     let gaps = (LEAST_DISPERSION * rate / (f64::from(size) * 8.0)).ceil().clamp(1.0, 6.0) as u32;
     // Of packets that follow each other so closely, the first does not count.
-    let least = if rate > CLOSE { (gaps + 1).max(4) } else { gaps + 1 };
+    let least = if rate > CLOSE { (gaps + 1).max(WAKING) } else { gaps + 1 };
     let counts = match rate {
         ..VERY_SLOW => vec![2, 3],
         VERY_SLOW..SLOW => vec![2, 3, 4],
@@ -105,15 +108,16 @@ pub(super) fn shapes(rate: f64, sending: f64, most_packets: f64, max_packet: u32
     let full = counts.iter().map(|&packets| Shape { packets, size, interval });
     let small = counts.get(1).map(|&packets| Shape { packets, size: size / 2, interval });
     let pace = f64::from(size) * 8.0 / rate;
-    let apart = (sending + LEAST_STRETCH).max(0.25 * pace).min(0.8 * pace);
-    let spread = Shape { packets: counts[1], size, interval: Span::from_secs_f64(apart) };
-    let spread = (sending > NEGLIGIBLE * pace).then_some(spread);
-    full.chain(small).chain(spread).filter(|shape| f64::from(shape.packets) <= most_packets).collect()
+    let stretched = (sending + STRETCH).max(0.25 * pace).min(0.8 * pace);
+    let matters = sending > NEGLIGIBLE * pace && stretched - sending > LEAST_STRETCH;
+    let interval = Span::from_secs_f64(stretched);
+    let stretched = matters.then_some(Shape { packets: counts[1], size, interval });
+    full.chain(small).chain(stretched).filter(|shape| f64::from(shape.packets) <= most_packets).collect()
 }
 
 /// A train of such bursts in turn, far enough from each other for the path to drain if it is this fast; and the order of
 /// the bursts. `random` from 0 to 1 keeps them out of step with others' packets.
-pub(super) fn bursts(shapes: &[Shape], rate: f64, random: f64) -> (Vec<Shape>, Train) {
+pub(super) fn bursts(shapes: &[Shape], rate: f64, sending: f64, random: f64) -> (Vec<Shape>, Train) {
     let packets: u32 = shapes.iter().map(|shape| shape.packets).sum();
     let spacing = |shape: &Shape| (shape.bits() / rate.max(SLOWEST) * 2.2).max(LEAST_SPACING);
     let round: f64 = shapes.iter().map(spacing).sum();
@@ -126,8 +130,9 @@ pub(super) fn bursts(shapes: &[Shape], rate: f64, random: f64) -> (Vec<Shape>, T
         let pause = Span::from_secs_f64(spacing(shape) * wobble);
         let segment = |count, interval| Segment { count, interval, first_size: shape.size, size_step: 0 };
         // Others' packets may come as regularly as these.
-        let irregular = 0.6 + 0.4 * (random + index as f64 * 0.382).fract();
-        let apart = Span::from_secs_f64(shape.interval.as_secs_f64() * irregular);
+        let irregular = 0.5 + 0.5 * (random + index as f64 * 0.382).fract();
+        let interval = shape.interval.as_secs_f64();
+        let apart = Span::from_secs_f64((sending + (interval - sending) * irregular).min(interval));
         train.segments.push(segment(shape.packets - 1, apart));
         train.segments.push(segment(1, pause));
     }

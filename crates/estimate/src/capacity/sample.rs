@@ -6,6 +6,8 @@ use crate::fit::lower_hull;
 use crate::stats::{mean, quantile, random};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How often the bootstrap draws bursts anew.
+pub(super) const REPLICATES: usize = 200;
 /// Stamps of one burst are good to this, in seconds.
 pub(super) const STAMPS: f64 = 3e-6;
 /// Sums of delays that differ by less than this part of the dispersion count as equal.
@@ -20,6 +22,8 @@ const HELD_UP: f64 = 2.5;
 const MOST_SKEW: f64 = 200e-6;
 /// Delays so many times the interquartile range below the first quartile were not on the path.
 const FAR: f64 = 3.0;
+/// At most one in so many is stamped late.
+const FEW: usize = 12;
 /// So many bursts of a shape do even where most were delayed.
 const MANY: usize = 8;
 
@@ -27,6 +31,7 @@ const MANY: usize = 8;
 pub(super) struct Sample {
     pub(super) shape: Shape,
     pub(super) bursts: Vec<Burst>,
+    pub(super) undelayed: Undelayed,
 }
 
 /// Bursts by their shape; shapes of which there is only one burst are left out.
@@ -40,22 +45,24 @@ pub(super) fn samples(bursts: &[Burst]) -> Vec<Sample> {
             Burst { head: burst.head - gained, first: burst.first - gained, last: burst.last - gained, ..burst };
         shapes.entry(burst.shape).or_default().push(burst);
     }
-    shapes.into_iter().filter(|(_, bursts)| bursts.len() >= 2).map(|(shape, bursts)| Sample { shape, bursts }).collect()
+    let sample = |(shape, bursts): (Shape, Vec<Burst>)| {
+        (bursts.len() >= 2).then(|| Sample { shape, undelayed: Undelayed::of(&bursts), bursts })
+    };
+    shapes.into_iter().filter_map(sample).collect()
 }
 
-/// Without those whose first packet seems to have come far sooner than any other: it was sent when the path was as it was for
-/// the others, and stamped late by a machine that stalled.
+/// Without the few whose first packet seems to have come far sooner than nearly all others': the sender stalled, and stamped
+/// it late.
 fn without_late_stamps(bursts: &[Burst]) -> Vec<Burst> {
-    let of_size = |size| bursts.iter().filter(move |burst| burst.shape.size == size);
-    let earliest = |size| {
-        let heads: Vec<f64> = of_size(size).map(|burst| burst.head).collect();
-        let [low, high] = [0.25, 0.75].map(|part| quantile(&heads, part).unwrap_or(f64::NEG_INFINITY));
-        low - FAR * (high - low) - STAMPS
-    };
     let sizes: BTreeSet<u32> = bursts.iter().map(|burst| burst.shape.size).collect();
     let kept = |size| {
-        let earliest = earliest(size);
-        of_size(size).filter(move |burst| burst.head >= earliest).copied()
+        let of_size = || bursts.iter().filter(move |burst| burst.shape.size == size);
+        let heads: Vec<f64> = of_size().map(|burst| burst.head).collect();
+        let [low, high] = [0.25, 0.75].map(|part| quantile(&heads, part).unwrap_or(f64::NEG_INFINITY));
+        let earliest = low - FAR * (high - low) - STAMPS;
+        // More than a few: the path is that fast, and mostly filled by cross traffic.
+        let few = of_size().filter(|burst| burst.head < earliest).count() * FEW <= heads.len();
+        of_size().filter(move |burst| !few || burst.head >= earliest).copied()
     };
     sizes.into_iter().flat_map(kept).collect()
 }
@@ -81,6 +88,7 @@ pub(super) fn resampled(bursts: &[Burst], state: &mut u64) -> Vec<Burst> {
 }
 
 /// Means over the bursts that nothing delayed, in seconds.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Undelayed {
     /// In bit/s.
     pub(super) rate: f64,
@@ -89,6 +97,8 @@ pub(super) struct Undelayed {
     pub(super) delay: f64,
     /// From the sending of the packet from which dispersion counts to the last.
     pub(super) sending: f64,
+    /// Whether all their packets came in even steps.
+    pub(super) even: bool,
 }
 
 impl Undelayed {
@@ -101,40 +111,43 @@ impl Undelayed {
             dispersion,
             delay: mean_of(|burst| burst.head),
             sending: mean_of(|burst| burst.sending),
+            even: undelayed.iter().all(is_even),
         }
     }
 }
 
-/// Those with the least sum of the first and last packets' delays: what remains may differ by the stamps. Of the even ones,
-/// if there are some.
-pub(super) fn undelayed(bursts: &[Burst]) -> Vec<Burst> {
-    let even = bursts.iter().filter(|burst| burst.is_even()).count() * SOME >= bursts.len();
-    let candidates = || bursts.iter().filter(|burst| burst.is_even() || !even);
+/// Those whose packets came in even steps, or all where evenness is rare; and of these the ones with the least sum of the
+/// first and last packets' delays: what remains may differ by the stamps.
+fn undelayed(bursts: &[Burst]) -> Vec<Burst> {
+    let even = bursts.iter().filter(|burst| is_even(burst)).count() * SOME >= bursts.len();
+    let candidates = || bursts.iter().filter(|burst| is_even(burst) || !even);
     let sum = |burst: &Burst| burst.first + burst.last;
     let Some(least) = candidates().min_by(|a, b| sum(a).total_cmp(&sum(b))) else { return Vec::new() };
     let most = sum(least) + STAMPS.max(EQUAL * least.dispersion());
     candidates().filter(|burst| sum(burst) <= most).copied().collect()
 }
 
-impl Burst {
-    /// Whether its packets came in steps as equal as if nothing had got between them.
-    pub(super) fn is_even(&self) -> bool {
-        self.unevenness < STAMPS.max(EVEN * self.dispersion() / f64::from(self.gaps))
-    }
+/// Whether packets came in steps as equal as if nothing had got between them.
+fn is_even(burst: &Burst) -> bool {
+    burst.unevenness < STAMPS.max(EVEN * burst.dispersion() / f64::from(burst.gaps))
 }
 
 impl Sample {
+    /// From one arrival to the next where nothing delayed them, in seconds.
+    pub(super) fn step(&self) -> f64 {
+        self.undelayed.dispersion / self.bursts.first().map_or(1.0, |burst| f64::from(burst.gaps))
+    }
+
     /// Whether there are many bursts, or most of them were as long as those that were undelayed.
     pub(super) fn settled(&self) -> bool {
-        let dispersions: Vec<f64> = undelayed(&self.bursts).iter().map(Burst::dispersion).collect();
-        let dispersion = mean(&dispersions);
+        let dispersion = self.undelayed.dispersion;
         let equal = |burst: &&Burst| (burst.dispersion() - dispersion).abs() < STAMPS.max(EQUAL * dispersion);
         self.bursts.len() >= MANY || self.bursts.iter().filter(equal).count() * 3 >= self.bursts.len() * 2
     }
 
     /// Without those that a machine held up for long.
     pub(super) fn plausible(&self) -> impl Iterator<Item = Burst> {
-        let usual = Undelayed::of(&self.bursts).dispersion;
+        let usual = self.undelayed.dispersion;
         self.bursts
             .iter()
             .filter(move |burst| (usual / HELD_UP..usual * HELD_UP).contains(&burst.dispersion()))

@@ -1,6 +1,7 @@
 //! Where in a train of packets sent back to back the rate falls for good.
 
 use super::Shaper;
+use super::long_train::{LongTrain, first_delay};
 use crate::stats::{mean, median, quantile, standard_deviation, student_t_95};
 use crate::{Estimate, PacketRecord};
 use units::Rate;
@@ -39,8 +40,8 @@ pub(crate) struct Change {
     pub(crate) fall: f64,
     /// Bits that passed beyond that rate.
     pub(crate) burst: f64,
-    /// How long the train's first packet took, in seconds, up to what the clocks differ by.
-    pub(crate) delay: f64,
+    /// How long the first packet took, in seconds, up to what the clocks differ by.
+    delay: f64,
 }
 
 impl Change {
@@ -51,7 +52,7 @@ impl Change {
 
     /// Whether the train's first packet came so much later than it need have, on a path that takes `least` seconds, that what
     /// looks like a bucket came while the receiver was asleep, and was stamped all at once.
-    pub(crate) fn is_lateness(&self, least: f64) -> bool {
+    pub(super) fn is_lateness(&self, least: f64) -> bool {
         self.delay - least > LATENESS * self.burst / self.rate
     }
 }
@@ -105,46 +106,6 @@ fn lasting_rate(gaps: &[Gap]) -> f64 {
     counted.iter().map(|gap| gap.bits).sum::<f64>() / counted.iter().map(|gap| gap.received).sum::<f64>()
 }
 
-fn first_delay(packets: &[PacketRecord]) -> Option<f64> {
-    packets.iter().find_map(|p| Some((p.received? - p.sent?).as_secs_f64()))
-}
-
-/// The rate of a long train, in bit/s.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct LongRate {
-    pub(crate) seen: f64,
-    /// If its first packet had come as early as it could, and neither others nor the receiver had held it up: at most as
-    /// fast.
-    pub(crate) undelayed: f64,
-}
-
-/// How a long train came as a whole.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct LongTrain {
-    /// In bit/s.
-    pub(crate) rate: f64,
-    /// From the first packet's arrival to the last one's.
-    pub(crate) seconds: f64,
-    /// How long the first packet took, in seconds, up to what the clocks differ by.
-    pub(crate) delay: f64,
-}
-
-impl LongTrain {
-    pub(crate) fn read(packets: &[PacketRecord]) -> Option<Self> {
-        let gaps = gaps(packets);
-        let total = |of: fn(&Gap) -> f64| gaps.iter().map(of).sum::<f64>();
-        let (bits, seconds) = (total(|gap| gap.bits), total(|gap| gap.received));
-        let delay = first_delay(packets)?;
-        (gaps.len() >= LEAST_AFTER && seconds > 0.0).then(|| LongTrain { rate: bits / seconds, seconds, delay })
-    }
-
-    /// On a path that takes `least` seconds.
-    pub(crate) fn rates(&self, least: f64) -> LongRate {
-        let late = (self.delay - least).max(0.0);
-        LongRate { seen: self.rate, undelayed: self.rate * self.seconds / (self.seconds + late) }
-    }
-}
-
 /// Where the gaps' paces are best told apart by two means.
 fn split(gaps: &[Gap]) -> Option<usize> {
     let pace: Vec<f64> = gaps.iter().map(|gap| gap.received / gap.bits).collect();
@@ -191,10 +152,15 @@ pub(crate) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
 
 /// The change by which the rate fell so far, if a later train came wholly at that rate: the bucket was still empty. For
 /// where nothing better can be had, since the bucket may be larger than it was full.
-pub(crate) fn confirmed(changes: &[Option<Change>], long: &[LongTrain]) -> Option<Change> {
-    let fullest = changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst))?;
-    let whole = long.iter().any(|train| close(train.rate, fullest.rate, SAME_RATE));
-    (fullest.fall > DEEP_FALL && whole).then_some(*fullest)
+pub(super) fn confirmed(changes: &[Option<Change>], long: &[LongTrain]) -> Option<Change> {
+    let fullest = fullest(changes)?;
+    let whole = long.iter().any(|train| close(train.rate(), fullest.rate, SAME_RATE));
+    (fullest.fall > DEEP_FALL && whole).then_some(fullest)
+}
+
+/// The change that showed the bucket at its fullest: others may have used some of it before.
+pub(super) fn fullest(changes: &[Option<Change>]) -> Option<Change> {
+    changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst)).copied()
 }
 
 fn close(a: f64, b: f64, part: f64) -> bool {

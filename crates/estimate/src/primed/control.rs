@@ -121,7 +121,9 @@ fn primed_train(knowledge: &Knowledge, rate: f64, size: u32, (prime, prime_size)
     let segment = |count, interval, first_size| Segment { count, interval, first_size, size_step: 0 };
     // A long prime is worth a long body.
     let body = body_packets(knowledge, interval).max(prime / 2) + 1;
-    let segments = vec![segment(prime - 1, Span::ZERO, prime_size), segment(body, Span::from_secs_f64(interval), size)];
+    // A peer's stamps may tell of any rate; the budget then ends what would take too long.
+    let apart = Span::from_secs_f64(interval).clamp(Span::ZERO, Train::MAX_DURATION);
+    let segments = vec![segment(prime - 1, Span::ZERO, prime_size), segment(body, apart, size)];
     (Shape::Primed { prime }, Train { segments })
 }
 

@@ -1,0 +1,72 @@
+//! What cross traffic gets between the packets of all bursts, where no burst shows it.
+
+use super::burst::Burst;
+use super::plan::NEGLIGIBLE;
+use super::sample::{REPLICATES, STAMPS, Sample, resampled};
+use crate::stats::quantile;
+
+/// Packets that are sent in so small a part of the time that the link needs for one are queued.
+const QUEUED: f64 = 0.9;
+
+/// What bursts as a whole tell of cross traffic: while packets are queued, each comes after the time that the link needs for
+/// one, and for what cross traffic sent since the one before. So in the mean the steps between arrivals grow by cross
+/// traffic's part of the link with the steps between sendings, whatever sizes its packets have, and packets sent in no time
+/// would come at the link's own pace.
+pub(super) struct CrossTraffic {
+    /// Which part of the link it takes, at most; 1 where that is not known, and matters.
+    pub(super) part: f64,
+    /// How fast the link is, at least and at most, in bit/s; none where bursts do not tell, or there is no cross traffic.
+    pub(super) rate: Option<(f64, f64)>,
+}
+
+impl CrossTraffic {
+    /// From packets sent back to back, and from such sent farther apart.
+    pub(super) fn of(close: &[Sample], stretched: &[Sample], state: &mut u64) -> Self {
+        let size = close.iter().map(|sample| sample.shape.size).max();
+        let full = || close.iter().filter(|sample| Some(sample.shape.size) == size);
+        let step = full().map(Sample::step).fold(f64::INFINITY, f64::min);
+        let queued = |burst: &Burst| burst.sending < QUEUED * step * f64::from(burst.gaps);
+        let near: Vec<Burst> = full().flat_map(Sample::plausible).collect();
+        let far: Vec<Burst> = stretched.iter().flat_map(Sample::plausible).filter(queued).collect();
+        let Some(steps) = Steps::mean(&near) else { return CrossTraffic { part: 1.0, rate: None } };
+        let told = Steps::mean(&far).is_some_and(|far| far.sending - steps.sending > STAMPS);
+        told.then(|| Self::told(&near, &far, state)).flatten().unwrap_or_else(|| {
+            // Twice, since the first packets tell the pace only roughly by which bursts were planned.
+            let matters = steps.sending > 2.0 * NEGLIGIBLE * steps.arriving;
+            CrossTraffic { part: if matters { 1.0 } else { 0.0 }, rate: None }
+        })
+    }
+
+    fn told(near: &[Burst], far: &[Burst], state: &mut u64) -> Option<Self> {
+        let mut replicates = Vec::with_capacity(REPLICATES);
+        for _ in 0..REPLICATES {
+            let [near, far] = [near, far].map(|bursts| Steps::mean(&resampled(bursts, state)));
+            let (near, far) = (near?, far?);
+            let stretch = far.sending - near.sending;
+            let part = if stretch > 0.0 { ((far.arriving - near.arriving) / stretch).clamp(0.0, 1.0) } else { 1.0 };
+            replicates.push((part, (near.arriving - part * near.sending) / near.bits));
+        }
+        let (parts, paces): (Vec<f64>, Vec<f64>) = replicates.into_iter().unzip();
+        let [fast, slow] = [quantile(&paces, 0.025)?, quantile(&paces, 0.975)?];
+        let rate = (fast > 0.0).then_some((slow.recip(), fast.recip()))?;
+        let some = quantile(&parts, 0.025)? > 0.0;
+        Some(CrossTraffic { part: quantile(&parts, 0.975)?, rate: some.then_some(rate) })
+    }
+}
+
+/// From one packet of a burst to the next in the mean, in seconds and bits.
+struct Steps {
+    sending: f64,
+    arriving: f64,
+    bits: f64,
+}
+
+impl Steps {
+    /// None where there are no bursts.
+    fn mean(bursts: &[Burst]) -> Option<Self> {
+        let gaps: f64 = bursts.iter().map(|burst| f64::from(burst.gaps)).sum();
+        let mean = |of: fn(&Burst) -> f64| bursts.iter().map(of).sum::<f64>() / gaps;
+        let steps = Steps { sending: mean(|b| b.sending), arriving: mean(Burst::dispersion), bits: mean(|b| b.bits) };
+        (gaps > 0.0 && steps.bits > 0.0).then_some(steps)
+    }
+}
