@@ -286,6 +286,7 @@ impl CapacityProbe {
         Some((self.refill(), train?))
     }
 
+    /// The change that showed the bucket at its fullest.
     fn fullest(&self) -> Option<Change> {
         shaping::fullest(&self.believed())
     }

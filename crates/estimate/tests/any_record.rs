@@ -95,6 +95,23 @@ fn probe(config: CapacityConfig, fates: &[Fate]) -> u64 {
     panic!("the probe did not end");
 }
 
+/// The times between such packets became intervals of trains, and their difference from the plan overflowed.
+#[test]
+fn a_peer_that_lies_about_its_sending_changes_nothing() {
+    let delayed = Fate::Delayed(0);
+    for fates in [
+        [Fate::NeverSent, Fate::SentAt(1_000_003), Fate::Lost, delayed],
+        [delayed, Fate::SentAt(i64::MIN), delayed, delayed],
+        [Fate::Lost, Fate::SentAt(804_428_704), Fate::Delayed(86_425), Fate::Lost],
+    ] {
+        let capacity = CapacityConfig::new(1500);
+        assert!(probe(capacity, &fates) <= capacity.budget_bytes);
+        let primed = PrimedConfig::new(1500);
+        assert!(drive(&mut Primed::new(primed), &fates) <= primed.budget_bytes);
+        drive(&mut LinearScan::new(LinearScanConfig::paper(1500)), &fates);
+    }
+}
+
 proptest! {
     #[test]
     fn the_capacity_keeps_its_budget_and_ends(fates in prop::collection::vec(fate(), 1..200), seed: u64) {
