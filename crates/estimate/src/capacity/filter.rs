@@ -4,7 +4,7 @@ use super::burst::Burst;
 use super::cross_traffic::CrossTraffic;
 use super::long_train::LongRate;
 use super::plan::Shape;
-use super::sample::{REPLICATES, STAMPS, Sample, Undelayed, resampled, samples};
+use super::sample::{REPLICATES, SLEPT, STAMPS, Sample, Undelayed, resampled, samples};
 use crate::Estimate;
 use crate::stats::{median, quantile};
 use thiserror::Error;
@@ -121,7 +121,10 @@ impl Reading {
 }
 
 fn check_sending(samples: &[Sample], long: &[LongRate]) -> Result<(), Refusal> {
-    let slower = |sample: &&Sample| sample.undelayed.dispersion < INFORMATIVE * sample.undelayed.sending;
+    let slower = |sample: &&Sample| {
+        let Undelayed { dispersion, sending, .. } = sample.undelayed;
+        (SLEPT * sending..INFORMATIVE * sending).contains(&dispersion)
+    };
     if samples.iter().filter(slower).count() * 2 <= samples.len() {
         return Ok(());
     }

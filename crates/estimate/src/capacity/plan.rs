@@ -101,6 +101,9 @@ pub(super) fn shapes(rate: f64, sending: f64, most_packets: f64, max_packet: u32
     let counts = match rate {
         ..VERY_SLOW => vec![2, 3],
         VERY_SLOW..SLOW => vec![2, 3, 4],
+        CLOSE.. if (f64::from(WAKING) + 1.0..f64::from(least) + 2.0).contains(&most_packets) => {
+            vec![WAKING, WAKING + 1]
+        }
         _ if f64::from(least + 2) > most_packets => vec![2, 3, 4],
         _ => vec![least, least + 2, (2 * least).max(8)],
     };

@@ -14,6 +14,8 @@ pub(super) const STAMPS: f64 = 3e-6;
 const EQUAL: f64 = 0.01;
 /// Packets of a burst come in steps that differ by less than this part, or by the stamps, if nothing gets between them.
 const EVEN: f64 = 0.05;
+/// A burst that came in less than this part of the time in which it was sent had waited for the receiver.
+pub(super) const SLEPT: f64 = 0.8;
 /// One in so many bursts is even, if evenness means anything on the path.
 const SOME: usize = 4;
 /// A burst that took so many times as long as those that nothing delayed, or so small a part, was held up by a machine.
@@ -127,9 +129,11 @@ fn undelayed(bursts: &[Burst]) -> Vec<Burst> {
     candidates().filter(|burst| sum(burst) <= most).copied().collect()
 }
 
-/// Whether packets came in steps as equal as if nothing had got between them.
+/// Whether packets came in steps as equal as if nothing had got between them, and not faster than they were sent, as they do
+/// when the receiver was asleep.
 fn is_even(burst: &Burst) -> bool {
-    burst.unevenness < STAMPS.max(EVEN * burst.dispersion() / f64::from(burst.gaps))
+    let even = burst.unevenness < STAMPS.max(EVEN * burst.dispersion() / f64::from(burst.gaps));
+    even && burst.dispersion() > SLEPT * burst.sending
 }
 
 impl Sample {
