@@ -112,6 +112,22 @@ fn a_peer_that_lies_about_its_sending_changes_nothing() {
     }
 }
 
+/// Found at random once: its saved seed told another story when a fate was added.
+#[test]
+fn a_record_that_is_mostly_losses_keeps_the_budget() {
+    let came = |nanos: &i64| if *nanos == 0 { Fate::Lost } else { Fate::Delayed(*nanos) };
+    let nanos = [
+        0, 6643181, 22316234, 446195, 0, 0, 0, 0, 0, 16730964, 22086280, 0, 0, 0, 0, 23079584, 2744116, 20048136,
+        14483978, 28695055, 30358947,
+    ];
+    let fates: Vec<Fate> = nanos.iter().map(came).chain([Fate::At(1_109_805_632)]).collect();
+    let seed = 5_105_820_723_332_629_197;
+    let capacity = CapacityConfig { seed, ..CapacityConfig::new(1500) };
+    assert!(probe(capacity, &fates) <= capacity.budget_bytes);
+    let primed = PrimedConfig { seed, ..PrimedConfig::new(1500) };
+    assert!(drive(&mut Primed::new(primed), &fates) <= primed.budget_bytes);
+}
+
 proptest! {
     #[test]
     fn the_capacity_keeps_its_budget_and_ends(fates in prop::collection::vec(fate(), 1..200), seed: u64) {
