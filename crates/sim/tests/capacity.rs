@@ -350,7 +350,7 @@ fn others_packets_in_all_bursts_are_allowed_for() {
     for (cost, load) in [(5, 0.5), (7, 0.25), (7, 0.5), (7, 0.7), (9, 0.5), (12, 0.25), (12, 0.5), (15, 0.7)] {
         let stamping = Stamping { send_cost: Span::from_micros(cost), ..Stamping::default() };
         let constant = |size| CrossKind::Constant { rate: Rate::from_f64(rate.as_f64() * load), size };
-        for traffic in [constant(1500), constant(200), cross("poisson", rate, load)] {
+        for traffic in [constant(1500), constant(600), constant(200), cross("poisson", rate, load)] {
             for seed in 0..20 {
                 let hop = hop(rate, traffic.clone(), seed, |_| {});
                 let mut path = VirtualPath::new(&[hop], stamping, seed).unwrap();
@@ -362,6 +362,6 @@ fn others_packets_in_all_bursts_are_allowed_for() {
             }
         }
     }
-    assert!(found >= 240, "half of the runs have a value: {found}");
+    assert!(found >= 280, "four in nine runs have a value: {found}");
     assert!(missed.len() * 20 <= found, "{} of {found} intervals missed the truth: {missed:#?}", missed.len());
 }
