@@ -26,13 +26,14 @@ mod sample;
 pub(crate) mod shaping;
 
 use crate::stats::quantile;
-use crate::{Estimate, Outcome, PacketRecord, Rejection, Step, Train, TrainRecord};
+use crate::{Outcome, Rejection, Step};
 use burst::{Burst, Epoch};
 use filter::{Reading, Refusal};
 use long_train::{LongRate, LongTrain};
 use plan::Shape;
 use shaping::Change;
 use std::collections::BTreeMap;
+use train::{Estimate, PacketRecord, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// How much it may cost to find the capacity.

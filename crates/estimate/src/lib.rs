@@ -22,14 +22,12 @@ mod pathtester;
 mod primed;
 mod published;
 mod stats;
-mod train;
 
 pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper, Shaping};
 pub use linear_scan::{LinearScan, LinearScanConfig};
-pub use method::{Estimate, Method, Outcome, Rejection, Step};
+pub use method::{Method, Outcome, Rejection, Step};
 pub use pathchirp::{PathChirp, PathChirpConfig};
 pub use pathload::{Pathload, PathloadConfig};
 pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 pub use primed::{LEAST_TRAINS, Primed, PrimedConfig};
 pub use published::Budget;
-pub use train::{PacketRecord, PlannedPacket, Segment, Train, TrainError, TrainRecord};

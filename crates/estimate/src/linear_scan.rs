@@ -1,7 +1,8 @@
 //! The papers' method: one train of constant interval and linearly growing size, and the turning point in it.
 
-use crate::{Estimate, Method, Outcome, Rejection, Segment, Step, Train, TrainRecord};
+use crate::{Method, Outcome, Rejection, Step};
 use std::collections::BTreeMap;
+use train::{Estimate, Segment, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// The four numbers of a PathRakeTCP or PathQuick3 train. The rate of packet *i* is
@@ -163,7 +164,7 @@ fn outcome(reading: &Result<Reading, Rejection>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PacketRecord;
+    use train::PacketRecord;
 
     /// A fluid queue: what exceeds the available bandwidth waits at the capacity's pace.
     fn fluid(train: &Train, available: f64, capacity: f64) -> TrainRecord {

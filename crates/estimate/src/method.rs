@@ -1,21 +1,8 @@
-use crate::{Train, TrainRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use train::{Estimate, Train, TrainRecord};
 use units::{Rate, Span, Time};
-
-/// A value and the interval that holds the truth with the stated confidence.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Estimate<T> {
-    /// The best single figure.
-    pub value: T,
-    /// Lower end of the interval.
-    pub low: T,
-    /// Upper end of the interval.
-    pub high: T,
-    /// In how many of many measurements the interval holds the truth, from 0 to 1.
-    pub confidence: f64,
-}
 
 /// Why a train was not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

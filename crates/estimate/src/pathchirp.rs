@@ -10,7 +10,8 @@
 
 use crate::published::{Account, Budget, Flight};
 use crate::stats::{mean, standard_deviation};
-use crate::{Estimate, Method, Outcome, Rejection, Segment, Step, Train, TrainRecord};
+use crate::{Method, Outcome, Rejection, Step};
+use train::{Estimate, Segment, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// Each spacing is the one before it divided by this: the paper's γ.

@@ -1,8 +1,9 @@
 //! What the published methods of several trains have in common: what they may cost, the stamps of a train as seconds,
 //! and the account of what was sent.
 
-use crate::{Estimate, Outcome, Rejection, Step, Train, TrainRecord};
+use crate::{Outcome, Rejection, Step};
 use std::collections::BTreeMap;
+use train::{Estimate, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// What a published method may cost. The papers leave it open; a measurement must end.
@@ -187,7 +188,8 @@ impl Account {
 /// A fluid queue for the methods' unit tests: what exceeds the available bandwidth waits at the capacity's pace.
 #[cfg(test)]
 pub(crate) mod fluid {
-    use crate::{Method, Outcome, PacketRecord, Step, Train, TrainRecord};
+    use crate::{Method, Outcome, Step};
+    use train::{PacketRecord, Train, TrainRecord};
     use units::{Span, Time};
 
     pub(crate) struct Fluid {

@@ -1,11 +1,13 @@
 //! Half of each record comes from a peer, who may be mistaken or lie: whatever it says, a method keeps its budget, ends,
 //! and does not panic.
 
-use estimate::{CapacityConfig, CapacityProbe, Estimate, Shaper, Shaping};
-use estimate::{LinearScan, LinearScanConfig, Method, PacketRecord, Primed, PrimedConfig, Step, Train, TrainRecord};
+use estimate::{CapacityConfig, CapacityProbe, Shaper, Shaping};
+use estimate::{LinearScan, LinearScanConfig, Method, Primed, PrimedConfig, Step};
 use estimate::{PathChirp, PathChirpConfig, PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 use estimate::{Pathload, PathloadConfig};
 use proptest::prelude::*;
+use train::Estimate;
+use train::{PacketRecord, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// What becomes of one packet, as the receiver tells it.

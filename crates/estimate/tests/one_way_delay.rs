@@ -1,7 +1,8 @@
 //! One-way delay in virtual time: whatever the clocks and the path do, the bounds hold the truth.
 
-use estimate::delay::{ClockError, ClockModel, Crossing, Delays, Reference, Way};
+use estimate::delay::{ClockModel, Crossing, Delays, Reference, Way};
 use proptest::prelude::*;
+use train::ClockError;
 use units::{Span, Time};
 
 /// The near clock is the true one.

@@ -5,14 +5,15 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
 use lab::{
-    BottleneckKind, Carrier, CrossKind, Direction, Document, Experiment, Method, Overrides, Progress, RealTime, Report,
-    Scenario, Testbed, Transport, VirtualTime,
+    BottleneckKind, Carrier, CrossKind, Document, Experiment, Method, Overrides, Progress, RealTime, Report, Scenario,
+    Testbed, Transport, VirtualTime,
 };
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use units::Direction;
 use units::{Rate, Span, parse};
 
 /// Exit status for what makes no sense to ask for.

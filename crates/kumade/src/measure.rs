@@ -5,7 +5,7 @@ mod show;
 use anyhow::{Context, anyhow};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, ValueEnum};
-use estimate::{LinearScanConfig, PathTesterClassicConfig, Segment, Train};
+use estimate::{LinearScanConfig, PathTesterClassicConfig};
 use measure::stamp::{STAMP_PORT, StampConfig, measure_stamp};
 use measure::transport::MAX_PACKET;
 use measure::{
@@ -15,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use train::{Segment, Train};
 use units::{Span, parse};
 
 /// Measure available bandwidth, capacity and delay to a host that runs `kumade serve`

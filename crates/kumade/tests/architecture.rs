@@ -7,21 +7,26 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The layers, from the words that all speak to the front. A crate may use those of the layers above its own.
-const LAYERS: [&[&str]; 7] = [
-    &["units", "packet"],
-    &["estimate", "link"],
+const LAYERS: [&[&str]; 9] = [
+    &["units"],
+    &["packet", "train"],
+    &["estimate", "link", "middlebox"],
     &["wire"],
     &["sim"],
     &["net"],
-    &["measure", "bridge", "lab"],
+    &["testnet"],
+    &["measure", "emulator", "lab"],
     &["kumade"],
 ];
 
 /// The one exception: the lab may use the other programs, as it runs them.
 const LAB: &str = "lab";
 
+/// What the tests of any crate may use.
+const TESTNET: &str = "testnet";
+
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 6] = ["units", "packet", "estimate", "link", "wire", "sim"];
+const PURE: [&str; 8] = ["units", "packet", "train", "estimate", "link", "middlebox", "wire", "sim"];
 
 /// The one crate that may say `unsafe`.
 const UNSAFE: &str = "net";
@@ -113,7 +118,9 @@ fn workspace_dependencies() -> BTreeMap<String, Vec<String>> {
     let packages = metadata["packages"].as_array().unwrap();
     let uses = |package: &serde_json::Value| {
         let dependencies = package["dependencies"].as_array().unwrap();
-        dependencies.iter().filter(|d| d["path"].is_string()).map(|d| text(&d["name"])).collect()
+        let of_ours = dependencies.iter().filter(|d| d["path"].is_string());
+        let for_tests = |d: &serde_json::Value| d["kind"] == "dev" && d["name"] == TESTNET;
+        of_ours.filter(|d| !for_tests(d)).map(|d| text(&d["name"])).collect()
     };
     packages.iter().map(|package| (text(&package["name"]), uses(package))).collect()
 }

@@ -1,9 +1,5 @@
 //! `kumade link` as people use it, between two hosts in network namespaces of their own.
 
-#[path = "../../lab/tests/common/mod.rs"]
-mod namespaces;
-
-use namespaces::in_namespaces;
 use net::interface;
 use net::namespace::Namespace;
 use nix::sys::signal::{Signal, kill};
@@ -16,6 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use testnet::in_namespaces;
 
 /// For whatever is waited for; a quiet machine needs a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,8 +1,9 @@
 use crate::fairness::DisciplineChoice;
 use crate::path::BottleneckKind;
-use crate::scenario::{Carrier, CrossKind, Direction, FirewallRule, Method, Point, Scenario, Transport};
+use crate::scenario::{Carrier, CrossKind, FirewallRule, Method, Point, Scenario, Transport};
 use std::ops::RangeInclusive;
 use thiserror::Error;
+use units::Direction;
 use units::{Rate, Span};
 
 /// Parts of a scenario given on the command line; none leaves a part as it is.

@@ -6,12 +6,8 @@
 //! is about [`fairness`].
 
 mod catalogue;
-mod count;
 mod experiment;
-mod fabric;
 pub mod fairness;
-pub mod htb;
-pub mod network;
 mod observed;
 mod path;
 mod plan;
@@ -23,21 +19,19 @@ mod scenario;
 mod statistics;
 mod summary;
 mod sweep;
-pub mod traffic;
 mod virtual_time;
 mod whole;
 
 pub use catalogue::{Overrides, ScenarioError};
 pub use experiment::{Experiment, experiments, load};
-pub use fabric::Fabric;
 pub use path::{Bottleneck, BottleneckKind, Later, Shaper};
 pub use realtime::RealTime;
 pub use report::{Document, Report, ReportError, now_utc, prepare};
-pub use row::{DelayRow, Interval, Row, ShaperRow, TimelinePacket};
-pub use runner::{Attempt, Progress, RunError, STALL, Testbed, run};
+pub use row::{DelayRow, Row, TimelinePacket};
+pub use runner::{Attempt, Progress, RunError, Testbed, run};
 pub use scenario::{
-    Carrier, Cross, CrossKind, Direction, FirewallAction, FirewallRule, Method, Paper, Point, Protocol, Published,
-    Scenario, Transport,
+    Carrier, Cross, CrossKind, FirewallAction, FirewallRule, Method, Paper, Point, Protocol, Published, Scenario,
+    Transport,
 };
 pub use summary::{ByMethod, Summary};
 pub use sweep::{Also, Sweep};

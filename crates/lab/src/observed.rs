@@ -1,7 +1,7 @@
 use crate::row::TimelinePacket;
-use crate::scenario::Direction;
-use estimate::{Train, TrainRecord};
 use measure::Event;
+use train::{Train, TrainRecord};
+use units::Direction;
 use units::Time;
 
 /// What a measurement lets see of itself while it runs. Sender and receiver read the same machine's clock here, so that
@@ -70,7 +70,7 @@ fn timeline(train: &Train, record: &TrainRecord) -> Vec<TimelinePacket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estimate::{PacketRecord, Segment};
+    use train::{PacketRecord, Segment};
     use units::Span;
 
     fn train() -> Train {

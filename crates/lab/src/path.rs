@@ -1,8 +1,9 @@
 //! The links that an experiment's path consists of.
 
 use crate::catalogue::{MAX_DELAY, MAX_RATE, MIN_RATE, too_many_packets};
-use crate::scenario::{CrossKind, Direction, Scenario, optional_rate, optional_size, rate, ratio, size, span};
+use crate::scenario::{CrossKind, Scenario, optional_rate, optional_size, rate, ratio, size, span};
 use serde::Deserialize;
+use units::Direction;
 use units::{Rate, Span};
 
 /// The link that limits the path, the same in both directions unless a rate down is given.

@@ -2,10 +2,11 @@
 
 use crate::catalogue::MAX_RUNS;
 use crate::path::Shaper;
-use crate::scenario::{CrossKind, Direction, Method, Point, Scenario};
+use crate::scenario::{CrossKind, Method, Point, Scenario};
 use estimate::LinearScanConfig;
 use link::{CrossConfig, LinkConfig, Medium, Periods, SizeMix, TokenBucket};
 use measure::MethodChoice;
+use units::Direction;
 use units::{Rate, Span, Time};
 
 /// The bottleneck of the paper's experiment, to which the papers' train fits.

@@ -1,21 +1,22 @@
-use crate::fabric::Fabric;
-use crate::htb::Htb;
-use crate::network::{Host, HostSpec, Network, NetworkError, NetworkSpec};
 use crate::observed::Observed;
 use crate::path::{Bottleneck, BottleneckKind, Later};
 use crate::plan;
 use crate::row::Row;
 use crate::runner::{Attempt, RunError, Testbed};
-use crate::scenario::{Carrier, Direction, FirewallAction, FirewallRule, Point, Protocol, Scenario, Transport};
-use crate::traffic::Traffic;
-use link::middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use crate::scenario::{Carrier, FirewallAction, FirewallRule, Point, Protocol, Scenario, Transport};
 use measure::report::{DirectionReport, Report};
 use measure::{Directions, MeasureConfig, Server, ServerConfig, ServerError, TransportChoice};
+use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::clock;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use testnet::Fabric;
+use testnet::Htb;
+use testnet::Traffic;
+use testnet::{Host, HostSpec, Network, NetworkError, NetworkSpec};
+use units::Direction;
 use units::{Rate, Span};
 use wire::TransportKind;
 
@@ -137,7 +138,7 @@ impl Testbed for RealTime {
                 match direction_of(point.direction, report) {
                     Some(measured) => row.fill(measured),
                     None => {
-                        let way = point.direction.word();
+                        let way = point.direction;
                         row.reason = Some(format!("the measurement says nothing of the way {way}"));
                     }
                 }
@@ -228,8 +229,8 @@ fn direction_of(direction: Direction, report: Report) -> Option<DirectionReport>
 
 #[cfg(test)]
 mod tests {
-    use crate::network::MEMORY;
     use estimate::{PathChirpConfig, PathTesterClassicConfig, PathTesterConfig, PathloadConfig};
+    use testnet::RECORD_LENGTH;
     use units::Span;
 
     /// A measurement by Pathload of 30.3 s ended the whole experiment.
@@ -242,7 +243,7 @@ mod tests {
             PathTesterClassicConfig::paper(1500).budget,
         ];
         for budget in budgets {
-            assert!(MEMORY > budget.time + Span::from_secs(10), "{budget:?}");
+            assert!(RECORD_LENGTH > budget.time + Span::from_secs(10), "{budget:?}");
         }
     }
 }

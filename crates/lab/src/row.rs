@@ -1,8 +1,10 @@
 use crate::plan;
-use crate::scenario::{Direction, Method, Point, Scenario, Transport};
-use measure::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport, Value};
+use crate::scenario::{Method, Point, Scenario, Transport};
+use measure::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use train::Estimate;
+use units::{Direction, Rate};
 
 /// What one run of one measurement came to, beside the truth. Rates count IP-layer bits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +45,7 @@ pub struct Row {
     /// The bottleneck's capacity less the cross traffic that reached it while the trains were under way.
     pub truth_bits_per_second: u64,
     /// The estimate; null where the path could not be measured.
-    pub available_bits_per_second: Option<Interval>,
+    pub available_bits_per_second: Option<Estimate<u64>>,
     /// Why there is no estimate; null where there is one.
     pub reason: Option<String>,
     /// Estimate less truth; null where there is no estimate.
@@ -63,11 +65,11 @@ pub struct Row {
     #[schemars(range(min = 0))]
     pub whole_seconds: Option<f64>,
     /// The bottleneck's capacity, where it was measured and found; else null.
-    pub capacity_bits_per_second: Option<Interval>,
+    pub capacity_bits_per_second: Option<Estimate<u64>>,
     /// Why it was not found although it was looked for; else null.
     pub capacity_reason: Option<String>,
     /// The token bucket that was found, where capacity was measured; else null.
-    pub shaper: Option<ShaperRow>,
+    pub shaper: Option<ShaperReport>,
     /// The least one-way delay of the idle path up, where it was measured; else null.
     pub up_delay_seconds: Option<DelayRow>,
     /// The same, down.
@@ -87,34 +89,6 @@ pub struct Row {
     /// When each packet of the first train left and came, where the experiment shows it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<TimelinePacket>,
-}
-
-/// A value with the interval that is said to hold the truth.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Interval {
-    /// The best single figure.
-    pub value: u64,
-    /// Lower end.
-    pub low: u64,
-    /// Upper end.
-    pub high: u64,
-    /// In how many of many measurements the interval is said to hold the truth, from 0 to 1; 0 where the method
-    /// promises nothing.
-    #[schemars(range(min = 0, max = 1))]
-    pub confidence: f64,
-}
-
-/// A token bucket as it was found.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShaperRow {
-    /// The rate at which a burst passes; null where it is not known.
-    pub link_bits_per_second: Option<Interval>,
-    /// The rate in the long run.
-    pub rate_bits_per_second: Interval,
-    /// What passes beyond it after a pause.
-    pub burst_bytes: Interval,
 }
 
 /// A one-way delay beside the truth.
@@ -163,7 +137,7 @@ impl Row {
             transport: point.transport.word().to_owned(),
             method: point.method.word().to_owned(),
             last_iunit: (point.method == Method::PathTesterClassic).then_some(scenario.last_iunit),
-            direction: point.direction.word().to_owned(),
+            direction: point.direction.to_string(),
             run: point.run,
             truth_bits_per_second: 0,
             available_bits_per_second: None,
@@ -193,7 +167,7 @@ impl Row {
     /// Takes over what a measurement reports of the direction.
     pub(crate) fn fill(&mut self, measured: DirectionReport) {
         if let Some(value) = measured.available_bits_per_second {
-            self.set_estimate(value.into());
+            self.set_estimate(value.map(Rate::bits_per_second));
         }
         if let Some(capacity) = measured.capacity {
             self.fill_capacity(capacity);
@@ -212,23 +186,23 @@ impl Row {
     }
 
     fn fill_capacity(&mut self, found: CapacityReport) {
-        self.capacity_bits_per_second = found.bottleneck_bits_per_second.map(Interval::from);
+        self.capacity_bits_per_second = found.bottleneck_bits_per_second.map(|rate| rate.map(Rate::bits_per_second));
         self.capacity_reason = found.reason;
-        self.shaper = found.shaper.map(ShaperRow::from);
+        self.shaper = found.shaper;
     }
 
     /// Takes over the delays up and down, beside the truth.
     pub(crate) fn fill_delays(&mut self, scenario: &Scenario, delays: [Option<DelayFigures>; 2]) {
         let ways = [Direction::Up, Direction::Down];
         [self.up_delay_seconds, self.down_delay_seconds] = std::array::from_fn(|way| {
-            let measure::report::Interval { value, low, high, .. } = delays[way].as_ref()?.minimum_seconds;
+            let Estimate { value, low, high, .. } = delays[way].as_ref()?.minimum_seconds;
             let truth = plan::least_delay(scenario, ways[way]).as_secs_f64();
             Some(DelayRow { truth, value, low, high })
         });
     }
 
     /// Sets the estimate, and with it the error against the truth that is already set.
-    pub fn set_estimate(&mut self, estimate: Interval) {
+    pub fn set_estimate(&mut self, estimate: Estimate<u64>) {
         self.available_bits_per_second = Some(estimate);
         self.error_bits_per_second = Some(estimate.value as i64 - self.truth_bits_per_second as i64);
     }
@@ -248,15 +222,15 @@ impl Row {
 
     /// |capacity found − that of the bottleneck| as a part of the latter; none where none was found.
     pub fn capacity_error(&self) -> Option<f64> {
-        Some(self.capacity_bits_per_second?.error_against(self.bottleneck_bits_per_second))
+        Some(relative_error(self.capacity_bits_per_second?.value as f64, self.bottleneck_bits_per_second as f64))
     }
 
     /// The errors of a token bucket's rate and burst, as parts of what they are; none where there is none or none was
     /// found.
     pub fn shaper_errors(&self) -> Option<(f64, f64)> {
         let (found, burst) = (self.shaper?, self.burst_bytes?);
-        let rate = found.rate_bits_per_second.error_against(self.bottleneck_bits_per_second);
-        Some((rate, found.burst_bytes.error_against(burst)))
+        let rate = relative_error(found.rate_bits_per_second.value.as_f64(), self.bottleneck_bits_per_second as f64);
+        Some((rate, relative_error(found.burst_bytes.value as f64, burst as f64)))
     }
 
     /// The one-way delays that were found.
@@ -271,47 +245,19 @@ impl Row {
 
     /// Whether the interval holds this run's truth; none without an interval that promises to.
     pub fn holds_truth(&self) -> Option<bool> {
-        self.available_bits_per_second?.holds(self.truth_bits_per_second)
-    }
-}
-
-impl Interval {
-    /// Whether it holds the truth; none where it does not promise to.
-    pub fn holds(&self, truth: u64) -> Option<bool> {
-        (self.confidence > 0.0).then(|| (self.low..=self.high).contains(&truth))
-    }
-
-    /// |value − truth| as a part of the truth.
-    pub fn error_against(&self, truth: u64) -> f64 {
-        (self.value as f64 / truth as f64 - 1.0).abs()
+        self.available_bits_per_second?.covers(self.truth_bits_per_second)
     }
 }
 
 impl DelayRow {
     /// |value − truth| as a part of the truth.
     pub fn error(&self) -> f64 {
-        (self.value / self.truth - 1.0).abs()
+        relative_error(self.value, self.truth)
     }
 
     /// Whether the bound holds the truth.
     pub fn holds(&self) -> bool {
         (self.low..=self.high).contains(&self.truth)
-    }
-}
-
-impl From<Value> for Interval {
-    fn from(Value { value, low, high, confidence }: Value) -> Self {
-        Interval { value, low, high, confidence }
-    }
-}
-
-impl From<ShaperReport> for ShaperRow {
-    fn from(found: ShaperReport) -> Self {
-        ShaperRow {
-            link_bits_per_second: found.link_bits_per_second.map(Interval::from),
-            rate_bits_per_second: found.rate_bits_per_second.into(),
-            burst_bytes: found.burst_bytes.into(),
-        }
     }
 }
 
@@ -324,11 +270,17 @@ fn carrier(transport: measure::report::Transport) -> Transport {
     }
 }
 
+/// |value − truth| as a part of the truth.
+fn relative_error(value: f64, truth: f64) -> f64 {
+    (value / truth - 1.0).abs()
+}
+
 /// Rows as tests make them.
 #[cfg(test)]
 pub(crate) mod samples {
     use super::*;
-    use crate::scenario::{Direction, Method, Transport};
+    use crate::scenario::{Method, Transport};
+    use units::Direction;
     use units::Rate;
 
     /// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
@@ -338,7 +290,7 @@ pub(crate) mod samples {
         let mut row = Row::new(&scenario, &point);
         row.truth_bits_per_second = (100 - cross) * 1_000_000;
         let value = (row.truth_bits_per_second as f64 + error * 1e6) as u64;
-        row.set_estimate(Interval {
+        row.set_estimate(Estimate {
             value,
             low: value.saturating_sub(500_000),
             high: value + 500_000,
@@ -365,7 +317,7 @@ pub(crate) mod samples {
         let mut row = measured(Transport::Udp, Method::Primed, 50, run, 0.1);
         let interval = |part: f64| {
             let value = (part * 100e6) as u64;
-            Interval { value, low: value * 98 / 100, high: value * 102 / 100, confidence: 0.95 }
+            Estimate { value, low: value * 98 / 100, high: value * 102 / 100, confidence: 0.95 }
         };
         row.capacity_bits_per_second = capacity.map(interval);
         row.capacity_reason = capacity.is_none().then(|| "the path is too busy".to_owned());

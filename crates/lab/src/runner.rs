@@ -1,11 +1,8 @@
 use crate::row::Row;
 use crate::scenario::{Point, Scenario};
+use testnet::STALL;
 use thiserror::Error;
 use units::Span;
-
-/// A run in which the emulated link was late by more than this is not the link's behaviour but the machine's: it is
-/// thrown away and repeated.
-pub const STALL: Span = Span::from_micros(300);
 
 /// A stalled run is repeated so many times at most; the last one stays, and says that it stalled.
 const MAX_REPEATS: u32 = 3;

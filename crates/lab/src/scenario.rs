@@ -2,7 +2,7 @@ use crate::path::{Bottleneck, BottleneckKind, Later};
 use crate::sweep::{Also, Sweep};
 use crate::whole::Limits;
 use serde::{Deserialize, Deserializer};
-use units::{Rate, Span, parse};
+use units::{Direction, Rate, Span, parse};
 
 /// What to build, what to send across it and what to measure: one experiment.
 ///
@@ -89,16 +89,6 @@ pub enum Method {
     /// pathChirp.
     #[serde(rename = "pathchirp")]
     PathChirp,
-}
-
-/// Which way the trains go, seen from the host that measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From the host that measures.
-    Up,
-    /// To the host that measures.
-    Down,
 }
 
 /// What was published about the experiment.
@@ -298,7 +288,6 @@ words! {
         Pathload = "pathload",
         PathChirp = "pathchirp"
     }
-    Direction { Up = "up", Down = "down" }
     CrossKind { Constant = "constant", Poisson = "poisson", OnOff = "on-off", Tcp = "tcp" }
     Carrier { Link = "link", Packets = "packets" }
     FirewallAction { Reject = "reject", Drop = "drop" }

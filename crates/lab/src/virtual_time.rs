@@ -1,13 +1,15 @@
 use crate::plan;
 use crate::row::Row;
 use crate::runner::{Attempt, RunError, Testbed};
-use crate::scenario::{Direction, Point, Protocol, Scenario, Transport};
+use crate::scenario::{Point, Protocol, Scenario, Transport};
 use anyhow::anyhow;
 use estimate::delay::{ClockModel, Crossing, Way};
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Segment, Shaping, Step, Train};
+use estimate::{Capacity, CapacityConfig, CapacityProbe, Shaping, Step};
 use measure::report::{CapacityReport, Cost, DelayFigures, DirectionReport};
 use measure::{Allowed, MeasureConfig, transport::MAX_PACKET};
 use sim::{Hop, Stamping, VirtualPath};
+use train::{Segment, Train};
+use units::Direction;
 use units::{Rate, Span};
 use wire::TransportKind;
 

@@ -103,7 +103,7 @@ impl CapacitySummary {
     pub(crate) fn of(rows: &[&Row]) -> Self {
         let rows: Vec<_> = rows.iter().filter(|row| row.sought_capacity()).collect();
         let errors: Vec<_> = rows.iter().filter_map(|row| row.capacity_error()).collect();
-        let held = rows.iter().filter_map(|row| row.capacity_bits_per_second?.holds(row.bottleneck_bits_per_second));
+        let held = rows.iter().filter_map(|row| row.capacity_bits_per_second?.covers(row.bottleneck_bits_per_second));
         CapacitySummary {
             runs: rows.len() as u32,
             refusals: (rows.len() - errors.len()) as u32,
@@ -156,6 +156,8 @@ fn share(held: impl Iterator<Item = bool>) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::row::samples::whole;
+    use measure::report::ShaperReport;
+    use units::Rate;
 
     fn close(value: Option<f64>, expected: f64) -> bool {
         (value.unwrap() - expected).abs() < 1e-9
@@ -176,9 +178,9 @@ mod tests {
     fn a_bucket_is_unseen_or_seen_where_there_is_none() {
         let (mut seen, mut unseen, mut alarm) = (whole(1, Some(1.0)), whole(2, Some(1.0)), whole(3, Some(1.0)));
         let rate = seen.capacity_bits_per_second.unwrap();
-        let burst = crate::Interval { value: 9_000, low: 8_000, high: 9_500, confidence: 0.95 };
-        let found =
-            crate::row::ShaperRow { link_bits_per_second: None, rate_bits_per_second: rate, burst_bytes: burst };
+        let burst = train::Estimate { value: 9_000, low: 8_000, high: 9_500, confidence: 0.95 };
+        let rate = rate.map(Rate::from_bits_per_second);
+        let found = ShaperReport { link_bits_per_second: None, rate_bits_per_second: rate, burst_bytes: burst };
         (seen.burst_bytes, seen.shaper) = (Some(10_000), Some(found));
         unseen.burst_bytes = Some(10_000);
         alarm.shaper = Some(found);

@@ -1,20 +1,20 @@
 //! One-way delays on the lab's network, 15 ms out and 5 ms back, against a far clock that is 87 ms ahead and drifts by
 //! 50 ppm: the published system was wrong by up to 76 ms there.
 
-mod common;
 #[path = "../../measure/tests/ntp/mod.rs"]
 mod ntp;
 
-use common::in_namespaces;
-use lab::network::{Network, NetworkSpec};
 use link::LinkConfig;
-use measure::report::{DelayReport, Interval};
+use measure::report::DelayReport;
 use measure::stamp::{Reflector, ReflectorConfig, StampConfig, measure_stamp};
 use measure::{HostClock, MeasureConfig, MethodChoice, Server, ServerConfig, measure};
 use net::clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use testnet::in_namespaces;
+use testnet::{Network, NetworkSpec};
+use train::Estimate;
 use units::{Rate, Span};
 
 const OUT: Span = Span::from_millis(15);
@@ -77,7 +77,7 @@ impl Drop for Path {
     }
 }
 
-fn assert_holds(interval: Interval, truth: Span, width: f64) {
+fn assert_holds(interval: Estimate<f64>, truth: Span, width: f64) {
     let truth = truth.as_secs_f64();
     assert!(interval.low <= truth + LATE && truth <= interval.high, "{truth} is not in {interval:?}");
     assert!(interval.high - interval.low <= width + LATE + DRIFT, "{interval:?} is too wide");

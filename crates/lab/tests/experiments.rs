@@ -1,11 +1,9 @@
 //! The experiments run on the lab's network, and show what the paper showed. What figures come out is for the lab to
 //! report, not for tests that share a machine with others.
 
-mod common;
-
-use common::in_namespaces;
 use lab::fairness::{self, Fairness, FairnessReport};
 use lab::{Document, Overrides, RealTime, Report, Row, Scenario, load};
+use testnet::in_namespaces;
 
 fn once(name: &str) -> Scenario {
     load(name).unwrap().measurement().unwrap().overridden(&Overrides { runs: Some(1), ..Overrides::default() }).unwrap()

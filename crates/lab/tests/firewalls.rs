@@ -2,19 +2,17 @@
 //! ten seconds why not. How exact the values are is for the lab's experiments to report: here they only have to be of
 //! the right order, and an attempt that the machine spoilt is made again, at most twice.
 
-mod common;
-
-use common::in_namespaces;
-use lab::network::{Network, NetworkSpec};
 use link::LinkConfig;
-use link::middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, ResetScope, Rule};
 use measure::report::{DirectionReport, Report, Transport};
 use measure::{Directions, Error, Family, MeasureConfig, Server, ServerConfig, TransportChoice};
+use middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, ResetScope, Rule};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use testnet::in_namespaces;
+use testnet::{Network, NetworkSpec};
 use units::{Rate, Span};
 use wire::TransportKind;
 
@@ -95,7 +93,9 @@ fn directions(report: &Report) -> impl Iterator<Item = &DirectionReport> {
 /// Nothing but the measurement is on the path: there is the link's rate.
 fn is_sound(direction: &DirectionReport) -> bool {
     let rate = RATE.bits_per_second();
-    direction.available_bits_per_second.is_some_and(|value| (rate / 2..rate * 2).contains(&value.value))
+    direction
+        .available_bits_per_second
+        .is_some_and(|value| (rate / 2..rate * 2).contains(&value.value.bits_per_second()))
 }
 
 fn show(result: &Result<Report, Error>) -> String {

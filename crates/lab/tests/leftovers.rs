@@ -1,14 +1,12 @@
 //! A network leaves nothing behind. Alone in its file: it counts what the whole process has.
 
-mod common;
-
-use common::in_namespaces;
-use lab::network::{Network, NetworkSpec};
 use link::LinkConfig;
 use std::fs;
 use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
+use testnet::in_namespaces;
+use testnet::{Network, NetworkSpec};
 use units::{Rate, Span};
 
 /// Open descriptors and threads of this process.

@@ -1,6 +1,5 @@
 use crate::{Loss, Medium};
-use thiserror::Error;
-use units::{Rate, Span};
+use units::{ConfigError, Rate, Span};
 
 /// What one direction of a link does to packets.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,17 +46,6 @@ pub struct Reordering {
     pub probability: f64,
     /// For how long.
     pub extra: Span,
-}
-
-/// A setting that no link or traffic source can have.
-#[derive(Debug, Clone, PartialEq, Error)]
-#[error("cannot set up the {part}: {name} is {value}, {problem}; {remedy}")]
-pub struct ConfigError {
-    part: &'static str,
-    name: &'static str,
-    value: String,
-    problem: &'static str,
-    remedy: &'static str,
 }
 
 impl Default for LinkConfig {
@@ -116,20 +104,6 @@ impl LinkConfig {
             return Err(ConfigError::of("link")("delay", value, limit, remedy));
         }
         Ok(())
-    }
-}
-
-impl ConfigError {
-    /// Makes errors about one `part`: called with the setting's name, value, problem and remedy.
-    pub(crate) fn of(part: &'static str) -> impl Fn(&'static str, String, &'static str, &'static str) -> ConfigError {
-        move |name, value, problem, remedy| ConfigError { part, name, value, problem, remedy }
-    }
-
-    pub(crate) fn check_probability(part: &'static str, name: &'static str, value: f64) -> Result<(), ConfigError> {
-        if (0.0..=1.0).contains(&value) {
-            return Ok(());
-        }
-        Err(Self::of(part)(name, value.to_string(), "which is no probability", "give a part from 0 to 1"))
     }
 }
 

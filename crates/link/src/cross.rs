@@ -1,8 +1,8 @@
-use crate::ConfigError;
 use crate::exact::ExactTime;
 use crate::random::exponential;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use units::ConfigError;
 use units::{Rate, Span, Time};
 
 /// One packet of cross traffic reaching a queue.

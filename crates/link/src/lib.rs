@@ -6,8 +6,7 @@
 //! being sent, and the [`Ledger`] keeps what is needed to say afterwards what was true. Which packets wait, go and are
 //! dropped is up to a [`queue`] discipline. Instead of a constant rate, a [`Medium`] may carry the packets: a schedule of
 //! rates, a token bucket, a trace recorded on a cellular network, or a wireless hop that aggregates. All settings can
-//! change while packets are under way, by [`Link::reconfigure`] and [`Link::replace_queue`]. A [`middlebox`] stands
-//! before a link where a firewall or a translator of addresses is wanted.
+//! change while packets are under way, by [`Link::reconfigure`] and [`Link::replace_queue`].
 //!
 //! **Loop contract.** Hand over each packet by [`Link::offer`] in order of arrival; when time passes, call
 //! [`Link::advance`], then [`Link::pop_due`] until it is empty, then sleep until [`Link::next_event`] or the next
@@ -30,11 +29,10 @@ mod ledger;
 mod link;
 mod loss;
 mod medium;
-pub mod middlebox;
 pub mod queue;
 mod random;
 
-pub use config::{ConfigError, LinkConfig, Reordering};
+pub use config::{LinkConfig, Reordering};
 pub use cross::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, Periods, SizeMix};
 pub use ledger::{Count, Counters, DropCause, Entry, Fate, Kind, Lateness, Ledger, Recording};
 pub use link::{Delivery, Label, Link};

@@ -4,8 +4,9 @@ mod reconfigure;
 use crate::ledger::{DropCause, Entry, Fate, Kind, Ledger};
 use crate::medium::Server;
 use crate::queue::{Discipline, Dropped, Ecn, Limit, Queue, QueueConfig, QueueDiscipline, Queued};
-use crate::{ConfigError, CrossArrival, CrossTraffic, LinkConfig};
+use crate::{CrossArrival, CrossTraffic, LinkConfig};
 use flight::{Flight, Launched};
+use units::ConfigError;
 use units::Time;
 
 /// One direction of a link, carrying packets of type `P`. See the crate's page for how to drive it.

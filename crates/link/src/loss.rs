@@ -1,7 +1,7 @@
-use crate::ConfigError;
 use crate::random::chance;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
+use units::ConfigError;
 
 /// Which packets a link loses after their service, as a lossy medium does. All probabilities are from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -8,11 +8,12 @@ pub use token_bucket::TokenBucket;
 pub use trace::{Trace, TraceError};
 pub use wireless::Wireless;
 
+use crate::LinkConfig;
 use crate::exact::ExactTime;
-use crate::{ConfigError, LinkConfig};
 use schedule::Pace;
 use token_bucket::Shaping;
 use trace::Cursor;
+use units::ConfigError;
 use units::{Rate, Time};
 use wireless::Channel;
 

@@ -36,8 +36,9 @@ pub use heavy::{Heavy, History, Preference};
 pub use red::{Red, RedConfig, RedQueue};
 pub use settings::{DisciplineSettings, ParameterError};
 
+use crate::DropCause;
 use crate::random::mix;
-use crate::{ConfigError, DropCause};
+use units::ConfigError;
 use units::Time;
 
 /// The ECN field of an IP packet (RFC 3168).

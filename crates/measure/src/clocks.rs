@@ -2,11 +2,12 @@
 
 use crate::client::{Error, Family, resolve};
 use crate::control::within;
-use estimate::delay::{ClockError, Reference};
+use estimate::delay::Reference;
 use net::datagram;
 use net::{clock, readiness};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use train::ClockError;
 use units::{Span, Time};
 use wire::ntp;
 

@@ -5,15 +5,16 @@ mod delay;
 mod stream;
 
 pub use capacity::{CapacityReport, ShaperReport};
-pub use delay::{ClockReport, DelayFigures, DelayReport, Interval, PacketReport, StepReport};
+pub use delay::{ClockReport, DelayFigures, DelayReport, PacketReport, StepReport};
 pub use stream::StreamLine;
 
-use estimate::{Estimate, Outcome, Rejection};
+use estimate::{Outcome, Rejection};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use train::Estimate;
 use units::{Rate, Span};
 use wire::TransportKind;
 
@@ -47,7 +48,7 @@ pub struct DirectionReport {
     /// TCP connections that were in use at the end; zero for UDP.
     pub connections: u32,
     /// The available bandwidth, averaged over the measurement; null where the path could not be measured.
-    pub available_bits_per_second: Option<Value>,
+    pub available_bits_per_second: Option<Estimate<Rate>>,
     /// Why there is no value; null where there is one.
     pub reason: Option<String>,
     /// Standard deviation of the available bandwidth between trains: how much the truth itself moved. Null where too
@@ -83,19 +84,6 @@ pub enum Transport {
     Single,
 }
 
-/// A value and the interval that holds the truth with the stated confidence.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Value {
-    /// The best single figure.
-    pub value: u64,
-    /// Lower end of the interval.
-    pub low: u64,
-    /// Upper end of the interval.
-    pub high: u64,
-    /// In how many of many measurements the interval holds the truth, from 0 to 1; 0 where the method promises nothing.
-    pub confidence: f64,
-}
-
 /// What one direction cost, as counted by whoever carried its trains.
 #[derive(Debug, Clone, Default)]
 pub struct Cost {
@@ -124,7 +112,7 @@ impl DirectionReport {
             transport: transport.into(),
             method: method.to_owned(),
             connections,
-            available_bits_per_second: outcome.available.map(Value::from),
+            available_bits_per_second: outcome.available,
             reason: outcome.reason,
             spread_bits_per_second: outcome.spread.map(Rate::bits_per_second),
             capacity: None,
@@ -168,7 +156,7 @@ impl fmt::Display for DirectionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.available_bits_per_second, &self.reason) {
             (Some(v), _) => {
-                let [value, low, high] = [v.value, v.low, v.high].map(Rate::from_bits_per_second);
+                let Estimate { value, low, high, .. } = v;
                 write!(f, "{value} available")?;
                 match v.confidence {
                     confidence if confidence > 0.0 => write!(f, " ({}: {low} … {high})", Confidence(confidence))?,
@@ -200,14 +188,6 @@ impl From<TransportKind> for Transport {
             TransportKind::Rake => Transport::Rake,
             TransportKind::Single => Transport::Single,
         }
-    }
-}
-
-impl From<Estimate<Rate>> for Value {
-    fn from(estimate: Estimate<Rate>) -> Self {
-        let Estimate { value, low, high, confidence } = estimate;
-        let [value, low, high] = [value, low, high].map(Rate::bits_per_second);
-        Value { value, low, high, confidence }
     }
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{RawClient, Running};
-use estimate::{LinearScanConfig, Segment, Train};
+use estimate::LinearScanConfig;
 use measure::{
     Directions, Error, Event, MeasureConfig, MethodChoice, NtpServer, Server, ServerConfig, TransportChoice,
     TransportKind, measure,
@@ -13,6 +13,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+use train::{Segment, Train};
 use units::Span;
 use wire::{Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAnswer, UdpRequest, Verdict};
 

@@ -3,12 +3,12 @@
 mod common;
 
 use common::measuring;
-use estimate::Train;
 use measure::{Directions, Error, Family, MeasureConfig, MethodChoice, TransportChoice, TransportKind, measure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
+use train::Train;
 use units::{Span, Time};
 use wire::{Answer, Arrival, ClientMessage, Limits, ServerMessage, ServerSession, Token, Verdict};
 

@@ -4,7 +4,7 @@ mod common;
 mod ntp;
 
 use common::Running;
-use measure::report::{DelayReport, Interval};
+use measure::report::DelayReport;
 use measure::stamp::{Reflector, ReflectorConfig, StampConfig, measure_stamp};
 use measure::{HostClock, MeasureConfig, MethodChoice, ServerConfig, measure};
 use net::clock;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use train::Estimate;
 use units::{Span, Time};
 use wire::stamp::{ErrorEstimate, Probe, Reflection, Reply, SIZE};
 
@@ -56,7 +57,7 @@ fn delay_to(config: &StampConfig) -> DelayReport {
 }
 
 /// On loopback every delay is a few microseconds, and stalls of a busy machine are on top of the least.
-fn assert_little(interval: Interval) {
+fn assert_little(interval: Estimate<f64>) {
     assert!(interval.low >= 0.0 && interval.low <= interval.value && interval.value <= interval.high, "{interval:?}");
     assert!(interval.low < 5e-3, "{interval:?}");
 }

@@ -3,13 +3,13 @@
 #[path = "../../net/tests/stamps/mod.rs"]
 mod stamps;
 
-use estimate::{Segment, Train};
 use measure::transport::{
     Error, Lifeline, Probes, Receiving, Sending, StampSource, TcpProbes, UdpProbes, open_connections,
 };
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
+use train::{Segment, Train};
 use units::{Span, Time};
 use wire::{Token, TransportKind};
 

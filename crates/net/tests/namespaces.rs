@@ -1,9 +1,5 @@
 //! Namespaces, devices in them and the stamps of what leaves: beliefs about the kernel that the lab rests on.
 
-#[path = "../../lab/tests/common/mod.rs"]
-mod common;
-
-use common::in_namespaces;
 use net::clock;
 use net::interface::{self, offloads_off};
 use net::namespace::Namespace;
@@ -14,6 +10,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::mpsc;
 use std::thread;
+use testnet::in_namespaces;
 
 const V4: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const V6: Ipv6Addr = Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1);

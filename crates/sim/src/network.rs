@@ -15,11 +15,12 @@ pub use sojourn::Sojourn;
 use agenda::Agenda;
 use flow::Flow;
 use link::queue::{Ecn, QueueConfig};
-use link::{ConfigError, Label, Ledger, Link, LinkConfig};
+use link::{Label, Ledger, Link, LinkConfig};
 use packet::{Body, Packet};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt;
+use units::ConfigError;
 use units::Time;
 
 /// A link of a [`Network`].

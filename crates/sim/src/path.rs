@@ -1,7 +1,8 @@
-use estimate::{PacketRecord, Train, TrainRecord};
-use link::{ConfigError, CrossConfig, CrossTraffic, Link, LinkConfig, Recording};
+use link::{CrossConfig, CrossTraffic, Link, LinkConfig, Recording};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use train::{PacketRecord, Train, TrainRecord};
+use units::ConfigError;
 use units::{Rate, Span, Time};
 
 /// One link of a path with what else goes over it.

@@ -2,10 +2,11 @@
 //!
 //! The tables are committed snapshots. Each line is several runs, which differ in their seeds.
 
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Step, TrainRecord};
+use estimate::{Capacity, CapacityConfig, CapacityProbe, Step};
 use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Periods, SizeMix, TokenBucket};
 use sim::{Hop, Stamping, VirtualPath};
 use std::fmt::Write;
+use train::TrainRecord;
 use units::{Rate, Span, Time};
 
 const SEEDS: u64 = 12;

@@ -5,9 +5,13 @@
 //! [`parse`] reads them as `tc` writes them (`100mbit`, `20ms`, `0.1%`, `64kb`).
 #![forbid(unsafe_code)]
 
+mod config_error;
+mod direction;
 pub mod parse;
 mod rate;
 mod time;
 
+pub use config_error::ConfigError;
+pub use direction::Direction;
 pub use rate::Rate;
 pub use time::{Span, Time};

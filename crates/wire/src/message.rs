@@ -1,6 +1,6 @@
-use estimate::Train;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use train::Train;
 use units::{Span, Time};
 
 /// Names one client's session; random, so that nobody else can join it.

@@ -2,8 +2,8 @@
 
 use crate::preamble::array;
 use crate::stamp::ClockFormat;
-use estimate::delay::ClockError;
 use thiserror::Error;
+use train::ClockError;
 use units::{Span, Time};
 
 /// The port that NTP servers answer on.

@@ -1,7 +1,7 @@
 //! Both ends of a control connection, byte by byte, without a socket.
 
-use estimate::{Segment, Train};
 use proptest::prelude::*;
+use train::{Segment, Train};
 use units::{Span, Time};
 use wire::{
     Answer, Arrival, ClientMessage, ClientSession, Departure, FrameError, Key, Limits, Message, Preamble,

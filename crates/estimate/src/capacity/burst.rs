@@ -2,7 +2,7 @@
 
 use super::plan::{SLOWEST, Shape};
 use crate::stats::median;
-use crate::{PacketRecord, TrainRecord};
+use train::{PacketRecord, TrainRecord};
 use units::{Span, Time};
 
 /// The first packet that has both stamps: what all times are counted from, so that seconds are exact enough.

@@ -5,9 +5,9 @@ use super::cross_traffic::CrossTraffic;
 use super::long_train::LongRate;
 use super::plan::Shape;
 use super::sample::{REPLICATES, SLEPT, STAMPS, Sample, Undelayed, resampled, samples};
-use crate::Estimate;
 use crate::stats::{median, quantile};
 use thiserror::Error;
+use train::Estimate;
 use units::{Rate, Span};
 
 /// Shapes whose rates differ by less than this part agree, however exact each seems.

@@ -1,6 +1,6 @@
 //! How a long train came as a whole.
 
-use crate::PacketRecord;
+use train::PacketRecord;
 
 /// So many gaps between packets must be known.
 const LEAST_GAPS: usize = 5;

@@ -1,7 +1,7 @@
 //! Which packets to send.
 
 use super::burst::WAKING;
-use crate::{Segment, Train};
+use train::{Segment, Train};
 use units::Span;
 
 /// The longest train's packets.

@@ -3,7 +3,7 @@
 use super::Shaper;
 use super::long_train::{LongTrain, first_delay};
 use crate::stats::{mean, median, quantile, standard_deviation, student_t_95};
-use crate::{Estimate, PacketRecord};
+use train::{Estimate, PacketRecord};
 use units::Rate;
 
 /// So many gaps must lie before a change, and …

@@ -1,4 +1,4 @@
-use crate::Estimate;
+use train::Estimate;
 
 /// What became of the packets of a stream, other than their delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

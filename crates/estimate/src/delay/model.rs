@@ -1,10 +1,10 @@
 use super::lines::{Lines, MOST_SKEW};
 use super::steps;
 use super::{Crossing, Reference, Way};
-use crate::Estimate;
 use crate::fit::lower_hull;
 use std::ops::Range;
 use thiserror::Error;
+use train::Estimate;
 use units::{Span, Time};
 
 /// More pieces than this between steps, and nothing can be said of the clocks.

@@ -1,6 +1,6 @@
 use super::{ClockModel, Way};
-use crate::Estimate;
 use crate::stats::quantile;
+use train::Estimate;
 use units::Span;
 
 /// The delays of one direction. Each figure is the most likely one if the path is symmetric, with the least and the

@@ -13,9 +13,10 @@ mod search;
 mod trend;
 
 use crate::published::{Account, Budget, Flight};
-use crate::{Estimate, Method, Outcome, Rejection, Segment, Step, Train, TrainRecord};
+use crate::{Method, Outcome, Rejection, Step};
 use fleet::{Fleet, STREAM, Shape};
 use search::Search;
+use train::{Estimate, Segment, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// The shortest interval between packets of a stream, as long as packets can grow instead.

@@ -2,7 +2,8 @@
 
 use super::{AS_SENT, pause, rates, train};
 use crate::published::{Account, Budget};
-use crate::{Estimate, Method, Outcome, Rejection, Step, TrainRecord};
+use crate::{Method, Outcome, Rejection, Step};
+use train::{Estimate, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// How the original tool scans.
@@ -122,8 +123,8 @@ impl Method for PathTesterClassic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Train;
     use crate::published::fluid::{Fluid, measure, nothing};
+    use train::Train;
 
     fn run(available: f64, capacity: f64, last_iunit: u32) -> (Outcome, Vec<Train>) {
         let mut path = Fluid::new(available, capacity);

@@ -12,7 +12,8 @@ pub use classic::{PathTesterClassic, PathTesterClassicConfig};
 
 use crate::published::{Account, Budget, Flight};
 use crate::stats::{mean, median, standard_deviation};
-use crate::{Estimate, Method, Outcome, Rejection, Segment, Step, Train, TrainRecord};
+use crate::{Method, Outcome, Rejection, Step};
+use train::{Estimate, Segment, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// "The probe packets of the maximum length, 1400 octets" (2.1).

@@ -3,8 +3,9 @@
 use super::Primed;
 use super::knowledge::Knowledge;
 use super::reading::{Bottleneck, Packets, Reading, WHOLE_PACKET_BITS};
+use crate::Shaper;
 use crate::stats::{mean, median, quantile};
-use crate::{Segment, Shaper, Train, TrainRecord};
+use train::{Segment, Train, TrainRecord};
 use units::{Rate, Span};
 
 /// Enough to fill a queue a little …

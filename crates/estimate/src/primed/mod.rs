@@ -20,11 +20,12 @@ mod summary;
 
 use crate::capacity::shaping::{self, Change};
 use crate::stats::random;
-use crate::{Method, Outcome, PacketRecord, Rejection, Shaping, Step, Train, TrainRecord};
+use crate::{Method, Outcome, Rejection, Shaping, Step};
 use control::Shape;
 use knowledge::Knowledge;
 use reading::{Epoch, Packets};
 use std::collections::BTreeMap;
+use train::{PacketRecord, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// How much a measurement may cost, and when it knows enough.
@@ -194,7 +195,8 @@ impl Method for Primed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Estimate, Shaper};
+    use crate::Shaper;
+    use train::Estimate;
 
     /// A fluid path: a bucket of `bucket` bits that fills at `rate`, then a queue of that rate, on a line so fast that
     /// sending takes no time; `cross` uses up part of the rate.

@@ -2,7 +2,8 @@
 
 use crate::fit::{Line, line, lower_hull, robust_line};
 use crate::stats::{mean, median};
-use crate::{PacketRecord, Rejection, Shaper, TrainRecord};
+use crate::{Rejection, Shaper};
+use train::{PacketRecord, TrainRecord};
 use units::Time;
 
 /// By how many seconds stamps on both ends scatter.

@@ -4,8 +4,9 @@ use super::knowledge::Knowledge;
 use super::reading::{Reading, WHOLE_PACKET_BITS};
 use super::{LEAST_TRAINS, Primed, control};
 use crate::stats::{mean, student_t_95};
-use crate::{Estimate, Outcome, Rejection};
+use crate::{Outcome, Rejection};
 use std::collections::BTreeMap;
+use train::Estimate;
 use units::{Rate, Span};
 
 /// Value and half width of the interval, in bit/s.

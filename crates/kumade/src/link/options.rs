@@ -1,5 +1,5 @@
-use bridge::settings::{Change, Group, KEYS, Key, Scope, SettingError};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use emulator::settings::{Change, Group, KEYS, Key, Scope, SettingError};
 
 /// An option for each setting of a link, and one for each direction that takes them as words.
 #[derive(Debug, Clone, Default)]

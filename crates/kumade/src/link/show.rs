@@ -1,4 +1,4 @@
-use bridge::report::Document;
+use emulator::report::Document;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write};
 

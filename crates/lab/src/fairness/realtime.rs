@@ -2,10 +2,7 @@ use super::discipline::Surroundings;
 use super::path;
 use super::row::{Delays, DropCounts, FairnessRow, Observed};
 use super::scenario::{Case, Fairness, FairnessPoint, Group};
-use crate::Direction;
-use crate::network::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, Waits};
 use crate::runner::RunError;
-use crate::traffic::Traffic;
 use anyhow::Context;
 use link::LinkConfig;
 use link::queue::QueueConfig;
@@ -14,6 +11,9 @@ use net::{SetupError, clock};
 use sim::tcp::congestion::Control;
 use std::fs;
 use std::thread;
+use testnet::Traffic;
+use testnet::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, Waits};
+use units::Direction;
 use units::{Span, Time};
 
 /// The kernel's TCP with the congestion controls that an experiment needs, as long as this lives.

@@ -254,9 +254,12 @@ pub(crate) fn make(part: &'static str, reason: &dyn std::fmt::Display) -> Report
 #[cfg(test)]
 pub(crate) mod samples {
     use super::*;
+    use crate::row::TimelinePacket;
     use crate::row::samples::{failed, measured, whole as whole_row};
-    use crate::row::{Interval, ShaperRow, TimelinePacket};
     use crate::scenario::{Method, Transport};
+    use measure::report::ShaperReport;
+    use train::Estimate;
+    use units::Rate;
 
     const STARTED: &str = "2026-11-20T12:00:00Z";
 
@@ -291,11 +294,11 @@ pub(crate) mod samples {
         let scenario = crate::load("tester-capacity").unwrap().measurement().unwrap();
         let mut rows = vec![whole_row(1, Some(1.01)), whole_row(2, Some(0.97)), whole_row(3, None)];
         let mut shaped = whole_row(1, Some(1.0));
-        let interval = |value| Interval { value, low: value * 9 / 10, high: value * 11 / 10, confidence: 0.95 };
+        let interval = |value: u64| Estimate { value, low: value * 9 / 10, high: value * 11 / 10, confidence: 0.95 };
         (shaped.burst_bytes, shaped.peak_bits_per_second) = (Some(10_000), Some(1_000_000_000));
-        shaped.shaper = Some(ShaperRow {
-            link_bits_per_second: Some(interval(990_000_000)),
-            rate_bits_per_second: interval(101_000_000),
+        shaped.shaper = Some(ShaperReport {
+            link_bits_per_second: Some(interval(990_000_000).map(Rate::from_bits_per_second)),
+            rate_bits_per_second: interval(101_000_000).map(Rate::from_bits_per_second),
             burst_bytes: interval(13_000),
         });
         rows.push(shaped);

@@ -1,6 +1,7 @@
 use super::{Link, tail_drop};
+use crate::LinkConfig;
 use crate::queue::{Queue, QueueConfig, QueueDiscipline};
-use crate::{ConfigError, LinkConfig};
+use units::ConfigError;
 use units::Time;
 
 impl<P> Link<P> {

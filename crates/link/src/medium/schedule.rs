@@ -1,6 +1,6 @@
-use crate::ConfigError;
 use crate::exact::ExactTime;
 use std::sync::Arc;
+use units::ConfigError;
 use units::{Rate, Span, Time};
 
 /// A rate that changes at set times, exactly: a packet in service when it changes is served at both rates.

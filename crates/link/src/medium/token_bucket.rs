@@ -1,5 +1,5 @@
-use crate::ConfigError;
 use crate::exact::ExactTime;
+use units::ConfigError;
 use units::{Rate, Span, Time};
 
 /// A shaper in front of the line, as `tc tbf` and many access lines have it: packets pass at the line's rate as long as

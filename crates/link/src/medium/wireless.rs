@@ -1,7 +1,7 @@
-use crate::ConfigError;
 use crate::random::stream;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
+use units::ConfigError;
 use units::{Rate, Span, Time};
 
 /// The physical rates of IEEE 802.11ac with two spatial streams at 80 MHz and short guard interval, in kbit/s, by
@@ -175,7 +175,7 @@ mod tests {
             before = channel.scheme;
             visits[before] += 1;
         }
-        assert_eq!(visits.iter().sum::<u32>(), visits[2..=6].iter().sum());
+        assert_eq!(visits.iter().sum::<u32>(), visits[2..=6].iter().sum::<u32>());
         assert!(visits[2..=6].iter().all(|count| (18_000..22_000).contains(count)), "{visits:?}");
     }
 

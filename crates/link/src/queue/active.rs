@@ -1,7 +1,7 @@
 use super::heavy::Detector;
 use super::red::{RedQueue, Rule};
 use super::{Heavy, Limit, Preference, RedConfig};
-use crate::ConfigError;
+use units::ConfigError;
 
 /// The settings of [`ActiveDropping`].
 #[derive(Debug, Clone, PartialEq)]

@@ -1,10 +1,11 @@
 use super::buffer::Buffer;
 use super::counts::FlowCounts;
 use super::{Dropped, Limit, QueueDiscipline, Queued, turn_away};
-use crate::{ConfigError, DropCause};
+use crate::DropCause;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
+use units::ConfigError;
 use units::{Span, Time};
 
 /// The settings of [`Afd`].

@@ -1,6 +1,6 @@
 use super::red::{RedQueue, Rule};
 use super::{Limit, RedConfig};
-use crate::ConfigError;
+use units::ConfigError;
 
 /// CHOKe (Pan, Prabhakar, Psounis 2000): while the average length is above RED's minimum, an arriving packet is
 /// compared with one drawn from the queue. If both are of the same flow, both are dropped, else RED decides. A flow

@@ -1,6 +1,7 @@
 use super::buffer::Buffer;
 use super::{Dropped, Limit, QueueDiscipline, Queued};
-use crate::{ConfigError, DropCause};
+use crate::DropCause;
+use units::ConfigError;
 use units::{Span, Time};
 
 /// How CoDel spaces its drops: the k-th comes about `interval / √k` after the one before.

@@ -2,9 +2,10 @@ use super::buffer::Buffer;
 use super::codel::Controller;
 use super::heavy::Detector;
 use super::{CoDelConfig, Dropped, Heavy, Limit, Preference, QueueDiscipline, Queued};
-use crate::{ConfigError, DropCause};
+use crate::DropCause;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
+use units::ConfigError;
 use units::Time;
 
 /// The settings of [`FairCoDel`]; [`History`](super::History) and [`Preference`] say how those of the default were found.

@@ -1,7 +1,8 @@
 use super::buffer::Buffer;
 use super::flow_rates::{FlowRate, FlowRates};
 use super::{Dropped, Limit, QueueDiscipline, Queued, turn_away};
-use crate::{ConfigError, DropCause};
+use crate::DropCause;
+use units::ConfigError;
 use units::{Span, Time};
 
 /// The settings of [`FairShare`]; the default suits paths of the Internet at any rate.

@@ -1,8 +1,9 @@
 use super::codel::{Controller, Source};
 use super::slab::{Chain, Slab};
 use super::{CoDelConfig, Dropped, Limit, QueueDiscipline, Queued, mix};
-use crate::{ConfigError, DropCause};
+use crate::DropCause;
 use std::collections::VecDeque;
+use units::ConfigError;
 use units::Time;
 
 /// The settings of [`FqCoDel`]; the default is that of RFC 8290.

@@ -1,8 +1,8 @@
 use super::counts::FlowCounts;
-use crate::ConfigError;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
+use units::ConfigError;
 
 /// Which flows are heavy: the ones whose packets are dropped by preference.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 use super::buffer::Buffer;
 use super::{Dropped, Limit, QueueDiscipline, Queued, turn_away};
-use crate::{ConfigError, DropCause};
+use crate::DropCause;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use units::ConfigError;
 use units::{Span, Time};
 
 /// The settings of [`Red`], and of what builds on it. Queue lengths are in bytes.

@@ -5,8 +5,8 @@ use crate::client::open::{self, UdpFails, Wanted};
 use crate::client::peer::Peer;
 use crate::client::{Direction, Directions, Error, MeasureConfig, TransportChoice};
 use crate::transport::{PER_CONNECTION, Probes};
-use estimate::{Segment, Train};
 use net::clock;
+use train::{Segment, Train};
 use units::Span;
 use wire::TransportKind;
 

@@ -6,8 +6,9 @@ use crate::client::{Direction, Error};
 use crate::clocks::Known;
 use crate::report::{DelayFigures, DelayReport, PacketReport};
 use crate::stamp::fill_in;
-use estimate::delay::{ClockError, Crossing, Deliveries, Way};
-use estimate::{Segment, Train, TrainRecord};
+use estimate::delay::{Crossing, Deliveries, Way};
+use train::ClockError;
+use train::{Segment, Train, TrainRecord};
 use units::Span;
 use wire::{ClientMessage, ServerMessage, TransportKind};
 
@@ -146,7 +147,7 @@ impl BothWays {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estimate::PacketRecord;
+    use train::PacketRecord;
     use units::{Rate, Time};
 
     #[test]

@@ -8,9 +8,10 @@ use crate::client::method::Allowed;
 use crate::client::peer::Peer;
 use crate::client::{Direction, Error, Event, MeasureConfig, bits};
 use crate::report::{CapacityReport, Cost, DelayReport, DirectionReport};
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Outcome, Shaping, Step, Train, TrainRecord};
+use estimate::{Capacity, CapacityConfig, CapacityProbe, Outcome, Shaping, Step};
 use net::clock;
 use std::thread;
+use train::{Train, TrainRecord};
 use units::{Rate, Span, Time};
 use wire::TransportKind;
 

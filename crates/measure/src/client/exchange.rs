@@ -4,10 +4,10 @@ use crate::client::peer::Peer;
 use crate::client::{Direction, Error};
 use crate::control::within;
 use crate::transport::{Probes, Receiving, SEND_SLACK, STAMP_WAIT, Sending, StampSource};
-use estimate::{PacketRecord, Train, TrainRecord};
 use net::clock;
 use std::thread;
 use std::time::Duration;
+use train::{PacketRecord, Train, TrainRecord};
 use units::{Span, Time};
 use wire::{Arrival, ClientMessage, Departure, ServerMessage};
 
@@ -137,7 +137,7 @@ fn merge(train: &Train, departures: &[Departure], arrivals: &[Arrival]) -> Train
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estimate::Segment;
+    use train::Segment;
 
     #[test]
     fn parts_are_put_together_by_their_place_in_the_plan() {

@@ -1,6 +1,6 @@
 //! How long a receiver waits for stragglers.
 
-use estimate::{Train, TrainRecord};
+use train::{Train, TrainRecord};
 use units::{Rate, Span};
 
 /// Whatever the path has shown, its queues may grow by this much.
@@ -41,7 +41,7 @@ impl Grace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estimate::{PacketRecord, Segment};
+    use train::{PacketRecord, Segment};
     use units::Time;
 
     #[test]

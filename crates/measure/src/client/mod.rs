@@ -18,10 +18,10 @@ use crate::clocks::{Known, NtpServer};
 use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
 use delay::Delays;
 use direction::Run;
-use estimate::{Train, TrainRecord};
 use peer::Peer;
 use schemars::JsonSchema;
 use serde::Serialize;
+use train::{Train, TrainRecord};
 use units::{Rate, Span};
 use wire::{Key, TransportKind};
 

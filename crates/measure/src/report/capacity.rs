@@ -1,17 +1,18 @@
 //! The narrowest link of one direction, as the document states it.
 
-use super::{Bytes, Confidence, Cost, Value};
-use estimate::{Capacity, Estimate, Shaper};
+use super::{Bytes, Confidence, Cost};
+use estimate::{Capacity, Shaper};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use train::Estimate;
 use units::Rate;
 
 /// How fast the narrowest link is when nobody else sends.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CapacityReport {
     /// The rate that the path carries for long; a shaper's where there is one. Null where it could not be told.
-    pub bottleneck_bits_per_second: Option<Value>,
+    pub bottleneck_bits_per_second: Option<Estimate<Rate>>,
     /// Why there is no value; null where there is one.
     pub reason: Option<String>,
     /// A token bucket on the path; null where none showed. Buckets of more than about 150 kB do not show.
@@ -27,21 +28,21 @@ pub struct CapacityReport {
 }
 
 /// A token bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShaperReport {
     /// The rate at which a burst passes; null where it is not known.
-    pub link_bits_per_second: Option<Value>,
+    pub link_bits_per_second: Option<Estimate<Rate>>,
     /// The rate in the long run.
-    pub rate_bits_per_second: Value,
+    pub rate_bits_per_second: Estimate<Rate>,
     /// What passes beyond it after a pause.
-    pub burst_bytes: Value,
+    pub burst_bytes: Estimate<u64>,
 }
 
 impl CapacityReport {
     /// Of what was found at this cost.
     pub fn new(found: Capacity, cost: &Cost) -> Self {
         CapacityReport {
-            bottleneck_bits_per_second: found.bottleneck.map(Value::from),
+            bottleneck_bits_per_second: found.bottleneck,
             reason: found.reason,
             shaper: found.shaper.map(ShaperReport::from),
             bursts: found.bursts_used,
@@ -54,11 +55,10 @@ impl CapacityReport {
 
 impl From<Shaper> for ShaperReport {
     fn from(shaper: Shaper) -> Self {
-        let Estimate { value, low, high, confidence } = shaper.burst_bytes;
         ShaperReport {
-            link_bits_per_second: shaper.link.map(Value::from),
-            rate_bits_per_second: shaper.rate.into(),
-            burst_bytes: Value { value, low, high, confidence },
+            link_bits_per_second: shaper.link,
+            rate_bits_per_second: shaper.rate,
+            burst_bytes: shaper.burst_bytes,
         }
     }
 }
@@ -68,19 +68,18 @@ impl fmt::Display for CapacityReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.bottleneck_bits_per_second, &self.reason) {
             (Some(v), _) => {
-                let [value, low, high] = [v.value, v.low, v.high].map(Rate::from_bits_per_second);
-                write!(f, "bottleneck capacity {value} ({}: {low} … {high})", Confidence(v.confidence))?;
+                let Estimate { value, low, high, confidence } = *v;
+                write!(f, "bottleneck capacity {value} ({}: {low} … {high})", Confidence(confidence))?;
             }
             (None, reason) => write!(f, "bottleneck capacity unknown: {}", reason.as_deref().unwrap_or("no reason"))?,
         }
         if let Some(shaper) = &self.shaper {
-            let rate = |value: Value| Rate::from_bits_per_second(value.value);
             match shaper.link_bits_per_second {
-                Some(link) => write!(f, "; link {}", rate(link))?,
+                Some(link) => write!(f, "; link {}", link.value)?,
                 None => f.write_str("; link of unknown rate")?,
             }
             let burst = Bytes(shaper.burst_bytes.value);
-            write!(f, ", shaped to {} after a burst of {burst}", rate(shaper.rate_bits_per_second))?;
+            write!(f, ", shaped to {} after a burst of {burst}", shaper.rate_bits_per_second.value)?;
         }
         write!(f, " — {}, {:.1} s", Bytes(self.bytes_sent), self.duration_seconds)
     }

@@ -1,11 +1,11 @@
 //! The part of the document that tells delays.
 
 use super::Confidence;
-use estimate::Estimate;
 use estimate::delay::{ClockModel, Delays, Deliveries, Way};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
+use train::Estimate;
 use units::{Span, Time};
 
 /// How far it is: one-way delays, with bounds that hold whatever the clocks are.
@@ -53,41 +53,26 @@ pub struct DelayFigures {
     /// Packets that went into the figures.
     pub packets: u32,
     /// The least delay.
-    pub minimum_seconds: Interval,
+    pub minimum_seconds: Estimate<f64>,
     /// Half of the packets took no longer.
-    pub median_seconds: Interval,
+    pub median_seconds: Estimate<f64>,
     /// 95 % of the packets took no longer.
-    pub percentile_95_seconds: Interval,
+    pub percentile_95_seconds: Estimate<f64>,
     /// 99 % of the packets took no longer.
-    pub percentile_99_seconds: Interval,
+    pub percentile_99_seconds: Estimate<f64>,
     /// Delay beyond the least (PDV, RFC 5481, 4.2), of which 95 % of the packets had no more.
     pub variation_95_seconds: f64,
     /// The same for 99 %.
     pub variation_99_seconds: f64,
 }
 
-/// A figure and the interval that holds the truth.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Interval {
-    /// The best single figure: of one-way delays the one for a path of equal length both ways, as far as nothing else is
-    /// known.
-    pub value: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// In how many of many measurements the interval holds the truth, from 0 to 1. For delays it is 1, a bound: that holds
-    /// as long as the clocks run evenly and what they say of themselves is true.
-    pub confidence: f64,
-}
-
 /// The peer's clock against this host's.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ClockReport {
     /// What the peer's is ahead.
-    pub offset_seconds: Interval,
+    pub offset_seconds: Estimate<f64>,
     /// How much faster it runs: 1e-6 is a part in a million.
-    pub skew: Interval,
+    pub skew: Estimate<f64>,
     /// When a clock was set meanwhile.
     pub steps: Vec<StepReport>,
     /// By how much this host's clock may be wrong; null where nothing is known.
@@ -117,7 +102,7 @@ pub struct PacketReport {
     /// Packets that never arrived.
     pub lost: u32,
     /// Those as a part of all, and what the path may lose in the long run, were each packet lost by itself.
-    pub loss_ratio: Interval,
+    pub loss_ratio: Estimate<f64>,
     /// Further copies (RFC 5560); null for trains, where they are passed over.
     pub duplicates: Option<u32>,
     /// Packets that arrived behind one that was sent later (RFC 4737).
@@ -168,28 +153,13 @@ impl From<Delays> for DelayFigures {
     fn from(delays: Delays) -> Self {
         DelayFigures {
             packets: delays.packets,
-            minimum_seconds: delays.minimum.into(),
-            median_seconds: delays.median.into(),
-            percentile_95_seconds: delays.percentile_95.into(),
-            percentile_99_seconds: delays.percentile_99.into(),
+            minimum_seconds: delays.minimum.map(Span::as_secs_f64),
+            median_seconds: delays.median.map(Span::as_secs_f64),
+            percentile_95_seconds: delays.percentile_95.map(Span::as_secs_f64),
+            percentile_99_seconds: delays.percentile_99.map(Span::as_secs_f64),
             variation_95_seconds: delays.variation_95.as_secs_f64(),
             variation_99_seconds: delays.variation_99.as_secs_f64(),
         }
-    }
-}
-
-impl From<Estimate<Span>> for Interval {
-    fn from(estimate: Estimate<Span>) -> Self {
-        let Estimate { value, low, high, confidence } = estimate;
-        let [value, low, high] = [value, low, high].map(Span::as_secs_f64);
-        Interval { value, low, high, confidence }
-    }
-}
-
-impl From<Estimate<f64>> for Interval {
-    fn from(estimate: Estimate<f64>) -> Self {
-        let Estimate { value, low, high, confidence } = estimate;
-        Interval { value, low, high, confidence }
     }
 }
 
@@ -201,8 +171,8 @@ impl ClockReport {
             size_seconds: step.size.as_secs_f64(),
         });
         ClockReport {
-            offset_seconds: model.offset().into(),
-            skew: model.skew().into(),
+            offset_seconds: model.offset().map(Span::as_secs_f64),
+            skew: model.skew(),
             steps: steps.collect(),
             near_error_seconds: near_error.map(Span::as_secs_f64),
             far_error_seconds: far_error.map(Span::as_secs_f64),
@@ -213,9 +183,9 @@ impl ClockReport {
 impl fmt::Display for ClockReport {
     /// `peer's clock: ahead by 87 ms (wrong by at most 2 ms: 85 ms … 89 ms), drifting by +50 ppm (+48 … +51); …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Interval { value, low, high, confidence } = self.offset_seconds;
+        let Estimate { value, low, high, confidence } = self.offset_seconds;
         let (word, offset) = if value < 0.0 {
-            ("behind", Interval { value: -value, low: -high, high: -low, confidence })
+            ("behind", Estimate { value: -value, low: -high, high: -low, confidence })
         } else {
             ("ahead", self.offset_seconds)
         };
@@ -248,7 +218,7 @@ impl From<Deliveries> for PacketReport {
             arrived: counts.arrived,
             late: Some(counts.late),
             lost: counts.lost,
-            loss_ratio: counts.loss_ratio().into(),
+            loss_ratio: counts.loss_ratio(),
             duplicates: Some(counts.duplicates),
             reordered: counts.reordered,
             reordering_ratio: counts.reordering_ratio(),
@@ -258,11 +228,11 @@ impl From<Deliveries> for PacketReport {
 }
 
 /// Seconds, with the bounds where they are apart: `15.1 ms (wrong by at most 1 ms: 14.1 ms … 16 ms)`.
-struct Bounded(Interval);
+struct Bounded(Estimate<f64>);
 
 impl fmt::Display for Bounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Interval { value, low, high, .. } = self.0;
+        let Estimate { value, low, high, .. } = self.0;
         let [value, low, high] = [value, low, high].map(Span::from_secs_f64);
         write!(f, "{value}")?;
         if low == high {
@@ -287,7 +257,7 @@ impl fmt::Display for PacketReport {
     /// `200 sent, 1 lost (0.50 %; 95 %: 0.09 % … 2.78 %), 2 late, 3 duplicates, 4 reordered (by up to 2 places)`; zeros but
     /// for loss are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Interval { value, low, high, confidence } = self.loss_ratio;
+        let Estimate { value, low, high, confidence } = self.loss_ratio;
         let [value, low, high] = [value, low, high].map(|part| part * 100.0);
         let confidence = Confidence(confidence);
         write!(f, "{} sent, {} lost ({value:.2} %; {confidence}: {low:.2} % … {high:.2} %)", self.sent, self.lost)?;

@@ -6,12 +6,12 @@ use crate::server::ServerConfig;
 use crate::server::shared::Membership;
 use crate::server::udp;
 use crate::transport::{self, Lifeline, Probes, StampSource, TcpProbes, UdpProbes};
-use estimate::Train;
 use net::clock;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
+use train::Train;
 use units::{Span, Time};
 use wire::{Limits, ServerMessage, TransportKind};
 
@@ -198,7 +198,7 @@ fn failed(number: u32, error: &transport::Error) -> Result<ServerMessage, Refusa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estimate::Segment;
+    use train::Segment;
 
     fn train(count: u32, interval: Span, size: u32) -> Train {
         Train { segments: vec![Segment { count, interval, first_size: size, size_step: 0 }] }

@@ -3,9 +3,10 @@ use super::flight::Flight;
 use crate::client::{Error, Family, resolve};
 use crate::clocks::{Known, NtpServer};
 use crate::report::{ClockReport, DelayFigures, DelayReport, Report, SCHEMA};
-use estimate::delay::{ClockError, ClockModel, Crossing, Way, round_trips};
+use estimate::delay::{ClockModel, Crossing, Way, round_trips};
 use net::{clock, datagram};
 use std::io;
+use train::ClockError;
 use units::Span;
 use wire::stamp::{ErrorEstimate, SIZE};
 

@@ -1,7 +1,7 @@
-use estimate::TrainError;
 use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
+use train::TrainError;
 
 /// Why a train could not be carried.
 #[derive(Debug, Error)]

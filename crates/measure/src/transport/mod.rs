@@ -6,7 +6,7 @@
 //! Neither call outlives its bound: sending ends within [`SEND_SLACK`] after the planned end (plus
 //! [`STAMP_WAIT`] for stamps), receiving at the planned end plus the grace it was given; both end early once the
 //! [`Lifeline`] is cut. Memory is bounded by the plan's
-//! packet count, which [`estimate::Train::check`] limits.
+//! packet count, which [`train::Train::check`] limits.
 
 mod error;
 mod ledger;
@@ -22,7 +22,7 @@ pub use net::tcp::{Opened, open_connections};
 pub use tcp::{PER_CONNECTION, TcpProbes};
 pub use udp::UdpProbes;
 
-use estimate::Train;
+use train::Train;
 use units::Span;
 use wire::{Arrival, Departure, TransportKind};
 

@@ -1,6 +1,5 @@
 use super::ledger::{Departing, await_stamps, is_usable_gap};
 use super::{Error, LEAD, Lifeline, MAX_PACKET, Receiving, SEND_SLACK, STAMP_WAIT, Sending, filling};
-use estimate::Train;
 use net::pace::Pacer;
 use net::tcp::Sizes;
 use net::{clock, readiness, stamp, tcp};
@@ -9,6 +8,7 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
+use train::Train;
 use units::{Span, Time};
 use wire::TransportKind;
 

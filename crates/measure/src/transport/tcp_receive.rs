@@ -3,10 +3,10 @@
 use super::ledger::{Arriving, Departing};
 use super::tcp::{Slot, TcpProbes};
 use super::{Error, NAP, Receiving};
-use estimate::Train;
 use net::readiness::Readiness;
 use net::{clock, stamp};
 use std::io::{self, ErrorKind};
+use train::Train;
 use units::Time;
 
 /// What one connection is to bring of a train.

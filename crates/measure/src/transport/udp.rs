@@ -1,11 +1,11 @@
 use super::ledger::{Arriving, Departing, await_stamps, is_usable_gap};
 use super::{Error, LEAD, Lifeline, MAX_PACKET, NAP, Receiving, SEND_SLACK, Sending, filling};
-use estimate::Train;
 use net::pace::Pacer;
 use net::{clock, readiness, stamp, udp};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
+use train::Train;
 use units::{Span, Time};
 use wire::Token;
 

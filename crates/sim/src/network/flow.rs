@@ -2,10 +2,11 @@ use super::LinkId;
 use super::packet::{Body, Packet};
 use crate::tcp::congestion::Control;
 use crate::tcp::{Receiver, Sender, SenderConfig, SenderStatistics};
-use link::{ConfigError, CrossArrival, CrossConfig, CrossTraffic};
+use link::{CrossArrival, CrossConfig, CrossTraffic};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
+use units::ConfigError;
 use units::{Rate, Span, Time};
 
 /// A flow between two hosts of its own.

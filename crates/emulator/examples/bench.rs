@@ -1,0 +1,211 @@
+//! What a bridge between two veth pairs reaches on this machine, beside what it is to reach: `cargo run --release -p
+//! bridge --example bench`, on a machine that does nothing else; it takes a minute and a half. `-- rate`, `-- delay` or
+//! `-- packets` measures only that.
+//!
+//! Rates and gaps are those of the receiving kernel's stamps; a delay is counted from just before the sending system
+//! call to the receiving kernel's stamp, so that it holds what both veth pairs take, too.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{DEVICE, Hosts, config, with_link};
+use emulator::Engine;
+use emulator::statistics::DropCause;
+use link::LinkConfig;
+use link::queue::Limit;
+use net::clock;
+use net::packet_socket::{Receiver, Sender};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{env, fs, thread};
+use units::{Rate, Span, Time};
+
+/// Ethernet and what tells the packets apart from others: an IPv4 header without more.
+const HEADER: [u8; 34] =
+    [2, 8, 8, 8, 8, 8, 2, 7, 7, 7, 7, 7, 8, 0, 0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 253, 0, 0, 10, 79, 0, 1, 10, 79, 0, 2];
+
+fn main() {
+    net::namespace::enter_user_namespace_if_needed().expect("namespaces");
+    let wanted = env::args().nth(1);
+    let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+    if is_wanted("rate") {
+        [1, 10, 50, 100, 200, 500].into_iter().for_each(rate);
+    }
+    if is_wanted("delay") {
+        [10, 50].into_iter().for_each(delay);
+    }
+    if is_wanted("packets") {
+        packets();
+    }
+}
+
+/// Sends more than the link carries, and looks at what comes out.
+fn rate(mbit: u64) {
+    let rate = Rate::from_mbit(mbit);
+    let link = LinkConfig { rate: Some(rate), delay: Span::from_millis(1), ..LinkConfig::default() };
+    let (hosts, engine) = bridged(link);
+    let mut receiver = hosts.right.run(|| Receiver::open(DEVICE).expect("a receiver")).expect("a namespace");
+    let sender = hosts.left.run(|| Sender::open(DEVICE).expect("a sender")).expect("a namespace");
+    let packet = packet(1500);
+    // Five seconds, and at the slowest rates enough packets, after those with which the queue fills.
+    let count = (mbit * 1_000_000 * 5 / 12_000).max(1000) as usize;
+    let filling = 3000;
+    let is_done = &AtomicBool::new(false);
+    let stamps = thread::scope(|scope| {
+        scope.spawn(move || {
+            // A tenth more than the link carries, and much at once, so that the queue never runs empty.
+            let interval = rate.time_for(1500).as_nanos() * 10 / 11;
+            let (begun, mut sent) = (clock::realtime(), 0);
+            while !is_done.load(Ordering::Relaxed) {
+                let due = (clock::realtime() - begun).as_nanos() / interval + filling;
+                while sent < due {
+                    sender.send(&[[&packet[..14], &packet[14..]]], |_, error| panic!("{error}"));
+                    sent += 1;
+                }
+                thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let mut stamps = Vec::with_capacity(count + 1);
+        while stamps.len() <= count {
+            if !receiver.next(|arrived| stamps.extend(ours(arrived.frame).then_some(arrived.stamp))) {
+                thread::sleep(Duration::from_micros(500));
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+        stamps
+    });
+    let off = rate_error(&stamps, rate.time_for(1500)) * 100.0;
+    let mut gaps: Vec<_> = stamps.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable();
+    let ideal = rate.time_for(1500).as_nanos() as f64;
+    let p99 = quantile(&gaps, 99).as_nanos() as f64 / ideal;
+    let gaps_target = if mbit == 100 { format!(" (target 1.35: {})", met(p99 <= 1.35)) } else { String::new() };
+    println!(
+        "rate {mbit} Mbit/s: {off:+.4} % (target 0.05: {}), gaps p50 {:.3} p99 {p99:.3} of ideal{gaps_target}; {}, {} not \
+         seen",
+        met(off.abs() <= 0.05),
+        quantile(&gaps, 50).as_nanos() as f64 / ideal,
+        late(&engine),
+        receiver.missed()
+    );
+}
+
+/// By what part the rate is too high. Lateness passes and does not add up, so that the most punctual packets tell: one of
+/// the first tenth, one of the last.
+fn rate_error(stamps: &[Time], interval: Span) -> f64 {
+    let behind = |place: usize| stamps[place] - stamps[0] - interval * place as i64;
+    let (count, tenth) = (stamps.len(), stamps.len() / 10);
+    let most_punctual = |places: Range<usize>| places.min_by_key(|place| behind(*place)).expect("there are stamps");
+    let (first, last) = (most_punctual(0..tenth), most_punctual(count - tenth..count));
+    let ideal = interval * (last - first) as i64;
+    ideal.as_secs_f64() / (stamps[last] - stamps[first]).as_secs_f64() - 1.0
+}
+
+/// Sends 1000 packets a second, each with the time of its sending.
+fn delay(millis: i64) {
+    let delay = Span::from_millis(millis);
+    let (hosts, engine) = bridged(LinkConfig { delay, ..LinkConfig::default() });
+    let mut receiver = hosts.right.run(|| Receiver::open(DEVICE).expect("a receiver")).expect("a namespace");
+    let sender = hosts.left.run(|| Sender::open(DEVICE).expect("a sender")).expect("a namespace");
+    let mut added = Vec::new();
+    let mut packet = packet(200);
+    for _ in 0..5000 {
+        packet[34..42].copy_from_slice(&clock::realtime().as_nanos().to_ne_bytes());
+        sender.send(&[[&packet[..14], &packet[14..]]], |_, error| panic!("{error}"));
+        thread::sleep(Duration::from_micros(940));
+        while receiver.next(|arrived| {
+            if let Some(sent) = ours(arrived.frame).then(|| arrived.frame[34..].first_chunk::<8>()).flatten() {
+                added.push(arrived.stamp - Time::from_nanos(i64::from_ne_bytes(*sent)) - delay);
+            }
+        }) {}
+    }
+    added.sort_unstable();
+    let (p50, p99) = (quantile(&added, 50), quantile(&added, 99));
+    let is_met = added[0] >= Span::ZERO && p50 <= Span::from_micros(15) && p99 <= Span::from_micros(100);
+    println!(
+        "delay {millis} ms: added p0 {} p50 {p50} p99 {p99} max {} (target 0, 15 and 100 µs: {}); {}",
+        added[0],
+        quantile(&added, 100),
+        met(is_met),
+        late(&engine)
+    );
+}
+
+/// Sends as much as goes, and counts what comes out.
+fn packets() {
+    let shaped = LinkConfig { rate: Some(Rate::from_mbit(900)), delay: Span::from_millis(1), ..LinkConfig::default() };
+    let (hosts, engine) = bridged(shaped);
+    let sender = hosts.left.run(|| Sender::open(DEVICE).expect("a sender")).expect("a namespace");
+    // 64 bytes with the frame's check sequence, which veth has not.
+    let packet = packet(46);
+    let seconds = 4;
+    let is_done = &AtomicBool::new(false);
+    let counted = thread::scope(|scope| {
+        scope.spawn(move || {
+            let batch = [[&packet[..14], &packet[14..]]; net::packet_socket::BATCH];
+            while !is_done.load(Ordering::Relaxed) {
+                sender.send(&batch, |_, _| {});
+            }
+        });
+        thread::sleep(Duration::from_millis(500));
+        let before = received(&hosts);
+        thread::sleep(Duration::from_secs(seconds));
+        let after = received(&hosts);
+        is_done.store(true, Ordering::Relaxed);
+        after - before
+    });
+    let [there, _] = engine.statistics();
+    let rate = counted / seconds;
+    println!(
+        "packets of 64 bytes: {rate} a second through (target 200000: {}); {} of {} dropped; {}",
+        met(rate >= 200_000),
+        there.counts.dropped_in_all().packets,
+        there.counts.offered.packets,
+        late(&engine)
+    );
+}
+
+fn bridged(link: LinkConfig) -> (Hosts, Engine) {
+    let hosts = Hosts::new(1500);
+    let mut there = with_link(link);
+    there.queue.limit = Limit::Packets(10_000);
+    let engine = hosts.bridge([there, config()]);
+    (hosts, engine)
+}
+
+/// An Ethernet frame with so many bytes of IP.
+fn packet(length: u16) -> Vec<u8> {
+    let mut frame = HEADER.to_vec();
+    frame[16..18].copy_from_slice(&length.to_be_bytes());
+    frame.resize(14 + usize::from(length), 0);
+    frame
+}
+
+fn ours(frame: &[u8]) -> bool {
+    frame.get(..14) == Some(&HEADER[..14])
+}
+
+/// Packets that the right host's interface has taken.
+fn received(hosts: &Hosts) -> u64 {
+    let table = hosts.right.run(|| fs::read_to_string("/proc/thread-self/net/dev").expect("the table"));
+    let table = table.expect("a namespace");
+    let line = table.lines().find_map(|line| line.trim().strip_prefix(&format!("{DEVICE}:"))).expect("the interface");
+    line.split_whitespace().nth(1).and_then(|count| count.parse().ok()).expect("a count")
+}
+
+fn quantile(sorted: &[Span], percent: usize) -> Span {
+    sorted[(sorted.len() - 1) * percent / 100]
+}
+
+fn met(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "MISSED" }
+}
+
+/// How late the bridge itself saw its packets written, and what it had no time for.
+fn late(engine: &Engine) -> String {
+    let [there, _] = engine.statistics();
+    let of = |part| there.lateness.quantile(part).unwrap_or_default();
+    let overload = there.counts.dropped(DropCause::Overload).packets;
+    format!("late p50 {} p99 {} max {}, overload {overload}", of(0.5), of(0.99), of(1.0))
+}

@@ -1,0 +1,93 @@
+//! What is refused before the link, one rule a setting.
+
+use super::value;
+use middlebox::{Match, Refusal, ResetScope, Rule};
+use packet::protocol;
+
+/// More would only slow each packet down.
+const MOST_RULES: usize = 100;
+
+const PROTOCOLS: [(&str, Option<u8>); 4] =
+    [("all", None), ("tcp", Some(protocol::TCP)), ("udp", Some(protocol::UDP)), ("icmp", Some(protocol::ICMP))];
+
+/// Adds a rule behind those that there are; `rules none` takes them away.
+pub(super) fn set(rules: &mut Vec<Rule>, key: &str, text: &str) -> Result<(), String> {
+    if key == "rules" {
+        if text != "none" {
+            return Err(format!("`{text}` says nothing; `rules none` takes all rules away, others name one each"));
+        }
+        rules.clear();
+        return Ok(());
+    }
+    if rules.len() == MOST_RULES {
+        return Err(format!("there are {MOST_RULES} rules already; `rules none` takes them away"));
+    }
+    rules.push(read(key, text)?);
+    Ok(())
+}
+
+/// The rule as it is written.
+pub(super) fn words(rule: &Rule) -> (&'static str, String) {
+    let with = |number: String, how: Refusal| if how == Refusal::Reject { number + "/reject" } else { number };
+    match *rule {
+        Rule::Refuse { matching, how } => {
+            let name = if how == Refusal::Drop { "drop" } else { "reject" };
+            (name, show_match(matching))
+        }
+        Rule::AllowOnly { tcp_port, how } => ("allow-only", with(tcp_port.to_string(), how)),
+        Rule::LimitConnections { most, how } => ("limit-connections", with(most.to_string(), how)),
+        Rule::LimitSyns { per_second, burst } => ("limit-syns", format!("{per_second}/{burst}")),
+        Rule::ResetAfter { data_packets, scope: ResetScope::Connection } => ("reset-after", data_packets.to_string()),
+        Rule::ResetAfter { data_packets, scope: ResetScope::Total } => ("reset-after", format!("{data_packets}/total")),
+    }
+}
+
+fn read(key: &str, text: &str) -> Result<Rule, String> {
+    let (number, rest) = text.split_once('/').map_or((text, None), |(number, rest)| (number, Some(rest)));
+    Ok(match key {
+        "drop" => Rule::Refuse { matching: read_match(number, rest)?, how: Refusal::Drop },
+        "reject" => Rule::Refuse { matching: read_match(number, rest)?, how: Refusal::Reject },
+        "allow-only" => Rule::AllowOnly { tcp_port: port(number)?, how: refusal(rest)? },
+        "limit-connections" => Rule::LimitConnections { most: value::number(number)?, how: refusal(rest)? },
+        "limit-syns" => {
+            let per_second = value::number(number)?;
+            Rule::LimitSyns { per_second, burst: rest.map_or(Ok(per_second), value::number)? }
+        }
+        _ => {
+            let scope = match rest {
+                None => ResetScope::Connection,
+                Some("total") => ResetScope::Total,
+                Some(other) => {
+                    return Err(format!("`/{other}` says nothing; `/total` counts all connections together"));
+                }
+            };
+            Rule::ResetAfter { data_packets: value::number(number)?, scope }
+        }
+    })
+}
+
+fn read_match(name: &str, to_port: Option<&str>) -> Result<Match, String> {
+    let known = PROTOCOLS.iter().find(|(known, _)| *known == name);
+    let (_, protocol) = known.ok_or_else(|| format!("`{name}` is none of all, tcp, udp, icmp, tcp/PORT, udp/PORT"))?;
+    if to_port.is_some() && !["tcp", "udp"].contains(&name) {
+        return Err(format!("`{name}` has no ports; give tcp/PORT or udp/PORT"));
+    }
+    Ok(Match { protocol: *protocol, destination_port: to_port.map(port).transpose()? })
+}
+
+fn show_match(matching: Match) -> String {
+    let name = PROTOCOLS.iter().find(|(_, number)| *number == matching.protocol).map_or("all", |(name, _)| name);
+    matching.destination_port.map_or(name.to_owned(), |port| format!("{name}/{port}"))
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("`{text}` is no port: 1 to 65535"))
+}
+
+fn refusal(text: Option<&str>) -> Result<Refusal, String> {
+    match text {
+        None => Ok(Refusal::Drop),
+        Some("reject") => Ok(Refusal::Reject),
+        Some(other) => Err(format!("`/{other}` says nothing; `/reject` tells the sender")),
+    }
+}

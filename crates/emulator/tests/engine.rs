@@ -1,0 +1,166 @@
+//! Bridges between the interfaces and TUN devices of real hosts: what they say to each other arrives.
+
+mod common;
+
+use common::{Hosts, config, with_link};
+use emulator::{DirectionConfig, Engine, Port, PortSpec};
+use link::LinkConfig;
+use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use net::namespace::Namespace;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+use testnet::in_namespaces;
+use units::{Rate, Span};
+
+/// TCP checks every byte; the senders leave checksums and division to a card that the bridge has to be.
+#[test]
+fn tcp_passes_unharmed_with_the_senders_offloads_on() {
+    in_namespaces("tcp_passes_unharmed_with_the_senders_offloads_on", || {
+        let hosts = Hosts::new(1500);
+        let engine = hosts.bridge([config(), config()]);
+        for address in ["10.79.0.2:0", "[fd79::2]:0"] {
+            transfer(&hosts.left, &hosts.right, address);
+        }
+        engine.stop().unwrap();
+        let [there, back] = engine.statistics();
+        assert!(there.counts.delivered.bytes > 6_000_000 && back.counts.delivered.packets > 0);
+        assert!(there.flows.iter().any(|flow| flow.key.is_some_and(|key| key.destination.port() != 0)));
+    });
+}
+
+#[test]
+fn two_tun_devices_in_namespaces_of_their_own_are_joined() {
+    in_namespaces("two_tun_devices_in_namespaces_of_their_own_are_joined", || {
+        let (left, right) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        let ports = [&left, &right]
+            .map(|host| host.run(|| Port::open(&PortSpec::Tun { name: "end".into() }).unwrap()).unwrap());
+        for (host, own) in [(&left, "10.79.0.1/24"), (&right, "10.79.0.2/24")] {
+            common::call(host, &["addr", "add", own, "dev", "end"]);
+        }
+        let _engine = Engine::join(ports, [config(), config()]).unwrap();
+        transfer(&left, &right, "10.79.0.2:0");
+    });
+}
+
+#[test]
+fn nothing_comes_before_its_delay_nor_faster_than_its_rate() {
+    in_namespaces("nothing_comes_before_its_delay_nor_faster_than_its_rate", || {
+        let hosts = Hosts::new(1500);
+        let slow = LinkConfig { rate: Some(Rate::from_mbit(1)), delay: Span::from_millis(20), ..LinkConfig::default() };
+        let engine = hosts.bridge([with_link(slow), config()]);
+        let (sender, receiver) = sockets(&hosts);
+        // Finds the neighbour.
+        exchange(&sender, &receiver);
+        let begun = Instant::now();
+        // Of 20 packets of 1000 bytes, each takes 8 ms.
+        (0..20).for_each(|_| assert_eq!(sender.send(&[0; 972]).unwrap(), 972));
+        (0..20).for_each(|_| assert_eq!(receiver.recv(&mut [0; 2000]).unwrap(), 972));
+        assert!(begun.elapsed() >= Duration::from_millis(180), "{:?}", begun.elapsed());
+        let [there, _] = engine.statistics();
+        assert!(there.sojourn.quantile(1.0).unwrap() >= Span::from_millis(178), "{there:?}");
+    });
+}
+
+#[test]
+fn settings_change_while_packets_are_on_their_way() {
+    in_namespaces("settings_change_while_packets_are_on_their_way", || {
+        let hosts = Hosts::new(1500);
+        let engine = hosts.bridge([config(), config()]);
+        let (sender, receiver) = sockets(&hosts);
+        exchange(&sender, &receiver);
+        let delayed = LinkConfig { delay: Span::from_millis(100), ..LinkConfig::default() };
+        engine.set(0, with_link(delayed)).unwrap();
+        // What is set is set once the packet thread has taken it, at its next turn.
+        thread::sleep(Duration::from_millis(50));
+        let begun = Instant::now();
+        exchange(&sender, &receiver);
+        assert!(begun.elapsed() >= Duration::from_millis(100), "{:?}", begun.elapsed());
+        let impossible = LinkConfig { rate: Some(Rate::ZERO), ..LinkConfig::default() };
+        assert!(engine.set(1, with_link(impossible)).is_err());
+        assert!(engine.is_running());
+        engine.stop().unwrap();
+        assert!(engine.set(0, config()).is_err() && !engine.is_running());
+    });
+}
+
+#[test]
+fn an_idle_bridge_rests_also_after_it_was_changed() {
+    in_namespaces("an_idle_bridge_rests_also_after_it_was_changed", || {
+        let hosts = Hosts::new(1500);
+        let engine = hosts.bridge([config(), config()]);
+        let (sender, receiver) = sockets(&hosts);
+        for _ in 0..200 {
+            engine.set(0, config()).unwrap();
+            exchange(&sender, &receiver);
+        }
+        let before = ticks_of_the_packet_thread();
+        thread::sleep(Duration::from_secs(1));
+        // Of a hundred in a second.
+        let used = ticks_of_the_packet_thread() - before;
+        assert!(used <= 20, "{used} ticks");
+    });
+}
+
+#[test]
+fn what_a_rule_refuses_is_answered_and_neighbours_are_still_found() {
+    in_namespaces("what_a_rule_refuses_is_answered_and_neighbours_are_still_found", || {
+        let hosts = Hosts::new(1500);
+        let matching = Match { protocol: Some(packet::protocol::UDP), destination_port: None };
+        let refuse = Rule::Refuse { matching, how: Refusal::Reject };
+        let rules = Some(MiddleboxConfig { rules: vec![refuse], nat: None });
+        let engine = hosts.bridge([DirectionConfig { rules, ..config() }, config()]);
+        let (sender, _receiver) = sockets(&hosts);
+        sender.send(b"is this allowed?").unwrap();
+        assert_eq!(sender.recv(&mut [0; 100]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        transfer(&hosts.left, &hosts.right, "10.79.0.2:0");
+        let [there, _] = engine.statistics();
+        assert_eq!(there.counts.dropped(emulator::statistics::DropCause::Refused).packets, 1);
+    });
+}
+
+/// A UDP socket on the left, connected to one on the right. Neither waits for ever.
+fn sockets(hosts: &Hosts) -> (UdpSocket, UdpSocket) {
+    let receiver = hosts.right.run(|| UdpSocket::bind("10.79.0.2:0").unwrap()).unwrap();
+    let sender = hosts.left.run(|| UdpSocket::bind("10.79.0.1:0").unwrap()).unwrap();
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    for socket in [&sender, &receiver] {
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    }
+    (sender, receiver)
+}
+
+/// What the thread has used of a processor so far.
+fn ticks_of_the_packet_thread() -> u64 {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let read = |name: &str, task: &PathBuf| fs::read_to_string(task.join(name)).unwrap_or_default();
+    let of = tasks.into_iter().find(|task| read("comm", task).trim() == "bridge").expect("its thread");
+    let status = read("stat", &of);
+    let fields = status.rsplit_once(')').unwrap().1.split_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// One packet from here to there.
+fn exchange(sender: &UdpSocket, receiver: &UdpSocket) {
+    sender.send(b"one").unwrap();
+    receiver.recv(&mut [0; 100]).unwrap();
+}
+
+/// Some megabytes over TCP, whole and in order.
+fn transfer(left: &Namespace, right: &Namespace, address: &str) {
+    let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+    let listener = right.run(|| TcpListener::bind(address).unwrap()).unwrap();
+    let to = listener.local_addr().unwrap();
+    let reader = thread::spawn(move || {
+        let mut received = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+        received
+    });
+    let mut stream = left.run(|| TcpStream::connect_timeout(&to, Duration::from_secs(5)).unwrap()).unwrap();
+    stream.write_all(&sent).unwrap();
+    drop(stream);
+    assert!(reader.join().unwrap() == sent);
+}

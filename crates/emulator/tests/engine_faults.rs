@@ -1,0 +1,158 @@
+//! What goes wrong: interfaces that cannot be bridged, that vanish, and a bridge that is killed.
+
+mod common;
+
+use common::{DEVICE, Hosts, call, config};
+use emulator::{BridgeError, Engine, PortSpec};
+use net::offloads::{Offloads, Switches};
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use std::{env, fs, process, thread};
+use testnet::in_namespaces;
+
+/// Tells a copy of this test to be the bridge of these interfaces until its input ends.
+const BRIDGE: &str = "KUMADE_TEST_BRIDGE";
+const PORTS: [&str; 2] = ["one", "two"];
+
+#[test]
+fn an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was() {
+    in_namespaces("an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was", || {
+        let hosts = Hosts::new(1500);
+        let before = with_receive_offload(&hosts);
+        assert_ne!(before, before.receiving_off(), "there is something to switch off");
+        let engine = hosts.bridge([config(), config()]);
+        assert_eq!(offloads(&hosts), before.receiving_off());
+        call(&hosts.right, &["link", "del", DEVICE]);
+        let error = engine.wait().unwrap_err();
+        assert!(matches!(&error, BridgeError::Vanished(name) if name == "two"), "{error}");
+        assert!(error.to_string().contains("its interface two has vanished"), "{error}");
+        assert_eq!(offloads(&hosts), before);
+    });
+}
+
+#[test]
+fn an_interface_that_is_switched_off_and_on_goes_on() {
+    in_namespaces("an_interface_that_is_switched_off_and_on_goes_on", || {
+        let hosts = Hosts::new(1500);
+        let engine = hosts.bridge([config(), config()]);
+        for state in ["down", "up"] {
+            call(&hosts.middle, &["link", "set", "two", state]);
+            thread::sleep(Duration::from_millis(150));
+            assert!(engine.is_running(), "{state}");
+        }
+        let receiver = hosts.right.run(|| UdpSocket::bind("10.79.0.2:0").unwrap()).unwrap();
+        receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let sender = hosts.left.run(|| UdpSocket::bind("10.79.0.1:0").unwrap()).unwrap();
+        sender.send_to(b"back again", receiver.local_addr().unwrap()).unwrap();
+        assert_eq!(receiver.recv(&mut [0; 100]).unwrap(), 10);
+    });
+}
+
+#[test]
+fn a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfaces() {
+    const TEST: &str = "a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfaces";
+    if let Ok(names) = env::var(BRIDGE) {
+        return be_the_bridge(&names);
+    }
+    in_namespaces(TEST, || {
+        let hosts = Hosts::new(1500);
+        let notes = env::temp_dir().join(format!("kumade-bridge-test-{}", process::id()));
+        fs::create_dir_all(&notes).unwrap();
+        let start = |ports: [&str; 2]| {
+            let mut command = hosts.middle.command(env::current_exe().unwrap());
+            command.args([TEST, "--exact", "--nocapture"]).env(BRIDGE, ports.join(" ")).env("XDG_RUNTIME_DIR", &notes);
+            started(&mut command)
+        };
+        let before = with_receive_offload(&hosts);
+        let (mut first, said) = start(PORTS);
+        assert_eq!(said, "running\n");
+        assert_eq!(offloads(&hosts), before.receiving_off());
+        let (mut second, said) = start(PORTS);
+        assert!(said.contains(&format!("process {} does already", first.id())), "{said}");
+        second.wait().unwrap();
+        // SIGKILL: nothing is put back.
+        let kill = |child: &mut Child| {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(offloads(&hosts), before.receiving_off());
+        };
+        kill(&mut first);
+        // One for other interfaces puts them back as well.
+        call(&hosts.middle, &["link", "add", "three", "type", "veth", "peer", "name", "four"]);
+        let (mut elsewhere, said) = start(["three", "four"]);
+        assert_eq!((said.as_str(), offloads(&hosts)), ("running\n", before));
+        drop(elsewhere.stdin.take());
+        assert!(elsewhere.wait().unwrap().success());
+        let (mut killed, said) = start(PORTS);
+        assert_eq!(said, "running\n");
+        kill(&mut killed);
+        let (mut third, said) = start(PORTS);
+        assert_eq!(said, "running\n");
+        assert_eq!(offloads(&hosts), before.receiving_off());
+        drop(third.stdin.take());
+        assert!(third.wait().unwrap().success());
+        assert_eq!(offloads(&hosts), before);
+        assert_eq!(fs::read_dir(notes.join("kumade")).unwrap().count(), 0);
+        fs::remove_dir_all(&notes).unwrap();
+    });
+}
+
+#[test]
+fn what_cannot_be_bridged_is_refused_with_the_reason() {
+    in_namespaces("what_cannot_be_bridged_is_refused_with_the_reason", || {
+        let hosts = Hosts::new(1500);
+        call(&hosts.middle, &["link", "add", "other", "type", "veth", "peer", "name", "free"]);
+        call(&hosts.middle, &["link", "add", "bundle", "type", "bridge"]);
+        call(&hosts.middle, &["link", "set", "other", "master", "bundle"]);
+        let before = offloads(&hosts);
+        let interface = |name: &str| PortSpec::Interface(name.into());
+        let tun = || PortSpec::Tun { name: "end".into() };
+        for (ports, reason) in [
+            ([interface("one"), interface("nowhere")], "find the interface nowhere"),
+            ([interface("one"), interface("one")], "with itself"),
+            ([interface("one"), interface("lo")], "not an Ethernet interface"),
+            ([interface("one"), interface("other")], "a port of another bridge"),
+            ([interface("one"), tun()], "give two of a kind"),
+        ] {
+            let error = hosts.middle.run(|| Engine::start(ports, [config(), config()])).unwrap().unwrap_err();
+            assert!(error.to_string().contains(reason), "{error}");
+            assert_eq!(offloads(&hosts), before);
+        }
+    });
+}
+
+fn be_the_bridge(names: &str) {
+    let (first, second) = names.split_once(' ').unwrap();
+    let ports = [first, second].map(|name| PortSpec::Interface(name.into()));
+    match Engine::start(ports, [config(), config()]) {
+        Ok(engine) => {
+            eprintln!("running");
+            let _ = std::io::stdin().read(&mut [0]);
+            engine.stop().unwrap();
+        }
+        Err(error) => eprintln!("{error}"),
+    }
+}
+
+/// A child, and the first line that it says.
+fn started(command: &mut Command) -> (Child, String) {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    errors.read_line(&mut said).unwrap();
+    (child, said)
+}
+
+/// Switches on what a bridge must switch off, as network cards have it.
+fn with_receive_offload(hosts: &Hosts) -> Offloads {
+    let set = || Switches::open("one").unwrap().set(Offloads::from_entries([("gro", 1)])).unwrap();
+    hosts.middle.run(set).unwrap();
+    offloads(hosts)
+}
+
+/// Of the interface whose peer stays.
+fn offloads(hosts: &Hosts) -> Offloads {
+    hosts.middle.run(|| Switches::open("one").unwrap().read().unwrap()).unwrap()
+}

@@ -1,0 +1,219 @@
+//! The kernel's hierarchical token bucket as the bottleneck: an outside reference for the lab's own link.
+//!
+//! ```text
+//! a, c ── router ══ HTB up ══▶ router ── b, d
+//!                ◀═ HTB down ═
+//! ```
+//!
+//! Every line is a veth pair without offloads. HTB counts what the size table makes of each packet: 14 bytes less than
+//! the Ethernet frame, hence IP bytes. What `c` and `d` send counts as cross traffic. There is no added delay.
+
+use crate::network::{Host, HostSpec, NetworkError, Verified, verify_between};
+use crate::traffic::Meter;
+use link::LinkConfig;
+use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use net::namespace::Namespace;
+use net::{SetupError, interface};
+use packet::protocol::UDP;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::{fs, io};
+use units::Direction;
+use units::{Rate, Span, Time};
+
+/// Four hosts around two routers, between which HTB shapes both directions. Dropping it ends everything in it.
+#[derive(Debug)]
+pub struct Htb {
+    hosts: Vec<Host>,
+    /// Left and right; dropping either would take its lines away.
+    routers: [Namespace; 2],
+    link: LinkConfig,
+    rate: Rate,
+    /// What leaves `c`, and `d`.
+    cross: [Meter; 2],
+    refusal: Option<&'static str>,
+}
+
+/// The bucket: what passes at once after a pause. 800 bytes at 100 Mbit/s come closest to a link.
+const BURST: Span = Span::from_micros(64);
+const MIN_BURST_BYTES: u64 = 800;
+/// The interface of either router to the other one.
+const MIDDLE: &str = "middle";
+
+impl Htb {
+    /// Builds it: `a` and `c` left, `b` and `d` right; up from left to right.
+    ///
+    /// # Errors
+    /// Where `ip`, `tc` or the kernel's HTB are missing, or the system refuses a namespace or device.
+    pub fn build(rate: Rate, queue_bytes: u64) -> Result<Self, NetworkError> {
+        let (left, right) = (Namespace::new()?, Namespace::new()?);
+        for router in [&left, &right] {
+            router.run(forward)??;
+        }
+        connect((&left, MIDDLE), (&right, MIDDLE))?;
+        configure(&left, MIDDLE, address(0, 1), Some(address(0, 2)))?;
+        configure(&right, MIDDLE, address(0, 2), Some(address(0, 1)))?;
+        let mut hosts = Vec::new();
+        for (number, name, router) in [(1, "a", &left), (2, "b", &right), (3, "c", &left), (4, "d", &right)] {
+            hosts.push(attach(number, name, router)?);
+        }
+        for router in [&left, &right] {
+            shape(router, rate, queue_bytes)?;
+        }
+        let link = LinkConfig { rate: Some(rate), queue_bytes, ..LinkConfig::default() };
+        let cross = [Meter::start(&hosts[2])?, Meter::start(&hosts[3])?];
+        let routers = [left, right];
+        Ok(Htb { hosts, routers, link, rate, cross, refusal: None })
+    }
+
+    /// The host of that name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn host(&self, name: &str) -> Result<&Host, NetworkError> {
+        self.hosts.iter().find(|host| host.name == name).ok_or_else(|| NetworkError::NoHost(name.into()))
+    }
+
+    /// Has the left router refuse the UDP packets of `a`, or none. That is all it can refuse.
+    ///
+    /// # Errors
+    /// Where the middlebox is another one.
+    pub fn set_middlebox(&mut self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
+        let refusal = config.map(|config| refusal_of_udp(&config)).transpose()?.flatten();
+        for family in ["-4", "-6"] {
+            let rule = |verb, kind| ["ip", family, "rule", verb, "priority", "10", "iif", "a", "ipproto", "udp", kind];
+            if let Some(kind) = self.refusal {
+                call(&self.routers[0], &rule("del", kind))?;
+            }
+            if let Some(kind) = refusal {
+                call(&self.routers[0], &rule("add", kind))?;
+            }
+        }
+        self.refusal = refusal;
+        Ok(())
+    }
+
+    /// Checks with real packets that the rate is as set; nothing else may be under way.
+    ///
+    /// # Errors
+    /// [`NetworkError::NotAsSet`] with what was found.
+    pub fn verify(&mut self, direction: Direction) -> Result<Verified, NetworkError> {
+        let refusal = self.refusal;
+        self.set_middlebox(None)?;
+        let (a, b) = (self.host("a")?, self.host("b")?);
+        let (sender, receiver) = if direction == Direction::Up { (a, b) } else { (b, a) };
+        // A bucket hands a packet on when it may begin, not when it would have ended, and a burst at once.
+        let slack = self.rate.time_for(burst_bytes(self.rate) + 1500);
+        let outcome = verify_between(sender, receiver, &[&self.link], direction, slack);
+        if let Some(kind) = refusal {
+            self.set_middlebox(Some(refusing_udp(kind)))?;
+        }
+        outcome
+    }
+
+    /// What was available from `from` to `to` ([`net::clock::realtime`]): the rate less what `c`, or `d`, sent.
+    ///
+    /// # Errors
+    /// Where that is not on record.
+    pub fn truth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
+        let [up, down] = &self.cross;
+        let sender = if direction == Direction::Up { up } else { down };
+        let cross = Rate::from_bytes_over(sender.bytes_between(from, to)?, to - from);
+        Ok(Rate::from_f64(self.rate.as_f64() - cross.as_f64()))
+    }
+}
+
+/// What the router's rule is called that refuses UDP as `config` does.
+fn refusal_of_udp(config: &MiddleboxConfig) -> Result<Option<&'static str>, NetworkError> {
+    let matching = Match { protocol: Some(UDP), destination_port: None };
+    match (config.rules.as_slice(), config.nat) {
+        ([], None) => Ok(None),
+        ([Rule::Refuse { matching: rule, how: Refusal::Reject }], None) if *rule == matching => Ok(Some("prohibit")),
+        ([Rule::Refuse { matching: rule, how: Refusal::Drop }], None) if *rule == matching => Ok(Some("blackhole")),
+        _ => Err(NetworkError::Spec(
+            "before HTB, a middlebox can refuse UDP and nothing else; use the lab's own bottleneck".into(),
+        )),
+    }
+}
+
+fn refusing_udp(kind: &str) -> MiddleboxConfig {
+    let how = if kind == "prohibit" { Refusal::Reject } else { Refusal::Drop };
+    let matching = Match { protocol: Some(UDP), destination_port: None };
+    MiddleboxConfig { rules: vec![Rule::Refuse { matching, how }], nat: None }
+}
+
+/// The addresses of one end of line `line`.
+fn address(line: u8, end: u8) -> HostSpec {
+    let v6 = Ipv6Addr::new(0xfd78, 0, 0, line.into(), 0, 0, 0, end.into());
+    HostSpec { name: String::new(), v4: Ipv4Addr::new(10, 78, line, end), v6: Some(v6), access: Vec::new() }
+}
+
+fn forward() -> Result<(), SetupError> {
+    for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        let path = format!("/proc/sys/net/{name}");
+        fs::write(&path, "1").map_err(|error| SetupError::new(format!("set {path}"), error))?;
+    }
+    Ok(())
+}
+
+/// A host behind its router, whose interface to it has the host's name.
+fn attach(line: u8, name: &str, router: &Namespace) -> Result<Host, NetworkError> {
+    let namespace = Namespace::new()?;
+    let own = address(line, 2);
+    connect((&namespace, Host::DEVICE), (router, name))?;
+    configure(&namespace, Host::DEVICE, own.clone(), Some(address(line, 1)))?;
+    configure(router, name, address(line, 1), None)?;
+    Ok(Host { name: name.into(), v4: own.v4, v6: own.v6, namespace })
+}
+
+/// A veth pair between two namespaces.
+fn connect(one: (&Namespace, &str), other: (&Namespace, &str)) -> Result<(), NetworkError> {
+    let path = other.0.path();
+    call(one.0, &["ip", "link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &path])?;
+    for (namespace, name) in [one, other] {
+        namespace.run(|| interface::offloads_off(name).and_then(|()| interface::up(name)))??;
+    }
+    Ok(())
+}
+
+fn configure(inside: &Namespace, device: &str, own: HostSpec, gateway: Option<HostSpec>) -> Result<(), NetworkError> {
+    let v6 = |spec: &HostSpec| spec.v6.map(|v6| v6.to_string()).unwrap_or_default();
+    call(inside, &["ip", "addr", "add", &format!("{}/24", own.v4), "dev", device])?;
+    call(inside, &["ip", "-6", "addr", "add", &format!("{}/64", v6(&own)), "dev", device, "nodad"])?;
+    if let Some(gateway) = gateway {
+        call(inside, &["ip", "route", "add", "default", "via", &gateway.v4.to_string()])?;
+        call(inside, &["ip", "-6", "route", "add", "default", "via", &v6(&gateway)])?;
+    }
+    Ok(())
+}
+
+fn burst_bytes(rate: Rate) -> u64 {
+    rate.bytes_in(BURST).max(MIN_BURST_BYTES)
+}
+
+fn shape(router: &Namespace, rate: Rate, queue_bytes: u64) -> Result<(), NetworkError> {
+    let burst = burst_bytes(rate).to_string();
+    let (rate, queue) = (format!("{}bit", rate.bits_per_second()), queue_bytes.to_string());
+    let on = |rest: &[&str]| call(router, &[&["tc"], rest].concat());
+    on(&["qdisc", "add", "dev", MIDDLE, "root", "handle", "1:", "stab", "overhead", "-14", "htb", "default", "1"])?;
+    let class = ["class", "add", "dev", MIDDLE, "parent", "1:", "classid", "1:1", "htb"];
+    on(&[&class[..], &["rate", &rate, "ceil", &rate, "burst", &burst, "cburst", &burst, "quantum", "1514"]].concat())?;
+    on(&["qdisc", "add", "dev", MIDDLE, "parent", "1:1", "bfifo", "limit", &queue])
+}
+
+/// Runs a command of iproute2 in a namespace.
+fn call(inside: &Namespace, words: &[&str]) -> Result<(), NetworkError> {
+    // The administrator's directories are often missing from an ordinary user's PATH.
+    let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(|place| format!("{place}/{}", words[0]));
+    let program = places.iter().find(|path| Path::new(path).exists()).map_or(words[0], String::as_str);
+    let operation = format!("run `{}`", words.join(" "));
+    let output = inside.command(program).args(&words[1..]).output().map_err(|error| {
+        SetupError::new(&operation, error).hint("the HTB reference needs iproute2; the lab's own bottleneck does not")
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let answer = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let hint = "the HTB reference needs sch_htb in the kernel; the lab's own bottleneck does not";
+    Err(SetupError::new(operation, io::Error::other(answer)).hint(hint).into())
+}

@@ -1,0 +1,80 @@
+use super::Threads;
+use crate::count::ByteCount;
+use crate::network::{Host, NetworkError, RECORD_LENGTH as MEMORY};
+use net::clock;
+use net::tap::Tap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+use units::{Span, Time};
+
+/// How often the ring is emptied; it holds 4096 packets.
+const ROUND: Duration = Duration::from_millis(10);
+/// Longer than a packet takes from its stamp to the ring.
+const HOLDBACK: Span = Span::from_millis(1);
+
+/// Counts the IPv4 packets that leave a host, by the kernel's stamps of their leaving.
+#[derive(Debug)]
+pub struct Meter {
+    record: Arc<Mutex<Record>>,
+    _threads: Threads,
+}
+
+#[derive(Debug)]
+struct Record {
+    tap: Tap,
+    since: Time,
+    bytes: ByteCount,
+}
+
+impl Meter {
+    /// Begins to count.
+    ///
+    /// # Errors
+    /// Where the system refuses to show the host's packets.
+    pub fn start(host: &Host) -> Result<Self, NetworkError> {
+        let tap = host.namespace.run(|| Tap::outgoing(Host::DEVICE))??;
+        let record = Record { tap, since: clock::realtime(), bytes: ByteCount::default() };
+        let record = Arc::new(Mutex::new(record));
+        let (own, mut threads) = (Arc::clone(&record), Threads::default());
+        threads.start(&host.namespace, "meter", move |stop| {
+            while !stop.load(Ordering::Relaxed) {
+                own.lock().unwrap_or_else(PoisonError::into_inner).collect();
+                thread::sleep(ROUND);
+            }
+        })?;
+        Ok(Meter { record, _threads: threads })
+    }
+
+    /// Bytes of the IP packets that left from `from` to `to` ([`clock::realtime`]).
+    ///
+    /// # Errors
+    /// Where that is not (or no longer) on record.
+    pub fn bytes_between(&self, from: Time, to: Time) -> Result<u64, NetworkError> {
+        let settled = to + HOLDBACK - clock::realtime();
+        thread::sleep(settled.min(Span::from_secs(1)).to_duration());
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        record.collect();
+        let known = record.since.max(clock::realtime() - MEMORY)..clock::realtime();
+        if !known.contains(&from) || !known.contains(&to) || record.tap.missed() > 0 {
+            return Err(NetworkError::NoRecord(to - from));
+        }
+        Ok(record.bytes.between(from, to))
+    }
+}
+
+impl Record {
+    fn collect(&mut self) {
+        while let Some((stamp, bytes)) =
+            self.tap.next(|stamp, packet| (stamp, packet.len() as u64 * u64::from(is_ipv4(packet))))
+        {
+            self.bytes.note(stamp, bytes);
+        }
+        self.bytes.forget_before(clock::realtime() - MEMORY);
+    }
+}
+
+fn is_ipv4(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first >> 4 == 4)
+}

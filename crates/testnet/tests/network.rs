@@ -1,0 +1,205 @@
+//! The lab's network carries what real hosts send, as set, and leaves nothing behind.
+
+use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, TokenBucket};
+use middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, Rule};
+use net::clock;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+use testnet::in_namespaces;
+use testnet::{Host, HostSpec, Network, NetworkError, NetworkSpec};
+use units::Direction;
+use units::{Rate, Span, Time};
+
+const DELAY: Span = Span::from_millis(2);
+
+fn config(mbit: u64) -> LinkConfig {
+    let rate = Some(Rate::from_mbit(mbit));
+    LinkConfig { rate, queue_bytes: 200_000, delay: DELAY, seed: 1, ..LinkConfig::default() }
+}
+
+fn udp(host: &Host, address: IpAddr) -> UdpSocket {
+    let socket = host.namespace.run(|| UdpSocket::bind((address, 0))).unwrap().unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket
+}
+
+/// Sends one datagram there and back; returns the round-trip time.
+fn echo(near: &UdpSocket, far: &UdpSocket) -> Span {
+    let start = clock::monotonic();
+    let mut buffer = [0; 100];
+    near.send_to(b"there", far.local_addr().unwrap()).unwrap();
+    let (length, from) = far.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..length], from), (&b"there"[..], near.local_addr().unwrap()));
+    far.send_to(b"and back", from).unwrap();
+    let (length, _) = near.recv_from(&mut buffer).unwrap();
+    assert_eq!(&buffer[..length], b"and back");
+    clock::monotonic() - start
+}
+
+fn transfer(network: &Network, bytes: usize) -> Span {
+    let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+    let address = SocketAddr::from((b.v4, 0));
+    let listener = b.namespace.run(|| TcpListener::bind(address)).unwrap().unwrap();
+    let address = listener.local_addr().unwrap();
+    let start = clock::monotonic();
+    let sender = a.namespace.spawn("sender", move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(&vec![7; bytes]).unwrap();
+    });
+    let mut received = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+    sender.unwrap().join().unwrap();
+    assert_eq!(received, vec![7; bytes]);
+    clock::monotonic() - start
+}
+
+#[test]
+fn datagrams_pass_in_both_families_and_take_the_delay() {
+    in_namespaces("datagrams_pass_in_both_families_and_take_the_delay", || {
+        let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
+        let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+        for (near, far) in [(a.v4.into(), b.v4.into()), (a.v6.unwrap().into(), b.v6.unwrap().into())] {
+            let round_trip = echo(&udp(a, near), &udp(b, far));
+            assert!(round_trip >= DELAY * 2, "{round_trip}");
+        }
+        assert!(matches!(network.host("c"), Err(NetworkError::NoHost(_))));
+    });
+}
+
+#[test]
+fn kernel_tcp_fills_the_link_and_no_more() {
+    in_namespaces("kernel_tcp_fills_the_link_and_no_more", || {
+        let network = Network::build(NetworkSpec::pair(config(50))).unwrap();
+        let took = transfer(&network, 1_000_000);
+        // A megabyte of payload and its headers at 50 Mbit/s; slow start and a busy machine may add to it.
+        assert!(took >= Span::from_millis(160), "{took}");
+        assert!(took < Span::from_secs(10), "{took}");
+        let drops = network.drops(Direction::Up).unwrap();
+        assert_eq!((drops.missed, drops.unroutable), (0, 0));
+        assert!(drops.packets.forwarded.bytes > 1_000_000);
+    });
+}
+
+#[test]
+fn what_was_built_is_verified() {
+    in_namespaces("what_was_built_is_verified", || {
+        let lossy = LinkConfig { loss: Loss::Independent(0.2), ..config(10) };
+        let spec = NetworkSpec { up: config(100), ..NetworkSpec::pair(lossy) };
+        let network = Network::build(spec).unwrap();
+        let up = network.verify(Direction::Up).unwrap();
+        assert_eq!(up.loss, 0.0);
+        let down = network.verify(Direction::Down).unwrap();
+        assert!(down.loss > 0.05, "{down:?}");
+    });
+}
+
+#[test]
+fn the_truth_is_the_rate_less_computed_cross_traffic_and_other_hosts_packets() {
+    in_namespaces("the_truth_is_the_rate_less_computed_cross_traffic_and_other_hosts_packets", || {
+        let mut spec = NetworkSpec::pair(config(100));
+        spec.left.push(HostSpec::numbered("c", 3));
+        let network = Network::build(spec).unwrap();
+        let kind = CrossKind::Constant { rate: Rate::from_mbit(40), size: 1500 };
+        let source = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
+        network.set_cross(Direction::Up, &[source]).unwrap();
+        let start = clock::realtime();
+        let (c, b) = (network.host("c").unwrap(), network.host("b").unwrap());
+        let (sender, receiver) = (udp(c, c.v4.into()), udp(b, b.v4.into()));
+        let own = udp(network.host("a").unwrap(), network.host("a").unwrap().v4.into());
+        for _ in 0..20 {
+            sender.send_to(&[0; 972], receiver.local_addr().unwrap()).unwrap();
+            own.send_to(&[0; 972], receiver.local_addr().unwrap()).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let end = clock::realtime();
+        let truth = network.truth(Direction::Up, start, end).unwrap().as_f64();
+        let expected = 60e6 - 20_000.0 * 8.0 / (end - start).as_secs_f64();
+        // One packet of the constant traffic more or less falls into the window.
+        assert!((truth - expected).abs() < 13_000.0 / (end - start).as_secs_f64(), "{truth} against {expected}");
+        assert_eq!(network.truth(Direction::Down, start, end).unwrap(), Rate::from_mbit(100));
+        let long_ago = start - Span::from_secs(3600);
+        assert!(matches!(network.truth(Direction::Up, long_ago, end), Err(NetworkError::NoRecord(_))));
+        assert!(network.lateness(Direction::Up, start, end).unwrap().packets >= 40);
+    });
+}
+
+/// What leaves the bottleneck passes the hop behind it, whose own traffic counts, and both are verified.
+#[test]
+fn a_later_hop_and_a_token_bucket_are_as_set() {
+    in_namespaces("a_later_hop_and_a_token_bucket_are_as_set", || {
+        let medium = Some(Medium::TokenBucket(TokenBucket { rate: Rate::from_mbit(10), burst_bytes: 10_000 }));
+        let shaped = LinkConfig { medium, ..config(1000) };
+        let spec = NetworkSpec { up_later: Some(config(200)), down: shaped, ..NetworkSpec::pair(config(100)) };
+        let network = Network::build(spec).unwrap();
+        network.verify(Direction::Up).unwrap();
+        let down = network.verify(Direction::Down).unwrap();
+        assert!((down.rate.unwrap().as_f64() / 10e6 - 1.0).abs() < 0.02, "{down:?}");
+        let kind = CrossKind::Constant { rate: Rate::from_mbit(160), size: 1500 };
+        let source = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
+        network.set_later_cross(Direction::Up, std::slice::from_ref(&source)).unwrap();
+        assert!(matches!(network.set_later_cross(Direction::Down, &[source]), Err(NetworkError::Spec(_))));
+        let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+        let start = clock::realtime();
+        let round_trip = echo(&udp(a, a.v4.into()), &udp(b, b.v4.into()));
+        assert!(round_trip >= DELAY * 3, "{round_trip}");
+        std::thread::sleep(Duration::from_millis(100));
+        let end = clock::realtime();
+        let truth = network.truth(Direction::Up, start, end).unwrap().as_f64();
+        assert!((truth - 40e6).abs() < 13_000.0 / (end - start).as_secs_f64(), "{truth}");
+        assert_eq!(network.truth(Direction::Down, start, end).unwrap(), Rate::from_mbit(10));
+    });
+}
+
+#[test]
+fn descriptions_that_no_network_can_have_are_refused() {
+    let refused = |spec: NetworkSpec, part: &str| {
+        let error = Network::build(spec).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    let good = NetworkSpec::pair(config(10));
+    refused(NetworkSpec { right: vec![], ..good.clone() }, "each side needs a host");
+    refused(NetworkSpec { right: good.left.clone(), ..good.clone() }, "a and a share");
+    let hasty = LinkConfig { delay: Span::from_micros(100), ..config(10) };
+    refused(NetworkSpec { down: hasty, ..good }, "the delay down is 100 µs, give it at least 200 µs");
+}
+
+#[test]
+fn a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away() {
+    in_namespaces("a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away", || {
+        let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
+        let matching = Match { protocol: Some(17), destination_port: None };
+        let rules = vec![Rule::Refuse { matching, how: Refusal::Reject }];
+        network.set_middlebox(Some(MiddleboxConfig { rules, nat: None })).unwrap();
+        network.verify(Direction::Up).unwrap();
+        let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+        let (near, far) = (udp(a, a.v4.into()), udp(b, b.v4.into()));
+        near.connect(far.local_addr().unwrap()).unwrap();
+        near.send(b"refused").unwrap();
+        let error = near.recv(&mut [0; 10]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(network.drops(Direction::Up).unwrap().refused, 1);
+        transfer(&network, 10_000);
+        network.set_middlebox(None).unwrap();
+        echo(&udp(a, a.v4.into()), &far);
+    });
+}
+
+#[test]
+fn a_translator_shows_the_far_host_another_address() {
+    in_namespaces("a_translator_shows_the_far_host_another_address", || {
+        let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
+        let external = "203.0.113.7".parse().unwrap();
+        let idle = Span::from_secs(120);
+        let nat = NatConfig { external, first_port: 1024, last_port: 65535, idle, unmapped: Refusal::Drop };
+        network.set_middlebox(Some(MiddleboxConfig { rules: vec![], nat: Some(nat) })).unwrap();
+        let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+        let (near, far) = (udp(a, a.v4.into()), udp(b, b.v4.into()));
+        near.send_to(b"there", far.local_addr().unwrap()).unwrap();
+        let (_, from) = far.recv_from(&mut [0; 10]).unwrap();
+        assert_eq!(from.ip(), external);
+        far.send_to(b"and back", from).unwrap();
+        assert_eq!(near.recv_from(&mut [0; 10]).unwrap().1, far.local_addr().unwrap());
+        transfer(&network, 100_000);
+    });
+}

@@ -1,0 +1,160 @@
+//! Real cross traffic, over the lab's own bottleneck and over the kernel's.
+
+use link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
+use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use net::clock;
+use std::net::UdpSocket;
+use std::thread;
+use std::time::Duration;
+use testnet::Fabric;
+use testnet::Htb;
+use testnet::in_namespaces;
+use testnet::{HostSpec, Network, NetworkError, NetworkSpec};
+use testnet::{Meter, Traffic};
+use units::Direction;
+use units::{Rate, Span, Time};
+
+fn network() -> Network {
+    let (rate, delay) = (Some(Rate::from_mbit(50)), Span::from_millis(1));
+    let link = LinkConfig { rate, queue_bytes: 100_000, delay, seed: 1, ..LinkConfig::default() };
+    let mut spec = NetworkSpec::pair(link);
+    spec.left.push(HostSpec::numbered("c", 3));
+    spec.right.push(HostSpec::numbered("d", 4));
+    Network::build(spec).unwrap()
+}
+
+fn pattern(kind: CrossKind) -> CrossConfig {
+    CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 7 }
+}
+
+fn poisson(mbit: u64) -> CrossConfig {
+    pattern(CrossKind::Poisson { rate: Rate::from_mbit(mbit), sizes: SizeMix::fixed(1000) })
+}
+
+fn seen_by_the_link(network: &Network, start: Time, end: Time) -> u64 {
+    network.cross_rate(Direction::Up, start, end).unwrap().bytes_in(end - start)
+}
+
+/// Two stamps of one packet may lie on different sides of a window's end.
+fn agree(one: u64, other: u64) -> bool {
+    one.abs_diff(other) <= 2 * 1500 || {
+        eprintln!("{one} bytes against {other}");
+        false
+    }
+}
+
+/// Waits until `condition` holds, for a machine that is busy with other things.
+fn eventually(condition: impl Fn() -> bool) -> bool {
+    (0..1000).any(|_| {
+        condition() || {
+            thread::sleep(Duration::from_millis(10));
+            false
+        }
+    })
+}
+
+#[test]
+fn udp_traffic_arrives_and_counts_as_cross_traffic() {
+    in_namespaces("udp_traffic_arrives_and_counts_as_cross_traffic", || {
+        let network = network();
+        let (c, d) = (network.host("c").unwrap(), network.host("d").unwrap());
+        let meter = Meter::start(c).unwrap();
+        let start = clock::realtime();
+        let traffic = Traffic::udp(c, d, &poisson(10)).unwrap();
+        assert!(eventually(|| traffic.received_bytes() > 200_000));
+        let (received, end) = (traffic.received_bytes(), clock::realtime());
+        let sent = meter.bytes_between(start, end).unwrap();
+        assert_eq!(sent % 1000, 0);
+        // Some are on their way; how many depends on when this thread was let run.
+        assert!(sent >= received, "{sent} against {received}");
+        assert!(agree(seen_by_the_link(&network, start, end), sent));
+        assert!(matches!(meter.bytes_between(start - Span::from_secs(1), end), Err(NetworkError::NoRecord(_))));
+    });
+}
+
+#[test]
+fn greedy_tcp_takes_what_there_is_and_counts_as_cross_traffic_with_its_headers() {
+    in_namespaces("greedy_tcp_takes_what_there_is_and_counts_as_cross_traffic_with_its_headers", || {
+        let network = network();
+        let (c, d) = (network.host("c").unwrap(), network.host("d").unwrap());
+        for congestion_control in ["cubic", "reno"] {
+            let meter = Meter::start(c).unwrap();
+            let start = clock::realtime();
+            let traffic = Traffic::tcp(c, d, congestion_control, None).unwrap();
+            assert!(eventually(|| traffic.received_bytes() > 500_000), "{congestion_control}");
+            let (received, end) = (traffic.received_bytes(), clock::realtime());
+            let sent = seen_by_the_link(&network, start, end);
+            assert!(sent as f64 > received as f64 * 1500.0 / 1448.0, "{sent} against {received}");
+            assert!(agree(meter.bytes_between(start, end).unwrap(), sent));
+        }
+        let error = Traffic::tcp(c, d, "no-such", None).unwrap_err().to_string();
+        assert!(error.contains("no-such") && error.contains("tcp_available_congestion_control"), "{error}");
+    });
+}
+
+#[test]
+fn tcp_never_sends_faster_than_it_may() {
+    in_namespaces("tcp_never_sends_faster_than_it_may", || {
+        let network = network();
+        let (c, d) = (network.host("c").unwrap(), network.host("d").unwrap());
+        let start = clock::realtime();
+        let traffic = Traffic::tcp(c, d, "cubic", Some(Rate::from_mbit(5))).unwrap();
+        assert!(eventually(|| traffic.received_bytes() > 200_000));
+        let seen = network.cross_rate(Direction::Up, start, clock::realtime()).unwrap();
+        // The first packets leave before the limit is felt. Without it there would be ten times as much.
+        assert!(seen < Rate::from_mbit(7), "{seen}");
+    });
+}
+
+#[test]
+fn the_kernels_token_bucket_is_as_set_or_says_what_is_missing() {
+    in_namespaces("the_kernels_token_bucket_is_as_set_or_says_what_is_missing", || {
+        let mut htb: Box<dyn Fabric> = match Htb::build(Rate::from_mbit(100), 150_000) {
+            Ok(htb) => Box::new(htb),
+            Err(error) => return assert!(error.to_string().contains("the lab's own bottleneck does not"), "{error}"),
+        };
+        for direction in [Direction::Up, Direction::Down] {
+            htb.verify(direction).unwrap();
+        }
+        let constant = CrossKind::Constant { rate: Rate::from_mbit(30), size: 1500 };
+        let error = htb.set_cross(Direction::Up, &[pattern(constant.clone())]).unwrap_err().to_string();
+        assert!(error.contains("can only be sent"), "{error}");
+        let _traffic = Traffic::udp(htb.host("c").unwrap(), htb.host("d").unwrap(), &pattern(constant)).unwrap();
+        thread::sleep(Duration::from_millis(100));
+        let end = clock::realtime();
+        let truth = htb.truth(Direction::Up, end - Span::from_millis(80), end).unwrap();
+        assert!(truth < Rate::from_mbit(100) && truth > Rate::from_mbit(40), "{truth}");
+        assert_eq!(htb.truth(Direction::Down, end - Span::from_millis(80), end).unwrap(), Rate::from_mbit(100));
+    });
+}
+
+#[test]
+fn the_router_before_the_token_bucket_refuses_udp_of_the_measuring_host_alone() {
+    in_namespaces("the_router_before_the_token_bucket_refuses_udp_of_the_measuring_host_alone", || {
+        let Ok(mut htb) = Htb::build(Rate::from_mbit(100), 150_000) else { return };
+        let refusing = |protocol| {
+            let matching = Match { protocol: Some(protocol), destination_port: None };
+            MiddleboxConfig { rules: vec![Rule::Refuse { matching, how: Refusal::Reject }], nat: None }
+        };
+        htb.set_middlebox(Some(refusing(17))).unwrap();
+        let socket = |htb: &Htb, name: &str| {
+            let host = htb.host(name).unwrap();
+            let address = (host.v4, 0);
+            let socket = host.namespace.run(|| UdpSocket::bind(address)).unwrap().unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            socket
+        };
+        let (a, b, c) = (socket(&htb, "a"), socket(&htb, "b"), socket(&htb, "c"));
+        a.connect(b.local_addr().unwrap()).unwrap();
+        a.send(b"refused").unwrap();
+        // The router's answer reaches the socket as an error.
+        let error = a.recv(&mut [0; 10]).unwrap_err();
+        assert!(error.kind() != std::io::ErrorKind::WouldBlock, "{error}");
+        c.send_to(b"passes", b.local_addr().unwrap()).unwrap();
+        assert_eq!(b.recv(&mut [0; 10]).unwrap(), 6);
+        assert!(htb.set_middlebox(Some(refusing(6))).unwrap_err().to_string().contains("refuse UDP and nothing else"));
+        htb.set_middlebox(None).unwrap();
+        a.send(b"now").unwrap();
+        assert_eq!(b.recv(&mut [0; 10]).unwrap(), 3);
+    });
+}
