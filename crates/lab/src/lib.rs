@@ -5,35 +5,15 @@
 //! [`Report`] sums the rows up and writes them as a terminal table, HTML, CSV and JSON. The other kind of [`Experiment`]
 //! is about [`fairness`].
 
-mod catalogue;
-mod experiment;
+pub mod accuracy;
 pub mod fairness;
-mod observed;
-mod path;
-mod plan;
-mod realtime;
-mod report;
-mod row;
-mod runner;
-mod scenario;
+pub mod scenario;
 mod statistics;
-mod summary;
-mod sweep;
-mod virtual_time;
-mod whole;
 
-pub use catalogue::{Overrides, ScenarioError};
-pub use experiment::{Experiment, experiments, load};
-pub use path::{Bottleneck, BottleneckKind, Later, Shaper};
-pub use realtime::RealTime;
-pub use report::{Document, Report, ReportError, now_utc, prepare};
-pub use row::{DelayRow, Row, TimelinePacket};
-pub use runner::{Attempt, Progress, RunError, Testbed, run};
-pub use scenario::{
-    Carrier, Cross, CrossKind, FirewallAction, FirewallRule, Method, Paper, Point, Protocol, Published, Scenario,
-    Transport,
+pub use accuracy::{
+    Attempt, Bottleneck, BottleneckKind, ByMethod, CapacitySummary, Carrier, Cross, CrossKind, DelayRow, DelaySummary,
+    Document, FirewallAction, FirewallRule, Later, Limits, Method, Paper, Point, Progress, Protocol, Published,
+    RealTime, Report, ReportError, Row, RunError, Scenario, Shaper, ShaperSummary, Summary, Testbed, TimelinePacket,
+    Transport, VirtualTime, WholeSummary, now_utc, prepare, run,
 };
-pub use summary::{ByMethod, Summary};
-pub use sweep::{Also, Sweep};
-pub use virtual_time::VirtualTime;
-pub use whole::{CapacitySummary, DelaySummary, Limits, ShaperSummary, WholeSummary};
+pub use scenario::{Also, Experiment, Overrides, ScenarioError, Sweep, experiments, load};

@@ -1,6 +1,6 @@
 use super::report::FairnessReport;
 use super::summary::{MeanWithMargin, PointSummary};
-use crate::report::{tables::Table, terminal};
+use crate::accuracy::report::{tables::Table, terminal};
 
 /// How far two reports of the same experiment agree, such as a virtual and a real one: a line for each case, discipline
 /// and group that both have, as text for a terminal. A group's goodput and Jain's index are those of the means; beside

@@ -3,7 +3,7 @@
 
 use super::report::FairnessReport;
 use super::summary::{MeanWithMargin, PointSummary};
-use crate::report::plot::{Drawn, GREY, Plot, SERIES, chart_labelled, draw, legend};
+use crate::accuracy::report::plots::{Drawn, GREY, Plot, SERIES, chart_labelled, draw, legend};
 use plotters::prelude::*;
 
 /// One line or row of marks: a name, and a value for each case.

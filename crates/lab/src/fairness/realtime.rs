@@ -2,7 +2,7 @@ use super::discipline::Surroundings;
 use super::path;
 use super::row::{Delays, DropCounts, FairnessRow, Observed};
 use super::scenario::{Case, Fairness, FairnessPoint, Group};
-use crate::runner::RunError;
+use crate::accuracy::runner::RunError;
 use anyhow::Context;
 use link::LinkConfig;
 use link::queue::QueueConfig;

@@ -2,7 +2,7 @@ use super::row::FairnessRow;
 use super::scenario::Fairness;
 use super::summary::FairnessSummary;
 use super::{plots, tables};
-use crate::report::{Content, Document, ReportError, html, make, terminal};
+use crate::accuracy::report::{Content, Document, ReportError, html, make, terminal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@ use super::realtime::{Attempt, Kernel};
 use super::row::FairnessRow;
 use super::scenario::{Fairness, FairnessPoint};
 use super::virtual_time;
-use crate::runner::RunError;
+use crate::accuracy::runner::RunError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;

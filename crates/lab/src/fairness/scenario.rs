@@ -1,5 +1,5 @@
 use super::discipline::DisciplineChoice;
-use super::mixes::PublishedMix;
+use crate::scenario::mixes::PublishedMix;
 use link::queue::Limit;
 use serde::{Deserialize, Deserializer};
 use sim::tcp::congestion::Control;

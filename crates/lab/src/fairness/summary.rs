@@ -1,6 +1,6 @@
-use super::mixes::PublishedMix;
 use super::row::{FairnessRow, GroupShare};
 use super::scenario::{Case, Statement};
+use crate::scenario::mixes::PublishedMix;
 use crate::statistics::{mean, mean_and_margin, range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,11 @@
 //! The tables of a report on fairness, the same for terminal and HTML: a line for each case, a column for each discipline.
 
-use super::mixes::{PublishedMix, PublishedShare};
 use super::report::FairnessReport;
 use super::row::FairnessRow;
 use super::scenario::{AccessHop, Buffer, Fairness, Group};
 use super::summary::{MeanWithMargin, PointSummary};
-use crate::report::tables::Table;
+use crate::accuracy::report::tables::Table;
+use crate::scenario::mixes::{PublishedMix, PublishedShare};
 use std::collections::BTreeMap;
 use units::Span;
 

@@ -3,7 +3,7 @@ use super::path;
 use super::realtime::START;
 use super::row::{Delays, DropCounts, FairnessRow, Observed};
 use super::scenario::{Case, Fairness, FairnessPoint, Group};
-use crate::runner::RunError;
+use crate::accuracy::runner::RunError;
 use link::queue::QueueConfig;
 use link::{CrossConfig, LinkConfig};
 use sim::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};

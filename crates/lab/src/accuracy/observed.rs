@@ -1,0 +1,113 @@
+use crate::accuracy::row::TimelinePacket;
+use measure::Event;
+use train::{Train, TrainRecord};
+use units::Direction;
+use units::Time;
+
+/// What a measurement lets see of itself while it runs. Sender and receiver read the same machine's clock here, so that
+/// their stamps, and the link's, can be compared.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    direction: measure::Direction,
+    window: Option<(Time, Time)>,
+    /// None where nobody asks for it.
+    first: Option<Vec<TimelinePacket>>,
+}
+
+impl Observed {
+    /// Nothing seen yet of trains of this direction; `timeline` asks for the first one's packets.
+    pub(crate) fn new(timeline: bool, direction: Direction) -> Self {
+        let direction = match direction {
+            Direction::Up => measure::Direction::Up,
+            Direction::Down => measure::Direction::Down,
+        };
+        Observed { direction, window: None, first: timeline.then(Vec::new) }
+    }
+
+    /// Takes note of a train.
+    pub(crate) fn note(&mut self, event: &Event) {
+        match event {
+            Event::Train { direction, train, record, .. } if *direction == self.direction => {
+                self.note_train(train, record);
+            }
+            _ => {}
+        }
+    }
+
+    /// From the first packet that left to the last one that came; none where no stamp tells.
+    pub(crate) fn window(&self) -> Option<(Time, Time)> {
+        self.window.filter(|(from, to)| to > from)
+    }
+
+    /// The packets of the first train; empty where nobody asked.
+    pub(crate) fn timeline(self) -> Vec<TimelinePacket> {
+        self.first.unwrap_or_default()
+    }
+
+    fn note_train(&mut self, train: &Train, record: &TrainRecord) {
+        for time in record.packets.iter().flat_map(|packet| [packet.sent, packet.received]).flatten() {
+            let (from, to) = self.window.unwrap_or((time, time));
+            self.window = Some((from.min(time), to.max(time)));
+        }
+        if let Some(first) = self.first.as_mut().filter(|packets| packets.is_empty()) {
+            *first = timeline(train, record);
+        }
+    }
+}
+
+fn timeline(train: &Train, record: &TrainRecord) -> Vec<TimelinePacket> {
+    let start = record.packets.iter().find_map(|packet| packet.sent);
+    let since_start = |time: Option<Time>| Some((time? - start?).as_secs_f64());
+    let packets = train.packets().zip(&record.packets).map(|(planned, packet)| TimelinePacket {
+        size_bytes: packet.size,
+        planned_seconds: planned.offset.as_secs_f64(),
+        sent_seconds: since_start(packet.sent),
+        received_seconds: since_start(packet.received),
+    });
+    packets.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use train::{PacketRecord, Segment};
+    use units::Span;
+
+    fn train() -> Train {
+        Train { segments: vec![Segment { count: 3, interval: Span::from_millis(1), first_size: 100, size_step: 0 }] }
+    }
+
+    /// Sent and received in milliseconds.
+    fn record(packets: [(Option<i64>, Option<i64>); 3]) -> TrainRecord {
+        let at = |ms: Option<i64>| ms.map(|ms| Time::ZERO + Span::from_millis(ms));
+        let packet = |(sent, received)| PacketRecord { size: 100, sent: at(sent), received: at(received) };
+        TrainRecord { packets: packets.map(packet).to_vec() }
+    }
+
+    #[test]
+    fn the_window_reaches_from_the_first_departure_to_the_last_arrival_of_all_trains() {
+        let mut observed = Observed::new(false, Direction::Up);
+        assert_eq!(observed.window(), None);
+        observed.note_train(&train(), &record([(Some(1000), Some(1010)), (Some(1001), None), (None, Some(1012))]));
+        observed.note_train(&train(), &record([(Some(1100), Some(1110)), (Some(1101), Some(1111)), (None, None)]));
+        let at = |ms| Time::ZERO + Span::from_millis(ms);
+        assert_eq!(observed.window(), Some((at(1000), at(1111))));
+        assert!(observed.timeline().is_empty());
+    }
+
+    #[test]
+    fn the_timeline_is_the_first_trains_and_counts_from_its_first_departure() {
+        let mut observed = Observed::new(true, Direction::Up);
+        observed
+            .note_train(&train(), &record([(Some(1000), Some(1010)), (Some(1041), Some(1051)), (Some(1042), None)]));
+        observed.note_train(&train(), &record([(None, None), (None, None), (None, None)]));
+        let micros = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1e6).round());
+        let times: Vec<_> = observed
+            .timeline()
+            .iter()
+            .map(|p| (micros(Some(p.planned_seconds)), micros(p.sent_seconds), micros(p.received_seconds)))
+            .collect();
+        let at = |ms: i32| Some(f64::from(ms) * 1e3);
+        assert_eq!(times, [(at(0), at(0), at(10)), (at(1), at(41), at(51)), (at(2), at(42), None)]);
+    }
+}

@@ -1,0 +1,102 @@
+//! What a scenario's words mean to those who carry it out, in real time or virtually.
+
+use crate::accuracy::path::Shaper;
+use crate::accuracy::scenario::{CrossKind, Method, Point, Scenario};
+use crate::scenario::MAX_RUNS;
+use estimate::LinearScanConfig;
+use link::{CrossConfig, LinkConfig, Medium, Periods, SizeMix, TokenBucket};
+use measure::MethodChoice;
+use units::Direction;
+use units::{Rate, Span, Time};
+
+/// The bottleneck of the paper's experiment, to which the papers' train fits.
+const PAPERS_RATE: Rate = Rate::from_mbit(100);
+
+/// Bytes of the packets that show the delay of an idle path.
+pub(crate) const DELAY_PROBE_BYTES: u64 = 64;
+
+/// The bottleneck as a link of this direction.
+pub(crate) fn link(scenario: &Scenario, direction: Direction) -> LinkConfig {
+    let bottleneck = &scenario.bottleneck;
+    let rate = bottleneck.rate_of(direction);
+    let medium = |Shaper { burst_bytes, .. }| Medium::TokenBucket(TokenBucket { rate, burst_bytes });
+    LinkConfig {
+        rate: Some(bottleneck.line_of(direction)),
+        medium: bottleneck.shaper().map(medium),
+        queue_bytes: bottleneck.queue,
+        delay: bottleneck.delay,
+        seed: 1,
+        ..LinkConfig::default()
+    }
+}
+
+/// The link behind it, if there is one.
+pub(crate) fn later(scenario: &Scenario, direction: Direction) -> Option<LinkConfig> {
+    let later = scenario.later?;
+    let rate = later.rate(scenario.bottleneck.rate_of(direction));
+    let (queue_bytes, delay) = (later.queue, later.delay);
+    Some(LinkConfig { rate: Some(rate), queue_bytes, delay, seed: 2, ..LinkConfig::default() })
+}
+
+/// What a small packet takes that finds nothing in its way: propagation, and its transmission on each link.
+pub(crate) fn least_delay(scenario: &Scenario, direction: Direction) -> Span {
+    let rate = scenario.bottleneck.rate_of(direction);
+    let at_bottleneck = scenario.bottleneck.line_of(direction).time_for(DELAY_PROBE_BYTES);
+    let behind = |later: crate::accuracy::path::Later| later.delay + later.rate(rate).time_for(DELAY_PROBE_BYTES);
+    scenario.delay() + at_bottleneck + scenario.later.map_or(Span::ZERO, behind)
+}
+
+/// The estimator with its numbers.
+pub(crate) fn method(scenario: &Scenario, point: &Point) -> MethodChoice {
+    match point.method {
+        Method::Primed => MethodChoice::Primed,
+        Method::LinearScan => MethodChoice::LinearScan(papers_train(scenario.bottleneck.rate_of(point.direction))),
+        Method::PathTester => MethodChoice::PathTester,
+        Method::PathTesterClassic => {
+            MethodChoice::PathTesterClassic { first_iunit: 0, last_iunit: scenario.last_iunit }
+        }
+        Method::Pathload => MethodChoice::Pathload,
+        Method::PathChirp => MethodChoice::PathChirp,
+    }
+}
+
+/// The papers' train with the interval that lets it scan the same share of this rate as of the paper's.
+fn papers_train(rate: Rate) -> LinearScanConfig {
+    let paper = LinearScanConfig::paper(measure::transport::MAX_PACKET);
+    let interval = paper.interval.as_secs_f64() * PAPERS_RATE.as_f64() / rate.as_f64();
+    LinearScanConfig { interval: Span::from_secs_f64(interval), ..paper }
+}
+
+/// The pattern of the cross traffic; none where the kernel's TCP makes it up. Each run meets another part of it; the same
+/// run of the same scenario meets the same.
+pub(crate) fn pattern(scenario: &Scenario, point: &Point) -> Option<CrossConfig> {
+    let of = scenario.bottleneck.rate_of(point.direction);
+    source(scenario.cross.kind, point.cross, scenario.cross.packet_bytes, of, point.run)
+}
+
+/// The pattern of the traffic on the later hop; none where there is none.
+pub(crate) fn later_pattern(scenario: &Scenario, point: &Point) -> Option<CrossConfig> {
+    let later = scenario.later.filter(|later| later.load > 0.0)?;
+    let bottleneck = scenario.bottleneck.rate_of(point.direction);
+    // As no run of the bottleneck's traffic has it, which is independent of this.
+    let run = point.run + MAX_RUNS;
+    source(later.kind, later.cross(bottleneck), scenario.cross.packet_bytes, later.rate(bottleneck), run)
+}
+
+/// Packets of `size` at the mean `rate` on a link of the rate `of`.
+fn source(kind: CrossKind, rate: Rate, size: u32, of: Rate, run: u32) -> Option<CrossConfig> {
+    let kind = match kind {
+        CrossKind::Constant => link::CrossKind::Constant { rate, size },
+        CrossKind::Poisson => link::CrossKind::Poisson { rate, sizes: SizeMix::fixed(size) },
+        CrossKind::OnOff => {
+            let on = Span::from_millis(20);
+            let burst = (rate.as_f64() + of.as_f64()) / 2.0;
+            let off = Span::from_secs_f64(on.as_secs_f64() * (burst / rate.as_f64() - 1.0));
+            link::CrossKind::OnOff { rate: Rate::from_f64(burst), size, on, off, periods: Periods::Exponential }
+        }
+        CrossKind::Tcp => return None,
+    };
+    // The golden ratio's multiples lie evenly between 0 and 1.
+    let phase = (f64::from(run) * 0.618_033_988_749_895).fract();
+    Some(CrossConfig { kind, start: Time::ZERO, phase, seed: u64::from(run) << 40 | rate.bits_per_second() })
+}

@@ -1,0 +1,249 @@
+use crate::accuracy::observed::Observed;
+use crate::accuracy::path::{Bottleneck, BottleneckKind, Later};
+use crate::accuracy::plan;
+use crate::accuracy::row::Row;
+use crate::accuracy::runner::{Attempt, RunError, Testbed};
+use crate::accuracy::scenario::{Carrier, FirewallAction, FirewallRule, Point, Protocol, Scenario, Transport};
+use measure::report::{DirectionReport, Report};
+use measure::{Directions, MeasureConfig, Server, ServerConfig, ServerError, TransportChoice};
+use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use net::clock;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use testnet::Fabric;
+use testnet::Htb;
+use testnet::Traffic;
+use testnet::{Host, HostSpec, Network, NetworkError, NetworkSpec};
+use units::Direction;
+use units::{Rate, Span};
+use wire::TransportKind;
+
+/// New cross traffic runs so long before anything is measured.
+const SETTLING: Span = Span::from_millis(100);
+/// TCP has to find its rate first.
+const TCP_SETTLING: Span = Span::from_secs(1);
+/// What cross traffic by TCP uses, whatever the machine's default is.
+const CONGESTION_CONTROL: &str = "cubic";
+
+/// Measures on a network of real hosts in real time, with the programs that `kumade serve` and `kumade measure` are.
+pub struct RealTime {
+    fabric: Box<dyn Fabric>,
+    /// Cross traffic of real packets.
+    traffic: Option<Traffic>,
+    /// The path that the network was built as.
+    path: (Bottleneck, Option<Later>),
+    server: SocketAddr,
+    stop: Arc<AtomicBool>,
+    serving: Option<JoinHandle<Result<(), ServerError>>>,
+}
+
+impl RealTime {
+    /// Builds the network that `scenario` describes, checks that it is as set, and starts the server in it.
+    ///
+    /// # Errors
+    /// Where the system refuses something, or what was built is not what was asked for.
+    pub fn build(scenario: &Scenario) -> Result<Self, RunError> {
+        let variants = scenario.variants();
+        let scenario = variants.first().unwrap_or(scenario);
+        let mut fabric = build(scenario).map_err(failed("build the network"))?;
+        for &direction in &scenario.directions {
+            fabric.verify(direction).map_err(failed("check the network"))?;
+        }
+        let host = fabric.host(RIGHT).map_err(failed("find the far host"))?;
+        let server = bind(host).map_err(failed("start the server"))?;
+        let address = server.local_addr();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let serving = host.namespace.spawn("lab-serve", move || server.run(&stopped));
+        let serving = Some(serving.map_err(failed("start the server"))?);
+        let path = (scenario.bottleneck.clone(), scenario.later);
+        Ok(RealTime { fabric, traffic: None, path, server: address, stop, serving })
+    }
+
+    fn set_firewall(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
+        let rules = scenario.firewall_for(point.transport).map(rule).collect();
+        let middlebox = MiddleboxConfig { rules, nat: None };
+        self.fabric.set_middlebox(Some(middlebox)).map_err(failed("set up the firewall"))
+    }
+
+    fn set_cross(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
+        let wrong = failed("set the cross traffic");
+        self.traffic = None;
+        for direction in [Direction::Up, Direction::Down] {
+            self.fabric.set_cross(direction, &[]).map_err(&wrong)?;
+            self.fabric.set_later_cross(direction, &[]).map_err(&wrong)?;
+        }
+        let later = plan::later_pattern(scenario, point);
+        self.fabric.set_later_cross(point.direction, later.as_slice()).map_err(&wrong)?;
+        let mut settling = SETTLING;
+        match (plan::pattern(scenario, point), scenario.cross_by()) {
+            _ if point.cross == Rate::ZERO => {}
+            (Some(pattern), Carrier::Link) => {
+                self.fabric.set_cross(point.direction, &[pattern]).map_err(&wrong)?;
+            }
+            (Some(pattern), Carrier::Packets) => {
+                let (from, to) = self.others(point.direction).map_err(&wrong)?;
+                self.traffic = Some(Traffic::udp(from, to, &pattern).map_err(&wrong)?);
+            }
+            (None, _) => {
+                let (from, to) = self.others(point.direction).map_err(&wrong)?;
+                let most = Some(point.cross).filter(|level| *level < scenario.bottleneck.rate_of(point.direction));
+                self.traffic = Some(Traffic::tcp(from, to, CONGESTION_CONTROL, most).map_err(&wrong)?);
+                settling = TCP_SETTLING;
+            }
+        }
+        thread::sleep(settling.to_duration());
+        Ok(())
+    }
+
+    /// The hosts between which cross traffic of that direction goes: from the first to the second.
+    fn others(&self, direction: Direction) -> Result<(&Host, &Host), NetworkError> {
+        let (left, right) = (self.fabric.host(LEFT_OTHER)?, self.fabric.host(RIGHT_OTHER)?);
+        Ok(if direction == Direction::Up { (left, right) } else { (right, left) })
+    }
+}
+
+impl Testbed for RealTime {
+    fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
+        if (&scenario.bottleneck, scenario.later) != (&self.path.0, self.path.1) {
+            *self = RealTime::build(scenario)?;
+        }
+        self.set_firewall(scenario, point)?;
+        self.set_cross(scenario, point)?;
+        let config = measurement(scenario, point, self.server);
+        let host = self.fabric.host(LEFT).map_err(failed("find the near host"))?;
+        let mut observed = Observed::new(scenario.timeline, point.direction);
+        let began = clock::realtime();
+        let result = host.namespace.run(|| measure::measure(&config, &mut |event| observed.note(event)));
+        let result = result.map_err(failed("enter the near host"))?;
+        let ended = clock::realtime();
+        let (from, to) = observed.window().unwrap_or((began, ended));
+        let mut row = Row::new(scenario, point);
+        let truth = self.fabric.truth(point.direction, from, to).map_err(failed("read the link's ledger"))?;
+        // Capacity and delay are measured before the trains that the truth is about.
+        let from = if scenario.whole { began } else { from };
+        let lateness = self.fabric.lateness(point.direction, from, to).map_err(failed("read the link's ledger"))?.max;
+        row.truth_bits_per_second = truth.bits_per_second();
+        let emulated = scenario.bottleneck.kind == BottleneckKind::Own;
+        row.worst_lateness_seconds = emulated.then(|| lateness.as_secs_f64());
+        row.timeline = observed.timeline();
+        row.whole_seconds = scenario.whole.then(|| (ended - began).as_secs_f64());
+        match result {
+            Ok(mut report) => {
+                if let Some(delay) = report.delay.take().filter(|_| scenario.whole) {
+                    row.fill_delays(scenario, [delay.up, delay.down]);
+                }
+                match direction_of(point.direction, report) {
+                    Some(measured) => row.fill(measured),
+                    None => {
+                        let way = point.direction;
+                        row.reason = Some(format!("the measurement says nothing of the way {way}"));
+                    }
+                }
+            }
+            Err(error) => {
+                row.reason = Some(error.to_string());
+                row.duration_seconds = (ended - began).as_secs_f64();
+            }
+        }
+        Ok(Attempt { row, lateness })
+    }
+}
+
+impl Drop for RealTime {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(serving) = self.serving.take() {
+            // Its panic has been printed, and a second one here would abort.
+            let _ = serving.join();
+        }
+    }
+}
+
+/// The hosts that measure, and those that send cross traffic.
+const LEFT: &str = "a";
+const RIGHT: &str = "b";
+const LEFT_OTHER: &str = "c";
+const RIGHT_OTHER: &str = "d";
+
+fn failed<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
+    move |cause| RunError { doing, cause: cause.into() }
+}
+
+fn build(scenario: &Scenario) -> Result<Box<dyn Fabric>, NetworkError> {
+    let Bottleneck { kind, rate, queue, .. } = scenario.bottleneck;
+    if kind == BottleneckKind::Htb {
+        return Ok(Box::new(Htb::build(rate, queue)?));
+    }
+    let (up, down) = (plan::link(scenario, Direction::Up), plan::link(scenario, Direction::Down));
+    let (up_later, down_later) = (plan::later(scenario, Direction::Up), plan::later(scenario, Direction::Down));
+    let mut network = NetworkSpec { up_later, down, down_later, ..NetworkSpec::pair(up) };
+    network.left.push(HostSpec::numbered(LEFT_OTHER, 3));
+    network.right.push(HostSpec::numbered(RIGHT_OTHER, 4));
+    Ok(Box::new(Network::build(network)?))
+}
+
+fn bind(host: &Host) -> anyhow::Result<Server> {
+    let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), measure::DEFAULT_PORT)));
+    let config = ServerConfig { listen, ..ServerConfig::default() };
+    Ok(host.namespace.run(|| Server::bind(config))??)
+}
+
+fn measurement(scenario: &Scenario, point: &Point, server: SocketAddr) -> MeasureConfig {
+    let transport = match point.transport {
+        Transport::Auto => TransportChoice::Auto,
+        Transport::Udp => TransportChoice::Fixed(TransportKind::Udp),
+        Transport::Rake => TransportChoice::Fixed(TransportKind::Rake),
+        Transport::Single => TransportChoice::Fixed(TransportKind::Single),
+    };
+    let method = plan::method(scenario, point);
+    let directions = match point.direction {
+        _ if scenario.whole => Directions::Both,
+        Direction::Up => Directions::Up,
+        Direction::Down => Directions::Down,
+    };
+    let config = MeasureConfig::new(server.ip().to_string(), server.port());
+    MeasureConfig { directions, transport, method, capacity: scenario.whole, ..config }
+}
+
+fn rule(rule: &FirewallRule) -> Rule {
+    let protocol = match rule.protocol {
+        Protocol::Udp => packet::protocol::UDP,
+        Protocol::Tcp => packet::protocol::TCP,
+    };
+    let how = match rule.action {
+        FirewallAction::Reject => Refusal::Reject,
+        FirewallAction::Drop => Refusal::Drop,
+    };
+    Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port: None }, how }
+}
+
+fn direction_of(direction: Direction, report: Report) -> Option<DirectionReport> {
+    match direction {
+        Direction::Up => report.up,
+        Direction::Down => report.down,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use estimate::{PathChirpConfig, PathTesterClassicConfig, PathTesterConfig, PathloadConfig};
+    use testnet::RECORD_LENGTH;
+    use units::Span;
+
+    /// A measurement by Pathload of 30.3 s ended the whole experiment.
+    #[test]
+    fn what_the_slowest_method_takes_is_still_on_record() {
+        let budgets = [
+            PathloadConfig::paper(1500).budget,
+            PathChirpConfig::paper(1500).budget,
+            PathTesterConfig::paper(1500).budget,
+            PathTesterClassicConfig::paper(1500).budget,
+        ];
+        for budget in budgets {
+            assert!(RECORD_LENGTH > budget.time + Span::from_secs(10), "{budget:?}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The plots of a report, as SVG. Colours are readable on light and dark ground; text and axes take the page's colour.
+
+use super::tables::Unit;
+use super::{Report, cases};
+use crate::accuracy::row::{Row, TimelinePacket};
+use crate::statistics::{median, range};
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+
+/// A plot and what it shows.
+pub(crate) struct Plot {
+    /// What it is about: a transport, a discipline.
+    pub(crate) title: String,
+    /// What it shows, with units.
+    pub(crate) caption: String,
+    /// The drawing, to be put into an HTML page as it is.
+    pub(crate) svg: String,
+}
+
+type TimeOf = fn(&TimelinePacket) -> Option<f64>;
+pub(crate) type Drawn<T> = Result<T, Box<dyn Error>>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+pub(crate) const SERIES: [RGBColor; 6] = [
+    RGBColor(0x2f, 0x80, 0xd0),
+    RGBColor(0xd9, 0x6b, 0x1f),
+    RGBColor(0x3a, 0x9d, 0x5d),
+    RGBColor(0xb0, 0x5a, 0xb8),
+    RGBColor(0xb8, 0x93, 0x1a),
+    RGBColor(0xc8, 0x48, 0x5a),
+];
+pub(crate) const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
+const SIZE: (u32, u32) = (520, 420);
+
+/// The plots that fit what was measured: times of packets where the experiment shows them, else estimate against
+/// truth for each transport, or for a single level of cross traffic each run's interval.
+pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
+    if cases::vary(report) {
+        return cases::plots(report);
+    }
+    let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
+    let top = report.bottleneck.rate_bits_per_second as f64 / unit.bits;
+    let levels: BTreeSet<_> = report.rows.iter().map(|row| row.cross_bits_per_second).collect();
+    let mut plots = Vec::new();
+    let mut transports: Vec<_> = report.combinations().into_iter().map(|(transport, _)| transport).collect();
+    transports.dedup();
+    for transport in transports {
+        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport == transport).collect();
+        let traced = rows.iter().find(|row| !row.timeline.is_empty());
+        plots.push(match traced {
+            Some(row) => timeline(transport, &row.timeline)?,
+            None if levels.len() > 1 => scatter(transport, &rows, unit, top)?,
+            None => intervals(transport, &rows, unit, top)?,
+        });
+    }
+    Ok(plots)
+}
+
+/// Like the paper's Fig. 7 and 8: the median of the runs of each level of cross traffic, against the truth.
+fn scatter(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot> {
+    let caption = format!(
+        "Estimate against truth, {}. Points: median of the runs of one level of cross traffic; bars: from the least to \
+         the greatest; the line is where estimate equals truth.",
+        unit.name
+    );
+    let highest = rows.iter().filter_map(|row| row.available_bits_per_second.map(|i| i.value as f64 / unit.bits));
+    let top_estimate = highest.fold(top, f64::max);
+    let svg = draw(|area| {
+        let axes = [format!("truth, {}", unit.name), format!("estimate, {}", unit.name)];
+        let mut chart = chart(area, 0.0..top * 1.04, 0.0..top_estimate * 1.04, &axes)?;
+        chart.draw_series(LineSeries::new([(0.0, 0.0), (top, top)], GREY.stroke_width(1)))?;
+        // Backwards, so that kumade's own method comes first and has the same colour in every report.
+        for (i, (method, points)) in points_by_method(rows, unit).into_iter().rev().enumerate() {
+            let colour = SERIES[i % SERIES.len()];
+            let bar = |p: &Point| PathElement::new([(p.truth, p.low), (p.truth, p.high)], colour.stroke_width(2));
+            let bars = points.iter().map(bar);
+            chart.draw_series(bars)?;
+            chart
+                .draw_series(points.iter().map(|p| Circle::new((p.truth, p.estimate), 4, colour.filled())))?
+                .label(method)
+                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+        }
+        legend(&mut chart, SeriesLabelPosition::UpperLeft)
+    })?;
+    Ok(Plot { title: transport.to_owned(), caption, svg })
+}
+
+/// Each run's estimate with its interval beside the truth.
+fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot> {
+    let caption = format!(
+        "Each run's estimate with its interval and the truth at the bottleneck, {}; a run without a point gave no \
+         estimate.",
+        unit.name
+    );
+    let last = rows.len() as f64;
+    let highest = rows.iter().filter_map(|row| row.available_bits_per_second.map(|i| i.high as f64 / unit.bits));
+    let top = highest.fold(top, f64::max) * 1.04;
+    let svg = draw(|area| {
+        let axes = ["measurement, in the order of running".to_owned(), format!("available, {}", unit.name)];
+        let mut chart = chart(area, 0.0..last + 1.0, 0.0..top, &axes)?;
+        let numbered = || rows.iter().enumerate().map(|(i, row)| (i as f64 + 1.0, row));
+        let truth = |(x, row): (f64, &&Row)| {
+            let y = row.truth_bits_per_second as f64 / unit.bits;
+            PathElement::new([(x - 0.3, y), (x + 0.3, y)], SERIES[1].stroke_width(2))
+        };
+        chart
+            .draw_series(numbered().map(truth))?
+            .label("truth")
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], SERIES[1].stroke_width(2)));
+        let point = |at| Circle::new(at, 4, SERIES[0].filled());
+        for (x, row) in numbered() {
+            let Some(interval) = row.available_bits_per_second else { continue };
+            let at = |bits: u64| (x, bits as f64 / unit.bits);
+            let bar = PathElement::new([at(interval.low), at(interval.high)], SERIES[0].stroke_width(2));
+            chart.draw_series([bar])?;
+            chart.draw_series([point(at(interval.value))])?;
+        }
+        let none = std::iter::empty::<Circle<(f64, f64), i32>>();
+        chart.draw_series(none)?.label("estimate").legend(|(x, y)| Circle::new((x + 8, y), 4, SERIES[0].filled()));
+        legend(&mut chart, SeriesLabelPosition::LowerRight)
+    })?;
+    Ok(Plot { title: transport.to_owned(), caption, svg })
+}
+
+/// Like the paper's Fig. 5: when each packet of a train should have left, left, and came.
+fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
+    let caption = "When each packet of the first train should have left, left and came, in milliseconds after the first \
+                   one left. A packet that went or came together with others has no time stamp of its own, and no point."
+        .to_owned();
+    let kinds: [(&str, TimeOf, RGBColor); 3] = [
+        ("planned", |packet| Some(packet.planned_seconds), GREY),
+        ("sent", |packet| packet.sent_seconds, SERIES[0]),
+        ("received", |packet| packet.received_seconds, SERIES[1]),
+    ];
+    let times = packets.iter().flat_map(|p| [Some(p.planned_seconds), p.sent_seconds, p.received_seconds]);
+    let (first, last) = range(&times.flatten().map(|s| s * 1e3).collect::<Vec<_>>()).unwrap_or((0.0, 1.0));
+    let svg = draw(|area| {
+        let axes = ["time, ms".to_owned(), "packet of the train".to_owned()];
+        let margin = (last - first).max(1.0) * 0.03;
+        let mut chart = chart(area, first - margin..last + margin, 0.0..packets.len() as f64 * 1.04, &axes)?;
+        for (name, time, colour) in kinds {
+            let points = packets.iter().enumerate().filter_map(|(i, p)| time(p).map(|s| (s * 1e3, i as f64 + 1.0)));
+            chart
+                .draw_series(points.map(|at| Circle::new(at, 2, colour.filled())))?
+                .label(name)
+                .legend(move |(x, y)| Circle::new((x + 8, y), 3, colour.filled()));
+        }
+        legend(&mut chart, SeriesLabelPosition::LowerRight)
+    })?;
+    Ok(Plot { title: transport.to_owned(), caption, svg })
+}
+
+/// The runs of one method at one level of cross traffic.
+struct Point {
+    truth: f64,
+    estimate: f64,
+    low: f64,
+    high: f64,
+}
+
+fn points_by_method(rows: &[&Row], unit: Unit) -> BTreeMap<String, Vec<Point>> {
+    let mut runs: BTreeMap<_, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    for row in rows {
+        let Some(interval) = row.available_bits_per_second else { continue };
+        let (truths, estimates) = runs.entry((row.estimator(), row.cross_bits_per_second)).or_default();
+        truths.push(row.truth_bits_per_second as f64 / unit.bits);
+        estimates.push(interval.value as f64 / unit.bits);
+    }
+    let mut points: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    for ((method, _), (truths, estimates)) in runs {
+        if let (Some(truth), Some(estimate), Some((low, high))) =
+            (median(&truths), median(&estimates), range(&estimates))
+        {
+            points.entry(method).or_default().push(Point { truth, estimate, low, high });
+        }
+    }
+    points
+}
+
+pub(crate) fn chart<'a, 'b>(
+    area: &Area<'b>,
+    x: std::ops::Range<f64>,
+    y: std::ops::Range<f64>,
+    axes: &[String; 2],
+) -> Drawn<Chart<'a, 'b>> {
+    // So that an axis of counts is labelled with whole numbers.
+    let x_labels = (x.end.ceil() as usize + 1).clamp(3, 11);
+    chart_labelled(area, x, y, axes, x_labels, &short)
+}
+
+/// As [`chart`], with at most `x_labels` labels along the x axis as `x_label` writes them.
+pub(crate) fn chart_labelled<'a, 'b>(
+    area: &Area<'b>,
+    x: std::ops::Range<f64>,
+    y: std::ops::Range<f64>,
+    [x_axis, y_axis]: &[String; 2],
+    x_labels: usize,
+    x_label: &dyn Fn(&f64) -> String,
+) -> Drawn<Chart<'a, 'b>> {
+    let mut chart =
+        ChartBuilder::on(area).margin(12).x_label_area_size(44).y_label_area_size(56).build_cartesian_2d(x, y)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GREY.mix(0.25))
+        .x_labels(x_labels)
+        .x_label_formatter(x_label)
+        .y_label_formatter(&short)
+        .x_desc(x_axis)
+        .y_desc(y_axis)
+        .label_style(("sans-serif", 13))
+        .axis_desc_style(("sans-serif", 14))
+        .draw()?;
+    Ok(chart)
+}
+
+/// Without the decimals that say nothing.
+pub(crate) fn short(value: &f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+pub(crate) fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, position: SeriesLabelPosition) -> Drawn<()> {
+    chart
+        .configure_series_labels()
+        .position(position)
+        .margin(12)
+        .legend_area_size(24)
+        .label_font(("sans-serif", 14))
+        .draw()?;
+    Ok(())
+}
+
+pub(crate) fn draw(content: impl FnOnce(&Area<'_>) -> Drawn<()>) -> Drawn<String> {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        content(&area)?;
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::report::samples;
+
+    #[test]
+    fn the_accuracy_experiment_has_a_plot_for_each_transport() {
+        let plots = all(&samples::accuracy()).unwrap();
+        assert_eq!(plots.len(), 2);
+        for (plot, transport) in plots.iter().zip(["rake", "udp"]) {
+            assert!(plot.title == transport && plot.caption.contains("Mbit/s"), "{}: {}", plot.title, plot.caption);
+            // Two levels for each of two methods, and a mark for each method in the legend.
+            assert_eq!(plot.svg.matches("<circle").count(), 6);
+            assert!(plot.svg.contains("linear-scan"));
+        }
+    }
+
+    #[test]
+    fn an_experiment_that_measures_everything_has_a_plot_of_the_capacity() {
+        let plots = all(&samples::whole()).unwrap();
+        let captions: Vec<_> = plots.iter().map(|plot| plot.caption.split(' ').nth(2).unwrap()).collect();
+        assert_eq!(captions, ["|estimate", "|estimate", "|capacity"]);
+    }
+
+    #[test]
+    fn points_are_medians_and_bars_reach_over_all_runs() {
+        let report = samples::accuracy();
+        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport == "rake").collect();
+        let points = &points_by_method(&rows, Unit::fitting(100_000_000))["primed"];
+        let at_40 = points.iter().find(|p| p.truth == 40.0).unwrap();
+        let about = |value: f64, expected: f64| (value - expected).abs() < 1e-6;
+        assert!(about(at_40.estimate, 40.1) && about(at_40.low, 39.8) && about(at_40.high, 40.3));
+    }
+
+    #[test]
+    fn a_run_without_an_estimate_leaves_a_gap() {
+        let plots = all(&samples::firewall()).unwrap();
+        let circles: Vec<_> = plots.iter().map(|plot| plot.svg.matches("<circle").count()).collect();
+        assert_eq!(circles, [1, 2], "udp, then rake, each with a legend");
+    }
+
+    #[test]
+    fn a_timeline_shows_planned_sent_and_received() {
+        let plots = all(&samples::cwnd()).unwrap();
+        let circles: Vec<_> = plots.iter().map(|plot| plot.svg.matches("<circle").count()).collect();
+        assert_eq!(circles, [2 * 120 + 10 + 3, 3 * 120 + 3], "single, then rake, each with a legend of three");
+    }
+}

@@ -1,0 +1,74 @@
+//! A report as text for a terminal.
+
+use super::Content;
+use super::tables::Table;
+use std::fmt::Write;
+
+/// The whole report.
+pub(crate) fn render(content: &Content<'_>) -> String {
+    let mut text = format!("{}: {}\n{}\n", content.experiment, content.title, content.setting);
+    if let Some(paper) = &content.paper {
+        let _ = writeln!(text, "paper: {paper}");
+    }
+    for table in &content.tables {
+        text.push('\n');
+        text.push_str(&aligned(table));
+    }
+    for (heading, lines) in [("Verdict", &content.verdicts), ("Notes", &content.notes)] {
+        if !lines.is_empty() {
+            let _ = writeln!(text, "\n{heading}\n- {}", lines.join("\n- "));
+        }
+    }
+    text
+}
+
+/// Columns as wide as their widest cell; numbers to the right, words to the left.
+pub(crate) fn aligned(table: &Table) -> String {
+    let width = |text: &str| text.chars().count();
+    let of_column = |i: usize| table.rows.iter().map(move |row| row[i].as_str());
+    let columns: Vec<_> = (0..table.columns.len())
+        .map(|i| {
+            let widest = of_column(i).map(width).max().unwrap_or(0).max(width(&table.columns[i]));
+            (widest, table.is_words(&i))
+        })
+        .collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&columns).map(|(cell, &(widest, words))| {
+            let padding = " ".repeat(widest - width(cell));
+            if words { format!("{cell}{padding}") } else { format!("{padding}{cell}") }
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let mut text = format!("{}\n\n{}\n", table.caption, line(&table.columns));
+    let rule: Vec<_> = columns.iter().map(|&(widest, _)| "─".repeat(widest)).collect();
+    let _ = writeln!(text, "{}", rule.join("  "));
+    for row in &table.rows {
+        let _ = writeln!(text, "{}", line(row));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::accuracy::report::{Document, samples};
+
+    #[test]
+    fn the_firewall_experiment_reads_like_this() {
+        insta::assert_snapshot!(samples::firewall().to_text());
+    }
+
+    #[test]
+    fn the_accuracy_experiment_reads_like_this() {
+        insta::assert_snapshot!(samples::accuracy().to_text());
+    }
+
+    #[test]
+    fn the_window_experiment_reads_like_this() {
+        insta::assert_snapshot!(samples::cwnd().to_text());
+    }
+
+    #[test]
+    fn an_experiment_that_measures_everything_reads_like_this() {
+        insta::assert_snapshot!(samples::whole().to_text());
+    }
+}

@@ -1,0 +1,329 @@
+use crate::accuracy::plan;
+use crate::accuracy::scenario::{Method, Point, Scenario, Transport};
+use measure::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use train::Estimate;
+use units::{Direction, Rate};
+
+/// What one run of one measurement came to, beside the truth. Rates count IP-layer bits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// The bottleneck's capacity in the direction that was measured; of a token bucket, that in the long run.
+    pub bottleneck_bits_per_second: u64,
+    /// What the token bucket that is the bottleneck lets pass at its line's rate; null where it is none.
+    pub burst_bytes: Option<u64>,
+    /// The rate of that line.
+    pub peak_bits_per_second: Option<u64>,
+    /// The rate of a link behind the bottleneck; null where there is none.
+    pub later_bits_per_second: Option<u64>,
+    /// Mean rate of the other users' traffic on it.
+    pub later_cross_bits_per_second: Option<u64>,
+    /// How its packets follow each other.
+    #[schemars(extend("enum" = ["constant", "poisson", "on-off", null]))]
+    pub later_cross_kind: Option<String>,
+    /// Mean rate that the cross traffic was set to; the most that it was allowed to send if it was TCP.
+    pub cross_bits_per_second: u64,
+    /// How its packets follow each other.
+    #[schemars(extend("enum" = ["constant", "poisson", "on-off", "tcp"]))]
+    pub cross_kind: String,
+    /// What carried the trains.
+    #[schemars(extend("enum" = ["auto", "udp", "rake", "single"]))]
+    pub transport: String,
+    /// The estimator.
+    #[schemars(extend("enum" = ["primed", "linear-scan", "pathtester", "pathtester-classic", "pathload", "pathchirp"]))]
+    pub method: String,
+    /// The last exponent that `pathtester-classic` was to scan; null for all other methods.
+    pub last_iunit: Option<u32>,
+    /// Which way the trains went, seen from the host that measured.
+    #[schemars(extend("enum" = ["up", "down"]))]
+    pub direction: String,
+    /// Counted from 1 for each combination of the fields above.
+    #[schemars(range(min = 1))]
+    pub run: u32,
+    /// The bottleneck's capacity less the cross traffic that reached it while the trains were under way.
+    pub truth_bits_per_second: u64,
+    /// The estimate; null where the path could not be measured.
+    pub available_bits_per_second: Option<Estimate<u64>>,
+    /// Why there is no estimate; null where there is one.
+    pub reason: Option<String>,
+    /// Estimate less truth; null where there is no estimate.
+    pub error_bits_per_second: Option<i64>,
+    /// Standard deviation of the available bandwidth between trains; null where the method does not tell.
+    pub spread_bits_per_second: Option<u64>,
+    /// TCP connections that carried trains.
+    pub connections: u32,
+    /// IP packets of trains.
+    pub packets_sent: u64,
+    /// IP bytes of trains.
+    pub bytes_sent: u64,
+    /// From the first request to the result.
+    #[schemars(range(min = 0))]
+    pub duration_seconds: f64,
+    /// The whole measurement with both directions, capacity and delay, where it measured all that; else null.
+    #[schemars(range(min = 0))]
+    pub whole_seconds: Option<f64>,
+    /// The bottleneck's capacity, where it was measured and found; else null.
+    pub capacity_bits_per_second: Option<Estimate<u64>>,
+    /// Why it was not found although it was looked for; else null.
+    pub capacity_reason: Option<String>,
+    /// The token bucket that was found, where capacity was measured; else null.
+    pub shaper: Option<ShaperReport>,
+    /// The least one-way delay of the idle path up, where it was measured; else null.
+    pub up_delay_seconds: Option<DelayRow>,
+    /// The same, down.
+    pub down_delay_seconds: Option<DelayRow>,
+    /// Trains that were sent.
+    pub trains: u32,
+    /// Trains that were not used.
+    pub trains_rejected: u32,
+    /// Runs that were thrown away and repeated before this one, because the machine stalled in them.
+    pub stalled_repeats: u32,
+    /// Whether the machine stalled in this run too, and no repetition was left.
+    pub stalled: bool,
+    /// The longest that the emulated link was late while the trains were under way; null where the kernel shapes.
+    pub worst_lateness_seconds: Option<f64>,
+    /// What the measurement warned of.
+    pub warnings: Vec<String>,
+    /// When each packet of the first train left and came, where the experiment shows it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<TimelinePacket>,
+}
+
+/// A one-way delay beside the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DelayRow {
+    /// Propagation, and the transmission of a probe packet on each link.
+    pub truth: f64,
+    /// The estimate.
+    pub value: f64,
+    /// The least that it can have been, whatever the clocks are.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
+}
+
+/// One packet of a train. Times count from the sending of the train's first packet; both hosts share one clock.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TimelinePacket {
+    /// Bytes of the IP packet.
+    pub size_bytes: u32,
+    /// When it should have left.
+    pub planned_seconds: f64,
+    /// When it left; null where no stamp tells.
+    pub sent_seconds: Option<f64>,
+    /// When it came; null where no stamp tells.
+    pub received_seconds: Option<f64>,
+}
+
+impl Row {
+    /// A row for `point` without anything measured yet.
+    pub fn new(scenario: &Scenario, point: &Point) -> Self {
+        let bottleneck = scenario.bottleneck.rate_of(point.direction);
+        let shaper = scenario.bottleneck.shaper();
+        let later = scenario.later.as_ref();
+        Row {
+            bottleneck_bits_per_second: bottleneck.bits_per_second(),
+            burst_bytes: shaper.map(|shaper| shaper.burst_bytes),
+            peak_bits_per_second: shaper.map(|shaper| shaper.peak_rate.bits_per_second()),
+            later_bits_per_second: later.map(|later| later.rate(bottleneck).bits_per_second()),
+            later_cross_bits_per_second: later.map(|later| later.cross(bottleneck).bits_per_second()),
+            later_cross_kind: later.map(|later| later.kind.word().to_owned()),
+            cross_bits_per_second: point.cross.bits_per_second(),
+            cross_kind: scenario.cross.kind.word().to_owned(),
+            transport: point.transport.word().to_owned(),
+            method: point.method.word().to_owned(),
+            last_iunit: (point.method == Method::PathTesterClassic).then_some(scenario.last_iunit),
+            direction: point.direction.to_string(),
+            run: point.run,
+            truth_bits_per_second: 0,
+            available_bits_per_second: None,
+            reason: None,
+            error_bits_per_second: None,
+            spread_bits_per_second: None,
+            connections: 0,
+            packets_sent: 0,
+            bytes_sent: 0,
+            duration_seconds: 0.0,
+            whole_seconds: None,
+            capacity_bits_per_second: None,
+            capacity_reason: None,
+            shaper: None,
+            up_delay_seconds: None,
+            down_delay_seconds: None,
+            trains: 0,
+            trains_rejected: 0,
+            stalled_repeats: 0,
+            stalled: false,
+            worst_lateness_seconds: None,
+            warnings: Vec::new(),
+            timeline: Vec::new(),
+        }
+    }
+
+    /// Takes over what a measurement reports of the direction.
+    pub(crate) fn fill(&mut self, measured: DirectionReport) {
+        if let Some(value) = measured.available_bits_per_second {
+            self.set_estimate(value.map(Rate::bits_per_second));
+        }
+        if let Some(capacity) = measured.capacity {
+            self.fill_capacity(capacity);
+        }
+        self.transport = carrier(measured.transport).word().to_owned();
+        self.method = measured.method;
+        self.reason = measured.reason;
+        self.spread_bits_per_second = measured.spread_bits_per_second;
+        self.connections = measured.connections;
+        self.packets_sent = measured.packets_sent;
+        self.bytes_sent = measured.bytes_sent;
+        self.duration_seconds = measured.duration_seconds;
+        self.trains = measured.trains + measured.trains_rejected;
+        self.trains_rejected = measured.trains_rejected;
+        self.warnings = measured.warnings;
+    }
+
+    fn fill_capacity(&mut self, found: CapacityReport) {
+        self.capacity_bits_per_second = found.bottleneck_bits_per_second.map(|rate| rate.map(Rate::bits_per_second));
+        self.capacity_reason = found.reason;
+        self.shaper = found.shaper;
+    }
+
+    /// Takes over the delays up and down, beside the truth.
+    pub(crate) fn fill_delays(&mut self, scenario: &Scenario, delays: [Option<DelayFigures>; 2]) {
+        let ways = [Direction::Up, Direction::Down];
+        [self.up_delay_seconds, self.down_delay_seconds] = std::array::from_fn(|way| {
+            let Estimate { value, low, high, .. } = delays[way].as_ref()?.minimum_seconds;
+            let truth = plan::least_delay(scenario, ways[way]).as_secs_f64();
+            Some(DelayRow { truth, value, low, high })
+        });
+    }
+
+    /// Sets the estimate, and with it the error against the truth that is already set.
+    pub fn set_estimate(&mut self, estimate: Estimate<u64>) {
+        self.available_bits_per_second = Some(estimate);
+        self.error_bits_per_second = Some(estimate.value as i64 - self.truth_bits_per_second as i64);
+    }
+
+    /// The estimator with what tells it from others of its kind: a range of waits that is not the usual one.
+    pub fn estimator(&self) -> String {
+        match self.last_iunit {
+            Some(last) if last != crate::accuracy::scenario::shortest_range() => format!("{} 0–{last}", self.method),
+            _ => self.method.clone(),
+        }
+    }
+
+    /// |estimate − truth| as a part of the bottleneck's rate; none without an estimate.
+    pub fn error_of_rate(&self) -> Option<f64> {
+        Some(self.error_bits_per_second?.abs() as f64 / self.bottleneck_bits_per_second as f64)
+    }
+
+    /// |capacity found − that of the bottleneck| as a part of the latter; none where none was found.
+    pub fn capacity_error(&self) -> Option<f64> {
+        Some(relative_error(self.capacity_bits_per_second?.value as f64, self.bottleneck_bits_per_second as f64))
+    }
+
+    /// The errors of a token bucket's rate and burst, as parts of what they are; none where there is none or none was
+    /// found.
+    pub fn shaper_errors(&self) -> Option<(f64, f64)> {
+        let (found, burst) = (self.shaper?, self.burst_bytes?);
+        let rate = relative_error(found.rate_bits_per_second.value.as_f64(), self.bottleneck_bits_per_second as f64);
+        Some((rate, relative_error(found.burst_bytes.value as f64, burst as f64)))
+    }
+
+    /// The one-way delays that were found.
+    pub(crate) fn delays(&self) -> impl Iterator<Item = DelayRow> {
+        [self.up_delay_seconds, self.down_delay_seconds].into_iter().flatten()
+    }
+
+    /// Whether capacity was to be measured, and was or was refused.
+    pub fn sought_capacity(&self) -> bool {
+        self.capacity_bits_per_second.is_some() || self.capacity_reason.is_some()
+    }
+
+    /// Whether the interval holds this run's truth; none without an interval that promises to.
+    pub fn holds_truth(&self) -> Option<bool> {
+        self.available_bits_per_second?.covers(self.truth_bits_per_second)
+    }
+}
+
+impl DelayRow {
+    /// |value − truth| as a part of the truth.
+    pub fn error(&self) -> f64 {
+        relative_error(self.value, self.truth)
+    }
+
+    /// Whether the bound holds the truth.
+    pub fn holds(&self) -> bool {
+        (self.low..=self.high).contains(&self.truth)
+    }
+}
+
+/// What carried the trains in the end: where the choice was left open, the row says what was chosen.
+fn carrier(transport: measure::report::Transport) -> Transport {
+    match transport {
+        measure::report::Transport::Udp => Transport::Udp,
+        measure::report::Transport::Rake => Transport::Rake,
+        measure::report::Transport::Single => Transport::Single,
+    }
+}
+
+/// |value − truth| as a part of the truth.
+fn relative_error(value: f64, truth: f64) -> f64 {
+    (value / truth - 1.0).abs()
+}
+
+/// Rows as tests make them.
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+    use crate::accuracy::scenario::{Method, Transport};
+    use units::Direction;
+    use units::Rate;
+
+    /// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
+    pub(crate) fn measured(transport: Transport, method: Method, cross: u64, run: u32, error: f64) -> Row {
+        let point = Point { cross: Rate::from_mbit(cross), transport, method, direction: Direction::Up, run };
+        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap();
+        let mut row = Row::new(&scenario, &point);
+        row.truth_bits_per_second = (100 - cross) * 1_000_000;
+        let value = (row.truth_bits_per_second as f64 + error * 1e6) as u64;
+        row.set_estimate(Estimate {
+            value,
+            low: value.saturating_sub(500_000),
+            high: value + 500_000,
+            confidence: if method == Method::Primed { 0.95 } else { 0.0 },
+        });
+        row.spread_bits_per_second = Some(120_000);
+        (row.connections, row.packets_sent, row.bytes_sent, row.duration_seconds) = (120, 960, 640_000, 0.9);
+        (row.trains, row.trains_rejected, row.worst_lateness_seconds) = (8, 1, Some(0.000_04));
+        row
+    }
+
+    /// A run without an estimate.
+    pub(crate) fn failed(transport: Transport, method: Method, cross: u64, run: u32, reason: &str) -> Row {
+        let mut row = measured(transport, method, cross, run, 0.0);
+        (row.available_bits_per_second, row.error_bits_per_second) = (None, None);
+        row.reason = Some(reason.to_owned());
+        (row.packets_sent, row.bytes_sent, row.trains, row.trains_rejected) = (0, 0, 0, 0);
+        row
+    }
+
+    /// A measurement of everything: the part of the bottleneck's rate that was found as its capacity, two percent either
+    /// way. 5 ms were 5.05 up, and 5.2 down.
+    pub(crate) fn whole(run: u32, capacity: Option<f64>) -> Row {
+        let mut row = measured(Transport::Udp, Method::Primed, 50, run, 0.1);
+        let interval = |part: f64| {
+            let value = (part * 100e6) as u64;
+            Estimate { value, low: value * 98 / 100, high: value * 102 / 100, confidence: 0.95 }
+        };
+        row.capacity_bits_per_second = capacity.map(interval);
+        row.capacity_reason = capacity.is_none().then(|| "the path is too busy".to_owned());
+        let delay = |value: f64| Some(DelayRow { truth: 0.005, value, low: value - 0.005, high: value + 0.005 });
+        (row.up_delay_seconds, row.down_delay_seconds) = (delay(0.005_05), delay(0.005_2));
+        row.whole_seconds = Some(2.5);
+        row
+    }
+}

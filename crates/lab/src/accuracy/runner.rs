@@ -1,0 +1,179 @@
+use crate::accuracy::row::Row;
+use crate::accuracy::scenario::{Point, Scenario};
+use testnet::STALL;
+use thiserror::Error;
+use units::Span;
+
+/// A stalled run is repeated so many times at most; the last one stays, and says that it stalled.
+const MAX_REPEATS: u32 = 3;
+
+/// Where measurements are made: a network of real hosts, or one under a virtual clock.
+pub trait Testbed {
+    /// Sets up what `point` needs (cross traffic, firewall) and measures once. A path that cannot be measured is a
+    /// result, told in [`Row::reason`].
+    ///
+    /// # Errors
+    /// Where the testbed itself failed, so that no further run makes sense.
+    fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError>;
+}
+
+/// One measurement, made once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// What came of it; the runner counts the repeats.
+    pub row: Row,
+    /// The longest that the emulated link was late meanwhile; zero where it cannot be.
+    pub lateness: Span,
+}
+
+/// A testbed that failed.
+#[derive(Debug, Error)]
+#[error("cannot {doing}: {cause:#}")]
+pub struct RunError {
+    /// The operation.
+    pub doing: &'static str,
+    /// Why, and what to try.
+    pub cause: anyhow::Error,
+}
+
+/// How far an experiment has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Progress<'a> {
+    /// This point is next.
+    Measuring {
+        /// Counted from zero.
+        index: usize,
+        /// How many there are.
+        of: usize,
+        /// Which one it is.
+        point: &'a Point,
+    },
+    /// The machine stalled; the run is repeated.
+    Repeating {
+        /// How late the link was.
+        lateness: Span,
+    },
+    /// A point is done.
+    Measured(&'a Row),
+}
+
+/// Measures every point of every [variant](Scenario::variants) of `scenario` on `testbed`; `stop` is asked before each run and each repetition, and ends the
+/// experiment with the rows there are.
+///
+/// # Errors
+/// Where the testbed failed.
+pub fn run(
+    scenario: &Scenario,
+    testbed: &mut dyn Testbed,
+    observer: &mut dyn FnMut(Progress<'_>),
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<Row>, RunError> {
+    let of = scenario.runs_in_all();
+    let mut rows = Vec::with_capacity(of);
+    for variant in scenario.variants() {
+        for point in variant.points() {
+            if stop() {
+                return Ok(rows);
+            }
+            observer(Progress::Measuring { index: rows.len(), of, point: &point });
+            let row = until_undisturbed(&variant, &point, testbed, observer, stop)?;
+            observer(Progress::Measured(&row));
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn until_undisturbed(
+    scenario: &Scenario,
+    point: &Point,
+    testbed: &mut dyn Testbed,
+    observer: &mut dyn FnMut(Progress<'_>),
+    stop: &dyn Fn() -> bool,
+) -> Result<Row, RunError> {
+    let mut repeats = 0;
+    loop {
+        let Attempt { mut row, lateness } = testbed.measure(scenario, point)?;
+        let stalled = lateness > STALL;
+        if stalled && repeats < MAX_REPEATS && !stop() {
+            repeats += 1;
+            observer(Progress::Repeating { lateness });
+            continue;
+        }
+        (row.stalled_repeats, row.stalled) = (repeats, stalled);
+        return Ok(row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A testbed whose link is late as told, run by run, and then never again.
+    struct Scripted {
+        lateness: Vec<i64>,
+        attempts: usize,
+    }
+
+    impl Testbed for Scripted {
+        fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
+            let lateness = Span::from_micros(self.lateness.get(self.attempts).copied().unwrap_or(0));
+            self.attempts += 1;
+            Ok(Attempt { row: Row::new(scenario, point), lateness })
+        }
+    }
+
+    fn run_with(lateness: &[i64]) -> (Vec<Row>, usize) {
+        let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
+        let mut testbed = Scripted { lateness: lateness.to_vec(), attempts: 0 };
+        let rows = run(&scenario, &mut testbed, &mut |_| (), &|| false).unwrap();
+        (rows, testbed.attempts)
+    }
+
+    #[test]
+    fn a_quiet_machine_runs_each_point_once() {
+        let (rows, attempts) = run_with(&[]);
+        assert_eq!((rows.len(), attempts), (6, 6));
+        assert!(rows.iter().all(|row| !row.stalled && row.stalled_repeats == 0));
+    }
+
+    #[test]
+    fn a_stalled_run_is_repeated_and_counted() {
+        let (rows, attempts) = run_with(&[300, 301, 5_000]);
+        assert_eq!((rows.len(), attempts), (6, 8));
+        let repeats: Vec<_> = rows.iter().map(|row| (row.stalled_repeats, row.stalled)).collect();
+        assert_eq!(repeats[..3], [(0, false), (2, false), (0, false)]);
+    }
+
+    #[test]
+    fn a_machine_that_never_stops_stalling_is_told_of_and_not_waited_for() {
+        let (rows, attempts) = run_with(&[400; 100]);
+        assert_eq!((rows.len(), attempts), (6, 24));
+        assert!(rows.iter().all(|row| row.stalled && row.stalled_repeats == 3));
+    }
+
+    #[test]
+    fn whoever_asks_to_stop_waits_for_no_repetition() {
+        let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
+        let mut testbed = Scripted { lateness: vec![400; 100], attempts: 0 };
+        let stalled = std::cell::Cell::new(false);
+        let mut watch =
+            |progress: Progress<'_>| stalled.set(stalled.get() || matches!(progress, Progress::Repeating { .. }));
+        let rows = run(&scenario, &mut testbed, &mut watch, &|| stalled.get()).unwrap();
+        assert_eq!((rows.len(), rows[0].stalled_repeats, rows[0].stalled), (1, 1, true));
+    }
+
+    #[test]
+    fn whoever_asks_to_stop_keeps_what_is_measured() {
+        let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
+        let mut testbed = Scripted { lateness: vec![], attempts: 0 };
+        let measured = std::cell::Cell::new(0);
+        let mut count = |progress: Progress<'_>| {
+            if matches!(progress, Progress::Measured(_)) {
+                measured.set(measured.get() + 1);
+            }
+        };
+        let rows = run(&scenario, &mut testbed, &mut count, &|| measured.get() == 2).unwrap();
+        assert_eq!(rows.len(), 2);
+    }
+}

@@ -1,0 +1,305 @@
+use crate::accuracy::full::WholeSummary;
+use crate::accuracy::row::Row;
+use crate::accuracy::scenario::{Paper, Published};
+use crate::statistics::{mean, median};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use units::Rate;
+
+/// One value for each transport and method that was measured: transport → method → value. A method that scanned
+/// another range of waits than the usual one counts as another method, such as `pathtester-classic 0–15`.
+pub type ByMethod<T> = BTreeMap<String, BTreeMap<String, T>>;
+
+/// What the rows come to, by transport and method. A figure is null where no run gave what it is made of. Stalled
+/// runs that were repeated are in no figure but `stalled_repeats`; those kept for want of repetitions are in all.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// Runs that are in the rows.
+    pub runs: ByMethod<u32>,
+    /// Those among them that gave no estimate; they are in no figure of error.
+    pub runs_without_estimate: ByMethod<u32>,
+    /// Mean of |estimate − truth|.
+    pub mean_absolute_error_bits_per_second: ByMethod<Option<f64>>,
+    /// Mean of |estimate − truth| / capacity of the bottleneck.
+    pub mean_error_of_capacity_ratio: ByMethod<Option<f64>>,
+    /// Median of |estimate − truth| / truth.
+    pub median_relative_error_ratio: ByMethod<Option<f64>>,
+    /// Mean of estimate − truth.
+    pub bias_bits_per_second: ByMethod<Option<f64>>,
+    /// Share of the estimates whose interval holds the run's truth.
+    pub interval_coverage_ratio: ByMethod<Option<f64>>,
+    /// Mean of the IP bytes sent in trains in one direction.
+    pub mean_sent_bytes: ByMethod<Option<f64>>,
+    /// Mean time that one direction took.
+    pub mean_duration_seconds: ByMethod<Option<f64>>,
+    /// Mean time that whole measurements took, with both directions, capacity and delay; only where such were made.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mean_whole_seconds: ByMethod<Option<f64>>,
+    /// What measurements of everything came to besides, by transport; only where such were made.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub whole: BTreeMap<String, WholeSummary>,
+    /// Runs thrown away and repeated because the machine stalled in them.
+    pub stalled_repeats: ByMethod<u32>,
+    /// Runs kept although the machine stalled in them, as no repetition was left.
+    pub runs_stalled: ByMethod<u32>,
+    /// How far the packet of the first train that left latest against its plan was behind it, the mean over the
+    /// runs; only where the experiment shows the train.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mean_worst_sending_delay_seconds: ByMethod<Option<f64>>,
+    /// What was published; null for an experiment of one's own.
+    pub published: Option<PublishedSummary>,
+}
+
+/// The figures of the paper that an experiment repeats.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedSummary {
+    /// The system measured there.
+    pub system: String,
+    /// The paper's figures or tables.
+    pub figure: String,
+    /// Its set-up or result in a few words.
+    pub setting: String,
+    /// Its mean of |estimate − truth|, by transport.
+    pub mean_absolute_error_bits_per_second: BTreeMap<String, f64>,
+    /// Its other figures, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<PublishedFigure>,
+}
+
+/// One published result, and what it is about; null where that was the same for all, or was not said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedFigure {
+    /// What the paper calls it.
+    pub series: String,
+    /// The estimator.
+    pub method: Option<String>,
+    /// The last exponent that it scanned.
+    pub last_iunit: Option<u32>,
+    /// Mean rate of the cross traffic.
+    pub cross_bits_per_second: Option<u64>,
+    /// The estimate; null where there was none.
+    pub available_bits_per_second: Option<u64>,
+    /// How long it took.
+    pub seconds: Option<f64>,
+    /// Whether the time is that of everything, and not of the available bandwidth alone.
+    pub whole: bool,
+}
+
+impl Summary {
+    /// Sums `rows` up.
+    pub fn of(rows: &[Row], paper: Option<&Paper>) -> Self {
+        let each = Groups::of(rows);
+        let errors = |row: &Row| row.error_bits_per_second.map(|error| error as f64);
+        let relative = |row: &Row| match row.truth_bits_per_second {
+            0 => None,
+            truth => errors(row).map(|error| error.abs() / truth as f64),
+        };
+        let traced = rows.iter().any(|row| !row.timeline.is_empty());
+        Summary {
+            runs: each.count(|_| true),
+            runs_without_estimate: each.count(|row| row.available_bits_per_second.is_none()),
+            mean_absolute_error_bits_per_second: each.reduce(|row| errors(row).map(f64::abs), mean),
+            mean_error_of_capacity_ratio: each.reduce(Row::error_of_rate, mean),
+            median_relative_error_ratio: each.reduce(relative, median),
+            bias_bits_per_second: each.reduce(errors, mean),
+            interval_coverage_ratio: each.reduce(|row| row.holds_truth().map(|held| f64::from(u8::from(held))), mean),
+            mean_sent_bytes: each.reduce(|row| Some(row.bytes_sent as f64), mean),
+            mean_duration_seconds: each.reduce(|row| Some(row.duration_seconds), mean),
+            mean_whole_seconds: match rows.iter().any(|row| row.whole_seconds.is_some()) {
+                true => each.reduce(|row| row.whole_seconds, mean),
+                false => BTreeMap::new(),
+            },
+            whole: whole(rows),
+            stalled_repeats: each.map(|rows| rows.iter().map(|row| row.stalled_repeats).sum()),
+            runs_stalled: each.count(|row| row.stalled),
+            mean_worst_sending_delay_seconds: match traced {
+                true => each.reduce(worst_sending_delay, mean),
+                false => BTreeMap::new(),
+            },
+            published: paper.map(PublishedSummary::of),
+        }
+    }
+
+    /// The paper's mean absolute error over `transport`.
+    pub fn published_error(&self, transport: &str) -> Option<f64> {
+        self.published.as_ref()?.mean_absolute_error_bits_per_second.get(transport).copied()
+    }
+}
+
+impl PublishedSummary {
+    fn of(paper: &Paper) -> Self {
+        let error = |published: &Published| {
+            let transport = published.transport?.word().to_owned();
+            Some((transport, published.mean_absolute_error?.as_f64()))
+        };
+        PublishedSummary {
+            system: paper.system.clone(),
+            figure: paper.figure.clone(),
+            setting: paper.setting.clone(),
+            mean_absolute_error_bits_per_second: paper.published.iter().filter_map(error).collect(),
+            figures: paper
+                .published
+                .iter()
+                .filter(|p| p.mean_absolute_error.is_none())
+                .map(PublishedFigure::of)
+                .collect(),
+        }
+    }
+}
+
+impl PublishedFigure {
+    fn of(published: &Published) -> Self {
+        PublishedFigure {
+            series: published.series.clone(),
+            method: published.method.map(|method| method.word().to_owned()),
+            last_iunit: published.last_iunit,
+            cross_bits_per_second: published.cross.map(Rate::bits_per_second),
+            available_bits_per_second: published.available.map(Rate::bits_per_second),
+            seconds: published.seconds,
+            whole: published.whole,
+        }
+    }
+
+    /// Whether a run met the same path: all that is published is about the way up.
+    pub(crate) fn is_about(&self, row: &Row) -> bool {
+        let same_cross = self.cross_bits_per_second.is_none_or(|cross| cross == row.cross_bits_per_second);
+        row.direction == "up" && same_cross
+    }
+
+    /// Whether a run was made by the same estimator.
+    pub(crate) fn is_by(&self, row: &Row) -> bool {
+        self.method.as_ref() == Some(&row.method) && (self.last_iunit.is_none() || self.last_iunit == row.last_iunit)
+    }
+}
+
+/// By transport: what it is about does not depend on the estimator.
+fn whole(rows: &[Row]) -> BTreeMap<String, WholeSummary> {
+    let mut by_transport: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        by_transport.entry(&row.transport).or_default().push(row);
+    }
+    let of = |(transport, rows): (&str, Vec<_>)| Some((transport.to_owned(), WholeSummary::of(&rows)?));
+    by_transport.into_iter().filter_map(of).collect()
+}
+
+/// How far the packet that left latest against its plan was behind it.
+fn worst_sending_delay(row: &Row) -> Option<f64> {
+    row.timeline.iter().filter_map(|p| p.sent_seconds.map(|sent| sent - p.planned_seconds)).max_by(f64::total_cmp)
+}
+
+/// The rows by transport and method.
+struct Groups<'a> {
+    rows: &'a [Row],
+    keys: BTreeSet<(&'a str, String)>,
+}
+
+impl<'a> Groups<'a> {
+    fn of(rows: &'a [Row]) -> Self {
+        Groups { rows, keys: rows.iter().map(|row| (row.transport.as_str(), row.estimator())).collect() }
+    }
+
+    fn map<T>(&self, value: impl Fn(&[&Row]) -> T) -> ByMethod<T> {
+        let mut by_method = ByMethod::new();
+        for (transport, method) in &self.keys {
+            let own = |row: &&Row| row.transport == *transport && row.estimator() == *method;
+            let rows: Vec<_> = self.rows.iter().filter(own).collect();
+            by_method.entry((*transport).to_owned()).or_default().insert(method.clone(), value(&rows));
+        }
+        by_method
+    }
+
+    fn count(&self, counted: impl Fn(&Row) -> bool) -> ByMethod<u32> {
+        self.map(|rows| rows.iter().filter(|row| counted(row)).count() as u32)
+    }
+
+    fn reduce(
+        &self,
+        part: impl Fn(&Row) -> Option<f64>,
+        statistic: impl Fn(&[f64]) -> Option<f64>,
+    ) -> ByMethod<Option<f64>> {
+        self.map(|rows| statistic(&rows.iter().filter_map(|row| part(row)).collect::<Vec<_>>()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::row::TimelinePacket;
+    use crate::accuracy::row::samples::{failed, measured};
+    use crate::accuracy::scenario::{Method, Transport};
+
+    fn rows() -> Vec<Row> {
+        vec![
+            measured(Transport::Rake, Method::Primed, 0, 1, 0.2),
+            measured(Transport::Rake, Method::Primed, 50, 1, -0.6),
+            measured(Transport::Rake, Method::LinearScan, 50, 1, 9.0),
+            measured(Transport::Udp, Method::Primed, 50, 1, 0.1),
+            failed(Transport::Udp, Method::Primed, 50, 2, "UDP is rejected"),
+        ]
+    }
+
+    fn close(value: Option<f64>, expected: f64) -> bool {
+        (value.unwrap() - expected).abs() < 1e-6 * expected.abs().max(1.0)
+    }
+
+    #[test]
+    fn errors_are_summed_up_by_transport_and_method() {
+        let summary = Summary::of(&rows(), None);
+        let mae = &summary.mean_absolute_error_bits_per_second;
+        assert!(close(mae["rake"]["primed"], 400_000.0));
+        assert!(close(mae["rake"]["linear-scan"], 9_000_000.0));
+        assert!(close(summary.bias_bits_per_second["rake"]["primed"], -200_000.0));
+        assert!(close(summary.median_relative_error_ratio["rake"]["primed"], (0.002 + 0.012) / 2.0));
+        assert!(summary.mean_worst_sending_delay_seconds.is_empty());
+    }
+
+    #[test]
+    fn a_run_without_an_estimate_is_counted_and_spoils_no_figure() {
+        let summary = Summary::of(&rows(), None);
+        assert_eq!((summary.runs["udp"]["primed"], summary.runs_without_estimate["udp"]["primed"]), (2, 1));
+        assert!(close(summary.mean_absolute_error_bits_per_second["udp"]["primed"], 100_000.0));
+        let none = Summary::of(&rows()[4..], None);
+        assert_eq!(none.mean_absolute_error_bits_per_second["udp"]["primed"], None);
+        assert_eq!(none.interval_coverage_ratio["udp"]["primed"], None);
+    }
+
+    #[test]
+    fn coverage_is_the_share_of_intervals_that_hold_their_runs_truth() {
+        // The samples' intervals reach 0.5 Mbit/s to each side.
+        assert!(close(Summary::of(&rows(), None).interval_coverage_ratio["rake"]["primed"], 0.5));
+    }
+
+    #[test]
+    fn stalled_runs_are_counted() {
+        let mut rows = rows();
+        (rows[0].stalled_repeats, rows[1].stalled_repeats, rows[1].stalled) = (1, 3, true);
+        let summary = Summary::of(&rows, None);
+        assert_eq!((summary.stalled_repeats["rake"]["primed"], summary.runs_stalled["rake"]["primed"]), (4, 1));
+    }
+
+    #[test]
+    fn the_worst_sending_delay_tells_how_far_a_window_held_packets_back() {
+        let packet = |planned_seconds, sent_seconds| TimelinePacket {
+            size_bytes: 100,
+            planned_seconds,
+            sent_seconds,
+            received_seconds: None,
+        };
+        let mut row = measured(Transport::Single, Method::LinearScan, 50, 1, 0.0);
+        row.timeline = vec![packet(0.0, Some(0.0)), packet(0.001, Some(0.081)), packet(0.002, None)];
+        let summary = Summary::of(&[row], None);
+        assert!(close(summary.mean_worst_sending_delay_seconds["single"]["linear-scan"], 0.08));
+    }
+
+    #[test]
+    fn the_papers_figures_stand_beside() {
+        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap();
+        let summary = Summary::of(&rows(), scenario.paper.as_ref());
+        assert_eq!(summary.published_error("rake"), Some(15_600_000.0));
+        assert_eq!(summary.published_error("single"), None);
+    }
+}

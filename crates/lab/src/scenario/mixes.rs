@@ -1,0 +1,139 @@
+//! A table of mixes of connections, each with its own bottleneck, and what was published of it. As CSV with the columns
+//! `row, bottleneck_mbps, bottleneck_delay_ms, buffer_packets, groups, jain_fifo, jain_fq_codel, jain_cebinae,
+//! goodput_fifo_mbps, goodput_fq_codel_mbps, goodput_cebinae_mbps`; groups read `2xNewReno@0.2 + 8xNewReno@2`: number,
+//! congestion control and delay in milliseconds of the leaf links, of which each path has one at both ends.
+
+use crate::fairness::{Case, Group};
+use link::queue::Limit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sim::tcp::congestion::Control;
+use units::{Rate, Span};
+
+/// What was published of one mix: by discipline, Jain's index of the goodputs, and their sum.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedMix {
+    /// With a plain first-in first-out queue.
+    pub fifo: PublishedShare,
+    /// With FQ-CoDel.
+    pub fq_codel: PublishedShare,
+    /// With Cebinae.
+    pub cebinae: PublishedShare,
+}
+
+/// What one discipline was published to make of a mix.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedShare {
+    /// Jain's index of the goodputs.
+    pub jain_index: f64,
+    /// Their sum.
+    pub goodput_bits_per_second: f64,
+}
+
+/// One line of the file.
+#[derive(Debug, Deserialize)]
+struct Line {
+    row: u32,
+    bottleneck_mbps: f64,
+    bottleneck_delay_ms: f64,
+    buffer_packets: u64,
+    #[serde(rename = "groups (count x control @ leaf delay ms)", alias = "groups")]
+    groups: String,
+    jain_fifo: f64,
+    jain_fq_codel: f64,
+    jain_cebinae: f64,
+    goodput_fifo_mbps: f64,
+    goodput_fq_codel_mbps: f64,
+    goodput_cebinae_mbps: f64,
+}
+
+/// The cases of such a table.
+///
+/// # Errors
+/// Names the line and what is wrong with it.
+pub fn read(text: &str) -> Result<Vec<Case>, String> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    reader.deserialize::<Line>().map(|line| line.map_err(|error| error.to_string())?.case()).collect()
+}
+
+impl Line {
+    fn case(&self) -> Result<Case, String> {
+        let rate = Rate::from_f64(self.bottleneck_mbps * 1e6);
+        let groups = self.groups.split('+').map(|group| parse_group(group.trim(), rate));
+        let groups = groups.collect::<Result<Vec<_>, _>>().map_err(|why| format!("row {}: {why}", self.row))?;
+        let share = |jain_index, mbps: f64| PublishedShare { jain_index, goodput_bits_per_second: mbps * 1e6 };
+        Ok(Case {
+            label: format!("row {}", self.row),
+            added_delay: Span::ZERO,
+            rate,
+            delay: millis(self.bottleneck_delay_ms),
+            limit: Limit::Packets(self.buffer_packets),
+            groups,
+            published: Some(PublishedMix {
+                fifo: share(self.jain_fifo, self.goodput_fifo_mbps),
+                fq_codel: share(self.jain_fq_codel, self.goodput_fq_codel_mbps),
+                cebinae: share(self.jain_cebinae, self.goodput_cebinae_mbps),
+            }),
+        })
+    }
+}
+
+/// Senders are limited to the bottleneck's rate: their leaf links have it too.
+fn parse_group(text: &str, rate: Rate) -> Result<Group, String> {
+    let wrong = || format!("`{text}` is no group; write it like 2xNewReno@0.2");
+    let (count, rest) = text.split_once('x').ok_or_else(wrong)?;
+    let (control, leaf) = rest.split_once('@').ok_or_else(wrong)?;
+    let leaf: f64 = leaf.parse().map_err(|_| wrong())?;
+    Ok(Group {
+        connections: count.parse().map_err(|_| wrong())?,
+        control: control_called(control)?,
+        delay: millis(2.0 * leaf),
+        source_rate: Some(rate),
+        hops: Vec::new(),
+    })
+}
+
+/// As ns-3 writes them: `NewReno`.
+fn control_called(name: &str) -> Result<Control, String> {
+    let same = |(word, _): &&(&str, Control)| word.replace('-', "").eq_ignore_ascii_case(name);
+    let found = Control::ALL.iter().find(same).map(|(_, control)| *control);
+    found.ok_or_else(|| format!("there is no congestion control `{name}`"))
+}
+
+fn millis(millis: f64) -> Span {
+    Span::from_secs_f64(millis * 1e-3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_the_sixteen_mixes_reads_as_published() {
+        let cases = read(include_str!("../../scenarios/fair-mix.csv")).unwrap();
+        assert_eq!(cases.len(), 16);
+        let first = &cases[0];
+        assert_eq!((first.rate, first.limit), (Rate::from_mbit(100), Limit::Packets(250)));
+        let groups: Vec<_> = first.groups.iter().map(|g| (g.connections, g.control)).collect();
+        assert_eq!(groups, [(2, Control::NewReno), (8, Control::NewReno)]);
+        // RTT = 2 · (bottleneck delay + 2 · leaf delay): 20.8 and 28 ms.
+        let round_trips: Vec<_> = first.groups.iter().map(|g| ((first.delay + g.delay) * 2).as_secs_f64()).collect();
+        assert!((round_trips[0] - 0.0208).abs() < 1e-9 && (round_trips[1] - 0.028).abs() < 1e-9, "{round_trips:?}");
+        let indices: Vec<_> = cases.iter().map(|c| c.published.unwrap().cebinae.jain_index).collect();
+        let mean = indices.iter().sum::<f64>() / 16.0;
+        assert!((mean - 0.910).abs() < 0.001, "{mean}");
+    }
+
+    #[test]
+    fn a_line_that_says_nothing_is_named() {
+        let text = include_str!("../../scenarios/fair-mix.csv");
+        for (good, bad, said) in
+            [("2xNewReno@0.2", "2 NewReno", "row 0"), ("8xNewReno@2", "8xTahoe@2", "no congestion")]
+        {
+            let error = read(&text.replace(good, bad)).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}
