@@ -6,7 +6,7 @@
 
 mod owner;
 
-use crate::attendant::Attendant;
+use crate::listener_thread::ListenerThread;
 use crate::settings::Change;
 use owner::Owner;
 use serde::{Deserialize, Serialize};
@@ -106,12 +106,12 @@ pub struct Claim(Owner);
 #[derive(Debug)]
 pub struct Control {
     // Ends before the socket's file goes.
-    _attendant: Attendant,
+    _thread: ListenerThread,
     owner: Owner,
 }
 
 /// No request or answer is longer.
-const LONGEST_LINE: u64 = 4 << 20;
+const MAX_LINE_BYTES: u64 = 4 << 20;
 /// How long the other end may take for its part of the conversation. Others wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -208,8 +208,8 @@ impl Claim {
         fs::set_permissions(owner.socket(), fs::Permissions::from_mode(0o600)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let answer_next = move |(stream, _): (UnixStream, _)| answer(&stream, &mut handler);
-        let attendant = Attendant::start("control", listener, UnixListener::accept, answer_next).map_err(failed)?;
-        Ok(Control { _attendant: attendant, owner })
+        let thread = ListenerThread::start("control", listener, UnixListener::accept, answer_next).map_err(failed)?;
+        Ok(Control { _thread: thread, owner })
     }
 }
 
@@ -284,7 +284,7 @@ fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
 fn receive(stream: &UnixStream) -> io::Result<String> {
     let mut line = String::new();
     stream.set_read_timeout(Some(PATIENCE))?;
-    BufReader::new(stream.take(LONGEST_LINE)).read_line(&mut line)?;
+    BufReader::new(stream.take(MAX_LINE_BYTES)).read_line(&mut line)?;
     if line.ends_with('\n') {
         return Ok(line);
     }

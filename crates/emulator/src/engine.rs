@@ -1,13 +1,13 @@
 mod clock;
 mod core;
+mod directed_link;
 mod frame;
-mod lane;
 
 pub(crate) use self::frame::{Frame, LinkHeader, Pool};
 
 use self::core::{Core, Request};
 use crate::statistics::DirectionStatistics;
-use crate::{BridgeError, Port, PortSpec};
+use crate::{EmulatorError, Port, PortSpec};
 use link::queue::QueueConfig;
 use link::{Link, LinkConfig};
 use middlebox::{Middlebox, MiddleboxConfig};
@@ -37,7 +37,7 @@ pub struct Engine {
     bell: UnixStream,
     /// What the packet thread leaves behind.
     last: Arc<OnceLock<[DirectionStatistics; 2]>>,
-    thread: Mutex<Option<JoinHandle<Result<(), BridgeError>>>>,
+    thread: Mutex<Option<JoinHandle<Result<(), EmulatorError>>>>,
 }
 
 impl DirectionConfig {
@@ -45,13 +45,13 @@ impl DirectionConfig {
     ///
     /// # Errors
     /// They are not, and why.
-    pub fn check(&self) -> Result<(), BridgeError> {
+    pub fn check(&self) -> Result<(), EmulatorError> {
         self.build::<()>().map(drop)
     }
 
-    fn build<P>(&self) -> Result<(Link<P>, Option<Middlebox>), BridgeError> {
+    fn build<P>(&self) -> Result<(Link<P>, Option<Middlebox>), EmulatorError> {
         if self.rules.as_ref().is_some_and(|rules| rules.nat.is_some()) {
-            return Err(BridgeError::Translation);
+            return Err(EmulatorError::Translation);
         }
         let link = Link::with_queue(self.link.clone(), &self.queue)?;
         Ok((link, self.rules.clone().map(Middlebox::new).transpose()?))
@@ -64,13 +64,13 @@ impl Engine {
     ///
     /// # Errors
     /// A port cannot be opened, or a setting is impossible.
-    pub fn start(ports: [PortSpec; 2], directions: [DirectionConfig; 2]) -> Result<Self, BridgeError> {
+    pub fn start(ports: [PortSpec; 2], directions: [DirectionConfig; 2]) -> Result<Self, EmulatorError> {
         let [first, second] = &ports;
         if first.name() == second.name() {
-            return Err(BridgeError::Same(first.name().into()));
+            return Err(EmulatorError::Same(first.name().into()));
         }
         if std::mem::discriminant(first) != std::mem::discriminant(second) {
-            return Err(BridgeError::Mixed);
+            return Err(EmulatorError::Mixed);
         }
         directions.iter().try_for_each(DirectionConfig::check)?;
         Self::join([Port::open(first)?, Port::open(second)?], directions)
@@ -80,7 +80,7 @@ impl Engine {
     ///
     /// # Errors
     /// A setting is impossible, or the system has no room for a thread.
-    pub fn join(ports: [Port; 2], directions: [DirectionConfig; 2]) -> Result<Self, BridgeError> {
+    pub fn join(ports: [Port; 2], directions: [DirectionConfig; 2]) -> Result<Self, EmulatorError> {
         directions.iter().try_for_each(DirectionConfig::check)?;
         let fail = |error| SetupError::new("start the packet thread", error);
         let (bell, theirs) = UnixStream::pair().map_err(fail)?;
@@ -97,9 +97,9 @@ impl Engine {
     ///
     /// # Errors
     /// The setting is impossible, and nothing is changed; or the bridge has ended.
-    pub fn set(&self, direction: usize, config: DirectionConfig) -> Result<(), BridgeError> {
+    pub fn set(&self, direction: usize, config: DirectionConfig) -> Result<(), EmulatorError> {
         config.check()?;
-        if self.ask(Request::Set { direction, config: Box::new(config) }) { Ok(()) } else { Err(BridgeError::Ended) }
+        if self.ask(Request::Set { direction, config: Box::new(config) }) { Ok(()) } else { Err(EmulatorError::Ended) }
     }
 
     /// What both directions have done so far, also after the end.
@@ -121,7 +121,7 @@ impl Engine {
     ///
     /// # Errors
     /// Why it ended, where nobody stopped it.
-    pub fn wait(&self) -> Result<(), BridgeError> {
+    pub fn wait(&self) -> Result<(), EmulatorError> {
         let thread = lock(&self.thread).take();
         thread.map_or(Ok(()), |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
@@ -130,7 +130,7 @@ impl Engine {
     ///
     /// # Errors
     /// Why it had ended by itself before.
-    pub fn stop(&self) -> Result<(), BridgeError> {
+    pub fn stop(&self) -> Result<(), EmulatorError> {
         drop(lock(&self.inbox).take());
         self.ring();
         self.wait()

@@ -3,7 +3,7 @@ use thiserror::Error;
 
 /// Why a bridge cannot start, or has ended.
 #[derive(Debug, Error)]
-pub enum BridgeError {
+pub enum EmulatorError {
     /// A setting that no link can have.
     #[error(transparent)]
     Config(#[from] units::ConfigError),

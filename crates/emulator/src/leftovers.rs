@@ -1,7 +1,7 @@
 //! What a bridge has changed in the system, written down so that the next one can put it back where this one was
 //! killed.
 
-use crate::BridgeError;
+use crate::EmulatorError;
 use net::interface;
 use net::offloads::{Offloads, Switches};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use std::{env, io, process};
 /// An interface that joins no packets as they arrive: its receive offloads are off. They are put back as they were found
 /// when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Quietened {
+pub(crate) struct OffloadGuard {
     name: String,
     switches: Switches,
     found: Offloads,
@@ -43,9 +43,9 @@ struct Owner {
     started: u64,
 }
 
-impl Quietened {
+impl OffloadGuard {
     /// Switches the receive offloads of an interface off, after those that a killed bridge left off are put back.
-    pub(crate) fn of(name: &str) -> Result<Self, BridgeError> {
+    pub(crate) fn of(name: &str) -> Result<Self, EmulatorError> {
         repair(name)?;
         let switches = Switches::open(name)?;
         let found = switches.read()?;
@@ -56,13 +56,13 @@ impl Quietened {
             );
             None
         });
-        let quietened = Quietened { name: name.into(), switches, found, note };
-        quietened.switches.set(found.receiving_off())?;
-        Ok(quietened)
+        let guard = OffloadGuard { name: name.into(), switches, found, note };
+        guard.switches.set(found.receiving_off())?;
+        Ok(guard)
     }
 }
 
-impl Drop for Quietened {
+impl Drop for OffloadGuard {
     fn drop(&mut self) {
         // ENODEV: the interface is gone, and its settings with it.
         const GONE: i32 = 19;
@@ -78,14 +78,14 @@ impl Drop for Quietened {
 }
 
 /// Puts back what killed bridges have left in this namespace, of this interface or another. None alive may have this one.
-fn repair(name: &str) -> Result<(), BridgeError> {
+fn repair(name: &str) -> Result<(), EmulatorError> {
     let here = namespace().ok();
     for (path, note) in notes().into_iter().filter(|(_, note)| Some(note.namespace) == here) {
         // An interface that came later is another one's, and the settings of one that is gone went with it.
         let is_there = interface::index(&note.interface).is_ok_and(|index| index == note.index);
         if note.owner.is_alive() {
             if is_there && note.interface == name {
-                return Err(BridgeError::Taken { interface: note.interface, process: note.owner.process });
+                return Err(EmulatorError::Taken { interface: note.interface, process: note.owner.process });
             }
         } else if is_there && let Err(error) = note.put_back() {
             tracing::warn!("the offloads of {} stay off: {error}", note.interface);
@@ -97,7 +97,7 @@ fn repair(name: &str) -> Result<(), BridgeError> {
 }
 
 impl Note {
-    fn put_back(&self) -> Result<(), BridgeError> {
+    fn put_back(&self) -> Result<(), EmulatorError> {
         tracing::info!(
             "putting back the offloads of {}, which process {} left off",
             self.interface,

@@ -5,11 +5,11 @@
 //! departure; the departures follow from the stamps, not from when the thread ran.
 #![forbid(unsafe_code)]
 
-mod attendant;
 pub mod control;
 mod engine;
 mod error;
 mod leftovers;
+mod listener_thread;
 mod port;
 pub mod prometheus;
 pub mod report;
@@ -20,5 +20,5 @@ pub mod statistics;
 mod text_file;
 
 pub use engine::{DirectionConfig, Engine};
-pub use error::BridgeError;
+pub use error::EmulatorError;
 pub use port::{Port, PortSpec};

@@ -1,7 +1,7 @@
 mod ethernet;
 mod tun;
 
-use crate::BridgeError;
+use crate::EmulatorError;
 use crate::engine::{Frame, Pool};
 use crate::port::ethernet::EthernetPort;
 use crate::port::tun::TunPort;
@@ -47,7 +47,7 @@ impl Port {
     ///
     /// # Errors
     /// No such interface, none that can be bridged, or not allowed.
-    pub fn open(spec: &PortSpec) -> Result<Self, BridgeError> {
+    pub fn open(spec: &PortSpec) -> Result<Self, EmulatorError> {
         Ok(Port(match spec {
             PortSpec::Interface(name) => Kind::Ethernet(EthernetPort::open(name)?),
             PortSpec::Tun { name } => Kind::Tun(TunPort::open(name)?),
@@ -87,7 +87,7 @@ impl Port {
         &mut self,
         pool: &Pool,
         take: &mut dyn FnMut(Time, Result<Frame, u32>),
-    ) -> Result<bool, BridgeError> {
+    ) -> Result<bool, EmulatorError> {
         match &mut self.0 {
             Kind::Ethernet(port) => Ok(port.receive(pool, take)),
             Kind::Tun(port) => port.receive(pool, take),
@@ -116,7 +116,7 @@ impl Port {
     }
 
     /// Fails once the interface is gone.
-    pub(crate) fn check(&self) -> Result<(), BridgeError> {
+    pub(crate) fn check(&self) -> Result<(), EmulatorError> {
         match &self.0 {
             Kind::Ethernet(port) => port.check(),
             Kind::Tun(_) => Ok(()),

@@ -234,7 +234,7 @@ const LATENESS_BUCKETS: [Span; 13] = [
     Span::from_millis(100),
 ];
 /// So many flows are named.
-const MOST_FLOWS: usize = 20;
+const MAX_FLOWS: usize = 20;
 
 impl Document {
     /// The name and version of the document.
@@ -368,7 +368,7 @@ impl FlowTraffic {
 fn heaviest(statistics: &DirectionStatistics, duration: Span) -> (Vec<Flow>, FlowTraffic) {
     let mut flows: Vec<_> = statistics.flows.iter().filter(|flow| flow.offered.packets > 0).collect();
     flows.sort_unstable_by_key(|flow| (std::cmp::Reverse(flow.offered.bytes), flow.flow));
-    flows.truncate(MOST_FLOWS);
+    flows.truncate(MAX_FLOWS);
     let rest = |total: Count, of: fn(&FlowStatistics) -> Count| {
         flows.iter().fold(total, |rest, flow| Count {
             packets: rest.packets.saturating_sub(of(flow).packets),

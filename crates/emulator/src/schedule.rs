@@ -18,7 +18,7 @@ use thiserror::Error;
 use units::{Span, parse};
 
 /// Longer files are refused.
-const MOST_STEPS: usize = 1_000_000;
+const MAX_STEPS: usize = 1_000_000;
 
 /// Changes and their times.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -101,8 +101,8 @@ impl Schedule {
         if change.trim() == "repeat" {
             return self.repeat(time);
         }
-        if self.steps.len() == MOST_STEPS {
-            return Err(format!("there are more than {MOST_STEPS} changes; use a shorter file, or `repeat`"));
+        if self.steps.len() == MAX_STEPS {
+            return Err(format!("there are more than {MAX_STEPS} changes; use a shorter file, or `repeat`"));
         }
         let change = Change::parse(change).map_err(|error| error.to_string())?;
         if change.is_empty() {

@@ -4,7 +4,7 @@ use crate::control::{Reply, Request};
 use crate::report::{Covers, Document, Occasion};
 use crate::settings::{Change, SettingError, Settings};
 use crate::statistics::{DirectionStatistics, MeanFairness};
-use crate::{BridgeError, Engine, PortSpec};
+use crate::{EmulatorError, Engine, PortSpec};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use thiserror::Error;
@@ -38,7 +38,7 @@ pub enum SessionError {
     Setting(#[from] SettingError),
     /// It cannot be had.
     #[error(transparent)]
-    Bridge(#[from] BridgeError),
+    Engine(#[from] EmulatorError),
 }
 
 impl Session {
@@ -122,7 +122,7 @@ impl Session {
     ///
     /// # Errors
     /// Why it ended before.
-    pub fn stop(&self) -> Result<(), BridgeError> {
+    pub fn stop(&self) -> Result<(), EmulatorError> {
         self.engine.stop()
     }
 

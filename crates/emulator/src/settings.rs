@@ -7,28 +7,28 @@
 //! The same words stand on the command line, in `kumade link set` and in schedule files; [`KEYS`] lists them. A
 //! [`Change`] is some of them for one direction or both. What it does not name stays as it was.
 
-mod carrier;
 mod change;
 mod keys;
 mod queue;
 mod rules;
+mod service_rate;
 mod value;
 
 pub use change::{Change, Scope};
 pub use keys::{Group, KEYS, Key};
 
 use crate::DirectionConfig;
-use carrier::Carrier;
 use link::queue::{Limit, QueueConfig};
 use link::{Link, LinkConfig, Loss, Medium, Reordering, TokenBucket};
 use middlebox::{Middlebox, MiddleboxConfig, Rule};
 use queue::QueueSettings;
+use service_rate::ServiceRate;
 use std::fmt;
 use thiserror::Error;
 use units::{Rate, Span};
 
 /// How many bytes may wait in the queue of one direction at most.
-const MOST_BYTES_WAITING: u64 = 256 << 20;
+const MAX_QUEUE_BYTES: u64 = 256 << 20;
 
 /// A setting that makes no sense.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -58,7 +58,7 @@ pub enum SettingError {
 /// All settings of one direction. The default does nothing to packets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    carrier: Carrier,
+    service_rate: ServiceRate,
     /// Of a token bucket; 0 for none.
     burst_bytes: u64,
     peak_rate: Option<Rate>,
@@ -85,7 +85,7 @@ enum LossSettings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            carrier: Carrier::Rate(None),
+            service_rate: ServiceRate::Rate(None),
             burst_bytes: 0,
             peak_rate: None,
             delay: Span::ZERO,
@@ -119,7 +119,7 @@ impl Settings {
 
     fn set_link(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
-            "rate" | "trace" | "wireless" => self.carrier = Carrier::read(key, value)?,
+            "rate" | "trace" | "wireless" => self.service_rate = ServiceRate::read(key, value)?,
             "burst" => self.burst_bytes = value::bytes(value)?,
             "peak-rate" => self.peak_rate = value::rate(value)?,
             "delay" => self.delay = value::span(value)?,
@@ -145,7 +145,7 @@ impl Settings {
     pub fn direction(&self, direction: usize) -> Result<DirectionConfig, SettingError> {
         self.check_limit()?;
         let (rate, medium) = self.rate_and_medium()?;
-        let queue = QueueConfig { limit: self.limit, discipline: self.queue.discipline(self.carrier.mean_rate()) };
+        let queue = QueueConfig { limit: self.limit, discipline: self.queue.discipline(self.service_rate.mean_rate()) };
         let link = LinkConfig {
             rate,
             medium,
@@ -170,8 +170,8 @@ impl Settings {
         let plain = Settings::default();
         let mut words = Vec::new();
         let mut say = |differs: bool, key, value: String| words.extend(differs.then_some((key, value)));
-        let (carrier, is) = self.carrier.words();
-        say(self.carrier != plain.carrier, carrier, is);
+        let (key, is) = self.service_rate.words();
+        say(self.service_rate != plain.service_rate, key, is);
         say(self.burst_bytes != 0, "burst", value::show_bytes(self.burst_bytes));
         say(self.peak_rate.is_some(), "peak-rate", value::show_rate(self.peak_rate));
         say(self.delay != plain.delay, "delay", value::show_span(self.delay));
@@ -209,15 +209,15 @@ impl Settings {
     /// What carries the packets, through the token bucket if there is one.
     fn rate_and_medium(&self) -> Result<(Option<Rate>, Option<Medium>), SettingError> {
         let refused = |reason: &str| Err(SettingError::Together(reason.to_owned()));
-        match (self.burst_bytes, self.peak_rate, &self.carrier) {
-            (0, None, carrier) => Ok(carrier.rate_and_medium()),
+        match (self.burst_bytes, self.peak_rate, &self.service_rate) {
+            (0, None, service_rate) => Ok(service_rate.rate_and_medium()),
             (0, Some(_), _) => {
                 refused("a peak-rate needs a burst that passes at it: give one, or `peak-rate unlimited`")
             }
-            (_, Some(peak), Carrier::Rate(Some(rate))) if peak <= *rate => {
+            (_, Some(peak), ServiceRate::Rate(Some(rate))) if peak <= *rate => {
                 refused("the peak-rate is no higher than the rate, so that there are no bursts: give a higher one")
             }
-            (burst_bytes, peak, Carrier::Rate(Some(rate))) => {
+            (burst_bytes, peak, ServiceRate::Rate(Some(rate))) => {
                 Ok((peak, Some(Medium::TokenBucket(TokenBucket { rate: *rate, burst_bytes }))))
             }
             _ => refused("a burst needs a rate that holds after it: give one, or `burst 0b` for none"),
@@ -243,14 +243,14 @@ impl Settings {
             Limit::Bytes(bytes) => bytes,
             Limit::Packets(packets) => packets.saturating_mul(value::USUAL_PACKET),
         };
-        if waiting > MOST_BYTES_WAITING {
-            let most = value::show_bytes(MOST_BYTES_WAITING);
+        if waiting > MAX_QUEUE_BYTES {
+            let most = value::show_bytes(MAX_QUEUE_BYTES);
             return refused(format!(
                 "a queue limit of {limit} is more than the {most} that may wait: give a lower limit"
             ));
         }
         // With tail drop alone, a packet reaches an idle rate without waiting.
-        let all_wait = !self.queue.is_tail_drop() || !matches!(self.carrier, Carrier::Rate(_));
+        let all_wait = !self.queue.is_tail_drop() || !matches!(self.service_rate, ServiceRate::Rate(_));
         if all_wait && waiting < value::USUAL_PACKET {
             return refused(format!(
                 "a queue limit of {limit} has no room for a packet, and here each has to wait: give at least 1packets"

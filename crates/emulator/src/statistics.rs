@@ -81,9 +81,9 @@ pub struct Times {
 }
 
 /// What is longer counts as this.
-const LONGEST: Span = Span::from_secs(100);
+const MAX_SPAN: Span = Span::from_secs(100);
 /// What is shorter is not told apart.
-const SHORTEST: Span = Span::from_nanos(64);
+const MIN_SPAN: Span = Span::from_nanos(64);
 
 impl DropCause {
     /// All of them.
@@ -197,7 +197,7 @@ impl Default for DirectionStatistics {
             counts: Counts::default(),
             sojourn: Times::default(),
             lateness: Times::default(),
-            flows: Vec::with_capacity(FlowTable::MOST),
+            flows: Vec::with_capacity(FlowTable::MAX_FLOWS),
         }
     }
 }
@@ -241,7 +241,7 @@ impl Counts {
 
 impl Default for Times {
     fn default() -> Self {
-        let (low, high) = (SHORTEST.as_nanos() as u64, LONGEST.as_nanos() as u64);
+        let (low, high) = (MIN_SPAN.as_nanos() as u64, MAX_SPAN.as_nanos() as u64);
         let histogram = Histogram::new_with_bounds(low, high, 2).expect("bounds that the crate's page allows");
         Times { histogram }
     }

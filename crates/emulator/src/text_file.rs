@@ -3,15 +3,15 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// Longer ones are refused.
-const MOST_MEGABYTES: u64 = 64;
+const MAX_MEGABYTES: u64 = 64;
 
 /// Reads a text that may be a device without an end.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
     let mut text = String::new();
-    let most = MOST_MEGABYTES << 20;
+    let most = MAX_MEGABYTES << 20;
     File::open(path)?.take(most + 1).read_to_string(&mut text)?;
     if text.len() as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {MOST_MEGABYTES}mb")));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {MAX_MEGABYTES}mb")));
     }
     Ok(text)
 }

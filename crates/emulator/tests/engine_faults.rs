@@ -3,7 +3,7 @@
 mod common;
 
 use common::{DEVICE, Hosts, call, config};
-use emulator::{BridgeError, Engine, PortSpec};
+use emulator::{EmulatorError, Engine, PortSpec};
 use net::offloads::{Offloads, Switches};
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
@@ -26,7 +26,7 @@ fn an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was() {
         assert_eq!(offloads(&hosts), before.receiving_off());
         call(&hosts.right, &["link", "del", DEVICE]);
         let error = engine.wait().unwrap_err();
-        assert!(matches!(&error, BridgeError::Vanished(name) if name == "two"), "{error}");
+        assert!(matches!(&error, EmulatorError::Vanished(name) if name == "two"), "{error}");
         assert!(error.to_string().contains("its interface two has vanished"), "{error}");
         assert_eq!(offloads(&hosts), before);
     });

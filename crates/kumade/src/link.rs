@@ -11,7 +11,7 @@ use emulator::report::Document;
 use emulator::schedule::{self, Schedule};
 use emulator::session::{Session, SessionError};
 use emulator::settings::{Change, Settings};
-use emulator::{BridgeError, PortSpec};
+use emulator::{EmulatorError, PortSpec};
 use options::SettingOptions;
 use show::{Output, View};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -136,8 +136,8 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let session = match Session::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
         Err(SessionError::Setting(error)) => return Ok(usage(&error.to_string())),
-        Err(SessionError::Bridge(error @ BridgeError::Same(_))) => return Ok(usage(&error.to_string())),
-        Err(SessionError::Bridge(error)) => return Err(error.into()),
+        Err(SessionError::Engine(error @ EmulatorError::Same(_))) => return Ok(usage(&error.to_string())),
+        Err(SessionError::Engine(error)) => return Err(error.into()),
     };
     let answering = Arc::clone(&session);
     let control = claim.serve(move |request| answering.answer(&request))?;

@@ -1,4 +1,4 @@
-//! The only crate that touches Linux: stamped sockets, exact waits, namespaces, TUN devices and taps.
+//! The only crate that touches Linux: stamped sockets, exact waits, namespaces, TUN devices and packet capture.
 //!
 //! Everything here is small and does one thing to the operating system; what to do is decided elsewhere, by pure
 //! code. All `unsafe` of the project is here, with its reason beside it.
@@ -6,22 +6,22 @@
 //! Clocks: stamps of packets are on [`clock::realtime`], which the kernel uses for them; waits and budgets are on
 //! [`clock::monotonic`].
 
+pub mod capture;
 pub mod clock;
 pub mod congestion;
+pub mod cpu;
 pub mod datagram;
-pub mod deadline;
 pub mod interface;
+pub mod low_latency;
 pub mod namespace;
 pub mod offloads;
 mod option;
 pub mod pace;
 pub mod packet_socket;
-pub mod processors;
 pub mod readiness;
 mod ring;
 mod setup;
 pub mod stamp;
-pub mod tap;
 pub mod tcp;
 pub mod tun;
 pub mod udp;

@@ -4,7 +4,7 @@
 //! shortly before the instant and spin through the rest.
 
 use crate::clock;
-use crate::deadline::Prompt;
+use crate::low_latency::LowLatencyGuard;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use std::hint::spin_loop;
@@ -13,17 +13,18 @@ use units::{Span, Time};
 /// Spinning begins this long before the instant: more than nearly all wake-ups are late.
 const SPIN: Span = Span::from_micros(70);
 
-/// Holds a plan of offsets against the clock. While it lives, its thread is [prompt](Prompt); it belongs to that thread.
+/// Waits for the instants of a plan, given as offsets from its start. While it lives, its thread has the settings of a
+/// [`LowLatencyGuard`]; it must stay on that thread.
 #[derive(Debug)]
 pub struct Pacer {
     start: Time,
-    _prompt: Prompt,
+    _low_latency: LowLatencyGuard,
 }
 
 impl Pacer {
     /// A plan whose offset zero is `lead` from now.
     pub fn starting_in(lead: Span) -> Self {
-        Pacer { _prompt: Prompt::new(), start: clock::monotonic() + lead }
+        Pacer { _low_latency: LowLatencyGuard::new(), start: clock::monotonic() + lead }
     }
 
     /// How long it is until `offset`; negative where that has passed.

@@ -1,9 +1,9 @@
 //! Namespaces, devices in them and the stamps of what leaves: beliefs about the kernel that the lab rests on.
 
+use net::capture::Capture;
 use net::clock;
 use net::interface::{self, offloads_off};
 use net::namespace::Namespace;
-use net::tap::Tap;
 use net::tun::Tun;
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -54,21 +54,21 @@ fn a_tap_shows_whole_packets_with_the_moment_of_their_sending() {
         let namespace = Namespace::new().unwrap();
         let open = || {
             let tun = Tun::new("tun7", 1500, Some(V4), None).unwrap();
-            (tun, Tap::outgoing("tun7").unwrap(), UdpSocket::bind((V4, 0)).unwrap())
+            (tun, Capture::outgoing("tun7").unwrap(), UdpSocket::bind((V4, 0)).unwrap())
         };
-        let (tun, mut tap, socket) = namespace.run(open).unwrap();
-        assert!(!tap.is_ready());
+        let (tun, mut capture, socket) = namespace.run(open).unwrap();
+        assert!(!capture.is_ready());
         for number in 0..10_000u32 {
             let before = clock::realtime();
             socket.send_to(&[&number.to_be_bytes()[..], &[0; 996]].concat(), "10.99.0.2:9").unwrap();
             let after = clock::realtime();
-            let (stamp, packet) = tap.next(|stamp, packet| (stamp, packet.to_vec())).unwrap();
+            let (stamp, packet) = capture.next(|stamp, packet| (stamp, packet.to_vec())).unwrap();
             assert!(before <= stamp && stamp <= after, "{before:?} {stamp:?} {after:?}");
             assert_eq!((packet.len(), &packet[28..32]), (1028, &number.to_be_bytes()[..]));
             assert_eq!(tun.read(&mut [0; 1]).unwrap(), 1);
         }
-        assert!(tap.next(|_, _| ()).is_none());
-        assert_eq!(tap.missed(), 0);
+        assert!(capture.next(|_, _| ()).is_none());
+        assert_eq!(capture.missed(), 0);
     });
 }
 

@@ -1,7 +1,7 @@
 //! A network of real hosts around one emulated bottleneck, in real time.
 //!
 //! Each host is a network namespace with the kernel's own TCP and UDP and one TUN device. A single thread moves the
-//! packets: it reads them with the kernel's stamp of their sending ([`net::tap`]), offers them to the [`link::Link`] of
+//! packets: it reads them with the kernel's stamp of their sending ([`net::capture`]), offers them to the [`link::Link`] of
 //! their direction in the order of these stamps, and writes each to its receiver's device when it is due.
 //!
 //! ```text
@@ -16,7 +16,7 @@
 
 mod access;
 mod core;
-mod lane;
+mod directed_link;
 mod verify;
 
 use self::access::Access;
@@ -24,9 +24,9 @@ use self::core::{Core, Port};
 use link::queue::QueueConfig;
 use link::{Counters, CrossConfig, CrossTraffic, Link, LinkConfig};
 use middlebox::{Middlebox, MiddleboxConfig};
+use net::capture::Capture;
+use net::cpu::CpuReservation;
 use net::namespace::Namespace;
-use net::processors::SetAside;
-use net::tap::Tap;
 use net::tun::Tun;
 use net::{SetupError, clock};
 use std::io::Write;
@@ -40,7 +40,7 @@ use units::{Rate, Span, Time};
 
 pub use self::core::MEMORY as RECORD_LENGTH;
 pub use access::AccessSpec;
-pub use lane::{Lateness, Waits};
+pub use directed_link::{Lateness, Waits};
 pub use verify::Verified;
 use verify::lasting_rate;
 pub(crate) use verify::verify_between;
@@ -221,7 +221,7 @@ pub struct Network {
     doorbell: UnixStream,
     thread: Option<JoinHandle<()>>,
     /// The packet thread's own: no program on a host is to keep it waiting.
-    _processor: SetAside,
+    _processor: CpuReservation,
 }
 
 type Request = Box<dyn FnOnce(&mut Core) + Send>;
@@ -247,10 +247,10 @@ impl Network {
         bell.set_nonblocking(true).map_err(broken)?;
         doorbell.set_nonblocking(true).map_err(broken)?;
         let core = Core::new(ports, &spec, inbox, bell)?;
-        let aside = SetAside::last();
+        let aside = CpuReservation::last();
         let processor = aside.processor();
         let thread = thread::Builder::new().name("lab-packets".into()).spawn(move || {
-            processor.occupy();
+            processor.pin();
             core.run();
         });
         let thread = thread.map_err(|error| SetupError::new("start the packet thread", error))?;
@@ -400,13 +400,13 @@ fn replace_cross(link: &mut Link<Vec<u8>>, sources: Vec<CrossTraffic>) {
 
 fn build_host(spec: &HostSpec) -> Result<(Host, Port), NetworkError> {
     let namespace = Namespace::new()?;
-    let (tun, tap) = namespace.run(|| {
+    let (tun, capture) = namespace.run(|| {
         let tun = Tun::new(Host::DEVICE, core::MTU, Some(spec.v4), spec.v6)?;
-        let tap = Tap::outgoing(Host::DEVICE)?;
-        Ok::<_, SetupError>((tun, tap))
+        let capture = Capture::outgoing(Host::DEVICE)?;
+        Ok::<_, SetupError>((tun, capture))
     })??;
     let addresses = std::iter::once(IpAddr::V4(spec.v4)).chain(spec.v6.map(IpAddr::V6)).collect();
     let host = Host { name: spec.name.clone(), v4: spec.v4, v6: spec.v6, namespace };
     let access = Access::new(&spec.access, clock::realtime())?;
-    Ok((host, Port::new(tun, tap, addresses, access)))
+    Ok((host, Port::new(tun, capture, addresses, access)))
 }

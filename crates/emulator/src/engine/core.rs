@@ -1,12 +1,12 @@
 use super::DirectionConfig;
 use super::clock::Clock;
+use super::directed_link::{DirectedLink, times};
 use super::frame::{Frame, Pool};
-use super::lane::{Lane, times};
 use crate::statistics::{DirectionStatistics, DropCause, Recorder};
-use crate::{BridgeError, Port};
+use crate::{EmulatorError, Port};
 use link::Delivery;
 use net::SetupError;
-use net::deadline::{Prompt, Watch};
+use net::low_latency::{LowLatencyGuard, Watch};
 use net::packet_socket::BATCH;
 use std::cell::Cell;
 use std::io::Read;
@@ -37,7 +37,7 @@ pub(super) enum Request {
 pub(super) struct Core {
     /// Direction 0 leads from the first to the second, direction 1 back.
     ports: [Port; 2],
-    lanes: [Lane; 2],
+    lanes: [DirectedLink; 2],
     recorders: [Recorder; 2],
     inbox: Receiver<Request>,
     bell: UnixStream,
@@ -59,13 +59,13 @@ impl Core {
         directions: [DirectionConfig; 2],
         inbox: Receiver<Request>,
         bell: UnixStream,
-    ) -> Result<Self, BridgeError> {
+    ) -> Result<Self, EmulatorError> {
         let sources = ports.iter().map(Port::source).chain([bell.as_fd()]);
         let watch = Watch::new(sources).map_err(|error| SetupError::new("watch the interfaces", error))?;
         let [there, back] = directions;
         let clock = Clock::new();
         let checked = clock.now();
-        let lanes = [Lane::new(there, checked)?, Lane::new(back, checked)?];
+        let lanes = [DirectedLink::new(there, checked)?, DirectedLink::new(back, checked)?];
         let (pool, batch) = (Pool::default(), Vec::with_capacity(BATCH));
         let (answers, missed) = (Vec::new(), [0; 2]);
         let recorders = Default::default();
@@ -73,14 +73,14 @@ impl Core {
     }
 
     /// Moves packets until it is told to stop, or cannot go on; leaves behind what it has seen.
-    pub(super) fn run(mut self, left: &OnceLock<[DirectionStatistics; 2]>) -> Result<(), BridgeError> {
-        let _prompt = Prompt::new();
+    pub(super) fn run(mut self, left: &OnceLock<[DirectionStatistics; 2]>) -> Result<(), EmulatorError> {
+        let _low_latency = LowLatencyGuard::new();
         let outcome = self.move_packets();
         let _ = left.set(self.recorders.each_ref().map(Recorder::snapshot));
         outcome
     }
 
-    fn move_packets(&mut self) -> Result<(), BridgeError> {
+    fn move_packets(&mut self) -> Result<(), EmulatorError> {
         let mut is_woken = false;
         while self.serve_requests(is_woken)? {
             let taken = [self.collect(0)?, self.collect(1)?];
@@ -97,7 +97,7 @@ impl Core {
                 self.check()?;
             }
             let soon = self.checked + CHECK;
-            let next = self.lanes.iter().filter_map(Lane::next_event).fold(soon, Time::min);
+            let next = self.lanes.iter().filter_map(DirectedLink::next_event).fold(soon, Time::min);
             // The clock may be set back while this waits for it.
             let is_ready = || self.ports.iter().any(Port::is_ready) || self.clock.now() >= next;
             is_woken = self.watch.wait(self.clock.shown(next), is_ready);
@@ -106,7 +106,7 @@ impl Core {
     }
 
     /// Does what other threads ask for; false once nobody wants the bridge any more.
-    fn serve_requests(&mut self, is_woken: bool) -> Result<bool, BridgeError> {
+    fn serve_requests(&mut self, is_woken: bool) -> Result<bool, EmulatorError> {
         if is_woken {
             // Before the inbox is looked at, so that no ring is silenced unheard; and whatever has woken the thread, so
             // that it does not go on ringing for what was seen already.
@@ -131,7 +131,7 @@ impl Core {
     }
 
     /// Takes what has arrived for one direction, and serves its link up to there. Says how many packets that were.
-    fn collect(&mut self, direction: usize) -> Result<usize, BridgeError> {
+    fn collect(&mut self, direction: usize) -> Result<usize, EmulatorError> {
         let Core { ports, lanes, recorders, clock, pool, answers, .. } = self;
         let (lane, port, recorder) = (&mut lanes[direction], &mut ports[direction], &mut recorders[direction]);
         // All that arrives before this is found, unless there is too much of it for one turn.
@@ -194,7 +194,7 @@ impl Core {
     }
 
     /// Looks whether the clock was set, whether the interfaces are still there, and what they have missed.
-    fn check(&mut self) -> Result<(), BridgeError> {
+    fn check(&mut self) -> Result<(), EmulatorError> {
         self.clock.look();
         self.checked = self.clock.now();
         self.ports.iter().try_for_each(Port::check)?;

@@ -19,7 +19,7 @@ pub(crate) struct Frame {
 /// An Ethernet header with its tags; empty on a TUN device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkHeader {
-    bytes: [u8; Self::LONGEST],
+    bytes: [u8; Self::MAX_BYTES],
     length: u8,
 }
 
@@ -29,8 +29,8 @@ pub(crate) struct Pool(Rc<RefCell<[Vec<Vec<u8>>; Self::SIZES.len()]>>);
 
 impl LinkHeader {
     /// With all tags that are read, and the one that the kernel takes out.
-    pub(crate) const LONGEST: usize = 40;
-    pub(crate) const NONE: LinkHeader = LinkHeader { bytes: [0; Self::LONGEST], length: 0 };
+    pub(crate) const MAX_BYTES: usize = 40;
+    pub(crate) const NONE: LinkHeader = LinkHeader { bytes: [0; Self::MAX_BYTES], length: 0 };
 
     /// One of these parts, in this order; none where they are too long.
     pub(crate) fn of(parts: [&[u8]; 3]) -> Option<Self> {
@@ -65,7 +65,7 @@ impl Pool {
     /// What buffers hold. A longer one is made for its packet alone.
     const SIZES: [usize; 2] = [192, 1600];
     /// Buffers of a size kept at most.
-    const MOST: usize = 4096;
+    const MAX_BUFFERS: usize = 4096;
 
     /// A packet that is still empty, with room for so many bytes.
     pub(crate) fn frame(&self, link: LinkHeader, bytes: usize) -> Frame {
@@ -81,7 +81,7 @@ impl Pool {
         let Some(size) = Self::SIZES.iter().rposition(|size| *size <= room) else { return };
         let spare = &mut self.0.borrow_mut()[size];
         // One that is much longer would be kept for packets that need little of it.
-        if spare.len() < Self::MOST && room < 2 * Self::SIZES[size] {
+        if spare.len() < Self::MAX_BUFFERS && room < 2 * Self::SIZES[size] {
             buffer.clear();
             spare.push(buffer);
         }

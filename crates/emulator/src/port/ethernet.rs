@@ -1,6 +1,6 @@
-use crate::BridgeError;
+use crate::EmulatorError;
 use crate::engine::{Frame, LinkHeader, Pool};
-use crate::leftovers::Quietened;
+use crate::leftovers::OffloadGuard;
 use net::interface;
 use net::packet_socket::{Arrived, BATCH, Receiver, Sender, Trouble};
 use packet::Ethernet;
@@ -17,17 +17,17 @@ pub(super) struct EthernetPort {
     receiver: Receiver,
     sender: Sender,
     /// Puts the offloads back when it goes.
-    _quietened: Quietened,
+    _offloads: OffloadGuard,
 }
 
 impl EthernetPort {
-    pub(super) fn open(name: &str) -> Result<Self, BridgeError> {
+    pub(super) fn open(name: &str) -> Result<Self, EmulatorError> {
         if interface::master(name)?.is_some() {
-            return Err(BridgeError::Enslaved(name.into()));
+            return Err(EmulatorError::Enslaved(name.into()));
         }
         warn_of_forwarding(name);
         let (receiver, sender) = (Receiver::open(name)?, Sender::open(name)?);
-        Ok(EthernetPort { name: name.into(), receiver, sender, _quietened: Quietened::of(name)? })
+        Ok(EthernetPort { name: name.into(), receiver, sender, _offloads: OffloadGuard::of(name)? })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -69,9 +69,9 @@ impl EthernetPort {
         self.receiver.missed()
     }
 
-    pub(super) fn check(&self) -> Result<(), BridgeError> {
+    pub(super) fn check(&self) -> Result<(), EmulatorError> {
         match self.receiver.trouble() {
-            Some(Trouble::Gone) => Err(BridgeError::Vanished(self.name.clone())),
+            Some(Trouble::Gone) => Err(EmulatorError::Vanished(self.name.clone())),
             Some(Trouble::Down) => {
                 tracing::warn!("the interface {} is switched off; packets pass again when it is on", self.name);
                 Ok(())

@@ -1,7 +1,7 @@
-use crate::BridgeError;
+use crate::EmulatorError;
 use crate::engine::{Frame, LinkHeader, Pool};
+use net::capture::Capture;
 use net::clock;
-use net::tap::Tap;
 use net::tun::Tun;
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,7 +19,7 @@ pub(super) struct TunPort {
 
 /// When packets were handed to the device. Reading them tells only when this thread was scheduled, and so much later.
 struct Stamps {
-    tap: Tap,
+    capture: Capture,
     /// Packets that are not read yet, oldest first.
     seen: VecDeque<(Time, Beginning)>,
 }
@@ -28,14 +28,14 @@ struct Stamps {
 type Beginning = [u8; 64];
 
 /// The longest packet that IP has.
-const LONGEST: usize = 1 << 16;
+const MAX_PACKET_BYTES: usize = 1 << 16;
 const MTU: u16 = 1500;
 
 impl TunPort {
-    pub(super) fn open(name: &str) -> Result<Self, BridgeError> {
+    pub(super) fn open(name: &str) -> Result<Self, EmulatorError> {
         let tun = Tun::new(name, MTU, None, None)?;
-        let stamps = Stamps { tap: Tap::outgoing(name)?, seen: VecDeque::new() };
-        Ok(TunPort { name: name.into(), tun, buffer: vec![0; LONGEST], stamps })
+        let stamps = Stamps { capture: Capture::outgoing(name)?, seen: VecDeque::new() };
+        Ok(TunPort { name: name.into(), tun, buffer: vec![0; MAX_PACKET_BYTES], stamps })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -47,14 +47,14 @@ impl TunPort {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        self.stamps.tap.is_ready()
+        self.stamps.capture.is_ready()
     }
 
     pub(super) fn receive(
         &mut self,
         pool: &Pool,
         take: &mut dyn FnMut(Time, Result<Frame, u32>),
-    ) -> Result<bool, BridgeError> {
+    ) -> Result<bool, EmulatorError> {
         match self.tun.read(&mut self.buffer) {
             Ok(length) => {
                 let mut frame = pool.frame(LinkHeader::NONE, length);
@@ -68,9 +68,9 @@ impl TunPort {
             }
             // EFAULT as it is removed, EBADFD afterwards.
             Err(error) if matches!(error.raw_os_error(), Some(14 | 77)) => {
-                Err(BridgeError::Vanished(self.name.clone()))
+                Err(EmulatorError::Vanished(self.name.clone()))
             }
-            Err(cause) => Err(BridgeError::Read { name: self.name.clone(), cause }),
+            Err(cause) => Err(EmulatorError::Read { name: self.name.clone(), cause }),
         }
     }
 
@@ -89,8 +89,8 @@ impl TunPort {
 
 impl Stamps {
     /// More than the device keeps.
-    const MOST: usize = 16_384;
-    /// A packet is in the device this soon after the tap has shown it, or never.
+    const MAX_PENDING: usize = 16_384;
+    /// A packet is in the device this soon after the capture has shown it, or never.
     const PATIENCE: Span = Span::from_millis(1);
 
     /// When this packet, which was just read, was handed to the device; now, where nothing is known of it, as when the
@@ -116,8 +116,8 @@ impl Stamps {
     }
 
     fn look(&mut self) {
-        while let Some(seen) = self.tap.next(|stamp, packet| (stamp, beginning(packet))) {
-            if self.seen.len() == Self::MOST {
+        while let Some(seen) = self.capture.next(|stamp, packet| (stamp, beginning(packet))) {
+            if self.seen.len() == Self::MAX_PENDING {
                 self.seen.pop_front();
             }
             self.seen.push_back(seen);

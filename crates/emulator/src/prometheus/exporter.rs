@@ -1,5 +1,5 @@
 use super::metrics;
-use crate::attendant::Attendant;
+use crate::listener_thread::ListenerThread;
 use crate::report::Document;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use thiserror::Error;
 #[derive(Debug)]
 pub struct Exporter {
     address: SocketAddr,
-    _attendant: Attendant,
+    _thread: ListenerThread,
 }
 
 /// Why nothing can be fetched.
@@ -22,7 +22,7 @@ pub struct ExporterError {
 }
 
 /// No request that makes sense is longer.
-const LONGEST_REQUEST: usize = 8192;
+const MAX_REQUEST_BYTES: usize = 8192;
 /// How long one client may take in all.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// As the format's specification has it.
@@ -42,8 +42,8 @@ impl Exporter {
         listener.set_nonblocking(true).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         let answer_next = move |(stream, _): (TcpStream, _)| answer(&stream, &mut total);
-        let attendant = Attendant::start("metrics", listener, TcpListener::accept, answer_next).map_err(failed)?;
-        Ok(Exporter { address: bound, _attendant: attendant })
+        let thread = ListenerThread::start("metrics", listener, TcpListener::accept, answer_next).map_err(failed)?;
+        Ok(Exporter { address: bound, _thread: thread })
     }
 
     /// Where it listens.
@@ -73,7 +73,7 @@ fn request(mut stream: &TcpStream) -> io::Result<Option<(String, String)>> {
     let deadline = Instant::now() + PATIENCE;
     let mut bytes = Vec::new();
     let mut chunk = [0; 1024];
-    while bytes.len() < LONGEST_REQUEST {
+    while bytes.len() < MAX_REQUEST_BYTES {
         let left = deadline.saturating_duration_since(Instant::now());
         // Zero would mean to wait for ever.
         stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;

@@ -3,7 +3,7 @@ use std::fmt::{self, Display, Formatter};
 use units::{Rate, Span};
 
 /// So many flows are shown of each direction.
-const MOST_FLOWS: usize = 8;
+const MAX_FLOWS: usize = 8;
 
 impl Display for Document {
     /// Some lines for people, without an end of line after the last.
@@ -45,7 +45,7 @@ impl Display for Direction {
         if let Some(index) = self.fairness_index_ratio {
             writeln!(f, "  fairness index {index:.3} of {} active flow(s)", self.active_flows)?;
         }
-        self.flows.iter().take(MOST_FLOWS).try_for_each(|flow| show_flow(f, flow))
+        self.flows.iter().take(MAX_FLOWS).try_for_each(|flow| show_flow(f, flow))
     }
 }
 

@@ -5,7 +5,7 @@ use middlebox::{Match, Refusal, ResetScope, Rule};
 use packet::protocol;
 
 /// More would only slow each packet down.
-const MOST_RULES: usize = 100;
+const MAX_RULES: usize = 100;
 
 const PROTOCOLS: [(&str, Option<u8>); 4] =
     [("all", None), ("tcp", Some(protocol::TCP)), ("udp", Some(protocol::UDP)), ("icmp", Some(protocol::ICMP))];
@@ -19,8 +19,8 @@ pub(super) fn set(rules: &mut Vec<Rule>, key: &str, text: &str) -> Result<(), St
         rules.clear();
         return Ok(());
     }
-    if rules.len() == MOST_RULES {
-        return Err(format!("there are {MOST_RULES} rules already; `rules none` takes them away"));
+    if rules.len() == MAX_RULES {
+        return Err(format!("there are {MAX_RULES} rules already; `rules none` takes them away"));
     }
     rules.push(read(key, text)?);
     Ok(())

@@ -41,17 +41,17 @@ struct Slot {
 const SETS: usize = 128;
 const WAYS: usize = 8;
 /// After so many bytes of others a silent flow is forgotten.
-const MOST_CREDIT: u64 = 1 << 20;
+const MAX_CREDIT_BYTES: u64 = 1 << 20;
 
 impl Default for FlowTable {
     fn default() -> Self {
-        FlowTable { slots: vec![Slot::default(); Self::MOST] }
+        FlowTable { slots: vec![Slot::default(); Self::MAX_FLOWS] }
     }
 }
 
 impl FlowTable {
     /// Flows that are remembered at most.
-    pub(super) const MOST: usize = SETS * WAYS;
+    pub(super) const MAX_FLOWS: usize = SETS * WAYS;
 
     /// The flow's place, if it has one or gets one for this packet, and whether that is new.
     pub(super) fn enter(&mut self, flow: u64, size: u32) -> (Option<&mut FlowStatistics>, bool) {
@@ -59,13 +59,13 @@ impl FlowTable {
         let set = self.set(flow);
         if let Some(index) = set.iter().position(|slot| slot.used && slot.statistics.flow == flow) {
             let slot = &mut set[index];
-            slot.credit = (slot.credit + size).min(MOST_CREDIT);
+            slot.credit = (slot.credit + size).min(MAX_CREDIT_BYTES);
             return (Some(&mut slot.statistics), false);
         }
         let free = set.iter().position(|slot| !slot.used || slot.credit == 0);
         if let Some(index) = free {
             let statistics = FlowStatistics { flow, ..FlowStatistics::default() };
-            set[index] = Slot { credit: size.min(MOST_CREDIT), used: true, statistics };
+            set[index] = Slot { credit: size.min(MAX_CREDIT_BYTES), used: true, statistics };
             return (Some(&mut set[index].statistics), true);
         }
         set.iter_mut().for_each(|slot| slot.credit = slot.credit.saturating_sub(size));

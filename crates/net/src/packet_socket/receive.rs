@@ -43,7 +43,7 @@ const PACKET_IGNORE_OUTGOING: i32 = 23;
 /// Of frames too long for the ring, so much may wait.
 const LONG_FRAMES_BYTES: i32 = 8 << 20;
 /// The longest frame: 64 kB of IP, its headers and tags, and what stands before them here.
-const LONGEST: usize = (1 << 16) + 256;
+const MAX_FRAME_BYTES: usize = (1 << 16) + 256;
 
 impl Receiver {
     /// Opens the Ethernet interface `name` of the calling thread's namespace; it is promiscuous from now on, until
@@ -64,7 +64,7 @@ impl Receiver {
             return Err(SetupError::new(format!("take frames from {name}"), refusal)
                 .hint("give an Ethernet, veth or bridge-free VLAN interface, or use TUN devices"));
         }
-        Ok(Receiver { ring, long: vec![0; LONGEST], cut: 0 })
+        Ok(Receiver { ring, long: vec![0; MAX_FRAME_BYTES], cut: 0 })
     }
 
     /// Whether a frame waits. Reads one word of memory.

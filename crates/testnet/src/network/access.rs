@@ -1,4 +1,4 @@
-use super::lane::label;
+use super::directed_link::label;
 use link::{CrossConfig, CrossTraffic, Link, LinkConfig};
 use net::clock;
 use units::Time;

@@ -1,9 +1,9 @@
 use super::access::Access;
-use super::lane::{Lane, Pending};
+use super::directed_link::{DirectedLink, Pending};
 use super::{Drops, NetworkError, NetworkSpec, Request};
 use middlebox::{self, Action, Middlebox};
-use net::deadline::{Prompt, Watch};
-use net::tap::Tap;
+use net::capture::Capture;
+use net::low_latency::{LowLatencyGuard, Watch};
 use net::tun::Tun;
 use net::{SetupError, clock};
 use std::io::Read;
@@ -25,23 +25,23 @@ const TICK: Span = Span::from_millis(20);
 /// With less time than this to the next event, nothing is done that can wait.
 const LEISURE: Span = Span::from_micros(100);
 /// No device keeps more packets than this that are taken already: its queue is to have room.
-const MOST_UNREAD: usize = 2000;
+const MAX_UNREAD_PACKETS: usize = 2000;
 /// Written at most before looking for new packets again.
 const BATCH: usize = 64;
 
 /// Where a host is attached.
 pub(super) struct Port {
     tun: Tun,
-    tap: Tap,
+    capture: Capture,
     addresses: Vec<IpAddr>,
     access: Option<Access>,
-    /// Packets that the tap has shown and that still lie in the device's own queue.
+    /// Packets that the capture has shown and that still lie in the device's own queue.
     unread: usize,
 }
 
 impl Port {
-    pub(super) fn new(tun: Tun, tap: Tap, addresses: Vec<IpAddr>, access: Option<Access>) -> Self {
-        Port { tun, tap, addresses, access, unread: 0 }
+    pub(super) fn new(tun: Tun, capture: Capture, addresses: Vec<IpAddr>, access: Option<Access>) -> Self {
+        Port { tun, capture, addresses, access, unread: 0 }
     }
 
     /// Writes a packet to the host.
@@ -51,7 +51,7 @@ impl Port {
         }
     }
 
-    /// Empties the device's queue: the packets have already been taken from the tap.
+    /// Empties the device's queue: the packets have already been taken from the capture.
     fn drain(&mut self) {
         while self.unread > 0 {
             self.unread = if self.tun.read(&mut [0; 1]).is_ok() { self.unread - 1 } else { 0 };
@@ -63,8 +63,8 @@ impl Port {
 pub(super) struct Core {
     left: Vec<Port>,
     right: Vec<Port>,
-    up: Lane,
-    down: Lane,
+    up: DirectedLink,
+    down: DirectedLink,
     pub(super) middlebox: Option<Middlebox>,
     inbox: Receiver<Request>,
     bell: UnixStream,
@@ -82,14 +82,14 @@ impl Core {
         bell: UnixStream,
     ) -> Result<Self, NetworkError> {
         let now = clock::realtime();
-        let sources = ports.iter().map(|port| port.tap.as_fd()).chain([bell.as_fd()]);
+        let sources = ports.iter().map(|port| port.capture.as_fd()).chain([bell.as_fd()]);
         let watch = Watch::new(sources).map_err(|error| SetupError::new("watch the hosts' packets", error))?;
         let right = ports.split_off(spec.left.len());
         Ok(Core {
             left: ports,
             right,
-            up: Lane::new(spec.up.clone(), spec.up_queue.as_ref(), spec.up_later.clone(), now)?,
-            down: Lane::new(spec.down.clone(), None, spec.down_later.clone(), now)?,
+            up: DirectedLink::new(spec.up.clone(), spec.up_queue.as_ref(), spec.up_later.clone(), now)?,
+            down: DirectedLink::new(spec.down.clone(), None, spec.down_later.clone(), now)?,
             middlebox: None,
             inbox,
             bell,
@@ -101,7 +101,7 @@ impl Core {
 
     /// Moves packets until the network is dropped.
     pub(super) fn run(mut self) {
-        let _prompt = Prompt::new();
+        let _low_latency = LowLatencyGuard::new();
         let mut is_woken = false;
         while self.serve_requests(is_woken) {
             self.collect();
@@ -110,15 +110,15 @@ impl Core {
             self.tick();
             let next = self.next_event();
             let unread = self.left.iter().chain(&self.right).map(|port| port.unread).max();
-            if next - clock::realtime() > LEISURE || unread > Some(MOST_UNREAD) {
+            if next - clock::realtime() > LEISURE || unread > Some(MAX_UNREAD_PACKETS) {
                 self.drain();
             }
             let (left, right) = (&self.left, &self.right);
-            is_woken = self.watch.wait(next, || left.iter().chain(right).any(|port| port.tap.is_ready()));
+            is_woken = self.watch.wait(next, || left.iter().chain(right).any(|port| port.capture.is_ready()));
         }
     }
 
-    pub(super) fn lane(&mut self, direction: Direction) -> &mut Lane {
+    pub(super) fn lane(&mut self, direction: Direction) -> &mut DirectedLink {
         match direction {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
@@ -130,7 +130,7 @@ impl Core {
             Direction::Up => &mut self.left,
             Direction::Down => &mut self.right,
         };
-        let missed = senders.iter_mut().map(|port| port.tap.missed()).sum();
+        let missed = senders.iter_mut().map(|port| port.capture.missed()).sum();
         let lane = self.lane(direction);
         let ledger = lane.link().ledger();
         Drops {
@@ -166,7 +166,7 @@ impl Core {
     fn collect(&mut self) {
         for (ports, lane) in [(&mut self.left, &mut self.up), (&mut self.right, &mut self.down)] {
             for (index, port) in ports.iter_mut().enumerate() {
-                while let Some(arrived) = port.tap.next(|stamp, bytes| {
+                while let Some(arrived) = port.capture.next(|stamp, bytes| {
                     let mut packet = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(usize::from(MTU)));
                     packet.clear();
                     packet.extend_from_slice(bytes);
@@ -236,7 +236,7 @@ impl Core {
         }
         for _ in 0..BATCH {
             let now = clock::realtime();
-            let due = |lane: &Lane| lane.next_due().unwrap_or(Time::MAX);
+            let due = |lane: &DirectedLink| lane.next_due().unwrap_or(Time::MAX);
             let is_up = due(&self.up) <= due(&self.down);
             let lane = if is_up { &mut self.up } else { &mut self.down };
             let Some(mut delivery) = lane.pop_due(now) else { return };

@@ -1,7 +1,7 @@
 use super::{Host, Network, NetworkError};
 use link::{LinkConfig, Medium, TokenBucket};
 use net::SetupError;
-use net::tap::Tap;
+use net::capture::Capture;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -93,8 +93,8 @@ fn probe(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<Vec<Pr
         host.namespace.run(|| UdpSocket::bind(address)).map(|socket| socket.map_err(failed))?
     };
     let (from, to) = (bind(sender)?, bind(receiver)?);
-    let mut departures = sender.namespace.run(|| Tap::outgoing(Host::DEVICE))??;
-    let mut arrivals = receiver.namespace.run(|| Tap::incoming(Host::DEVICE))??;
+    let mut departures = sender.namespace.run(|| Capture::outgoing(Host::DEVICE))??;
+    let mut arrivals = receiver.namespace.run(|| Capture::incoming(Host::DEVICE))??;
     from.connect(to.local_addr().map_err(failed)?).map_err(failed)?;
     let burst = burst_packets(links[0]);
     let packet = [0; PACKET_BYTES - HEADER_BYTES];
@@ -149,9 +149,9 @@ fn burst_packets(link: &LinkConfig) -> u32 {
 }
 
 /// Stamps by the probe's number. Everything else that passes, such as other programs' packets, is left out.
-fn numbered(tap: &mut Tap, port: u16) -> BTreeMap<u32, Time> {
+fn numbered(capture: &mut Capture, port: u16) -> BTreeMap<u32, Time> {
     let mut stamps = BTreeMap::new();
-    while let Some((stamp, number)) = tap.next(|stamp, packet| (stamp, probe_number(packet, port))) {
+    while let Some((stamp, number)) = capture.next(|stamp, packet| (stamp, probe_number(packet, port))) {
         if let Some(number) = number {
             stamps.insert(number, stamp);
         }

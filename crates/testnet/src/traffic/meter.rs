@@ -1,8 +1,8 @@
 use super::Threads;
 use crate::count::ByteCount;
 use crate::network::{Host, NetworkError, RECORD_LENGTH as MEMORY};
+use net::capture::Capture;
 use net::clock;
-use net::tap::Tap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -23,7 +23,7 @@ pub struct Meter {
 
 #[derive(Debug)]
 struct Record {
-    tap: Tap,
+    capture: Capture,
     since: Time,
     bytes: ByteCount,
 }
@@ -34,8 +34,8 @@ impl Meter {
     /// # Errors
     /// Where the system refuses to show the host's packets.
     pub fn start(host: &Host) -> Result<Self, NetworkError> {
-        let tap = host.namespace.run(|| Tap::outgoing(Host::DEVICE))??;
-        let record = Record { tap, since: clock::realtime(), bytes: ByteCount::default() };
+        let capture = host.namespace.run(|| Capture::outgoing(Host::DEVICE))??;
+        let record = Record { capture, since: clock::realtime(), bytes: ByteCount::default() };
         let record = Arc::new(Mutex::new(record));
         let (own, mut threads) = (Arc::clone(&record), Threads::default());
         threads.start(&host.namespace, "meter", move |stop| {
@@ -57,7 +57,7 @@ impl Meter {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         record.collect();
         let known = record.since.max(clock::realtime() - MEMORY)..clock::realtime();
-        if !known.contains(&from) || !known.contains(&to) || record.tap.missed() > 0 {
+        if !known.contains(&from) || !known.contains(&to) || record.capture.missed() > 0 {
             return Err(NetworkError::NoRecord(to - from));
         }
         Ok(record.bytes.between(from, to))
@@ -67,7 +67,7 @@ impl Meter {
 impl Record {
     fn collect(&mut self) {
         while let Some((stamp, bytes)) =
-            self.tap.next(|stamp, packet| (stamp, packet.len() as u64 * u64::from(is_ipv4(packet))))
+            self.capture.next(|stamp, packet| (stamp, packet.len() as u64 * u64::from(is_ipv4(packet))))
         {
             self.bytes.note(stamp, bytes);
         }

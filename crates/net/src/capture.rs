@@ -11,9 +11,9 @@ use units::Time;
 
 /// The outgoing, or the incoming, packets of one interface.
 #[derive(Debug)]
-pub struct Tap(Ring);
+pub struct Capture(Ring);
 
-impl Tap {
+impl Capture {
     /// Longer packets are cut to this.
     pub const MAX_PACKET: usize = FRAME_BYTES - 128;
 
@@ -23,7 +23,7 @@ impl Tap {
     /// # Errors
     /// No such interface, not allowed, or no memory for the ring.
     pub fn outgoing(name: &str) -> Result<Self, SetupError> {
-        Ring::open(name, |socket| only(socket, libc::PACKET_OUTGOING)).map(Tap)
+        Ring::open(name, |socket| only(socket, libc::PACKET_OUTGOING)).map(Capture)
     }
 
     /// The same for what comes in through the interface for this host.
@@ -31,7 +31,7 @@ impl Tap {
     /// # Errors
     /// As for [`outgoing`](Self::outgoing).
     pub fn incoming(name: &str) -> Result<Self, SetupError> {
-        Ring::open(name, |socket| only(socket, libc::PACKET_HOST)).map(Tap)
+        Ring::open(name, |socket| only(socket, libc::PACKET_HOST)).map(Capture)
     }
 
     /// Whether a packet waits. Reads one word of memory.
@@ -50,7 +50,7 @@ impl Tap {
     }
 }
 
-impl AsFd for Tap {
+impl AsFd for Capture {
     /// Readable whenever a packet waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

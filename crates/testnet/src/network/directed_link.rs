@@ -10,7 +10,7 @@ use units::{Span, Time};
 
 /// One direction: packets that wait to be ordered, the links, and what is needed to judge afterwards.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct DirectedLink {
     /// The bottleneck.
     link: Link<Vec<u8>>,
     /// Behind it.
@@ -59,7 +59,7 @@ pub struct Lateness {
     pub slowest_read: Span,
 }
 
-impl Lane {
+impl DirectedLink {
     /// With a queue at the bottleneck in place of tail drop if one is given, and a link behind it.
     pub(super) fn new(
         config: LinkConfig,
@@ -77,7 +77,7 @@ impl Lane {
             link.advance(now);
             link.ledger_mut().record(Recording::Cross);
         }
-        Ok(Lane {
+        Ok(DirectedLink {
             link,
             later,
             pending: VecDeque::new(),

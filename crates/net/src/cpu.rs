@@ -4,13 +4,13 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 /// One of the processors that the calling thread may use, set aside: neither that thread nor any that it starts while
-/// this lives runs on it, but a thread that calls [`occupy`](Self::occupy) does, and on no other. Of a machine with one
+/// this lives runs on it, but a thread that calls [`pin`](Self::pin) does, and on no other. Of a machine with one
 /// processor nothing is set aside.
 ///
 /// A thread that spins and one that must wake up at once then never share a processor, which the scheduler would only
 /// notice after milliseconds.
 #[derive(Debug)]
-pub struct SetAside {
+pub struct CpuReservation {
     before: Option<CpuSet>,
     processor: Processor,
 }
@@ -19,10 +19,10 @@ pub struct SetAside {
 #[derive(Debug, Clone, Copy)]
 pub struct Processor(Option<usize>);
 
-impl SetAside {
+impl CpuReservation {
     /// Sets the last processor aside. What the system refuses is done without.
     pub fn last() -> Self {
-        let nothing = SetAside { before: None, processor: Processor(None) };
+        let nothing = CpuReservation { before: None, processor: Processor(None) };
         let Ok(before) = sched_getaffinity(Pid::from_raw(0)) else { return nothing };
         let allowed: Vec<usize> = (0..CpuSet::count()).filter(|&n| before.is_set(n).unwrap_or(false)).collect();
         let Some((&last, others)) = allowed.split_last().filter(|(_, others)| !others.is_empty()) else {
@@ -31,7 +31,7 @@ impl SetAside {
         if run_on(others).is_err() {
             return nothing;
         }
-        SetAside { before: Some(before), processor: Processor(Some(last)) }
+        CpuReservation { before: Some(before), processor: Processor(Some(last)) }
     }
 
     /// For the thread that is to have it.
@@ -40,7 +40,7 @@ impl SetAside {
     }
 }
 
-impl Drop for SetAside {
+impl Drop for CpuReservation {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             // The thread only runs on fewer processors than it might.
@@ -51,7 +51,7 @@ impl Drop for SetAside {
 
 impl Processor {
     /// Moves the calling thread there for good.
-    pub fn occupy(self) {
+    pub fn pin(self) {
         if let Some(processor) = self.0 {
             let _ = run_on(&[processor]);
         }
@@ -72,11 +72,11 @@ mod tests {
     fn others_keep_away_until_it_is_given_back() {
         std::thread::spawn(|| {
             let before = sched_getaffinity(Pid::from_raw(0)).unwrap();
-            let aside = SetAside::last();
+            let aside = CpuReservation::last();
             if let Processor(Some(processor)) = aside.processor() {
                 assert!(!sched_getaffinity(Pid::from_raw(0)).unwrap().is_set(processor).unwrap());
                 let occupant = std::thread::spawn(move || {
-                    aside.processor().occupy();
+                    aside.processor().pin();
                     let set = sched_getaffinity(Pid::from_raw(0)).unwrap();
                     ((0..CpuSet::count()).filter(|&n| set.is_set(n).unwrap()).collect::<Vec<_>>(), aside)
                 });

@@ -34,7 +34,7 @@ fn a_queue_that_marks_leaves_valid_packets() {
     let pool = Pool::default();
     let mut recorder = Recorder::new();
     let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
-    let mut lane = Lane::new(config(Discipline::CoDel(codel)), Time::ZERO).unwrap();
+    let mut lane = DirectedLink::new(config(Discipline::CoDel(codel)), Time::ZERO).unwrap();
     // Four times what the link carries, for a second.
     let mut marked = 0;
     for number in 0..400i64 {
@@ -56,7 +56,7 @@ fn a_queue_that_marks_leaves_valid_packets() {
 fn what_fills_a_short_frame_does_not_count() {
     let pool = Pool::default();
     let mut recorder = Recorder::new();
-    let mut lane = Lane::new(config(Discipline::TailDrop), Time::ZERO).unwrap();
+    let mut lane = DirectedLink::new(config(Discipline::TailDrop), Time::ZERO).unwrap();
     let mut filled = udp(4);
     filled.resize(46, 0);
     lane.offer(frame(&pool, &[], &filled), Time::ZERO, &mut recorder);
@@ -72,7 +72,7 @@ fn rules_refuse_ip_only_and_each_pair_of_stations_is_a_flow() {
     let mut recorder = Recorder::new();
     let rule = Rule::Refuse { matching: Match::default(), how: Refusal::Drop };
     let rules = Some(MiddleboxConfig { rules: vec![rule], nat: None });
-    let mut lane = Lane::new(DirectionConfig { rules, ..config(Discipline::TailDrop) }, Time::ZERO).unwrap();
+    let mut lane = DirectedLink::new(DirectionConfig { rules, ..config(Discipline::TailDrop) }, Time::ZERO).unwrap();
     let arp = |station: u8| [2, 0, 0, 0, 0, station, 2, 0, 0, 0, 0, 9, 8, 6];
     for station in [1, 2, 1] {
         lane.offer(frame(&pool, &arp(station), &[1; 28]), Time::ZERO, &mut recorder);
@@ -90,7 +90,7 @@ fn rules_refuse_ip_only_and_each_pair_of_stations_is_a_flow() {
 fn nothing_at_all_is_carried() {
     let pool = Pool::default();
     let mut recorder = Recorder::new();
-    let mut lane = Lane::new(config(Discipline::TailDrop), Time::ZERO).unwrap();
+    let mut lane = DirectedLink::new(config(Discipline::TailDrop), Time::ZERO).unwrap();
     for _ in 0..3 {
         lane.offer(frame(&pool, &[0; 14], &[]), Time::ZERO, &mut recorder);
     }
@@ -110,7 +110,7 @@ fn a_trace_begins_when_it_is_set_and_no_other_change_disturbs_it() {
         let link = LinkConfig { medium, delay: Span::from_millis(delay), ..LinkConfig::default() };
         DirectionConfig { link, ..config(Discipline::TailDrop) }
     };
-    let mut lane = Lane::new(with("5", 0), at(3)).unwrap();
+    let mut lane = DirectedLink::new(with("5", 0), at(3)).unwrap();
     for (sets, now, due) in [(None, 3, 8), (Some(with("5", 1)), 10, 14), (Some(with("7", 1)), 20, 28)] {
         if let Some(config) = sets {
             lane.set(config, at(now), &mut recorder).unwrap();
@@ -125,7 +125,7 @@ fn a_trace_begins_when_it_is_set_and_no_other_change_disturbs_it() {
 fn packets_that_pass_allocate_nothing() {
     let pool = Pool::default();
     let mut recorder = Recorder::new();
-    let mut lane = Lane::new(config(Discipline::CoDel(CoDelConfig::default())), Time::ZERO).unwrap();
+    let mut lane = DirectedLink::new(config(Discipline::CoDel(CoDelConfig::default())), Time::ZERO).unwrap();
     let packet = udp(1222);
     // Twice what the link carries, so that the queue is full and drops.
     let mut pass = |packets: std::ops::Range<i64>| {

@@ -6,7 +6,7 @@ use link::{Medium, Trace, Wireless};
 use units::Rate;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Carrier {
+pub(super) enum ServiceRate {
     /// `None` for as fast as it goes.
     Rate(Option<Rate>),
     /// With the file's name. It begins when it is set.
@@ -14,37 +14,37 @@ pub(super) enum Carrier {
     Wireless(Wireless),
 }
 
-impl Carrier {
+impl ServiceRate {
     pub(super) fn read(key: &str, text: &str) -> Result<Self, String> {
         match key {
-            "trace" => Ok(Carrier::Trace(text.to_owned(), read_trace(text)?)),
-            "wireless" => read_schemes(text).map(Carrier::Wireless),
-            _ => value::rate(text).map(Carrier::Rate),
+            "trace" => Ok(ServiceRate::Trace(text.to_owned(), read_trace(text)?)),
+            "wireless" => read_schemes(text).map(ServiceRate::Wireless),
+            _ => value::rate(text).map(ServiceRate::Rate),
         }
     }
 
     pub(super) fn words(&self) -> (&'static str, String) {
         match self {
-            Carrier::Rate(rate) => ("rate", value::show_rate(*rate)),
-            Carrier::Trace(path, _) => ("trace", path.clone()),
-            Carrier::Wireless(hop) => ("wireless", format!("{}-{}", hop.slowest, hop.fastest)),
+            ServiceRate::Rate(rate) => ("rate", value::show_rate(*rate)),
+            ServiceRate::Trace(path, _) => ("trace", path.clone()),
+            ServiceRate::Wireless(hop) => ("wireless", format!("{}-{}", hop.slowest, hop.fastest)),
         }
     }
 
     pub(super) fn rate_and_medium(&self) -> (Option<Rate>, Option<Medium>) {
         match self {
-            Carrier::Rate(rate) => (*rate, None),
-            Carrier::Trace(_, trace) => (None, Some(Medium::Trace(trace.clone()))),
-            Carrier::Wireless(hop) => (None, Some(Medium::Wireless(*hop))),
+            ServiceRate::Rate(rate) => (*rate, None),
+            ServiceRate::Trace(_, trace) => (None, Some(Medium::Trace(trace.clone()))),
+            ServiceRate::Wireless(hop) => (None, Some(Medium::Wireless(*hop))),
         }
     }
 
     /// About how much it carries, to choose a queue's parameters by.
     pub(super) fn mean_rate(&self) -> Option<Rate> {
         match self {
-            Carrier::Rate(rate) => *rate,
-            Carrier::Trace(_, trace) => Some(trace.mean_rate()),
-            Carrier::Wireless(hop) => Some(Wireless::physical_rate(hop.slowest.midpoint(hop.fastest))),
+            ServiceRate::Rate(rate) => *rate,
+            ServiceRate::Trace(_, trace) => Some(trace.mean_rate()),
+            ServiceRate::Wireless(hop) => Some(Wireless::physical_rate(hop.slowest.midpoint(hop.fastest))),
         }
     }
 }

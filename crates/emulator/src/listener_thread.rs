@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Serves the clients of a listener one after the other until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Attendant {
+pub(crate) struct ListenerThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -20,7 +20,7 @@ const NOTICE: u16 = 100;
 /// After a failed acceptance (too many open files, say), the next is tried so much later.
 const RESPITE: Duration = Duration::from_secs(2);
 
-impl Attendant {
+impl ListenerThread {
     /// Starts a thread of this name. `accept` is not to wait: the listener must be non-blocking.
     pub(crate) fn start<L: AsFd + Send + 'static, S>(
         name: &'static str,
@@ -39,7 +39,7 @@ impl Attendant {
             }
         };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(attend)?;
-        Ok(Attendant { stop, thread: Some(thread) })
+        Ok(ListenerThread { stop, thread: Some(thread) })
     }
 }
 
@@ -63,7 +63,7 @@ fn attend_one<L, S>(
     }
 }
 
-impl Drop for Attendant {
+impl Drop for ListenerThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -20,34 +20,34 @@ pub const SPIN: Span = Span::from_micros(60);
 /// with which a thread that wakes up goes before one that spins, and one that spins soon gives way to the kernel's own
 /// threads. What the system refuses only costs exactness.
 #[derive(Debug)]
-pub struct Prompt {
+pub struct LowLatencyGuard {
     slack_before: Option<u64>,
     /// Slack and slice are the thread's own, so this must not move to another.
     thread: PhantomData<*const ()>,
 }
 
-impl Prompt {
+impl LowLatencyGuard {
     /// For the calling thread.
     pub fn new() -> Self {
         let slack_before = get_timerslack().ok().and_then(|slack| u64::try_from(slack).ok());
         let _ = set_timerslack(1);
-        set_slice(SHORTEST_SLICE);
-        Prompt { slack_before, thread: PhantomData }
+        set_slice(MIN_SLICE);
+        LowLatencyGuard { slack_before, thread: PhantomData }
     }
 }
 
-impl Default for Prompt {
+impl Default for LowLatencyGuard {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Prompt {
+impl Drop for LowLatencyGuard {
     fn drop(&mut self) {
         if let Some(slack) = self.slack_before {
             let _ = set_timerslack(slack);
         }
-        set_slice(USUAL_SLICE);
+        set_slice(DEFAULT_SLICE);
     }
 }
 
@@ -67,9 +67,9 @@ fn set_slice(slice: Span) {
 }
 
 /// Has the kernel choose.
-const USUAL_SLICE: Span = Span::ZERO;
+const DEFAULT_SLICE: Span = Span::ZERO;
 /// The least that sched_setattr(2) takes.
-const SHORTEST_SLICE: Span = Span::from_micros(100);
+const MIN_SLICE: Span = Span::from_micros(100);
 
 /// struct sched_attr, version 0.
 #[repr(C)]

@@ -1,5 +1,5 @@
 use super::frame::Frame;
-use super::{BridgeError, DirectionConfig};
+use super::{DirectionConfig, EmulatorError};
 use crate::statistics::{DropCause, Recorder};
 use link::queue::Ecn;
 use link::{Delivery, Fate, Label, Link, LinkConfig, Medium, Recording};
@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use units::{Span, Time};
 
 /// One direction: the rules, the link behind them, and what is noted of both.
-pub(super) struct Lane {
+pub(super) struct DirectedLink {
     config: DirectionConfig,
     link: Link<Frame>,
     /// When what carries the packets was set: a recorded trace begins then.
@@ -22,11 +22,11 @@ pub(super) struct Lane {
 /// What is to be sent back to where a packet came from.
 pub(super) type Answer = Option<Vec<u8>>;
 
-impl Lane {
-    pub(super) fn new(config: DirectionConfig, now: Time) -> Result<Self, BridgeError> {
+impl DirectedLink {
+    pub(super) fn new(config: DirectionConfig, now: Time) -> Result<Self, EmulatorError> {
         let begun = DirectionConfig { link: begun(&config.link, now), ..config.clone() };
         let (link, rules) = begun.build()?;
-        let mut lane = Lane { config, link, carries_since: now, rules, hasher: RandomState::new() };
+        let mut lane = DirectedLink { config, link, carries_since: now, rules, hasher: RandomState::new() };
         lane.link.ledger_mut().record(Recording::All);
         Ok(lane)
     }
@@ -104,7 +104,7 @@ impl Lane {
         config: DirectionConfig,
         now: Time,
         recorder: &mut Recorder,
-    ) -> Result<(), BridgeError> {
+    ) -> Result<(), EmulatorError> {
         if config.queue != self.config.queue {
             self.link.replace_queue(&config.queue, now)?;
         }
