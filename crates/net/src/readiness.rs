@@ -7,7 +7,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::time::TimeSpec;
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use units::{Span, Time};
 
 /// Waits until `socket` can be read (or reports an error, such as a transmit stamp that waits in its error queue);
@@ -120,6 +120,13 @@ impl Readiness {
             }
         }));
         Ok(())
+    }
+}
+
+impl AsFd for Readiness {
+    /// Readable while something has happened that was not dealt with.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.0.as_fd()
     }
 }
 

@@ -1,0 +1,39 @@
+use net::SetupError;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// Wakes a thread that waits for a [`Receiver`](BellReceiver) together with other descriptors.
+#[derive(Debug)]
+pub(crate) struct Bell(UnixStream);
+
+/// Readable from the first ring until it is [silenced](Self::silence), and once the bell is gone.
+#[derive(Debug)]
+pub(crate) struct BellReceiver(UnixStream);
+
+pub(crate) fn bell() -> Result<(Bell, BellReceiver), SetupError> {
+    let failed = |error| SetupError::new("create the packet thread's wake-up socket", error);
+    let (near, far) = UnixStream::pair().map_err(failed)?;
+    near.set_nonblocking(true).and_then(|()| far.set_nonblocking(true)).map_err(failed)?;
+    Ok((Bell(near), BellReceiver(far)))
+}
+
+impl Bell {
+    pub(crate) fn ring(&self) {
+        // Where its buffer is full, the bell has been rung and not been silenced yet.
+        let _ = (&self.0).write(&[1]);
+    }
+}
+
+impl BellReceiver {
+    /// To be called before the requests are looked at, so that no ring is lost.
+    pub(crate) fn silence(&self) {
+        let _ = (&self.0).read(&mut [0; 64]);
+    }
+}
+
+impl AsFd for BellReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,90 @@
+//! What a queue must know of a packet: its flow, its size and its ECN field.
+
+use link::Label;
+use link::queue::Ecn;
+use packet::{Selector, ecn};
+use std::hash::{BuildHasher, Hash, RandomState};
+
+/// Tells flows apart by a hash whose key is drawn when this is made. As nobody knows the key, nobody can choose addresses
+/// and ports so that flows collide (RFC 8290, section 6.2). Clones have the same key.
+#[derive(Debug, Clone, Default)]
+pub struct FlowHasher(RandomState);
+
+impl FlowHasher {
+    /// With a new key.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The flow that this tells from others: a [`Selector`], or a link header.
+    pub fn hash(&self, of: &impl Hash) -> u64 {
+        self.0.hash_one(of)
+    }
+
+    /// The label of an IP packet. Fragments and whatever is not IP are told apart as far as they can be.
+    pub fn label(&self, packet: &[u8]) -> Label {
+        Label { size: packet.len() as u32, flow: self.hash(&Selector::of(packet)), ecn: ecn_of(packet) }
+    }
+}
+
+/// The ECN field of an IP packet (RFC 3168).
+pub fn ecn_of(packet: &[u8]) -> Ecn {
+    match ecn::read(packet) {
+        ecn::CAPABLE_0 => Ecn::Capable0,
+        ecn::CAPABLE_1 => Ecn::Capable1,
+        ecn::MARKED => Ecn::Marked,
+        _ => Ecn::NotCapable,
+    }
+}
+
+/// Which of so many shards has a flow, by its hash: always the same, and each as likely. None of zero shards has it, so
+/// that is taken for one.
+pub fn shard_of(flow: u64, shards: usize) -> usize {
+    // The upper bits decide: queue disciplines choose by the lower ones, and are to see all of their values.
+    ((u128::from(flow) * shards.max(1) as u128) >> 64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// IPv4 without options, and the ports of TCP.
+    fn segment(source_port: u8, traffic_class: u8) -> Vec<u8> {
+        let mut packet = vec![0; 40];
+        (packet[0], packet[1], packet[3], packet[9]) = (0x45, traffic_class, 40, packet::protocol::TCP);
+        (packet[21], packet[32]) = (source_port, 0x50);
+        packet
+    }
+
+    #[test]
+    fn connections_are_flows_of_their_own_whatever_their_ecn_field() {
+        let flows = FlowHasher::new();
+        let label = |packet: &[u8]| flows.label(packet);
+        assert_eq!(label(&segment(1, 0)).flow, label(&segment(1, 2)).flow);
+        assert_ne!(label(&segment(1, 0)).flow, label(&segment(2, 0)).flow);
+        assert_eq!((label(&segment(1, 2)).ecn, label(&segment(1, 0)).ecn), (Ecn::Capable0, Ecn::NotCapable));
+        assert_eq!(label(&[]).size, 0);
+        assert_eq!(flows.clone().label(&segment(1, 0)), label(&segment(1, 0)));
+    }
+
+    #[test]
+    fn shards_share_the_flows_evenly() {
+        let flows = FlowHasher::new();
+        let mut counts = [0; 3];
+        (0..30_000_u32).for_each(|flow| counts[shard_of(flows.hash(&flow), 3)] += 1);
+        assert!(counts.iter().all(|count| (9_000..11_000).contains(count)), "{counts:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_flow_has_a_shard(flow in any::<u64>(), shards in 0..1000_usize) {
+            prop_assert!(shard_of(flow, shards) < shards.max(1));
+        }
+
+        #[test]
+        fn no_packet_is_refused_a_label(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            prop_assert_eq!(FlowHasher::new().label(&bytes).size as usize, bytes.len());
+        }
+    }
+}

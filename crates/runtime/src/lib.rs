@@ -1,0 +1,76 @@
+//! The packet loop that every data plane of this workspace runs: the emulated link, the lab's network, and whatever else
+//! moves packets in real time.
+//!
+//! A [`Shard`] is all that one thread owns: its devices, its links, its tables. A [`PacketThread`] runs a shard to
+//! completion, from a packet's arrival to its departure; nothing is handed from thread to thread on the way, and no lock is
+//! taken.
+//!
+//! # The loop
+//!
+//! Each round of the thread
+//!
+//! 1. answers the requests of other threads ([`PacketThread::ask`]), between two packets;
+//! 2. calls [`Shard::turn`], which takes a bounded number of packets, decides, hands on whatever is due, and returns the
+//!    instant at which it has to run again;
+//! 3. waits for that instant, for a packet ([`Shard::is_ready`]), for one of the shard's file descriptors to become
+//!    readable, or for a request, whichever comes first. It sleeps until 60 µs before the instant and spins through the
+//!    rest, so that a deadline is met to a microsecond without real-time priority.
+//!
+//! A turn is therefore the whole of a shard's work, and the instant that it returns is the only promise the loop has to
+//! keep: *mutate, then give a deadline*. Instants are those of [`net::clock::monotonic`], which nobody sets; a
+//! [`StampClock`] converts the kernel's packet stamps.
+//!
+//! # Several shards
+//!
+//! Where one thread is not enough, start several `PacketThread`s, each with devices (or queues of a device) of its own.
+//! They share no memory. A flow must stay on one thread, or its packets are reordered: the kernel's queues keep it so by
+//! their own hash, and whatever a program distributes itself goes to [`flow::shard_of`] of its [`FlowHasher`]'s hash.
+//!
+//! ```
+//! use net::{SetupError, clock};
+//! use runtime::{PacketThread, Shard, Wake};
+//! use std::io::Read;
+//! use std::os::fd::{AsFd, BorrowedFd};
+//! use std::os::unix::net::UnixStream;
+//! use units::{Span, Time};
+//!
+//! /// Counts the bytes that arrive.
+//! struct Counter {
+//!     input: UnixStream,
+//!     bytes: usize,
+//! }
+//!
+//! impl Shard for Counter {
+//!     type Error = SetupError;
+//!
+//!     fn sources(&self) -> Vec<BorrowedFd<'_>> {
+//!         vec![self.input.as_fd()]
+//!     }
+//!
+//!     fn turn(&mut self, _: Wake) -> Result<Time, SetupError> {
+//!         self.bytes += self.input.read(&mut [0; 1500]).unwrap_or(0);
+//!         Ok(clock::monotonic() + Span::from_secs(1))
+//!     }
+//! }
+//!
+//! let (input, _output) = UnixStream::pair().unwrap();
+//! input.set_nonblocking(true).unwrap();
+//! let counter = PacketThread::start("counter", move || Ok(Counter { input, bytes: 0 })).unwrap();
+//! assert_eq!(counter.ask(|shard| shard.bytes).unwrap(), 0);
+//! counter.stop().unwrap();
+//! ```
+#![forbid(unsafe_code)]
+
+mod bell;
+mod clock;
+pub mod flow;
+mod pool;
+mod shard;
+mod thread;
+mod watch;
+
+pub use clock::StampClock;
+pub use flow::FlowHasher;
+pub use pool::{Buffer, BufferPool};
+pub use shard::{Shard, Wake};
+pub use thread::{Ended, PacketThread};

@@ -1,0 +1,109 @@
+use std::cell::RefCell;
+use std::mem;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+/// Packet buffers of one thread, to be used again: a thread that has warmed up allocates nothing per packet. Short packets
+/// have short buffers, so that the memory held for many packets is close to their sizes.
+#[derive(Debug, Clone, Default)]
+pub struct BufferPool(Rc<RefCell<[Vec<Vec<u8>>; Self::CLASSES.len()]>>);
+
+/// The bytes of a packet, in a vector that goes back to its pool when this is dropped, wherever that is.
+#[derive(Debug)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    pool: BufferPool,
+}
+
+impl BufferPool {
+    /// What buffers hold, in bytes. A longer one is made for its packet alone.
+    const CLASSES: [usize; 2] = [192, 1600];
+    /// Spare buffers of a class kept at most.
+    const MAX_SPARE: usize = 4096;
+
+    /// An empty buffer with room for so many bytes.
+    pub fn with_capacity(&self, bytes: usize) -> Buffer {
+        let bytes = match Self::CLASSES.iter().position(|size| bytes <= *size) {
+            Some(class) => {
+                let spare = self.0.borrow_mut()[class].pop();
+                spare.unwrap_or_else(|| Vec::with_capacity(Self::CLASSES[class]))
+            }
+            None => Vec::with_capacity(bytes),
+        };
+        Buffer { bytes, pool: self.clone() }
+    }
+
+    /// A buffer with these bytes in it.
+    pub fn copy_of(&self, bytes: &[u8]) -> Buffer {
+        let mut buffer = self.with_capacity(bytes.len());
+        buffer.extend_from_slice(bytes);
+        buffer
+    }
+
+    fn take_back(&self, mut bytes: Vec<u8>) {
+        let capacity = bytes.capacity();
+        let Some(class) = Self::CLASSES.iter().rposition(|size| *size <= capacity) else { return };
+        let spare = &mut self.0.borrow_mut()[class];
+        // One that has grown much beyond its class would waste memory.
+        if spare.len() < Self::MAX_SPARE && capacity < 2 * Self::CLASSES[class] {
+            bytes.clear();
+            spare.push(bytes);
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+}
+
+impl Clone for Buffer {
+    fn clone(&self) -> Self {
+        self.pool.copy_of(&self.bytes)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.pool.take_back(mem::take(&mut self.bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_come_back() {
+        let pool = BufferPool::default();
+        for (bytes, capacity) in [(64, 192), (192, 192), (193, 1600), (1500, 1600)] {
+            let mut buffer = pool.with_capacity(bytes);
+            buffer.resize(bytes, 7);
+            let place = buffer.as_ptr();
+            drop(buffer);
+            let again = pool.with_capacity(bytes);
+            assert_eq!((again.as_ptr(), again.len(), again.capacity()), (place, 0, capacity));
+        }
+        // A jumbo packet's goes back to the system.
+        drop(pool.with_capacity(9000));
+        assert_eq!(pool.0.borrow().each_ref().map(Vec::len), [1, 1]);
+    }
+
+    #[test]
+    fn a_copy_is_a_buffer_of_its_own() {
+        let pool = BufferPool::default();
+        let first = pool.copy_of(b"packet");
+        let mut second = first.clone();
+        second[0] = b'P';
+        assert_eq!((&first[..], &second[..]), (&b"packet"[..], &b"Packet"[..]));
+    }
+}

@@ -1,0 +1,36 @@
+use net::SetupError;
+use std::error::Error;
+use std::os::fd::BorrowedFd;
+use units::Time;
+
+/// Why a turn begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// The instant has come that the last turn returned, or a packet is [ready](Shard::is_ready). Also the first turn.
+    Due,
+    /// A file descriptor is readable or reports an error, or another thread has made a request.
+    Readable,
+}
+
+/// All that one packet thread owns, and its work. It is built by its thread and never leaves it, so it need not be `Send`.
+/// When the loop ends, for whatever reason, it is dropped on that thread.
+pub trait Shard: 'static {
+    /// Why the loop cannot go on.
+    type Error: Error + From<SetupError> + Send + 'static;
+
+    /// The descriptors that end a wait when they become readable. Asked once, before the first turn.
+    fn sources(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Takes packets that have arrived, a bounded number of them, and hands on those that are due. Returns the instant
+    /// ([`net::clock::monotonic`]) of the next turn at the latest; one that has passed begins the next turn at once.
+    ///
+    /// # Errors
+    /// The loop ends with this error.
+    fn turn(&mut self, wake: Wake) -> Result<Time, Self::Error>;
+
+    /// Whether a packet waits. Asked over and over in the last microseconds before a deadline, so it must not take a
+    /// system call; where that cannot be told so cheaply, the descriptors serve.
+    fn is_ready(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,168 @@
+use crate::bell::{Bell, BellReceiver, bell};
+use crate::shard::{Shard, Wake};
+use crate::watch::Watch;
+use net::SetupError;
+use net::low_latency::LowLatencyGuard;
+use std::fmt;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use thiserror::Error;
+
+/// A thread that runs a [`Shard`], until it is [stopped](Self::stop), dropped, or a turn fails. Any thread may use this.
+pub struct PacketThread<S: Shard> {
+    /// None once the thread has been asked to end.
+    requests: Mutex<Option<Sender<Request<S>>>>,
+    bell: Bell,
+    thread: Mutex<Option<JoinHandle<Result<(), S::Error>>>>,
+}
+
+/// The packet thread has ended, so it answers no requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the packet thread has ended")]
+pub struct Ended;
+
+type Request<S> = Box<dyn FnOnce(&mut S) + Send>;
+
+impl<S: Shard> PacketThread<S> {
+    /// Starts a thread of this name in the caller's network namespace. `build` makes the shard on it; it may also pin it to
+    /// a CPU first. Returns once the shard is built.
+    ///
+    /// # Errors
+    /// Those of `build`; or the system refuses a thread or its descriptors.
+    pub fn start(name: &str, build: impl FnOnce() -> Result<S, S::Error> + Send + 'static) -> Result<Self, S::Error> {
+        let (bell, rung) = bell()?;
+        let (requests, inbox) = mpsc::channel();
+        let (report, built) = mpsc::sync_channel(1);
+        let work = move || {
+            let _low_latency = LowLatencyGuard::new();
+            match set_up(build, &rung) {
+                Ok((shard, watch)) => {
+                    let _ = report.send(Ok(()));
+                    run(shard, &watch, &inbox, &rung)
+                }
+                Err(error) => {
+                    let _ = report.send(Err(error));
+                    Ok(())
+                }
+            }
+        };
+        let failed = |error| SetupError::new(format!("start the packet thread {name}"), error);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(work).map_err(failed)?;
+        let thread = PacketThread { requests: Mutex::new(Some(requests)), bell, thread: Mutex::new(Some(thread)) };
+        // No report comes where `build` has panicked, which then goes on here.
+        built.recv().unwrap_or_else(|_| thread.wait()).map(|()| thread)
+    }
+
+    /// Has the packet thread do this between two turns, and waits for the result. It should be short: packets wait
+    /// meanwhile. Memory is best allocated here and freed by the caller, so that the packet thread only copies.
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut S) -> T + Send + 'static) -> Result<T, Ended> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        let request: Request<S> = Box::new(move |shard| drop(answer.send(work(shard))));
+        lock(&self.requests).as_ref().ok_or(Ended)?.send(request).map_err(|_| Ended)?;
+        self.bell.ring();
+        answered.recv().map_err(|_| Ended)
+    }
+
+    /// Whether the loop still runs.
+    pub fn is_running(&self) -> bool {
+        lock(&self.thread).as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Waits until the loop ends and its shard is dropped. Of several calls the first has the outcome, others get `Ok`.
+    ///
+    /// # Errors
+    /// That of the turn which failed, if one has.
+    ///
+    /// # Panics
+    /// If the packet thread did.
+    pub fn wait(&self) -> Result<(), S::Error> {
+        self.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// Ends the loop, and waits for that.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait): the loop had failed before.
+    ///
+    /// # Panics
+    /// If the packet thread did.
+    pub fn stop(&self) -> Result<(), S::Error> {
+        self.request_end();
+        self.wait()
+    }
+
+    fn request_end(&self) {
+        drop(lock(&self.requests).take());
+        self.bell.ring();
+    }
+
+    fn join(&self) -> thread::Result<Result<(), S::Error>> {
+        let thread = lock(&self.thread).take();
+        thread.map_or(Ok(Ok(())), JoinHandle::join)
+    }
+}
+
+impl<S: Shard> Drop for PacketThread<S> {
+    fn drop(&mut self) {
+        self.request_end();
+        // A panic has been printed, and another one here might abort the process.
+        if let Ok(Err(error)) = self.join() {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+impl<S: Shard> fmt::Debug for PacketThread<S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PacketThread").field("is_running", &self.is_running()).finish_non_exhaustive()
+    }
+}
+
+fn set_up<S: Shard>(
+    build: impl FnOnce() -> Result<S, S::Error>,
+    rung: &BellReceiver,
+) -> Result<(S, Watch), S::Error> {
+    let shard = build()?;
+    let watch = Watch::new(shard.sources().into_iter().chain([rung.as_fd()]))?;
+    Ok((shard, watch))
+}
+
+fn run<S: Shard>(
+    mut shard: S,
+    watch: &Watch,
+    inbox: &Receiver<Request<S>>,
+    rung: &BellReceiver,
+) -> Result<(), S::Error> {
+    let mut wake = Wake::Due;
+    loop {
+        if wake == Wake::Readable {
+            rung.silence();
+        }
+        if !answer_requests(&mut shard, inbox) {
+            return Ok(());
+        }
+        let next = shard.turn(wake)?;
+        wake = watch.wait(next, || shard.is_ready());
+    }
+}
+
+/// False once nobody can ask any more.
+fn answer_requests<S: Shard>(shard: &mut S, inbox: &Receiver<Request<S>>) -> bool {
+    loop {
+        match inbox.try_recv() {
+            Ok(request) => request(shard),
+            Err(TryRecvError::Empty) => return true,
+            Err(TryRecvError::Disconnected) => return false,
+        }
+    }
+}
+
+/// What is behind these locks is whole at any time, even if a thread has panicked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
