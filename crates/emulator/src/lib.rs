@@ -5,9 +5,11 @@
 //! departure; the departures follow from the stamps, not from when the thread ran.
 #![forbid(unsafe_code)]
 
+mod config;
 pub mod control;
 mod engine;
 mod error;
+mod frame;
 mod leftovers;
 mod listener_thread;
 mod port;
@@ -19,6 +21,7 @@ pub mod settings;
 pub mod statistics;
 mod text_file;
 
-pub use engine::{DirectionConfig, Engine};
+pub use config::DirectionConfig;
+pub use engine::Engine;
 pub use error::EmulatorError;
 pub use port::{Port, PortSpec};

@@ -1,11 +1,12 @@
 mod ethernet;
 mod tun;
 
-use crate::EmulatorError;
-use crate::engine::{Frame, Pool};
+use crate::error::EmulatorError;
+use crate::frame::Frame;
 use crate::port::ethernet::EthernetPort;
 use crate::port::tun::TunPort;
 use crate::statistics::DropCause;
+use runtime::BufferPool;
 use std::io;
 use std::os::fd::BorrowedFd;
 use units::Time;
@@ -85,7 +86,7 @@ impl Port {
     /// The device fails for good.
     pub(crate) fn receive(
         &mut self,
-        pool: &Pool,
+        pool: &BufferPool,
         take: &mut dyn FnMut(Time, Result<Frame, u32>),
     ) -> Result<bool, EmulatorError> {
         match &mut self.0 {

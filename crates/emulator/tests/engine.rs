@@ -137,7 +137,7 @@ fn sockets(hosts: &Hosts) -> (UdpSocket, UdpSocket) {
 fn ticks_of_the_packet_thread() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     let read = |name: &str, task: &PathBuf| fs::read_to_string(task.join(name)).unwrap_or_default();
-    let of = tasks.into_iter().find(|task| read("comm", task).trim() == "bridge").expect("its thread");
+    let of = tasks.into_iter().find(|task| read("comm", task).trim() == "emulator").expect("its thread");
     let status = read("stat", &of);
     let fields = status.rsplit_once(')').unwrap().1.split_whitespace();
     fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()

@@ -17,13 +17,13 @@ impl FlowHasher {
     }
 
     /// The flow that this tells from others: a [`Selector`], or a link header.
-    pub fn hash(&self, of: &impl Hash) -> u64 {
+    pub fn hash(&self, of: impl Hash) -> u64 {
         self.0.hash_one(of)
     }
 
     /// The label of an IP packet. Fragments and whatever is not IP are told apart as far as they can be.
     pub fn label(&self, packet: &[u8]) -> Label {
-        Label { size: packet.len() as u32, flow: self.hash(&Selector::of(packet)), ecn: ecn_of(packet) }
+        Label { size: packet.len() as u32, flow: self.hash(Selector::of(packet)), ecn: ecn_of(packet) }
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
     fn shards_share_the_flows_evenly() {
         let flows = FlowHasher::new();
         let mut counts = [0; 3];
-        (0..30_000_u32).for_each(|flow| counts[shard_of(flows.hash(&flow), 3)] += 1);
+        (0..30_000_u32).for_each(|flow| counts[shard_of(flows.hash(flow), 3)] += 1);
         assert!(counts.iter().all(|count| (9_000..11_000).contains(count)), "{counts:?}");
     }
 

@@ -123,10 +123,7 @@ impl<S: Shard> fmt::Debug for PacketThread<S> {
     }
 }
 
-fn set_up<S: Shard>(
-    build: impl FnOnce() -> Result<S, S::Error>,
-    rung: &BellReceiver,
-) -> Result<(S, Watch), S::Error> {
+fn set_up<S: Shard>(build: impl FnOnce() -> Result<S, S::Error>, rung: &BellReceiver) -> Result<(S, Watch), S::Error> {
     let shard = build()?;
     let watch = Watch::new(shard.sources().into_iter().chain([rung.as_fd()]))?;
     Ok((shard, watch))

@@ -18,7 +18,11 @@ impl Watch {
     pub(crate) fn new<'a>(sources: impl IntoIterator<Item = BorrowedFd<'a>>) -> Result<Self, SetupError> {
         let failed = |error| SetupError::new("watch the descriptors of a packet thread", error);
         let set = Readiness::new().map_err(failed)?;
-        sources.into_iter().zip(0..).try_for_each(|(source, number)| set.add_reader(&source, number)).map_err(failed)?;
+        sources
+            .into_iter()
+            .zip(0..)
+            .try_for_each(|(source, number)| set.add_reader(&source, number))
+            .map_err(failed)?;
         Ok(Watch(set))
     }
 

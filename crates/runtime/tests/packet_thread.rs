@@ -142,7 +142,7 @@ fn a_flow_stays_with_its_shard() {
     let threads: Vec<_> = inputs.into_iter().map(start).collect();
     let (flows, output) = (FlowHasher::new(), socket());
     for flow in (0..60_u8).chain(0..60) {
-        output.send_to(&[flow], addresses[shard_of(flows.hash(&flow), threads.len())]).unwrap();
+        output.send_to(&[flow], addresses[shard_of(flows.hash(flow), threads.len())]).unwrap();
     }
     let seen = |thread: &PacketThread<Collector>| {
         thread.ask(|shard| shard.packets.iter().map(|packet| packet[0]).collect::<Vec<_>>()).unwrap()

@@ -1,53 +1,54 @@
-use super::frame::Frame;
-use super::{DirectionConfig, EmulatorError};
+use crate::config::DirectionConfig;
+use crate::error::EmulatorError;
+use crate::frame::Frame;
 use crate::statistics::{DropCause, Recorder};
 use link::queue::Ecn;
 use link::{Delivery, Fate, Label, Link, LinkConfig, Medium, Recording};
 use middlebox::{Action, Direction, Middlebox};
 use packet::{Selector, ecn};
-use std::hash::{BuildHasher, RandomState};
-use units::{Span, Time};
+use runtime::FlowHasher;
+use runtime::flow::ecn_of;
+use units::Time;
 
-/// One direction: the rules, the link behind them, and what is noted of both.
+/// One direction: the filter rules and the link behind them.
 pub(super) struct DirectedLink {
     config: DirectionConfig,
     link: Link<Frame>,
-    /// When what carries the packets was set: a recorded trace begins then.
-    carries_since: Time,
+    /// When the medium was set: a recorded trace begins then.
+    medium_since: Time,
     rules: Option<Middlebox>,
-    /// Flows are known by a hash whose key nobody knows, so that nobody can make his flows look like another's.
-    hasher: RandomState,
+    flows: FlowHasher,
 }
 
-/// What is to be sent back to where a packet came from.
-pub(super) type Answer = Option<Vec<u8>>;
+/// A packet to be sent back to where another one came from.
+pub(super) type Reply = Option<Vec<u8>>;
 
 impl DirectedLink {
     pub(super) fn new(config: DirectionConfig, now: Time) -> Result<Self, EmulatorError> {
         let begun = DirectionConfig { link: begun(&config.link, now), ..config.clone() };
         let (link, rules) = begun.build()?;
-        let mut lane = DirectedLink { config, link, carries_since: now, rules, hasher: RandomState::new() };
-        lane.link.ledger_mut().record(Recording::All);
-        Ok(lane)
+        let mut directed = DirectedLink { config, link, medium_since: now, rules, flows: FlowHasher::new() };
+        directed.link.ledger_mut().record(Recording::All);
+        Ok(directed)
     }
 
-    /// A packet has arrived. Perhaps the rules want it answered.
-    pub(super) fn offer(&mut self, mut frame: Frame, stamp: Time, recorder: &mut Recorder) -> Answer {
+    /// A packet has arrived. The rules may reply to it.
+    pub(super) fn offer(&mut self, mut frame: Frame, stamp: Time, recorder: &mut Recorder) -> Reply {
         let selector = if frame.carries_ip() { Selector::of(&frame.packet) } else { None };
         if selector.is_some() {
             trim(&mut frame.packet);
         }
         frame.flow = match &selector {
-            Some(selector) => self.hasher.hash_one(selector),
-            // Who speaks to whom, and in what protocol.
-            None => self.hasher.hash_one(&frame.link[..]),
+            Some(selector) => self.flows.hash(selector),
+            // Addresses and protocol.
+            None => self.flows.hash(&frame.link[..]),
         };
         if recorder.offered(frame.flow, frame.size())
             && let Some(selector) = selector
         {
             recorder.describe(frame.flow, selector.key());
         }
-        let (passes, answer) = if selector.is_some() { self.judge(&mut frame, stamp) } else { (true, None) };
+        let (passes, reply) = if selector.is_some() { self.judge(&mut frame, stamp) } else { (true, None) };
         if passes {
             let ecn = if selector.is_some() { ecn_of(&frame.packet) } else { Ecn::NotCapable };
             let label = Label { size: frame.size(), flow: frame.flow, ecn };
@@ -57,11 +58,11 @@ impl DirectedLink {
         } else {
             recorder.dropped(frame.flow, frame.size(), DropCause::Refused);
         }
-        answer
+        reply
     }
 
-    /// Asks the rules whether a packet, or what they have put in its place, passes, and what is answered.
-    fn judge(&mut self, frame: &mut Frame, stamp: Time) -> (bool, Answer) {
+    /// Applies the rules: whether the packet, or the one that they have put in its place, passes, and their reply.
+    fn judge(&mut self, frame: &mut Frame, stamp: Time) -> (bool, Reply) {
         let Some(rules) = &mut self.rules else { return (true, None) };
         match rules.pass(Direction::Outbound, &mut frame.packet, stamp) {
             Action::Forward => (true, None),
@@ -110,9 +111,9 @@ impl DirectedLink {
         }
         if config.link != self.config.link {
             if config.link.medium != self.config.link.medium {
-                self.carries_since = now;
+                self.medium_since = now;
             }
-            self.link.reconfigure(begun(&config.link, self.carries_since), now)?;
+            self.link.reconfigure(begun(&config.link, self.medium_since), now)?;
         }
         if config.rules != self.config.rules {
             self.rules = config.rules.clone().map(Middlebox::new).transpose()?;
@@ -145,21 +146,7 @@ fn begun(link: &LinkConfig, at: Time) -> LinkConfig {
     link
 }
 
-/// How long a packet was on its way, and by how much it was late.
-pub(super) fn times(delivery: &Delivery<Frame>, now: Time) -> (Span, Span) {
-    (now - delivery.arrival, now - delivery.due)
-}
-
-fn ecn_of(packet: &[u8]) -> Ecn {
-    match ecn::read(packet) {
-        ecn::CAPABLE_0 => Ecn::Capable0,
-        ecn::CAPABLE_1 => Ecn::Capable1,
-        ecn::MARKED => Ecn::Marked,
-        _ => Ecn::NotCapable,
-    }
-}
-
-/// Cuts off what short Ethernet frames are filled with: it is no part of the packet.
+/// Cuts off the padding of short Ethernet frames: it is no part of the packet.
 fn trim(packet: &mut Vec<u8>) {
     let length = match packet[..] {
         [first, _, high, low, ..] if first >> 4 == 4 => usize::from(u16::from_be_bytes([high, low])),

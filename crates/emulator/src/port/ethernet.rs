@@ -1,10 +1,11 @@
-use crate::EmulatorError;
-use crate::engine::{Frame, LinkHeader, Pool};
+use crate::error::EmulatorError;
+use crate::frame::{Frame, LinkHeader};
 use crate::leftovers::OffloadGuard;
 use net::interface;
 use net::packet_socket::{Arrived, BATCH, Receiver, Sender, Trouble};
 use packet::Ethernet;
 use packet::offload::{PartialChecksum, Segments};
+use runtime::BufferPool;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -42,7 +43,7 @@ impl EthernetPort {
         self.receiver.is_ready()
     }
 
-    pub(super) fn receive(&mut self, pool: &Pool, take: &mut dyn FnMut(Time, Result<Frame, u32>)) -> bool {
+    pub(super) fn receive(&mut self, pool: &BufferPool, take: &mut dyn FnMut(Time, Result<Frame, u32>)) -> bool {
         self.receiver.next(|arrived| finish(arrived, pool, &mut |frame| take(arrived.stamp, frame)))
     }
 
@@ -82,7 +83,7 @@ impl EthernetPort {
 }
 
 /// Does what the sender left to its network card, and hands on what then would be on the line.
-fn finish(arrived: Arrived<'_>, pool: &Pool, take: &mut dyn FnMut(Result<Frame, u32>)) {
+fn finish(arrived: Arrived<'_>, pool: &BufferPool, take: &mut dyn FnMut(Result<Frame, u32>)) {
     let Arrived { frame, tag, unfinished, .. } = arrived;
     let malformed = Err(frame.len().saturating_sub(Ethernet::LENGTH) as u32);
     let Some(ethernet) = Ethernet::parse(frame) else { return take(malformed) };
@@ -94,15 +95,14 @@ fn finish(arrived: Arrived<'_>, pool: &Pool, take: &mut dyn FnMut(Result<Frame, 
         let transport_at = unfinished.checksum.map(|checksum| usize::from(checksum.start).wrapping_sub(before.len()));
         let Ok(mut segments) = Segments::of(packet, 0, bytes, transport_at) else { return take(malformed) };
         let longest = segments.longest();
-        let mut part = pool.frame(link, longest);
+        let mut part = Frame::with_capacity(pool, link, longest);
         while segments.write_next(&mut part.packet) {
             take(Ok(part));
-            part = pool.frame(link, longest);
+            part = Frame::with_capacity(pool, link, longest);
         }
         return;
     }
-    let mut whole = pool.frame(link, packet.len());
-    whole.packet.extend_from_slice(packet);
+    let mut whole = Frame::new(pool, link, packet);
     if let Some(PartialChecksum { start, offset }) = unfinished.checksum {
         // It counts from the frame's start, the packet does not.
         let done = usize::from(start)

@@ -1,8 +1,9 @@
-use crate::EmulatorError;
-use crate::engine::{Frame, LinkHeader, Pool};
+use crate::error::EmulatorError;
+use crate::frame::{Frame, LinkHeader};
 use net::capture::Capture;
 use net::clock;
 use net::tun::Tun;
+use runtime::BufferPool;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -52,13 +53,12 @@ impl TunPort {
 
     pub(super) fn receive(
         &mut self,
-        pool: &Pool,
+        pool: &BufferPool,
         take: &mut dyn FnMut(Time, Result<Frame, u32>),
     ) -> Result<bool, EmulatorError> {
         match self.tun.read(&mut self.buffer) {
             Ok(length) => {
-                let mut frame = pool.frame(LinkHeader::NONE, length);
-                frame.packet.extend_from_slice(&self.buffer[..length]);
+                let frame = Frame::new(pool, LinkHeader::NONE, &self.buffer[..length]);
                 take(self.stamps.of(&frame.packet), Ok(frame));
                 Ok(true)
             }

@@ -1,10 +1,11 @@
 use super::*;
-use crate::engine::frame::{LinkHeader, Pool};
+use crate::frame::LinkHeader;
 use link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
 use link::{LinkConfig, Trace};
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use packet::checksum;
-use units::Rate;
+use runtime::BufferPool;
+use units::{Rate, Span};
 
 fn config(discipline: Discipline) -> DirectionConfig {
     let link = LinkConfig { rate: Some(Rate::from_mbit(1)), ..LinkConfig::default() };
@@ -23,25 +24,23 @@ fn udp(payload: usize) -> Vec<u8> {
     packet
 }
 
-fn frame(pool: &Pool, header: &[u8], packet: &[u8]) -> Frame {
-    let mut frame = pool.frame(LinkHeader::of([header, &[], &[]]).unwrap(), packet.len());
-    frame.packet.extend_from_slice(packet);
-    frame
+fn frame(pool: &BufferPool, header: &[u8], packet: &[u8]) -> Frame {
+    Frame::new(pool, LinkHeader::of([header, &[], &[]]).unwrap(), packet)
 }
 
 #[test]
 fn a_queue_that_marks_leaves_valid_packets() {
-    let pool = Pool::default();
+    let pool = BufferPool::default();
     let mut recorder = Recorder::new();
     let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
-    let mut lane = DirectedLink::new(config(Discipline::CoDel(codel)), Time::ZERO).unwrap();
+    let mut link = DirectedLink::new(config(Discipline::CoDel(codel)), Time::ZERO).unwrap();
     // Four times what the link carries, for a second.
     let mut marked = 0;
     for number in 0..400i64 {
         let now = Time::from_nanos(number * 2_500_000);
-        assert!(lane.offer(frame(&pool, &[], &udp(1222)), now, &mut recorder).is_none());
-        lane.advance(now, &mut recorder);
-        while let Some(delivery) = lane.pop_due(now, &mut recorder) {
+        assert!(link.offer(frame(&pool, &[], &udp(1222)), now, &mut recorder).is_none());
+        link.advance(now, &mut recorder);
+        while let Some(delivery) = link.pop_due(now, &mut recorder) {
             assert!(checksum::is_valid(&delivery.packet.packet).unwrap());
             marked += u64::from(ecn::read(&delivery.packet.packet) == ecn::MARKED);
         }
@@ -54,30 +53,30 @@ fn a_queue_that_marks_leaves_valid_packets() {
 
 #[test]
 fn what_fills_a_short_frame_does_not_count() {
-    let pool = Pool::default();
+    let pool = BufferPool::default();
     let mut recorder = Recorder::new();
-    let mut lane = DirectedLink::new(config(Discipline::TailDrop), Time::ZERO).unwrap();
+    let mut link = DirectedLink::new(config(Discipline::TailDrop), Time::ZERO).unwrap();
     let mut filled = udp(4);
     filled.resize(46, 0);
-    lane.offer(frame(&pool, &[], &filled), Time::ZERO, &mut recorder);
+    link.offer(frame(&pool, &[], &filled), Time::ZERO, &mut recorder);
     assert_eq!(recorder.snapshot().counts.offered.bytes, 32);
     // 32 bytes at 1 Mbit/s.
-    let delivery = lane.pop_due(Time::from_nanos(256_000), &mut recorder).unwrap();
-    assert_eq!((delivery.due, &delivery.packet.packet), (Time::from_nanos(256_000), &udp(4)));
+    let delivery = link.pop_due(Time::from_nanos(256_000), &mut recorder).unwrap();
+    assert_eq!((delivery.due, &delivery.packet.packet[..]), (Time::from_nanos(256_000), &udp(4)[..]));
 }
 
 #[test]
 fn rules_refuse_ip_only_and_each_pair_of_stations_is_a_flow() {
-    let pool = Pool::default();
+    let pool = BufferPool::default();
     let mut recorder = Recorder::new();
     let rule = Rule::Refuse { matching: Match::default(), how: Refusal::Drop };
     let rules = Some(MiddleboxConfig { rules: vec![rule], nat: None });
-    let mut lane = DirectedLink::new(DirectionConfig { rules, ..config(Discipline::TailDrop) }, Time::ZERO).unwrap();
+    let mut link = DirectedLink::new(DirectionConfig { rules, ..config(Discipline::TailDrop) }, Time::ZERO).unwrap();
     let arp = |station: u8| [2, 0, 0, 0, 0, station, 2, 0, 0, 0, 0, 9, 8, 6];
     for station in [1, 2, 1] {
-        lane.offer(frame(&pool, &arp(station), &[1; 28]), Time::ZERO, &mut recorder);
+        link.offer(frame(&pool, &arp(station), &[1; 28]), Time::ZERO, &mut recorder);
     }
-    lane.offer(frame(&pool, &[], &udp(100)), Time::ZERO, &mut recorder);
+    link.offer(frame(&pool, &[], &udp(100)), Time::ZERO, &mut recorder);
     let seen = recorder.snapshot();
     assert_eq!(
         (seen.counts.offered.packets, seen.counts.dropped(DropCause::Refused).packets, seen.flows.len()),
@@ -88,21 +87,21 @@ fn rules_refuse_ip_only_and_each_pair_of_stations_is_a_flow() {
 /// An empty frame takes its place on the link, too: else it would wait for ever.
 #[test]
 fn nothing_at_all_is_carried() {
-    let pool = Pool::default();
+    let pool = BufferPool::default();
     let mut recorder = Recorder::new();
-    let mut lane = DirectedLink::new(config(Discipline::TailDrop), Time::ZERO).unwrap();
+    let mut link = DirectedLink::new(config(Discipline::TailDrop), Time::ZERO).unwrap();
     for _ in 0..3 {
-        lane.offer(frame(&pool, &[0; 14], &[]), Time::ZERO, &mut recorder);
+        link.offer(frame(&pool, &[0; 14], &[]), Time::ZERO, &mut recorder);
     }
     let late = Time::from_nanos(1_000_000);
-    lane.advance(late, &mut recorder);
-    assert_eq!(std::iter::from_fn(|| lane.pop_due(late, &mut recorder)).count(), 3);
-    assert_eq!(lane.next_event(), None);
+    link.advance(late, &mut recorder);
+    assert_eq!(std::iter::from_fn(|| link.pop_due(late, &mut recorder)).count(), 3);
+    assert_eq!(link.next_event(), None);
 }
 
 #[test]
 fn a_trace_begins_when_it_is_set_and_no_other_change_disturbs_it() {
-    let pool = Pool::default();
+    let pool = BufferPool::default();
     let mut recorder = Recorder::new();
     let at = |millis: i64| Time::ZERO + Span::from_millis(millis);
     let with = |every: &str, delay: i64| {
@@ -110,30 +109,30 @@ fn a_trace_begins_when_it_is_set_and_no_other_change_disturbs_it() {
         let link = LinkConfig { medium, delay: Span::from_millis(delay), ..LinkConfig::default() };
         DirectionConfig { link, ..config(Discipline::TailDrop) }
     };
-    let mut lane = DirectedLink::new(with("5", 0), at(3)).unwrap();
+    let mut link = DirectedLink::new(with("5", 0), at(3)).unwrap();
     for (sets, now, due) in [(None, 3, 8), (Some(with("5", 1)), 10, 14), (Some(with("7", 1)), 20, 28)] {
         if let Some(config) = sets {
-            lane.set(config, at(now), &mut recorder).unwrap();
+            link.set(config, at(now), &mut recorder).unwrap();
         }
-        lane.offer(frame(&pool, &[], &udp(100)), at(now), &mut recorder);
-        lane.advance(at(due), &mut recorder);
-        assert_eq!(lane.pop_due(at(due), &mut recorder).unwrap().due, at(due));
+        link.offer(frame(&pool, &[], &udp(100)), at(now), &mut recorder);
+        link.advance(at(due), &mut recorder);
+        assert_eq!(link.pop_due(at(due), &mut recorder).unwrap().due, at(due));
     }
 }
 
 #[test]
 fn packets_that_pass_allocate_nothing() {
-    let pool = Pool::default();
+    let pool = BufferPool::default();
     let mut recorder = Recorder::new();
-    let mut lane = DirectedLink::new(config(Discipline::CoDel(CoDelConfig::default())), Time::ZERO).unwrap();
+    let mut link = DirectedLink::new(config(Discipline::CoDel(CoDelConfig::default())), Time::ZERO).unwrap();
     let packet = udp(1222);
     // Twice what the link carries, so that the queue is full and drops.
     let mut pass = |packets: std::ops::Range<i64>| {
         for number in packets {
             let now = Time::from_nanos(number * 5_000_000);
-            lane.offer(frame(&pool, &[], &packet), now, &mut recorder);
-            lane.advance(now, &mut recorder);
-            while lane.pop_due(now, &mut recorder).is_some() {}
+            link.offer(frame(&pool, &[], &packet), now, &mut recorder);
+            link.advance(now, &mut recorder);
+            while link.pop_due(now, &mut recorder).is_some() {}
         }
     };
     pass(0..10_000);

@@ -1,0 +1,33 @@
+use crate::error::EmulatorError;
+use link::queue::QueueConfig;
+use link::{Link, LinkConfig};
+use middlebox::{Middlebox, MiddleboxConfig};
+
+/// What happens to the packets of one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DirectionConfig {
+    /// Rate, delay, jitter and loss.
+    pub link: LinkConfig,
+    /// The queue in front of the link, and its discipline.
+    pub queue: QueueConfig,
+    /// Filter rules in front of the queue; `None` lets everything pass. Packets other than IP pass in any case.
+    pub rules: Option<MiddleboxConfig>,
+}
+
+impl DirectionConfig {
+    /// Whether these settings are possible.
+    ///
+    /// # Errors
+    /// They are not, and why.
+    pub fn check(&self) -> Result<(), EmulatorError> {
+        self.build::<()>().map(drop)
+    }
+
+    pub(crate) fn build<P>(&self) -> Result<(Link<P>, Option<Middlebox>), EmulatorError> {
+        if self.rules.as_ref().is_some_and(|rules| rules.nat.is_some()) {
+            return Err(EmulatorError::Translation);
+        }
+        let link = Link::with_queue(self.link.clone(), &self.queue)?;
+        Ok((link, self.rules.clone().map(Middlebox::new).transpose()?))
+    }
+}

@@ -1,0 +1,189 @@
+use super::directed_link::DirectedLink;
+use crate::config::DirectionConfig;
+use crate::error::EmulatorError;
+use crate::frame::Frame;
+use crate::port::Port;
+use crate::statistics::{DirectionStatistics, DropCause, Recorder};
+use link::Delivery;
+use net::packet_socket::BATCH;
+use runtime::{BufferPool, Shard, StampClock, Wake};
+use std::cell::Cell;
+use std::mem;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, OnceLock};
+use units::{Span, Time};
+
+/// Packets taken from each port in a turn, and those that come together with the last of them.
+const MAX_TAKEN: usize = 64;
+/// How often the state of the interfaces is checked, if nothing tells of it.
+const CHECK_INTERVAL: Span = Span::from_millis(100);
+
+/// The flow of packets that cannot be parsed.
+const UNKNOWN_FLOW: u64 = 0;
+
+/// Both directions of a link, and the ports between which they lie.
+pub(super) struct EmulatorShard {
+    /// Direction 0 leads from the first to the second, direction 1 back.
+    ports: [Port; 2],
+    links: [DirectedLink; 2],
+    recorders: [Recorder; 2],
+    clock: StampClock,
+    pool: BufferPool,
+    /// Packets being sent; kept to reuse its memory.
+    batch: Vec<Delivery<Frame>>,
+    /// Replies of the filter rules; kept to reuse its memory.
+    replies: Vec<Frame>,
+    checked: Time,
+    /// Packets that each port has missed so far.
+    missed: [u64; 2],
+    /// Where the statistics are left at the end.
+    last: Arc<OnceLock<[DirectionStatistics; 2]>>,
+}
+
+impl EmulatorShard {
+    pub(super) fn new(
+        ports: [Port; 2],
+        directions: [DirectionConfig; 2],
+        last: Arc<OnceLock<[DirectionStatistics; 2]>>,
+    ) -> Result<Self, EmulatorError> {
+        let [there, back] = directions;
+        let clock = StampClock::new();
+        let checked = clock.now();
+        let links = [DirectedLink::new(there, checked)?, DirectedLink::new(back, checked)?];
+        let (pool, batch) = (BufferPool::default(), Vec::with_capacity(BATCH));
+        let (replies, missed) = (Vec::new(), [0; 2]);
+        Ok(EmulatorShard {
+            ports,
+            links,
+            recorders: Default::default(),
+            clock,
+            pool,
+            batch,
+            replies,
+            checked,
+            missed,
+            last,
+        })
+    }
+
+    /// Goes on with other settings.
+    pub(super) fn set(&mut self, direction: usize, config: DirectionConfig) -> Result<(), EmulatorError> {
+        self.links[direction].set(config, self.clock.now(), &mut self.recorders[direction])
+    }
+
+    /// Allocates nothing.
+    pub(super) fn copy_statistics(&self, into: &mut [DirectionStatistics; 2]) {
+        for (recorder, into) in self.recorders.iter().zip(into) {
+            recorder.copy_to(into);
+        }
+    }
+
+    /// Takes packets that have arrived for one direction, and serves its link up to there. Returns how many they were.
+    fn collect(&mut self, direction: usize) -> Result<usize, EmulatorError> {
+        let EmulatorShard { ports, links, recorders, clock, pool, replies, .. } = self;
+        let (link, port, recorder) = (&mut links[direction], &mut ports[direction], &mut recorders[direction]);
+        // All packets that have arrived before this are found, unless there are too many for one turn.
+        let now = clock.now();
+        let (taken, last) = (Cell::new(0), Cell::new(now));
+        let mut take = |stamp: Time, arrived: Result<Frame, u32>| {
+            taken.set(taken.get() + 1);
+            let stamp = clock.from_stamp(stamp, now);
+            last.set(stamp);
+            match arrived {
+                Ok(frame) => {
+                    let header = frame.link;
+                    if let Some(reply) = link.offer(frame, stamp, recorder) {
+                        replies.push(Frame::new(pool, header.reversed(), &reply));
+                    }
+                }
+                Err(size) => {
+                    recorder.offered(UNKNOWN_FLOW, size);
+                    recorder.dropped(UNKNOWN_FLOW, size, DropCause::Malformed);
+                }
+            }
+        };
+        while taken.get() < MAX_TAKEN && port.receive(pool, &mut take)? {}
+        // A reply that finds no room is lost, as any packet may be.
+        port.send(replies.iter(), |_, _| {});
+        replies.clear();
+        let is_all = taken.get() < MAX_TAKEN;
+        link.advance(if is_all { now } else { last.get().min(now) }, recorder);
+        Ok(taken.get())
+    }
+
+    /// Sends a batch of one direction's packets that are due. Returns how many they were.
+    fn deliver(&mut self, direction: usize) -> usize {
+        let now = self.clock.now();
+        let (link, recorder) = (&mut self.links[direction], &mut self.recorders[direction]);
+        while self.batch.len() < BATCH
+            && let Some(delivery) = link.pop_due(now, recorder)
+        {
+            self.batch.push(delivery);
+        }
+        let mut refused: [Option<DropCause>; BATCH] = [None; BATCH];
+        let frames = self.batch.iter().map(|delivery| &delivery.packet);
+        self.ports[1 - direction].send(frames, |place, cause| refused[place] = Some(cause));
+        let written = self.batch.len();
+        // For the first ones this is rather too late: writing to a TUN device takes time.
+        let now = if written > 0 { self.clock.now() } else { now };
+        for (delivery, refused) in self.batch.drain(..).zip(refused) {
+            let (flow, size) = (delivery.packet.flow, delivery.size);
+            match refused {
+                Some(cause) => recorder.dropped(flow, size, cause),
+                None => {
+                    recorder.delivered(flow, size, now - delivery.arrival, now - delivery.due);
+                }
+            }
+        }
+        written
+    }
+
+    /// Checks whether the clock was set, whether the interfaces are still there, and how many packets they have missed.
+    fn check(&mut self) -> Result<(), EmulatorError> {
+        self.clock.check_for_step();
+        self.checked = self.clock.now();
+        self.ports.iter().try_for_each(Port::check)?;
+        for ((port, missed), recorder) in self.ports.iter_mut().zip(&mut self.missed).zip(&mut self.recorders) {
+            let before = mem::replace(missed, port.missed());
+            recorder.missed(*missed - before);
+        }
+        Ok(())
+    }
+}
+
+impl Shard for EmulatorShard {
+    type Error = EmulatorError;
+
+    fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        self.ports.iter().map(Port::source).collect()
+    }
+
+    fn turn(&mut self, wake: Wake) -> Result<Time, EmulatorError> {
+        let taken = [self.collect(0)?, self.collect(1)?];
+        for direction in [0, 1] {
+            // More than was taken, so that nothing piles up.
+            for _ in 0..=taken[direction].div_ceil(BATCH) {
+                if self.deliver(direction) < BATCH {
+                    break;
+                }
+            }
+        }
+        // Something other than packets has ended the wait, or none has come for a while.
+        if wake == Wake::Readable && taken == [0; 2] || self.clock.now() - self.checked >= CHECK_INTERVAL {
+            self.check()?;
+        }
+        let next =
+            self.links.iter().filter_map(DirectedLink::next_event).fold(self.checked + CHECK_INTERVAL, Time::min);
+        Ok(self.clock.to_monotonic(next))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ports.iter().any(Port::is_ready)
+    }
+}
+
+impl Drop for EmulatorShard {
+    fn drop(&mut self) {
+        let _ = self.last.set(self.recorders.each_ref().map(Recorder::snapshot));
+    }
+}

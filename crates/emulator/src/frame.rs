@@ -1,0 +1,95 @@
+use packet::ethertype;
+use runtime::{Buffer, BufferPool};
+use std::ops::Deref;
+
+/// A packet on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    /// Whatever precedes the network header.
+    pub(crate) link: LinkHeader,
+    /// From the network header on.
+    pub(crate) packet: Buffer,
+    /// The flow it belongs to.
+    pub(crate) flow: u64,
+}
+
+/// An Ethernet header with its VLAN tags; empty on a TUN device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkHeader {
+    bytes: [u8; Self::MAX_BYTES],
+    length: u8,
+}
+
+impl LinkHeader {
+    /// With all VLAN tags that are read, and the one that the kernel takes out.
+    pub(crate) const MAX_BYTES: usize = 40;
+    pub(crate) const NONE: LinkHeader = LinkHeader { bytes: [0; Self::MAX_BYTES], length: 0 };
+
+    /// These parts in this order; none where they are too long.
+    pub(crate) fn of(parts: [&[u8]; 3]) -> Option<Self> {
+        let mut header = Self::NONE;
+        for part in parts {
+            let start = usize::from(header.length);
+            header.bytes.get_mut(start..start + part.len())?.copy_from_slice(part);
+            header.length += part.len() as u8;
+        }
+        Some(header)
+    }
+
+    /// For a reply: source and destination exchanged.
+    pub(crate) fn reversed(mut self) -> Self {
+        if self.length >= 12 {
+            let (destination, rest) = self.bytes.split_at_mut(6);
+            destination.swap_with_slice(&mut rest[..6]);
+        }
+        self
+    }
+}
+
+impl Deref for LinkHeader {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl Frame {
+    /// One that is still empty, with room for a packet of so many bytes.
+    pub(crate) fn with_capacity(pool: &BufferPool, link: LinkHeader, bytes: usize) -> Self {
+        Frame { link, packet: pool.with_capacity(bytes), flow: 0 }
+    }
+
+    /// One that carries this packet.
+    pub(crate) fn new(pool: &BufferPool, link: LinkHeader, packet: &[u8]) -> Self {
+        Frame { link, packet: pool.copy_of(packet), flow: 0 }
+    }
+
+    /// Whether its link header says that it carries IP; a TUN device carries nothing else.
+    pub(crate) fn carries_ip(&self) -> bool {
+        match self.link[..] {
+            [.., high, low] => matches!(u16::from_be_bytes([high, low]), ethertype::IPV4 | ethertype::IPV6),
+            _ => true,
+        }
+    }
+
+    /// Bytes of the network's packet, at least one: a link cannot serve an empty packet.
+    pub(crate) fn size(&self) -> u32 {
+        self.packet.len().max(1) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_put_together_and_turned_round() {
+        let addresses = [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2];
+        let header = LinkHeader::of([&addresses, &[0x81, 0, 0, 5], &[8, 0]]).unwrap();
+        assert_eq!(header[12..], [0x81, 0, 0, 5, 8, 0]);
+        assert_eq!(header.reversed()[..12], [2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1]);
+        assert!(LinkHeader::of([&addresses, &addresses, &[0; 17]]).is_none());
+        assert!(LinkHeader::NONE.reversed().is_empty());
+    }
+}
