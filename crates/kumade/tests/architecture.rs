@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The layers, from the words that all speak to the front. A crate may use those of the layers above its own.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 10] = [
     &["units"],
     &["packet", "train"],
     &["estimate", "link", "middlebox"],
     &["wire"],
     &["sim"],
     &["net"],
+    &["runtime"],
     &["testnet"],
     &["measure", "emulator", "lab"],
     &["kumade"],
