@@ -25,7 +25,7 @@ use queue::QueueSettings;
 use service_rate::ServiceRate;
 use std::fmt;
 use thiserror::Error;
-use units::{Rate, Span};
+use units::{Rate, Span, show};
 
 /// How many bytes may wait in the queue of one direction at most.
 const MAX_QUEUE_BYTES: u64 = 256 << 20;
@@ -172,25 +172,25 @@ impl Settings {
         let mut say = |differs: bool, key, value: String| words.extend(differs.then_some((key, value)));
         let (key, is) = self.service_rate.words();
         say(self.service_rate != plain.service_rate, key, is);
-        say(self.burst_bytes != 0, "burst", value::show_bytes(self.burst_bytes));
+        say(self.burst_bytes != 0, "burst", show::bytes(self.burst_bytes));
         say(self.peak_rate.is_some(), "peak-rate", value::show_rate(self.peak_rate));
-        say(self.delay != plain.delay, "delay", value::show_span(self.delay));
-        say(self.jitter != plain.jitter, "jitter", value::show_span(self.jitter));
+        say(self.delay != plain.delay, "delay", show::span(self.delay));
+        say(self.jitter != plain.jitter, "jitter", show::span(self.jitter));
         match self.loss {
             LossSettings::Mean { part, burst } => {
-                say(part != 0.0, "loss", value::show_ratio(part));
+                say(part != 0.0, "loss", show::ratio(part));
                 say(burst != 1.0, "loss-burst", burst.to_string());
             }
             LossSettings::GilbertElliott(four) => {
-                say(true, "gilbert-elliott", four.map(value::show_ratio).join(","));
+                say(true, "gilbert-elliott", four.map(show::ratio).join(","));
             }
         }
-        say(self.reordering.probability != 0.0, "reorder", value::show_ratio(self.reordering.probability));
+        say(self.reordering.probability != 0.0, "reorder", show::ratio(self.reordering.probability));
         let extra = self.reordering.extra;
-        say(extra != plain.reordering.extra, "reorder-delay", value::show_span(extra));
-        say(self.duplication != 0.0, "duplicate", value::show_ratio(self.duplication));
+        say(extra != plain.reordering.extra, "reorder-delay", show::span(extra));
+        say(self.duplication != 0.0, "duplicate", show::ratio(self.duplication));
         let in_flight = self.in_flight_bytes;
-        say(in_flight != plain.in_flight_bytes, "in-flight", value::show_bytes(in_flight));
+        say(in_flight != plain.in_flight_bytes, "in-flight", show::bytes(in_flight));
         say(self.limit != plain.limit, "limit", value::show_limit(self.limit));
         say(self.seed != plain.seed, "seed", self.seed.to_string());
         words.extend(self.queue.words());
@@ -244,7 +244,7 @@ impl Settings {
             Limit::Packets(packets) => packets.saturating_mul(value::USUAL_PACKET),
         };
         if waiting > MAX_QUEUE_BYTES {
-            let most = value::show_bytes(MAX_QUEUE_BYTES);
+            let most = show::bytes(MAX_QUEUE_BYTES);
             return refused(format!(
                 "a queue limit of {limit} is more than the {most} that may wait: give a lower limit"
             ));

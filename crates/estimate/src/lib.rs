@@ -8,26 +8,40 @@
 //! and give what became of it to [`Method::record`]; when it answers [`Step::Done`], that is the outcome. A method
 //! never reads a clock: all times are in the records and in the `now` it is handed.
 //!
+//! **Adding a method** takes its own file, in which a [`MethodConfig`] says what users see of it, and one line in
+//! [`METHODS`].
+//!
 //! Rates count IP-layer bits (RFC 5136): packet sizes include the IP header and everything behind it.
 #![forbid(unsafe_code)]
 
 mod capacity;
+mod config;
 pub mod delay;
+#[cfg(feature = "dummy")]
+mod dummy;
 mod fit;
+mod info;
 mod linear_scan;
 mod method;
+mod methods;
 mod pathchirp;
 mod pathload;
 mod pathtester;
 mod primed;
 mod published;
+mod settings;
 mod stats;
 
 pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper, Shaping};
+pub use config::{Allowance, Budget, Conditions, MethodConfig, Parameter, ParameterInfo};
+#[cfg(feature = "dummy")]
+pub use dummy::{Dummy, DummyConfig};
+pub use info::{MethodError, MethodInfo};
 pub use linear_scan::{LinearScan, LinearScanConfig};
 pub use method::{Method, Outcome, Rejection, Step};
+pub use methods::METHODS;
 pub use pathchirp::{PathChirp, PathChirpConfig};
 pub use pathload::{Pathload, PathloadConfig};
 pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 pub use primed::{LEAST_TRAINS, Primed, PrimedConfig};
-pub use published::Budget;
+pub use settings::MethodSettings;

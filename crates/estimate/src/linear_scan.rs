@@ -1,30 +1,113 @@
 //! The papers' method: one train of constant interval and linearly growing size, and the turning point in it.
 
-use crate::{Method, Outcome, Rejection, Step};
+use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
+use crate::method::{Method, Outcome, Rejection, Step};
 use std::collections::BTreeMap;
 use train::{Estimate, Segment, Train, TrainRecord};
-use units::{Rate, Span, Time};
+use units::{Rate, Span, Time, parse, show};
 
 /// The four numbers of a PathRakeTCP or PathQuick3 train. The rate of packet *i* is
 /// `8 · (first_size + i · size_step) / interval`.
+///
+/// The default is the paper's: 0.1 ms, 32 B, 12 B, 120 packets, which scan 2.6 … 116 Mbit/s (PathRakeTCP, 5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinearScanConfig {
-    /// Between packets.
-    pub interval: Span,
+    /// Between packets; where none is set, the paper's, or as [fitted](MethodConfig::fit) to a rate.
+    pub interval: Option<Span>,
     /// The first packet's bytes.
     pub first_size: u32,
-    /// What each further packet has more, in bytes.
+    /// What each further packet has more, in bytes. The train ends before it would need a packet larger than the
+    /// transport's.
     pub size_step: i32,
     /// Packets in the train.
     pub packets: u32,
-    /// The largest packet that the transport carries whole; the train ends before it would need a larger one.
-    pub max_packet: u32,
+}
+
+/// The paper's interval, and the bottleneck of its experiment, to which it fits.
+const PUBLISHED_INTERVAL: Span = Span::from_micros(100);
+const PUBLISHED_RATE: Rate = Rate::from_mbit(100);
+
+/// No transport carries larger packets.
+const MAX_PACKET: u32 = 1500;
+
+impl Default for LinearScanConfig {
+    fn default() -> Self {
+        LinearScanConfig { interval: None, first_size: 32, size_step: 12, packets: 120 }
+    }
 }
 
 impl LinearScanConfig {
-    /// The paper's numbers: 0.1 ms, 32 B, 12 B, 120 packets, which scan 2.6 … 116 Mbit/s (PathRakeTCP, 5.1).
-    pub fn paper(max_packet: u32) -> Self {
-        LinearScanConfig { interval: Span::from_micros(100), first_size: 32, size_step: 12, packets: 120, max_packet }
+    fn interval(&self) -> Span {
+        self.interval.unwrap_or(PUBLISHED_INTERVAL)
+    }
+}
+
+impl MethodConfig for LinearScanConfig {
+    const NAME: &'static str = "linear-scan";
+    const SUMMARY: &'static str = "the papers' rule: one train of growing packets";
+    const BUDGET: Option<Budget> = None;
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "interval",
+            value: "TIME",
+            default: "100us",
+            help: "time between two packets",
+            set: |config, text| put(&mut config.interval, interval(text).map(Some)),
+            get: |config| show::span(config.interval.unwrap_or(Span::ZERO)),
+        },
+        Parameter {
+            name: "first-size",
+            value: "BYTES",
+            default: "32",
+            help: "bytes of the first packet",
+            set: |config, text| put(&mut config.first_size, parse::number(text)),
+            get: |config| config.first_size.to_string(),
+        },
+        Parameter {
+            name: "size-step",
+            value: "BYTES",
+            default: "12",
+            help: "how many bytes each packet is larger than the one before",
+            set: |config, text| put(&mut config.size_step, parse::number(text)),
+            get: |config| config.size_step.to_string(),
+        },
+        Parameter {
+            name: "packets",
+            value: "N",
+            default: "120",
+            help: "packets in the train",
+            set: |config, text| put(&mut config.packets, parse::number(text)),
+            get: |config| config.packets.to_string(),
+        },
+    ];
+
+    fn max_packets(&self) -> u32 {
+        self.packets
+    }
+
+    /// Packets that would grow beyond the largest are left out; everything else must be right.
+    fn check(&self) -> Result<(), String> {
+        let (first_size, size_step) = (self.first_size, self.size_step.min(0));
+        let segment = Segment { count: self.packets, interval: self.interval(), first_size, size_step };
+        Train { segments: vec![segment] }.check(MAX_PACKET).map_err(|error| error.to_string())
+    }
+
+    /// The interval that lets the train scan the same share of this rate as of the paper's.
+    fn fit(&mut self, rate: Rate) {
+        let interval = PUBLISHED_INTERVAL.as_secs_f64() * PUBLISHED_RATE.as_f64() / rate.as_f64();
+        self.interval.get_or_insert(Span::from_secs_f64(interval));
+    }
+
+    fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
+        Box::new(LinearScan::new(*self, conditions))
+    }
+}
+
+fn interval(text: &str) -> Result<Span, String> {
+    match parse::span(text) {
+        Ok(interval) if interval > Span::ZERO => Ok(interval),
+        Ok(_) => Err("packets need a time between them; give at least 1us".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -33,6 +116,7 @@ impl LinearScanConfig {
 #[derive(Debug)]
 pub struct LinearScan {
     config: LinearScanConfig,
+    max_packet: u32,
     state: State,
 }
 
@@ -53,21 +137,21 @@ struct Reading {
 
 impl LinearScan {
     /// Scans once with these numbers.
-    pub fn new(config: LinearScanConfig) -> Self {
-        LinearScan { config, state: State::Planned }
+    pub fn new(config: LinearScanConfig, conditions: &Conditions) -> Self {
+        LinearScan { config, max_packet: conditions.max_packet, state: State::Planned }
     }
 
     fn train(&self) -> Train {
         let c = &self.config;
-        let room = i64::from(c.max_packet) - i64::from(c.first_size);
+        let room = i64::from(self.max_packet) - i64::from(c.first_size);
         let fitting = if c.size_step > 0 { room.max(0) / i64::from(c.size_step) + 1 } else { i64::MAX };
         let count = i64::from(c.packets).min(fitting) as u32;
         let (first_size, size_step) = (c.first_size, c.size_step);
-        Train { segments: vec![Segment { count, interval: c.interval, first_size, size_step }] }
+        Train { segments: vec![Segment { count, interval: c.interval(), first_size, size_step }] }
     }
 
     fn rate_of(&self, packet: usize, record: &TrainRecord) -> Rate {
-        Rate::from_bytes_over(u64::from(record.packets[packet].size), self.config.interval)
+        Rate::from_bytes_over(u64::from(record.packets[packet].size), self.config.interval())
     }
 
     fn read(&self, record: &TrainRecord) -> Result<Reading, Rejection> {
@@ -75,13 +159,13 @@ impl LinearScan {
         if delays.len() * 10 < record.packets.len() * 9 || delays.len() < 3 {
             return Err(Rejection::PacketsMissing);
         }
-        if sending_disturbed(record, self.config.interval) {
+        if sending_disturbed(record, self.config.interval()) {
             return Err(Rejection::SendingDisturbed);
         }
         // "Stays longer": after the turning point the delay never again comes near its floor. Nearer than an interval
         // is near: so much a larger packet takes longer than the first small ones even on an idle link.
         let floor = delays.iter().map(|&(_, d)| d).fold(f64::INFINITY, f64::min);
-        let threshold = floor + self.config.interval.as_secs_f64();
+        let threshold = floor + self.config.interval().as_secs_f64();
         let place = delays.iter().rposition(|&(_, d)| d <= threshold).unwrap_or(0);
         let last = delays.len() - 1;
         Ok(Reading {
@@ -181,7 +265,7 @@ mod tests {
     }
 
     fn scan(record: impl Fn(&Train) -> TrainRecord) -> Outcome {
-        let mut method = LinearScan::new(LinearScanConfig::paper(1500));
+        let mut method = LinearScan::new(LinearScanConfig::default(), &Conditions::new(1500));
         let Step::Send { train, .. } = method.next(Time::ZERO) else { panic!("no train") };
         method.record(&record(&train));
         match method.next(Time::ZERO) {
@@ -224,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_train_ends_where_packets_would_be_too_large() {
-        let method = LinearScan::new(LinearScanConfig { max_packet: 1000, ..LinearScanConfig::paper(1000) });
+        let method = LinearScan::new(LinearScanConfig::default(), &Conditions::new(1000));
         assert!(method.train().check(1000).is_ok());
         assert_eq!(method.train().count(), 81);
     }

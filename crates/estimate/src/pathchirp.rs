@@ -8,9 +8,10 @@
 //!
 //! Written from what is generally known of the method, without the paper's full text at hand: details may differ.
 
-use crate::published::{Account, Budget, Flight};
+use crate::config::{Budget, Conditions, MethodConfig};
+use crate::method::{Method, Outcome, Rejection, Step};
+use crate::published::{Account, Flight};
 use crate::stats::{mean, standard_deviation};
-use crate::{Method, Outcome, Rejection, Step};
 use train::{Estimate, Segment, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
@@ -23,7 +24,7 @@ const BUSY_PERIOD: usize = 5;
 /// Bytes of each packet, the paper's P.
 const PACKET: u32 = 1000;
 /// A train has no more segments, and each spacing is one.
-const MOST_PACKETS: u32 = 60;
+const MAX_PACKETS: u32 = 60;
 /// Packets of the scout.
 const SCOUT: u32 = 10;
 /// With a scouted rate of 1, the chirps' first range. An excursion must have room above the available bandwidth.
@@ -37,24 +38,35 @@ const MOST_LOAD: f64 = 0.5;
 /// No path is measured outside of these, in bit/s.
 const LIMITS: (f64, f64) = (2e3, 30e9);
 
-/// What chirps to send, and how many.
+/// What chirps to send, and how many. The default is the mean of eleven chirps, of a range that is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathChirpConfig {
-    /// The largest packet that the transport carries whole, in bytes.
-    pub max_packet: u32,
     /// How many chirps the value is the mean of.
     pub chirps: u32,
     /// The lowest and the highest rate of a chirp; none finds them.
     pub range: Option<(Rate, Rate)>,
-    /// Where it must end.
-    pub budget: Budget,
 }
 
-impl PathChirpConfig {
-    /// The mean of eleven chirps.
-    pub fn paper(max_packet: u32) -> Self {
-        let budget = Budget { bytes: 2_000_000, time: Span::from_secs(30) };
-        PathChirpConfig { max_packet, chirps: 11, range: None, budget }
+/// Where it must end unless the user says otherwise.
+const BUDGET: Budget = Budget { bytes: 2_000_000, time: Span::from_secs(30) };
+
+impl Default for PathChirpConfig {
+    fn default() -> Self {
+        PathChirpConfig { chirps: 11, range: None }
+    }
+}
+
+impl MethodConfig for PathChirpConfig {
+    const NAME: &'static str = "pathchirp";
+    const SUMMARY: &'static str = "trains whose rate grows exponentially";
+    const BUDGET: Option<Budget> = Some(BUDGET);
+
+    fn max_packets(&self) -> u32 {
+        MAX_PACKETS
+    }
+
+    fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
+        Box::new(PathChirp::new(*self, conditions))
     }
 }
 
@@ -65,6 +77,8 @@ impl PathChirpConfig {
 #[derive(Debug)]
 pub struct PathChirp {
     config: PathChirpConfig,
+    max_packet: u32,
+    budget: Budget,
     /// The dispersion rate, and the chirps' lowest and highest rate, in bit/s.
     scouted: Option<f64>,
     range: Option<(f64, f64)>,
@@ -75,18 +89,25 @@ pub struct PathChirp {
 }
 
 impl PathChirp {
-    /// No train has more packets: what a transport must be able to carry.
-    pub const MOST_PACKETS: u32 = MOST_PACKETS;
-
     /// Starts with the given range, or else knowing nothing of the path.
-    pub fn new(config: PathChirpConfig) -> Self {
+    pub fn new(config: PathChirpConfig, conditions: &Conditions) -> Self {
+        let (max_packet, budget) = (conditions.max_packet, BUDGET.or(conditions.budget));
         let range = config.range.map(|(low, high)| (low.as_f64(), high.as_f64()));
         let range = range.map(|(low, high)| (low.max(LIMITS.0), high.clamp(LIMITS.0 * 2.0, LIMITS.1)));
-        PathChirp { config, scouted: None, range, moves: 0, found: Vec::new(), account: Account::default() }
+        PathChirp {
+            config,
+            max_packet,
+            budget,
+            scouted: None,
+            range,
+            moves: 0,
+            found: Vec::new(),
+            account: Account::default(),
+        }
     }
 
     fn packet(&self) -> u32 {
-        PACKET.min(self.config.max_packet)
+        PACKET.min(self.max_packet)
     }
 
     /// The next train and how long to wait before it.
@@ -100,7 +121,7 @@ impl PathChirp {
         let bits = train.bytes() as f64 * 8.0;
         let full = self.scouted.unwrap_or(low / LOAD);
         let to_come = self.config.chirps.saturating_sub(self.found.len() as u32).max(1);
-        let room = (self.config.budget.time - self.account.elapsed(now)).as_secs_f64() / f64::from(to_come);
+        let room = (self.budget.time - self.account.elapsed(now)).as_secs_f64() / f64::from(to_come);
         let cycle = (bits / (LOAD * full)).min(room).max(bits / (MOST_LOAD * full));
         (Span::from_secs_f64(cycle) - train.duration(), train)
     }
@@ -171,7 +192,7 @@ impl Method for PathChirp {
         }
         let (wait, train) = self.plan(now);
         let wait = wait.max(Span::from_millis(10));
-        let step = self.account.send(now, wait, train, &self.config.budget);
+        let step = self.account.send(now, wait, train, &self.budget);
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }
 
@@ -192,7 +213,7 @@ impl Method for PathChirp {
 /// until the rate is `high`.
 fn chirp(low: f64, high: f64, size: u32) -> Train {
     let steps = ((high / low).max(SPREAD).ln() / SPREAD.ln()).ceil() as u32;
-    let packets = (steps + 2).min(MOST_PACKETS);
+    let packets = (steps + 2).min(MAX_PACKETS);
     let bits = f64::from(size) * 8.0;
     let packet = |i: u32| {
         let interval = if i + 1 < packets { bits / (low * SPREAD.powi(i as i32)) } else { 0.0 };
@@ -277,7 +298,7 @@ mod tests {
 
     fn run(available: f64, capacity: f64, config: PathChirpConfig) -> (Outcome, Vec<Train>) {
         let mut path = Fluid::new(available, capacity);
-        measure(&mut PathChirp::new(config), |wait, train| path.send(wait, train))
+        measure(&mut PathChirp::new(config, &Conditions::new(1500)), |wait, train| path.send(wait, train))
     }
 
     #[test]
@@ -312,7 +333,7 @@ mod tests {
     #[test]
     fn a_steady_path_is_known_to_the_spread_factor() {
         for (available, capacity) in [(100e6, 100e6), (30e6, 100e6), (5e6, 100e6), (4e6, 5e6), (700e6, 1e9)] {
-            let (outcome, _) = run(available, capacity, PathChirpConfig::paper(1500));
+            let (outcome, _) = run(available, capacity, PathChirpConfig::default());
             let ratio = outcome.available.unwrap().value.as_f64() / available;
             assert!((1.0 / SPREAD..=SPREAD * 1.01).contains(&ratio), "{available} of {capacity}: {ratio}, {outcome:?}");
         }
@@ -321,14 +342,14 @@ mod tests {
     #[test]
     fn a_given_range_is_kept_and_its_ends_are_named() {
         let range = Some((Rate::from_mbit(1), Rate::from_mbit(20)));
-        let (outcome, trains) = run(50e6, 100e6, PathChirpConfig { range, ..PathChirpConfig::paper(1500) });
+        let (outcome, trains) = run(50e6, 100e6, PathChirpConfig { range, ..PathChirpConfig::default() });
         assert_eq!(trains.len(), 11);
         assert!(outcome.warnings.iter().any(|w| w.contains("highest rate")), "{:?}", outcome.warnings);
     }
 
     #[test]
     fn a_path_that_swallows_everything_has_no_number() {
-        let mut method = PathChirp::new(PathChirpConfig::paper(1500));
+        let mut method = PathChirp::new(PathChirpConfig::default(), &Conditions::new(1500));
         assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
     }
 }

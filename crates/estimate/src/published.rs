@@ -1,19 +1,11 @@
 //! What the published methods of several trains have in common: what they may cost, the stamps of a train as seconds,
 //! and the account of what was sent.
 
-use crate::{Outcome, Rejection, Step};
+use crate::config::Budget;
+use crate::method::{Outcome, Rejection, Step};
 use std::collections::BTreeMap;
 use train::{Estimate, Train, TrainRecord};
 use units::{Rate, Span, Time};
-
-/// What a published method may cost. The papers leave it open; a measurement must end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
-    /// IP bytes to send at most.
-    pub bytes: u64,
-    /// How long to go on at most.
-    pub time: Span,
-}
 
 /// After so many useless trains in a row nothing more is tried.
 const HOPELESS: u32 = 8;

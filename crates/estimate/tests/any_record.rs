@@ -1,13 +1,9 @@
 //! Half of each record comes from a peer, who may be mistaken or lie: whatever it says, a method keeps its budget, ends,
 //! and does not panic.
 
-use estimate::{CapacityConfig, CapacityProbe, Shaper, Shaping};
-use estimate::{LinearScan, LinearScanConfig, Method, Primed, PrimedConfig, Step};
-use estimate::{PathChirp, PathChirpConfig, PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
-use estimate::{Pathload, PathloadConfig};
+use estimate::{Allowance, CapacityConfig, CapacityProbe, Conditions, METHODS, MethodSettings, Shaper, Shaping, Step};
 use proptest::prelude::*;
-use train::Estimate;
-use train::{PacketRecord, Train, TrainRecord};
+use train::{Estimate, PacketRecord, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// What becomes of one packet, as the receiver tells it.
@@ -47,13 +43,20 @@ fn record(train: &Train, start: Time, fates: &[Fate], turn: usize) -> TrainRecor
     TrainRecord { packets: packets.collect() }
 }
 
-/// Returns the bytes sent; panics where the method does not end.
-fn drive(method: &mut dyn Method, fates: &[Fate]) -> u64 {
+fn every_method() -> impl Iterator<Item = MethodSettings> {
+    METHODS.iter().map(|info| info.name.parse().expect("a method with its defaults"))
+}
+
+/// Panics where the method does not end, or sends more than its budget.
+fn drive(settings: &MethodSettings, conditions: &Conditions, fates: &[Fate]) {
+    let mut method = settings.build(conditions);
+    let limit = settings.budget().map(|budget| budget.or(conditions.budget).bytes);
     let (mut now, mut bytes) = (Time::ZERO, 0);
     for turn in 0..10_000 {
         match method.next(now) {
             Step::Send { wait, train } => {
                 assert!(wait >= Span::ZERO, "a wait of {wait}");
+                assert!(train.count() <= settings.max_packets(), "{} packets", train.count());
                 train.check(1500).expect("a train that a server would send");
                 now = now + wait + train.duration() + Span::from_millis(1);
                 bytes += train.bytes();
@@ -64,11 +67,12 @@ fn drive(method: &mut dyn Method, fates: &[Fate]) -> u64 {
                 if let Some(available) = outcome.available {
                     assert!(available.low <= available.value && available.value <= available.high, "{available:?}");
                 }
-                return bytes;
+                assert!(limit.is_none_or(|limit| bytes <= limit), "{settings}: {bytes} bytes of {limit:?}");
+                return;
             }
         }
     }
-    panic!("the method did not end");
+    panic!("{settings} did not end");
 }
 
 /// As [`drive`], for the capacity.
@@ -108,9 +112,7 @@ fn a_peer_that_lies_about_its_sending_changes_nothing() {
     ] {
         let capacity = CapacityConfig::new(1500);
         assert!(probe(capacity, &fates) <= capacity.budget_bytes);
-        let primed = PrimedConfig::new(1500);
-        assert!(drive(&mut Primed::new(primed), &fates) <= primed.budget_bytes);
-        drive(&mut LinearScan::new(LinearScanConfig::paper(1500)), &fates);
+        every_method().for_each(|method| drive(&method, &Conditions::new(1500), &fates));
     }
 }
 
@@ -126,8 +128,7 @@ fn a_record_that_is_mostly_losses_keeps_the_budget() {
     let seed = 5_105_820_723_332_629_197;
     let capacity = CapacityConfig { seed, ..CapacityConfig::new(1500) };
     assert!(probe(capacity, &fates) <= capacity.budget_bytes);
-    let primed = PrimedConfig { seed, ..PrimedConfig::new(1500) };
-    assert!(drive(&mut Primed::new(primed), &fates) <= primed.budget_bytes);
+    drive(&MethodSettings::default(), &Conditions { seed, ..Conditions::new(1500) }, &fates);
 }
 
 proptest! {
@@ -138,13 +139,19 @@ proptest! {
     }
 
     #[test]
-    fn primed_keeps_its_budget_and_ends(fates in prop::collection::vec(fate(), 1..200), seed: u64) {
-        let config = PrimedConfig { seed, ..PrimedConfig::new(1500) };
-        prop_assert!(drive(&mut Primed::new(config), &fates) <= config.budget_bytes);
+    fn every_method_keeps_its_budget_and_ends(
+        fates in prop::collection::vec(fate(), 1..200),
+        seed: u64,
+        bytes in prop::option::of(10_000u64..4_000_000),
+        millis in prop::option::of(10i64..60_000),
+    ) {
+        let budget = Allowance { bytes, time: millis.map(Span::from_millis) };
+        let conditions = Conditions { seed, budget, ..Conditions::new(1500) };
+        every_method().for_each(|method| drive(&method, &conditions, &fates));
     }
 
     #[test]
-    fn primed_keeps_its_budget_behind_any_bucket(
+    fn every_method_keeps_its_budget_behind_any_bucket(
         fates in prop::collection::vec(fate(), 1..200),
         kilobits in 0u64..10_000_000,
         burst in 0u64..1 << 40,
@@ -153,23 +160,7 @@ proptest! {
         let rate = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
         let burst_bytes = Estimate { value: burst, low: burst, high: burst, confidence: 0.95 };
         let shaping = Shaping::Shaped(Shaper { link: None, rate, burst_bytes });
-        let config = PrimedConfig { shaping, ..PrimedConfig::new(1500) };
-        prop_assert!(drive(&mut Primed::new(config), &fates) <= config.budget_bytes);
-    }
-
-    #[test]
-    fn linear_scan_ends(fates in prop::collection::vec(fate(), 1..200)) {
-        drive(&mut LinearScan::new(LinearScanConfig::paper(1500)), &fates);
-    }
-
-    #[test]
-    fn published_methods_keep_their_budgets_and_end(fates in prop::collection::vec(fate(), 1..200)) {
-        let (tester, classic) = (PathTesterConfig::paper(1500), PathTesterClassicConfig::paper(1500));
-        prop_assert!(drive(&mut PathTester::new(tester), &fates) <= tester.budget.bytes);
-        prop_assert!(drive(&mut PathTesterClassic::new(classic), &fates) <= classic.budget.bytes);
-        let chirp = PathChirpConfig::paper(1500);
-        prop_assert!(drive(&mut PathChirp::new(chirp), &fates) <= chirp.budget.bytes);
-        let load = PathloadConfig::paper(1500);
-        prop_assert!(drive(&mut Pathload::new(load), &fates) <= load.budget.bytes);
+        let conditions = Conditions { shaping, ..Conditions::new(1500) };
+        every_method().for_each(|method| drive(&method, &conditions, &fates));
     }
 }

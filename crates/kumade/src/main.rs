@@ -1,5 +1,6 @@
 //! `kumade`: measures, shares, tunnels and emulates network paths. This program parses, calls and prints.
 
+mod choice;
 mod lab;
 mod link;
 mod measure;

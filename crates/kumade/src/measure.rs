@@ -2,20 +2,18 @@
 
 mod show;
 
+use crate::choice;
 use anyhow::{Context, anyhow};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, ValueEnum};
-use estimate::{LinearScanConfig, PathTesterClassicConfig};
 use measure::stamp::{STAMP_PORT, StampConfig, measure_stamp};
-use measure::transport::MAX_PACKET;
 use measure::{
-    DEFAULT_PORT, Directions, Family, Key, MeasureConfig, MethodChoice, NtpServer, TransportChoice, TransportKind,
+    DEFAULT_PORT, Directions, Family, Key, MeasureConfig, MethodSettings, NtpServer, TransportChoice, TransportKind,
 };
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
-use train::{Segment, Train};
 use units::{Span, parse};
 
 /// Measure available bandwidth, capacity and delay to a host that runs `kumade serve`
@@ -33,8 +31,8 @@ pub struct MeasureArgs {
         long,
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
-            "target", "direction", "transport", "method", "interval", "first_size", "size_step", "packets", "iunit",
-            "connections", "budget_bytes", "budget_time", "no_capacity", "key",
+            "target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity",
+            "key",
         ]
     )]
     stamp: Option<Target>,
@@ -47,31 +45,17 @@ pub struct MeasureArgs {
     /// What carries the packets
     #[arg(long, value_enum, default_value_t = TransportArg::Auto)]
     transport: TransportArg,
-    /// What plans and reads the packet trains
-    #[arg(long, value_enum, default_value_t = MethodArg::Primed)]
-    method: MethodArg,
-    /// For linear-scan: time between two packets [default: 100us]
-    #[arg(long, value_name = "TIME", value_parser = parse::span)]
-    interval: Option<Span>,
-    /// For linear-scan: the first packet's bytes [default: 32]
-    #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
-    first_size: Option<u64>,
-    /// For linear-scan: what each further packet has more, in bytes [default: 12]
-    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
-    size_step: Option<i32>,
-    /// For linear-scan: packets in the train [default: 120]
-    #[arg(long, value_name = "N")]
-    packets: Option<u32>,
-    /// For pathtester-classic: exponents of the waits between packets, which are 2^N µs [default: 0-15]
-    #[arg(long, value_name = "FIRST-LAST", value_parser = iunit_range)]
-    iunit: Option<(u32, u32)>,
+    /// What plans and reads the packet trains: a method, and parameters that differ from their defaults, such as
+    /// linear-scan:interval=1ms:packets=60
+    #[arg(long, value_name = "METHOD[:PARAMETER=VALUE]...", value_parser = choice::method(), default_value_t = MethodSettings::default())]
+    method: MethodSettings,
     /// TCP connections to open where they carry the packets
     #[arg(long, value_name = "N", default_value_t = MeasureConfig::CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
-    /// Bytes to send per direction at most, such as 500kb; not for linear-scan
+    /// Bytes to send per direction at most, such as 500kb
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
     budget_bytes: Option<u64>,
-    /// How long to measure each direction at most, such as 1.5s; not for linear-scan
+    /// How long to measure each direction at most, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     budget_time: Option<Span>,
     /// Leave out the capacity of the bottleneck, which hardly ever changes
@@ -113,25 +97,6 @@ enum TransportArg {
     Rake,
     /// Everything on one TCP connection: the papers' counter-example
     Single,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MethodArg {
-    /// Finds the range by itself, then pins the value down
-    Primed,
-    /// The papers' rule: one train of growing packets
-    LinearScan,
-    /// PathTester, improved: ten short trains, steered by the rate at which they come
-    #[value(name = "pathtester")]
-    PathTester,
-    /// PathTester before: one short train for each power of two of the wait
-    #[value(name = "pathtester-classic")]
-    PathTesterClassic,
-    /// Fleets of periodic streams, up to a minute; the result is a range
-    Pathload,
-    /// Trains whose rate grows exponentially
-    #[value(name = "pathchirp")]
-    PathChirp,
 }
 
 /// Measures and prints.
@@ -177,7 +142,7 @@ impl MeasureArgs {
             TransportArg::Rake => TransportChoice::Fixed(TransportKind::Rake),
             TransportArg::Single => TransportChoice::Fixed(TransportKind::Single),
         };
-        config.method = self.method();
+        config.method = self.method.clone();
         config.connections = self.connections;
         config.budget_bytes = self.budget_bytes;
         config.budget_time = self.budget_time;
@@ -204,53 +169,10 @@ impl MeasureArgs {
         Some(NtpServer { host: server.host.clone(), port: server.port_or(NtpServer::PORT) })
     }
 
-    fn method(&self) -> MethodChoice {
-        let numbers = [self.interval.is_some(), self.first_size.is_some(), self.size_step.is_some()];
-        let numbers_given = numbers.contains(&true) || self.packets.is_some();
-        if self.method != MethodArg::LinearScan && numbers_given {
-            usage("--interval, --first-size, --size-step and --packets belong to --method linear-scan");
-        }
-        if self.method != MethodArg::PathTesterClassic && self.iunit.is_some() {
-            usage("--iunit belongs to --method pathtester-classic");
-        }
-        match self.method {
-            MethodArg::Primed => MethodChoice::Primed,
-            MethodArg::LinearScan => self.linear_scan(),
-            MethodArg::PathTester => MethodChoice::PathTester,
-            MethodArg::PathTesterClassic => {
-                let (first_iunit, last_iunit) = self.iunit.unwrap_or((0, 15));
-                MethodChoice::PathTesterClassic { first_iunit, last_iunit }
-            }
-            MethodArg::Pathload => MethodChoice::Pathload,
-            MethodArg::PathChirp => MethodChoice::PathChirp,
-        }
-    }
-
-    fn linear_scan(&self) -> MethodChoice {
-        let paper = LinearScanConfig::paper(MAX_PACKET);
-        let scan = LinearScanConfig {
-            interval: self.interval.unwrap_or(paper.interval),
-            first_size: self.first_size.map_or(paper.first_size, |bytes| bytes.try_into().unwrap_or(u32::MAX)),
-            size_step: self.size_step.unwrap_or(paper.size_step),
-            packets: self.packets.unwrap_or(paper.packets),
-            ..paper
-        };
-        let LinearScanConfig { interval, first_size, size_step, packets: count, .. } = scan;
-        if interval <= Span::ZERO {
-            usage("--interval must be longer than nothing");
-        }
-        // The method leaves out packets that would grow beyond the largest; everything else must be right.
-        let growing = if size_step > 0 { 0 } else { size_step };
-        let plan = Train { segments: vec![Segment { count, interval, first_size, size_step: growing }] };
-        if let Err(error) = plan.check(MAX_PACKET) {
-            usage(&error.to_string());
-        }
-        MethodChoice::LinearScan(scan)
-    }
-
     fn check_budgets(&self) {
-        if self.method == MethodArg::LinearScan && (self.budget_bytes.is_some() || self.budget_time.is_some()) {
-            usage("--budget-bytes and --budget-time say nothing to --method linear-scan: it sends one train");
+        if self.method.budget().is_none() && (self.budget_bytes.is_some() || self.budget_time.is_some()) {
+            let method = self.method.name();
+            usage(&format!("--budget-bytes and --budget-time do not limit --method {method}: what it sends is fixed"));
         }
         if self.budget_bytes.is_some_and(|bytes| bytes < 10_000) {
             usage("--budget-bytes below 10kb buys no train");
@@ -259,13 +181,6 @@ impl MeasureArgs {
             usage("--budget-time below 10ms buys no train");
         }
     }
-}
-
-/// Reads `0-15`.
-fn iunit_range(text: &str) -> Result<(u32, u32), String> {
-    let most = PathTesterClassicConfig::MOST_IUNIT;
-    let range = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
-    range.filter(|(first, last)| first <= last && *last <= most).ok_or(format!("it is no range within 0-{most}"))
 }
 
 /// Ends the program as wrong usage.
@@ -315,14 +230,6 @@ impl FromStr for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn iunit_ranges_are_read_as_the_paper_writes_them() {
-        assert_eq!(iunit_range("0-17"), Ok((0, 17)));
-        for bad in ["", "5", "17-0", "0-23", "-1-5", "a-b"] {
-            assert!(iunit_range(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn targets_are_read_as_people_write_them() {

@@ -113,19 +113,11 @@ fn nonsense_is_refused_as_usage() {
         &["measure", "h", "--budget-bytes", "1"],
         &["measure", "h", "--budget-time", "10"],
         &["measure", "h", "--budget-time", "0s"],
-        &["measure", "h", "--interval", "1ms"],
-        &["measure", "h", "--method", "linear-scan", "--interval", "0s"],
-        &["measure", "h", "--method", "linear-scan", "--packets", "0"],
-        &["measure", "h", "--method", "linear-scan", "--packets", "1000000"],
-        &["measure", "h", "--method", "linear-scan", "--first-size", "9000"],
-        &["measure", "h", "--method", "linear-scan", "--size-step", "-12"],
+        &["measure", "h", "--method", "dice"],
+        &["measure", "h", "--method", "linear-scan:packets=0"],
         &["measure", "h", "--method", "linear-scan", "--budget-time", "1s"],
-        &["measure", "h", "--method", "pathload", "--packets", "10"],
-        &["measure", "h", "--method", "pathtester", "--iunit", "0-15"],
-        &["measure", "h", "--method", "pathtester-classic", "--iunit", "17-0"],
-        &["measure", "--stamp", "h", "--interval", "1ms"],
-        &["measure", "--stamp", "h", "--packets", "50"],
-        &["measure", "--stamp", "h", "--iunit", "0-15"],
+        &["measure", "h", "--method", "pathload:packets=10"],
+        &["measure", "--stamp", "h", "--method", "primed"],
         &["measure", "h", "--json", "--json-stream"],
         &["measure", "h", "-4", "-6"],
         &["serve", "--listen", "nowhere"],
@@ -164,7 +156,7 @@ fn a_server_that_is_killed_in_mid_run_is_noticed() {
     let mut server = Serving::start(&[]);
     let mut client = process::Command::new(assert_cmd::cargo::cargo_bin("kumade"))
         .args(["measure", &server.address, "--json-stream", "--transport", "rake"])
-        .args(["--method", "linear-scan", "--interval", "100ms", "--packets", "100"])
+        .args(["--method", "linear-scan:interval=100ms:packets=100"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -7,7 +7,7 @@ mod ntp;
 use link::LinkConfig;
 use measure::report::DelayReport;
 use measure::stamp::{Reflector, ReflectorConfig, StampConfig, measure_stamp};
-use measure::{HostClock, MeasureConfig, MethodChoice, Server, ServerConfig, measure};
+use measure::{HostClock, MeasureConfig, Server, ServerConfig, measure};
 use net::clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +60,7 @@ impl Path {
         let ntp = || with_reference.then(|| near.run(|| ntp::answer(AHEAD)).unwrap());
         let stamp = StampConfig { ntp: ntp(), ..StampConfig::new(&host, measure::stamp::STAMP_PORT) };
         let stamp = near.run(|| measure_stamp(&stamp)).unwrap().unwrap();
-        let method = MethodChoice::PathTester;
+        let method = "pathtester".parse().unwrap();
         let trains = MeasureConfig { ntp: ntp(), method, ..MeasureConfig::new(&host, measure::DEFAULT_PORT) };
         let trains = near.run(|| measure(&trains, &mut |_| {})).unwrap().unwrap();
         [stamp, trains].map(|report| report.delay.unwrap())

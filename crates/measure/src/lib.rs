@@ -11,10 +11,9 @@ pub mod server;
 pub mod stamp;
 pub mod transport;
 
-pub use client::{
-    Allowed, Direction, Directions, Error, Event, Family, MeasureConfig, MethodChoice, TransportChoice, measure,
-};
+pub use client::{Direction, Directions, Error, Event, Family, MeasureConfig, TransportChoice, measure};
 pub use clocks::{HostClock, NtpServer};
+pub use estimate::MethodSettings;
 pub use report::Report;
 pub use server::{DEFAULT_PORT, Server, ServerConfig, ServerError};
 pub use wire::{Key, TransportKind};

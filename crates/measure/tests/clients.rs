@@ -3,10 +3,8 @@
 mod common;
 
 use common::{RawClient, Running};
-use estimate::LinearScanConfig;
 use measure::{
-    Directions, Error, Event, MeasureConfig, MethodChoice, NtpServer, Server, ServerConfig, TransportChoice,
-    TransportKind, measure,
+    Directions, Error, Event, MeasureConfig, NtpServer, Server, ServerConfig, TransportChoice, TransportKind, measure,
 };
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -21,7 +19,7 @@ use wire::{Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAns
 const A_TRAIN: Duration = Duration::from_secs(25);
 
 fn quick(server: &Running) -> MeasureConfig {
-    MeasureConfig { method: MethodChoice::LinearScan(LinearScanConfig::paper(1500)), ..server.measuring() }
+    MeasureConfig { method: "linear-scan".parse().unwrap(), ..server.measuring() }
 }
 
 /// Measures while `holder` has the turn; lets it go by `release` once the client has seen its place.
@@ -120,8 +118,7 @@ fn a_server_that_is_stopped_does_not_wait_for_trains() {
 fn a_client_notices_in_the_middle_of_a_train_that_its_server_is_stopped() {
     for (kind, directions) in [(TransportKind::Udp, Directions::Down), (TransportKind::Rake, Directions::Up)] {
         let server = Running::start(ServerConfig::default());
-        let scan = LinearScanConfig { interval: Span::from_secs(1), packets: 26, ..LinearScanConfig::paper(1500) };
-        let method = MethodChoice::LinearScan(scan);
+        let method = "linear-scan:interval=1s:packets=26".parse().unwrap();
         let transport = TransportChoice::Fixed(kind);
         let config = MeasureConfig { method, transport, directions, ..server.measuring() };
         let (opened, is_open) = mpsc::channel();

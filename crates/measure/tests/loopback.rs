@@ -4,9 +4,9 @@
 mod common;
 
 use common::Running;
-use estimate::LinearScanConfig;
+use estimate::METHODS;
 use measure::report::{DirectionReport, Transport};
-use measure::{Directions, Error, Event, MeasureConfig, MethodChoice, ServerConfig, TransportChoice, measure};
+use measure::{Directions, Error, Event, MeasureConfig, MethodSettings, ServerConfig, TransportChoice, measure};
 use std::net::SocketAddr;
 use units::Span;
 use wire::{Key, TransportKind};
@@ -19,8 +19,8 @@ fn sends_something(direction: Option<&DirectionReport>, transport: Transport) {
     assert_eq!(direction.available_bits_per_second.is_none(), direction.reason.is_some(), "{direction:?}");
 }
 
-fn scan() -> MethodChoice {
-    MethodChoice::LinearScan(LinearScanConfig::paper(1500))
+fn scan() -> MethodSettings {
+    "linear-scan".parse().unwrap()
 }
 
 #[test]
@@ -52,18 +52,18 @@ fn the_rake_and_the_single_connection_carry_the_papers_scan() {
 }
 
 #[test]
-fn every_transport_carries_the_other_tools_methods() {
+fn every_transport_carries_every_method() {
     let server = Running::start(ServerConfig::default());
-    let classic = MethodChoice::PathTesterClassic { first_iunit: 0, last_iunit: 10 };
-    for method in [MethodChoice::PathTester, classic, MethodChoice::Pathload, MethodChoice::PathChirp] {
+    for info in METHODS {
         for kind in [TransportKind::Udp, TransportKind::Rake, TransportKind::Single] {
             let transport = TransportChoice::Fixed(kind);
             let budget_time = Some(Span::from_millis(300));
+            let method = info.name.parse().unwrap();
             let config = MeasureConfig { transport, method, budget_time, ..server.measuring() };
             let report = measure(&config, &mut |_| {}).unwrap();
             for direction in [&report.up, &report.down] {
                 sends_something(direction.as_ref(), kind.into());
-                assert_eq!(direction.as_ref().unwrap().method, method.name());
+                assert_eq!(direction.as_ref().unwrap().method, info.name);
             }
         }
     }

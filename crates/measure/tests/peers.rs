@@ -3,7 +3,7 @@
 mod common;
 
 use common::measuring;
-use measure::{Directions, Error, Family, MeasureConfig, MethodChoice, TransportChoice, TransportKind, measure};
+use measure::{Directions, Error, Family, MeasureConfig, MethodSettings, TransportChoice, TransportKind, measure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -175,11 +175,12 @@ fn claims_that_cannot_be_true() {
         let received = Some(Time::from_nanos(i64::from(number)));
         (0..train.count()).map(|index| Arrival { index: index / 2, received }).collect()
     };
-    for method in [MethodChoice::Primed, MethodChoice::Pathload] {
+    for method in ["primed", "pathload"].map(|name| name.parse::<MethodSettings>().unwrap()) {
         for address in [liar(extremes), liar(foreign), liar(repeated)] {
             let budget_time = Some(Span::from_millis(500));
             let transport = TransportChoice::Fixed(TransportKind::Single);
             let directions = Directions::Up;
+            let method = method.clone();
             let config = MeasureConfig { method, transport, directions, budget_time, ..measuring(address) };
             let report = measure(&config, &mut |_| {}).unwrap();
             assert!(!report.up.unwrap().to_string().contains("NaN"));

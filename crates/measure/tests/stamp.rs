@@ -6,7 +6,7 @@ mod ntp;
 use common::Running;
 use measure::report::DelayReport;
 use measure::stamp::{Reflector, ReflectorConfig, StampConfig, measure_stamp};
-use measure::{HostClock, MeasureConfig, MethodChoice, ServerConfig, measure};
+use measure::{HostClock, MeasureConfig, ServerConfig, measure};
 use net::clock;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
@@ -113,7 +113,7 @@ fn an_ordinary_measurement_tells_the_delay_idle_and_under_load() {
         maximum_error: Some(Span::from_millis(2)),
     };
     let server = Running::start(ServerConfig { clock, ..ServerConfig::default() });
-    let scan = MethodChoice::LinearScan(estimate::LinearScanConfig::paper(1500));
+    let scan = "linear-scan".parse().unwrap();
     let report = measure(&MeasureConfig { method: scan, ..server.measuring() }, &mut |_| {}).unwrap();
     let delay = report.delay.unwrap();
     for figures in [&delay.up, &delay.down] {

@@ -1,6 +1,6 @@
 //! The default method under conditions that have misled it, or well might: each path here is a regression test.
 
-use estimate::{Outcome, Primed, PrimedConfig};
+use estimate::{Conditions, MethodSettings, Outcome};
 use link::{CrossConfig, CrossKind, LinkConfig, Loss};
 use sim::{Hop, Run, Stamping, VirtualPath, measure};
 use units::{Rate, Span, Time};
@@ -29,7 +29,7 @@ fn run(hop: Hop, seed: u64) -> Run {
 fn run_stamped(hop: Hop, stamping: Stamping, seed: u64) -> Run {
     let mut path = VirtualPath::new(&[hop], stamping, seed).expect("a path that can be");
     path.wait(Span::from_millis(500));
-    measure(&mut Primed::new(PrimedConfig { seed, ..PrimedConfig::new(1500) }), &mut path)
+    measure(&mut *MethodSettings::default().build(&Conditions { seed, ..Conditions::new(1500) }), &mut path)
 }
 
 /// The error as a part of the link's rate.
@@ -102,8 +102,8 @@ fn a_single_stall_is_left_out_and_counted() {
 
 /// All that is on its way during the fifth train arrives 3 ms later, from its middle on.
 fn measure_with_stall(path: &mut VirtualPath) -> Outcome {
-    use estimate::{Method, Step};
-    let mut method = Primed::new(PrimedConfig::new(1500));
+    use estimate::Step;
+    let mut method = MethodSettings::default().build(&Conditions::new(1500));
     for number in 0.. {
         match method.next(path.now()) {
             Step::Send { wait, train } => {

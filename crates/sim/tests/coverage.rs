@@ -3,7 +3,7 @@
 //! The table is a committed snapshot, so that a change of the method shows what it does to accuracy. Every path comes
 //! from a seed, which is the row's number: `measure_path(seed)` runs one alone.
 
-use estimate::{Primed, PrimedConfig};
+use estimate::{Conditions, MethodSettings};
 use link::{CrossConfig, CrossKind, LinkConfig, Loss, Periods, SizeMix};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -50,7 +50,7 @@ fn measure_path(seed: u64) -> Case {
     }
     let mut path = VirtualPath::new(&hops, Stamping::default(), seed).expect("a path that can be");
     path.wait(Span::from_millis(500));
-    let run = measure(&mut Primed::new(PrimedConfig { seed, ..PrimedConfig::new(1500) }), &mut path);
+    let run = measure(&mut *MethodSettings::default().build(&Conditions { seed, ..Conditions::new(1500) }), &mut path);
     let result = run.outcome.available.map(|estimate| {
         let error = (estimate.value.as_f64() - run.truth.as_f64()) / capacity.as_f64();
         (error, (estimate.low..=estimate.high).contains(&run.truth))

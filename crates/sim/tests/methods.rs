@@ -4,7 +4,8 @@
 
 mod contenders;
 
-use contenders::{METHODS, method};
+use contenders::{build, methods};
+use estimate::MethodSettings;
 use link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
 use sim::{Hop, Run, Stamping, VirtualPath, measure};
 use std::fmt::Write;
@@ -13,7 +14,7 @@ use units::{Rate, Span, Time};
 const RUNS: u64 = 5;
 const LOADS: [f64; 4] = [0.0, 0.3, 0.6, 0.9];
 
-fn run(name: &str, capacity: Rate, kind: &str, load: f64, seed: u64) -> Run {
+fn run(method: &MethodSettings, capacity: Rate, kind: &str, load: f64, seed: u64) -> Run {
     let rate = Rate::from_f64(capacity.as_f64() * load);
     let cross = match kind {
         "constant" => CrossKind::Constant { rate, size: 1500 },
@@ -30,7 +31,7 @@ fn run(name: &str, capacity: Rate, kind: &str, load: f64, seed: u64) -> Run {
     let hop = Hop { link, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed }] };
     let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).expect("a path that can be");
     path.wait(Span::from_millis(500));
-    measure(&mut *method(name, capacity, seed), &mut path)
+    measure(&mut *build(method, capacity, seed), &mut path)
 }
 
 /// A method's runs on one path: means, and how many had a value.
@@ -42,8 +43,8 @@ struct Line {
     seconds: f64,
 }
 
-fn line(name: &str, capacity: Rate, kind: &str, load: f64) -> Line {
-    let runs: Vec<Run> = (0..RUNS).map(|seed| run(name, capacity, kind, load, seed)).collect();
+fn line(method: &MethodSettings, capacity: Rate, kind: &str, load: f64) -> Line {
+    let runs: Vec<Run> = (0..RUNS).map(|seed| run(method, capacity, kind, load, seed)).collect();
     let errors: Vec<f64> = runs
         .iter()
         .filter_map(|run| Some((run.outcome.available?.value.as_f64() - run.truth.as_f64()).abs() / capacity.as_f64()))
@@ -64,9 +65,9 @@ fn table(capacity: Rate) -> String {
     writeln!(out, "{traffic:<10}{load:>6}  {method:<20}{:>8}{:>8}{:>8}{:>8}", "error", "trains", "kB", "s").unwrap();
     for kind in ["constant", "poisson"] {
         for load in LOADS.into_iter().filter(|load| kind == "constant" || *load > 0.0) {
-            for name in METHODS {
-                let figures = figures(&line(name, capacity, kind, load));
-                writeln!(out, "{kind:<10}{:>4.0} %  {name:<20}{figures}", load * 100.0).unwrap();
+            for method in methods() {
+                let figures = figures(&line(&method, capacity, kind, load));
+                writeln!(out, "{kind:<10}{:>4.0} %  {:<20}{figures}", load * 100.0, method.name()).unwrap();
             }
         }
     }

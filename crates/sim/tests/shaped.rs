@@ -4,7 +4,7 @@
 //! The table is a committed snapshot. Each line is several paths, which differ in the line behind the bucket, in the
 //! others' traffic and in their seeds; `measure_path(setting, seed)` runs one alone.
 
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Outcome, Primed, PrimedConfig, Step};
+use estimate::{Capacity, CapacityConfig, CapacityProbe, Conditions, Method, MethodSettings, Outcome, Step};
 use link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBucket};
 use sim::{Hop, Stamping, VirtualPath, measure};
 use std::fmt::Write;
@@ -98,14 +98,18 @@ fn measure_path(setting: Setting, seed: u64) -> Case {
     let mut path = setting.path(seed);
     let capacity = find_capacity(&mut path, seed);
     let shaping = capacity.shaping();
-    let run = measure(&mut Primed::new(PrimedConfig { seed, shaping, ..PrimedConfig::new(1500) }), &mut path);
+    let run = measure(&mut *primed(&Conditions { seed, shaping, ..Conditions::new(1500) }), &mut path);
     case(setting, seed, capacity.shaper.is_some(), (capacity.refute(run.outcome), run.truth))
+}
+
+fn primed(conditions: &Conditions) -> Box<dyn Method> {
+    MethodSettings::default().build(conditions)
 }
 
 /// Where nobody has looked for the capacity.
 fn measure_unknown(setting: Setting, seed: u64) -> Case {
-    let mut method = Primed::new(PrimedConfig { seed, ..PrimedConfig::new(1500) });
-    let run = measure(&mut method, &mut setting.path(seed));
+    let mut method = primed(&Conditions { seed, ..Conditions::new(1500) });
+    let run = measure(&mut *method, &mut setting.path(seed));
     case(setting, seed, false, (run.outcome, run.truth))
 }
 

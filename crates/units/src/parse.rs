@@ -57,6 +57,21 @@ pub fn number<N: FromStr>(text: &str) -> Result<N, ParseError> {
     text.trim().parse().map_err(|_| error(text, "whole number", "it has other than digits, or is too large", "20"))
 }
 
+/// Parameters and their values, as text.
+pub type Parameters<'a> = Vec<(&'a str, &'a str)>;
+
+/// A name with parameters, such as `fair-share:target=5ms:window=300ms`: the name, and each parameter with its value.
+///
+/// # Errors
+/// A part behind the name is not of the form `parameter=value`.
+pub fn named(text: &str) -> Result<(&str, Parameters<'_>), ParseError> {
+    let mut parts = text.trim().split(':');
+    let name = parts.next().unwrap_or_default();
+    let parameter = |part: &str| error(part, "parameter", "it has no `=`", "fair-share:target=5ms");
+    let split = |part| str::split_once(part, '=').ok_or_else(|| parameter(part));
+    Ok((name, parts.map(split).collect::<Result<_, _>>()?))
+}
+
 fn quantity(text: &str, kind: &'static str, units: &[(&str, f64)], example: &'static str) -> Result<f64, ParseError> {
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
@@ -89,6 +104,13 @@ mod tests {
         assert_eq!(bytes("64kb"), Ok(65536));
         assert_eq!(ratio("0.1%"), Ok(0.001));
         assert_eq!(number(" 20 "), Ok(20u32));
+    }
+
+    #[test]
+    fn parameters_follow_a_name() {
+        assert_eq!(named("codel"), Ok(("codel", vec![])));
+        assert_eq!(named(" codel:target=5ms:ecn=on"), Ok(("codel", vec![("target", "5ms"), ("ecn", "on")])));
+        assert!(named("codel:target").unwrap_err().to_string().contains("`target` is not a parameter: it has no `=`"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Values, from text and back. What is shown is read again as the same.
 
 use link::queue::Limit;
-use units::{Rate, Span, parse};
+use units::{Rate, Span, parse, show};
 
 /// What a packet of a queue that is limited in packets is taken for.
 pub(super) const USUAL_PACKET: u64 = 1500;
@@ -60,37 +60,12 @@ pub(super) fn limit(text: &str) -> Result<Limit, String> {
 }
 
 pub(super) fn show_rate(rate: Option<Rate>) -> String {
-    let units = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
-    rate.map_or("unlimited".to_owned(), |rate| whole(rate.bits_per_second(), &units))
-}
-
-pub(super) fn show_span(span: Span) -> String {
-    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-    whole(span.as_nanos().unsigned_abs(), &units)
-}
-
-pub(super) fn show_bytes(bytes: u64) -> String {
-    whole(bytes, &[("mb", 1 << 20), ("kb", 1 << 10), ("b", 1)])
+    rate.map_or("unlimited".to_owned(), show::rate)
 }
 
 pub(super) fn show_limit(limit: Limit) -> String {
     match limit {
-        Limit::Bytes(bytes) => show_bytes(bytes),
+        Limit::Bytes(bytes) => show::bytes(bytes),
         Limit::Packets(packets) => format!("{packets}packets"),
     }
-}
-
-pub(super) fn show_ratio(ratio: f64) -> String {
-    let percent = format!("{}%", ratio * 100.0);
-    let short = format!("{:.9}", ratio * 100.0);
-    let short = format!("{}%", short.trim_end_matches('0').trim_end_matches('.'));
-    let same = |text: &String| parse::ratio(text) == Ok(ratio);
-    [short, percent].into_iter().find(same).unwrap_or_else(|| ratio.to_string())
-}
-
-/// With the largest unit of which it is a whole number.
-fn whole(value: u64, units: &[(&str, u64)]) -> String {
-    let fits = units.iter().find(|(_, factor)| value > 0 && value.is_multiple_of(*factor));
-    let (unit, factor) = fits.or(units.last()).copied().unwrap_or(("", 1));
-    format!("{}{unit}", value / factor)
 }

@@ -12,8 +12,9 @@ mod fleet;
 mod search;
 mod trend;
 
-use crate::published::{Account, Budget, Flight};
-use crate::{Method, Outcome, Rejection, Step};
+use crate::config::{Budget, Conditions, MethodConfig};
+use crate::method::{Method, Outcome, Rejection, Step};
+use crate::published::{Account, Flight};
 use fleet::{Fleet, STREAM, Shape};
 use search::Search;
 use train::{Estimate, Segment, Train, TrainRecord};
@@ -30,25 +31,37 @@ const LOWEST: f64 = 10e3;
 /// Packets of the scout.
 const SCOUT: u32 = 10;
 
-/// How exact Pathload is to be.
+/// How exact Pathload is to be. The default has resolutions in the ratio of the paper's experiments, which had ω = 1 and
+/// χ = 1.5 Mbit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathloadConfig {
-    /// The largest packet that the transport carries whole, in bytes.
-    pub max_packet: u32,
     /// The width of the range at which it is narrow enough (the paper's ω), as a part of the path's dispersion rate.
     pub resolution: f64,
     /// How near both ends must come to the grey region (the paper's χ), as such a part.
     pub grey_resolution: f64,
-    /// Where it must end, however wide the range is then.
-    pub budget: Budget,
 }
 
-impl PathloadConfig {
-    /// Resolutions in the ratio of the paper's experiments, which had ω = 1 and χ = 1.5 Mbit/s. The published
-    /// measurements took 10 to 130 s; a published fleet takes about 1 s at 100 Mbit/s and 6 s at 2.5 Mbit/s.
-    pub fn paper(max_packet: u32) -> Self {
-        let budget = Budget { bytes: 30_000_000, time: Span::from_secs(55) };
-        PathloadConfig { max_packet, resolution: 0.05, grey_resolution: 0.075, budget }
+/// Where it must end, however wide the range is then, unless the user says otherwise. The published measurements took 10
+/// to 130 s; a published fleet takes about 1 s at 100 Mbit/s and 6 s at 2.5 Mbit/s.
+const BUDGET: Budget = Budget { bytes: 30_000_000, time: Span::from_secs(55) };
+
+impl Default for PathloadConfig {
+    fn default() -> Self {
+        PathloadConfig { resolution: 0.05, grey_resolution: 0.075 }
+    }
+}
+
+impl MethodConfig for PathloadConfig {
+    const NAME: &'static str = "pathload";
+    const SUMMARY: &'static str = "fleets of periodic streams, up to a minute; the result is a range";
+    const BUDGET: Option<Budget> = Some(BUDGET);
+
+    fn max_packets(&self) -> u32 {
+        STREAM
+    }
+
+    fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
+        Box::new(Pathload::new(*self, conditions))
     }
 }
 
@@ -69,6 +82,8 @@ impl PathloadConfig {
 #[derive(Debug)]
 pub struct Pathload {
     config: PathloadConfig,
+    max_packet: u32,
+    budget: Budget,
     search: Option<Search>,
     fleet: Option<Fleet>,
     /// The silence before the next train.
@@ -83,13 +98,12 @@ pub struct Pathload {
 }
 
 impl Pathload {
-    /// No train has more packets: what a transport must be able to carry.
-    pub const MOST_PACKETS: u32 = STREAM;
-
     /// Starts knowing nothing of the path.
-    pub fn new(config: PathloadConfig) -> Self {
+    pub fn new(config: PathloadConfig, conditions: &Conditions) -> Self {
         Pathload {
             config,
+            max_packet: conditions.max_packet,
+            budget: BUDGET.or(conditions.budget),
             search: None,
             fleet: None,
             silence: Span::ZERO,
@@ -102,7 +116,7 @@ impl Pathload {
 
     /// The next train; none when the search is over.
     fn plan(&mut self, now: Time) -> Option<Train> {
-        let max_packet = self.config.max_packet;
+        let max_packet = self.max_packet;
         let Some(search) = &self.search else {
             self.scouted_at = now;
             let scout = Segment { count: SCOUT, interval: Span::ZERO, first_size: max_packet, size_step: 0 };
@@ -112,7 +126,7 @@ impl Pathload {
         let turnaround = *self.turnaround.get_or_insert_with(|| (now - self.scouted_at - on_the_way()).max(Span::ZERO));
         if self.fleet.is_none() {
             let rate = search.next().filter(|rate| (LOWEST..=HIGHEST).contains(rate))?;
-            let room = (self.config.budget.time - self.account.elapsed(now)) / search.fleets_to_come();
+            let room = (self.budget.time - self.account.elapsed(now)) / search.fleets_to_come();
             let shape = Shape::within(room, stream(rate, max_packet).interval, turnaround);
             self.fleet = Some(Fleet::new(rate, shape));
         }
@@ -168,7 +182,7 @@ impl Method for Pathload {
         self.account.begin(now);
         let wait = self.silence.max(Span::from_millis(10));
         let Some(train) = self.plan(now) else { return Step::Done(self.outcome()) };
-        let step = self.account.send(now, wait, train, &self.config.budget);
+        let step = self.account.send(now, wait, train, &self.budget);
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }
 
@@ -201,17 +215,19 @@ fn stream(rate: f64, max_packet: u32) -> Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Allowance;
     use crate::published::fluid::{Fluid, measure, nothing};
 
-    fn run(available: f64, capacity: f64, config: PathloadConfig) -> (Outcome, Vec<Train>) {
+    fn run(available: f64, capacity: f64, budget: Allowance) -> (Outcome, Vec<Train>) {
         let mut path = Fluid::new(available, capacity);
-        measure(&mut Pathload::new(config), |wait, train| path.send(wait, train))
+        let conditions = Conditions { budget, ..Conditions::new(1500) };
+        measure(&mut Pathload::new(PathloadConfig::default(), &conditions), |wait, train| path.send(wait, train))
     }
 
     #[test]
     fn the_range_holds_a_steady_value() {
         for (available, capacity) in [(100e6, 100e6), (30e6, 100e6), (4e6, 5e6), (700e6, 1e9)] {
-            let (outcome, trains) = run(available, capacity, PathloadConfig::paper(1500));
+            let (outcome, trains) = run(available, capacity, Allowance::default());
             let found = outcome.available.unwrap();
             let [low, high] = [found.low, found.high].map(Rate::as_f64);
             assert!(low <= available * 1.001 && available <= high * 1.001, "{available}: {found:?}");
@@ -234,9 +250,8 @@ mod tests {
 
     #[test]
     fn the_budget_ends_it_with_what_is_known() {
-        let config = PathloadConfig::paper(1500);
-        let budget = Budget { bytes: 3_000_000, ..config.budget };
-        let (outcome, _) = run(30e6, 100e6, PathloadConfig { budget, ..config });
+        let budget = Allowance { bytes: Some(3_000_000), time: None };
+        let (outcome, _) = run(30e6, 100e6, budget);
         let found = outcome.available.unwrap();
         assert!(found.low.as_f64() <= 30e6 && 30e6 <= found.high.as_f64(), "{found:?}");
         assert!(outcome.warnings.iter().any(|w| w.contains("the budget ended")), "{:?}", outcome.warnings);
@@ -244,14 +259,14 @@ mod tests {
 
     #[test]
     fn a_path_that_swallows_everything_has_no_number() {
-        let mut method = Pathload::new(PathloadConfig::paper(1500));
+        let mut method = Pathload::new(PathloadConfig::default(), &Conditions::new(1500));
         assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
     }
 
     #[test]
     fn a_fleet_that_loses_too_much_was_too_fast() {
         let mut path = Fluid::new(30e6, 100e6);
-        let mut method = Pathload::new(PathloadConfig::paper(1500));
+        let mut method = Pathload::new(PathloadConfig::default(), &Conditions::new(1500));
         let (outcome, _) = measure(&mut method, |wait, train| {
             let mut record = path.send(wait, train);
             // As a short queue would: what exceeds 20 Mbit/s loses one in eight.

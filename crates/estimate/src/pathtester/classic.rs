@@ -1,34 +1,67 @@
 //! PathTester before the improvement: every wait of a range of powers of two, one train each.
 
-use super::{AS_SENT, pause, rates, train};
-use crate::published::{Account, Budget};
-use crate::{Method, Outcome, Rejection, Step};
+use super::{AS_SENT, MAX_PACKETS, pause, rates, train};
+use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
+use crate::method::{Method, Outcome, Rejection, Step};
+use crate::published::Account;
 use train::{Estimate, TrainRecord};
 use units::{Rate, Span, Time};
 
-/// How the original tool scans.
+/// How the original tool scans: packets at 2^iunit µs. The paper does not name the unit; with microseconds its table 1
+/// comes out, where 0–15 fails below 500 kbit/s and 0–17 is the shortest range that reaches 100 kbit/s.
+///
+/// The default is the original range, 0–15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathTesterClassicConfig {
-    /// The largest packet that the transport carries whole, in bytes.
-    pub max_packet: u32,
-    /// The first exponent: packets at 2^iunit µs. The paper does not name the unit; with microseconds its table 1 comes
-    /// out, where 0–15 fails below 500 kbit/s and 0–17 is the shortest range that reaches 100 kbit/s.
+    /// The first exponent.
     pub first_iunit: u32,
-    /// The last exponent; beyond [`MOST_IUNIT`](Self::MOST_IUNIT) a train would last too long.
+    /// The last exponent; beyond [`MAX_IUNIT`](Self::MAX_IUNIT) a train would last too long.
     pub last_iunit: u32,
-    /// Where it must end.
-    pub budget: Budget,
 }
+
+/// Where it must end unless the user says otherwise.
+const BUDGET: Budget = Budget { bytes: 2_000_000, time: Span::from_secs(60) };
 
 impl PathTesterClassicConfig {
     /// A train with this exponent lasts 25 s.
-    pub const MOST_IUNIT: u32 = 22;
+    pub const MAX_IUNIT: u32 = 22;
+}
 
-    /// The original range, 0–15.
-    pub fn paper(max_packet: u32) -> Self {
-        let budget = Budget { bytes: 2_000_000, time: Span::from_secs(60) };
-        PathTesterClassicConfig { max_packet, first_iunit: 0, last_iunit: 15, budget }
+impl Default for PathTesterClassicConfig {
+    fn default() -> Self {
+        PathTesterClassicConfig { first_iunit: 0, last_iunit: 15 }
     }
+}
+
+impl MethodConfig for PathTesterClassicConfig {
+    const NAME: &'static str = "pathtester-classic";
+    const SUMMARY: &'static str = "the original tool: one short train for each power of two of the interval";
+    const BUDGET: Option<Budget> = Some(BUDGET);
+    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
+        name: "iunit",
+        value: "FIRST-LAST",
+        default: "0-15",
+        help: "exponents of the intervals between packets, which are 2^N µs",
+        set: |config, text| put(config, iunit_range(text)),
+        get: |config| format!("{}-{}", config.first_iunit, config.last_iunit),
+    }];
+
+    fn max_packets(&self) -> u32 {
+        MAX_PACKETS
+    }
+
+    fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
+        Box::new(PathTesterClassic::new(*self, conditions))
+    }
+}
+
+/// Reads `0-15`.
+fn iunit_range(text: &str) -> Result<PathTesterClassicConfig, String> {
+    const MAX: u32 = PathTesterClassicConfig::MAX_IUNIT;
+    let range = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let range = range.map(|(first_iunit, last_iunit)| PathTesterClassicConfig { first_iunit, last_iunit });
+    let within = range.filter(|range| range.first_iunit <= range.last_iunit && range.last_iunit <= MAX);
+    within.ok_or(format!("it is not a range within 0-{MAX}"))
 }
 
 /// The original tool: "the sending interval moves from the smallest to the largest value in proportion to powers of
@@ -37,6 +70,8 @@ impl PathTesterClassicConfig {
 #[derive(Debug)]
 pub struct PathTesterClassic {
     config: PathTesterClassicConfig,
+    max_packet: u32,
+    budget: Budget,
     next_iunit: u32,
     /// Sending and receiving rate of each train.
     rates: Vec<(f64, f64)>,
@@ -45,12 +80,20 @@ pub struct PathTesterClassic {
 
 impl PathTesterClassic {
     /// Scans the range once.
-    pub fn new(config: PathTesterClassicConfig) -> Self {
-        PathTesterClassic { config, next_iunit: config.first_iunit, rates: Vec::new(), account: Account::default() }
+    pub fn new(config: PathTesterClassicConfig, conditions: &Conditions) -> Self {
+        let (max_packet, budget) = (conditions.max_packet, BUDGET.or(conditions.budget));
+        PathTesterClassic {
+            config,
+            max_packet,
+            budget,
+            next_iunit: config.first_iunit,
+            rates: Vec::new(),
+            account: Account::default(),
+        }
     }
 
     fn last_iunit(&self) -> u32 {
-        self.config.last_iunit.min(PathTesterClassicConfig::MOST_IUNIT)
+        self.config.last_iunit.min(PathTesterClassicConfig::MAX_IUNIT)
     }
 
     /// The fastest train that came as it was sent.
@@ -96,10 +139,10 @@ impl Method for PathTesterClassic {
             return Step::Done(self.outcome());
         }
         let wait = Span::from_micros(1 << self.next_iunit);
-        let train = train(wait, self.config.max_packet);
+        let train = train(wait, self.max_packet);
         let receiving: Vec<f64> = self.rates.iter().map(|(_, receiving)| *receiving).collect();
         let pause = pause(&train, &receiving);
-        let step = self.account.send(now, pause, train, &self.config.budget);
+        let step = self.account.send(now, pause, train, &self.budget);
         self.next_iunit += u32::from(step.is_some());
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }
@@ -128,8 +171,8 @@ mod tests {
 
     fn run(available: f64, capacity: f64, last_iunit: u32) -> (Outcome, Vec<Train>) {
         let mut path = Fluid::new(available, capacity);
-        let config = PathTesterClassicConfig { last_iunit, ..PathTesterClassicConfig::paper(1500) };
-        measure(&mut PathTesterClassic::new(config), |wait, train| path.send(wait, train))
+        let config = PathTesterClassicConfig { first_iunit: 0, last_iunit };
+        measure(&mut PathTesterClassic::new(config, &Conditions::new(1500)), |wait, train| path.send(wait, train))
     }
 
     #[test]
@@ -154,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_path_that_swallows_everything_has_no_number() {
-        let mut method = PathTesterClassic::new(PathTesterClassicConfig::paper(1500));
+        let mut method = PathTesterClassic::new(PathTesterClassicConfig::default(), &Conditions::new(1500));
         assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
     }
 }

@@ -10,9 +10,10 @@ mod classic;
 
 pub use classic::{PathTesterClassic, PathTesterClassicConfig};
 
-use crate::published::{Account, Budget, Flight};
+use crate::config::{Budget, Conditions, MethodConfig};
+use crate::method::{Method, Outcome, Rejection, Step};
+use crate::published::{Account, Flight};
 use crate::stats::{mean, median, standard_deviation};
-use crate::{Method, Outcome, Rejection, Step};
 use train::{Estimate, Segment, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
@@ -26,23 +27,37 @@ const FIRST_WAIT: Span = Span::from_micros(10);
 const AS_SENT: f64 = 0.95;
 /// So much of the samples lies within three standard deviations of the mean (3.1).
 const CONFIDENCE: f64 = 0.9973;
+/// No train of either tool has more packets, however small the transport's are.
+const MAX_PACKETS: u32 = 20;
 const LEAST_PAUSE: Span = Span::from_millis(10);
 
-/// How the improved tool measures.
+/// How the improved tool measures. The default has the paper's numbers, which suit 100 kbit/s and more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathTesterConfig {
-    /// The largest packet that the transport carries whole, in bytes.
-    pub max_packet: u32,
     /// "About ten" trains (3.1).
     pub trains: u32,
-    /// Where it must end.
-    pub budget: Budget,
 }
 
-impl PathTesterConfig {
-    /// Ten trains of the paper's size, which suit 100 kbit/s and more.
-    pub fn paper(max_packet: u32) -> Self {
-        PathTesterConfig { max_packet, trains: 10, budget: Budget { bytes: 2_000_000, time: Span::from_secs(30) } }
+/// Where it must end unless the user says otherwise.
+const BUDGET: Budget = Budget { bytes: 2_000_000, time: Span::from_secs(30) };
+
+impl Default for PathTesterConfig {
+    fn default() -> Self {
+        PathTesterConfig { trains: 10 }
+    }
+}
+
+impl MethodConfig for PathTesterConfig {
+    const NAME: &'static str = "pathtester";
+    const SUMMARY: &'static str = "the improved tool: ten short trains, steered by the rate at which they arrive";
+    const BUDGET: Option<Budget> = Some(BUDGET);
+
+    fn max_packets(&self) -> u32 {
+        MAX_PACKETS
+    }
+
+    fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
+        Box::new(PathTester::new(*self, conditions))
     }
 }
 
@@ -56,6 +71,8 @@ impl PathTesterConfig {
 #[derive(Debug)]
 pub struct PathTester {
     config: PathTesterConfig,
+    max_packet: u32,
+    budget: Budget,
     steering: Steering,
     rates: Vec<f64>,
     account: Account,
@@ -71,14 +88,12 @@ enum Steering {
 }
 
 impl PathTester {
-    /// No train of either tool has more packets, however small the transport's are.
-    pub const MOST_PACKETS: u32 = 20;
-
     /// Starts with the shortest wait.
-    pub fn new(config: PathTesterConfig) -> Self {
+    pub fn new(config: PathTesterConfig, conditions: &Conditions) -> Self {
         let wait = FIRST_WAIT.as_secs_f64();
         let steering = Steering::Slower { wait, short: wait };
-        PathTester { config, steering, rates: Vec::new(), account: Account::default() }
+        let (max_packet, budget) = (conditions.max_packet, BUDGET.or(conditions.budget));
+        PathTester { config, max_packet, budget, steering, rates: Vec::new(), account: Account::default() }
     }
 
     fn outcome(&self) -> Outcome {
@@ -113,9 +128,9 @@ impl Method for PathTester {
         if self.rates.len() >= self.config.trains as usize {
             return Step::Done(self.outcome());
         }
-        let train = train(self.steering.wait(), self.config.max_packet);
+        let train = train(self.steering.wait(), self.max_packet);
         let pause = pause(&train, &self.rates);
-        let step = self.account.send(now, pause, train, &self.config.budget);
+        let step = self.account.send(now, pause, train, &self.budget);
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }
 
@@ -125,7 +140,7 @@ impl Method for PathTester {
             Some((sending, receiving)) => {
                 self.account.accept();
                 self.rates.push(receiving);
-                let packet_bits = f64::from(PACKET.min(self.config.max_packet)) * 8.0;
+                let packet_bits = f64::from(PACKET.min(self.max_packet)) * 8.0;
                 self.steering = self.steering.after(receiving >= AS_SENT * sending, packet_bits / receiving);
             }
             None => self.account.reject(Rejection::PacketsMissing),
@@ -166,7 +181,7 @@ impl Steering {
 
 fn train(wait: Span, max_packet: u32) -> Train {
     let size = PACKET.min(max_packet).max(1);
-    let count = (TRAIN / size).clamp(2, PathTester::MOST_PACKETS);
+    let count = (TRAIN / size).clamp(2, MAX_PACKETS);
     Train { segments: vec![Segment { count, interval: wait, first_size: size, size_step: 0 }] }
 }
 
@@ -198,7 +213,7 @@ mod tests {
 
     fn run(available: f64, capacity: f64) -> (Outcome, Vec<Train>) {
         let mut path = Fluid::new(available, capacity);
-        let mut method = PathTester::new(PathTesterConfig::paper(1500));
+        let mut method = PathTester::new(PathTesterConfig::default(), &Conditions::new(1500));
         measure(&mut method, |wait, train| path.send(wait, train))
     }
 
@@ -241,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_path_that_swallows_everything_has_no_number() {
-        let mut method = PathTester::new(PathTesterConfig::paper(1500));
+        let mut method = PathTester::new(PathTesterConfig::default(), &Conditions::new(1500));
         let (outcome, trains) = measure(&mut method, |_, train| nothing(train));
         assert!(outcome.available.is_none() && outcome.reason.unwrap().contains("in a row"));
         assert_eq!(trains.len(), 8);

@@ -15,7 +15,7 @@ const MOST_PRIME_PACKETS: u32 = 150;
 const MOST_BODY_PACKETS: u32 = 120;
 
 /// No train of this method has more packets.
-pub(super) const MOST_PACKETS: u32 = MOST_PRIME_PACKETS + MOST_BODY_PACKETS;
+pub(super) const MAX_PACKETS: u32 = MOST_PRIME_PACKETS + MOST_BODY_PACKETS;
 
 /// What kind of train is on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) fn rate(method: &mut Primed) -> Option<f64> {
 
 /// The next train; `quiet` will have passed since the last one when it leaves.
 pub(super) fn plan(method: &Primed, rate: Option<f64>, quiet: Option<Span>) -> (Shape, Train) {
-    let max_packet = method.config.max_packet;
+    let max_packet = method.max_packet;
     let (Some(rate), Some(scouted)) = (rate, method.scouted) else {
         let first_size = 300.min(max_packet);
         let scout = Segment { count: 5, interval: Span::ZERO, first_size, size_step: 0 };
@@ -44,7 +44,7 @@ pub(super) fn plan(method: &Primed, rate: Option<f64>, quiet: Option<Span>) -> (
     let size = packet_size(rate, max_packet);
     let service = f64::from(size) * 8.0 / method.knowledge.capacity.unwrap_or(scouted);
     let fill = prime_packets(&method.knowledge, service);
-    match method.config.shaping.shaper() {
+    match method.shaping.shaper() {
         None => primed_train(&method.knowledge, rate, size, (fill, size)),
         Some(shaper) => {
             let emptying = emptying_packets(method, Bottleneck::behind(shaper), credit(method, shaper, quiet));
@@ -113,7 +113,7 @@ fn emptying_packets(method: &Primed, bottleneck: Bottleneck, credit: f64) -> u32
     let sending = median(&sending).unwrap_or(f64::INFINITY);
     let filling = (bottleneck.capacity / bottleneck.line.min(sending)).min(0.8);
     let doubt = 1.25f64.powi(method.knowledge.short_primes.min(8) as i32);
-    (credit * doubt / (1.0 - filling) / (f64::from(method.config.max_packet) * 8.0)).ceil() as u32
+    (credit * doubt / (1.0 - filling) / (f64::from(method.max_packet) * 8.0)).ceil() as u32
 }
 
 /// A prime of so many packets of that size, and the body.
@@ -137,7 +137,7 @@ pub(super) fn wait(method: &mut Primed) -> Span {
     let Some(capacity) = method.knowledge.capacity else {
         // What the bucket holds now is not known; when it is full, it is.
         let fills = |shaper: &Shaper| shaper.rate.value.time_for(shaper.burst_bytes.value);
-        return method.config.shaping.shaper().map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
+        return method.shaping.shaper().map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
     };
     let Some(last) = readings.last() else {
         let queued = method.trains.last().map_or(0.0, Packets::bits);

@@ -18,9 +18,11 @@ mod knowledge;
 mod reading;
 mod summary;
 
+use crate::capacity::Shaping;
 use crate::capacity::shaping::{self, Change};
+use crate::config::{Budget, Conditions, MethodConfig};
+use crate::method::{Method, Outcome, Rejection, Step};
 use crate::stats::random;
-use crate::{Method, Outcome, Rejection, Shaping, Step};
 use control::Shape;
 use knowledge::Knowledge;
 use reading::{Epoch, Packets};
@@ -28,23 +30,16 @@ use std::collections::BTreeMap;
 use train::{PacketRecord, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
-/// How much a measurement may cost, and when it knows enough.
+/// When a measurement knows enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PrimedConfig {
-    /// The largest packet that the transport carries whole, in bytes.
-    pub max_packet: u32,
-    /// IP bytes to send at most.
-    pub budget_bytes: u64,
-    /// How long to go on. On paths so slow that it does not suffice for [`LEAST_TRAINS`] trains, or that single packets of
-    /// others show in the value, up to six times as long.
-    pub budget_time: Span,
     /// Half the interval's width at which the value is known well enough, as a part of the value.
     pub precision: f64,
-    /// Of a token bucket that is known, the rate is the capacity, and primes empty it.
-    pub shaping: Shaping,
-    /// For the waits between trains, which are random so that periodic traffic is not met in step.
-    pub seed: u64,
 }
+
+/// What it costs at most unless the user says otherwise. On paths so slow that the time does not suffice for
+/// [`LEAST_TRAINS`] trains, or that single packets of others show in the value, it goes on for up to six times as long.
+const BUDGET: Budget = Budget { bytes: 2_000_000, time: Span::from_secs(2) };
 
 /// Primes are short: by less than this the rate may fall within them for other causes than a token bucket.
 const LEAST_FALL: f64 = 3.0;
@@ -52,17 +47,24 @@ const LEAST_FALL: f64 = 3.0;
 /// No value is given from fewer trains.
 pub const LEAST_TRAINS: usize = 3;
 
-impl PrimedConfig {
-    /// Two megabytes, two seconds, one percent.
-    pub fn new(max_packet: u32) -> Self {
-        PrimedConfig {
-            max_packet,
-            budget_bytes: 2_000_000,
-            budget_time: Span::from_secs(2),
-            precision: 0.01,
-            shaping: Shaping::Unknown,
-            seed: 0x6b75_6d61_6465,
-        }
+impl Default for PrimedConfig {
+    fn default() -> Self {
+        PrimedConfig { precision: 0.01 }
+    }
+}
+
+impl MethodConfig for PrimedConfig {
+    const NAME: &'static str = "primed";
+    const SUMMARY: &'static str = "kumade's own: finds the range of rates by itself, then narrows the value down";
+    const BUDGET: Option<Budget> = Some(BUDGET);
+    const HANDLES_TOKEN_BUCKET: bool = true;
+
+    fn max_packets(&self) -> u32 {
+        control::MAX_PACKETS
+    }
+
+    fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
+        Box::new(Primed::new(*self, conditions))
     }
 }
 
@@ -70,6 +72,11 @@ impl PrimedConfig {
 #[derive(Debug)]
 pub struct Primed {
     config: PrimedConfig,
+    /// The largest packet that the transport carries whole, in bytes.
+    max_packet: u32,
+    budget: Budget,
+    /// Of a token bucket that is known, the rate is the capacity, and primes empty it.
+    shaping: Shaping,
     started: Option<Time>,
     /// The train on its way.
     sent: Option<Shape>,
@@ -88,26 +95,26 @@ pub struct Primed {
 }
 
 impl Primed {
-    /// No train has more packets: what a transport must be able to carry.
-    pub const MOST_PACKETS: u32 = control::MOST_PACKETS;
-
     /// Starts knowing nothing of the path.
-    pub fn new(config: PrimedConfig) -> Self {
+    pub fn new(config: PrimedConfig, conditions: &Conditions) -> Self {
         Primed {
             config,
+            max_packet: conditions.max_packet,
+            budget: BUDGET.or(conditions.budget),
+            shaping: conditions.shaping,
             started: None,
             sent: None,
             changes: Vec::new(),
             quiet_since: None,
             // Who knows a token bucket's rate needs no scout.
-            scouted: config.shaping.shaper().map(|shaper| shaper.rate.value.as_f64()),
+            scouted: conditions.shaping.shaper().map(|shaper| shaper.rate.value.as_f64()),
             epoch: None,
             trains: Vec::new(),
             rejected: BTreeMap::new(),
             failures_in_row: 0,
             bytes: 0,
             knowledge: Knowledge::default(),
-            random: config.seed,
+            random: conditions.seed,
         }
     }
 
@@ -126,7 +133,7 @@ impl Primed {
             Shape::Primed { prime } => {
                 self.trains.push(Packets::new(record, prime as usize, epoch)?);
                 self.look_for_shaper(&record.packets[..prime as usize]);
-                self.knowledge = Knowledge::of(&self.trains, self.scouted.unwrap_or(0.0), &self.config.shaping);
+                self.knowledge = Knowledge::of(&self.trains, self.scouted.unwrap_or(0.0), &self.shaping);
             }
         }
         Ok(())
@@ -134,11 +141,11 @@ impl Primed {
 
     /// A small token bucket shows in the primes themselves: their first packets pass faster than the others.
     fn look_for_shaper(&mut self, prime: &[PacketRecord]) {
-        if self.config.shaping == Shaping::Unknown {
+        if self.shaping == Shaping::Unknown {
             self.changes.push(shaping::change(prime));
             let change = shaping::reproduced(&self.changes).filter(|change| change.fall > LEAST_FALL);
             let found = change.map(|change| shaping::shaper(&change, &self.changes, None));
-            self.config.shaping = found.map_or(Shaping::Unknown, Shaping::Shaped);
+            self.shaping = found.map_or(Shaping::Unknown, Shaping::Shaped);
         }
     }
 
@@ -166,7 +173,7 @@ impl Method for Primed {
         let quiet = self.quiet_since.map(|since| now - since + wait);
         let (shape, train): (Shape, Train) = control::plan(self, rate, quiet);
         let spent = self.bytes + train.bytes();
-        let too_dear = spent > self.config.budget_bytes;
+        let too_dear = spent > self.budget.bytes;
         let too_long = now - started + wait + train.duration() > summary::time_limit(self, now - started);
         if too_dear || too_long {
             return Step::Done(self.outcome(now));
@@ -233,11 +240,15 @@ mod tests {
     }
 
     fn measure(path: impl FnMut(Span, &Train) -> TrainRecord) -> Outcome {
-        measure_with(PrimedConfig::new(1500), path)
+        measure_with(PrimedConfig::default(), Shaping::Unknown, path)
     }
 
-    fn measure_with(config: PrimedConfig, mut path: impl FnMut(Span, &Train) -> TrainRecord) -> Outcome {
-        let mut method = Primed::new(config);
+    fn measure_with(
+        config: PrimedConfig,
+        shaping: Shaping,
+        mut path: impl FnMut(Span, &Train) -> TrainRecord,
+    ) -> Outcome {
+        let mut method = Primed::new(config, &Conditions { shaping, ..Conditions::new(1500) });
         let mut now = Time::ZERO;
         loop {
             match method.next(now) {
@@ -276,9 +287,9 @@ mod tests {
     #[test]
     fn a_token_bucket_that_is_known_is_seen_through() {
         for (rate, cross, bucket) in [(10e6, 2e6, 80e3), (10e6, 0.0, 400e3), (50e6, 20e6, 1.2e6)] {
-            let config = PrimedConfig { shaping: Shaping::Shaped(found(rate, bucket)), ..PrimedConfig::new(1500) };
+            let shaping = Shaping::Shaped(found(rate, bucket));
             let mut path = Bucket::new(rate, cross, bucket, 1e9);
-            let outcome = measure_with(config, |wait, train| path.send(wait, train));
+            let outcome = measure_with(PrimedConfig::default(), shaping, |wait, train| path.send(wait, train));
             let value = outcome.available.unwrap().value.as_f64();
             assert!((value / (rate - cross) - 1.0).abs() < 0.01, "{rate} less {cross} after {bucket}: {value}");
         }
@@ -301,7 +312,7 @@ mod tests {
     fn two_stalls_are_no_token_bucket_where_none_was_found() {
         let outcome = |shaping| {
             let (mut path, mut trains) = (Bucket::new(100e6, 0.0, 0.0, 1e10), 0);
-            measure_with(PrimedConfig { shaping, precision: 0.0, ..PrimedConfig::new(1500) }, |wait, train| {
+            measure_with(PrimedConfig { precision: 0.0 }, shaping, |wait, train| {
                 trains += 1;
                 let mut record = path.send(wait, train);
                 // The end of the prime comes in steps of half a millisecond, and all that follows with the last of them.

@@ -50,17 +50,17 @@ fn out_of_reach(method: &Primed) -> bool {
 pub(super) fn time_limit(method: &Primed, elapsed: Span) -> Span {
     let used = used(method);
     let stretched = used.len() < LEAST_TRAINS + 2 || coarse(method, &used, elapsed);
-    method.config.budget_time * if stretched { 6 } else { 1 }
+    method.budget.time * if stretched { 6 } else { 1 }
 }
 
 /// Whether the budget is as long as few packets on this path, so that one packet of others more or less shows, and the
 /// value is known accordingly.
 fn coarse(method: &Primed, used: &[Reading], elapsed: Span) -> bool {
     let capacity = method.knowledge.capacity.unwrap_or(0.0);
-    let packets = capacity * method.config.budget_time.as_secs_f64() / WHOLE_PACKET_BITS;
+    let packets = capacity * method.budget.time.as_secs_f64() / WHOLE_PACKET_BITS;
     let interval = interval(used, elapsed.as_secs_f64(), &method.knowledge);
     // Behind a token bucket trains are longer, and fewer.
-    let few = if method.config.shaping.shaper().is_some() { 2.0 * FEW_PACKETS } else { FEW_PACKETS };
+    let few = if method.shaping.shaper().is_some() { 2.0 * FEW_PACKETS } else { FEW_PACKETS };
     packets < few && interval.half > COARSE * interval.value
 }
 

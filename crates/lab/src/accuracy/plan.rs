@@ -3,14 +3,12 @@
 use crate::accuracy::path::Shaper;
 use crate::accuracy::scenario::{CrossKind, Method, Point, Scenario};
 use crate::scenario::MAX_RUNS;
-use estimate::LinearScanConfig;
+use estimate::{
+    LinearScanConfig, MethodSettings, PathChirpConfig, PathTesterClassicConfig, PathTesterConfig, PathloadConfig,
+};
 use link::{CrossConfig, LinkConfig, Medium, Periods, SizeMix, TokenBucket};
-use measure::MethodChoice;
 use units::Direction;
 use units::{Rate, Span, Time};
-
-/// The bottleneck of the paper's experiment, to which the papers' train fits.
-const PAPERS_RATE: Rate = Rate::from_mbit(100);
 
 /// Bytes of the packets that show the delay of an idle path.
 pub(crate) const DELAY_PROBE_BYTES: u64 = 64;
@@ -47,24 +45,19 @@ pub(crate) fn least_delay(scenario: &Scenario, direction: Direction) -> Span {
 }
 
 /// The estimator with its numbers.
-pub(crate) fn method(scenario: &Scenario, point: &Point) -> MethodChoice {
-    match point.method {
-        Method::Primed => MethodChoice::Primed,
-        Method::LinearScan => MethodChoice::LinearScan(papers_train(scenario.bottleneck.rate_of(point.direction))),
-        Method::PathTester => MethodChoice::PathTester,
+pub(crate) fn method(scenario: &Scenario, point: &Point) -> MethodSettings {
+    let published = match point.method {
+        Method::Primed => MethodSettings::default(),
+        Method::LinearScan => MethodSettings::new(LinearScanConfig::default()),
+        Method::PathTester => MethodSettings::new(PathTesterConfig::default()),
         Method::PathTesterClassic => {
-            MethodChoice::PathTesterClassic { first_iunit: 0, last_iunit: scenario.last_iunit }
+            let last_iunit = scenario.last_iunit;
+            MethodSettings::new(PathTesterClassicConfig { last_iunit, ..PathTesterClassicConfig::default() })
         }
-        Method::Pathload => MethodChoice::Pathload,
-        Method::PathChirp => MethodChoice::PathChirp,
-    }
-}
-
-/// The papers' train with the interval that lets it scan the same share of this rate as of the paper's.
-fn papers_train(rate: Rate) -> LinearScanConfig {
-    let paper = LinearScanConfig::paper(measure::transport::MAX_PACKET);
-    let interval = paper.interval.as_secs_f64() * PAPERS_RATE.as_f64() / rate.as_f64();
-    LinearScanConfig { interval: Span::from_secs_f64(interval), ..paper }
+        Method::Pathload => MethodSettings::new(PathloadConfig::default()),
+        Method::PathChirp => MethodSettings::new(PathChirpConfig::default()),
+    };
+    published.fitted(scenario.bottleneck.rate_of(point.direction))
 }
 
 /// The pattern of the cross traffic; none where the kernel's TCP makes it up. Each run meets another part of it; the same

@@ -229,21 +229,18 @@ fn direction_of(direction: Direction, report: Report) -> Option<DirectionReport>
 
 #[cfg(test)]
 mod tests {
-    use estimate::{PathChirpConfig, PathTesterClassicConfig, PathTesterConfig, PathloadConfig};
+    use estimate::{METHODS, MethodSettings};
     use testnet::RECORD_LENGTH;
     use units::Span;
 
     /// A measurement by Pathload of 30.3 s ended the whole experiment.
     #[test]
     fn what_the_slowest_method_takes_is_still_on_record() {
-        let budgets = [
-            PathloadConfig::paper(1500).budget,
-            PathChirpConfig::paper(1500).budget,
-            PathTesterConfig::paper(1500).budget,
-            PathTesterClassicConfig::paper(1500).budget,
-        ];
-        for budget in budgets {
-            assert!(RECORD_LENGTH > budget.time + Span::from_secs(10), "{budget:?}");
+        for method in METHODS {
+            let method: MethodSettings = method.name.parse().unwrap();
+            if let Some(budget) = method.budget() {
+                assert!(RECORD_LENGTH > budget.time + Span::from_secs(10), "{method}: {budget:?}");
+            }
         }
     }
 }

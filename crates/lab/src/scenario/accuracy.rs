@@ -206,7 +206,7 @@ impl Scenario {
         if let Some((list, _)) = lists.iter().find(|(_, len)| *len == 0) {
             return Some(format!("with no {list} there is nothing to do; name at least one"));
         }
-        let most = estimate::PathTesterClassicConfig::MOST_IUNIT;
+        let most = estimate::PathTesterClassicConfig::MAX_IUNIT;
         if self.last_iunit > most {
             return Some(format!("waits up to 2^{} µs; 2^{most} are the most", self.last_iunit));
         }

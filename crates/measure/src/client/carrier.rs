@@ -200,5 +200,5 @@ fn trains(count: u32) -> String {
 
 /// The fewest connections that carry the method's longest train.
 fn needed(config: &MeasureConfig) -> u16 {
-    config.method.most_packets().div_ceil(PER_CONNECTION).try_into().unwrap_or(u16::MAX)
+    config.method.max_packets().div_ceil(PER_CONNECTION).try_into().unwrap_or(u16::MAX)
 }

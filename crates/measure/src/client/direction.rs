@@ -4,11 +4,10 @@ use crate::client::carrier::Carrier;
 use crate::client::delay::Delays;
 use crate::client::exchange::Carried;
 use crate::client::grace::Grace;
-use crate::client::method::Allowed;
 use crate::client::peer::Peer;
 use crate::client::{Direction, Error, Event, MeasureConfig, bits};
 use crate::report::{CapacityReport, Cost, DelayReport, DirectionReport};
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Outcome, Shaping, Step};
+use estimate::{Allowance, Capacity, CapacityConfig, CapacityProbe, Conditions, Outcome, Shaping, Step};
 use net::clock;
 use std::thread;
 use train::{Train, TrainRecord};
@@ -87,13 +86,14 @@ impl<'m> Run<'m> {
 
     /// Measures one direction.
     pub(super) fn measure(&mut self, direction: Direction) -> Result<DirectionReport, Error> {
-        let mut allowed = Allowed { bytes: self.config.budget_bytes, time: self.config.budget_time };
+        let mut allowed = Allowance { bytes: self.config.budget_bytes, time: self.config.budget_time };
         let wanted = self.config.capacity && self.carrier.kind() != TransportKind::Single;
         let found = if wanted { Some(self.find_capacity(direction, &mut allowed)?) } else { None };
         let (capacity, report) = found.unzip();
         let shaping = capacity.as_ref().map_or(Shaping::Unknown, Capacity::shaping);
         let shaper = shaping.shaper();
-        let mut method = self.config.method.build(shaping, self.carrier.max_packet, allowed, seed());
+        let max_packet = self.carrier.max_packet;
+        let mut method = self.config.method.build(&Conditions { shaping, max_packet, budget: allowed, seed: seed() });
         let mut trip = Trip::begin(direction);
         let outcome = loop {
             let (wait, train) = match method.next(clock::monotonic()) {
@@ -114,7 +114,7 @@ impl<'m> Run<'m> {
             });
         };
         let mut outcome = capacity.iter().fold(outcome, |outcome, capacity| capacity.refute(outcome));
-        if shaper.is_some() && !self.config.method.sees_through_token_buckets() {
+        if shaper.is_some() && !self.config.method.handles_token_bucket() {
             outcome.warnings.push(UNSEEN_SHAPER.to_owned());
         }
         let stamped = trip.stamped;
@@ -127,7 +127,7 @@ impl<'m> Run<'m> {
     fn find_capacity(
         &mut self,
         direction: Direction,
-        allowed: &mut Allowed,
+        allowed: &mut Allowance,
     ) -> Result<(Capacity, CapacityReport), Error> {
         let mut config = CapacityConfig { seed: seed(), ..CapacityConfig::new(self.carrier.max_packet) };
         config.budget_time += self.peer.round_trip * CAPACITY_TRAINS;

@@ -6,18 +6,17 @@ mod direction;
 mod error;
 mod exchange;
 mod grace;
-mod method;
 mod open;
 mod peer;
 
 pub use error::Error;
-pub use method::{Allowed, MethodChoice};
 pub(crate) use peer::resolve;
 
 use crate::clocks::{Known, NtpServer};
 use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
 use delay::Delays;
 use direction::Run;
+use estimate::MethodSettings;
 use peer::Peer;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,7 +38,7 @@ pub struct MeasureConfig {
     /// What carries the trains.
     pub transport: TransportChoice,
     /// What plans and reads them.
-    pub method: MethodChoice,
+    pub method: MethodSettings,
     /// TCP connections to open for the rake.
     pub connections: u16,
     /// IP bytes to send per direction at most; none leaves it to the method.
@@ -66,7 +65,7 @@ impl MeasureConfig {
             family: Family::Any,
             directions: Directions::Both,
             transport: TransportChoice::Auto,
-            method: MethodChoice::Primed,
+            method: MethodSettings::default(),
             connections: Self::CONNECTIONS,
             budget_bytes: None,
             budget_time: None,

@@ -1,0 +1,131 @@
+//! What a method defines so that users can choose it, and what it is told of the path as it is built.
+
+use crate::capacity::Shaping;
+use crate::method::Method;
+use std::fmt;
+use units::{Rate, Span};
+
+/// What a method is told of the path and of what it may cost, besides its own parameters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Conditions {
+    /// What is known of a token bucket on the path.
+    pub shaping: Shaping,
+    /// The largest packet that the transport carries in one piece: bytes of the whole IP packet.
+    pub max_packet: u32,
+    /// What the measurement may cost.
+    pub budget: Allowance,
+    /// Seed of everything random in the method.
+    pub seed: u64,
+}
+
+impl Conditions {
+    /// Nothing known of the path but its largest packet, no limits beyond the method's own, and always the same seed.
+    pub fn new(max_packet: u32) -> Self {
+        Conditions { shaping: Shaping::Unknown, max_packet, budget: Allowance::default(), seed: 0x6b75_6d61_6465 }
+    }
+}
+
+/// Upper limits of a measurement's cost; none leaves a limit to the method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Allowance {
+    /// IP bytes to send.
+    pub bytes: Option<u64>,
+    /// How long to measure.
+    pub time: Option<Span>,
+}
+
+/// Upper limits of a measurement's cost, as a method keeps them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// IP bytes to send.
+    pub bytes: u64,
+    /// How long to measure.
+    pub time: Span,
+}
+
+impl Budget {
+    /// These limits where the user sets none.
+    pub fn or(self, allowed: Allowance) -> Self {
+        Budget { bytes: allowed.bytes.unwrap_or(self.bytes), time: allowed.time.unwrap_or(self.time) }
+    }
+}
+
+/// A method's parameters as a type, and what users see of it. The default has the published numbers.
+///
+/// A method becomes one that users can choose by an entry in [`METHODS`](crate::METHODS); a program with a method of its
+/// own makes [`MethodSettings`](crate::MethodSettings) of its configuration.
+pub trait MethodConfig: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
+    /// How users and reports call the method.
+    const NAME: &'static str;
+    /// What it does, in one line of help.
+    const SUMMARY: &'static str;
+    /// What users can set.
+    const PARAMETERS: &'static [Parameter<Self>] = &[];
+    /// Whether it measures correctly behind a token bucket that [`Conditions::shaping`] tells of. Other methods take
+    /// what passes in a burst for the sustained rate.
+    const HANDLES_TOKEN_BUCKET: bool = false;
+    /// What it costs at most where [`Conditions::budget`] does not say otherwise; none where the parameters alone say what
+    /// is sent, and no budget limits it.
+    const BUDGET: Option<Budget>;
+
+    /// The largest number of packets in one train.
+    fn max_packets(&self) -> u32;
+
+    /// Whether the parameters' values go together.
+    ///
+    /// # Errors
+    /// Says what is wrong with the combination, for users.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Adapts parameters that are not set, and whose published values suit one rate only, to a bottleneck of this rate.
+    fn fit(&mut self, rate: Rate) {
+        let _ = rate;
+    }
+
+    /// The method, ready to measure.
+    fn build(&self, conditions: &Conditions) -> Box<dyn Method>;
+}
+
+/// One parameter of a method whose parameters are `C`.
+pub struct Parameter<C> {
+    /// How users call it.
+    pub name: &'static str,
+    /// What kind of value it takes, such as `TIME`.
+    pub value: &'static str,
+    /// Its value unless another is set.
+    pub default: &'static str,
+    /// What it means, in a few words of help.
+    pub help: &'static str,
+    /// Sets it from a user's text; the error says what is wrong with the text and what may stand there.
+    pub set: fn(&mut C, &str) -> Result<(), String>,
+    /// Writes it so that `set` reads the same again.
+    pub get: fn(&C) -> String,
+}
+
+/// Puts a value that could be read into its place.
+pub(crate) fn put<T, E: fmt::Display>(place: &mut T, value: Result<T, E>) -> Result<(), String> {
+    *place = value.map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+/// A parameter as users see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParameterInfo {
+    /// How users call it.
+    pub name: &'static str,
+    /// What kind of value it takes, such as `TIME`.
+    pub value: &'static str,
+    /// Its value unless another is set.
+    pub default: &'static str,
+    /// What it means, in a few words of help.
+    pub help: &'static str,
+}
+
+impl<C> Parameter<C> {
+    /// What users see of it.
+    pub fn info(&self) -> ParameterInfo {
+        ParameterInfo { name: self.name, value: self.value, default: self.default, help: self.help }
+    }
+}

@@ -1,0 +1,74 @@
+//! A method that shows what a method needs: it sends one train, and its value is the rate at which that arrived.
+
+use crate::config::{Budget, Conditions, MethodConfig};
+use crate::method::{Method, Outcome, Rejection, Step};
+use std::collections::BTreeMap;
+use train::{Estimate, Segment, Train, TrainRecord};
+use units::{Rate, Span, Time};
+
+/// It has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DummyConfig;
+
+const PACKETS: u32 = 10;
+
+impl MethodConfig for DummyConfig {
+    const NAME: &'static str = "dummy";
+    const SUMMARY: &'static str = "one back-to-back train, for tests of the table of methods";
+    const BUDGET: Option<Budget> = None;
+
+    fn max_packets(&self) -> u32 {
+        PACKETS
+    }
+
+    fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
+        Box::new(Dummy { max_packet: conditions.max_packet, sent: false, rate: None })
+    }
+}
+
+/// See [`DummyConfig`].
+#[derive(Debug)]
+pub struct Dummy {
+    max_packet: u32,
+    sent: bool,
+    rate: Option<Rate>,
+}
+
+impl Method for Dummy {
+    fn next(&mut self, _now: Time) -> Step {
+        if self.sent {
+            return Step::Done(self.outcome());
+        }
+        self.sent = true;
+        let segment = Segment { count: PACKETS, interval: Span::ZERO, first_size: self.max_packet, size_step: 0 };
+        Step::Send { wait: Span::ZERO, train: Train { segments: vec![segment] } }
+    }
+
+    fn record(&mut self, record: &TrainRecord) {
+        let mut arrivals: Vec<_> = record.packets.iter().filter_map(|p| Some((p.received?, p.size))).collect();
+        arrivals.sort_unstable();
+        let [(first, _), behind @ ..] = &arrivals[..] else { return };
+        let Some((last, _)) = behind.last() else { return };
+        let bytes = behind.iter().map(|(_, size)| u64::from(*size)).sum();
+        self.rate = (last > first).then(|| Rate::from_bytes_over(bytes, *last - *first));
+    }
+
+    fn so_far(&self) -> Option<Rate> {
+        self.rate
+    }
+}
+
+impl Dummy {
+    fn outcome(&self) -> Outcome {
+        let rejected = if self.rate.is_some() { BTreeMap::new() } else { [(Rejection::PacketsMissing, 1)].into() };
+        Outcome {
+            available: self.rate.map(|value| Estimate { value, low: value, high: value, confidence: 0.0 }),
+            reason: self.rate.is_none().then(|| "the only train did not arrive".to_owned()),
+            spread: None,
+            capacity: None,
+            trains_used: self.rate.is_some().into(),
+            trains_rejected: rejected,
+            warnings: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Options whose possible values come from a table of the libraries: a name, and parameters behind it.
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use estimate::{METHODS, MethodInfo, MethodSettings};
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// Reads `NAME[:PARAMETER=VALUE]...` as a `T`; help and completions list the names.
+#[derive(Clone)]
+pub struct Choice<T> {
+    read: fn(&str) -> Result<T, String>,
+    names: fn() -> Vec<PossibleValue>,
+}
+
+impl<T: FromStr<Err: Display>> Choice<T> {
+    fn of(names: fn() -> Vec<PossibleValue>) -> Self {
+        Choice { read: |text| text.parse().map_err(|error: T::Err| error.to_string()), names }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Choice<T> {
+    type Value = T;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<T, clap::Error> {
+        self.read.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.names)().into_iter()))
+    }
+}
+
+/// A method with its parameters.
+pub fn method() -> Choice<MethodSettings> {
+    Choice::of(|| METHODS.iter().map(|info| PossibleValue::new(info.name).help(method_help(info))).collect())
+}
+
+fn method_help(info: &MethodInfo) -> String {
+    let parameters = info.parameters().into_iter().map(|parameter| {
+        let estimate::ParameterInfo { name, value, default, help } = parameter;
+        format!("; {name}={value}: {help} [default: {default}]")
+    });
+    [info.summary.to_owned()].into_iter().chain(parameters).collect()
+}
