@@ -1,28 +1,27 @@
-//! Keeping one processor free of all but one thread.
+//! Keeping one CPU free of all but one thread.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// One of the processors that the calling thread may use, set aside: neither that thread nor any that it starts while
-/// this lives runs on it, but a thread that calls [`pin`](Self::pin) does, and on no other. Of a machine with one
-/// processor nothing is set aside.
+/// One of the CPUs that the calling thread may use, reserved: while this lives, neither that thread nor any that it starts
+/// runs on it, but for a thread that is [pinned](ReservedCpu::pin) to it. Of a machine with one CPU nothing is reserved.
 ///
-/// A thread that spins and one that must wake up at once then never share a processor, which the scheduler would only
-/// notice after milliseconds.
+/// A thread that spins and one that must wake up at once then never share a CPU, which the scheduler would only notice
+/// after milliseconds.
 #[derive(Debug)]
 pub struct CpuReservation {
     before: Option<CpuSet>,
-    processor: Processor,
+    cpu: ReservedCpu,
 }
 
-/// The processor that was set aside.
+/// The CPU that was reserved, if there is one.
 #[derive(Debug, Clone, Copy)]
-pub struct Processor(Option<usize>);
+pub struct ReservedCpu(Option<usize>);
 
 impl CpuReservation {
-    /// Sets the last processor aside. What the system refuses is done without.
+    /// Reserves the last CPU. Where the system refuses that, nothing is reserved.
     pub fn last() -> Self {
-        let nothing = CpuReservation { before: None, processor: Processor(None) };
+        let nothing = CpuReservation { before: None, cpu: ReservedCpu(None) };
         let Ok(before) = sched_getaffinity(Pid::from_raw(0)) else { return nothing };
         let allowed: Vec<usize> = (0..CpuSet::count()).filter(|&n| before.is_set(n).unwrap_or(false)).collect();
         let Some((&last, others)) = allowed.split_last().filter(|(_, others)| !others.is_empty()) else {
@@ -31,36 +30,36 @@ impl CpuReservation {
         if run_on(others).is_err() {
             return nothing;
         }
-        CpuReservation { before: Some(before), processor: Processor(Some(last)) }
+        CpuReservation { before: Some(before), cpu: ReservedCpu(Some(last)) }
     }
 
-    /// For the thread that is to have it.
-    pub fn processor(&self) -> Processor {
-        self.processor
+    /// The CPU, for the thread that is to run on it.
+    pub fn cpu(&self) -> ReservedCpu {
+        self.cpu
     }
 }
 
 impl Drop for CpuReservation {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // The thread only runs on fewer processors than it might.
+            // Where this fails, the thread runs on fewer CPUs than it might.
             let _ = sched_setaffinity(Pid::from_raw(0), before);
         }
     }
 }
 
-impl Processor {
-    /// Moves the calling thread there for good.
+impl ReservedCpu {
+    /// Keeps the calling thread on this CPU, and on no other, from now on.
     pub fn pin(self) {
-        if let Some(processor) = self.0 {
-            let _ = run_on(&[processor]);
+        if let Some(cpu) = self.0 {
+            let _ = run_on(&[cpu]);
         }
     }
 }
 
-fn run_on(processors: &[usize]) -> nix::Result<()> {
+fn run_on(cpus: &[usize]) -> nix::Result<()> {
     let mut set = CpuSet::new();
-    processors.iter().try_for_each(|&n| set.set(n))?;
+    cpus.iter().try_for_each(|&n| set.set(n))?;
     sched_setaffinity(Pid::from_raw(0), &set)
 }
 
@@ -72,17 +71,17 @@ mod tests {
     fn others_keep_away_until_it_is_given_back() {
         std::thread::spawn(|| {
             let before = sched_getaffinity(Pid::from_raw(0)).unwrap();
-            let aside = CpuReservation::last();
-            if let Processor(Some(processor)) = aside.processor() {
-                assert!(!sched_getaffinity(Pid::from_raw(0)).unwrap().is_set(processor).unwrap());
+            let reservation = CpuReservation::last();
+            if let ReservedCpu(Some(cpu)) = reservation.cpu() {
+                assert!(!sched_getaffinity(Pid::from_raw(0)).unwrap().is_set(cpu).unwrap());
                 let occupant = std::thread::spawn(move || {
-                    aside.processor().pin();
+                    reservation.cpu().pin();
                     let set = sched_getaffinity(Pid::from_raw(0)).unwrap();
-                    ((0..CpuSet::count()).filter(|&n| set.is_set(n).unwrap()).collect::<Vec<_>>(), aside)
+                    ((0..CpuSet::count()).filter(|&n| set.is_set(n).unwrap()).collect::<Vec<_>>(), reservation)
                 });
-                let (set, aside) = occupant.join().unwrap();
-                assert_eq!(set, [processor]);
-                drop(aside);
+                let (set, reservation) = occupant.join().unwrap();
+                assert_eq!(set, [cpu]);
+                drop(reservation);
             }
             assert_eq!(sched_getaffinity(Pid::from_raw(0)).unwrap(), before);
         })

@@ -15,7 +15,7 @@ pub struct PacketThread<S: Shard> {
     /// None once the thread has been asked to end.
     requests: Mutex<Option<Sender<Request<S>>>>,
     bell: Bell,
-    thread: Mutex<Option<JoinHandle<Result<(), S::Error>>>>,
+    thread: Mutex<Option<JoinHandle<Outcome<S>>>>,
 }
 
 /// The packet thread has ended, so it answers no requests.
@@ -23,6 +23,7 @@ pub struct PacketThread<S: Shard> {
 #[error("the packet thread has ended")]
 pub struct Ended;
 
+type Outcome<S> = Result<(), <S as Shard>::Error>;
 type Request<S> = Box<dyn FnOnce(&mut S) + Send>;
 
 impl<S: Shard> PacketThread<S> {
@@ -101,7 +102,7 @@ impl<S: Shard> PacketThread<S> {
         self.bell.ring();
     }
 
-    fn join(&self) -> thread::Result<Result<(), S::Error>> {
+    fn join(&self) -> thread::Result<Outcome<S>> {
         let thread = lock(&self.thread).take();
         thread.map_or(Ok(Ok(())), JoinHandle::join)
     }

@@ -24,7 +24,7 @@ pub trait Fabric {
     ///
     /// # Errors
     /// Where a source makes no sense, or there is no such hop.
-    fn set_later_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
+    fn set_downstream_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
 
     /// Replaces what stands before host `a`.
     ///
@@ -60,8 +60,8 @@ impl Fabric for Network {
         Network::set_cross(self, direction, sources)
     }
 
-    fn set_later_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
-        Network::set_later_cross(self, direction, sources)
+    fn set_downstream_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+        Network::set_downstream_cross(self, direction, sources)
     }
 
     fn set_middlebox(&mut self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
@@ -93,10 +93,10 @@ impl Fabric for Htb {
         }
     }
 
-    fn set_later_cross(&mut self, _: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
+    fn set_downstream_cross(&mut self, _: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError> {
         match sources {
             [] => Ok(()),
-            _ => Err(NetworkError::Spec("behind HTB there is no other hop".into())),
+            _ => Err(NetworkError::Spec("there is no downstream hop behind HTB".into())),
         }
     }
 

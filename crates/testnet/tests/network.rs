@@ -130,15 +130,15 @@ fn a_later_hop_and_a_token_bucket_are_as_set() {
     in_namespaces("a_later_hop_and_a_token_bucket_are_as_set", || {
         let medium = Some(Medium::TokenBucket(TokenBucket { rate: Rate::from_mbit(10), burst_bytes: 10_000 }));
         let shaped = LinkConfig { medium, ..config(1000) };
-        let spec = NetworkSpec { up_later: Some(config(200)), down: shaped, ..NetworkSpec::pair(config(100)) };
+        let spec = NetworkSpec { up_downstream_hop: Some(config(200)), down: shaped, ..NetworkSpec::pair(config(100)) };
         let network = Network::build(spec).unwrap();
         network.verify(Direction::Up).unwrap();
         let down = network.verify(Direction::Down).unwrap();
         assert!((down.rate.unwrap().as_f64() / 10e6 - 1.0).abs() < 0.02, "{down:?}");
         let kind = CrossKind::Constant { rate: Rate::from_mbit(160), size: 1500 };
         let source = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
-        network.set_later_cross(Direction::Up, std::slice::from_ref(&source)).unwrap();
-        assert!(matches!(network.set_later_cross(Direction::Down, &[source]), Err(NetworkError::Spec(_))));
+        network.set_downstream_cross(Direction::Up, std::slice::from_ref(&source)).unwrap();
+        assert!(matches!(network.set_downstream_cross(Direction::Down, &[source]), Err(NetworkError::Spec(_))));
         let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
         let start = clock::realtime();
         let round_trip = echo(&udp(a, a.v4.into()), &udp(b, b.v4.into()));

@@ -73,10 +73,10 @@ impl RealTime {
         self.traffic = None;
         for direction in [Direction::Up, Direction::Down] {
             self.fabric.set_cross(direction, &[]).map_err(&wrong)?;
-            self.fabric.set_later_cross(direction, &[]).map_err(&wrong)?;
+            self.fabric.set_downstream_cross(direction, &[]).map_err(&wrong)?;
         }
         let later = plan::later_pattern(scenario, point);
-        self.fabric.set_later_cross(point.direction, later.as_slice()).map_err(&wrong)?;
+        self.fabric.set_downstream_cross(point.direction, later.as_slice()).map_err(&wrong)?;
         let mut settling = SETTLING;
         match (plan::pattern(scenario, point), scenario.cross_by()) {
             _ if point.cross == Rate::ZERO => {}
@@ -178,8 +178,9 @@ fn build(scenario: &Scenario) -> Result<Box<dyn Fabric>, NetworkError> {
         return Ok(Box::new(Htb::build(rate, queue)?));
     }
     let (up, down) = (plan::link(scenario, Direction::Up), plan::link(scenario, Direction::Down));
-    let (up_later, down_later) = (plan::later(scenario, Direction::Up), plan::later(scenario, Direction::Down));
-    let mut network = NetworkSpec { up_later, down, down_later, ..NetworkSpec::pair(up) };
+    let (up_downstream_hop, down_downstream_hop) =
+        (plan::later(scenario, Direction::Up), plan::later(scenario, Direction::Down));
+    let mut network = NetworkSpec { up_downstream_hop, down, down_downstream_hop, ..NetworkSpec::pair(up) };
     network.left.push(HostSpec::numbered(LEFT_OTHER, 3));
     network.right.push(HostSpec::numbered(RIGHT_OTHER, 4));
     Ok(Box::new(Network::build(network)?))

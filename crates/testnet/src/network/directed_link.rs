@@ -1,26 +1,29 @@
-use super::core::HOLDBACK;
 use crate::count::ByteCount;
 use hdrhistogram::Histogram;
-use link::queue::{Ecn, QueueConfig};
-use link::{Delivery, Label, Link, LinkConfig, Recording};
-use packet::{Selector, ecn};
+use link::queue::QueueConfig;
+use link::{Delivery, Link, LinkConfig, Recording};
+use packet::ecn;
+use runtime::{Buffer, FlowHasher};
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use units::{Span, Time};
 
-/// One direction: packets that wait to be ordered, the links, and what is needed to judge afterwards.
+/// Packets are taken as ordered once they are this old: longer than a packet takes from its stamp to the ring.
+pub(super) const HOLDBACK: Span = Span::from_micros(50);
+/// A run in which the emulated link was late by more than this shows the machine's behaviour, not the link's.
+pub const STALL: Span = Span::from_micros(300);
+
+/// One direction: packets to be ordered, the links, and a record of both.
 #[derive(Debug)]
 pub(super) struct DirectedLink {
-    /// The bottleneck.
-    link: Link<Vec<u8>>,
-    /// Behind it.
-    later: Option<Link<Vec<u8>>>,
+    bottleneck: Link<Buffer>,
+    downstream_hop: Option<Link<Buffer>>,
+    flows: FlowHasher,
     /// Read, but possibly not in order yet: by stamp.
     pending: VecDeque<Pending>,
     /// How long a packet may wait in `pending` before the thread must wake for it.
     patience: Span,
     /// From other hosts than the measuring one.
-    foreign: ByteCount,
+    cross_packets: ByteCount,
     /// Due time, and by how much the write missed it.
     writes: Log,
     /// Stamp, and how much later the packet was read.
@@ -35,19 +38,19 @@ pub(super) struct DirectedLink {
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) stamp: Time,
-    pub(super) packet: Vec<u8>,
+    pub(super) packet: Buffer,
     /// Whether it comes from another host than the one that measures.
-    pub(super) foreign: bool,
+    pub(super) is_cross: bool,
     /// Whether the middlebox has nothing to say about it (any more).
-    pub(super) judged: bool,
+    pub(super) is_judged: bool,
 }
 
-/// How late packets were, against when they should have been written.
+/// How much later than due packets were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lateness {
     /// Packets that were due.
     pub packets: u64,
-    /// Those more than 300 µs late: of a train that holds one of them, nothing is to be believed.
+    /// Those more than [`STALL`] late: a train that contains one of them is not to be trusted.
     pub late: u64,
     /// Half of them were at most this late.
     pub median: Span,
@@ -60,29 +63,31 @@ pub struct Lateness {
 }
 
 impl DirectedLink {
-    /// With a queue at the bottleneck in place of tail drop if one is given, and a link behind it.
+    /// With this queue at the bottleneck in place of tail drop, if one is given, and this hop behind it.
     pub(super) fn new(
         config: LinkConfig,
         queue: Option<&QueueConfig>,
-        later: Option<LinkConfig>,
+        downstream_hop: Option<LinkConfig>,
+        flows: FlowHasher,
         now: Time,
     ) -> Result<Self, units::ConfigError> {
         let patience = (config.delay / 2).min(Span::from_millis(1));
-        let mut link = match queue {
+        let mut bottleneck = match queue {
             Some(queue) => Link::with_queue(config, queue)?,
             None => Link::new(config)?,
         };
-        let mut later = later.map(Link::new).transpose()?;
-        for link in std::iter::once(&mut link).chain(&mut later) {
+        let mut downstream_hop = downstream_hop.map(Link::new).transpose()?;
+        for link in std::iter::once(&mut bottleneck).chain(&mut downstream_hop) {
             link.advance(now);
             link.ledger_mut().record(Recording::Cross);
         }
         Ok(DirectedLink {
-            link,
-            later,
+            bottleneck,
+            downstream_hop,
+            flows,
             pending: VecDeque::new(),
             patience,
-            foreign: ByteCount::default(),
+            cross_packets: ByteCount::default(),
             writes: Log::default(),
             reads: Log::default(),
             waits: Waits::default(),
@@ -91,16 +96,16 @@ impl DirectedLink {
         })
     }
 
-    pub(super) fn link(&self) -> &Link<Vec<u8>> {
-        &self.link
+    pub(super) fn bottleneck(&self) -> &Link<Buffer> {
+        &self.bottleneck
     }
 
-    pub(super) fn link_mut(&mut self) -> &mut Link<Vec<u8>> {
-        &mut self.link
+    pub(super) fn bottleneck_mut(&mut self) -> &mut Link<Buffer> {
+        &mut self.bottleneck
     }
 
-    pub(super) fn later_mut(&mut self) -> Option<&mut Link<Vec<u8>>> {
-        self.later.as_mut()
+    pub(super) fn downstream_hop_mut(&mut self) -> Option<&mut Link<Buffer>> {
+        self.downstream_hop.as_mut()
     }
 
     /// A packet was read at `now`.
@@ -122,57 +127,58 @@ impl DirectedLink {
 
     pub(super) fn offer(&mut self, arrived: Pending) {
         let size = arrived.packet.len() as u32;
-        if arrived.foreign {
-            self.foreign.note(arrived.stamp, u64::from(size));
+        if arrived.is_cross {
+            self.cross_packets.note(arrived.stamp, u64::from(size));
         }
-        let label = label(&arrived.packet);
-        // What the link drops is in its ledger.
-        let _ = self.link.offer_labelled(arrived.packet, label, arrived.stamp);
+        let label = self.flows.label(&arrived.packet);
+        // Its drops are in its ledger.
+        let _ = self.bottleneck.offer_labelled(arrived.packet, label, arrived.stamp);
     }
 
     /// Brings the links to `horizon`. What leaves the first one by then is all known: its delay is longer than packets
     /// are held back for.
     pub(super) fn advance(&mut self, horizon: Time) {
-        self.link.advance(horizon);
-        let Some(mut later) = self.later.take() else { return };
+        self.bottleneck.advance(horizon);
+        let Some(mut hop) = self.downstream_hop.take() else { return };
         while let Some(Delivery { packet, due, .. }) = self.leave_bottleneck(horizon) {
-            let label = label(&packet);
-            // What the link drops is in its ledger.
-            let _ = later.offer_labelled(packet, label, due);
+            let label = self.flows.label(&packet);
+            // Its drops are in its ledger.
+            let _ = hop.offer_labelled(packet, label, due);
         }
-        later.advance(horizon);
-        self.later = Some(later);
+        hop.advance(horizon);
+        self.downstream_hop = Some(hop);
     }
 
     /// When the thread must be awake again for this lane.
     pub(super) fn next_event(&self) -> Option<Time> {
         let settle = self.pending.front().map(|first| first.stamp + self.patience);
-        let leave = match &self.later {
-            None => self.link.next_event(),
-            // What leaves the bottleneck has time until it is settled.
-            Some(later) => self.link.next_event().map(|out| out + HOLDBACK).into_iter().chain(later.next_event()).min(),
+        let out = self.bottleneck.next_event();
+        let leave = match &self.downstream_hop {
+            None => out,
+            // Packets that leave the bottleneck have time until they are settled.
+            Some(hop) => out.map(|out| out + HOLDBACK).into_iter().chain(hop.next_event()).min(),
         };
         leave.into_iter().chain(settle).min()
     }
 
     /// When the next packet is to be handed over that is known to be.
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.later.as_ref().unwrap_or(&self.link).next_due()
+        self.downstream_hop.as_ref().unwrap_or(&self.bottleneck).next_due()
     }
 
-    pub(super) fn pop_due(&mut self, now: Time) -> Option<Delivery<Vec<u8>>> {
-        match &mut self.later {
-            Some(later) => later.pop_due(now),
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<Delivery<Buffer>> {
+        match &mut self.downstream_hop {
+            Some(hop) => hop.pop_due(now),
             None => self.leave_bottleneck(now),
         }
     }
 
-    fn leave_bottleneck(&mut self, now: Time) -> Option<Delivery<Vec<u8>>> {
-        let mut delivery = self.link.pop_due(now)?;
+    fn leave_bottleneck(&mut self, now: Time) -> Option<Delivery<Buffer>> {
+        let mut delivery = self.bottleneck.pop_due(now)?;
         if delivery.marked {
             ecn::mark(&mut delivery.packet);
         }
-        self.waits.note(delivery.due - delivery.arrival - self.link.config().delay);
+        self.waits.note(delivery.due - delivery.arrival - self.bottleneck.config().delay);
         Some(delivery)
     }
 
@@ -182,18 +188,18 @@ impl DirectedLink {
     }
 
     pub(super) fn written(&mut self, due: Time, lateness: Span) {
-        self.link.ledger_mut().delivered(lateness);
+        self.bottleneck.ledger_mut().delivered(lateness);
         self.writes.0.push_back((due, lateness));
     }
 
     pub(super) fn cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
-        let computed = self.link.ledger().cross_bytes_between(from, to)?;
-        Some(computed + self.foreign.between(from, to))
+        let computed = self.bottleneck.ledger().cross_bytes_between(from, to)?;
+        Some(computed + self.cross_packets.between(from, to))
     }
 
-    /// None where that is not on record, or there is no later link.
-    pub(super) fn later_cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
-        self.later.as_ref()?.ledger().cross_bytes_between(from, to)
+    /// None where that is not on record, or there is no downstream hop.
+    pub(super) fn downstream_cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
+        self.downstream_hop.as_ref()?.ledger().cross_bytes_between(from, to)
     }
 
     pub(super) fn lateness(&self, from: Time, to: Time) -> Lateness {
@@ -202,7 +208,7 @@ impl DirectedLink {
         let quantile = |q: usize| writes.get(writes.len() * q / 100).copied().unwrap_or_default();
         Lateness {
             packets: writes.len() as u64,
-            late: writes.iter().filter(|late| **late > crate::STALL).count() as u64,
+            late: writes.iter().filter(|late| **late > STALL).count() as u64,
             median: quantile(50),
             p99: quantile(99),
             max: writes.last().copied().unwrap_or_default(),
@@ -212,26 +218,13 @@ impl DirectedLink {
 
     /// Forgets what is older, so that memory stays bounded.
     pub(super) fn forget_before(&mut self, time: Time) {
-        for link in std::iter::once(&mut self.link).chain(&mut self.later) {
+        for link in std::iter::once(&mut self.bottleneck).chain(&mut self.downstream_hop) {
             link.ledger_mut().forget_before(time);
         }
-        self.foreign.forget_before(time);
+        self.cross_packets.forget_before(time);
         self.writes.forget_before(time);
         self.reads.forget_before(time);
     }
-}
-
-/// What a queue must know of a packet. Fragments and what is no IP are told apart as far as they can be.
-pub(super) fn label(packet: &[u8]) -> Label {
-    let mut hasher = DefaultHasher::new();
-    Selector::of(packet).hash(&mut hasher);
-    let ecn = match ecn::read(packet) {
-        ecn::CAPABLE_0 => Ecn::Capable0,
-        ecn::CAPABLE_1 => Ecn::Capable1,
-        ecn::MARKED => Ecn::Marked,
-        _ => Ecn::NotCapable,
-    };
-    Label { size: packet.len() as u32, flow: hasher.finish(), ecn }
 }
 
 /// How long packets waited: to a percent, in bounded memory.
@@ -280,22 +273,6 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// IPv4 without options, and the ports of TCP.
-    fn segment(source_port: u8, traffic_class: u8) -> Vec<u8> {
-        let mut packet = vec![0; 40];
-        (packet[0], packet[1], packet[3], packet[9]) = (0x45, traffic_class, 40, packet::protocol::TCP);
-        (packet[21], packet[32]) = (source_port, 0x50);
-        packet
-    }
-
-    #[test]
-    fn connections_are_flows_of_their_own_and_marks_do_not_matter() {
-        assert_eq!(label(&segment(1, 0)).flow, label(&segment(1, 2)).flow);
-        assert_ne!(label(&segment(1, 0)).flow, label(&segment(2, 0)).flow);
-        assert_eq!((label(&segment(1, 2)).ecn, label(&segment(1, 0)).ecn), (Ecn::Capable0, Ecn::NotCapable));
-        assert_eq!(label(&[]).size, 0);
-    }
 
     #[test]
     fn waits_are_right_to_a_percent_and_start_anew_when_taken() {

@@ -1,5 +1,7 @@
-use super::{Host, Network, NetworkError};
-use link::{LinkConfig, Medium, TokenBucket};
+use super::error::NetworkError;
+use super::host::Host;
+use super::spec::{sustained_rate, token_bucket};
+use link::{LinkConfig, TokenBucket};
 use net::SetupError;
 use net::capture::Capture;
 use std::collections::BTreeMap;
@@ -9,46 +11,23 @@ use std::time::Duration;
 use units::Direction;
 use units::{Rate, Span, Time};
 
-/// What a direction was found to be.
+/// What was measured of a direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verified {
-    /// From the spacing of a burst's packets; none where no rate is set.
+    /// From the spacing of a burst's packets; none where no rate is configured.
     pub rate: Option<Rate>,
-    /// The least that a packet took beyond its waiting and its own transmission.
+    /// The minimum of a packet's delay less queueing and transmission.
     pub delay: Span,
-    /// Probe packets that did not arrive, as a part of all.
+    /// Ratio of the probe packets that did not arrive.
     pub loss: f64,
 }
 
-/// A machine that stalls in the middle of the check gets other chances, later and later.
+/// A check that the machine disturbs is repeated, after longer and longer pauses.
 const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 const PACKET_BYTES: usize = 1500;
 /// IPv4 and UDP.
 const HEADER_BYTES: usize = 28;
-
-impl Network {
-    /// Checks with real packets, stamped by the kernel at both hosts, that the links have the rate, the delay and the
-    /// loss that were set. Meanwhile there is no middlebox. Computed cross traffic of that direction ends: set it
-    /// afterwards.
-    ///
-    /// # Errors
-    /// [`NetworkError::NotAsSet`] with what was found.
-    pub fn verify(&self, direction: Direction) -> Result<Verified, NetworkError> {
-        self.set_cross(direction, &[])?;
-        self.set_later_cross(direction, &[])?;
-        let middlebox = self.ask(|core| core.middlebox.take())?;
-        let (left, right) = (&self.hosts[0], &self.hosts[self.spec.left.len()]);
-        let (sender, receiver) = match direction {
-            Direction::Up => (left, right),
-            Direction::Down => (right, left),
-        };
-        let links: Vec<_> = self.spec.links(direction).collect();
-        let outcome = verify_between(sender, receiver, &links, direction, Span::ZERO);
-        self.ask(|core| core.middlebox = middlebox)?;
-        outcome
-    }
-}
 
 /// Checks that the path between two hosts is as `links` say, the bottleneck first, which lie in this direction and may
 /// bring packets by `slack` too early or late.
@@ -87,7 +66,7 @@ struct Probe {
 
 /// A burst back to back, which shows the rate; where loss is set, many packets more, far enough apart not to queue.
 fn probe(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<Vec<Probe>, NetworkError> {
-    let failed = |error| SetupError::new("send probe packets through the lab's network", error);
+    let failed = |error| SetupError::new("send probe packets through the test network", error);
     let bind = |host: &Host| {
         let address = SocketAddr::from((host.v4, 0));
         host.namespace.run(|| UdpSocket::bind(address)).map(|socket| socket.map_err(failed))?
@@ -119,20 +98,8 @@ fn probe(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<Vec<Pr
 
 const LOSS_PACKETS: u32 = 500;
 
-/// What a link carries for long.
-pub(super) fn lasting_rate(link: &LinkConfig) -> Option<Rate> {
-    bucket(link).map(|bucket| bucket.rate).or(link.rate)
-}
-
-fn bucket(link: &LinkConfig) -> Option<TokenBucket> {
-    match link.medium {
-        Some(Medium::TokenBucket(bucket)) => Some(bucket),
-        _ => None,
-    }
-}
-
 fn time_for(link: &LinkConfig, bytes: u64) -> Span {
-    lasting_rate(link).map_or(Span::ZERO, |rate| rate.time_for(bytes))
+    sustained_rate(link).map_or(Span::ZERO, |rate| rate.time_for(bytes))
 }
 
 /// What all links together lose.
@@ -144,7 +111,7 @@ fn loss(links: &[&LinkConfig]) -> f64 {
 fn burst_packets(link: &LinkConfig) -> u32 {
     let queue = 1 + link.queue_bytes / PACKET_BYTES as u64;
     let patience =
-        lasting_rate(link).map_or(u64::MAX, |rate| rate.bytes_in(Span::from_millis(500)) / PACKET_BYTES as u64);
+        sustained_rate(link).map_or(u64::MAX, |rate| rate.bytes_in(Span::from_millis(500)) / PACKET_BYTES as u64);
     queue.min(patience).clamp(2, 64) as u32
 }
 
@@ -195,7 +162,7 @@ fn judge(probes: &[Probe], links: &[&LinkConfig], slack: Span) -> Result<Verifie
     let (first, last) = (burst[burst.len() / 4], burst[burst.len() - 1]);
     let (expected, spacing) = (last.0 - first.0, last.1 - first.1);
     let as_set = expected.as_secs_f64() / spacing.as_secs_f64().max(1e-9);
-    let rate = lasting_rate(link).map(|rate| Rate::from_f64(rate.as_f64() * as_set));
+    let rate = sustained_rate(link).map(|rate| Rate::from_f64(rate.as_f64() * as_set));
     match rate {
         Some(rate) if (spacing - expected).as_nanos().abs() > (tolerance + expected / 50).as_nanos() => {
             Err(format!("the rate is {rate}"))
@@ -209,7 +176,7 @@ fn judge(probes: &[Probe], links: &[&LinkConfig], slack: Span) -> Result<Verifie
 fn leave(link: &LinkConfig, arrivals: Vec<Time>) -> Vec<Time> {
     let size = PACKET_BYTES as u64;
     let per_packet = link.rate.map_or(Span::ZERO, |rate| rate.time_for(size));
-    let bucket = bucket(link).map(|TokenBucket { rate, burst_bytes }| {
+    let bucket = token_bucket(link).map(|TokenBucket { rate, burst_bytes }| {
         (rate.time_for(size), rate.time_for(burst_bytes.saturating_sub(size)))
     });
     let (mut free, mut full) = (Time::ZERO, Time::ZERO);
@@ -229,14 +196,14 @@ fn leave(link: &LinkConfig, arrivals: Vec<Time>) -> Vec<Time> {
 const TOLERANCE: Span = Span::from_micros(100);
 
 fn describe(link: &LinkConfig) -> String {
-    let rate = lasting_rate(link).map_or_else(|| "no rate".into(), |rate| rate.to_string());
+    let rate = sustained_rate(link).map_or_else(|| "no rate".into(), |rate| rate.to_string());
     format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter, link.loss.mean() * 100.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::{Link, Loss};
+    use link::{Link, Loss, Medium};
 
     fn config() -> LinkConfig {
         let (rate, delay) = (Some(Rate::from_mbit(100)), Span::from_millis(5));

@@ -1,6 +1,6 @@
 use super::Threads;
 use crate::count::ByteCount;
-use crate::network::{Host, NetworkError, RECORD_LENGTH as MEMORY};
+use crate::network::{Host, NetworkError, RECORD_LENGTH};
 use net::capture::Capture;
 use net::clock;
 use std::sync::atomic::Ordering;
@@ -56,7 +56,7 @@ impl Meter {
         thread::sleep(settled.min(Span::from_secs(1)).to_duration());
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         record.collect();
-        let known = record.since.max(clock::realtime() - MEMORY)..clock::realtime();
+        let known = record.since.max(clock::realtime() - RECORD_LENGTH)..clock::realtime();
         if !known.contains(&from) || !known.contains(&to) || record.capture.missed() > 0 {
             return Err(NetworkError::NoRecord(to - from));
         }
@@ -71,7 +71,7 @@ impl Record {
         {
             self.bytes.note(stamp, bytes);
         }
-        self.bytes.forget_before(clock::realtime() - MEMORY);
+        self.bytes.forget_before(clock::realtime() - RECORD_LENGTH);
     }
 }
 

@@ -1,0 +1,321 @@
+use super::access::Access;
+use super::directed_link::{DirectedLink, HOLDBACK, Pending};
+use super::error::NetworkError;
+use super::spec::{AccessSpec, NetworkSpec};
+use link::Counters;
+use middlebox::{self, Action, Middlebox};
+use net::capture::Capture;
+use net::clock;
+use net::tun::Tun;
+use runtime::{Buffer, BufferPool, FlowHasher, Shard, Wake};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use units::{Direction, Span, Time};
+
+/// Of every host's device, in bytes.
+pub(super) const MTU: u16 = 1500;
+/// How far back truth and lateness can be asked for: longer than any method takes for a direction.
+pub const RECORD_LENGTH: Span = Span::from_secs(90);
+/// An idle network computes its cross traffic this often, so that it never has much to catch up with.
+const TICK: Span = Span::from_millis(20);
+/// With less time than this to the next event, work that can wait is put off.
+const LEISURE: Span = Span::from_micros(100);
+/// No more packets than this that were captured are left in a device's own queue, which must have room for others.
+const MAX_UNREAD_PACKETS: usize = 2000;
+/// Packets written at most in a turn.
+const BATCH: usize = 64;
+
+/// The near end of a host's device, and the host's addresses and access links.
+pub(super) struct Attachment {
+    pub(super) tun: Tun,
+    pub(super) capture: Capture,
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) access: Vec<AccessSpec>,
+}
+
+/// What became of the packets of one direction that did not arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drops {
+    /// By the link, and its other counts: packets of hosts.
+    pub packets: Counters,
+    /// By the link: computed cross traffic.
+    pub cross: Counters,
+    /// By the middlebox, with or without an answer.
+    pub refused: u64,
+    /// To an address that no host on the other side has.
+    pub unroutable: u64,
+    /// Never seen, because the packet thread was too slow. Should be zero.
+    pub missed: u64,
+}
+
+/// Where a host is attached.
+struct Port {
+    tun: Tun,
+    capture: Capture,
+    addresses: Vec<IpAddr>,
+    access: Option<Access>,
+    /// Packets that were captured and are still in the device's own queue.
+    unread: usize,
+}
+
+impl Port {
+    fn new(attachment: Attachment, flows: &FlowHasher) -> Result<Self, NetworkError> {
+        let Attachment { tun, capture, addresses, access } = attachment;
+        let access = Access::new(&access, flows, clock::realtime())?;
+        Ok(Port { tun, capture, addresses, access, unread: 0 })
+    }
+
+    /// Writes a packet to the host.
+    fn write(tun: &Tun, packet: &[u8]) {
+        if let Err(error) = tun.write(packet) {
+            tracing::debug!("a host refused a packet: {error}");
+        }
+    }
+
+    /// Empties the device's queue: the packets have already been captured.
+    fn drain(&mut self) {
+        while self.unread > 0 {
+            self.unread = if self.tun.read(&mut [0; 1]).is_ok() { self.unread - 1 } else { 0 };
+        }
+    }
+}
+
+/// All hosts' devices, and both directions of the links between them.
+pub(super) struct NetworkShard {
+    left: Vec<Port>,
+    right: Vec<Port>,
+    up: DirectedLink,
+    down: DirectedLink,
+    pub(super) middlebox: Option<Middlebox>,
+    last_tick: Time,
+    pool: BufferPool,
+}
+
+impl NetworkShard {
+    pub(super) fn new(attachments: Vec<Attachment>, spec: &NetworkSpec) -> Result<Self, NetworkError> {
+        let (now, flows) = (clock::realtime(), FlowHasher::new());
+        let ports = attachments.into_iter().map(|attachment| Port::new(attachment, &flows));
+        let mut left: Vec<_> = ports.collect::<Result<_, _>>()?;
+        let right = left.split_off(spec.left.len());
+        let (queue, hops) =
+            (spec.up_queue.as_ref(), (spec.up_downstream_hop.clone(), spec.down_downstream_hop.clone()));
+        let up = DirectedLink::new(spec.up.clone(), queue, hops.0, flows.clone(), now)?;
+        let down = DirectedLink::new(spec.down.clone(), None, hops.1, flows, now)?;
+        Ok(NetworkShard { left, right, up, down, middlebox: None, last_tick: now, pool: BufferPool::default() })
+    }
+
+    pub(super) fn link(&mut self, direction: Direction) -> &mut DirectedLink {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
+
+    pub(super) fn drops(&mut self, direction: Direction) -> Drops {
+        let senders = match direction {
+            Direction::Up => &mut self.left,
+            Direction::Down => &mut self.right,
+        };
+        let missed = senders.iter_mut().map(|port| port.capture.missed()).sum();
+        let link = self.link(direction);
+        let ledger = link.bottleneck().ledger();
+        Drops {
+            packets: *ledger.packets(),
+            cross: *ledger.cross(),
+            refused: link.refused,
+            unroutable: link.unroutable,
+            missed,
+        }
+    }
+
+    /// Brings both directions up to the present, as far as it can be known.
+    pub(super) fn catch_up(&mut self) {
+        self.collect();
+        self.settle(clock::realtime() - HOLDBACK);
+    }
+
+    /// Takes the packets that the hosts have sent.
+    fn collect(&mut self) {
+        let pool = &self.pool;
+        for (ports, link) in [(&mut self.left, &mut self.up), (&mut self.right, &mut self.down)] {
+            for (index, port) in ports.iter_mut().enumerate() {
+                let is_cross = index > 0;
+                while let Some((stamp, packet)) = port.capture.next(|stamp, bytes| (stamp, pool.copy_of(bytes))) {
+                    port.unread += 1;
+                    // The stack's multicasts to its neighbours concern nobody here.
+                    if destination(&packet).is_none_or(|address| address.is_multicast()) {
+                        continue;
+                    }
+                    match &mut port.access {
+                        Some(access) => access.out.offer(packet, stamp),
+                        None => {
+                            let arrived = Pending { stamp, packet, is_cross, is_judged: is_cross };
+                            link.read(arrived, clock::realtime());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Brings both directions' links to `horizon`, up to which all that was sent is known.
+    fn settle(&mut self, horizon: Time) {
+        for (index, port) in self.left.iter_mut().enumerate() {
+            let Some(access) = &mut port.access else { continue };
+            let is_cross = index > 0;
+            access.out.advance(horizon, |packet, stamp| {
+                self.up.push(Pending { stamp, packet, is_cross, is_judged: is_cross });
+            });
+        }
+        while let Some(arrived) = self.up.pop_settled(horizon) {
+            self.enter_up(arrived);
+        }
+        while let Some(arrived) = self.down.pop_settled(horizon) {
+            self.down.offer(arrived);
+        }
+        self.up.advance(horizon);
+        self.down.advance(horizon);
+    }
+
+    /// The middlebox is in front of the measuring host, on the left: its packets pass it before the link up, and after the
+    /// link down.
+    fn enter_up(&mut self, mut arrived: Pending) {
+        let action = match &mut self.middlebox {
+            Some(middlebox) if !arrived.is_judged => {
+                middlebox.pass(middlebox::Direction::Outbound, &mut arrived.packet, arrived.stamp)
+            }
+            _ => Action::Forward,
+        };
+        self.up.refused += u64::from(action != Action::Forward);
+        match action {
+            Action::Forward => self.up.offer(arrived),
+            Action::Drop => {}
+            Action::Reply(packet) => drop(hand_over(&self.left, &packet)),
+            Action::Reset(pair) => {
+                hand_over(&self.left, &pair.to_source);
+                self.up.offer(Pending { packet: self.pool.copy_of(&pair.to_destination), ..arrived });
+            }
+        }
+    }
+
+    /// Writes packets that are due to their receivers, the earliest first.
+    fn deliver(&mut self) {
+        let now = clock::realtime();
+        for Port { tun, access, .. } in &mut self.left {
+            if let Some(access) = access {
+                access.back.advance(now, |packet, _| Port::write(tun, &packet));
+            }
+        }
+        for _ in 0..BATCH {
+            let now = clock::realtime();
+            let due = |link: &DirectedLink| link.next_due().unwrap_or(Time::MAX);
+            let is_up = due(&self.up) <= due(&self.down);
+            let link = if is_up { &mut self.up } else { &mut self.down };
+            let Some(delivery) = link.pop_due(now) else { return };
+            link.written(delivery.due, now - delivery.due);
+            if is_up {
+                self.up.unroutable += u64::from(!hand_over(&self.right, &delivery.packet));
+            } else {
+                self.leave_down(delivery.packet, delivery.due, now);
+            }
+        }
+    }
+
+    fn leave_down(&mut self, mut packet: Buffer, due: Time, now: Time) {
+        let action = match &mut self.middlebox {
+            Some(middlebox) if owner(&self.left[1..], &packet).is_none() => {
+                middlebox.pass(middlebox::Direction::Inbound, &mut packet, now)
+            }
+            _ => Action::Forward,
+        };
+        self.down.refused += u64::from(action != Action::Forward);
+        let reply = |packet| Pending { stamp: now, packet, is_cross: false, is_judged: true };
+        match action {
+            Action::Forward => match self.left.iter_mut().find(|port| is_for(port, &packet)) {
+                Some(Port { access: Some(access), .. }) => access.back.offer(packet, due),
+                Some(port) => Port::write(&port.tun, &packet),
+                None => self.down.unroutable += 1,
+            },
+            Action::Drop => {}
+            Action::Reply(packet) => self.up.push(reply(self.pool.copy_of(&packet))),
+            Action::Reset(pair) => {
+                self.up.push(reply(self.pool.copy_of(&pair.to_source)));
+                hand_over(&self.left, &pair.to_destination);
+            }
+        }
+    }
+
+    fn next_event(&self) -> Time {
+        let tick = self.last_tick + TICK;
+        let links = [self.up.next_event(), self.down.next_event()].into_iter().flatten();
+        let accesses = self.left.iter().filter_map(|port| port.access.as_ref());
+        // What leaves an access link has time until it is settled, and what comes back is due.
+        let next = |access: &Access| [access.out.next_event().map(|out| out + HOLDBACK), access.back.next_event()];
+        links.chain(accesses.flat_map(next).flatten()).fold(tick, Time::min)
+    }
+
+    fn tick(&mut self) {
+        let now = clock::realtime();
+        if now - self.last_tick >= TICK {
+            self.last_tick = now;
+            self.up.forget_before(now - RECORD_LENGTH);
+            self.down.forget_before(now - RECORD_LENGTH);
+        }
+    }
+
+    fn drain(&mut self) {
+        for port in self.left.iter_mut().chain(&mut self.right) {
+            port.drain();
+        }
+    }
+}
+
+impl Shard for NetworkShard {
+    type Error = NetworkError;
+
+    fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        self.left.iter().chain(&self.right).map(|port| port.capture.as_fd()).collect()
+    }
+
+    fn turn(&mut self, _: Wake) -> Result<Time, NetworkError> {
+        self.catch_up();
+        self.deliver();
+        self.tick();
+        let next = self.next_event();
+        let unread = self.left.iter().chain(&self.right).map(|port| port.unread).max();
+        if next - clock::realtime() > LEISURE || unread > Some(MAX_UNREAD_PACKETS) {
+            self.drain();
+        }
+        // In this order, an interruption between the two readings makes the next turn early and not late.
+        let now = clock::monotonic();
+        Ok(now + (next - clock::realtime()))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.left.iter().chain(&self.right).any(|port| port.capture.is_ready())
+    }
+}
+
+/// Writes a packet to the host that it is for; false where no host here has that address.
+fn hand_over(ports: &[Port], packet: &[u8]) -> bool {
+    let Some(port) = owner(ports, packet) else { return false };
+    Port::write(&port.tun, packet);
+    true
+}
+
+fn owner<'a>(ports: &'a [Port], packet: &[u8]) -> Option<&'a Port> {
+    ports.iter().find(|port| is_for(port, packet))
+}
+
+fn is_for(port: &Port, packet: &[u8]) -> bool {
+    destination(packet).is_some_and(|address| port.addresses.contains(&address))
+}
+
+/// The destination of an IP packet.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => <[u8; 4]>::try_from(packet.get(16..20)?).ok().map(IpAddr::from),
+        6 => <[u8; 16]>::try_from(packet.get(24..40)?).ok().map(IpAddr::from),
+        _ => None,
+    }
+}
