@@ -3,11 +3,12 @@
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
-use lab::{
-    BottleneckKind, Carrier, CrossKind, Document, Experiment, Method, Overrides, Progress, RealTime, Report, Scenario,
-    Testbed, Transport, VirtualTime,
+use lab::accuracy::{
+    self, Accuracy, BottleneckKind, Carrier, CrossKind, Method, Progress, RealTime, Report, Testbed, Transport,
+    VirtualTime,
 };
+use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
+use lab::{Document, Experiment, Overrides};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -129,7 +130,7 @@ fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 fn list() -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     for experiment in lab::experiments()? {
-        let paper = experiment.published_as().map_or(String::new(), |(system, figure)| format!("{system}, {figure}"));
+        let paper = experiment.paper().map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
         writeln!(out, "{:<17}  {paper:<40}  {}", experiment.name(), experiment.title())?;
     }
     Ok(ExitCode::SUCCESS)
@@ -137,8 +138,7 @@ fn list() -> anyhow::Result<ExitCode> {
 
 fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let overrides = args.overrides();
-    let experiments: Result<Vec<_>, _> =
-        args.names.iter().map(|name| lab::load(name)?.overridden(&overrides)).collect();
+    let experiments: Result<Vec<_>, _> = args.names.iter().map(|name| lab::load(name, &overrides)).collect();
     let experiments = match experiments {
         Ok(experiments) => experiments,
         Err(error) => {
@@ -161,8 +161,8 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     for (index, experiment) in experiments.iter().enumerate() {
         let (report, measured) = match experiment {
-            Experiment::Measurement(scenario) => measure(scenario, &stop)?,
-            Experiment::Fairness(scenario) => compete(scenario, &stop)?,
+            Experiment::Accuracy(experiment) => measure(experiment, &stop)?,
+            Experiment::Fairness(experiment) => compete(experiment, &stop)?,
         };
         // A report of nothing would only replace an earlier one.
         if measured > 0 {
@@ -195,57 +195,55 @@ fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
     Ok(bar)
 }
 
-fn compete(scenario: &Fairness, stop: &AtomicBool) -> anyhow::Result<Made> {
-    let cases = scenario.cases();
-    let runs = scenario.points(&cases).len();
-    eprintln!("{}: {}", scenario.name, fairness::expected_time(scenario));
-    let bar = progress_bar(&scenario.name)?;
+fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Made> {
+    let runs = experiment.points().len();
+    eprintln!("{}: {}", experiment.name, fairness::expected_time(experiment));
+    let bar = progress_bar(&experiment.name)?;
     bar.set_length(runs as u64);
     let started = lab::now_utc();
     let mut show = |progress: FairnessProgress<'_>| match progress {
         FairnessProgress::Running(point) => {
-            bar.set_message(format!("{}: {}, {}", scenario.name, point.discipline, point.case.label));
+            bar.set_message(format!("{}: {}, {}", experiment.name, point.discipline, point.case.label));
         }
         FairnessProgress::Repeating { lateness } => {
-            bar.set_message(format!("{}: the machine stalled for {lateness}, again", scenario.name));
+            bar.set_message(format!("{}: the machine stalled for {lateness}, again", experiment.name));
         }
         FairnessProgress::Done(row) => {
-            bar.set_message(format!("{}: {}, {}", scenario.name, row.discipline, row.case));
+            bar.set_message(format!("{}: {}, {}", experiment.name, row.discipline, row.case));
             bar.inc(1);
         }
     };
-    let rows = fairness::run(scenario, &mut show, &|| stop.load(Ordering::Relaxed))?;
+    let rows = fairness::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
     bar.finish_and_clear();
     let measured = rows.len();
-    Ok((Box::new(FairnessReport::new(scenario, started, rows)), measured))
+    Ok((Box::new(FairnessReport::new(experiment, started, rows)), measured))
 }
 
-fn measure(scenario: &Scenario, stop: &AtomicBool) -> anyhow::Result<Made> {
-    let bar = progress_bar(&scenario.name)?;
+fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Made> {
+    let bar = progress_bar(&experiment.name)?;
     let started = lab::now_utc();
-    let mut testbed: Box<dyn Testbed> = match scenario.bottleneck.kind {
-        BottleneckKind::Virtual => Box::new(VirtualTime),
-        BottleneckKind::Own | BottleneckKind::Htb => Box::new(RealTime::build(scenario)?),
-    };
-    eprintln!("{}: {} runs", scenario.name, scenario.runs_in_all());
-    if scenario.leaves_tcp_out() {
-        eprintln!("{}: cross traffic by TCP is left out, which needs real time", scenario.name);
+    let first = experiment.scenarios.first().unwrap_or(&experiment.stated);
+    let mut testbed: Box<dyn Testbed> =
+        if experiment.is_virtual() { Box::new(VirtualTime) } else { Box::new(RealTime::build(first)?) };
+    eprintln!("{}: {} runs", experiment.name, experiment.runs());
+    if experiment.tcp_left_out {
+        eprintln!("{}: cross traffic by TCP is left out, which needs real time", experiment.name);
     }
     let mut show = |progress: Progress<'_>| match progress {
         Progress::Measuring { of, point, .. } => {
             bar.set_length(of as u64);
             let (transport, method) = (point.transport.word(), point.method.word());
-            bar.set_message(format!("{}: {transport} {method}, cross {}", scenario.name, point.cross));
+            bar.set_message(format!("{}: {transport} {method}, cross {}", experiment.name, point.cross));
         }
         Progress::Repeating { lateness } => {
-            bar.set_message(format!("{}: the machine stalled for {lateness}, again", scenario.name));
+            bar.set_message(format!("{}: the machine stalled for {lateness}, again", experiment.name));
         }
         Progress::Measured(_) => bar.inc(1),
     };
-    let rows = lab::run(scenario, testbed.as_mut(), &mut show, &|| stop.load(Ordering::Relaxed))?;
+    let rows = accuracy::run(experiment, testbed.as_mut(), &mut show, &|| stop.load(Ordering::Relaxed))?;
     bar.finish_and_clear();
     let measured = rows.len();
-    Ok((Box::new(Report::new(scenario, started, rows)), measured))
+    Ok((Box::new(Report::new(experiment, started, rows)), measured))
 }
 
 impl RunArgs {

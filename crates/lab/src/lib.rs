@@ -1,19 +1,31 @@
 //! The lab: the papers' experiments, run on a network of its own.
 //!
-//! A [`Scenario`] says what to build and what to measure on it; a [`Testbed`] builds it and carries out one measurement
-//! at a time; [`run`] goes through all of them, repeats the runs in which the machine stalled and collects [`Row`]s; a
-//! [`Report`] sums the rows up and writes them as a terminal table, HTML, CSV and JSON. The other kind of [`Experiment`]
-//! is about [`fairness`].
+//! [`load`] reads an [`Experiment`], built in or from a scenario file. One on [`accuracy`] is run on a
+//! [`Testbed`](accuracy::Testbed), one on [`fairness`] by [`fairness::run`]; the rows become a [`Document`].
+//!
+//! The rooms:
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`scenario`] | scenario files: read, validated, turned into experiments; the list of built-in ones |
+//! | [`accuracy`] | estimates beside the truth: path, traffic, firewall, measurement in real and in virtual time, summary, report |
+//! | [`fairness`] | shares of competing TCP connections: disciplines, runs in real and in virtual time, summary, report, comparison |
+//! | `report` | what both reports share: terminal, HTML, files, tables, plots |
+//! | `error` | the words of all errors |
+//!
+//! A new experiment is a file in `scenarios/` and a line in `scenario/catalogue.rs`.
 
 pub mod accuracy;
+mod bounds;
+mod error;
 pub mod fairness;
+mod paper;
+mod report;
 pub mod scenario;
 mod statistics;
+mod values;
 
-pub use accuracy::{
-    Attempt, Bottleneck, BottleneckKind, ByMethod, CapacitySummary, Carrier, Cross, CrossKind, DelayRow, DelaySummary,
-    Document, FirewallAction, FirewallRule, Later, Limits, Method, Paper, Point, Progress, Protocol, Published,
-    RealTime, Report, ReportError, Row, RunError, Scenario, Shaper, ShaperSummary, Summary, Testbed, TimelinePacket,
-    Transport, VirtualTime, WholeSummary, now_utc, prepare, run,
-};
-pub use scenario::{Also, Experiment, Overrides, ScenarioError, Sweep, experiments, load};
+pub use error::{ReportError, RunError, ScenarioError};
+pub use paper::Paper;
+pub use report::{Document, now_utc, prepare};
+pub use scenario::{Experiment, Overrides, experiments, load};

@@ -155,7 +155,8 @@ fn share(held: impl Iterator<Item = bool>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::row::samples::whole;
+    use crate::accuracy::samples::full_row as whole;
+    use crate::accuracy::words::{Method, Transport};
     use measure::report::ShaperReport;
     use units::Rate;
 
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn measurements_of_the_available_bandwidth_alone_have_none_of_this() {
-        let (transport, method) = (crate::Transport::Udp, crate::Method::Primed);
-        assert_eq!(WholeSummary::of(&[&crate::accuracy::row::samples::measured(transport, method, 0, 1, 0.1)]), None);
+        let (transport, method) = (Transport::Udp, Method::Primed);
+        assert_eq!(WholeSummary::of(&[&crate::accuracy::samples::measured(transport, method, 0, 1, 0.1)]), None);
     }
 }

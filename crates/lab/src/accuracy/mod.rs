@@ -1,26 +1,37 @@
 //! Experiments on accuracy: estimates of a path beside the truth that the lab knows.
+//!
+//! An [`Accuracy`] experiment consists of [`Scenario`]s: a path, its traffic, and what is measured on it. A [`Testbed`]
+//! builds the path and carries out one measurement at a time, in real time ([`RealTime`]) or not ([`VirtualTime`]);
+//! [`run`] goes through all of them, repeats disturbed runs and collects [`Row`]s; a [`Report`] sums them up.
 
+mod experiment;
+pub(crate) mod firewall;
 pub(crate) mod full;
 mod observed;
 pub(crate) mod path;
 mod plan;
+pub(crate) mod published;
 mod realtime;
-pub(crate) mod report;
-pub(crate) mod row;
-pub(crate) mod runner;
+mod report;
+mod row;
+mod runner;
+#[cfg(test)]
+mod samples;
 pub(crate) mod scenario;
 mod summary;
 mod virtual_time;
+pub(crate) mod words;
 
+pub use experiment::Accuracy;
+pub use firewall::FirewallRule;
 pub use full::{CapacitySummary, DelaySummary, Limits, ShaperSummary, WholeSummary};
-pub use path::{Bottleneck, BottleneckKind, Later, Shaper};
+pub use path::{Bottleneck, Later, Shaper};
+pub use published::Published;
 pub use realtime::RealTime;
-pub use report::{Document, Report, ReportError, now_utc, prepare};
+pub use report::{BottleneckFacts, Report};
 pub use row::{DelayRow, Row, TimelinePacket};
-pub use runner::{Attempt, Progress, RunError, Testbed, run};
-pub use scenario::{
-    Carrier, Cross, CrossKind, FirewallAction, FirewallRule, Method, Paper, Point, Protocol, Published, Scenario,
-    Transport,
-};
-pub use summary::{ByMethod, Summary};
+pub use runner::{Attempt, Progress, Testbed, run};
+pub use scenario::{Cross, Point, Scenario};
+pub use summary::{ByMethod, PublishedFigure, PublishedSummary, Summary};
 pub use virtual_time::VirtualTime;
+pub use words::{BottleneckKind, Carrier, CrossKind, FirewallAction, Method, Protocol, Transport};

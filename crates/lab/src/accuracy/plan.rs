@@ -1,8 +1,9 @@
 //! What a scenario's words mean to those who carry it out, in real time or virtually.
 
 use crate::accuracy::path::Shaper;
-use crate::accuracy::scenario::{CrossKind, Method, Point, Scenario};
-use crate::scenario::MAX_RUNS;
+use crate::accuracy::scenario::{Point, Scenario};
+use crate::accuracy::words::{CrossKind, Method};
+use crate::bounds::MAX_RUNS;
 use estimate::{
     LinearScanConfig, MethodSettings, PathChirpConfig, PathTesterClassicConfig, PathTesterConfig, PathloadConfig,
 };

@@ -1,9 +1,12 @@
+use crate::accuracy::firewall::FirewallRule;
 use crate::accuracy::observed::Observed;
-use crate::accuracy::path::{Bottleneck, BottleneckKind, Later};
+use crate::accuracy::path::{Bottleneck, Later};
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
-use crate::accuracy::runner::{Attempt, RunError, Testbed};
-use crate::accuracy::scenario::{Carrier, FirewallAction, FirewallRule, Point, Protocol, Scenario, Transport};
+use crate::accuracy::runner::{Attempt, Testbed};
+use crate::accuracy::scenario::{Point, Scenario};
+use crate::accuracy::words::{BottleneckKind, Carrier, FirewallAction, Protocol, Transport};
+use crate::error::RunError;
 use measure::report::{DirectionReport, Report};
 use measure::{Directions, MeasureConfig, Server, ServerConfig, ServerError, TransportChoice};
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
@@ -45,8 +48,6 @@ impl RealTime {
     /// # Errors
     /// Where the system refuses something, or what was built is not what was asked for.
     pub fn build(scenario: &Scenario) -> Result<Self, RunError> {
-        let variants = scenario.variants();
-        let scenario = variants.first().unwrap_or(scenario);
         let mut fabric = build(scenario).map_err(failed("build the network"))?;
         for &direction in &scenario.directions {
             fabric.verify(direction).map_err(failed("check the network"))?;

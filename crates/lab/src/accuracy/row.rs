@@ -1,5 +1,6 @@
 use crate::accuracy::plan;
-use crate::accuracy::scenario::{Method, Point, Scenario, Transport};
+use crate::accuracy::scenario::{Point, Scenario};
+use crate::accuracy::words::{Method, Transport};
 use measure::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -210,7 +211,7 @@ impl Row {
     /// The estimator with what tells it from others of its kind: a range of waits that is not the usual one.
     pub fn estimator(&self) -> String {
         match self.last_iunit {
-            Some(last) if last != crate::accuracy::scenario::shortest_range() => format!("{} 0–{last}", self.method),
+            Some(last) if last != Scenario::USUAL_LAST_IUNIT => format!("{} 0–{last}", self.method),
             _ => self.method.clone(),
         }
     }
@@ -273,57 +274,4 @@ fn carrier(transport: measure::report::Transport) -> Transport {
 /// |value − truth| as a part of the truth.
 fn relative_error(value: f64, truth: f64) -> f64 {
     (value / truth - 1.0).abs()
-}
-
-/// Rows as tests make them.
-#[cfg(test)]
-pub(crate) mod samples {
-    use super::*;
-    use crate::accuracy::scenario::{Method, Transport};
-    use units::Direction;
-    use units::Rate;
-
-    /// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
-    pub(crate) fn measured(transport: Transport, method: Method, cross: u64, run: u32, error: f64) -> Row {
-        let point = Point { cross: Rate::from_mbit(cross), transport, method, direction: Direction::Up, run };
-        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap();
-        let mut row = Row::new(&scenario, &point);
-        row.truth_bits_per_second = (100 - cross) * 1_000_000;
-        let value = (row.truth_bits_per_second as f64 + error * 1e6) as u64;
-        row.set_estimate(Estimate {
-            value,
-            low: value.saturating_sub(500_000),
-            high: value + 500_000,
-            confidence: if method == Method::Primed { 0.95 } else { 0.0 },
-        });
-        row.spread_bits_per_second = Some(120_000);
-        (row.connections, row.packets_sent, row.bytes_sent, row.duration_seconds) = (120, 960, 640_000, 0.9);
-        (row.trains, row.trains_rejected, row.worst_lateness_seconds) = (8, 1, Some(0.000_04));
-        row
-    }
-
-    /// A run without an estimate.
-    pub(crate) fn failed(transport: Transport, method: Method, cross: u64, run: u32, reason: &str) -> Row {
-        let mut row = measured(transport, method, cross, run, 0.0);
-        (row.available_bits_per_second, row.error_bits_per_second) = (None, None);
-        row.reason = Some(reason.to_owned());
-        (row.packets_sent, row.bytes_sent, row.trains, row.trains_rejected) = (0, 0, 0, 0);
-        row
-    }
-
-    /// A measurement of everything: the part of the bottleneck's rate that was found as its capacity, two percent either
-    /// way. 5 ms were 5.05 up, and 5.2 down.
-    pub(crate) fn whole(run: u32, capacity: Option<f64>) -> Row {
-        let mut row = measured(Transport::Udp, Method::Primed, 50, run, 0.1);
-        let interval = |part: f64| {
-            let value = (part * 100e6) as u64;
-            Estimate { value, low: value * 98 / 100, high: value * 102 / 100, confidence: 0.95 }
-        };
-        row.capacity_bits_per_second = capacity.map(interval);
-        row.capacity_reason = capacity.is_none().then(|| "the path is too busy".to_owned());
-        let delay = |value: f64| Some(DelayRow { truth: 0.005, value, low: value - 0.005, high: value + 0.005 });
-        (row.up_delay_seconds, row.down_delay_seconds) = (delay(0.005_05), delay(0.005_2));
-        row.whole_seconds = Some(2.5);
-        row
-    }
 }

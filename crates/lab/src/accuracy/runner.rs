@@ -1,7 +1,8 @@
+use crate::accuracy::experiment::Accuracy;
 use crate::accuracy::row::Row;
 use crate::accuracy::scenario::{Point, Scenario};
+use crate::error::RunError;
 use testnet::STALL;
-use thiserror::Error;
 use units::Span;
 
 /// A stalled run is repeated so many times at most; the last one stays, and says that it stalled.
@@ -26,16 +27,6 @@ pub struct Attempt {
     pub lateness: Span,
 }
 
-/// A testbed that failed.
-#[derive(Debug, Error)]
-#[error("cannot {doing}: {cause:#}")]
-pub struct RunError {
-    /// The operation.
-    pub doing: &'static str,
-    /// Why, and what to try.
-    pub cause: anyhow::Error,
-}
-
 /// How far an experiment has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress<'a> {
@@ -57,26 +48,26 @@ pub enum Progress<'a> {
     Measured(&'a Row),
 }
 
-/// Measures every point of every [variant](Scenario::variants) of `scenario` on `testbed`; `stop` is asked before each run and each repetition, and ends the
-/// experiment with the rows there are.
+/// Measures every point of every scenario on `testbed`; `stop` is asked before each run and each repetition, and ends
+/// the experiment with the rows measured so far.
 ///
 /// # Errors
 /// Where the testbed failed.
 pub fn run(
-    scenario: &Scenario,
+    experiment: &Accuracy,
     testbed: &mut dyn Testbed,
     observer: &mut dyn FnMut(Progress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Row>, RunError> {
-    let of = scenario.runs_in_all();
+    let of = experiment.runs();
     let mut rows = Vec::with_capacity(of);
-    for variant in scenario.variants() {
-        for point in variant.points() {
+    for scenario in &experiment.scenarios {
+        for point in scenario.points() {
             if stop() {
                 return Ok(rows);
             }
             observer(Progress::Measuring { index: rows.len(), of, point: &point });
-            let row = until_undisturbed(&variant, &point, testbed, observer, stop)?;
+            let row = until_undisturbed(scenario, &point, testbed, observer, stop)?;
             observer(Progress::Measured(&row));
             rows.push(row);
         }
@@ -108,6 +99,7 @@ fn until_undisturbed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accuracy::samples::experiment;
 
     /// A testbed whose link is late as told, run by run, and then never again.
     struct Scripted {
@@ -124,9 +116,9 @@ mod tests {
     }
 
     fn run_with(lateness: &[i64]) -> (Vec<Row>, usize) {
-        let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
+        let experiment = experiment("rake-cwnd");
         let mut testbed = Scripted { lateness: lateness.to_vec(), attempts: 0 };
-        let rows = run(&scenario, &mut testbed, &mut |_| (), &|| false).unwrap();
+        let rows = run(&experiment, &mut testbed, &mut |_| (), &|| false).unwrap();
         (rows, testbed.attempts)
     }
 
@@ -154,18 +146,18 @@ mod tests {
 
     #[test]
     fn whoever_asks_to_stop_waits_for_no_repetition() {
-        let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
+        let experiment = experiment("rake-cwnd");
         let mut testbed = Scripted { lateness: vec![400; 100], attempts: 0 };
         let stalled = std::cell::Cell::new(false);
         let mut watch =
             |progress: Progress<'_>| stalled.set(stalled.get() || matches!(progress, Progress::Repeating { .. }));
-        let rows = run(&scenario, &mut testbed, &mut watch, &|| stalled.get()).unwrap();
+        let rows = run(&experiment, &mut testbed, &mut watch, &|| stalled.get()).unwrap();
         assert_eq!((rows.len(), rows[0].stalled_repeats, rows[0].stalled), (1, 1, true));
     }
 
     #[test]
     fn whoever_asks_to_stop_keeps_what_is_measured() {
-        let scenario = crate::load("rake-cwnd").unwrap().measurement().unwrap();
+        let experiment = experiment("rake-cwnd");
         let mut testbed = Scripted { lateness: vec![], attempts: 0 };
         let measured = std::cell::Cell::new(0);
         let mut count = |progress: Progress<'_>| {
@@ -173,7 +165,7 @@ mod tests {
                 measured.set(measured.get() + 1);
             }
         };
-        let rows = run(&scenario, &mut testbed, &mut count, &|| measured.get() == 2).unwrap();
+        let rows = run(&experiment, &mut testbed, &mut count, &|| measured.get() == 2).unwrap();
         assert_eq!(rows.len(), 2);
     }
 }

@@ -1,6 +1,7 @@
+use crate::accuracy::experiment::Accuracy;
 use crate::accuracy::full::WholeSummary;
+use crate::accuracy::published::Published;
 use crate::accuracy::row::Row;
-use crate::accuracy::scenario::{Paper, Published};
 use crate::statistics::{mean, median};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,8 +91,8 @@ pub struct PublishedFigure {
 }
 
 impl Summary {
-    /// Sums `rows` up.
-    pub fn of(rows: &[Row], paper: Option<&Paper>) -> Self {
+    /// Sums up the rows of `experiment`.
+    pub fn of(rows: &[Row], experiment: &Accuracy) -> Self {
         let each = Groups::of(rows);
         let errors = |row: &Row| row.error_bits_per_second.map(|error| error as f64);
         let relative = |row: &Row| match row.truth_bits_per_second {
@@ -120,7 +121,7 @@ impl Summary {
                 true => each.reduce(worst_sending_delay, mean),
                 false => BTreeMap::new(),
             },
-            published: paper.map(PublishedSummary::of),
+            published: PublishedSummary::of(experiment),
         }
     }
 
@@ -131,23 +132,19 @@ impl Summary {
 }
 
 impl PublishedSummary {
-    fn of(paper: &Paper) -> Self {
+    fn of(experiment: &Accuracy) -> Option<Self> {
+        let (paper, published) = (experiment.paper.as_ref()?, &experiment.published);
         let error = |published: &Published| {
             let transport = published.transport?.word().to_owned();
             Some((transport, published.mean_absolute_error?.as_f64()))
         };
-        PublishedSummary {
+        Some(PublishedSummary {
             system: paper.system.clone(),
             figure: paper.figure.clone(),
             setting: paper.setting.clone(),
-            mean_absolute_error_bits_per_second: paper.published.iter().filter_map(error).collect(),
-            figures: paper
-                .published
-                .iter()
-                .filter(|p| p.mean_absolute_error.is_none())
-                .map(PublishedFigure::of)
-                .collect(),
-        }
+            mean_absolute_error_bits_per_second: published.iter().filter_map(error).collect(),
+            figures: published.iter().filter(|p| p.mean_absolute_error.is_none()).map(PublishedFigure::of).collect(),
+        })
     }
 }
 
@@ -229,8 +226,8 @@ impl<'a> Groups<'a> {
 mod tests {
     use super::*;
     use crate::accuracy::row::TimelinePacket;
-    use crate::accuracy::row::samples::{failed, measured};
-    use crate::accuracy::scenario::{Method, Transport};
+    use crate::accuracy::samples::{experiment, failed, measured};
+    use crate::accuracy::words::{Method, Transport};
 
     fn rows() -> Vec<Row> {
         vec![
@@ -242,13 +239,17 @@ mod tests {
         ]
     }
 
+    fn summed(rows: &[Row]) -> Summary {
+        Summary::of(rows, &experiment("rake-accuracy"))
+    }
+
     fn close(value: Option<f64>, expected: f64) -> bool {
         (value.unwrap() - expected).abs() < 1e-6 * expected.abs().max(1.0)
     }
 
     #[test]
     fn errors_are_summed_up_by_transport_and_method() {
-        let summary = Summary::of(&rows(), None);
+        let summary = summed(&rows());
         let mae = &summary.mean_absolute_error_bits_per_second;
         assert!(close(mae["rake"]["primed"], 400_000.0));
         assert!(close(mae["rake"]["linear-scan"], 9_000_000.0));
@@ -259,10 +260,10 @@ mod tests {
 
     #[test]
     fn a_run_without_an_estimate_is_counted_and_spoils_no_figure() {
-        let summary = Summary::of(&rows(), None);
+        let summary = summed(&rows());
         assert_eq!((summary.runs["udp"]["primed"], summary.runs_without_estimate["udp"]["primed"]), (2, 1));
         assert!(close(summary.mean_absolute_error_bits_per_second["udp"]["primed"], 100_000.0));
-        let none = Summary::of(&rows()[4..], None);
+        let none = summed(&rows()[4..]);
         assert_eq!(none.mean_absolute_error_bits_per_second["udp"]["primed"], None);
         assert_eq!(none.interval_coverage_ratio["udp"]["primed"], None);
     }
@@ -270,14 +271,14 @@ mod tests {
     #[test]
     fn coverage_is_the_share_of_intervals_that_hold_their_runs_truth() {
         // The samples' intervals reach 0.5 Mbit/s to each side.
-        assert!(close(Summary::of(&rows(), None).interval_coverage_ratio["rake"]["primed"], 0.5));
+        assert!(close(summed(&rows()).interval_coverage_ratio["rake"]["primed"], 0.5));
     }
 
     #[test]
     fn stalled_runs_are_counted() {
         let mut rows = rows();
         (rows[0].stalled_repeats, rows[1].stalled_repeats, rows[1].stalled) = (1, 3, true);
-        let summary = Summary::of(&rows, None);
+        let summary = summed(&rows);
         assert_eq!((summary.stalled_repeats["rake"]["primed"], summary.runs_stalled["rake"]["primed"]), (4, 1));
     }
 
@@ -291,14 +292,13 @@ mod tests {
         };
         let mut row = measured(Transport::Single, Method::LinearScan, 50, 1, 0.0);
         row.timeline = vec![packet(0.0, Some(0.0)), packet(0.001, Some(0.081)), packet(0.002, None)];
-        let summary = Summary::of(&[row], None);
+        let summary = summed(&[row]);
         assert!(close(summary.mean_worst_sending_delay_seconds["single"]["linear-scan"], 0.08));
     }
 
     #[test]
     fn the_papers_figures_stand_beside() {
-        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap();
-        let summary = Summary::of(&rows(), scenario.paper.as_ref());
+        let summary = Summary::of(&rows(), &experiment("rake-accuracy"));
         assert_eq!(summary.published_error("rake"), Some(15_600_000.0));
         assert_eq!(summary.published_error("single"), None);
     }

@@ -1,7 +1,9 @@
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
-use crate::accuracy::runner::{Attempt, RunError, Testbed};
-use crate::accuracy::scenario::{Point, Protocol, Scenario, Transport};
+use crate::accuracy::runner::{Attempt, Testbed};
+use crate::accuracy::scenario::{Point, Scenario};
+use crate::accuracy::words::{Protocol, Transport};
+use crate::error::RunError;
 use anyhow::anyhow;
 use estimate::delay::{ClockModel, Crossing, Way};
 use estimate::{Capacity, CapacityConfig, CapacityProbe, Conditions, Shaping, Step};
@@ -155,12 +157,13 @@ fn impossible(why: &str) -> RunError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::path::BottleneckKind;
-    use crate::scenario::Overrides;
+    use crate::accuracy::runner::run;
+    use crate::accuracy::words::BottleneckKind;
+    use crate::scenario::{Overrides, load};
 
     fn rows(overrides: &Overrides) -> Vec<Row> {
-        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap().overridden(overrides).unwrap();
-        crate::run(&scenario, &mut VirtualTime, &mut |_| (), &|| false).unwrap()
+        let experiment = load("rake-accuracy", overrides).unwrap().accuracy().unwrap();
+        run(&experiment, &mut VirtualTime, &mut |_| (), &|| false).unwrap()
     }
 
     #[test]
@@ -178,8 +181,8 @@ mod tests {
     #[test]
     fn what_a_virtual_path_has_not_is_refused() {
         let overrides = Overrides { transports: vec![Transport::Single], ..Overrides::default() };
-        let scenario = crate::load("rake-accuracy").unwrap().measurement().unwrap().overridden(&overrides).unwrap();
-        let error = crate::run(&scenario, &mut VirtualTime, &mut |_| (), &|| false).unwrap_err();
+        let experiment = load("rake-accuracy", &overrides).unwrap().accuracy().unwrap();
+        let error = run(&experiment, &mut VirtualTime, &mut |_| (), &|| false).unwrap_err();
         assert!(error.to_string().contains("without --virtual"), "{error}");
     }
 }

@@ -1,11 +1,9 @@
-use super::discipline::Surroundings;
 use super::path;
 use super::row::{Delays, DropCounts, FairnessRow, Observed};
 use super::scenario::{Case, Fairness, FairnessPoint, Group};
-use crate::accuracy::runner::RunError;
+use crate::error::RunError;
 use anyhow::Context;
 use link::LinkConfig;
-use link::queue::QueueConfig;
 use net::congestion::Loaded;
 use net::{SetupError, clock};
 use sim::tcp::congestion::Control;
@@ -41,14 +39,14 @@ const RECEIVER: &str = "receiver";
 const BACK_QUEUE_BYTES: u64 = 1 << 20;
 
 impl Kernel {
-    /// Sees to it that the kernel has what `scenario` asks for.
+    /// Sees to it that the kernel has what `experiment` asks for.
     ///
     /// # Errors
     /// Where it cannot have one, with what to do instead.
-    pub(super) fn prepare(scenario: &Fairness) -> Result<Self, RunError> {
+    pub(super) fn prepare(experiment: &Fairness) -> Result<Self, RunError> {
         let mut loaded = Vec::new();
         for control in [Control::Compound, Control::Bic, Control::Vegas] {
-            if scenario.groups.iter().any(|group| group.control == control) {
+            if experiment.cases.iter().flat_map(|case| &case.groups).any(|group| group.control == control) {
                 let load = load(control).with_context(|| {
                     format!("the simulator has {control} without the kernel's help: run this with --virtual")
                 });
@@ -62,9 +60,9 @@ impl Kernel {
     ///
     /// # Errors
     /// Where the system refuses something.
-    pub(super) fn run(&self, scenario: &Fairness, point: &FairnessPoint<'_>) -> Result<Attempt, RunError> {
+    pub(super) fn run(&self, experiment: &Fairness, point: &FairnessPoint<'_>) -> Result<Attempt, RunError> {
         let network = build(point).map_err(|cause| RunError { doing: "build the network", cause })?;
-        let observed = self.observe(scenario, point, &network);
+        let observed = self.observe(experiment, point, &network);
         let (observed, missed) = observed.map_err(|cause| RunError { doing: "let connections compete", cause })?;
         let lateness = observed.lateness_p99.unwrap_or_default();
         Ok(Attempt { row: FairnessRow::new(point, &observed), lateness, missed })
@@ -72,14 +70,14 @@ impl Kernel {
 
     fn observe(
         &self,
-        scenario: &Fairness,
+        experiment: &Fairness,
         point: &FairnessPoint<'_>,
         network: &Network,
     ) -> anyhow::Result<(Observed, u64)> {
         let connections = self.connect(point, network)?;
-        thread::sleep(scenario.warm_up.to_duration());
+        thread::sleep(experiment.warm_up.to_duration());
         let before = Look::at(network, &connections)?;
-        thread::sleep(scenario.duration.to_duration());
+        thread::sleep(experiment.duration.to_duration());
         let after = Look::at(network, &connections)?;
         let lateness = network.lateness(Direction::Up, before.time, after.time)?;
         let delivered = after.delivered.iter().zip(&before.delivered).map(|(after, before)| after - before);
@@ -173,9 +171,7 @@ fn sender(group: usize) -> String {
 }
 
 fn build(point: &FairnessPoint<'_>) -> anyhow::Result<Network> {
-    let Case { rate, delay, limit, .. } = *point.case;
-    let around = Surroundings { rate, heavy: &[] };
-    let discipline = point.discipline.build(around);
+    let Case { rate, delay, .. } = *point.case;
     let link = LinkConfig {
         rate: Some(rate),
         delay,
@@ -191,7 +187,7 @@ fn build(point: &FairnessPoint<'_>) -> anyhow::Result<Network> {
     let network = Network::build(NetworkSpec {
         left: point.case.groups.iter().enumerate().map(host).collect(),
         right: vec![HostSpec::numbered(RECEIVER, 1)],
-        up_queue: Some(QueueConfig { limit, discipline }),
+        up_queue: Some(point.queue.clone()),
         ..NetworkSpec::pair(link)
     })?;
     let senders = (0..point.case.groups.len()).map(sender);

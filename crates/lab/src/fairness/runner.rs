@@ -2,7 +2,7 @@ use super::realtime::{Attempt, Kernel};
 use super::row::FairnessRow;
 use super::scenario::{Fairness, FairnessPoint};
 use super::virtual_time;
-use crate::accuracy::runner::RunError;
+use crate::error::RunError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -22,27 +22,26 @@ pub enum FairnessProgress<'a> {
     Done(&'a FairnessRow),
 }
 
-/// Runs every point of `scenario`; `stop` is asked before each run, and ends the experiment with the rows there are.
+/// Runs every point of `experiment`; `stop` is asked before each run, and ends the experiment with the rows there are.
 /// Virtual runs share the machine's processors; each is the same on any of them. Rows come in the order of
 /// [`Fairness::points`].
 ///
 /// # Errors
 /// Where the network itself failed, so that no further run makes sense.
 pub fn run(
-    scenario: &Fairness,
+    experiment: &Fairness,
     observer: &mut dyn FnMut(FairnessProgress<'_>),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<FairnessRow>, RunError> {
-    let cases = scenario.cases();
-    let points = scenario.points(&cases);
-    if scenario.virtual_time {
-        return on_all_processors(&points, observer, stop, &|point| virtual_time::run(scenario, point));
+    let points = experiment.points();
+    if experiment.virtual_time {
+        return on_all_processors(&points, observer, stop, &|point| virtual_time::run(experiment, point));
     }
-    let kernel = Kernel::prepare(scenario)?;
+    let kernel = Kernel::prepare(experiment)?;
     let mut rows = Vec::with_capacity(points.len());
     for point in points.iter().take_while(|_| !stop()) {
         observer(FairnessProgress::Running(point));
-        let row = until_undisturbed(&mut || kernel.run(scenario, point), observer, stop)?;
+        let row = until_undisturbed(&mut || kernel.run(experiment, point), observer, stop)?;
         observer(FairnessProgress::Done(&row));
         rows.push(row);
     }
@@ -69,10 +68,10 @@ fn until_undisturbed(
 }
 
 /// How long all runs will take, in words.
-pub fn expected_time(scenario: &Fairness) -> String {
-    let runs = scenario.points(&scenario.cases()).len();
-    let each = (scenario.warm_up + scenario.duration).as_secs_f64();
-    match scenario.virtual_time {
+pub fn expected_time(experiment: &Fairness) -> String {
+    let runs = experiment.points().len();
+    let each = (experiment.warm_up + experiment.duration).as_secs_f64();
+    match experiment.virtual_time {
         true => format!("{runs} runs of {each:.0} s each in virtual time"),
         false => {
             let minutes = runs as f64 * (each + SETTING_UP.as_secs_f64()) / 60.0;

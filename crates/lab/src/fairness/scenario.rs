@@ -1,71 +1,51 @@
 use super::discipline::DisciplineChoice;
-use crate::scenario::mixes::PublishedMix;
-use link::queue::Limit;
+use super::published::PublishedMix;
+use crate::paper::Paper;
+use crate::values::{one, optional_rate, rate, size, span};
+use link::queue::{Limit, QueueConfig};
 use serde::{Deserialize, Deserializer};
 use sim::tcp::congestion::Control;
 use std::str::FromStr;
 use units::{Rate, Span, parse};
 
-/// Groups of TCP connections at one bottleneck: which queue discipline gives them equal shares?
-///
-/// Every case (an added delay, or a mix of a table) is run with every discipline, `runs` times each.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// An experiment on fairness: groups of TCP connections at one bottleneck, and which queue discipline gives them equal
+/// shares. Every case (an added delay, or a mix of a table) is run with every discipline, `runs` times each. It comes from
+/// a scenario file, read and validated by [`load`](crate::load).
+#[derive(Debug, Clone, PartialEq)]
 pub struct Fairness {
-    /// How people and issues call it; also the name of the report's directory.
+    /// Its name, which is also that of the report's directory.
     pub name: String,
     /// The question in one line.
     pub title: String,
+    /// The published experiment that this one repeats.
+    pub paper: Option<Paper>,
     /// What is compared.
     pub disciplines: Vec<DisciplineChoice>,
+    /// The networks with their connections.
+    pub cases: Vec<Case>,
+    /// What the cases have in common; none where they come from a table of mixes.
+    pub shared: Option<SharedNetwork>,
     /// How often each case is run with each discipline; each run has a seed of its own.
     pub runs: u32,
     /// How long the shares are measured, …
-    #[serde(deserialize_with = "span")]
     pub duration: Span,
-    /// … after the connections have had so long to find them.
-    #[serde(deserialize_with = "span", default = "none")]
+    /// … after the connections have run for so long.
     pub warm_up: Span,
-    /// Whether it runs under a virtual clock; else over the kernel's TCP.
-    #[serde(rename = "virtual", default)]
+    /// Whether it runs in virtual time with the simulator's TCP; else over the kernel's.
     pub virtual_time: bool,
-    /// Payload bytes of a full segment, where the run is virtual.
-    #[serde(default = "full_segment")]
+    /// Payload bytes of a full segment in virtual time.
     pub segment_bytes: u32,
-    /// How many segments an acknowledgement covers, where the run is virtual: 2 with delayed acknowledgements.
-    #[serde(default = "delayed")]
+    /// How many segments an acknowledgement covers in virtual time: 2 with delayed acknowledgements.
     pub segments_per_ack: u32,
-    /// The published experiment that this one repeats.
-    pub paper: Option<Statement>,
-    /// The link for which all connections compete.
-    pub bottleneck: Option<SharedLink>,
-    /// The connections, by what they have in common.
-    #[serde(default)]
-    pub groups: Vec<Group>,
-    /// Delays added to the round trip of all connections: each is one case.
-    #[serde(default, deserialize_with = "spans")]
-    pub delays: Vec<Span>,
-    /// A table of mixes in place of bottleneck, groups and delays: each of its rows is one case. See
-    /// [`mixes`](super::mixes).
-    #[serde(rename = "mixes", default)]
-    pub mixes_file: Option<String>,
-    /// The cases of that table, once it is read.
-    #[serde(skip)]
-    pub mixes: Vec<Case>,
 }
 
-/// What was published about an experiment on fairness.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Statement {
-    /// The system measured there.
-    pub system: String,
-    /// The paper's figures or tables.
-    pub figure: String,
-    /// Its set-up in a few words.
-    pub setting: String,
-    /// What it found.
-    pub result: String,
+/// A bottleneck and the groups that compete for it, whatever delay is added.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SharedNetwork {
+    /// The link for which all connections compete.
+    pub bottleneck: SharedLink,
+    /// The connections, by what they have in common.
+    pub groups: Vec<Group>,
 }
 
 /// The link for which connections compete, the same in both directions.
@@ -78,11 +58,11 @@ pub struct SharedLink {
     /// Propagation delay in one direction, without what is added.
     #[serde(deserialize_with = "span")]
     pub delay: Span,
-    /// How much waits in front of it at most, whatever the discipline.
+    /// Its queue's capacity, whatever the discipline.
     pub queue: Buffer,
 }
 
-/// How much may wait: `256kb` (bytes), `250p` (packets), or `1rtt`.
+/// A queue's capacity: `256kb` (bytes), `250p` (packets), or `1rtt`.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Buffer {
@@ -90,7 +70,7 @@ pub enum Buffer {
     Bytes(u64),
     /// A number of packets.
     Packets(u64),
-    /// What the link carries in so many round trips, and no less than [`Buffer::LEAST_PACKETS`].
+    /// What the link carries in so many round-trip times, and no less than [`Buffer::MIN_PACKETS`].
     RoundTrips(f64),
 }
 
@@ -106,8 +86,8 @@ pub struct Group {
     /// One-way delay that these connections have in addition to the bottleneck's.
     #[serde(deserialize_with = "span", default = "none")]
     pub delay: Span,
-    /// The rate of each sender's own link; what it has to send leaves at once where nothing is said.
-    #[serde(deserialize_with = "some_rate", default)]
+    /// The rate of each sender's own link; unlimited by default.
+    #[serde(deserialize_with = "optional_rate", default)]
     pub source_rate: Option<Rate>,
     /// Links between these senders and the bottleneck, the first one first.
     #[serde(default)]
@@ -118,8 +98,8 @@ pub struct Group {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessHop {
-    /// Its capacity, counted in IP packets; a radio link has none that is constant.
-    #[serde(deserialize_with = "some_rate", default)]
+    /// Its capacity, counted in IP packets; not for a radio link.
+    #[serde(deserialize_with = "optional_rate", default)]
     pub rate: Option<Rate>,
     /// Whether it is an 802.11ac radio link instead: its rate varies, and packets travel in aggregates.
     #[serde(default)]
@@ -127,11 +107,11 @@ pub struct AccessHop {
     /// Propagation delay in one direction.
     #[serde(deserialize_with = "span")]
     pub delay: Span,
-    /// How many bytes wait in front of it at most.
+    /// Its queue's capacity in bytes.
     #[serde(deserialize_with = "size")]
     pub queue: u64,
-    /// Mean rate of other users' packets in the direction of the data, in bursts (on/off, exponential periods).
-    #[serde(deserialize_with = "some_rate", default)]
+    /// Mean rate of cross traffic in the direction of the data, in bursts (on/off, exponential periods).
+    #[serde(deserialize_with = "optional_rate", default)]
     pub background: Option<Rate>,
 }
 
@@ -146,57 +126,61 @@ pub struct Case {
     pub rate: Rate,
     /// The bottleneck's delay in one direction, with half of what is added.
     pub delay: Span,
-    /// How much waits in front of it at most.
+    /// Its queue's capacity.
     pub limit: Limit,
     /// The connections.
     pub groups: Vec<Group>,
+    /// The queue before its bottleneck with each of the experiment's disciplines.
+    pub queues: Vec<QueueConfig>,
     /// What was published of this very case.
     pub published: Option<PublishedMix>,
 }
 
 /// One run: what one row of the report is about.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FairnessPoint<'a> {
     /// The network.
     pub case: &'a Case,
     /// What stands before its bottleneck.
     pub discipline: &'a DisciplineChoice,
+    /// The same as a queue of that bottleneck.
+    pub queue: &'a QueueConfig,
     /// Counted from 1; also the seed.
     pub run: u32,
 }
 
 impl Fairness {
-    /// The networks that are tried.
-    pub fn cases(&self) -> Vec<Case> {
-        let Some(bottleneck) = &self.bottleneck else { return self.mixes.clone() };
-        self.delays.iter().map(|added| self.case(bottleneck, *added)).collect()
+    /// Every run in order. Runs come outermost, so that a disturbance of some minutes spoils one run of many points
+    /// and not all runs of one.
+    pub fn points(&self) -> Vec<FairnessPoint<'_>> {
+        let mut points = Vec::new();
+        for run in 1..=self.runs {
+            for case in &self.cases {
+                let pairs = self.disciplines.iter().zip(&case.queues);
+                points.extend(pairs.map(|(discipline, queue)| FairnessPoint { case, discipline, queue, run }));
+            }
+        }
+        points
     }
+}
 
-    fn case(&self, bottleneck: &SharedLink, added: Span) -> Case {
+impl SharedNetwork {
+    /// This network with `added` to the round trip of all connections, still without its queues.
+    pub(crate) fn case(&self, added: Span) -> Case {
+        let SharedNetwork { bottleneck, groups } = self;
         let delay = bottleneck.delay + added / 2;
         let own = |group: &Group| group.hops.iter().fold(group.delay, |sum, hop| sum + hop.delay);
-        let longest = self.groups.iter().map(own).max().unwrap_or_default();
+        let longest = groups.iter().map(own).max().unwrap_or_default();
         Case {
             label: added.to_string(),
             added_delay: added,
             rate: bottleneck.rate,
             delay,
             limit: bottleneck.queue.limit(bottleneck.rate, (delay + longest) * 2),
-            groups: self.groups.clone(),
+            groups: groups.clone(),
+            queues: Vec::new(),
             published: None,
         }
-    }
-
-    /// Every run in order. Runs come outermost, so that a disturbance of some minutes spoils one run of many points
-    /// and not all runs of one.
-    pub fn points<'a>(&'a self, cases: &'a [Case]) -> Vec<FairnessPoint<'a>> {
-        let mut points = Vec::new();
-        for run in 1..=self.runs {
-            for case in cases {
-                points.extend(self.disciplines.iter().map(|discipline| FairnessPoint { case, discipline, run }));
-            }
-        }
-        points
     }
 }
 
@@ -208,7 +192,7 @@ impl Case {
 }
 
 impl Group {
-    /// How reports call it, such as `cubic`; the delay that is its own tells like groups apart.
+    /// Its name in reports, such as `cubic`, with the delay that is its own.
     pub fn label(&self) -> String {
         match self.delay {
             Span::ZERO => self.control.to_string(),
@@ -218,8 +202,9 @@ impl Group {
 }
 
 impl Buffer {
-    /// A queue of round trips holds at least so many full packets: on the shortest paths one each would fill it.
-    pub const LEAST_PACKETS: u64 = 100;
+    /// A queue sized by round-trip times holds at least so many full packets: on the shortest paths, one of each connection
+    /// would fill it.
+    pub const MIN_PACKETS: u64 = 100;
 
     /// On a link of that rate, with paths of that round-trip time.
     pub fn limit(self, rate: Rate, round_trip: Span) -> Limit {
@@ -228,7 +213,7 @@ impl Buffer {
             Buffer::Packets(packets) => Limit::Packets(packets),
             Buffer::RoundTrips(count) => {
                 let bytes = rate.bytes_in(Span::from_secs_f64(round_trip.as_secs_f64() * count));
-                Limit::Bytes(bytes.max(Self::LEAST_PACKETS * 1500))
+                Limit::Bytes(bytes.max(Self::MIN_PACKETS * 1500))
             }
         }
     }
@@ -261,36 +246,6 @@ const fn none() -> Span {
     Span::ZERO
 }
 
-/// On Ethernet, with TCP time stamps.
-const fn full_segment() -> u32 {
-    1448
-}
-
-const fn delayed() -> u32 {
-    2
-}
-
-fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
-    parse::rate(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-}
-
-fn some_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
-    rate(deserializer).map(Some)
-}
-
-fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    parse::bytes(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-}
-
 fn control<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Control, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-}
-
-fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
-    parse::span(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-}
-
-fn spans<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Span>, D::Error> {
-    let texts = Vec::<String>::deserialize(deserializer)?;
-    texts.iter().map(|text| parse::span(text).map_err(serde::de::Error::custom)).collect()
+    one(deserializer, str::parse)
 }

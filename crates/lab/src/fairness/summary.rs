@@ -1,6 +1,7 @@
+use super::published::PublishedMix;
 use super::row::{FairnessRow, GroupShare};
-use super::scenario::{Case, Statement};
-use crate::scenario::mixes::PublishedMix;
+use super::scenario::Fairness;
+use crate::paper::Paper;
 use crate::statistics::{mean, mean_and_margin, range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,8 +15,8 @@ pub struct FairnessSummary {
     pub points: Vec<PointSummary>,
     /// For each discipline, over all cases.
     pub disciplines: BTreeMap<String, DisciplineSummary>,
-    /// What was published of the experiment; null for one of one's own.
-    pub published: Option<PublishedStatement>,
+    /// The published experiment that this one repeats; null where it repeats none.
+    pub published: Option<Paper>,
 }
 
 /// The runs of one case with one discipline.
@@ -82,26 +83,12 @@ pub struct DisciplineSummary {
     pub goodput_loss_ratio: Option<f64>,
 }
 
-/// What was published of an experiment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PublishedStatement {
-    /// The system measured there.
-    pub system: String,
-    /// The paper's figures or tables.
-    pub figure: String,
-    /// Its set-up in a few words.
-    pub setting: String,
-    /// What it found.
-    pub result: String,
-}
-
 /// What goodput is compared with.
 const REFERENCE: &str = "tail-drop";
 
 impl FairnessSummary {
-    /// Sums `rows` up.
-    pub fn of(rows: &[FairnessRow], cases: &[Case], statement: Option<&Statement>) -> Self {
+    /// Sums up the rows of `experiment`.
+    pub fn of(rows: &[FairnessRow], experiment: &Fairness) -> Self {
         let mut keys = Vec::new();
         for row in rows {
             let key = (row.case.as_str(), row.discipline.as_str());
@@ -113,20 +100,12 @@ impl FairnessSummary {
             .into_iter()
             .filter_map(|(case, discipline)| {
                 let rows: Vec<_> = rows.iter().filter(|r| r.case == case && r.discipline == discipline).collect();
-                let published = cases.iter().find(|known| known.label == case).and_then(|case| case.published);
+                let published =
+                    experiment.cases.iter().find(|known| known.label == case).and_then(|case| case.published);
                 Some(PointSummary { published, ..PointSummary::of(&rows)? })
             })
             .collect();
-        FairnessSummary {
-            disciplines: by_discipline(&points),
-            points,
-            published: statement.map(|paper| PublishedStatement {
-                system: paper.system.clone(),
-                figure: paper.figure.clone(),
-                setting: paper.setting.clone(),
-                result: paper.result.clone(),
-            }),
-        }
+        FairnessSummary { disciplines: by_discipline(&points), points, published: experiment.paper.clone() }
     }
 
     /// The disciplines in the order of running.

@@ -1,10 +1,8 @@
-use super::discipline::Surroundings;
 use super::path;
 use super::realtime::START;
 use super::row::{Delays, DropCounts, FairnessRow, Observed};
 use super::scenario::{Case, Fairness, FairnessPoint, Group};
-use crate::accuracy::runner::RunError;
-use link::queue::QueueConfig;
+use crate::error::RunError;
 use link::{CrossConfig, LinkConfig};
 use sim::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
 use units::{Span, Time};
@@ -21,17 +19,17 @@ const HEADER_BYTES: u32 = 52;
 ///
 /// # Errors
 /// Where the simulator refuses a setting.
-pub(super) fn run(scenario: &Fairness, point: &FairnessPoint<'_>) -> Result<FairnessRow, RunError> {
-    let mut built = build(scenario, point).map_err(|cause| RunError { doing: "make the virtual network", cause })?;
-    let begin = Time::ZERO + opening(scenario) + scenario.warm_up;
+pub(super) fn run(experiment: &Fairness, point: &FairnessPoint<'_>) -> Result<FairnessRow, RunError> {
+    let mut built = build(experiment, point).map_err(|cause| RunError { doing: "make the virtual network", cause })?;
+    let begin = Time::ZERO + opening(experiment) + experiment.warm_up;
     built.network.run_until(begin);
     let before = built.look();
-    built.network.run_until(begin + scenario.duration);
+    built.network.run_until(begin + experiment.duration);
     let after = built.look();
     let delivered = after.delivered.iter().zip(&before.delivered).map(|(after, before)| after - before);
     let observed = Observed {
         delivered: delivered.collect(),
-        duration: scenario.duration,
+        duration: experiment.duration,
         carried: after.carried - before.carried,
         queueing: delays(&after.sojourn.since(&before.sojourn)),
         drops: after.drops.since(before.drops),
@@ -41,8 +39,8 @@ pub(super) fn run(scenario: &Fairness, point: &FairnessPoint<'_>) -> Result<Fair
 }
 
 /// How long it takes until all connections have begun, before they warm up.
-fn opening(scenario: &Fairness) -> Span {
-    if scenario.warm_up > Span::ZERO { START } else { Span::ZERO }
+fn opening(experiment: &Fairness) -> Span {
+    if experiment.warm_up > Span::ZERO { START } else { Span::ZERO }
 }
 
 struct Built {
@@ -71,20 +69,16 @@ impl Built {
     }
 }
 
-fn build(scenario: &Fairness, point: &FairnessPoint<'_>) -> anyhow::Result<Built> {
+fn build(experiment: &Fairness, point: &FairnessPoint<'_>) -> anyhow::Result<Built> {
     let case = point.case;
     let mut network = Network::new(u64::from(point.run));
-    let first = case.groups.first().map_or(0, |group| group.connections);
-    let heavy: Vec<_> = (0..first).map(|flow| FlowId::nth(flow).label()).collect();
-    let around = Surroundings { rate: case.rate, heavy: &heavy };
-    let discipline = point.discipline.build(around);
     let link = LinkConfig { rate: Some(case.rate), delay: case.delay, ..LinkConfig::default() };
-    let bottleneck = network.add_link(link, Some(QueueConfig { limit: case.limit, discipline }))?;
+    let bottleneck = network.add_link(link, Some(point.queue.clone()))?;
     let ways = case.groups.iter().map(|group| add_hops(&mut network, group)).collect::<Result<Vec<_>, _>>()?;
     let mut connections = Vec::new();
     for (index, group) in case.connections() {
         let way = &ways[index];
-        let config = connection(scenario, case, group, [&way.out, &[bottleneck][..]].concat(), way.back.clone());
+        let config = connection(experiment, case, group, [&way.out, &[bottleneck][..]].concat(), way.back.clone());
         connections.push(network.add_flow(config)?);
     }
     // After the connections, whose numbers are their labels.
@@ -94,11 +88,17 @@ fn build(scenario: &Fairness, point: &FairnessPoint<'_>) -> anyhow::Result<Built
     Ok(Built { network, bottleneck, connections })
 }
 
-fn connection(scenario: &Fairness, case: &Case, group: &Group, forward: Vec<LinkId>, back: Vec<LinkId>) -> FlowConfig {
+fn connection(
+    experiment: &Fairness,
+    case: &Case,
+    group: &Group,
+    forward: Vec<LinkId>,
+    back: Vec<LinkId>,
+) -> FlowConfig {
     let tcp = TcpConfig {
-        segment_bytes: scenario.segment_bytes,
+        segment_bytes: experiment.segment_bytes,
         header_bytes: HEADER_BYTES,
-        acknowledge_every: scenario.segments_per_ack,
+        acknowledge_every: experiment.segments_per_ack,
         access_rate: group.source_rate,
         ..TcpConfig::new(group.control)
     };
@@ -108,7 +108,7 @@ fn connection(scenario: &Fairness, case: &Case, group: &Group, forward: Vec<Link
         // Acknowledgements never fill the bottleneck's other direction: its delay will do for them.
         delay_back: group.delay + case.delay,
         jitter: case.rate.time_for(u64::from(tcp.packet_bytes()) * JITTER.0 / JITTER.1),
-        start_jitter: opening(scenario).max(TOGETHER),
+        start_jitter: opening(experiment).max(TOGETHER),
         ..FlowConfig::new(forward, Source::Tcp(tcp))
     }
 }

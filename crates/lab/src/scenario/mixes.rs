@@ -3,34 +3,11 @@
 //! goodput_fifo_mbps, goodput_fq_codel_mbps, goodput_cebinae_mbps`; groups read `2xNewReno@0.2 + 8xNewReno@2`: number,
 //! congestion control and delay in milliseconds of the leaf links, of which each path has one at both ends.
 
-use crate::fairness::{Case, Group};
+use crate::fairness::{Case, Group, PublishedMix, PublishedShare};
 use link::queue::Limit;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use sim::tcp::congestion::Control;
 use units::{Rate, Span};
-
-/// What was published of one mix: by discipline, Jain's index of the goodputs, and their sum.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PublishedMix {
-    /// With a plain first-in first-out queue.
-    pub fifo: PublishedShare,
-    /// With FQ-CoDel.
-    pub fq_codel: PublishedShare,
-    /// With Cebinae.
-    pub cebinae: PublishedShare,
-}
-
-/// What one discipline was published to make of a mix.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PublishedShare {
-    /// Jain's index of the goodputs.
-    pub jain_index: f64,
-    /// Their sum.
-    pub goodput_bits_per_second: f64,
-}
 
 /// One line of the file.
 #[derive(Debug, Deserialize)]
@@ -71,6 +48,7 @@ impl Line {
             delay: millis(self.bottleneck_delay_ms),
             limit: Limit::Packets(self.buffer_packets),
             groups,
+            queues: Vec::new(),
             published: Some(PublishedMix {
                 fifo: share(self.jain_fifo, self.goodput_fifo_mbps),
                 fq_codel: share(self.jain_fq_codel, self.goodput_fq_codel_mbps),

@@ -1,115 +1,93 @@
-//! One scenario for several paths and kinds of cross traffic.
+//! One scenario file for several paths and kinds of cross traffic.
 
-use crate::accuracy::path::{Bottleneck, BottleneckKind, Later};
-use crate::accuracy::scenario::{Cross, CrossKind, Method, Scenario, rates};
+use crate::accuracy::path::{Bottleneck, Later};
+use crate::accuracy::scenario::{Cross, Scenario};
+use crate::accuracy::words::{BottleneckKind, CrossKind, Method};
+use crate::values::rates;
 use serde::Deserialize;
 use units::Rate;
 
-/// What is varied besides the levels of cross traffic: every combination is a scenario of its own, one behind the other.
+/// What is varied besides the levels of cross traffic: every combination is a scenario of its own, one after the other.
 /// What is not named stays as it is.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Sweep {
+pub(super) struct Sweep {
     /// Rates of the bottleneck, up; levels of cross traffic keep their share of it.
     #[serde(deserialize_with = "rates")]
-    pub rates: Vec<Rate>,
+    pub(super) rates: Vec<Rate>,
     /// Rates of the bottleneck, down.
     #[serde(deserialize_with = "rates")]
-    pub down_rates: Vec<Rate>,
-    /// How cross traffic comes. What none is equals what none is: only the first kind is measured without any. Under a
-    /// virtual clock there is no TCP, which is left out there.
-    pub kinds: Vec<CrossKind>,
+    pub(super) down_rates: Vec<Rate>,
+    /// How cross traffic comes. No traffic of any kind is the same: only the first kind is measured at level zero. In
+    /// virtual time there is no TCP, which is left out there.
+    pub(super) kinds: Vec<CrossKind>,
     /// The last exponents of `pathtester-classic`; other methods are measured with the first one only.
-    pub last_iunits: Vec<u32>,
+    pub(super) last_iunits: Vec<u32>,
 }
 
 /// A further path on which the same is measured. What is not named is as on the first one.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Also {
-    /// The link that limits it. Who shapes it is the first one's.
-    pub bottleneck: Option<Bottleneck>,
+pub(super) struct AdditionalPath {
+    /// The link that limits it. What implements it is the same as on the first path.
+    pub(super) bottleneck: Option<Bottleneck>,
     /// A faster link behind it.
-    pub later: Option<Later>,
-    /// What else is on the bottleneck.
-    pub cross: Option<Cross>,
+    pub(super) later: Option<Later>,
+    /// Other traffic on the bottleneck.
+    pub(super) cross: Option<Cross>,
     /// What is varied there.
-    pub sweep: Option<Sweep>,
+    pub(super) sweep: Option<Sweep>,
 }
 
-impl Scenario {
-    /// The scenarios that this one stands for, without a sweep and further paths of their own, in the order of running.
-    pub fn variants(&self) -> Vec<Scenario> {
-        let mut first = self.clone();
-        let also = std::mem::take(&mut first.also);
-        let mut variants = first.swept();
-        variants.extend(also.into_iter().flat_map(|also| first.on(also).swept()));
-        variants
-    }
-
-    /// The same on another path.
-    fn on(&self, path: Also) -> Scenario {
-        let mut other = self.clone();
-        if let Some(bottleneck) = path.bottleneck {
-            other.bottleneck = Bottleneck { kind: self.bottleneck.kind, ..bottleneck };
+impl AdditionalPath {
+    /// What is measured on the first path, on this one.
+    pub(super) fn instead_of(&self, first: &Scenario) -> Scenario {
+        let kind = first.bottleneck.kind;
+        let own = |bottleneck: &Bottleneck| Bottleneck { kind, ..bottleneck.clone() };
+        Scenario {
+            bottleneck: self.bottleneck.as_ref().map_or_else(|| first.bottleneck.clone(), own),
+            later: self.later.or(first.later),
+            cross: self.cross.as_ref().unwrap_or(&first.cross).clone(),
+            ..first.clone()
         }
-        other.later = path.later.or(other.later);
-        other.cross = path.cross.unwrap_or(other.cross);
-        other.sweep = path.sweep.unwrap_or(other.sweep);
-        other
     }
+}
 
-    fn swept(&self) -> Vec<Scenario> {
-        let mut single = self.clone();
-        let Sweep { rates, down_rates, mut kinds, last_iunits } = std::mem::take(&mut single.sweep);
-        if self.leaves_tcp_out() {
+impl Sweep {
+    /// Every combination of what is varied, from that scenario.
+    pub(super) fn over(&self, scenario: &Scenario) -> Vec<Scenario> {
+        let mut kinds = self.kinds.clone();
+        if self.leaves_tcp_out(&scenario.bottleneck) {
             kinds.retain(|kind| *kind != CrossKind::Tcp);
         }
-        let mut variants = vec![single];
-        vary(&mut variants, &rates, |scenario, &rate, _| scenario.scale_to(rate));
-        vary(&mut variants, &down_rates, |scenario, &rate, _| scenario.bottleneck.down_rate = Some(rate));
+        let mut variants = vec![scenario.clone()];
+        vary(&mut variants, &self.rates, |scenario, &rate, _| {
+            scale(&mut scenario.bottleneck, [&mut scenario.cross], rate);
+        });
+        vary(&mut variants, &self.down_rates, |scenario, &rate, _| scenario.bottleneck.down_rate = Some(rate));
         vary(&mut variants, &kinds, |scenario, &kind, first| {
             scenario.cross.kind = kind;
             scenario.cross.levels.retain(|level| first || *level > Rate::ZERO);
         });
-        vary(&mut variants, &last_iunits, |scenario, &last, first| {
+        vary(&mut variants, &self.last_iunits, |scenario, &last, first| {
             scenario.last_iunit = last;
             scenario.methods.retain(|method| first || *method == Method::PathTesterClassic);
         });
         variants
     }
 
-    /// Whether cross traffic by TCP is among what is varied, and cannot be had.
-    pub fn leaves_tcp_out(&self) -> bool {
-        let kinds = &self.sweep.kinds;
-        self.bottleneck.kind == BottleneckKind::Virtual && kinds.len() > 1 && kinds.contains(&CrossKind::Tcp)
+    /// Whether cross traffic by TCP is among what is varied, and does not exist on that bottleneck.
+    pub(super) fn leaves_tcp_out(&self, bottleneck: &Bottleneck) -> bool {
+        bottleneck.kind == BottleneckKind::Virtual && self.kinds.len() > 1 && self.kinds.contains(&CrossKind::Tcp)
     }
+}
 
-    /// How many runs all variants have.
-    pub fn runs_in_all(&self) -> usize {
-        self.variants().iter().map(|variant| variant.points().len()).sum()
+/// Sets the bottleneck's rate; levels of cross traffic keep their share of it.
+pub(super) fn scale<'a>(bottleneck: &mut Bottleneck, crosses: impl IntoIterator<Item = &'a mut Cross>, rate: Rate) {
+    for level in crosses.into_iter().flat_map(|cross| &mut cross.levels) {
+        *level = Rate::from_f64(level.as_f64() * rate.as_f64() / bottleneck.rate.as_f64());
     }
-
-    /// Sets the bottleneck's rate; levels of cross traffic keep their share of it.
-    pub(crate) fn scale_to(&mut self, rate: Rate) {
-        let before = self.bottleneck.rate.as_f64();
-        let elsewhere = self.also.iter_mut().filter(|path| path.bottleneck.is_none());
-        let crosses = elsewhere.filter_map(|path| path.cross.as_mut()).chain([&mut self.cross]);
-        for level in crosses.flat_map(|cross| &mut cross.levels) {
-            *level = Rate::from_f64(level.as_f64() * rate.as_f64() / before);
-        }
-        self.bottleneck.rate = rate;
-    }
-
-    /// The cross traffic of this and of further paths.
-    pub(crate) fn crosses(&mut self) -> impl Iterator<Item = &mut Cross> {
-        self.also.iter_mut().filter_map(|path| path.cross.as_mut()).chain([&mut self.cross])
-    }
-
-    /// What is varied on this and on further paths.
-    pub(crate) fn sweeps(&mut self) -> impl Iterator<Item = &mut Sweep> {
-        self.also.iter_mut().filter_map(|path| path.sweep.as_mut()).chain([&mut self.sweep])
-    }
+    bottleneck.rate = rate;
 }
 
 /// Each of `variants` with each of `values`; `set` is told whether it is the first of these.
@@ -129,62 +107,68 @@ fn vary<T>(variants: &mut Vec<Scenario>, values: &[T], set: impl Fn(&mut Scenari
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accuracy::Accuracy;
+    use crate::error::ScenarioError;
+    use crate::scenario::{Experiment, Overrides};
 
-    fn swept(text: &str) -> Scenario {
+    fn read(text: &str, overrides: &Overrides) -> Result<Accuracy, ScenarioError> {
         let accuracy = include_str!("../../scenarios/rake-accuracy.toml");
-        Scenario::from_toml(&format!("{accuracy}\n[sweep]\n{text}"), "own.toml").unwrap()
+        let no_table = |_: &str| unreachable!("it names none");
+        let text = format!("{accuracy}\n[sweep]\n{text}");
+        Experiment::from_toml(&text, "own.toml", &no_table, overrides).map(|read| read.accuracy().unwrap())
+    }
+
+    fn swept(text: &str) -> Accuracy {
+        read(text, &Overrides::default()).unwrap()
     }
 
     #[test]
     fn levels_keep_their_share_of_each_rate_and_none_is_measured_once() {
-        let variants = swept("rates = [\"1mbit\", \"500mbit\"]\nkinds = [\"constant\", \"tcp\"]").variants();
-        assert_eq!(variants.len(), 4);
-        assert!(variants.iter().all(|variant| variant.sweep == Sweep::default()));
-        assert_eq!(variants[2].cross.levels[9], Rate::from_mbit(450));
-        assert_eq!(variants.iter().map(|v| v.cross.levels.len()).collect::<Vec<_>>(), [10, 9, 10, 9]);
+        let scenarios = swept("rates = [\"1mbit\", \"500mbit\"]\nkinds = [\"constant\", \"tcp\"]").scenarios;
+        assert_eq!(scenarios.len(), 4);
+        assert_eq!(scenarios[2].cross.levels[9], Rate::from_mbit(450));
+        assert_eq!(scenarios.iter().map(|s| s.cross.levels.len()).collect::<Vec<_>>(), [10, 9, 10, 9]);
     }
 
     #[test]
     fn only_the_scanning_method_is_measured_with_each_range() {
-        let mut scenario = swept("last_iunits = [15, 16]");
-        scenario.methods = vec![Method::Primed, Method::PathTesterClassic];
-        let methods: Vec<_> = scenario.variants().into_iter().map(|v| (v.last_iunit, v.methods.len())).collect();
+        let methods = vec![Method::Primed, Method::PathTesterClassic];
+        let experiment = read("last_iunits = [15, 16]", &Overrides { methods, ..Overrides::default() }).unwrap();
+        let methods: Vec<_> = experiment.scenarios.iter().map(|s| (s.last_iunit, s.methods.len())).collect();
         assert_eq!(methods, [(15, 2), (16, 1)]);
-        assert_eq!(scenario.runs_in_all(), 10 * 2 * 5 * 3);
+        assert_eq!(experiment.runs(), 10 * 2 * 5 * 3);
     }
 
     #[test]
     fn a_virtual_path_has_no_tcp() {
-        let mut scenario = swept("kinds = [\"poisson\", \"tcp\"]");
-        assert_eq!((scenario.variants().len(), scenario.leaves_tcp_out()), (2, false));
-        scenario.bottleneck.kind = BottleneckKind::Virtual;
-        assert!(scenario.leaves_tcp_out());
-        assert_eq!(scenario.variants().len(), 1);
+        let text = "kinds = [\"poisson\", \"tcp\"]";
+        let real = swept(text);
+        assert_eq!((real.scenarios.len(), real.tcp_left_out), (2, false));
+        let with = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() };
+        let virtual_time = read(text, &with).unwrap();
+        assert_eq!((virtual_time.scenarios.len(), virtual_time.tcp_left_out), (1, true));
     }
 
     #[test]
-    fn further_paths_differ_in_what_they_name() {
+    fn additional_paths_differ_in_what_they_name() {
         let text = "rates = [\"10mbit\", \"100mbit\"]
-            [[also]]
+            [[additional_paths]]
             later = { faster = 4, delay = \"1ms\", queue = \"64kb\", kind = \"poisson\", load = \"50%\" }
-            [[also]]
+            [[additional_paths]]
             bottleneck = { rate = \"10mbit\", burst = \"10000\", peak_rate = \"1gbit\", delay = \"5ms\", queue = \"64kb\" }
             cross = { kind = \"constant\", levels = [\"0mbit\"] }
             sweep = {}";
-        let variants = swept(text).variants();
-        let later: Vec<_> = variants.iter().map(|v| v.later.map(|later| later.cross(v.bottleneck.rate))).collect();
-        assert_eq!(later, [None, None, Some(Rate::from_mbit(20)), Some(Rate::from_mbit(200)), None]);
-        assert_eq!(variants.iter().map(|v| v.cross.levels.len()).collect::<Vec<_>>(), [10, 10, 10, 10, 1]);
-        let shaper = variants[4].bottleneck.shaper().unwrap();
+        let scenarios = swept(text).scenarios;
+        let hops: Vec<_> = scenarios.iter().map(|s| s.later.map(|hop| hop.cross(s.bottleneck.rate))).collect();
+        assert_eq!(hops, [None, None, Some(Rate::from_mbit(20)), Some(Rate::from_mbit(200)), None]);
+        assert_eq!(scenarios.iter().map(|s| s.cross.levels.len()).collect::<Vec<_>>(), [10, 10, 10, 10, 1]);
+        let shaper = scenarios[4].bottleneck.shaper().unwrap();
         assert_eq!((shaper.burst_bytes, shaper.peak_rate), (10_000, Rate::from_mbit(1000)));
-        assert!(variants.iter().all(|variant| variant.also.is_empty()));
     }
 
     #[test]
     fn a_variant_that_cannot_be_run_is_refused() {
-        let text = "rates = [\"1mbit\", \"9\"]";
-        let accuracy = include_str!("../../scenarios/rake-accuracy.toml");
-        let error = Scenario::from_toml(&format!("{accuracy}\n[sweep]\n{text}"), "own.toml").unwrap_err();
+        let error = read("rates = [\"1mbit\", \"9\"]", &Overrides::default()).unwrap_err();
         assert!(error.to_string().contains("choose 100 kbit/s"), "{error}");
     }
 }

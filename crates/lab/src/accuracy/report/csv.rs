@@ -78,7 +78,7 @@ fn text(value: Option<impl ToString>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::report::samples;
+    use crate::accuracy::samples;
 
     fn cell(text: &str, record: usize, column: &str) -> String {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn everything_has_its_columns() {
-        let text = rows(&samples::whole().rows).unwrap();
+        let text = rows(&samples::full().rows).unwrap();
         assert_eq!(cell(&text, 0, "capacity_bits_per_second"), "101000000");
         assert_eq!(cell(&text, 0, "capacity_low_bits_per_second"), "98980000");
         assert_eq!(cell(&text, 0, "up_delay_truth_seconds"), "0.005");

@@ -1,46 +1,22 @@
-//! The plots of a report, as SVG. Colours are readable on light and dark ground; text and axes take the page's colour.
+//! The plots of a report.
 
-use super::tables::Unit;
-use super::{Report, cases};
+use super::case;
+use super::case_plots;
+use super::document::Report;
+use super::format::Unit;
 use crate::accuracy::row::{Row, TimelinePacket};
+use crate::report::plot::{Drawn, GREY, Plot, SERIES, chart, draw, legend};
 use crate::statistics::{median, range};
-use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
-
-/// A plot and what it shows.
-pub(crate) struct Plot {
-    /// What it is about: a transport, a discipline.
-    pub(crate) title: String,
-    /// What it shows, with units.
-    pub(crate) caption: String,
-    /// The drawing, to be put into an HTML page as it is.
-    pub(crate) svg: String,
-}
 
 type TimeOf = fn(&TimelinePacket) -> Option<f64>;
-pub(crate) type Drawn<T> = Result<T, Box<dyn Error>>;
-pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-
-pub(crate) const SERIES: [RGBColor; 6] = [
-    RGBColor(0x2f, 0x80, 0xd0),
-    RGBColor(0xd9, 0x6b, 0x1f),
-    RGBColor(0x3a, 0x9d, 0x5d),
-    RGBColor(0xb0, 0x5a, 0xb8),
-    RGBColor(0xb8, 0x93, 0x1a),
-    RGBColor(0xc8, 0x48, 0x5a),
-];
-pub(crate) const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
-const SIZE: (u32, u32) = (520, 420);
 
 /// The plots that fit what was measured: times of packets where the experiment shows them, else estimate against
 /// truth for each transport, or for a single level of cross traffic each run's interval.
 pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
-    if cases::vary(report) {
-        return cases::plots(report);
+    if case::vary(report) {
+        return case_plots::all(report);
     }
     let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
     let top = report.bottleneck.rate_bits_per_second as f64 / unit.bits;
@@ -181,74 +157,10 @@ fn points_by_method(rows: &[&Row], unit: Unit) -> BTreeMap<String, Vec<Point>> {
     points
 }
 
-pub(crate) fn chart<'a, 'b>(
-    area: &Area<'b>,
-    x: std::ops::Range<f64>,
-    y: std::ops::Range<f64>,
-    axes: &[String; 2],
-) -> Drawn<Chart<'a, 'b>> {
-    // So that an axis of counts is labelled with whole numbers.
-    let x_labels = (x.end.ceil() as usize + 1).clamp(3, 11);
-    chart_labelled(area, x, y, axes, x_labels, &short)
-}
-
-/// As [`chart`], with at most `x_labels` labels along the x axis as `x_label` writes them.
-pub(crate) fn chart_labelled<'a, 'b>(
-    area: &Area<'b>,
-    x: std::ops::Range<f64>,
-    y: std::ops::Range<f64>,
-    [x_axis, y_axis]: &[String; 2],
-    x_labels: usize,
-    x_label: &dyn Fn(&f64) -> String,
-) -> Drawn<Chart<'a, 'b>> {
-    let mut chart =
-        ChartBuilder::on(area).margin(12).x_label_area_size(44).y_label_area_size(56).build_cartesian_2d(x, y)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(GREY.mix(0.25))
-        .x_labels(x_labels)
-        .x_label_formatter(x_label)
-        .y_label_formatter(&short)
-        .x_desc(x_axis)
-        .y_desc(y_axis)
-        .label_style(("sans-serif", 13))
-        .axis_desc_style(("sans-serif", 14))
-        .draw()?;
-    Ok(chart)
-}
-
-/// Without the decimals that say nothing.
-pub(crate) fn short(value: &f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-pub(crate) fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, position: SeriesLabelPosition) -> Drawn<()> {
-    chart
-        .configure_series_labels()
-        .position(position)
-        .margin(12)
-        .legend_area_size(24)
-        .label_font(("sans-serif", 14))
-        .draw()?;
-    Ok(())
-}
-
-pub(crate) fn draw(content: impl FnOnce(&Area<'_>) -> Drawn<()>) -> Drawn<String> {
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        content(&area)?;
-        area.present()?;
-    }
-    Ok(svg)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::report::samples;
+    use crate::accuracy::samples;
 
     #[test]
     fn the_accuracy_experiment_has_a_plot_for_each_transport() {
@@ -264,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_experiment_that_measures_everything_has_a_plot_of_the_capacity() {
-        let plots = all(&samples::whole()).unwrap();
+        let plots = all(&samples::full()).unwrap();
         let captions: Vec<_> = plots.iter().map(|plot| plot.caption.split(' ').nth(2).unwrap()).collect();
         assert_eq!(captions, ["|estimate", "|estimate", "|capacity"]);
     }

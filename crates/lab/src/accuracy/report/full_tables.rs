@@ -1,16 +1,16 @@
-//! Tables and verdicts of experiments that measure everything: capacity, token buckets, delay.
+//! Tables of experiments with full measurements: capacity, token buckets, delay.
 
-use super::Report;
-use super::cases::Case;
-use super::tables::{Table, Unit, percent};
-use crate::accuracy::full::{CapacitySummary, DelaySummary, Limits, ShaperSummary};
+use super::case::Case;
+use super::document::Report;
+use super::format::{Unit, hundredths, percent, written};
+use crate::accuracy::full::{CapacitySummary, DelaySummary, ShaperSummary};
 use crate::accuracy::row::{DelayRow, Row};
+use crate::report::Table;
 use crate::statistics::median;
 use std::collections::BTreeMap;
-use units::Span;
 
 /// Those that there is something for.
-pub(super) fn tables(report: &Report) -> Vec<Table> {
+pub(super) fn all(report: &Report) -> Vec<Table> {
     if report.summary.whole.is_empty() {
         return Vec::new();
     }
@@ -29,81 +29,6 @@ pub(super) fn tables(report: &Report) -> Vec<Table> {
         shaper,
     );
     [capacity, shaper, delays(report)].into_iter().filter(|table| !table.rows.is_empty()).collect()
-}
-
-/// What each transport came to, in a sentence for each quantity.
-pub(super) fn verdicts(report: &Report) -> Vec<String> {
-    let limits = &report.limits;
-    let mut verdicts = Vec::new();
-    for (transport, whole) in &report.summary.whole {
-        let said = [
-            capacity_verdict(limits, &whole.capacity),
-            shaper_verdict(limits, &whole.shaper),
-            delay_verdict(limits, &whole.delay),
-        ];
-        verdicts.extend(said.into_iter().flatten().map(|verdict| format!("{transport}: {verdict}")));
-    }
-    verdicts
-}
-
-fn capacity_verdict(limits: &Limits, found: &CapacitySummary) -> Option<String> {
-    let runs = found.runs;
-    let (Some(median), Some(worst)) = (found.median_error_ratio, found.worst_error_ratio) else {
-        return (runs > 0).then(|| format!("no capacity in any of {runs} runs"));
-    };
-    let held = found.interval_coverage_ratio;
-    let held = held.map_or(String::new(), |held| format!("; the interval held the truth in {}", percent(held)));
-    Some(format!(
-        "capacity in {} of {runs} runs, off the truth by {} and {}{held}",
-        runs - found.refusals,
-        judged(median, "in the median", limits.capacity_median_error_ratio, hundredths),
-        judged(worst, "at worst", limits.capacity_worst_error_ratio, hundredths),
-    ))
-}
-
-fn shaper_verdict(limits: &Limits, found: &ShaperSummary) -> Option<String> {
-    let runs = found.runs;
-    let seen = match (found.worst_rate_error_ratio, found.worst_burst_error_ratio) {
-        (Some(rate), Some(burst)) => Some(format!(
-            "the token bucket in {} of {runs} runs, its rate off the truth by {}, its burst by {}",
-            runs - found.unseen,
-            judged(rate, "at worst", limits.shaped_rate_worst_error_ratio, hundredths),
-            judged(burst, "at worst", limits.burst_worst_error_ratio, hundredths)
-        )),
-        _ => (runs > 0).then(|| format!("the token bucket in none of {runs} runs")),
-    };
-    let alarms = match found.false_alarms {
-        0 => None,
-        alarms => Some(format!("a token bucket was seen in {alarms} runs where there is none")),
-    };
-    let parts: Vec<_> = seen.into_iter().chain(alarms).collect();
-    (!parts.is_empty()).then(|| parts.join("; "))
-}
-
-fn delay_verdict(limits: &Limits, found: &DelaySummary) -> Option<String> {
-    Some(format!(
-        "idle delay one way off the truth by {} in the median and {}; the bound held the truth in {} and is {} wide in \
-         the median",
-        hundredths(found.median_error_ratio?),
-        judged(found.worst_error_ratio?, "at worst", limits.delay_worst_error_ratio, hundredths),
-        percent(found.bound_coverage_ratio?),
-        Span::from_secs_f64(found.median_bound_width_seconds?)
-    ))
-}
-
-/// A figure of this kind, and whether it is within what was asked for.
-pub(super) fn judged(figure: f64, kind: &str, limit: Option<f64>, write: impl Fn(f64) -> String) -> String {
-    let figure_of_kind = format!("{} {kind}", write(figure));
-    match limit {
-        None => figure_of_kind,
-        Some(limit) if figure <= limit => format!("{figure_of_kind} (limit {})", write(limit)),
-        Some(limit) => format!("{figure_of_kind} (beyond the limit of {})", write(limit)),
-    }
-}
-
-/// A small part, in percent.
-fn hundredths(ratio: f64) -> String {
-    format!("{:.2} %", ratio * 100.0)
 }
 
 /// One line for each path, traffic and transport; `cells` fills in the figures.
@@ -189,34 +114,24 @@ fn delays(report: &Report) -> Table {
     Table { caption: caption.to_owned(), columns: columns.map(str::to_owned).to_vec(), rows }
 }
 
-fn written(figure: Option<f64>, write: impl Fn(f64) -> String) -> String {
-    figure.map_or("–".to_owned(), write)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::report::terminal::aligned;
-    use crate::scenario::Overrides;
-    use crate::{BottleneckKind, VirtualTime};
+    use crate::accuracy::report::verdicts;
+    use crate::accuracy::{BottleneckKind, VirtualTime, run};
+    use crate::report::aligned;
+    use crate::scenario::{Overrides, load};
 
     /// How right capacity and delay are: a change of an estimator or of a link shows here.
     #[test]
     fn the_experiment_on_capacity_comes_to_this() {
         let overrides = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() };
-        let scenario = crate::load("tester-capacity").unwrap().measurement().unwrap().overridden(&overrides).unwrap();
-        let rows = crate::run(&scenario, &mut VirtualTime, &mut |_| (), &|| false).unwrap();
-        let report = Report::new(&scenario, "2026-11-20T12:00:00Z".into(), rows);
-        let tables = tables(&report).iter().map(aligned).collect::<Vec<_>>().join("\n");
-        let verdicts = verdicts(&report).join("\n");
+        let experiment = load("tester-capacity", &overrides).unwrap().accuracy().unwrap();
+        let rows = run(&experiment, &mut VirtualTime, &mut |_| (), &|| false).unwrap();
+        let report = Report::new(&experiment, "2026-11-20T12:00:00Z".into(), rows);
+        let tables = all(&report).iter().map(aligned).collect::<Vec<_>>().join("\n");
+        let verdicts = verdicts::full_measurements(&report).join("\n");
         assert!(!verdicts.contains("beyond the limit"), "{verdicts}");
         insta::assert_snapshot!(format!("{tables}\n{verdicts}"));
-    }
-
-    #[test]
-    fn a_figure_beyond_its_limit_is_said_to_be() {
-        let judged = |figure| judged(figure, "at worst", Some(0.1), hundredths);
-        assert_eq!(judged(0.1), "10.00 % at worst (limit 10.00 %)");
-        assert_eq!(judged(0.11), "11.00 % at worst (beyond the limit of 10.00 %)");
     }
 }

@@ -1,10 +1,10 @@
 //! A report as text for a terminal.
 
-use super::Content;
-use super::tables::Table;
+use super::content::Content;
+use super::table::Table;
 use std::fmt::Write;
 
-/// The whole report.
+/// The complete text.
 pub(crate) fn render(content: &Content<'_>) -> String {
     let mut text = format!("{}: {}\n{}\n", content.experiment, content.title, content.setting);
     if let Some(paper) = &content.paper {
@@ -46,29 +46,4 @@ pub(crate) fn aligned(table: &Table) -> String {
         let _ = writeln!(text, "{}", line(row));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::accuracy::report::{Document, samples};
-
-    #[test]
-    fn the_firewall_experiment_reads_like_this() {
-        insta::assert_snapshot!(samples::firewall().to_text());
-    }
-
-    #[test]
-    fn the_accuracy_experiment_reads_like_this() {
-        insta::assert_snapshot!(samples::accuracy().to_text());
-    }
-
-    #[test]
-    fn the_window_experiment_reads_like_this() {
-        insta::assert_snapshot!(samples::cwnd().to_text());
-    }
-
-    #[test]
-    fn an_experiment_that_measures_everything_reads_like_this() {
-        insta::assert_snapshot!(samples::whole().to_text());
-    }
 }

@@ -1,9 +1,9 @@
 //! The plots of a report on fairness: the paper's kind, shares and Jain's index against the added delay, and what they
 //! cost. A case without a value leaves a gap.
 
-use super::report::FairnessReport;
-use super::summary::{MeanWithMargin, PointSummary};
-use crate::accuracy::report::plots::{Drawn, GREY, Plot, SERIES, chart_labelled, draw, legend};
+use super::document::FairnessReport;
+use crate::fairness::summary::{MeanWithMargin, PointSummary};
+use crate::report::plot::{Drawn, GREY, Plot, SERIES, chart_labelled, draw, legend};
 use plotters::prelude::*;
 
 /// One line or row of marks: a name, and a value for each case.

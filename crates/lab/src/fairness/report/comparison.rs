@@ -1,6 +1,6 @@
-use super::report::FairnessReport;
-use super::summary::{MeanWithMargin, PointSummary};
-use crate::accuracy::report::{tables::Table, terminal};
+use super::document::FairnessReport;
+use crate::fairness::summary::{MeanWithMargin, PointSummary};
+use crate::report::{Table, aligned};
 
 /// How far two reports of the same experiment agree, such as a virtual and a real one: a line for each case, discipline
 /// and group that both have, as text for a terminal. A group's goodput and Jain's index are those of the means; beside
@@ -21,7 +21,7 @@ pub fn compare(one: &FairnessReport, other: &FairnessReport) -> String {
     if table.rows.is_empty() {
         return "the two reports have no case and discipline in common\n".to_owned();
     }
-    format!("{}\n{}\n", terminal::aligned(&table), worst.in_words())
+    format!("{}\n{}\n", aligned(&table), worst.in_words())
 }
 
 fn kind(report: &FairnessReport) -> &'static str {
@@ -107,15 +107,15 @@ fn lines(point: &PointSummary, twin: &PointSummary, worst: &mut Worst) -> Vec<Ve
 mod tests {
     use super::*;
     use crate::fairness::row::{DropCounts, Observed};
-    use crate::fairness::{FairnessPoint, FairnessRow, FlowShare};
+    use crate::fairness::{FairnessRow, FlowShare};
+    use crate::scenario::{Overrides, load};
     use units::Span;
 
     /// A report of one case and discipline, a run for each number of bytes that CUBIC got on each connection; Compound
     /// got 600 000.
     fn report(runs: &[u64]) -> FairnessReport {
-        let scenario = crate::load("fair-wired").unwrap().fairness().unwrap();
-        let cases = scenario.cases();
-        let point: &FairnessPoint<'_> = &scenario.points(&cases)[0];
+        let experiment = load("fair-wired", &Overrides::default()).unwrap().fairness().unwrap();
+        let point = experiment.points()[0];
         let row = |cubic: &u64| {
             let observed = Observed {
                 delivered: (0..20).map(|flow| if flow < 10 { *cubic } else { 600_000 }).collect(),
@@ -125,11 +125,11 @@ mod tests {
                 drops: DropCounts::default(),
                 lateness_p99: None,
             };
-            FairnessRow::new(point, &observed)
+            FairnessRow::new(&point, &observed)
         };
         let rows: Vec<FairnessRow> = runs.iter().map(row).collect();
         assert_eq!(rows[0].flows[19], FlowShare { group: 1, goodput_bits_per_second: 4_800_000.0 });
-        FairnessReport::new(&scenario, "2026-11-20T12:00:00Z".into(), rows)
+        FairnessReport::new(&experiment, "2026-11-20T12:00:00Z".into(), rows)
     }
 
     #[test]

@@ -1,0 +1,39 @@
+use super::full::Limits;
+use super::published::Published;
+use super::scenario::Scenario;
+use super::words::BottleneckKind;
+use crate::paper::Paper;
+
+/// An experiment on accuracy: estimates of one or several paths beside the truth. It comes from a scenario file, read
+/// and validated by [`load`](crate::load).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accuracy {
+    /// Its name, which is also that of the report's directory.
+    pub name: String,
+    /// The question in one line.
+    pub title: String,
+    /// The published experiment that this one repeats.
+    pub paper: Option<Paper>,
+    /// The figures published of it.
+    pub published: Vec<Published>,
+    /// The errors and times that it must not exceed.
+    pub limits: Limits,
+    /// The path and its traffic as the file states them first, before anything is varied.
+    pub stated: Scenario,
+    /// What is measured, in the order of running.
+    pub scenarios: Vec<Scenario>,
+    /// Whether the file asks for cross traffic by TCP, which is left out, as there is none in virtual time.
+    pub tcp_left_out: bool,
+}
+
+impl Accuracy {
+    /// How many runs all scenarios have.
+    pub fn runs(&self) -> usize {
+        self.scenarios.iter().map(|scenario| scenario.points().len()).sum()
+    }
+
+    /// Whether it runs in virtual time, so that no network is built.
+    pub fn is_virtual(&self) -> bool {
+        self.stated.bottleneck.kind == BottleneckKind::Virtual
+    }
+}

@@ -1,0 +1,34 @@
+//! What was published about an experiment that the lab repeats.
+
+use super::words::{Method, Transport};
+use crate::values::optional_rate;
+use serde::Deserialize;
+use units::Rate;
+
+/// A published figure, and what it is about: what is not said was the same for all, or is not known.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What the paper calls it.
+    pub series: String,
+    /// What carried the trains there.
+    pub transport: Option<Transport>,
+    /// The estimator.
+    pub method: Option<Method>,
+    /// The last exponent that the estimator scanned.
+    pub last_iunit: Option<u32>,
+    /// The cross traffic.
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub cross: Option<Rate>,
+    /// Mean of |estimate − truth| over all runs.
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub mean_absolute_error: Option<Rate>,
+    /// The estimate.
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub available: Option<Rate>,
+    /// How long that took.
+    pub seconds: Option<f64>,
+    /// Whether the time is that of everything, and not of the available bandwidth alone.
+    #[serde(default)]
+    pub whole: bool,
+}

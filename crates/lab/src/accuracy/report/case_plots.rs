@@ -1,0 +1,79 @@
+//! Plots of experiments that vary more than the level of cross traffic.
+
+use super::document::Report;
+use crate::accuracy::row::Row;
+use crate::report::plot::{Drawn, Plot, SERIES, chart_labelled, draw, legend, short};
+use crate::statistics::mean;
+use plotters::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use units::Rate;
+
+/// The error of each estimator over the bottleneck's rate, and over the load, and that of the capacity where it was
+/// measured, for each transport.
+pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
+    let transports: BTreeSet<_> = report.rows.iter().map(|row| row.transport.as_str()).collect();
+    let of_rate = |exponent: &f64| Rate::from_f64(10f64.powf(*exponent)).to_string();
+    let rate =
+        Axis { name: "bottleneck's rate", of: &|row| (row.bottleneck_bits_per_second as f64).log10(), label: &of_rate };
+    let load = Axis {
+        name: "cross traffic, % of the bottleneck's rate",
+        of: &|row| row.cross_bits_per_second as f64 / row.bottleneck_bits_per_second as f64 * 100.0,
+        label: &short,
+    };
+    let mut plots = Vec::new();
+    for transport in transports {
+        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport == transport).collect();
+        plots.push(errors(transport, "estimate", Row::error_of_rate, &rate, &rows)?);
+        if rows.iter().any(|row| row.cross_bits_per_second > 0) {
+            plots.push(errors(transport, "estimate", Row::error_of_rate, &load, &rows)?);
+        }
+        if rows.iter().any(|row| row.sought_capacity()) {
+            plots.push(errors(transport, "capacity", Row::capacity_error, &rate, &rows)?);
+        }
+    }
+    Ok(plots)
+}
+
+/// What errors are drawn over.
+struct Axis<'a> {
+    name: &'a str,
+    of: &'a dyn Fn(&Row) -> f64,
+    label: &'a dyn Fn(&f64) -> String,
+}
+
+/// The mean error of `what`, as a part of the bottleneck's rate.
+fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Axis<'_>, rows: &[&Row]) -> Drawn<Plot> {
+    let Axis { name: axis, of: x, label } = axis;
+    let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut grouped: Vec<(String, f64, Vec<f64>)> = Vec::new();
+    for row in rows {
+        let Some(error) = error(row) else { continue };
+        match grouped.iter_mut().find(|(method, at, _)| *method == row.estimator() && *at == x(row)) {
+            Some((_, _, errors)) => errors.push(error),
+            None => grouped.push((row.estimator(), x(row), vec![error])),
+        }
+    }
+    for (method, at, errors) in grouped {
+        points.entry(method).or_default().push((at, mean(&errors).unwrap_or(0.0) * 100.0));
+    }
+    points.values_mut().for_each(|line| line.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    let all = || points.values().flatten();
+    let (first, last) = all().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), p| (a.min(p.0), b.max(p.0)));
+    let (first, last) = if first < last { (first, last) } else { (0.0, 1.0) };
+    let top = all().map(|p| p.1).fold(1.0, f64::max) * 1.05;
+    let axes = [(*axis).to_owned(), "mean |error|, % of the bottleneck's rate".to_owned()];
+    let svg = draw(|area| {
+        let margin = (last - first) * 0.04;
+        let mut chart = chart_labelled(area, first - margin..last + margin, 0.0..top, &axes, 5, label)?;
+        for ((method, line), colour) in points.iter().zip(SERIES.iter().cycle()) {
+            chart.draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(2)))?;
+            chart
+                .draw_series(line.iter().map(|&at| Circle::new(at, 4, colour.filled())))?
+                .label(method)
+                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+        }
+        legend(&mut chart, SeriesLabelPosition::UpperRight)
+    })?;
+    let caption = format!("Mean of |{what} − truth| as a part of the bottleneck's rate, over the {axis}.");
+    Ok(Plot { title: transport.to_owned(), caption, svg })
+}

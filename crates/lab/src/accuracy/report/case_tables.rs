@@ -1,0 +1,90 @@
+//! Tables of experiments that vary more than the level of cross traffic: one line for each path and traffic.
+
+use super::case::Case;
+use super::document::Report;
+use super::format::Unit;
+use crate::accuracy::row::Row;
+use crate::accuracy::summary::PublishedFigure;
+use crate::report::Table;
+use crate::statistics::{mean, median};
+use std::collections::BTreeMap;
+
+/// What each estimator found in each case, and what that cost.
+pub(super) fn tables(report: &Report) -> Vec<Table> {
+    let found = |rows: &[&Row]| {
+        let values: Vec<_> = rows.iter().filter_map(|r| Some(r.available_bits_per_second?.value as f64)).collect();
+        let errors: Vec<_> = rows.iter().filter_map(|row| row.error_of_rate()).collect();
+        let capacity = rows.first().map_or(0, |row| row.bottleneck_bits_per_second);
+        let unit = Unit::fitting(capacity);
+        match (median(&values), mean(&errors)) {
+            (Some(value), Some(error)) => format!("{} ({:.1} %)", unit.of(value), error * 100.0),
+            _ => "none".to_owned(),
+        }
+    };
+    let cost = |rows: &[&Row]| {
+        let seconds = mean(&rows.iter().map(|row| row.duration_seconds).collect::<Vec<_>>());
+        let bytes = mean(&rows.iter().map(|row| row.bytes_sent as f64).collect::<Vec<_>>());
+        match (seconds, bytes) {
+            (Some(seconds), Some(bytes)) => format!("{seconds:.2} s, {:.0} kB", bytes / 1e3),
+            _ => "none".to_owned(),
+        }
+    };
+    vec![
+        table(report, "Median estimate in the unit of the bottleneck, and mean of |error| / bottleneck's rate", found),
+        table(report, "Mean time and IP bytes of one direction", cost),
+    ]
+}
+
+fn table(report: &Report, caption: &str, cell: impl Fn(&[&Row]) -> String) -> Table {
+    let combinations = report.combinations();
+    let mut cases: BTreeMap<Case<'_>, Vec<&Row>> = BTreeMap::new();
+    for row in &report.rows {
+        cases.entry(Case::of(row)).or_default().push(row);
+    }
+    let mut columns: Vec<_> = Case::COLUMNS.iter().chain(&["truth"]).map(|&column| column.to_owned()).collect();
+    columns.extend(combinations.iter().map(|(transport, method)| format!("{transport} {method}")));
+    let line = |(case, rows): (Case<'_>, Vec<&Row>)| {
+        let truth = mean(&rows.iter().map(|row| row.truth_bits_per_second as f64).collect::<Vec<_>>()).unwrap_or(0.0);
+        let mut cells = case.cells();
+        cells.push(case.unit().of(truth));
+        cells.extend(combinations.iter().map(|(transport, method)| {
+            let own = |row: &&&Row| row.transport == *transport && row.estimator() == *method;
+            cell(&rows.iter().filter(own).copied().collect::<Vec<_>>())
+        }));
+        cells
+    };
+    Table { caption: caption.to_owned(), columns, rows: cases.into_iter().map(line).collect() }
+}
+
+/// The published figures, beside what the same estimator and the default one came to here; none where there are none.
+pub(super) fn published(report: &Report) -> Option<Table> {
+    let figures = report.summary.published.as_ref().map(|published| &published.figures).filter(|f| !f.is_empty())?;
+    let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
+    let write = |available: Option<f64>, truth: f64, seconds: Option<f64>| {
+        let value = available.map(|bits| format!("{} ({})", unit.of(bits), unit.signed(bits - truth)));
+        let parts = [value, seconds.map(|seconds| format!("{seconds:.1} s"))];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { "none".to_owned() } else { parts.join(" in ") }
+    };
+    let here = |figure: &PublishedFigure, is_by: &dyn Fn(&Row) -> bool| {
+        let rows: Vec<_> = report.rows.iter().filter(|row| figure.is_about(row) && is_by(row)).collect();
+        let all = |of: &dyn Fn(&Row) -> Option<f64>| rows.iter().filter_map(|row| of(row)).collect::<Vec<_>>();
+        let value = median(&all(&|row| Some(row.available_bits_per_second?.value as f64)));
+        let truth = mean(&all(&|row| Some(row.truth_bits_per_second as f64))).unwrap_or(0.0);
+        let seconds = if figure.whole { all(&|row| row.whole_seconds) } else { all(&|row| Some(row.duration_seconds)) };
+        write(value, truth, mean(&seconds))
+    };
+    let line = |figure: &PublishedFigure| {
+        let truth = report.bottleneck.rate_bits_per_second - figure.cross_bits_per_second.unwrap_or(0);
+        vec![
+            figure.series.clone(),
+            figure.cross_bits_per_second.map_or("–".to_owned(), |cross| unit.of(cross as f64)),
+            write(figure.available_bits_per_second.map(|bits| bits as f64), truth as f64, figure.seconds),
+            here(figure, &|row| figure.is_by(row)),
+            here(figure, &|row| row.method == "primed"),
+        ]
+    };
+    let columns = ["published", "cross", "there", "the same here", "primed here"].map(str::to_owned).to_vec();
+    let caption = format!("Published estimates (error) in their time, and those made here, {}", unit.name);
+    Some(Table { caption, columns, rows: figures.iter().map(line).collect() })
+}

@@ -1,0 +1,74 @@
+//! How figures are written.
+
+/// The unit that all rates of a report are written in, so that columns can be compared.
+#[derive(Clone, Copy)]
+pub(super) struct Unit {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// How many bits per second it is.
+    pub(super) bits: f64,
+}
+
+pub(super) const MEGABIT: Unit = Unit { name: "Mbit/s", bits: 1e6 };
+
+impl Unit {
+    /// The unit that fits a bottleneck of that rate.
+    pub(super) fn fitting(bits_per_second: u64) -> Self {
+        match bits_per_second {
+            0..1_000_000 => Unit { name: "kbit/s", bits: 1e3 },
+            _ => MEGABIT,
+        }
+    }
+
+    pub(super) fn of(self, bits_per_second: f64) -> String {
+        format!("{:.2}", bits_per_second / self.bits)
+    }
+
+    pub(super) fn signed(self, bits_per_second: f64) -> String {
+        let text = format!("{:+.2}", bits_per_second / self.bits);
+        if text == "-0.00" { "+0.00".to_owned() } else { text }
+    }
+}
+
+pub(super) fn percent(ratio: f64) -> String {
+    format!("{:.1} %", ratio * 100.0)
+}
+
+/// In the unit that it was set in: a scenario's `256kb` are 256 KiB, as in `tc`.
+pub(super) fn size(bytes: u64) -> String {
+    match bytes {
+        1024.. if bytes.is_multiple_of(1024) => format!("{} KiB", bytes / 1024),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+/// A figure of this kind, and whether it is within what was asked for.
+pub(super) fn judged(figure: f64, kind: &str, limit: Option<f64>, write: impl Fn(f64) -> String) -> String {
+    let figure_of_kind = format!("{} {kind}", write(figure));
+    match limit {
+        None => figure_of_kind,
+        Some(limit) if figure <= limit => format!("{figure_of_kind} (limit {})", write(limit)),
+        Some(limit) => format!("{figure_of_kind} (beyond the limit of {})", write(limit)),
+    }
+}
+
+/// A small part, in percent.
+pub(super) fn hundredths(ratio: f64) -> String {
+    format!("{:.2} %", ratio * 100.0)
+}
+
+pub(super) fn written(figure: Option<f64>, write: impl Fn(f64) -> String) -> String {
+    figure.map_or("–".to_owned(), write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_beyond_its_limit_is_said_to_be() {
+        let judged = |figure| judged(figure, "at worst", Some(0.1), hundredths);
+        assert_eq!(judged(0.1), "10.00 % at worst (limit 10.00 %)");
+        assert_eq!(judged(0.11), "11.00 % at worst (beyond the limit of 10.00 %)");
+    }
+}

@@ -1,0 +1,138 @@
+use super::document::Report;
+use super::{csv, plots, setting, tables, verdicts};
+use crate::error::ReportError;
+use crate::report::{Content, Document, to_html, to_json, to_text};
+
+impl Report {
+    fn content(&self) -> Content<'_> {
+        let paper = self.summary.published.as_ref();
+        Content {
+            experiment: &self.experiment,
+            title: &self.title,
+            started: &self.started,
+            version: &self.version,
+            setting: setting::of(self),
+            layer: "Rates count bits of IP packets.",
+            paper: paper.map(|paper| format!("{}, {}: {}", paper.system, paper.figure, paper.setting)),
+            tables: tables::all(self),
+            verdicts: verdicts::all(self),
+            notes: verdicts::notes(self),
+        }
+    }
+}
+
+impl Document for Report {
+    fn to_json(&self) -> Result<String, ReportError> {
+        to_json(self)
+    }
+
+    fn to_csv(&self) -> Result<String, ReportError> {
+        csv::rows(&self.rows).map_err(ReportError::generating("the CSV file"))
+    }
+
+    fn to_text(&self) -> String {
+        to_text(&self.content())
+    }
+
+    fn to_html(&self) -> Result<String, ReportError> {
+        to_html(&self.content(), &plots::all(self).map_err(ReportError::generating("a plot"))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::samples;
+    use crate::report::{prepare, schema};
+    use std::path::Path;
+
+    fn all() -> [Report; 4] {
+        [samples::accuracy(), samples::firewall(), samples::cwnd(), samples::full()]
+    }
+
+    #[test]
+    fn a_document_reads_back_as_it_was() {
+        for report in all() {
+            let json = report.to_json().unwrap();
+            assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+        }
+    }
+
+    #[test]
+    fn the_published_schema_is_that_of_the_documents() {
+        let validator = schema::published::<Report>("kumade.lab.1");
+        for report in all() {
+            let document = serde_json::to_value(&report).unwrap();
+            assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+            let mut other = document.clone();
+            other["schema"] = "kumade.lab/2".into();
+            assert!(!validator.is_valid(&other));
+            let mut incomplete = document;
+            incomplete.as_object_mut().unwrap().remove("rows");
+            assert!(!validator.is_valid(&incomplete));
+        }
+    }
+
+    #[test]
+    fn programs_find_the_errors_under_their_published_names() {
+        let document: serde_json::Value = serde_json::from_str(&samples::accuracy().to_json().unwrap()).unwrap();
+        assert_eq!(document["schema"], "kumade.lab/1");
+        let error = &document["summary"]["mean_absolute_error_bits_per_second"]["rake"]["primed"];
+        assert!((error.as_f64().unwrap() - 200_000.0).abs() < 1.0, "{error}");
+        assert_eq!(document["summary"]["published"]["mean_absolute_error_bits_per_second"]["udp"], 18.2e6);
+    }
+
+    #[test]
+    fn all_three_files_are_written_and_replaced() {
+        let directory = std::env::temp_dir().join(format!("kumade-report-{}", std::process::id()));
+        prepare(&directory).unwrap();
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+        for _ in 0..2 {
+            let paths = samples::firewall().write(&directory).unwrap();
+            assert_eq!(paths.len(), 3);
+            assert!(paths.iter().all(|path| path.metadata().unwrap().len() > 100));
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(matches!(prepare(Path::new("/proc/nowhere")), Err(ReportError::Write { .. })));
+        let error = samples::firewall().write(Path::new("/proc/nowhere")).unwrap_err().to_string();
+        assert!(error.contains("/proc/nowhere") && error.contains("--out"), "{error}");
+    }
+
+    #[test]
+    fn a_page_needs_nothing_from_elsewhere() {
+        for report in all() {
+            let page = report.to_html().unwrap();
+            assert!(page.contains("<svg") && page.contains("<table"));
+            for outside in ["src=", "@import", "url(", "<link", "<script"] {
+                assert!(!page.contains(outside), "{outside}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_from_the_network_stays_text() {
+        let mut report = samples::firewall();
+        report.rows[0].reason = Some("<script>alert(1)</script>".into());
+        assert!(!report.to_html().unwrap().contains("<script>"));
+    }
+
+    #[test]
+    fn the_firewall_experiment_reads_like_this() {
+        insta::assert_snapshot!(samples::firewall().to_text());
+    }
+
+    #[test]
+    fn the_accuracy_experiment_reads_like_this() {
+        insta::assert_snapshot!(samples::accuracy().to_text());
+    }
+
+    #[test]
+    fn the_window_experiment_reads_like_this() {
+        insta::assert_snapshot!(samples::cwnd().to_text());
+    }
+
+    #[test]
+    fn an_experiment_with_full_measurements_reads_like_this() {
+        insta::assert_snapshot!(samples::full().to_text());
+    }
+}

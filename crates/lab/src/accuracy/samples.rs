@@ -1,0 +1,124 @@
+//! Rows and reports as tests make them.
+
+use super::Accuracy;
+use super::report::Report;
+use super::row::{DelayRow, Row, TimelinePacket};
+use super::scenario::Point;
+use super::words::{Method, Transport};
+use crate::scenario::{Overrides, load};
+use measure::report::ShaperReport;
+use train::Estimate;
+use units::{Direction, Rate};
+
+const STARTED: &str = "2026-11-20T12:00:00Z";
+
+/// The built-in experiment of that name.
+pub(crate) fn experiment(name: &str) -> Accuracy {
+    load(name, &Overrides::default()).unwrap().accuracy().unwrap()
+}
+
+/// Two levels of cross traffic, three runs each, by two methods over two transports.
+pub(crate) fn accuracy() -> Report {
+    let experiment = experiment("rake-accuracy");
+    let mut rows = Vec::new();
+    for (run, error) in [(1, 0.1), (2, -0.2), (3, 0.3)] {
+        for cross in [0, 60] {
+            for transport in [Transport::Rake, Transport::Udp] {
+                rows.push(measured(transport, Method::Primed, cross, run, error));
+                rows.push(measured(transport, Method::LinearScan, cross, run, 10.0 + error));
+            }
+        }
+    }
+    rows[0].stalled_repeats = 2;
+    Report::new(&experiment, STARTED.into(), rows)
+}
+
+/// UDP fails, rake measures.
+pub(crate) fn firewall() -> Report {
+    let experiment = experiment("rake-firewall");
+    let rows = vec![
+        failed(Transport::Udp, Method::Primed, 30, 1, "UDP is rejected on the way to 10.0.1.2"),
+        measured(Transport::Rake, Method::Primed, 30, 1, -0.15),
+    ];
+    Report::new(&experiment, STARTED.into(), rows)
+}
+
+/// Everything measured: capacity a percent off, three percent off, refused; beside a token bucket, which was seen.
+pub(crate) fn full() -> Report {
+    let experiment = experiment("tester-capacity");
+    let mut rows = vec![full_row(1, Some(1.01)), full_row(2, Some(0.97)), full_row(3, None)];
+    let mut shaped = full_row(1, Some(1.0));
+    let interval = |value: u64| Estimate { value, low: value * 9 / 10, high: value * 11 / 10, confidence: 0.95 };
+    (shaped.burst_bytes, shaped.peak_bits_per_second) = (Some(10_000), Some(1_000_000_000));
+    shaped.shaper = Some(ShaperReport {
+        link_bits_per_second: Some(interval(990_000_000).map(Rate::from_bits_per_second)),
+        rate_bits_per_second: interval(101_000_000).map(Rate::from_bits_per_second),
+        burst_bytes: interval(13_000),
+    });
+    rows.push(shaped);
+    Report::new(&experiment, STARTED.into(), rows)
+}
+
+/// A train that a congestion window of ten segments tore apart, and one that it did not.
+pub(crate) fn cwnd() -> Report {
+    let experiment = experiment("rake-cwnd");
+    let mut torn = failed(Transport::Single, Method::LinearScan, 50, 1, "every train was disturbed");
+    let mut whole = measured(Transport::Rake, Method::LinearScan, 50, 1, 9.0);
+    for i in 0..120 {
+        let planned_seconds = f64::from(i) * 1e-4;
+        let late = if i < 10 { 0.0 } else { 0.08 };
+        let packet = |late: f64, received| TimelinePacket {
+            size_bytes: 32 + 12 * i,
+            planned_seconds,
+            sent_seconds: Some(planned_seconds + late),
+            received_seconds: received,
+        };
+        torn.timeline.push(packet(late, (i < 10).then_some(planned_seconds + 0.01)));
+        whole.timeline.push(packet(0.0, Some(planned_seconds + 0.01)));
+    }
+    Report::new(&experiment, STARTED.into(), vec![torn, whole])
+}
+
+/// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
+pub(crate) fn measured(transport: Transport, method: Method, cross: u64, run: u32, error: f64) -> Row {
+    let point = Point { cross: Rate::from_mbit(cross), transport, method, direction: Direction::Up, run };
+    let experiment = experiment("rake-accuracy");
+    let mut row = Row::new(&experiment.stated, &point);
+    row.truth_bits_per_second = (100 - cross) * 1_000_000;
+    let value = (row.truth_bits_per_second as f64 + error * 1e6) as u64;
+    row.set_estimate(Estimate {
+        value,
+        low: value.saturating_sub(500_000),
+        high: value + 500_000,
+        confidence: if method == Method::Primed { 0.95 } else { 0.0 },
+    });
+    row.spread_bits_per_second = Some(120_000);
+    (row.connections, row.packets_sent, row.bytes_sent, row.duration_seconds) = (120, 960, 640_000, 0.9);
+    (row.trains, row.trains_rejected, row.worst_lateness_seconds) = (8, 1, Some(0.000_04));
+    row
+}
+
+/// A run without an estimate.
+pub(crate) fn failed(transport: Transport, method: Method, cross: u64, run: u32, reason: &str) -> Row {
+    let mut row = measured(transport, method, cross, run, 0.0);
+    (row.available_bits_per_second, row.error_bits_per_second) = (None, None);
+    row.reason = Some(reason.to_owned());
+    (row.packets_sent, row.bytes_sent, row.trains, row.trains_rejected) = (0, 0, 0, 0);
+    row
+}
+
+/// A measurement of everything: the part of the bottleneck's rate that was found as its capacity, two percent either
+/// way. 5 ms were 5.05 up, and 5.2 down.
+pub(crate) fn full_row(run: u32, capacity: Option<f64>) -> Row {
+    let mut row = measured(Transport::Udp, Method::Primed, 50, run, 0.1);
+    let interval = |part: f64| {
+        let value = (part * 100e6) as u64;
+        Estimate { value, low: value * 98 / 100, high: value * 102 / 100, confidence: 0.95 }
+    };
+    row.capacity_bits_per_second = capacity.map(interval);
+    row.capacity_reason = capacity.is_none().then(|| "the path is too busy".to_owned());
+    let delay = |value: f64| Some(DelayRow { truth: 0.005, value, low: value - 0.005, high: value + 0.005 });
+    (row.up_delay_seconds, row.down_delay_seconds) = (delay(0.005_05), delay(0.005_2));
+    row.whole_seconds = Some(2.5);
+    row
+}

@@ -1,0 +1,118 @@
+//! The words of scenario files, of the command line and of reports, which are the same.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An enumeration whose variants are written as the words beside them.
+macro_rules! words {
+    ($(
+        $(#[$about:meta])*
+        $kind:ident { $($(#[$variant_about:meta])* $variant:ident = $word:literal,)+ }
+    )+) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        pub enum $kind {
+            $($(#[$variant_about])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $kind {
+            /// The word for it in scenario files, on the command line and in reports.
+            pub fn word(self) -> &'static str {
+                match self { $($kind::$variant => $word),+ }
+            }
+        }
+
+        impl std::str::FromStr for $kind {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word => Ok($kind::$variant),)+
+                    _ => Err(format!("choose one of {}", [$($word),+].join(", "))),
+                }
+            }
+        }
+    )+};
+}
+
+words! {
+    /// What carries the trains; `auto` leaves the choice to the measurement.
+    Transport {
+        /// UDP where it passes, else many TCP connections.
+        Auto = "auto",
+        /// UDP datagrams.
+        Udp = "udp",
+        /// Many TCP connections.
+        Rake = "rake",
+        /// One TCP connection.
+        Single = "single",
+    }
+
+    /// An estimator.
+    Method {
+        /// kumade's own.
+        Primed = "primed",
+        /// The papers' rule on the papers' train, its interval scaled to the bottleneck's rate.
+        LinearScan = "linear-scan",
+        /// PathTester, improved.
+        PathTester = "pathtester",
+        /// PathTester, original.
+        PathTesterClassic = "pathtester-classic",
+        /// Pathload.
+        Pathload = "pathload",
+        /// pathChirp.
+        PathChirp = "pathchirp",
+    }
+
+    /// What implements the bottleneck.
+    BottleneckKind {
+        /// The lab's own link.
+        Own = "own",
+        /// The kernel's hierarchical token bucket, as an outside reference; needs root and `tc`.
+        Htb = "htb",
+        /// The same link as the lab's own, in virtual time: no network is built.
+        Virtual = "virtual",
+    }
+
+    /// How the packets of cross traffic follow each other.
+    CrossKind {
+        /// At equal intervals.
+        Constant = "constant",
+        /// At exponentially distributed intervals.
+        Poisson = "poisson",
+        /// In bursts at a rate halfway between the mean and the bottleneck's, with pauses between, both of random length.
+        OnOff = "on-off",
+        /// As one greedy TCP connection (CUBIC) sends them: elastic.
+        Tcp = "tcp",
+    }
+
+    /// Whether cross traffic is computed or sent.
+    Carrier {
+        /// Computed inside the link: it occupies the queue, but no packet exists. Exact, and costs no CPU.
+        Link = "link",
+        /// Real packets from host to host.
+        Packets = "packets",
+    }
+
+    /// What a firewall does to a packet.
+    FirewallAction {
+        /// Refuses it and tells the sender.
+        Reject = "reject",
+        /// Discards it silently.
+        Drop = "drop",
+    }
+
+    /// What a firewall tells packets apart by.
+    Protocol {
+        /// UDP.
+        Udp = "udp",
+        /// TCP.
+        Tcp = "tcp",
+    }
+}
+
+impl Default for BottleneckKind {
+    fn default() -> Self {
+        BottleneckKind::Own
+    }
+}

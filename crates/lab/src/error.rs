@@ -1,0 +1,87 @@
+//! The words of the lab's errors: what was attempted, on what, why it failed, and what to try.
+
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// There is no such experiment, or it cannot be run as described.
+#[derive(Debug, Error)]
+pub enum ScenarioError {
+    /// No built-in experiment has that name.
+    #[error(
+        "there is no experiment `{name}`; `kumade lab list` shows the names, and a scenario file's name ends in .toml"
+    )]
+    Unknown {
+        /// As given.
+        name: String,
+    },
+    /// A file that does not exist or cannot be read.
+    #[error("cannot read the scenario file {path}: {cause}")]
+    Unreadable {
+        /// As given.
+        path: String,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// A file that is not a scenario.
+    #[error("{origin} is not a valid scenario: {cause}")]
+    Malformed {
+        /// The file or the built-in experiment.
+        origin: String,
+        /// Where and why.
+        cause: Box<toml::de::Error>,
+    },
+    /// A scenario that contradicts itself or exceeds a limit.
+    #[error("{name} cannot be run: {reason}")]
+    Invalid {
+        /// The experiment's.
+        name: String,
+        /// What is wrong, and what to change.
+        reason: String,
+    },
+}
+
+/// A testbed that failed, so that no further run makes sense.
+#[derive(Debug, Error)]
+#[error("cannot {doing}: {cause:#}")]
+pub struct RunError {
+    /// The operation.
+    pub doing: &'static str,
+    /// Why, and what to try.
+    pub cause: anyhow::Error,
+}
+
+/// A report that could not be generated or written.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// The system refused.
+    #[error("cannot write {path}: {cause}; choose another directory with --out")]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// A part of the report could not be generated.
+    #[error("cannot generate {part}: {reason}")]
+    Generate {
+        /// Which part.
+        part: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// A file that is not a report of the expected kind and version.
+    #[error("not a {expected} report: {reason}")]
+    Unexpected {
+        /// The schema that was expected.
+        expected: &'static str,
+        /// Why it is not one.
+        reason: String,
+    },
+}
+
+impl ReportError {
+    /// For `map_err`: this part could not be generated.
+    pub(crate) fn generating<E: std::fmt::Display>(part: &'static str) -> impl Fn(E) -> ReportError {
+        move |reason| ReportError::Generate { part, reason: reason.to_string() }
+    }
+}

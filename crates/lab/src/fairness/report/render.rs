@@ -1,0 +1,136 @@
+use super::document::FairnessReport;
+use super::{csv, plots, tables, verdicts};
+use crate::error::ReportError;
+use crate::report::{Content, Document, to_html, to_json, to_text};
+
+impl FairnessReport {
+    fn content(&self) -> Content<'_> {
+        let paper = self.summary.published.as_ref();
+        Content {
+            experiment: &self.experiment,
+            title: &self.title,
+            started: &self.started,
+            version: &self.version,
+            setting: self.setting.clone(),
+            layer: "Goodput counts payload, utilisation IP packets.",
+            paper: paper.map(|paper| {
+                let result = paper.result.as_ref().map_or(String::new(), |result| format!(". Result: {result}"));
+                format!("{}, {}: {}{result}", paper.system, paper.figure, paper.setting)
+            }),
+            tables: tables::all(self),
+            verdicts: verdicts::all(self),
+            notes: verdicts::notes(self),
+        }
+    }
+}
+
+impl Document for FairnessReport {
+    fn to_json(&self) -> Result<String, ReportError> {
+        to_json(self)
+    }
+
+    fn to_csv(&self) -> Result<String, ReportError> {
+        csv::rows(&self.rows).map_err(ReportError::generating("the CSV file"))
+    }
+
+    fn to_text(&self) -> String {
+        to_text(&self.content())
+    }
+
+    fn to_html(&self) -> Result<String, ReportError> {
+        to_html(&self.content(), &plots::all(self).map_err(ReportError::generating("a plot"))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::BottleneckKind;
+    use crate::fairness::run;
+    use crate::report::schema;
+    use crate::scenario::{Overrides, load};
+    use units::Span;
+
+    /// A few points of an experiment in virtual time.
+    fn made(name: &str, overrides: Overrides) -> FairnessReport {
+        let overrides = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..overrides };
+        let experiment = load(name, &overrides).unwrap().fairness().unwrap();
+        let rows = run(&experiment, &mut |_| (), &|| false).unwrap();
+        FairnessReport::new(&experiment, "2026-11-20T12:00:00Z".into(), rows)
+    }
+
+    fn wired() -> FairnessReport {
+        made(
+            "fair-wired",
+            Overrides {
+                runs: Some(2),
+                delays: [2, 64].map(Span::from_millis).to_vec(),
+                warm_up: Some(Span::from_secs(2)),
+                duration: Some(Span::from_secs(4)),
+                ..Overrides::default()
+            },
+        )
+    }
+
+    fn mix() -> FairnessReport {
+        let duration = Some(Span::from_secs(4));
+        made("fair-mix", Overrides { runs: Some(1), rows: vec![0, 6], duration, ..Overrides::default() })
+    }
+
+    /// What the disciplines make of CUBIC and Compound: a change of a queue or of a TCP model shows here.
+    #[test]
+    fn a_few_points_of_the_wired_experiment_read_like_this() {
+        insta::assert_snapshot!(wired().to_text());
+    }
+
+    #[test]
+    fn two_rows_of_the_mixes_read_like_this() {
+        insta::assert_snapshot!(mix().to_text());
+    }
+
+    #[test]
+    fn the_same_seeds_give_the_same_report() {
+        assert_eq!(mix(), mix());
+    }
+
+    #[test]
+    fn every_row_has_as_many_cells_as_there_are_columns_and_csv_a_line_for_each_group() {
+        for report in [wired(), mix()] {
+            for table in tables::all(&report) {
+                assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.caption);
+            }
+            let text = report.to_csv().unwrap();
+            let lines: usize = report.rows.iter().map(|row| row.groups.len()).sum();
+            assert_eq!(text.lines().count(), lines + 1);
+        }
+    }
+
+    #[test]
+    fn a_page_has_the_papers_kind_of_plots_and_needs_nothing_from_elsewhere() {
+        let page = wired().to_html().unwrap();
+        // Index, one of shares for each discipline, utilisation, waiting.
+        assert_eq!(page.matches("<svg").count(), 1 + 4 + 2);
+        assert_eq!(mix().to_html().unwrap().matches("<svg").count(), 3, "no shares where groups differ");
+        for outside in ["src=", "@import", "url(", "<link", "<script"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn the_published_schema_is_that_of_the_documents() {
+        let validator = schema::published::<FairnessReport>("kumade.lab.fairness.1");
+        for report in [wired(), mix()] {
+            let json = report.to_json().unwrap();
+            assert_eq!(FairnessReport::from_json(&json).unwrap(), report);
+            let newer = json.replacen("fairness/1", "fairness/2", 1);
+            assert!(
+                FairnessReport::from_json(&newer)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("its schema is kumade.lab.fairness/2")
+            );
+            let document = serde_json::from_str(&json).unwrap();
+            assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,49 @@
+use crate::fairness::scenario::{AccessHop, Buffer, Fairness, Group, SharedNetwork};
+use units::Span;
+
+/// Network, connections and runs in a line.
+pub(super) fn of(experiment: &Fairness) -> String {
+    let network = match &experiment.shared {
+        None => format!("{} mixes of connections, each with its own bottleneck", experiment.cases.len()),
+        Some(SharedNetwork { bottleneck, groups }) => {
+            let queue = match bottleneck.queue {
+                Buffer::Bytes(bytes) => format!("{bytes} bytes"),
+                Buffer::Packets(packets) => format!("{packets} packets"),
+                Buffer::RoundTrips(count) => {
+                    format!("{count} × round trip × rate, at least {} packets", Buffer::MIN_PACKETS)
+                }
+            };
+            let groups: Vec<_> = groups.iter().map(describe).collect();
+            format!(
+                "bottleneck {}, {} each way and half of what is added, queue of {queue}; {}",
+                bottleneck.rate,
+                bottleneck.delay,
+                groups.join(" against ")
+            )
+        }
+    };
+    let how = match experiment.virtual_time {
+        true => format!(
+            "virtual time, the simulator's TCP, segments of {} bytes payload, {} for each acknowledgement",
+            experiment.segment_bytes, experiment.segments_per_ack
+        ),
+        false => "real time, the kernel's TCP".to_owned(),
+    };
+    let runs = if experiment.runs == 1 { "1 run".to_owned() } else { format!("{} runs", experiment.runs) };
+    let after = match experiment.warm_up {
+        Span::ZERO => String::new(),
+        warm_up => format!(" after {warm_up}"),
+    };
+    format!("{network}; {how}; {runs} of {}{after} each", experiment.duration)
+}
+
+fn describe(group: &Group) -> String {
+    let hops = match &group.hops[..] {
+        [] => String::new(),
+        hops => {
+            let each = |hop: &AccessHop| hop.rate.map_or_else(|| "802.11ac".to_owned(), |rate| rate.to_string());
+            format!(" behind {}", hops.iter().map(each).collect::<Vec<_>>().join(", "))
+        }
+    };
+    format!("{} {}{hops}", group.connections, group.label())
+}

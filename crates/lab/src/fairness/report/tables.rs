@@ -1,0 +1,133 @@
+//! The tables of a report on fairness, the same for terminal and HTML: a line for each case, a column for each discipline.
+
+use super::document::FairnessReport;
+use crate::fairness::published::{PublishedMix, PublishedShare};
+use crate::fairness::summary::{MeanWithMargin, PointSummary};
+use crate::report::Table;
+use std::collections::BTreeMap;
+
+/// All tables of a report: shares first, then what they cost, then each discipline over all cases.
+pub(super) fn all(report: &FairnessReport) -> Vec<Table> {
+    vec![
+        beside_published(
+            report,
+            "Jain's index of all connections' goodputs",
+            &|point| point.jain_index,
+            (1.0, 3),
+            &|mix| mix.jain_index,
+        ),
+        beside_published(
+            report,
+            "Sum of the goodputs, Mbit/s",
+            &|point| point.goodput_bits_per_second,
+            (1e6, 1),
+            &|share| share.goodput_bits_per_second,
+        ),
+        matrix(report, "Mean goodput per connection of each group, Mbit/s", &|point| {
+            let mbits = |mean: MeanWithMargin| with_margin(mean, 1e6, 2);
+            let groups = point.groups.iter().map(|group| group.goodput_bits_per_second.map_or("–".into(), mbits));
+            groups.collect::<Vec<_>>().join(" / ")
+        }),
+        matrix(report, "Utilisation of the bottleneck, %", &|point| {
+            point.utilisation_ratio.map_or("–".into(), |mean| with_margin(mean, 0.01, 1))
+        }),
+        matrix(report, "Waiting at the bottleneck: median / 95 of 100 packets, ms; packets dropped", &|point| {
+            let millis = |seconds: Option<f64>| seconds.map_or("–".into(), |s| format!("{:.1}", s * 1e3));
+            let dropped = point.drop_ratio.map_or("–".into(), |ratio| format!("{:.2} %", ratio * 100.0));
+            format!("{} / {}; {dropped}", millis(point.queueing_median_seconds), millis(point.queueing_p95_seconds))
+        }),
+        summary(report),
+    ]
+}
+
+/// A figure in this unit and to so many decimals, with what was published of each case if it was.
+fn beside_published(
+    report: &FairnessReport,
+    caption: &str,
+    figure: &dyn Fn(&PointSummary) -> Option<MeanWithMargin>,
+    (unit, decimals): (f64, usize),
+    published: &dyn Fn(PublishedShare) -> f64,
+) -> Table {
+    let mut table =
+        matrix(report, caption, &|point| figure(point).map_or("–".into(), |mean| with_margin(mean, unit, decimals)));
+    let mixes: BTreeMap<_, _> =
+        report.summary.points.iter().filter_map(|point| Some((&*point.case, point.published?))).collect();
+    if !mixes.is_empty() {
+        table.columns.extend(["paper: FIFO", "paper: FQ-CoDel", "paper: Cebinae"].map(str::to_owned));
+        for row in &mut table.rows {
+            let shares = mixes.get(&*row[0]).map_or([None; 3], |mix| [mix.fifo, mix.fq_codel, mix.cebinae].map(Some));
+            let cell = |share: PublishedShare| format!("{:.decimals$}", published(share) / unit);
+            row.extend(shares.map(|share| share.map_or("–".into(), cell)));
+        }
+    }
+    table
+}
+
+/// A line for each case, a column for each discipline.
+fn matrix(report: &FairnessReport, caption: &str, cell: &dyn Fn(&PointSummary) -> String) -> Table {
+    let disciplines = report.summary.discipline_names();
+    let mut cases: Vec<&str> = Vec::new();
+    for point in &report.summary.points {
+        if !cases.contains(&&*point.case) {
+            cases.push(&point.case);
+        }
+    }
+    let added = report.summary.points.iter().any(|point| point.added_delay_seconds > 0.0);
+    let mut columns = vec![if added { "added delay" } else { "case" }.to_owned()];
+    columns.extend(disciplines.iter().map(|name| (*name).to_owned()));
+    let rows = cases.into_iter().map(|case| {
+        let of = |name: &&str| report.summary.points.iter().find(|p| p.case == case && p.discipline == **name);
+        let cells = disciplines.iter().map(|name| of(name).map_or("–".into(), cell));
+        std::iter::once(case.to_owned()).chain(cells).collect()
+    });
+    Table { caption: caption.to_owned(), columns, rows: rows.collect() }
+}
+
+fn summary(report: &FairnessReport) -> Table {
+    let columns = ["discipline", "mean index", "least index", "least utilisation", "goodput lost against tail-drop"];
+    let number = |value: Option<f64>, unit: f64, decimals: usize| {
+        value.map_or("–".into(), |value| format!("{:.decimals$}", value / unit))
+    };
+    let mut rows: Vec<_> = report
+        .summary
+        .discipline_names()
+        .into_iter()
+        .filter_map(|name| {
+            let own = report.summary.disciplines.get(name)?;
+            Some(vec![
+                name.to_owned(),
+                number(own.mean_jain_index, 1.0, 3),
+                number(own.least_jain_index, 1.0, 3),
+                number(own.least_utilisation_ratio, 0.01, 1),
+                number(own.goodput_loss_ratio, 0.01, 1),
+            ])
+        })
+        .collect();
+    rows.extend(published(report));
+    let caption = "Each discipline over all cases; utilisation and goodput in %".to_owned();
+    Table { caption, columns: columns.map(str::to_owned).to_vec(), rows }
+}
+
+/// The published disciplines over the same cases.
+fn published(report: &FairnessReport) -> Vec<Vec<String>> {
+    let cases: BTreeMap<_, _> =
+        report.summary.points.iter().filter_map(|point| Some((&*point.case, point.published?))).collect();
+    if cases.is_empty() {
+        return Vec::new();
+    }
+    let line = |name: &str, of: fn(&PublishedMix) -> PublishedShare| {
+        let indices: Vec<_> = cases.values().map(|mix| of(mix).jain_index).collect();
+        let sum = |of: &dyn Fn(&PublishedMix) -> f64| cases.values().map(of).sum::<f64>();
+        let (own, fifo) = (sum(&|mix| of(mix).goodput_bits_per_second), sum(&|mix| mix.fifo.goodput_bits_per_second));
+        let least = indices.iter().copied().fold(f64::INFINITY, f64::min);
+        let mean = indices.iter().sum::<f64>() / indices.len() as f64;
+        let lost = format!("{:.1}", (1.0 - own / fifo) * 100.0);
+        vec![format!("paper: {name}"), format!("{mean:.3}"), format!("{least:.3}"), "–".into(), lost]
+    };
+    vec![line("FIFO", |mix| mix.fifo), line("FQ-CoDel", |mix| mix.fq_codel), line("Cebinae", |mix| mix.cebinae)]
+}
+
+fn with_margin(value: MeanWithMargin, unit: f64, decimals: usize) -> String {
+    let mean = format!("{:.decimals$}", value.mean / unit);
+    value.margin.map_or(mean.clone(), |margin| format!("{mean}±{:.decimals$}", margin / unit))
+}

@@ -1,0 +1,21 @@
+use super::table::Table;
+
+/// What the terminal and the HTML page both show of a report.
+pub(crate) struct Content<'a> {
+    pub(crate) experiment: &'a str,
+    pub(crate) title: &'a str,
+    /// RFC 3339.
+    pub(crate) started: &'a str,
+    pub(crate) version: &'a str,
+    /// The network and its traffic in one line.
+    pub(crate) setting: String,
+    /// What rates count.
+    pub(crate) layer: &'static str,
+    /// The published experiment in one line.
+    pub(crate) paper: Option<String>,
+    pub(crate) tables: Vec<Table>,
+    /// The results, one sentence each.
+    pub(crate) verdicts: Vec<String>,
+    /// What the numbers do not show: failures, warnings, disturbed runs.
+    pub(crate) notes: Vec<String>,
+}

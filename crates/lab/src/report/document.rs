@@ -1,0 +1,72 @@
+use crate::error::ReportError;
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The results of an experiment, in the forms in which people and programs read them.
+pub trait Document {
+    /// One JSON document, which names its schema.
+    ///
+    /// # Errors
+    /// Where serialization fails; no case is known.
+    fn to_json(&self) -> Result<String, ReportError>;
+
+    /// The rows as CSV with a header line; an empty cell stands for JSON's null.
+    ///
+    /// # Errors
+    /// Where serialization fails; no case is known.
+    fn to_csv(&self) -> Result<String, ReportError>;
+
+    /// Tables for a terminal.
+    fn to_text(&self) -> String;
+
+    /// One self-contained HTML page.
+    ///
+    /// # Errors
+    /// Where a plot cannot be drawn.
+    fn to_html(&self) -> Result<String, ReportError>;
+
+    /// Writes `report.html`, `report.json` and `report.csv` into `directory`, which is created if missing, and returns
+    /// their paths. Existing files of these names are replaced.
+    ///
+    /// # Errors
+    /// Names the file that could not be written.
+    fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        std::fs::create_dir_all(directory).map_err(cannot_write(directory))?;
+        let files =
+            [("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
+        let mut paths = Vec::new();
+        for (name, text) in files {
+            let path = directory.join(name);
+            let mut file = std::fs::File::create(&path).map_err(cannot_write(&path))?;
+            file.write_all(text.as_bytes()).map_err(cannot_write(&path))?;
+            paths.push(path);
+        }
+        Ok(paths)
+    }
+}
+
+/// Creates `directory` and checks that reports can be written into it: better known before an experiment than after it.
+///
+/// # Errors
+/// Where they cannot.
+pub fn prepare(directory: &Path) -> Result<(), ReportError> {
+    std::fs::create_dir_all(directory).map_err(cannot_write(directory))?;
+    let probe = directory.join(format!(".kumade-{}", std::process::id()));
+    std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(cannot_write(directory))
+}
+
+/// The present time as reports state it: UTC, RFC 3339, whole seconds.
+pub fn now_utc() -> String {
+    format!("{:.0}", jiff::Timestamp::now())
+}
+
+/// A document as JSON.
+pub(crate) fn to_json(document: &impl Serialize) -> Result<String, ReportError> {
+    serde_json::to_string_pretty(document).map_err(ReportError::generating("the JSON document"))
+}
+
+fn cannot_write(path: &Path) -> impl FnOnce(std::io::Error) -> ReportError {
+    let path = path.to_owned();
+    move |cause| ReportError::Write { path, cause }
+}

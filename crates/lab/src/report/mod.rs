@@ -1,0 +1,17 @@
+//! What all reports share: the files that they are written to, tables, plots, and how a terminal and a page show them.
+
+mod content;
+mod document;
+mod html;
+pub(crate) mod plot;
+#[cfg(test)]
+pub(crate) mod schema;
+mod table;
+mod terminal;
+
+pub(crate) use content::Content;
+pub(crate) use document::to_json;
+pub use document::{Document, now_utc, prepare};
+pub(crate) use html::render as to_html;
+pub(crate) use table::Table;
+pub(crate) use terminal::{aligned, render as to_text};

@@ -1,0 +1,105 @@
+use super::overrides::Overrides;
+use super::{accuracy, fairness};
+use crate::accuracy::Accuracy;
+use crate::error::ScenarioError;
+use crate::fairness::Fairness;
+use crate::paper::Paper;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// What the lab can run. A file that names queue disciplines is about fairness, any other about accuracy.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Experiment {
+    /// Estimates beside the truth.
+    Accuracy(Box<Accuracy>),
+    /// Shares that TCP connections get.
+    Fairness(Box<Fairness>),
+}
+
+impl Experiment {
+    /// Reads and validates a scenario file of either kind, with parts replaced. `origin` names the text in an error, and
+    /// `table` finds the text of a table of mixes.
+    ///
+    /// # Errors
+    /// Names the line, the option that has no meaning here, or what in the scenario contradicts itself.
+    pub fn from_toml(
+        text: &str,
+        origin: &str,
+        table: &dyn Fn(&str) -> Result<String, ScenarioError>,
+        overrides: &Overrides,
+    ) -> Result<Self, ScenarioError> {
+        let malformed = |mut cause: toml::de::Error| {
+            cause.set_input(Some(text));
+            ScenarioError::Malformed { origin: origin.to_owned(), cause: Box::new(cause) }
+        };
+        let document = DeTable::parse(text).map_err(malformed)?;
+        if document.get_ref().contains_key("disciplines") {
+            let file: fairness::File = file(document).map_err(malformed)?;
+            let fairness = file.experiment(table, overrides)?;
+            return Ok(Experiment::Fairness(Box::new(fairness)));
+        }
+        let file: accuracy::File = file(document).map_err(malformed)?;
+        Ok(Experiment::Accuracy(Box::new(file.experiment(overrides)?)))
+    }
+
+    /// Its name, which is also that of the report's directory.
+    pub fn name(&self) -> &str {
+        match self {
+            Experiment::Accuracy(experiment) => &experiment.name,
+            Experiment::Fairness(experiment) => &experiment.name,
+        }
+    }
+
+    /// The question in one line.
+    pub fn title(&self) -> &str {
+        match self {
+            Experiment::Accuracy(experiment) => &experiment.title,
+            Experiment::Fairness(experiment) => &experiment.title,
+        }
+    }
+
+    /// The published experiment that this one repeats.
+    pub fn paper(&self) -> Option<&Paper> {
+        match self {
+            Experiment::Accuracy(experiment) => experiment.paper.as_ref(),
+            Experiment::Fairness(experiment) => experiment.paper.as_ref(),
+        }
+    }
+
+    /// Whether it runs in virtual time, so that no network is built.
+    pub fn is_virtual(&self) -> bool {
+        match self {
+            Experiment::Accuracy(experiment) => experiment.is_virtual(),
+            Experiment::Fairness(experiment) => experiment.virtual_time,
+        }
+    }
+
+    /// How many runs it has.
+    pub fn runs(&self) -> usize {
+        match self {
+            Experiment::Accuracy(experiment) => experiment.runs(),
+            Experiment::Fairness(experiment) => experiment.points().len(),
+        }
+    }
+
+    /// The experiment on accuracy, if it is one.
+    pub fn accuracy(self) -> Option<Accuracy> {
+        match self {
+            Experiment::Accuracy(experiment) => Some(*experiment),
+            Experiment::Fairness(_) => None,
+        }
+    }
+
+    /// The experiment on fairness, if it is one.
+    pub fn fairness(self) -> Option<Fairness> {
+        match self {
+            Experiment::Fairness(experiment) => Some(*experiment),
+            Experiment::Accuracy(_) => None,
+        }
+    }
+}
+
+fn file<T: DeserializeOwned>(document: Spanned<DeTable<'_>>) -> Result<T, toml::de::Error> {
+    T::deserialize(toml::Deserializer::from(document))
+}

@@ -1,0 +1,75 @@
+use crate::accuracy::words::{BottleneckKind, Carrier, CrossKind, Method, Transport};
+use crate::fairness::DisciplineChoice;
+use units::{Direction, Rate, Span};
+
+/// Parts of a scenario given on the command line; what is absent or empty leaves the file's as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overrides {
+    /// What implements the bottleneck.
+    pub bottleneck: Option<BottleneckKind>,
+    /// The bottleneck's rate; levels of cross traffic that are not given themselves keep their share of it. Additional
+    /// paths that have a bottleneck of their own are left out.
+    pub rate: Option<Rate>,
+    /// Levels of cross traffic. Additional paths that have their own are left out.
+    pub cross: Vec<Rate>,
+    /// How the cross traffic's packets follow each other.
+    pub cross_kind: Option<CrossKind>,
+    /// Whether cross traffic is computed or sent.
+    pub cross_by: Option<Carrier>,
+    /// What to measure over.
+    pub transports: Vec<Transport>,
+    /// The estimators.
+    pub methods: Vec<Method>,
+    /// The directions measured.
+    pub directions: Vec<Direction>,
+    /// How often each point is measured.
+    pub runs: Option<u32>,
+    /// Queue disciplines to compare.
+    pub disciplines: Vec<DisciplineChoice>,
+    /// Added round-trip delays.
+    pub delays: Vec<Span>,
+    /// Rows of a table of mixes.
+    pub rows: Vec<u32>,
+    /// How long shares are measured.
+    pub duration: Option<Span>,
+    /// How long connections run before.
+    pub warm_up: Option<Span>,
+}
+
+impl Overrides {
+    /// An option given that only experiments on accuracy have, as the command line calls it.
+    pub(super) fn for_accuracy_only(&self) -> Option<&'static str> {
+        let given = [
+            ("--cross", !self.cross.is_empty()),
+            ("--cross-kind", self.cross_kind.is_some()),
+            ("--cross-by", self.cross_by.is_some()),
+            ("--transport", !self.transports.is_empty()),
+            ("--method", !self.methods.is_empty()),
+            ("--direction", !self.directions.is_empty()),
+        ];
+        first(&given)
+    }
+
+    /// An option given that only experiments on fairness have.
+    pub(super) fn for_fairness_only(&self) -> Option<&'static str> {
+        let given = [
+            ("--discipline", !self.disciplines.is_empty()),
+            ("--delay", !self.delays.is_empty()),
+            ("--row", !self.rows.is_empty()),
+            ("--duration", self.duration.is_some()),
+            ("--warm-up", self.warm_up.is_some()),
+        ];
+        first(&given)
+    }
+}
+
+fn first(given: &[(&'static str, bool)]) -> Option<&'static str> {
+    given.iter().find_map(|(option, given)| given.then_some(*option))
+}
+
+/// Replaces a list by one that was given.
+pub(super) fn replace<T: Clone>(part: &mut Vec<T>, given: &[T]) {
+    if !given.is_empty() {
+        *part = given.to_vec();
+    }
+}

@@ -1,0 +1,127 @@
+//! Whether a scenario on accuracy describes a path that can exist, with traffic that it can carry.
+
+use super::checks::{check_delay, check_rate, check_runs, refuse};
+use crate::accuracy::path::{Bottleneck, Later};
+use crate::accuracy::scenario::Scenario;
+use crate::accuracy::words::{BottleneckKind, Carrier, CrossKind};
+use crate::bounds::MAX_RATE;
+use std::ops::RangeInclusive;
+use units::{Direction, Rate};
+
+const PACKET_BYTES: RangeInclusive<u32> = 64..=1500;
+const MAX_CROSS_PACKETS_PER_SECOND: f64 = 1e6;
+
+/// # Errors
+/// Says what is wrong and what to change.
+pub(super) fn check(scenario: &Scenario) -> Result<(), String> {
+    check_extent(scenario)?;
+    check_bottleneck(&scenario.bottleneck)?;
+    check_token_bucket(scenario)?;
+    if let Some(hop) = &scenario.later {
+        check_downstream_hop(scenario, hop)?;
+    }
+    check_cross(scenario)
+}
+
+fn check_extent(scenario: &Scenario) -> Result<(), String> {
+    let max = estimate::PathTesterClassicConfig::MAX_IUNIT;
+    refuse(scenario.last_iunit > max, || {
+        format!("intervals up to 2^{} µs; the maximum is 2^{max}", scenario.last_iunit)
+    })?;
+    check_runs(scenario.runs)
+}
+
+fn check_bottleneck(bottleneck: &Bottleneck) -> Result<(), String> {
+    for rate in [Some(bottleneck.rate), bottleneck.down_rate].into_iter().flatten() {
+        check_rate("a bottleneck", rate)?;
+    }
+    refuse(bottleneck.kind == BottleneckKind::Htb && bottleneck.down_rate.is_some(), || {
+        "HTB cannot have a different rate in the down direction; use the lab's own link".into()
+    })?;
+    check_delay("a delay", bottleneck.delay)
+}
+
+fn check_token_bucket(scenario: &Scenario) -> Result<(), String> {
+    let Bottleneck { kind, rate, down_rate, burst, peak_rate, .. } = scenario.bottleneck;
+    let (burst, peak) = match (burst, peak_rate) {
+        (None, None) => return Ok(()),
+        (Some(burst), Some(peak)) => (burst, peak),
+        _ => return Err("a token bucket has a burst and a peak_rate; give both or neither".into()),
+    };
+    refuse(kind == BottleneckKind::Htb, || "HTB cannot have a burst of its own; use the lab's own link".into())?;
+    refuse(scenario.later.is_some(), || "a token bucket with a downstream hop; leave one of them out".into())?;
+    let fastest = down_rate.map_or(rate, |down| down.max(rate));
+    refuse(burst == 0 || peak <= fastest || peak > MAX_RATE, || {
+        format!("bursts of {burst} bytes at {peak}; choose at least 1 byte, and more than {fastest} up to {MAX_RATE}")
+    })
+}
+
+fn check_downstream_hop(scenario: &Scenario, hop: &Later) -> Result<(), String> {
+    let bottleneck = &scenario.bottleneck;
+    let fastest = bottleneck.rate_of(Direction::Up).max(bottleneck.rate_of(Direction::Down));
+    refuse(bottleneck.kind == BottleneckKind::Htb, || {
+        "HTB cannot have a downstream hop; use the lab's own link".into()
+    })?;
+    refuse(hop.faster.is_nan() || hop.faster <= 1.0 || hop.rate(fastest) > MAX_RATE, || {
+        format!("a downstream hop {} times as fast as the bottleneck; choose more than 1, up to {MAX_RATE}", hop.faster)
+    })?;
+    refuse(hop.kind == CrossKind::Tcp || hop.load >= 1.0, || {
+        "a downstream hop filled by its cross traffic; choose constant, poisson or on-off, and a load below 100 %"
+            .into()
+    })?;
+    check_delay("a downstream hop's delay", hop.delay)?;
+    check_packet_rate(hop.cross(fastest), scenario.cross.packet_bytes)
+}
+
+fn check_cross(scenario: &Scenario) -> Result<(), String> {
+    let cross = &scenario.cross;
+    refuse(cross.by == Some(Carrier::Link) && scenario.needs_packets(), || {
+        "cross traffic by TCP or before HTB cannot be computed in the link; have it sent as packets".into()
+    })?;
+    refuse(!PACKET_BYTES.contains(&cross.packet_bytes), || {
+        format!("cross-traffic packets of {} bytes; choose 64 to 1500", cross.packet_bytes)
+    })?;
+    if cross.kind == CrossKind::Tcp {
+        return Ok(());
+    }
+    let rate = scenario.directions.iter().map(|direction| scenario.bottleneck.rate_of(*direction)).min();
+    let (rate, max) = (rate.unwrap_or(Rate::ZERO), cross.levels.iter().copied().max().unwrap_or(Rate::ZERO));
+    refuse(max >= rate, || format!("cross traffic of {max} leaves nothing of a bottleneck of {rate}; choose less"))?;
+    check_packet_rate(max, cross.packet_bytes)
+}
+
+fn check_packet_rate(rate: Rate, size: u32) -> Result<(), String> {
+    let packets = rate.as_f64() / 8.0 / f64::from(size);
+    refuse(packets > MAX_CROSS_PACKETS_PER_SECOND, || {
+        format!("cross traffic of {rate} in packets of {size} bytes is more than a million packets per second")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Experiment, Overrides};
+
+    #[test]
+    fn a_path_that_cannot_exist_is_refused_with_the_reason() {
+        let accuracy = include_str!("../../scenarios/rake-accuracy.toml");
+        let refused = |bottleneck: &str, hop: &str, part: &str| {
+            let text = accuracy.replace("rate = \"100mbit\"", &format!("rate = \"100mbit\"\n{bottleneck}"));
+            let hop = match hop {
+                "" => String::new(),
+                hop => format!("\n[later]\nkind = \"constant\"\nqueue = \"64kb\"\n{hop}"),
+            };
+            let no_table = |_: &str| unreachable!("it names none");
+            let read = Experiment::from_toml(&(text + &hop), "own.toml", &no_table, &Overrides::default());
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        refused("burst = \"10kb\"", "", "give both or neither");
+        refused("burst = \"10kb\"\npeak_rate = \"90mbit\"", "", "more than 100 Mbit/s");
+        let hop = "faster = 2\ndelay = \"1ms\"\nload = \"50%\"";
+        refused("burst = \"10kb\"\npeak_rate = \"1gbit\"", hop, "leave one of them out");
+        refused("", &hop.replace('2', "0.5"), "0.5 times as fast");
+        refused("", &hop.replace("50%", "100%"), "load below 100 %");
+        refused("", &hop.replace("1ms", "9s"), "delay of 9 s");
+        refused("kind = \"htb\"", hop, "HTB cannot have a downstream hop");
+    }
+}
