@@ -1,19 +1,22 @@
 //! `kumade measure`: the near end.
 
+mod hints;
 mod show;
 
 use crate::choice;
 use anyhow::{Context, anyhow};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, ValueEnum};
-use measure::stamp::{STAMP_PORT, StampConfig, measure_stamp};
-use measure::{
-    DEFAULT_PORT, Directions, Family, Key, MeasureConfig, MethodSettings, NtpServer, TransportChoice, TransportKind,
-};
+use estimate::{Allowance, MethodSettings};
+use measurement::{Directions, MeasurementPlan, TransportChoice};
+use probe::{Binding, DEFAULT_PORT, Family, Key, MeasureConfig, NtpServer};
+use probe::{STAMP_PORT, StampConfig, measure_stamp};
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use train::Transport;
 use units::{Span, parse};
 
 /// Measure available bandwidth, capacity and delay to a host that runs `kumade serve`
@@ -32,7 +35,7 @@ pub struct MeasureArgs {
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
             "target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity",
-            "key",
+            "key", "deadline",
         ]
     )]
     stamp: Option<Target>,
@@ -50,7 +53,7 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "METHOD[:PARAMETER=VALUE]...", value_parser = choice::method(), default_value_t = MethodSettings::default())]
     method: MethodSettings,
     /// TCP connections to open where they carry the packets
-    #[arg(long, value_name = "N", default_value_t = MeasureConfig::CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = MeasurementPlan::CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
     /// Bytes to send per direction at most, such as 500kb
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
@@ -58,6 +61,18 @@ pub struct MeasureArgs {
     /// How long to measure each direction at most, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     budget_time: Option<Span>,
+    /// Fail if the measurement has not ended after this time, such as 30s
+    #[arg(long, value_name = "TIME", value_parser = parse::span)]
+    deadline: Option<Span>,
+    /// Send from this address of this host
+    #[arg(long, value_name = "ADDRESS")]
+    source: Option<IpAddr>,
+    /// Send and receive through this interface only
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Set this firewall mark on all packets, by which policy routes choose; needs CAP_NET_ADMIN
+    #[arg(long, value_name = "NUMBER")]
+    mark: Option<u32>,
     /// Leave out the capacity of the bottleneck, which hardly ever changes
     #[arg(long)]
     no_capacity: bool,
@@ -111,7 +126,7 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
         return show::run(output, Box::new(move |_| measure_stamp(&config)));
     }
     let config = args.config()?;
-    show::run(output, Box::new(move |on_event| measure::measure(&config, on_event)))
+    show::run(output, Box::new(move |on_event| probe::measure(&config, on_event)))
 }
 
 /// Reads a key file, and warns where others may read it too.
@@ -131,29 +146,34 @@ impl MeasureArgs {
         let mut config = MeasureConfig::new(&target.host, target.port_or(DEFAULT_PORT));
         config.family = self.family();
         config.ntp = self.ntp();
-        config.directions = match self.direction {
+        config.plan.directions = match self.direction {
             DirectionArg::Up => Directions::Up,
             DirectionArg::Down => Directions::Down,
             DirectionArg::Both => Directions::Both,
         };
-        config.transport = match self.transport {
+        config.plan.transport = match self.transport {
             TransportArg::Auto => TransportChoice::Auto,
-            TransportArg::Udp => TransportChoice::Fixed(TransportKind::Udp),
-            TransportArg::Rake => TransportChoice::Fixed(TransportKind::Rake),
-            TransportArg::Single => TransportChoice::Fixed(TransportKind::Single),
+            TransportArg::Udp => TransportChoice::Fixed(Transport::Udp),
+            TransportArg::Rake => TransportChoice::Fixed(Transport::Rake),
+            TransportArg::Single => TransportChoice::Fixed(Transport::Single),
         };
-        config.method = self.method.clone();
-        config.connections = self.connections;
-        config.budget_bytes = self.budget_bytes;
-        config.budget_time = self.budget_time;
-        config.capacity = !self.no_capacity;
+        config.plan.method = self.method.clone();
+        config.plan.connections = self.connections;
+        config.plan.allowance = Allowance { bytes: self.budget_bytes, time: self.budget_time };
+        config.plan.capacity = !self.no_capacity;
+        config.binding = self.binding();
+        config.deadline = self.deadline;
         config.key = self.key.as_deref().map(read_key).transpose()?;
         Ok(config)
     }
 
     fn stamp_config(&self, reflector: &Target) -> StampConfig {
         let config = StampConfig::new(&reflector.host, reflector.port_or(STAMP_PORT));
-        StampConfig { family: self.family(), ntp: self.ntp(), ..config }
+        StampConfig { family: self.family(), ntp: self.ntp(), binding: self.binding(), ..config }
+    }
+
+    fn binding(&self) -> Binding {
+        Binding { source: self.source, interface: self.interface.clone(), mark: self.mark }
     }
 
     fn family(&self) -> Family {

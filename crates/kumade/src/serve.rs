@@ -4,9 +4,8 @@ use crate::measure::read_key;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use measure::stamp::{Reflector, ReflectorConfig, STAMP_PORT};
-use measure::{DEFAULT_PORT, Server, ServerConfig};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, Server, ServerConfig};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,7 +53,7 @@ pub struct ServeArgs {
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let reflector = args.stamp.map(|port| bind_reflector(port, args.listen)).transpose()?;
     let mut config = config(args)?;
-    config.max_strangers = config.max_strangers.min(descriptors() / 2);
+    config.max_pending = config.max_pending.min(descriptors() / 2);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot listen for Ctrl-C")?;

@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The layers, from the words that all speak to the front. A crate may use those of the layers above its own.
-const LAYERS: [&[&str]; 10] = [
+const LAYERS: [&[&str]; 11] = [
     &["units"],
     &["packet", "train"],
     &["estimate", "link", "middlebox"],
     &["wire"],
+    &["measurement"],
     &["sim"],
     &["net"],
-    &["runtime"],
-    &["testnet"],
-    &["measure", "emulator", "lab"],
+    &["transport", "runtime"],
+    &["testnet", "probe"],
+    &["serve", "emulator", "lab"],
     &["kumade"],
 ];
 
@@ -24,10 +25,10 @@ const LAYERS: [&[&str]; 10] = [
 const LAB: &str = "lab";
 
 /// What the tests of any crate may use.
-const TESTNET: &str = "testnet";
+const FOR_TESTS: [&str; 2] = ["testnet", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 8] = ["units", "packet", "train", "estimate", "link", "middlebox", "wire", "sim"];
+const PURE: [&str; 9] = ["units", "packet", "train", "estimate", "link", "middlebox", "wire", "measurement", "sim"];
 
 /// The one crate that may say `unsafe`.
 const UNSAFE: &str = "net";
@@ -120,7 +121,7 @@ fn workspace_dependencies() -> BTreeMap<String, Vec<String>> {
     let uses = |package: &serde_json::Value| {
         let dependencies = package["dependencies"].as_array().unwrap();
         let of_ours = dependencies.iter().filter(|d| d["path"].is_string());
-        let for_tests = |d: &serde_json::Value| d["kind"] == "dev" && d["name"] == TESTNET;
+        let for_tests = |d: &serde_json::Value| d["kind"] == "dev" && FOR_TESTS.iter().any(|name| d["name"] == *name);
         of_ours.filter(|d| !for_tests(d)).map(|d| text(&d["name"])).collect()
     };
     packages.iter().map(|package| (text(&package["name"]), uses(package))).collect()

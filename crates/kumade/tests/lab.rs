@@ -91,7 +91,10 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
             "cannot be computed in the link",
         ),
         (vec!["lab", "run", "rake-cwnd", "--rate", "999gbit"], "choose 100 kbit/s to 10 Gbit/s"),
-        (vec!["lab", "run", "rake-cwnd", "--discipline", "codel"], "--discipline applies to experiments on fairness only"),
+        (
+            vec!["lab", "run", "rake-cwnd", "--discipline", "codel"],
+            "--discipline applies to experiments on fairness only",
+        ),
         (vec!["lab", "run", "fair-wired", "--method", "primed"], "--method applies to experiments on accuracy only"),
         (vec!["lab", "run", "fair-wired", "--discipline", "coddle"], "there are tail-drop, codel"),
         (vec!["lab", "run", "fair-wired", "--bottleneck", "htb"], "disciplines cannot be compared"),

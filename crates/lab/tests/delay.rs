@@ -1,14 +1,17 @@
 //! One-way delays on the lab's network, 15 ms out and 5 ms back, against a far clock that is 87 ms ahead and drifts by
 //! 50 ppm: the published system was wrong by up to 76 ms there.
 
-#[path = "../../measure/tests/ntp/mod.rs"]
+#[path = "../../serve/tests/ntp/mod.rs"]
 mod ntp;
 
 use link::LinkConfig;
-use measure::report::DelayReport;
-use measure::stamp::{Reflector, ReflectorConfig, StampConfig, measure_stamp};
-use measure::{HostClock, MeasureConfig, Server, ServerConfig, measure};
+use measurement::MeasurementPlan;
+use measurement::report::DelayReport;
 use net::clock;
+use probe::{MeasureConfig, measure};
+use probe::{StampConfig, measure_stamp};
+use serve::{HostClock, Server, ServerConfig};
+use serve::{Reflector, ReflectorConfig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -58,10 +61,13 @@ impl Path {
         let host = self.network.host("b").unwrap().v4.to_string();
         // With the time by which the far clock is right.
         let ntp = || with_reference.then(|| near.run(|| ntp::answer(AHEAD)).unwrap());
-        let stamp = StampConfig { ntp: ntp(), ..StampConfig::new(&host, measure::stamp::STAMP_PORT) };
+        let stamp = StampConfig { ntp: ntp(), ..StampConfig::new(&host, serve::STAMP_PORT) };
         let stamp = near.run(|| measure_stamp(&stamp)).unwrap().unwrap();
         let method = "pathtester".parse().unwrap();
-        let trains = MeasureConfig { ntp: ntp(), method, ..MeasureConfig::new(&host, measure::DEFAULT_PORT) };
+        let trains = {
+            let base = MeasureConfig::new(&host, serve::DEFAULT_PORT);
+            MeasureConfig { ntp: ntp(), plan: MeasurementPlan { method, ..base.plan }, ..base }
+        };
         let trains = near.run(|| measure(&trains, &mut |_| {})).unwrap().unwrap();
         [stamp, trains].map(|report| report.delay.unwrap())
     }

@@ -3,9 +3,12 @@
 //! the right order, and an attempt that the machine spoilt is made again, at most twice.
 
 use link::LinkConfig;
-use measure::report::{DirectionReport, Report, Transport};
-use measure::{Directions, Error, Family, MeasureConfig, Server, ServerConfig, TransportChoice};
+use measurement::MeasurementPlan;
+use measurement::report::{DirectionReport, Report};
+use measurement::{Directions, TransportChoice};
 use middlebox::{Match, MiddleboxConfig, NatConfig, Refusal, ResetScope, Rule};
+use probe::{Error, Family, MeasureConfig};
+use serve::{Server, ServerConfig};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +16,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use testnet::in_namespaces;
 use testnet::{Network, NetworkSpec};
+use train::Transport;
 use units::{Rate, Span};
-use wire::TransportKind;
 
 const RATE: Rate = Rate::from_mbit(50);
 /// What a measurement may take, whatever it meets.
@@ -45,12 +48,15 @@ impl Path {
     fn config(&self, family: Family) -> MeasureConfig {
         let far = self.network.host("b").unwrap();
         let address = if family == Family::V6 { IpAddr::V6(far.v6.unwrap()) } else { IpAddr::V4(far.v4) };
-        MeasureConfig::new(address.to_string(), measure::DEFAULT_PORT)
+        MeasureConfig::new(address.to_string(), serve::DEFAULT_PORT)
     }
 
     /// The same, one way only, which takes less time.
     fn up(&self) -> MeasureConfig {
-        MeasureConfig { directions: Directions::Up, ..self.config(Family::V4) }
+        {
+            let base = self.config(Family::V4);
+            MeasureConfig { plan: MeasurementPlan { directions: Directions::Up, ..base.plan }, ..base }
+        }
     }
 
     /// One measurement through a middlebox that has seen nothing yet.
@@ -58,7 +64,7 @@ impl Path {
         self.network.set_middlebox(Some(middlebox.clone())).unwrap();
         let near = &self.network.host("a").unwrap().namespace;
         let began = Instant::now();
-        let result = near.run(|| measure::measure(config, &mut |_| {})).unwrap();
+        let result = near.run(|| probe::measure(config, &mut |_| {})).unwrap();
         let took = began.elapsed();
         eprintln!("{took:?}: {}", show(&result));
         assert!(took < PATIENCE, "{took:?}: {}", show(&result));
@@ -138,7 +144,7 @@ fn where_udp_is_rejected_the_rake_measures_both_ways() {
 fn where_one_tcp_port_is_open_and_all_else_dropped_the_rake_measures() {
     in_namespaces("where_one_tcp_port_is_open_and_all_else_dropped_the_rake_measures", || {
         let path = Path::new();
-        let firewall = rules(&[Rule::AllowOnly { tcp_port: measure::DEFAULT_PORT, how: Refusal::Drop }]);
+        let firewall = rules(&[Rule::AllowOnly { tcp_port: serve::DEFAULT_PORT, how: Refusal::Drop }]);
         let report = path.measure(&firewall, &path.config(Family::V4));
         for direction in directions(&report) {
             assert_eq!((direction.transport, direction.connections), (Transport::Rake, 120));
@@ -240,10 +246,16 @@ fn behind_an_address_translator_udp_passes() {
         for direction in directions(&report) {
             assert_eq!((direction.transport, direction.connections), (Transport::Udp, 0));
         }
-        let rake = MeasureConfig {
-            directions: Directions::Up,
-            transport: TransportChoice::Fixed(TransportKind::Rake),
-            ..path.config(Family::V4)
+        let rake = {
+            let base = path.config(Family::V4);
+            MeasureConfig {
+                plan: MeasurementPlan {
+                    directions: Directions::Up,
+                    transport: TransportChoice::Fixed(Transport::Rake),
+                    ..base.plan
+                },
+                ..base
+            }
         };
         let report = path.measure(&MiddleboxConfig { rules: vec![], nat }, &rake);
         assert_eq!(report.up.unwrap().connections, 120);
@@ -254,8 +266,11 @@ fn behind_an_address_translator_udp_passes() {
 fn ipv6_carries_trains_by_udp_and_by_tcp() {
     in_namespaces("ipv6_carries_trains_by_udp_and_by_tcp", || {
         let path = Path::new();
-        for (kind, transport) in [(TransportKind::Udp, Transport::Udp), (TransportKind::Rake, Transport::Rake)] {
-            let config = MeasureConfig { transport: TransportChoice::Fixed(kind), ..path.config(Family::V6) };
+        for (kind, transport) in [(Transport::Udp, Transport::Udp), (Transport::Rake, Transport::Rake)] {
+            let config = {
+                let base = path.config(Family::V6);
+                MeasureConfig { plan: MeasurementPlan { transport: TransportChoice::Fixed(kind), ..base.plan }, ..base }
+            };
             let report = path.measure(&MiddleboxConfig::default(), &config);
             assert!(directions(&report).all(|direction| direction.transport == transport));
             assert!(report.peer.starts_with("[fd77::2]"), "{}", report.peer);

@@ -1,6 +1,6 @@
 //! UDP datagrams with what the kernel knows about them: stamp, TTL, and the address they were sent to.
 
-use crate::{option, stamp};
+use crate::{Binding, option, stamp};
 use nix::libc;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -56,10 +56,10 @@ pub fn prepare(socket: &UdpSocket) -> io::Result<()> {
 ///
 /// # Errors
 /// What stands in the way to the last of them; `AddrNotAvailable` for none.
-pub fn connect(addresses: &[SocketAddr]) -> io::Result<UdpSocket> {
+pub fn connect(addresses: &[SocketAddr], binding: &Binding) -> io::Result<UdpSocket> {
     let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
     for &address in addresses {
-        result = connect_one(address);
+        result = connect_one(address, binding);
         if result.is_ok() {
             break;
         }
@@ -67,14 +67,9 @@ pub fn connect(addresses: &[SocketAddr]) -> io::Result<UdpSocket> {
     result
 }
 
-fn connect_one(address: SocketAddr) -> io::Result<UdpSocket> {
-    let any: SocketAddr = match address {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = UdpSocket::bind(any)?;
+fn connect_one(address: SocketAddr, binding: &Binding) -> io::Result<UdpSocket> {
+    let socket = binding.connect_udp(address)?;
     prepare(&socket)?;
-    socket.connect(address)?;
     Ok(socket)
 }
 
@@ -188,12 +183,12 @@ mod tests {
 
     #[test]
     fn an_address_that_cannot_be_reached_gives_way_to_the_next() {
-        let there: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        let (there, anywhere): (SocketAddr, _) = ("127.0.0.1:9".parse().unwrap(), Binding::default());
         // Nobody may send there without asking for it.
         let broadcast: SocketAddr = "255.255.255.255:9".parse().unwrap();
-        assert_eq!(connect(&[broadcast, there]).unwrap().peer_addr().unwrap(), there);
-        assert_eq!(connect(&[broadcast]).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        assert_eq!(connect(&[]).unwrap_err().kind(), io::ErrorKind::AddrNotAvailable);
+        assert_eq!(connect(&[broadcast, there], &anywhere).unwrap().peer_addr().unwrap(), there);
+        assert_eq!(connect(&[broadcast], &anywhere).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(connect(&[], &anywhere).unwrap_err().kind(), io::ErrorKind::AddrNotAvailable);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! Clocks: stamps of packets are on [`clock::realtime`], which the kernel uses for them; waits and budgets are on
 //! [`clock::monotonic`].
 
+mod binding;
 pub mod capture;
 pub mod clock;
 pub mod congestion;
@@ -26,4 +27,5 @@ pub mod tcp;
 pub mod tun;
 pub mod udp;
 
+pub use binding::Binding;
 pub use setup::SetupError;

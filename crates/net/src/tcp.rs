@@ -1,7 +1,9 @@
 //! TCP connections that carry packet trains: one write, one packet, at once.
 
+mod connecting;
 mod open;
 
+pub use connecting::Connecting;
 pub use open::{Opened, open_connections};
 
 use crate::udp::ip_header_bytes;

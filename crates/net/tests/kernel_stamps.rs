@@ -16,7 +16,8 @@ fn connection(address: &str) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(address).unwrap();
     tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
-    let opened = tcp::open_connections(at, 1, Span::ZERO, Span::from_secs(5), |_| Vec::new()).unwrap();
+    let opened =
+        tcp::open_connections(at, &net::Binding::default(), 1, Span::ZERO, Span::from_secs(5), |_| Vec::new()).unwrap();
     let accepted = listener.accept().unwrap().0;
     (opened.streams.into_iter().next().unwrap().1, accepted)
 }

@@ -14,4 +14,4 @@ mod run;
 pub mod tcp;
 
 pub use path::{Hop, Stamping, VirtualPath};
-pub use run::{Run, measure};
+pub use run::{Measured, Run, VirtualPaths, measure};

@@ -1,13 +1,17 @@
 use crate::VirtualPath;
 use estimate::{Method, Outcome, Step};
-use units::{Rate, Span, Time};
+use measurement::{
+    CarriedTrain, Event, Failure, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TrainSeries,
+};
+use train::{Train, Transport};
+use units::{Direction, Rate, Span, Time};
 
-/// A finished measurement on a virtual path.
+/// A finished run of one method on a virtual path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// What the method found.
     pub outcome: Outcome,
-    /// What was so, from the first packet to the last.
+    /// What was available, from the first packet to the last.
     pub truth: Rate,
     /// When the first packet left.
     pub started: Time,
@@ -19,29 +23,147 @@ pub struct Run {
     pub bytes: u64,
 }
 
-/// Measures the path; what came of a train is known to the sender a path's delay after the last packet.
+/// Runs one method on a path, without what a whole measurement does besides.
 pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
-    let mut started = None;
-    let mut ended = path.now();
-    let (mut packets, mut bytes) = (0, 0);
+    let mut series = TrainSeries::new(Direction::Up, path.now());
+    let mut window = Window::default();
     loop {
         match method.next(path.now()) {
             Step::Send { wait, train } => {
-                // The wait counts from the last packet of the train before; what came of it may be known later only.
-                path.wait((ended + wait - path.now()).max(Span::ZERO));
-                started.get_or_insert(path.now());
-                packets += u64::from(train.count());
-                bytes += train.bytes();
-                let record = path.send(&train);
-                ended = path.now();
-                path.wait(path.delay());
-                method.record(&record);
+                path.wait(series.wait(wait, path.now()));
+                let started = path.now();
+                let carried = carry(path, &train, 0);
+                window.extend(started, carried.ended);
+                series.add(&carried);
+                method.record(&carried.record);
             }
             Step::Done(outcome) => {
                 path.settle();
-                let started = started.unwrap_or(ended);
-                return Run { outcome, truth: path.truth(started, ended), started, ended, packets, bytes };
+                let (started, ended) = window.0.unwrap_or((path.now(), path.now()));
+                let cost = series.cost(path.now());
+                let truth = path.truth(started, ended);
+                return Run { outcome, truth, started, ended, packets: cost.packets, bytes: cost.bytes };
             }
         }
+    }
+}
+
+/// Both directions of a virtual path, and what passes on it.
+#[derive(Debug)]
+pub struct VirtualPaths {
+    /// From the near end to the far end.
+    pub up: VirtualPath,
+    /// The other way.
+    pub down: VirtualPath,
+    /// Whether UDP passes.
+    pub udp: bool,
+}
+
+/// What a measurement of virtual paths came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// The document.
+    pub report: Report,
+    /// What was available up and down, from the first packet of the trains for the available bandwidth to the last; none
+    /// where there were none.
+    pub truth: [Option<Rate>; 2],
+}
+
+impl VirtualPaths {
+    /// Drives a whole measurement, as `probe` does over sockets. `on_event` is told of its progress.
+    ///
+    /// # Errors
+    /// Where the measurement ends without a report.
+    pub fn measure(
+        &mut self,
+        mut measurement: Measurement,
+        on_event: &mut dyn FnMut(&Event),
+    ) -> Result<Measured, Failure> {
+        let mut windows = [Window::default(); 2];
+        let mut connections = 0;
+        loop {
+            let now = self.now();
+            match measurement.next(now) {
+                measurement::Step::Open(request) => match self.open(&request) {
+                    Ok(opened) => {
+                        connections = opened.connections;
+                        measurement.opened(opened, now);
+                    }
+                    Err(reason) => measurement.not_opened(reason),
+                },
+                measurement::Step::Send(request) => {
+                    let (started, carried) = self.send(&request, connections);
+                    if request.purpose == Purpose::AvailableBandwidth {
+                        windows[request.direction as usize].extend(started, carried.ended);
+                    }
+                    measurement.carried(carried);
+                }
+                measurement::Step::Progress(event) => on_event(&event),
+                measurement::Step::Done(report) => {
+                    let truth = Direction::BOTH.map(|direction| {
+                        let (from, to) = windows[direction as usize].0?;
+                        let path = self.path(direction);
+                        path.settle();
+                        Some(path.truth(from, to))
+                    });
+                    return Ok(Measured { report: *report, truth });
+                }
+                measurement::Step::Failed(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// From one end to the other and back, without queues.
+    pub fn round_trip(&self) -> Span {
+        self.up.delay() + self.down.delay()
+    }
+
+    fn now(&self) -> Time {
+        self.up.now().max(self.down.now())
+    }
+
+    fn open(&self, request: &OpenRequest) -> Result<Opened, String> {
+        let connections = match request.transport {
+            Transport::Udp if !self.udp => return Err("the firewall rejects it".to_owned()),
+            Transport::Udp => 0,
+            Transport::Rake => request.connections.into(),
+            Transport::Single => return Err("a virtual path has no congestion window".to_owned()),
+        };
+        Ok(Opened { max_packet: Train::MAX_PACKET, is_size_known: true, connections, warning: None })
+    }
+
+    /// When the train began to leave, and what became of it.
+    fn send(&mut self, request: &SendRequest, connections: u32) -> (Time, CarriedTrain) {
+        let start = self.now() + request.wait;
+        let path = self.path(request.direction);
+        path.wait(start - path.now());
+        (start, carry(path, &request.train, connections))
+    }
+
+    fn path(&mut self, direction: Direction) -> &mut VirtualPath {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
+}
+
+/// What became of a train is known to the sender a path's delay after the last packet.
+fn carry(path: &mut VirtualPath, train: &Train, connections: u32) -> CarriedTrain {
+    let record = path.send(train);
+    let ended = path.now();
+    path.wait(path.delay());
+    let (packets, bytes) = (u64::from(train.count()), train.bytes());
+    CarriedTrain { record, packets, bytes, ended, kernel_stamps: true, broken: false, connections }
+}
+
+/// From the first packet to the last, once there is one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Window(Option<(Time, Time)>);
+
+impl Window {
+    fn extend(&mut self, from: Time, to: Time) {
+        let (first, last) = self.0.unwrap_or((from, to));
+        self.0 = Some((first.min(from), last.max(to)));
     }
 }

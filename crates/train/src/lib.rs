@@ -9,8 +9,10 @@ mod clock;
 mod estimate;
 mod plan;
 mod record;
+mod transport;
 
 pub use clock::ClockError;
 pub use estimate::Estimate;
 pub use plan::{PlannedPacket, Segment, Train, TrainError};
 pub use record::{PacketRecord, TrainRecord};
+pub use transport::Transport;

@@ -38,6 +38,9 @@ pub struct PlannedPacket {
 pub struct TrainError(String);
 
 impl Train {
+    /// No packet of a train is larger, in bytes of the IP packet: beyond the first hop nobody promises more than
+    /// Ethernet's size, and a too large packet would vanish or be cut up.
+    pub const MAX_PACKET: u32 = 1500;
     /// More packets than this are never sent in one train.
     pub const MAX_PACKETS: u32 = 10_000;
     /// No train lasts longer than this.

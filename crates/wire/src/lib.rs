@@ -21,7 +21,10 @@ mod udp;
 
 pub use frame::{FrameError, Message, decode, encode};
 pub use key::{Key, KeyError};
-pub use message::{Arrival, ClientMessage, Departure, Limits, ServerMessage, Token, TransportKind};
+pub use message::{Arrival, ClientMessage, Departure, Limits, ServerMessage, Token};
 pub use preamble::{Answer, MAGIC, Preamble, PreambleError, VERSION, Verdict};
 pub use session::{ClientSession, ServerSession, Session, SessionError, judge};
 pub use udp::{UdpAnswer, UdpRequest};
+
+/// The port on which a server listens, by TCP and by UDP, unless it is told another.
+pub const DEFAULT_PORT: u16 = 7272;

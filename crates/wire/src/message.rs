@@ -1,33 +1,10 @@
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use train::Train;
+use train::{Train, Transport};
 use units::{Span, Time};
 
 /// Names one client's session; random, so that nobody else can join it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token(pub [u8; 16]);
-
-/// What carries a train's packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TransportKind {
-    /// UDP datagrams (PathQuick3).
-    Udp,
-    /// Many TCP connections, one packet on each (PathRakeTCP).
-    Rake,
-    /// One TCP connection: the papers' counter-example.
-    Single,
-}
-
-impl fmt::Display for TransportKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TransportKind::Udp => "udp",
-            TransportKind::Rake => "rake",
-            TransportKind::Single => "single",
-        })
-    }
-}
 
 /// What the server grants one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +55,7 @@ pub enum ClientMessage {
     /// `wait`.
     AwaitConnections {
         /// Rake or single.
-        transport: TransportKind,
+        transport: Transport,
         /// Only those with this number or a higher one count: earlier ones belong to a set that is given up.
         first: u16,
         /// How many the client has opened.

@@ -1,9 +1,10 @@
 //! A measurement's events and result, for people and for programs.
 
+use super::hints;
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
-use measure::report::{DirectionReport, StreamLine};
-use measure::{Direction, Event, Report};
+use measurement::report::{DirectionReport, StreamLine};
+use measurement::{Event, Report};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub enum Output {
 }
 
 /// What measures: tells what happens, and comes back with the result.
-pub type Measuring<'m> = dyn FnOnce(&mut dyn FnMut(&Event)) -> Result<Report, measure::Error> + 'm;
+pub type Measuring<'m> = dyn FnOnce(&mut dyn FnMut(&Event)) -> Result<Report, probe::Error> + 'm;
 
 /// Measures, and prints what happens.
 pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<ExitCode> {
@@ -38,10 +39,13 @@ pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<Exit
     bar.finish_and_clear();
     written?;
     if output == Output::Stream {
-        print_line(&StreamLine::end(&result))?;
+        print_line(&match &result {
+            Ok(report) => StreamLine::end(report),
+            Err(error) => StreamLine::failure(hints::describe(error)),
+        })?;
     }
     // The text of these errors names their causes already.
-    let report = result.map_err(|error| anyhow!("{error}"))?;
+    let report = result.map_err(|error| anyhow!(hints::describe(&error)))?;
     let mut out = io::stdout().lock();
     match output {
         Output::People => print_verdict(&mut out, &report)?,
@@ -93,21 +97,11 @@ fn describe(event: &Event) -> String {
         Event::Waiting { ahead } => format!("waiting for {ahead} other measurement(s) to finish"),
         Event::Opened { transport, connections: 0 } => format!("measuring over {transport:?}").to_lowercase(),
         Event::Opened { connections, .. } => format!("measuring over {connections} TCP connection(s)"),
-        Event::Train { direction, number, available_bits_per_second, .. } => {
-            let name = name(*direction);
-            match available_bits_per_second {
-                Some(bits) => format!("{name}: train {number}, {} so far", Rate::from_bits_per_second(*bits)),
-                None => format!("{name}: train {number}"),
-            }
-        }
-        Event::Capacity { direction, .. } => format!("{}: capacity done", name(*direction)),
-        Event::Done { direction, .. } => format!("{}: done", name(*direction)),
-    }
-}
-
-fn name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Up => "up",
-        Direction::Down => "down",
+        Event::Train { direction, number, available_bits_per_second, .. } => match available_bits_per_second {
+            Some(bits) => format!("{direction}: train {number}, {} so far", Rate::from_bits_per_second(*bits)),
+            None => format!("{direction}: train {number}"),
+        },
+        Event::Capacity { direction, .. } => format!("{direction}: capacity done"),
+        Event::Done { direction, .. } => format!("{direction}: done"),
     }
 }

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::accuracy::samples::full_row as whole;
     use crate::accuracy::words::{Method, Transport};
-    use measure::report::ShaperReport;
+    use measurement::report::ShaperReport;
     use units::Rate;
 
     fn close(value: Option<f64>, expected: f64) -> bool {

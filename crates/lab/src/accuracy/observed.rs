@@ -1,5 +1,5 @@
 use crate::accuracy::row::TimelinePacket;
-use measure::Event;
+use measurement::Event;
 use train::{Train, TrainRecord};
 use units::Direction;
 use units::Time;
@@ -8,7 +8,7 @@ use units::Time;
 /// their stamps, and the link's, can be compared.
 #[derive(Debug)]
 pub(crate) struct Observed {
-    direction: measure::Direction,
+    direction: Direction,
     window: Option<(Time, Time)>,
     /// None where nobody asks for it.
     first: Option<Vec<TimelinePacket>>,
@@ -17,10 +17,6 @@ pub(crate) struct Observed {
 impl Observed {
     /// Nothing seen yet of trains of this direction; `timeline` asks for the first one's packets.
     pub(crate) fn new(timeline: bool, direction: Direction) -> Self {
-        let direction = match direction {
-            Direction::Up => measure::Direction::Up,
-            Direction::Down => measure::Direction::Down,
-        };
         Observed { direction, window: None, first: timeline.then(Vec::new) }
     }
 

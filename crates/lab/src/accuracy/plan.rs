@@ -2,12 +2,14 @@
 
 use crate::accuracy::path::Shaper;
 use crate::accuracy::scenario::{Point, Scenario};
-use crate::accuracy::words::{CrossKind, Method};
+use crate::accuracy::words::{CrossKind, Method, Transport};
 use crate::bounds::MAX_RUNS;
 use estimate::{
-    LinearScanConfig, MethodSettings, PathChirpConfig, PathTesterClassicConfig, PathTesterConfig, PathloadConfig,
+    Allowance, LinearScanConfig, MethodSettings, PathChirpConfig, PathTesterClassicConfig, PathTesterConfig,
+    PathloadConfig,
 };
 use link::{CrossConfig, LinkConfig, Medium, Periods, SizeMix, TokenBucket};
+use measurement::{Directions, MeasurementPlan, TransportChoice};
 use units::Direction;
 use units::{Rate, Span, Time};
 
@@ -45,8 +47,27 @@ pub(crate) fn least_delay(scenario: &Scenario, direction: Direction) -> Span {
     scenario.delay() + at_bottleneck + scenario.later.map_or(Span::ZERO, behind)
 }
 
+/// What is measured at a point in these directions; the same in real time and virtually.
+pub(crate) fn measurement(scenario: &Scenario, point: &Point, directions: Directions, seed: u64) -> MeasurementPlan {
+    MeasurementPlan {
+        directions,
+        transport: match point.transport {
+            Transport::Auto => TransportChoice::Auto,
+            Transport::Udp => TransportChoice::Fixed(train::Transport::Udp),
+            Transport::Rake => TransportChoice::Fixed(train::Transport::Rake),
+            Transport::Single => TransportChoice::Fixed(train::Transport::Single),
+        },
+        method: method(scenario, point),
+        connections: MeasurementPlan::CONNECTIONS,
+        allowance: Allowance::default(),
+        capacity: scenario.whole,
+        idle_delay: scenario.whole,
+        seed,
+    }
+}
+
 /// The estimator with its numbers.
-pub(crate) fn method(scenario: &Scenario, point: &Point) -> MethodSettings {
+fn method(scenario: &Scenario, point: &Point) -> MethodSettings {
     let published = match point.method {
         Method::Primed => MethodSettings::default(),
         Method::LinearScan => MethodSettings::new(LinearScanConfig::default()),

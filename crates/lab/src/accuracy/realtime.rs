@@ -5,12 +5,12 @@ use crate::accuracy::plan;
 use crate::accuracy::row::Row;
 use crate::accuracy::runner::{Attempt, Testbed};
 use crate::accuracy::scenario::{Point, Scenario};
-use crate::accuracy::words::{BottleneckKind, Carrier, FirewallAction, Protocol, Transport};
+use crate::accuracy::words::{BottleneckKind, Carrier, FirewallAction, Protocol};
 use crate::error::RunError;
-use measure::report::{DirectionReport, Report};
-use measure::{Directions, MeasureConfig, Server, ServerConfig, ServerError, TransportChoice};
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::clock;
+use probe::{Directions, MeasureConfig, MeasurementPlan};
+use serve::{Server, ServerConfig, ServerError};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,6 @@ use testnet::Traffic;
 use testnet::{Host, HostSpec, Network, NetworkError, NetworkSpec};
 use units::Direction;
 use units::{Rate, Span};
-use wire::TransportKind;
 
 /// New cross traffic runs so long before anything is measured.
 const SETTLING: Span = Span::from_millis(100);
@@ -117,7 +116,7 @@ impl Testbed for RealTime {
         let host = self.fabric.host(LEFT).map_err(failed("find the near host"))?;
         let mut observed = Observed::new(scenario.timeline, point.direction);
         let began = clock::realtime();
-        let result = host.namespace.run(|| measure::measure(&config, &mut |event| observed.note(event)));
+        let result = host.namespace.run(|| probe::measure(&config, &mut |event| observed.note(event)));
         let result = result.map_err(failed("enter the near host"))?;
         let ended = clock::realtime();
         let (from, to) = observed.window().unwrap_or((began, ended));
@@ -132,18 +131,7 @@ impl Testbed for RealTime {
         row.timeline = observed.timeline();
         row.whole_seconds = scenario.whole.then(|| (ended - began).as_secs_f64());
         match result {
-            Ok(mut report) => {
-                if let Some(delay) = report.delay.take().filter(|_| scenario.whole) {
-                    row.fill_delays(scenario, [delay.up, delay.down]);
-                }
-                match direction_of(point.direction, report) {
-                    Some(measured) => row.fill(measured),
-                    None => {
-                        let way = point.direction;
-                        row.reason = Some(format!("the measurement says nothing of the way {way}"));
-                    }
-                }
-            }
+            Ok(report) => row.fill_report(scenario, point.direction, report),
             Err(error) => {
                 row.reason = Some(error.to_string());
                 row.duration_seconds = (ended - began).as_secs_f64();
@@ -188,26 +176,16 @@ fn build(scenario: &Scenario) -> Result<Box<dyn Fabric>, NetworkError> {
 }
 
 fn bind(host: &Host) -> anyhow::Result<Server> {
-    let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), measure::DEFAULT_PORT)));
+    let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), serve::DEFAULT_PORT)));
     let config = ServerConfig { listen, ..ServerConfig::default() };
     Ok(host.namespace.run(|| Server::bind(config))??)
 }
 
 fn measurement(scenario: &Scenario, point: &Point, server: SocketAddr) -> MeasureConfig {
-    let transport = match point.transport {
-        Transport::Auto => TransportChoice::Auto,
-        Transport::Udp => TransportChoice::Fixed(TransportKind::Udp),
-        Transport::Rake => TransportChoice::Fixed(TransportKind::Rake),
-        Transport::Single => TransportChoice::Fixed(TransportKind::Single),
-    };
-    let method = plan::method(scenario, point);
-    let directions = match point.direction {
-        _ if scenario.whole => Directions::Both,
-        Direction::Up => Directions::Up,
-        Direction::Down => Directions::Down,
-    };
-    let config = MeasureConfig::new(server.ip().to_string(), server.port());
-    MeasureConfig { directions, transport, method, capacity: scenario.whole, ..config }
+    let directions = if scenario.whole { Directions::Both } else { point.direction.into() };
+    // A real client always measures the idle delay.
+    let plan = MeasurementPlan { idle_delay: true, ..plan::measurement(scenario, point, directions, 0) };
+    MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) }
 }
 
 fn rule(rule: &FirewallRule) -> Rule {
@@ -220,13 +198,6 @@ fn rule(rule: &FirewallRule) -> Rule {
         FirewallAction::Drop => Refusal::Drop,
     };
     Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port: None }, how }
-}
-
-fn direction_of(direction: Direction, report: Report) -> Option<DirectionReport> {
-    match direction {
-        Direction::Up => report.up,
-        Direction::Down => report.down,
-    }
 }
 
 #[cfg(test)]

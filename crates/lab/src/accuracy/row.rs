@@ -1,7 +1,8 @@
 use crate::accuracy::plan;
 use crate::accuracy::scenario::{Point, Scenario};
-use crate::accuracy::words::{Method, Transport};
-use measure::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
+use crate::accuracy::words::Method;
+use measurement::Report;
+use measurement::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use train::Estimate;
@@ -166,14 +167,24 @@ impl Row {
     }
 
     /// Takes over what a measurement reports of the direction.
-    pub(crate) fn fill(&mut self, measured: DirectionReport) {
+    pub(crate) fn fill_report(&mut self, scenario: &Scenario, direction: Direction, report: Report) {
+        if let Some(delay) = report.delay.filter(|_| scenario.whole) {
+            self.fill_delays(scenario, [delay.up, delay.down]);
+        }
+        match direction {
+            Direction::Up => report.up.map(|measured| self.fill(measured)),
+            Direction::Down => report.down.map(|measured| self.fill(measured)),
+        };
+    }
+
+    fn fill(&mut self, measured: DirectionReport) {
         if let Some(value) = measured.available_bits_per_second {
             self.set_estimate(value.map(Rate::bits_per_second));
         }
         if let Some(capacity) = measured.capacity {
             self.fill_capacity(capacity);
         }
-        self.transport = carrier(measured.transport).word().to_owned();
+        self.transport = measured.transport.to_string();
         self.method = measured.method;
         self.reason = measured.reason;
         self.spread_bits_per_second = measured.spread_bits_per_second;
@@ -193,7 +204,7 @@ impl Row {
     }
 
     /// Takes over the delays up and down, beside the truth.
-    pub(crate) fn fill_delays(&mut self, scenario: &Scenario, delays: [Option<DelayFigures>; 2]) {
+    fn fill_delays(&mut self, scenario: &Scenario, delays: [Option<DelayFigures>; 2]) {
         let ways = [Direction::Up, Direction::Down];
         [self.up_delay_seconds, self.down_delay_seconds] = std::array::from_fn(|way| {
             let Estimate { value, low, high, .. } = delays[way].as_ref()?.minimum_seconds;
@@ -259,15 +270,6 @@ impl DelayRow {
     /// Whether the bound holds the truth.
     pub fn holds(&self) -> bool {
         (self.low..=self.high).contains(&self.truth)
-    }
-}
-
-/// What carried the trains in the end: where the choice was left open, the row says what was chosen.
-fn carrier(transport: measure::report::Transport) -> Transport {
-    match transport {
-        measure::report::Transport::Udp => Transport::Udp,
-        measure::report::Transport::Rake => Transport::Rake,
-        measure::report::Transport::Single => Transport::Single,
     }
 }
 

@@ -6,7 +6,7 @@ use super::row::{DelayRow, Row, TimelinePacket};
 use super::scenario::Point;
 use super::words::{Method, Transport};
 use crate::scenario::{Overrides, load};
-use measure::report::ShaperReport;
+use measurement::report::ShaperReport;
 use train::Estimate;
 use units::{Direction, Rate};
 

@@ -5,20 +5,12 @@ use crate::accuracy::scenario::{Point, Scenario};
 use crate::accuracy::words::{Protocol, Transport};
 use crate::error::RunError;
 use anyhow::anyhow;
-use estimate::delay::{ClockModel, Crossing, Way};
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Conditions, Shaping, Step};
-use measure::report::{CapacityReport, Cost, DelayFigures, DirectionReport};
-use measure::{MeasureConfig, transport::MAX_PACKET};
-use sim::{Hop, Stamping, VirtualPath};
-use train::{Segment, Train};
-use units::Direction;
-use units::{Rate, Span};
-use wire::TransportKind;
+use measurement::{Clocks, Failure, Measurement, MeasurementPlan, Session};
+use sim::{Hop, Stamping, VirtualPath, VirtualPaths};
+use units::{Direction, Rate, Span};
 
 /// New cross traffic runs so long before anything is measured.
 const SETTLING: Span = Span::from_millis(100);
-/// Trains each way that show the idle path's delay.
-const IDLE_ROUNDS: usize = 4;
 
 /// Measures on a virtual path: the same link, cross traffic and estimators under a virtual clock, without sockets or a
 /// kernel. A run takes milliseconds, and the same run of the same scenario gives the same row.
@@ -27,48 +19,53 @@ pub struct VirtualTime;
 
 impl Testbed for VirtualTime {
     fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
-        let mut row = Row::new(scenario, point);
-        let refused = |protocol| scenario.firewall_for(point.transport).any(|rule| rule.protocol == protocol);
-        match carrier(point.transport, refused(Protocol::Udp)) {
-            Some(kind) => self.run(scenario, point, kind, &mut row)?,
-            None => {
-                let least = scenario.bottleneck.rate_of(point.direction).as_f64() - point.cross.as_f64();
-                row.truth_bits_per_second = Rate::from_f64(least).bits_per_second();
-                row.reason = Some("UDP does not pass: the firewall refuses it".to_owned());
-            }
+        if point.transport == Transport::Single {
+            return Err(impossible("a virtual path has no congestion window, which is what `single` is about"));
         }
+        let mut row = Row::new(scenario, point);
+        self.run(scenario, point, &mut row)?;
         Ok(Attempt { row, lateness: Span::ZERO })
     }
 }
 
 impl VirtualTime {
-    fn run(&self, scenario: &Scenario, point: &Point, kind: TransportKind, row: &mut Row) -> Result<(), RunError> {
-        if kind == TransportKind::Single {
-            return Err(impossible("a virtual path has no congestion window, which is what `single` is about"));
-        }
-        let seed = u64::from(point.run);
-        let mut path = path(scenario, point, point.direction, Stamping::default())?;
-        let found = scenario.whole.then(|| find_capacity(&mut path, seed));
-        let shaping = found.as_ref().map_or(Shaping::Unknown, |(capacity, _)| capacity.shaping());
-        let choice = plan::method(scenario, point);
-        let mut method = choice.build(&Conditions { shaping, seed, ..Conditions::new(MAX_PACKET) });
-        let run = sim::measure(method.as_mut(), &mut path);
-        let outcome = found.iter().fold(run.outcome, |outcome, (capacity, _)| capacity.refute(outcome));
-        let capacity = found.map(|(capacity, cost)| CapacityReport::new(capacity, &cost));
-        row.truth_bits_per_second = lasting(scenario, point.direction, run.truth).bits_per_second();
-        let cost = Cost { packets: run.packets, bytes: run.bytes, duration: run.ended - run.started };
-        let connections = if kind == TransportKind::Rake { MeasureConfig::CONNECTIONS.into() } else { 0 };
-        let measured = DirectionReport::new(kind, connections, choice.name(), outcome, &cost, Vec::new());
-        row.fill(DirectionReport { capacity, ..measured });
-        if scenario.whole {
-            row.fill_delays(scenario, idle_delays(scenario, point)?);
+    fn run(&self, scenario: &Scenario, point: &Point, row: &mut Row) -> Result<(), RunError> {
+        let mut paths = VirtualPaths {
+            up: path(scenario, point, Direction::Up)?,
+            down: path(scenario, point, Direction::Down)?,
+            udp: !scenario.firewall_for(point.transport).any(|rule| rule.protocol == Protocol::Udp),
+        };
+        let session = Session {
+            peer: "virtual".to_owned(),
+            started: "1970-01-01T00:00:00.000Z".to_owned(),
+            round_trip: paths.round_trip(),
+            max_connections: MeasurementPlan::CONNECTIONS.into(),
+            clocks: Clocks::default(),
+        };
+        let plan = plan::measurement(scenario, point, point.direction.into(), u64::from(point.run));
+        match paths.measure(Measurement::new(plan, session), &mut |_| ()) {
+            Ok(measured) => {
+                let truth = measured.truth[point.direction as usize].unwrap_or_else(|| available(scenario, point));
+                row.truth_bits_per_second = sustained(scenario, point.direction, truth).bits_per_second();
+                row.fill_report(scenario, point.direction, measured.report);
+            }
+            Err(Failure::TransportUnavailable { transport, reason }) => {
+                row.truth_bits_per_second = available(scenario, point).bits_per_second();
+                row.reason = Some(format!("{transport} does not pass: {reason}"));
+            }
+            Err(Failure::ConnectionsKeepBreaking { .. }) => {
+                row.reason = Some("the connections kept breaking".to_owned())
+            }
         }
         Ok(())
     }
 }
 
-/// The path of that direction, with the others' traffic where it is the one that is measured.
-fn path(scenario: &Scenario, point: &Point, direction: Direction, stamping: Stamping) -> Result<VirtualPath, RunError> {
+/// The path of that direction, with the cross traffic where it is the one that is measured. Where everything is measured,
+/// both ends read one clock, as in the lab's network; the estimator does not know that.
+fn path(scenario: &Scenario, point: &Point, direction: Direction) -> Result<VirtualPath, RunError> {
+    let one_clock = Stamping { clock_offset: Span::ZERO, clock_skew: 0.0, ..Stamping::default() };
+    let stamping = if scenario.whole { one_clock } else { Stamping::default() };
     let pattern = plan::pattern(scenario, point).ok_or_else(|| impossible("a virtual path has no TCP"))?;
     let measured = direction == point.direction;
     let cross = (measured && point.cross > Rate::ZERO).then_some(pattern);
@@ -83,71 +80,15 @@ fn path(scenario: &Scenario, point: &Point, direction: Direction, stamping: Stam
     Ok(path)
 }
 
-/// What a path's truth is where its line's rate holds for a burst only.
-fn lasting(scenario: &Scenario, direction: Direction, available: Rate) -> Rate {
-    let beyond = scenario.bottleneck.line_of(direction).as_f64() - scenario.bottleneck.rate_of(direction).as_f64();
-    Rate::from_f64(available.as_f64() - beyond)
+/// On average, from what is set.
+fn available(scenario: &Scenario, point: &Point) -> Rate {
+    Rate::from_f64(scenario.bottleneck.rate_of(point.direction).as_f64() - point.cross.as_f64())
 }
 
-fn find_capacity(path: &mut VirtualPath, seed: u64) -> (Capacity, Cost) {
-    let mut probe = CapacityProbe::new(CapacityConfig { seed, ..CapacityConfig::new(MAX_PACKET) });
-    let (started, mut ended, mut cost) = (path.now(), path.now(), Cost::default());
-    loop {
-        match probe.next(path.now()) {
-            Step::Send { wait, train } => {
-                // The wait counts from the last packet of the train before; what came of it may be known later only.
-                path.wait((ended + wait - path.now()).max(Span::ZERO));
-                cost.packets += u64::from(train.count());
-                cost.bytes += train.bytes();
-                let record = path.send(&train);
-                ended = path.now();
-                path.wait(path.delay());
-                probe.record(&record);
-            }
-            Step::Done(found) => {
-                cost.duration = ended - started;
-                return (found, cost);
-            }
-        }
-    }
-}
-
-/// The least delay up and down, as a few small trains by turns show it. As in the lab's network, both ends read one clock,
-/// which the estimator does not know.
-fn idle_delays(scenario: &Scenario, point: &Point) -> Result<[Option<DelayFigures>; 2], RunError> {
-    let segment =
-        Segment { count: 8, interval: Span::from_millis(3), first_size: plan::DELAY_PROBE_BYTES as u32, size_step: 0 };
-    let train = Train { segments: vec![segment] };
-    let stamping = Stamping { clock_offset: Span::ZERO, clock_skew: 0.0, ..Stamping::default() };
-    let mut paths = [
-        (Way::Forward, path(scenario, point, Direction::Up, stamping)?),
-        (Way::Backward, path(scenario, point, Direction::Down, stamping)?),
-    ];
-    let mut crossings = Vec::new();
-    let mut now = paths[0].1.now();
-    for _ in 0..IDLE_ROUNDS {
-        for (way, path) in &mut paths {
-            path.wait(now - path.now());
-            let record = path.send(&train);
-            now = path.now();
-            let arrived = record.packets.iter().filter_map(|packet| Some((packet.sent?, packet.received?)));
-            crossings.extend(arrived.map(|(sent, received)| Crossing { way: *way, sent, received }));
-        }
-    }
-    let model = ClockModel::fit(&crossings, &[]).ok();
-    let figures = |way| model.as_ref().and_then(|model| DelayFigures::of(model, way, |_| true));
-    Ok([figures(Way::Forward), figures(Way::Backward)])
-}
-
-/// What carries the trains; none where the firewall lets it not.
-fn carrier(transport: Transport, udp_refused: bool) -> Option<TransportKind> {
-    match transport {
-        Transport::Udp if udp_refused => None,
-        Transport::Auto if udp_refused => Some(TransportKind::Rake),
-        Transport::Auto | Transport::Udp => Some(TransportKind::Udp),
-        Transport::Rake => Some(TransportKind::Rake),
-        Transport::Single => Some(TransportKind::Single),
-    }
+/// A path's truth where its line's rate holds for a burst only.
+fn sustained(scenario: &Scenario, direction: Direction, available: Rate) -> Rate {
+    let burst_only = scenario.bottleneck.line_of(direction).as_f64() - scenario.bottleneck.rate_of(direction).as_f64();
+    Rate::from_f64(available.as_f64() - burst_only)
 }
 
 fn impossible(why: &str) -> RunError {

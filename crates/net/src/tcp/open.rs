@@ -1,6 +1,6 @@
 use super::prepare_early;
-use crate::clock;
 use crate::readiness::Readiness;
+use crate::{Binding, clock};
 use nix::libc;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Write};
@@ -34,13 +34,14 @@ const RETRY_INTERVAL: Span = Span::from_millis(20);
 /// Where the system can't even wait for sockets.
 pub fn open_connections(
     address: SocketAddr,
+    binding: &Binding,
     count: u16,
     round_trip: Span,
     deadline: Span,
     hello: impl Fn(u16) -> Vec<u8>,
 ) -> io::Result<Opened> {
     let deadline = clock::monotonic() + deadline;
-    let mut opening = Opening::new(address, count, LULL.max(round_trip * 2))?;
+    let mut opening = Opening::new(address, binding, count, LULL.max(round_trip * 2))?;
     let mut events = Vec::new();
     while opening.connecting.iter().any(Option::is_some) && clock::monotonic() < deadline {
         opening.readiness.wait(&mut events, deadline.min(opening.next_retry))?;
@@ -53,8 +54,9 @@ pub fn open_connections(
 }
 
 /// Connections on their way.
-struct Opening {
+struct Opening<'b> {
     address: SocketAddr,
+    binding: &'b Binding,
     readiness: Readiness,
     /// By number.
     connecting: Vec<Option<Attempt>>,
@@ -70,19 +72,20 @@ struct Attempt {
     began: Time,
 }
 
-impl Opening {
-    fn new(address: SocketAddr, count: u16, lull: Span) -> io::Result<Self> {
+impl<'b> Opening<'b> {
+    fn new(address: SocketAddr, binding: &'b Binding, count: u16, lull: Span) -> io::Result<Self> {
         let readiness = Readiness::new()?;
         let connecting = (0..count).map(|_| None).collect();
         let (opened, next_retry) = (Opened::default(), clock::monotonic() + lull);
-        let mut opening = Opening { address, readiness, connecting, opened, lull, next_retry, retrying: false };
+        let mut opening =
+            Opening { address, binding, readiness, connecting, opened, lull, next_retry, retrying: false };
         (0..count).for_each(|number| opening.begin(number));
         Ok(opening)
     }
 
     /// Starts this connection, in place of the attempt that there may be.
     fn begin(&mut self, number: u16) {
-        let started = start(self.address).and_then(|stream| {
+        let started = start(self.address, self.binding).and_then(|stream| {
             self.readiness.add_writer(&stream, number.into())?;
             Ok(Attempt { stream, began: clock::monotonic() })
         });
@@ -132,8 +135,9 @@ impl Opened {
     }
 }
 
-fn start(address: SocketAddr) -> io::Result<TcpStream> {
+fn start(address: SocketAddr, binding: &Binding) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    binding.apply(&socket, address)?;
     prepare_early(&socket)?;
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
@@ -166,7 +170,9 @@ mod tests {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(address).unwrap();
             let at = listener.local_addr().unwrap();
-            let opened = open_connections(at, 20, SHORT, Span::from_secs(5), |n| n.to_be_bytes().to_vec()).unwrap();
+            let opened =
+                open_connections(at, &Binding::default(), 20, SHORT, Span::from_secs(5), |n| n.to_be_bytes().to_vec())
+                    .unwrap();
             assert_eq!((opened.streams.len(), opened.refused, opened.timed_out), (20, 0, 0));
             let mut seen: Vec<u16> = Vec::new();
             for _ in 0..20 {
@@ -182,7 +188,7 @@ mod tests {
     #[test]
     fn a_closed_port_refuses_at_once() {
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let opened = open_connections(at, 5, SHORT, Span::from_secs(30), |_| vec![1]).unwrap();
+        let opened = open_connections(at, &Binding::default(), 5, SHORT, Span::from_secs(30), |_| vec![1]).unwrap();
         assert_eq!((opened.streams.len(), opened.refused, opened.timed_out), (0, 5, 0));
         assert_eq!(opened.refusal.unwrap().kind(), io::ErrorKind::ConnectionRefused);
     }
@@ -190,7 +196,7 @@ mod tests {
     #[test]
     fn connections_that_hang_are_counted_when_the_deadline_comes() {
         let (_full, at) = nearly_full();
-        let opened = open_connections(at, 12, SHORT, Span::from_millis(300), |_| vec![1]).unwrap();
+        let opened = open_connections(at, &Binding::default(), 12, SHORT, Span::from_millis(300), |_| vec![1]).unwrap();
         assert!(!opened.streams.is_empty() && opened.timed_out > 0, "{opened:?}");
         assert_eq!(opened.streams.len() as u32 + opened.timed_out, 12);
     }
@@ -198,7 +204,8 @@ mod tests {
     #[test]
     fn the_oldest_that_hangs_is_tried_anew() {
         let (_full, at) = nearly_full();
-        let mut opening = Opening::new(at, 12, Span::ZERO).unwrap();
+        let binding = Binding::default();
+        let mut opening = Opening::new(at, &binding, 12, Span::ZERO).unwrap();
         let port = |attempt: &Option<Attempt>| Some(attempt.as_ref()?.stream.local_addr().unwrap().port());
         let before: Vec<_> = opening.connecting.iter().map(port).collect();
         opening.connecting[0] = None;

@@ -1,0 +1,214 @@
+//! One-way delay and loss by the trains of a measurement: short ones in both directions on the idle path, then those of
+//! the methods.
+
+use crate::clocks::Clocks;
+use crate::report::{ClockReport, DelayFigures, DelayReport, PacketReport};
+use estimate::delay::{ClockModel, Crossing, Deliveries, Way};
+use train::{Segment, Train, TrainRecord, Transport};
+use units::{Direction, Span, Time};
+
+/// Packets of one idle train.
+const PACKETS: u32 = 8;
+/// Between two of them, at least …
+const MIN_INTERVAL: Span = Span::from_millis(3);
+/// … and at most: at 100 kbit/s a packet takes 5 ms, and those must not queue behind each other.
+const MAX_INTERVAL: Span = Span::from_millis(8);
+/// What the idle trains may take, roughly; at least one goes in each direction.
+const IDLE: Span = Span::from_millis(400);
+/// More trains than this in each direction tell no more.
+const MAX_ROUNDS: i64 = 4;
+/// Packets whose delays are kept.
+const MAX_SAMPLES: usize = 200_000;
+
+/// What the trains of a measurement have shown of delay and loss.
+#[derive(Debug, Default)]
+pub(crate) struct DelayRecord {
+    /// In the order in which they were sent.
+    samples: Vec<Crossing>,
+    /// How many of them are of idle trains.
+    idle: usize,
+    /// What became of the packets of idle trains, and of the others.
+    idle_packets: ByDirection,
+    loaded_packets: ByDirection,
+}
+
+/// Up and down.
+#[derive(Debug, Clone, Copy, Default)]
+struct ByDirection {
+    up: Deliveries,
+    down: Deliveries,
+}
+
+/// A small train, as it should find the path idle. Where the round trip is short, no link is slow.
+pub(crate) fn idle_train(round_trip: Span) -> Train {
+    let interval = (round_trip / 2).clamp(MIN_INTERVAL, MAX_INTERVAL);
+    // The smallest packets that every transport can send.
+    Train { segments: vec![Segment { count: PACKETS, interval, first_size: 64, size_step: 0 }] }
+}
+
+/// How many idle trains go in each direction, so that it does not take long on a long path.
+pub(crate) fn idle_rounds(round_trip: Span) -> u32 {
+    let one = (idle_train(round_trip).duration() + round_trip) * 2;
+    (IDLE.as_nanos() / one.as_nanos().max(1)).clamp(1, MAX_ROUNDS) as u32
+}
+
+impl DelayRecord {
+    /// How long after a round trip the last packet of an idle train is waited for.
+    pub(crate) const IDLE_TIMEOUT: Span = Span::from_millis(200);
+    /// No further idle trains are sent after this.
+    pub(crate) const MAX_IDLE_TIME: Span = Span::from_millis(400);
+
+    /// Takes in what became of an idle train; whether any of it arrived.
+    pub(crate) fn add_idle(&mut self, direction: Direction, record: &TrainRecord) -> bool {
+        self.idle_packets.count(direction, record);
+        self.add_samples(direction, record);
+        let came = self.samples.len() > self.idle;
+        self.idle = self.samples.len();
+        came
+    }
+
+    /// Takes in what became of a method's train.
+    pub(crate) fn add(&mut self, direction: Direction, record: &TrainRecord) {
+        self.loaded_packets.count(direction, record);
+        self.add_samples(direction, record);
+    }
+
+    fn add_samples(&mut self, direction: Direction, record: &TrainRecord) {
+        let way = match direction {
+            Direction::Up => Way::Forward,
+            Direction::Down => Way::Backward,
+        };
+        let room = MAX_SAMPLES.saturating_sub(self.samples.len());
+        let arrived = record.packets.iter().filter_map(|packet| Some((packet.sent?, packet.received?)));
+        self.samples.extend(arrived.map(|(sent, received)| Crossing { way, sent, received }).take(room));
+    }
+
+    /// What they came to.
+    pub(crate) fn report(&self, transport: Transport, clocks: &Clocks) -> DelayReport {
+        let mut report = DelayReport::new("trains");
+        if transport == Transport::Udp {
+            self.report_packets(&mut report);
+        }
+        let idle = self.idle;
+        let Some(model) = report_one_way(&mut report, &self.samples, clocks, |place| place < idle) else {
+            return report;
+        };
+        report.up_loaded = DelayFigures::of(&model, Way::Forward, |place| place >= idle);
+        report.down_loaded = DelayFigures::of(&model, Way::Backward, |place| place >= idle);
+        if transport != Transport::Udp {
+            report.warnings.push("delays were measured over TCP connections: they include what TCP does".into());
+        }
+        report
+    }
+
+    /// TCP sends lost packets again: what is lost does not show.
+    fn report_packets(&self, report: &mut DelayReport) {
+        let stated = |counts: Deliveries| (counts.sent > 0).then(|| PacketReport::of_trains(counts));
+        report.up_packets = stated(self.idle_packets.up);
+        report.down_packets = stated(self.idle_packets.down);
+        report.up_loaded_packets = stated(self.loaded_packets.up);
+        report.down_loaded_packets = stated(self.loaded_packets.down);
+    }
+}
+
+/// Puts the delays of both directions on the idle path (those of the samples at the places that are idle) and what is
+/// known of the clocks into `report`. None where the samples fit no course of the clocks: then it has the reason.
+pub fn report_one_way(
+    report: &mut DelayReport,
+    samples: &[Crossing],
+    clocks: &Clocks,
+    is_idle: impl Fn(usize) -> bool,
+) -> Option<ClockModel> {
+    let (started, ended) = by_near_clock(samples);
+    let references = clocks.references([started, ended]);
+    let model = match ClockModel::fit(samples, &references) {
+        Ok(model) => model,
+        Err(error) => {
+            report.reason = Some(error.to_string());
+            return None;
+        }
+    };
+    report.up = DelayFigures::of(&model, Way::Forward, &is_idle);
+    report.down = DelayFigures::of(&model, Way::Backward, &is_idle);
+    report.clock = Some(ClockReport::new(&model, started, clocks.near_error(), clocks.far_error()));
+    report.warnings.extend(clocks.warnings.iter().cloned());
+    if model.is_contradicted() {
+        let text = "the stated errors of the clocks contradict the packets: the bounds are those of the round trip";
+        report.warnings.push(text.into());
+    } else if references.is_empty() {
+        let text =
+            "one-way delays are known no better than the round trip allows: at least one clock is unsynchronised";
+        report.warnings.push(text.into());
+    }
+    for step in model.steps() {
+        let after = step.at - started;
+        report.warnings.push(format!("a clock was set after {after}: the peer's is {} further ahead since", step.size));
+    }
+    Some(model)
+}
+
+/// From when to when the samples were taken; zero where this end saw none.
+fn by_near_clock(samples: &[Crossing]) -> (Time, Time) {
+    let near = |sample: &Crossing| if sample.way == Way::Forward { sample.sent } else { sample.received };
+    let first_sent = samples.iter().find(|sample| sample.way == Way::Forward).map(|sample| sample.sent);
+    let ended = samples.iter().map(near).max().unwrap_or_default();
+    (first_sent.unwrap_or(ended), ended)
+}
+
+impl ByDirection {
+    /// Counts the packets that are known to have left.
+    fn count(&mut self, direction: Direction, record: &TrainRecord) {
+        let left = record.packets.iter().filter(|packet| packet.sent.is_some());
+        let mut arrivals: Vec<_> =
+            left.clone().zip(0u32..).filter_map(|(packet, number)| Some((packet.received?, number))).collect();
+        arrivals.sort_unstable();
+        let train = Deliveries::of(left.count() as u32, arrivals.into_iter().map(|(_, number)| (number, false)));
+        match direction {
+            Direction::Up => self.up.add(train),
+            Direction::Down => self.down.add(train),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use train::PacketRecord;
+    use units::{Rate, Time};
+
+    #[test]
+    fn idle_packets_do_not_queue_behind_each_other_and_take_little_time() {
+        // A ping is a packet of 64 bytes or so each way.
+        let packet = Rate::from_bits_per_second(100_000).time_for(64);
+        for round_trip in [packet * 2, Span::from_millis(30), Span::from_millis(600)] {
+            assert!(idle_train(round_trip).segments[0].interval >= packet, "{round_trip}");
+        }
+        for millis in [0, 1, 20, 100] {
+            let round_trip = Span::from_millis(millis);
+            let all = (idle_train(round_trip).duration() + round_trip) * 2 * idle_rounds(round_trip).into();
+            assert!(all <= IDLE, "{round_trip}: {all}");
+        }
+        assert_eq!(idle_rounds(Span::from_millis(600)), 1);
+    }
+
+    #[test]
+    fn packets_that_left_are_counted_by_what_became_of_them() {
+        let at = |nanos: Option<i64>| nanos.map(Time::from_nanos);
+        let packet = |(sent, received)| PacketRecord { size: 64, sent: at(sent), received: at(received) };
+        let packets = [
+            (Some(1), Some(11)),
+            (None, None),
+            (Some(3), Some(15)),
+            (Some(4), Some(14)),
+            (Some(5), None),
+            (None, Some(17)),
+        ];
+        let record = TrainRecord { packets: packets.map(packet).to_vec() };
+        let mut counts = ByDirection::default();
+        counts.count(Direction::Down, &record);
+        counts.count(Direction::Down, &record);
+        let down = counts.down;
+        assert_eq!((down.sent, down.arrived, down.lost, down.reordered), (8, 6, 2, 2));
+        assert_eq!(counts.up, Deliveries::default());
+    }
+}

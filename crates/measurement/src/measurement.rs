@@ -1,0 +1,326 @@
+//! One measurement, from the opening of a transport to the report.
+
+use crate::delay::{self, DelayRecord};
+use crate::event::Event;
+use crate::plan::{MeasurementPlan, Session};
+use crate::receive_timeout::ReceiveTimeout;
+use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
+use crate::series::{CarriedTrain, Cost, TrainSeries};
+use crate::step::{Opened, Purpose, SendRequest, Step};
+use crate::transport::{Need, TransportInUse};
+use estimate::{Allowance, Capacity, CapacityConfig, CapacityProbe, Conditions, Method, Outcome, Shaping};
+use std::collections::VecDeque;
+use std::mem;
+use train::{Train, Transport};
+use units::{Direction, Rate, Span, Time};
+
+/// What a packet of a size test may take beyond a round trip.
+const PACKET_SIZE_TIMEOUT: Span = Span::from_millis(500);
+/// Trains with which a capacity is found, roughly: on a long path each takes a round trip beyond what it takes itself.
+const CAPACITY_TRAINS: i64 = 10;
+
+const UNSEEN_SHAPER: &str = "the path is shaped by a token bucket, which this method does not account for: its value may \
+    hold for a short burst only; `primed` accounts for it";
+
+/// One measurement as a state machine. See the crate's loop contract.
+pub struct Measurement {
+    plan: MeasurementPlan,
+    session: Session,
+    transport: TransportInUse,
+    timeout: ReceiveTimeout,
+    delays: DelayRecord,
+    phase: Phase,
+    /// The train that was asked for, until what became of it is known.
+    pending: Option<SendRequest>,
+    events: VecDeque<Event>,
+    up: Option<DirectionReport>,
+    down: Option<DirectionReport>,
+}
+
+/// What is being measured.
+enum Phase {
+    /// No train has been sent yet.
+    Beginning,
+    /// The delay of the idle path: so many rounds are left, this direction is next, and none begins after that time.
+    IdleDelay(u32, Direction, Time),
+    /// This direction is next, as far as it is wanted.
+    Direction(Direction),
+    Capacity(CapacityPhase),
+    Available(AvailablePhase),
+    Finished,
+}
+
+struct CapacityPhase {
+    series: TrainSeries,
+    probe: CapacityProbe,
+}
+
+struct AvailablePhase {
+    series: TrainSeries,
+    method: Box<dyn Method>,
+    /// What was found before.
+    capacity: Option<FoundCapacity>,
+}
+
+/// A capacity that was looked for, with its place in the report.
+struct FoundCapacity {
+    capacity: Capacity,
+    report: CapacityReport,
+    cost: Cost,
+}
+
+impl Measurement {
+    /// A measurement by this plan, of which nothing is done yet.
+    pub fn new(plan: MeasurementPlan, session: Session) -> Self {
+        Measurement {
+            transport: TransportInUse::new(&plan, session.max_connections),
+            timeout: ReceiveTimeout::new(session.round_trip),
+            delays: DelayRecord::default(),
+            phase: Phase::Beginning,
+            pending: None,
+            events: VecDeque::new(),
+            up: None,
+            down: None,
+            plan,
+            session,
+        }
+    }
+
+    /// What to do now. `now` may come from any clock that runs steadily; the allowed time is counted on it.
+    pub fn next(&mut self, now: Time) -> Step {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Step::Progress(event);
+            }
+            match self.transport.next(now) {
+                Need::Open(request) => return Step::Open(request),
+                Need::Test(direction, train) => {
+                    let timeout = self.session.round_trip + PACKET_SIZE_TIMEOUT;
+                    return self.send(direction, Purpose::PacketSize, Span::ZERO, train, timeout);
+                }
+                Need::Impossible(failure) => return Step::Failed(failure),
+                Need::Nothing => {}
+            }
+            let phase = mem::replace(&mut self.phase, Phase::Finished);
+            let (phase, step) = self.advance(phase, now);
+            self.phase = phase;
+            if let Some(step) = step {
+                return step;
+            }
+        }
+    }
+
+    /// The transport that was asked for is open at both ends.
+    pub fn opened(&mut self, opened: Opened, now: Time) {
+        self.transport.opened(opened, now);
+    }
+
+    /// The transport that was asked for can't be had, for this reason.
+    pub fn not_opened(&mut self, reason: impl Into<String>) {
+        self.transport.not_opened(reason.into());
+    }
+
+    /// What became of the train that [`next`](Self::next) asked for.
+    pub fn carried(&mut self, carried: CarriedTrain) {
+        let Some(SendRequest { direction, purpose, train, .. }) = self.pending.take() else { return };
+        if purpose == Purpose::PacketSize {
+            return self.transport.tested(&carried);
+        }
+        self.transport.carried(&carried);
+        match purpose {
+            Purpose::PacketSize => {}
+            Purpose::IdleDelay => {
+                if !self.delays.add_idle(direction, &carried.record) {
+                    self.phase = Phase::Direction(Direction::Up);
+                }
+            }
+            Purpose::Capacity => {
+                self.timeout.learn(&carried.record);
+                if let Phase::Capacity(CapacityPhase { series, probe }) = &mut self.phase {
+                    series.add(&carried);
+                    probe.record(&carried.record);
+                }
+            }
+            Purpose::AvailableBandwidth => self.carried_for_method(direction, train, carried),
+        }
+    }
+
+    fn carried_for_method(&mut self, direction: Direction, train: Train, carried: CarriedTrain) {
+        self.timeout.learn(&carried.record);
+        self.delays.add(direction, &carried.record);
+        let Phase::Available(AvailablePhase { series, method, .. }) = &mut self.phase else { return };
+        series.add(&carried);
+        method.record(&carried.record);
+        self.events.push_back(Event::Train {
+            direction,
+            number: series.trains(),
+            bytes_sent: series.bytes(),
+            available_bits_per_second: method.so_far().map(Rate::bits_per_second),
+            train,
+            record: carried.record,
+        });
+    }
+
+    /// One step of a phase: the phase that it leads to, and what is to be done for it, if anything.
+    fn advance(&mut self, phase: Phase, now: Time) -> (Phase, Option<Step>) {
+        match phase {
+            Phase::Beginning => {
+                let (transport, connections) = (self.transport.kind(), self.transport.connections());
+                self.events.push_back(Event::Opened { transport, connections });
+                let rounds = if self.plan.idle_delay { delay::idle_rounds(self.session.round_trip) } else { 0 };
+                (Phase::IdleDelay(rounds, Direction::Up, now + DelayRecord::MAX_IDLE_TIME), None)
+            }
+            Phase::IdleDelay(rounds, direction, end) => self.idle_delay(rounds, direction, end, now),
+            Phase::Direction(direction) if self.plan.directions.contains(direction) => {
+                (self.begin(direction, now), None)
+            }
+            Phase::Direction(direction) => (after(direction), None),
+            Phase::Capacity(phase) => self.capacity(phase, now),
+            Phase::Available(phase) => self.available(phase, now),
+            Phase::Finished => (Phase::Finished, Some(Step::Done(Box::new(self.report())))),
+        }
+    }
+
+    /// Trains in both directions by turns, so that what the clocks do meanwhile shows. On a path that loses packets each is
+    /// waited for: after a while there are no more.
+    fn idle_delay(&mut self, rounds: u32, direction: Direction, end: Time, now: Time) -> (Phase, Option<Step>) {
+        if rounds == 0 || (direction == Direction::Up && now > end) {
+            return (Phase::Direction(Direction::Up), None);
+        }
+        let rounds_left = if direction == Direction::Down { rounds - 1 } else { rounds };
+        let train = delay::idle_train(self.session.round_trip);
+        let timeout = self.session.round_trip + DelayRecord::IDLE_TIMEOUT;
+        let step = self.send(direction, Purpose::IdleDelay, Span::ZERO, train, timeout);
+        (Phase::IdleDelay(rounds_left, direction.reversed(), end), Some(step))
+    }
+
+    /// The first phase of a direction.
+    fn begin(&self, direction: Direction, now: Time) -> Phase {
+        if !self.plan.capacity || self.transport.kind() == Transport::Single {
+            return self.begin_available(direction, None, now);
+        }
+        let Allowance { bytes, time } = self.plan.allowance;
+        let mut config = CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_packet()) };
+        config.budget_time += self.session.round_trip * CAPACITY_TRAINS;
+        config.budget_bytes = bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
+        config.budget_time = time.map_or(config.budget_time, |time| config.budget_time.min(time / 2));
+        let series = TrainSeries::new(direction, now);
+        Phase::Capacity(CapacityPhase { series, probe: CapacityProbe::new(config) })
+    }
+
+    fn capacity(&mut self, mut phase: CapacityPhase, now: Time) -> (Phase, Option<Step>) {
+        match phase.probe.next(now) {
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.probe.so_far();
+                let step = self.send_next(&phase.series, Purpose::Capacity, wait, train, so_far, now);
+                (Phase::Capacity(phase), Some(step))
+            }
+            estimate::Step::Done(found) => {
+                let direction = phase.series.direction();
+                let cost = phase.series.cost(now);
+                let report = CapacityReport::new(found.clone(), &cost);
+                self.events.push_back(Event::Capacity { direction, result: Box::new(report.clone()) });
+                let found = FoundCapacity { capacity: found, report, cost };
+                (self.begin_available(direction, Some(found), now), None)
+            }
+        }
+    }
+
+    /// The method has what the capacity has left of the allowance, and knows what it found.
+    fn begin_available(&self, direction: Direction, capacity: Option<FoundCapacity>, now: Time) -> Phase {
+        let spent = capacity.as_ref().map_or(Cost::default(), |found| found.cost);
+        let shaping = capacity.as_ref().map_or(Shaping::Unknown, |found| found.capacity.shaping());
+        let Allowance { bytes, time } = self.plan.allowance;
+        let budget = Allowance {
+            bytes: bytes.map(|bytes| bytes.saturating_sub(spent.bytes)),
+            time: time.map(|time| (time - spent.duration).max(time / 2)),
+        };
+        let (max_packet, seed) = (self.transport.max_packet(), self.plan.seed);
+        let method = self.plan.method.build(&Conditions { shaping, max_packet, budget, seed });
+        Phase::Available(AvailablePhase { series: TrainSeries::new(direction, now), method, capacity })
+    }
+
+    fn available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
+        match phase.method.next(now) {
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.method.so_far().or_else(|| phase.shaped_rate());
+                let step = self.send_next(&phase.series, Purpose::AvailableBandwidth, wait, train, so_far, now);
+                (Phase::Available(phase), Some(step))
+            }
+            estimate::Step::Done(outcome) => {
+                let direction = phase.series.direction();
+                let result = self.direction_report(phase, outcome, now);
+                self.events.push_back(Event::Done { direction, result: Box::new(result.clone()) });
+                match direction {
+                    Direction::Up => self.up = Some(result),
+                    Direction::Down => self.down = Some(result),
+                }
+                (after(direction), None)
+            }
+        }
+    }
+
+    fn direction_report(&self, phase: AvailablePhase, outcome: Outcome, now: Time) -> DirectionReport {
+        let shaped = phase.shaped_rate().is_some();
+        let mut outcome = phase.capacity.iter().fold(outcome, |outcome, found| found.capacity.refute(outcome));
+        if shaped && !self.plan.method.handles_token_bucket() {
+            outcome.warnings.push(UNSEEN_SHAPER.to_owned());
+        }
+        let mut warnings = self.transport.warnings();
+        if !phase.series.has_kernel_stamps() {
+            let text = "the kernel gave no time stamps at one end at least: the programs' own are less exact";
+            warnings.push(text.into());
+        }
+        let (transport, connections) = (self.transport.kind(), self.transport.connections());
+        let method = self.plan.method.name();
+        let cost = phase.series.cost(now);
+        let report = DirectionReport::new(transport, connections, method, outcome, &cost, warnings);
+        DirectionReport { capacity: phase.capacity.map(|found| found.report), ..report }
+    }
+
+    fn report(&mut self) -> Report {
+        Report {
+            schema: SCHEMA.to_owned(),
+            peer: self.session.peer.clone(),
+            started: self.session.started.clone(),
+            up: self.up.take(),
+            down: self.down.take(),
+            delay: Some(self.delays.report(self.transport.kind(), &self.session.clocks)),
+        }
+    }
+
+    /// The next train of a series, that long after the one before.
+    fn send_next(
+        &mut self,
+        series: &TrainSeries,
+        purpose: Purpose,
+        gap: Span,
+        train: Train,
+        so_far: Option<Rate>,
+        now: Time,
+    ) -> Step {
+        let timeout = self.timeout.for_train(&train, so_far);
+        self.send(series.direction(), purpose, series.wait(gap, now), train, timeout)
+    }
+
+    fn send(&mut self, direction: Direction, purpose: Purpose, wait: Span, train: Train, timeout: Span) -> Step {
+        let request = SendRequest { direction, purpose, wait, train, timeout };
+        self.pending = Some(request.clone());
+        Step::Send(request)
+    }
+}
+
+impl AvailablePhase {
+    /// The sustained rate of a token bucket that was found.
+    fn shaped_rate(&self) -> Option<Rate> {
+        Some(self.capacity.as_ref()?.capacity.shaping().shaper()?.rate.value)
+    }
+}
+
+/// What follows a direction.
+fn after(direction: Direction) -> Phase {
+    match direction {
+        Direction::Up => Phase::Direction(Direction::Down),
+        Direction::Down => Phase::Finished,
+    }
+}

@@ -1,0 +1,44 @@
+//! Figures as people read them.
+
+use std::fmt;
+use train::Estimate;
+use units::Span;
+
+/// `95 %`; `99.7 %` rather than a hundred.
+pub(super) struct Confidence(pub(super) f64);
+
+impl fmt::Display for Confidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = self.0 * 100.0;
+        if (99.5..100.0).contains(&percent) { write!(f, "{percent:.1} %") } else { write!(f, "{percent:.0} %") }
+    }
+}
+
+/// A number of bytes with the unit that leaves one to three digits before the point.
+pub(super) struct Bytes(pub(super) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes @ 0..1_000 => write!(f, "{bytes} B"),
+            bytes @ 1_000..1_000_000 => write!(f, "{:.0} kB", bytes as f64 / 1e3),
+            bytes => write!(f, "{:.1} MB", bytes as f64 / 1e6),
+        }
+    }
+}
+
+/// Seconds, with the bounds where they are apart: `15.1 ms (wrong by at most 1 ms: 14.1 ms … 16 ms)`.
+pub(super) struct Bounded(pub(super) Estimate<f64>);
+
+impl fmt::Display for Bounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Estimate { value, low, high, .. } = self.0;
+        let [value, low, high] = [value, low, high].map(Span::from_secs_f64);
+        write!(f, "{value}")?;
+        if low == high {
+            Ok(())
+        } else {
+            write!(f, " (wrong by at most {}: {low} … {high})", (value - low).max(high - value))
+        }
+    }
+}

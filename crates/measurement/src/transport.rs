@@ -1,0 +1,236 @@
+//! The transport in use: chosen, tested, and replaced when the path breaks it.
+
+use crate::plan::{MeasurementPlan, TransportChoice};
+use crate::series::CarriedTrain;
+use crate::step::{Failure, OpenRequest, Opened};
+use train::{Segment, Train, Transport};
+use units::{Direction, Span, Time};
+
+/// Broken sockets are replaced so often at most; servers bound the connections of a turn, too.
+const MAX_REPLACEMENTS: u32 = 4;
+/// Nor for longer than this altogether: a firewall that lets few new connections pass makes each replacement slow.
+const MAX_REPLACEMENT_TIME: Span = Span::from_secs(2);
+/// Sizes in bytes that are tried over UDP where the largest does not pass: a tunnel's, and what IPv6 guarantees (RFC
+/// 8200, 5).
+const SMALLER_SIZES: [u32; 2] = [1400, 1280];
+
+/// What the transport needs next.
+#[derive(Debug)]
+pub(crate) enum Need {
+    /// To be opened, or replaced.
+    Open(OpenRequest),
+    /// A train that shows whether packets of a size pass.
+    Test(Direction, Train),
+    /// Nothing: trains can be sent.
+    Nothing,
+    /// There is none.
+    Impossible(Failure),
+}
+
+#[derive(Debug)]
+enum State {
+    Closed,
+    Opening,
+    /// These packet sizes are left to be tested over UDP, the first of them in these directions.
+    Testing(Vec<u32>, Vec<Direction>),
+    Ready,
+    Broken,
+    Replacing(Time),
+    Failed(Failure),
+}
+
+/// The transport in use.
+#[derive(Debug)]
+pub(crate) struct TransportInUse {
+    state: State,
+    kind: Transport,
+    may_fall_back: bool,
+    /// Those to be measured.
+    directions: Vec<Direction>,
+    /// Connections to open, and how many of them suffice.
+    wanted: (u16, u16),
+    /// The number of the next connection; none is used twice in a session.
+    next_connection: u16,
+    /// Connections that were opened last, and that are alive.
+    opened: u32,
+    alive: u32,
+    /// The largest packet that passes, in bytes.
+    max_packet: u32,
+    replacements: u32,
+    replacement_time: Span,
+    warnings: Vec<String>,
+}
+
+impl TransportInUse {
+    pub(crate) fn new(plan: &MeasurementPlan, max_connections: u32) -> Self {
+        let (kind, may_fall_back) = match plan.transport {
+            TransportChoice::Auto => (Transport::Udp, true),
+            TransportChoice::Fixed(kind) => (kind, false),
+        };
+        let granted = u16::try_from(max_connections).unwrap_or(u16::MAX);
+        let needed = plan.method.max_packets().div_ceil(Transport::PACKETS_PER_CONNECTION);
+        TransportInUse {
+            state: State::Closed,
+            kind,
+            may_fall_back,
+            directions: Direction::BOTH.into_iter().filter(|&way| plan.directions.contains(way)).collect(),
+            wanted: (plan.connections.min(granted), needed.try_into().unwrap_or(u16::MAX)),
+            next_connection: 0,
+            opened: 0,
+            alive: 0,
+            max_packet: 0,
+            replacements: 0,
+            replacement_time: Span::ZERO,
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Transport {
+        self.kind
+    }
+
+    /// TCP connections that are alive; zero for UDP.
+    pub(crate) fn connections(&self) -> u32 {
+        self.alive
+    }
+
+    pub(crate) fn max_packet(&self) -> u32 {
+        self.max_packet
+    }
+
+    /// What a reader of the result should know of it.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.warnings.clone();
+        let trains =
+            if self.replacements == 1 { "a train".to_owned() } else { format!("{} trains", self.replacements) };
+        warnings.extend((self.replacements > 0).then(|| match self.kind {
+            Transport::Udp => format!("UDP failed in the middle of {trains} and was opened anew"),
+            _ => format!(
+                "connections broke in the middle of {trains} and were replaced: {} at the end",
+                self.connections()
+            ),
+        }));
+        warnings
+    }
+
+    /// What must be done before the next train.
+    pub(crate) fn next(&mut self, now: Time) -> Need {
+        match &self.state {
+            State::Ready => Need::Nothing,
+            State::Failed(failure) => Need::Impossible(failure.clone()),
+            State::Testing(sizes, directions) => match (sizes.first(), directions.first()) {
+                (Some(&size), Some(&direction)) => Need::Test(direction, size_test(size)),
+                _ => {
+                    self.state = State::Ready;
+                    Need::Nothing
+                }
+            },
+            State::Broken => self.replace(now),
+            State::Closed | State::Opening => {
+                self.state = State::Opening;
+                let (count, needed) = if self.kind == Transport::Single { (1, 1) } else { self.wanted };
+                Need::Open(self.request(count, needed, false))
+            }
+            State::Replacing(_) => Need::Open(self.request_replacement()),
+        }
+    }
+
+    /// The far end has it, too.
+    pub(crate) fn opened(&mut self, opened: Opened, now: Time) {
+        (self.opened, self.alive) = (opened.connections, opened.connections);
+        self.state = match self.state {
+            State::Replacing(began) => {
+                self.replacement_time += now - began;
+                State::Ready
+            }
+            _ => {
+                self.max_packet = opened.max_packet;
+                self.warnings.extend(opened.warning);
+                self.first_test(opened.is_size_known)
+            }
+        };
+    }
+
+    /// It can't be had.
+    pub(crate) fn not_opened(&mut self, reason: String) {
+        if self.kind == Transport::Udp && self.may_fall_back && !matches!(self.state, State::Replacing(_)) {
+            self.kind = Transport::Rake;
+            self.warnings = vec![format!("UDP does not pass ({reason}): measured over TCP connections")];
+            self.state = State::Closed;
+        } else {
+            self.state = State::Failed(Failure::TransportUnavailable { transport: self.kind, reason });
+        }
+    }
+
+    /// What became of a [test](Need::Test): a size passes where some of its packets do in each direction.
+    pub(crate) fn tested(&mut self, carried: &CarriedTrain) {
+        let State::Testing(sizes, directions) = &mut self.state else { return };
+        let passes = carried.record.packets.iter().any(|packet| packet.received.is_some());
+        if !passes {
+            sizes.remove(0);
+            directions.clone_from(&self.directions);
+            if sizes.is_empty() {
+                self.not_opened("only small packets pass".to_owned());
+            }
+            return;
+        }
+        directions.remove(0);
+        if directions.is_empty() {
+            let size = sizes[0];
+            if size < self.max_packet {
+                self.warnings.push(format!("UDP packets above {size} bytes do not pass"));
+            }
+            self.max_packet = size;
+            self.state = State::Ready;
+        }
+    }
+
+    /// Takes note of what a train did to it.
+    pub(crate) fn carried(&mut self, carried: &CarriedTrain) {
+        self.alive = carried.connections;
+        if carried.broken || self.alive < self.opened {
+            self.state = State::Broken;
+        }
+    }
+
+    /// UDP's packet sizes are tested; TCP finds its own.
+    fn first_test(&self, is_size_known: bool) -> State {
+        if is_size_known || self.kind != Transport::Udp {
+            return State::Ready;
+        }
+        let smaller = SMALLER_SIZES.into_iter().filter(|&size| size < self.max_packet);
+        State::Testing([self.max_packet].into_iter().chain(smaller).collect(), self.directions.clone())
+    }
+
+    fn replace(&mut self, now: Time) -> Need {
+        if self.replacements == MAX_REPLACEMENTS || self.replacement_time >= MAX_REPLACEMENT_TIME {
+            let failure = Failure::ConnectionsKeepBreaking { replacements: self.replacements };
+            self.state = State::Failed(failure.clone());
+            return Need::Impossible(failure);
+        }
+        self.replacements += 1;
+        self.state = State::Replacing(now);
+        Need::Open(self.request_replacement())
+    }
+
+    /// As many connections as survived, or half as many as there were.
+    fn request_replacement(&mut self) -> OpenRequest {
+        let needed = if self.kind == Transport::Single { 1 } else { self.wanted.1 };
+        let count = self.alive.max(self.opened / 2).max(u32::from(needed));
+        self.request(count.try_into().unwrap_or(u16::MAX), needed, true)
+    }
+
+    fn request(&mut self, connections: u16, needed: u16, replaces: bool) -> OpenRequest {
+        let first = self.next_connection;
+        if self.kind != Transport::Udp {
+            self.next_connection = first.saturating_add(connections);
+        }
+        OpenRequest { transport: self.kind, connections, needed, first, replaces }
+    }
+}
+
+/// A few packets of one size.
+fn size_test(size: u32) -> Train {
+    let segment = Segment { count: 4, interval: Span::from_millis(1), first_size: size, size_step: 0 };
+    Train { segments: vec![segment] }
+}

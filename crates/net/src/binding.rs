@@ -1,0 +1,95 @@
+//! From where on this host sockets send: for hosts with several addresses, interfaces or routing tables.
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+
+/// What sockets are bound to before they connect. By default nothing: the system's routes decide.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Binding {
+    /// The source address of all packets.
+    pub source: Option<IpAddr>,
+    /// The interface through which they leave and come (`SO_BINDTODEVICE`).
+    pub interface: Option<String>,
+    /// The firewall mark of all packets (`SO_MARK`), by which policy routes and rules choose; takes `CAP_NET_ADMIN`.
+    pub mark: Option<u32>,
+}
+
+impl Binding {
+    /// Binds a socket that is going to connect to `peer`. A UDP socket must be bound in any case.
+    ///
+    /// # Errors
+    /// Where this host has no such address or interface, the address is of the other IP version, or the process may
+    /// not.
+    pub fn apply(&self, socket: &impl AsFd, peer: SocketAddr) -> io::Result<()> {
+        let options = SockRef::from(socket);
+        if let Some(mark) = self.mark {
+            options.set_mark(mark)?;
+        }
+        if let Some(interface) = &self.interface {
+            options.bind_device(Some(interface.as_bytes()))?;
+        }
+        match self.source {
+            Some(source) => options.bind(&SocketAddr::new(source, 0).into()),
+            None if options.r#type()? == Type::DGRAM => options.bind(&any(peer).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// A UDP socket that is bound and connected to `peer`.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply), or where there is no route.
+    pub fn connect_udp(&self, peer: SocketAddr) -> io::Result<UdpSocket> {
+        let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP))?;
+        self.apply(&socket, peer)?;
+        socket.connect(&peer.into())?;
+        Ok(socket.into())
+    }
+}
+
+impl fmt::Display for Binding {
+    /// `source 192.0.2.1, interface eth0, mark 7`; or `any address`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = self.source.map(|source| format!("source {source}"));
+        let interface = self.interface.as_ref().map(|interface| format!("interface {interface}"));
+        let mark = self.mark.map(|mark| format!("mark {mark}"));
+        let parts: Vec<_> = [source, interface, mark].into_iter().flatten().collect();
+        f.write_str(if parts.is_empty() { "any address" } else { "" })?;
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// Any address of the same IP version.
+fn any(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_come_from_the_address_that_was_chosen() {
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let source: IpAddr = "127.0.0.5".parse().unwrap();
+        let binding = Binding { source: Some(source), interface: Some("lo".into()), mark: None };
+        let near = binding.connect_udp(far.local_addr().unwrap()).unwrap();
+        near.send(b"hello").unwrap();
+        assert_eq!(far.recv_from(&mut [0; 9]).unwrap().1.ip(), source);
+    }
+
+    #[test]
+    fn what_this_host_has_not_is_refused() {
+        let peer = "127.0.0.1:9".parse().unwrap();
+        let foreign = Binding { source: Some("192.0.2.1".parse().unwrap()), ..Binding::default() };
+        assert_eq!(foreign.connect_udp(peer).unwrap_err().kind(), io::ErrorKind::AddrNotAvailable);
+        let absent = Binding { interface: Some("absent0".into()), ..Binding::default() };
+        assert!(absent.connect_udp(peer).is_err());
+    }
+}

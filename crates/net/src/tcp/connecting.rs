@@ -1,0 +1,69 @@
+use crate::Binding;
+use crate::readiness;
+use nix::libc;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use units::Time;
+
+/// A TCP connection that is being opened, so that whoever waits for it can look at something else now and then.
+#[derive(Debug)]
+pub struct Connecting {
+    /// None once it has been handed over.
+    stream: Option<TcpStream>,
+    /// An error that was there at once.
+    refusal: Option<io::Error>,
+}
+
+impl Connecting {
+    /// Begins to connect.
+    ///
+    /// # Errors
+    /// Where the socket can't be made or bound; what the far end or the route says comes from [`wait`](Self::wait).
+    pub fn begin(address: SocketAddr, binding: &Binding) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        binding.apply(&socket, address)?;
+        socket.set_nonblocking(true)?;
+        let refusal = socket.connect(&address.into()).err();
+        let refusal = refusal.filter(|error| error.raw_os_error() != Some(libc::EINPROGRESS));
+        Ok(Connecting { stream: Some(socket.into()), refusal })
+    }
+
+    /// The connection, which does not block; none where it is not open by `deadline`.
+    ///
+    /// # Errors
+    /// Where it can't be opened.
+    pub fn wait(&mut self, deadline: Time) -> io::Result<Option<TcpStream>> {
+        if let Some(refusal) = self.refusal.take() {
+            return Err(refusal);
+        }
+        let Some(stream) = &self.stream else { return Ok(None) };
+        if !readiness::writable(stream, deadline)? {
+            return Ok(None);
+        }
+        match stream.take_error()? {
+            Some(error) => Err(error),
+            None => Ok(self.stream.take()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use std::net::TcpListener;
+    use units::Span;
+
+    #[test]
+    fn a_connection_opens_or_says_why_not() {
+        let soon = || clock::monotonic() + Span::from_secs(30);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = listener.local_addr().unwrap();
+        let mut connecting = Connecting::begin(there, &Binding::default()).unwrap();
+        assert_eq!(connecting.wait(soon()).unwrap().unwrap().peer_addr().unwrap(), there);
+        drop(listener);
+        let mut connecting = Connecting::begin(there, &Binding::default()).unwrap();
+        assert_eq!(connecting.wait(soon()).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+}

@@ -1,0 +1,123 @@
+use crate::error::Error;
+use net::clock;
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use units::{Span, Time};
+
+/// Ends measurements from another thread. Clones are one and the same token; once cancelled it stays so.
+#[derive(Debug, Clone, Default)]
+pub struct CancelToken(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_cancelled: bool,
+    /// The control connections of measurements under way: whoever reads from one wakes up when it is shut down.
+    connections: Vec<TcpStream>,
+}
+
+impl CancelToken {
+    /// Ends the measurements that hold this token, within about a tenth of a second: they fail with
+    /// [`Error::Cancelled`].
+    pub fn cancel(&self) {
+        let mut state = self.lock();
+        state.is_cancelled = true;
+        for connection in state.connections.drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+        self.0.changed.notify_all();
+    }
+
+    /// Whether it has been cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.lock().is_cancelled
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What ends a measurement before its time.
+#[derive(Debug, Clone)]
+pub(crate) struct Limit {
+    cancel: CancelToken,
+    deadline: Option<(Time, Span)>,
+}
+
+impl Limit {
+    /// No measurement waits longer than this without asking whether it shall end.
+    pub(crate) const LOOK: Span = Span::from_millis(100);
+
+    /// From now on.
+    pub(crate) fn new(cancel: &CancelToken, deadline: Option<Span>) -> Self {
+        Limit { cancel: cancel.clone(), deadline: deadline.map(|span| (clock::monotonic() + span, span)) }
+    }
+
+    /// Whether to go on.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        match self.deadline {
+            Some((deadline, span)) if clock::monotonic() >= deadline => Err(Error::DeadlineExceeded { deadline: span }),
+            _ => Ok(()),
+        }
+    }
+
+    /// When it ends at the latest.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.deadline.map(|(deadline, _)| deadline)
+    }
+
+    /// Not later than `time`, nor than the deadline.
+    pub(crate) fn until(&self, time: Time) -> Time {
+        self.deadline().map_or(time, |deadline| time.min(deadline))
+    }
+
+    /// Sleeps until then, unless the measurement shall end before.
+    pub(crate) fn sleep_until(&self, time: Time) -> Result<(), Error> {
+        let end = self.until(time);
+        let mut state = self.cancel.lock();
+        while !state.is_cancelled && clock::monotonic() < end {
+            let left = (end - clock::monotonic()).to_duration();
+            let woken = self.cancel.0.changed.wait_timeout(state, left);
+            state = woken.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
+        }
+        drop(state);
+        self.check()
+    }
+
+    /// Shuts this connection down when the measurement is cancelled, until the guard is dropped.
+    pub(crate) fn watch(&self, connection: &TcpStream) -> io::Result<Watched> {
+        let copy = connection.try_clone()?;
+        let address = copy.local_addr()?;
+        let mut state = self.cancel.lock();
+        if state.is_cancelled {
+            let _ = copy.shutdown(Shutdown::Both);
+        } else {
+            state.connections.push(copy);
+        }
+        Ok(Watched { cancel: self.cancel.clone(), address })
+    }
+}
+
+/// A connection that ends with its token.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    cancel: CancelToken,
+    address: std::net::SocketAddr,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let own = |connection: &TcpStream| connection.local_addr().is_ok_and(|address| address == self.address);
+        self.cancel.lock().connections.retain(|connection| !own(connection));
+    }
+}

@@ -1,0 +1,127 @@
+//! A measurement over real sockets: the driver of [`Measurement`].
+
+use crate::cancel::Limit;
+use crate::clocks;
+use crate::config::MeasureConfig;
+use crate::error::Error;
+use crate::exchange::exchange;
+use crate::open;
+use crate::peer::Peer;
+use measurement::{Clocks, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Report, SendRequest};
+use measurement::{Session, Step};
+use net::clock;
+use std::net::SocketAddr;
+use train::Transport;
+use transport::Probes;
+use units::Span;
+
+/// No method waits longer between two trains: the server would think us gone.
+const MAX_WAIT: Span = Span::from_secs(5);
+
+/// Measures the path to a server. `on_event` is called in this thread, between trains.
+///
+/// # Errors
+/// Where the server can't be reached or the path can't carry trains: within ten seconds, unless other clients are measured
+/// first, or an NTP server or its name does not answer; and where the measurement is cancelled or exceeds its deadline. A
+/// path that carries trains which tell nothing is no error: the report gives the reason.
+pub fn measure(config: &MeasureConfig, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
+    let limit = Limit::new(&config.cancel, config.deadline);
+    let result = measure_within(config, &limit, on_event);
+    // Whatever broke because of it, the cause is that it was to end.
+    result.map_err(|error| limit.check().err().unwrap_or(error))
+}
+
+fn measure_within(config: &MeasureConfig, limit: &Limit, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
+    let started = jiff::Timestamp::now();
+    let mut peer = Peer::connect(config, limit)?;
+    let connected = peer.address.to_string();
+    let round_trip_seconds = peer.round_trip.as_secs_f64();
+    on_event(&Event::Connected { peer: connected.clone(), round_trip_seconds });
+    // A time server that is silent must not cost other clients their turn.
+    let known = clocks::of_this_host(config.ntp.as_ref(), limit)?;
+    peer.enter(on_event)?;
+    let known = known.refreshed(config.ntp.as_ref(), limit)?;
+    let far = peer.clock_error()?;
+    let session = Session {
+        peer: connected,
+        started: format!("{started:.3}"),
+        round_trip: peer.round_trip,
+        max_connections: peer.limits.connections,
+        clocks: Clocks { far, ..known.clocks },
+    };
+    let plan = MeasurementPlan { seed: getrandom::u64().unwrap_or(0), ..config.plan.clone() };
+    let mut driver = Driver { peer, config, limit, probes: None, trains: 0 };
+    let report = driver.run(Measurement::new(plan, session), on_event)?;
+    driver.peer.leave();
+    Ok(report)
+}
+
+/// Does what a measurement asks for.
+struct Driver<'c> {
+    peer: Peer,
+    config: &'c MeasureConfig,
+    limit: &'c Limit,
+    /// None before the first is open.
+    probes: Option<Probes>,
+    trains: u32,
+}
+
+impl Driver<'_> {
+    fn run(&mut self, mut measurement: Measurement, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
+        loop {
+            self.limit.check()?;
+            match measurement.next(clock::monotonic()) {
+                Step::Open(request) => match self.open(&request)? {
+                    Ok(opened) => measurement.opened(opened, clock::monotonic()),
+                    Err(reason) => measurement.not_opened(reason),
+                },
+                Step::Send(request) => {
+                    let carried = self.carry(&request)?;
+                    measurement.carried(carried);
+                }
+                Step::Progress(event) => on_event(&event),
+                Step::Done(report) => return Ok(*report),
+                Step::Failed(failure) => return Err(failed(self.peer.address, failure)),
+            }
+        }
+    }
+
+    /// Opens a transport at both ends; or why that is impossible.
+    fn open(&mut self, request: &OpenRequest) -> Result<Result<Opened, String>, Error> {
+        if request.transport == Transport::Udp {
+            return Ok(open::udp(&mut self.peer, &self.config.binding)?.map(|probes| self.adopt(probes, None)));
+        }
+        if let Some(broken) = self.probes.as_mut().filter(|_| request.replaces) {
+            broken.abort();
+        }
+        let (probes, warning) = open::tcp(&mut self.peer, &self.config.binding, request)?;
+        if !request.replaces {
+            self.peer.settle()?;
+        }
+        Ok(Ok(self.adopt(probes, warning)))
+    }
+
+    fn adopt(&mut self, probes: Probes, warning: Option<String>) -> Opened {
+        let (max_packet, connections) = (probes.max_packet(), probes.connections());
+        let opened = Opened { max_packet, is_size_known: false, connections, warning };
+        self.probes = Some(probes);
+        opened
+    }
+
+    fn carry(&mut self, request: &SendRequest) -> Result<measurement::CarriedTrain, Error> {
+        self.limit.sleep_until(clock::monotonic() + request.wait.min(MAX_WAIT))?;
+        self.trains += 1;
+        let address = self.peer.address;
+        let probes = self.probes.as_mut().ok_or(Error::Protocol { address, doing: "measuring" })?;
+        exchange(&mut self.peer, probes, self.trains, request)
+    }
+}
+
+fn failed(address: SocketAddr, failure: Failure) -> Error {
+    match failure {
+        Failure::TransportUnavailable { transport, reason } => {
+            Error::TransportUnavailable { address, transport, reason }
+        }
+        Failure::ConnectionsKeepBreaking { replacements } => Error::Disturbed { address, times: replacements },
+    }
+}

@@ -1,0 +1,119 @@
+//! What is known of this host's clock.
+
+use crate::cancel::Limit;
+use crate::error::Error;
+use crate::family::Family;
+use crate::resolve::resolve;
+use measurement::Clocks;
+use net::{Binding, datagram};
+use net::{clock, readiness};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use train::ClockError;
+use transport::within;
+use units::{Span, Time};
+use wire::ntp;
+
+/// Questions to an NTP server: the quickest answer tells most.
+const QUESTIONS: usize = 4;
+/// What all of them may take together.
+const PATIENCE: Span = Span::from_secs(1);
+
+/// What is known is used as it is for so long: it has become worse by half a millisecond at most.
+const FRESH: Span = Span::from_secs(1);
+
+/// An NTP server to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NtpServer {
+    /// A name or an address.
+    pub host: String,
+    /// 123 unless told otherwise.
+    pub port: u16,
+}
+
+impl NtpServer {
+    /// Where NTP servers answer.
+    pub const PORT: u16 = ntp::PORT;
+}
+
+/// What is known of this host's clock, and whether it is worth asking again.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Of the far clock nothing is known yet.
+    pub(crate) clocks: Clocks,
+    is_server_silent: bool,
+}
+
+/// Asks this host's kernel, and an NTP server if there is one to ask.
+pub(crate) fn of_this_host(server: Option<&NtpServer>, limit: &Limit) -> Result<Known, Error> {
+    let mut known = Known::default();
+    let asked = server.map(|server| known.ask(server, limit)).transpose()?.flatten();
+    let kernel = clock::maximum_error().map(ClockError::within);
+    known.clocks.at = clock::realtime();
+    known.clocks.near = match (kernel, asked) {
+        (Some(kernel), Some(asked)) => Some(kernel.and(asked).unwrap_or_else(|| {
+            let text =
+                "the kernel and the NTP server contradict each other on this host's clock: used the server's word";
+            known.clocks.warnings.push(text.into());
+            asked
+        })),
+        (kernel, asked) => kernel.or(asked),
+    };
+    Ok(known)
+}
+
+impl Known {
+    /// The same in a while: what has aged is asked for anew, but not of a server that told nothing.
+    pub(crate) fn refreshed(self, server: Option<&NtpServer>, limit: &Limit) -> Result<Self, Error> {
+        let is_fresh = (Span::ZERO..FRESH).contains(&(clock::realtime() - self.clocks.at));
+        if is_fresh || self.is_server_silent { Ok(self) } else { of_this_host(server, limit) }
+    }
+
+    /// What the server tells; where it tells nothing, that is a warning.
+    fn ask(&mut self, NtpServer { host, port }: &NtpServer, limit: &Limit) -> Result<Option<ClockError>, Error> {
+        match ask(&resolve(host, *port, Family::Any, limit)?) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) => {
+                self.is_server_silent = true;
+                self.clocks.warnings.push(format!("the NTP server {host} gave no time: {error}"));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// What an NTP server's answers tell together of this host's clock.
+fn ask(addresses: &[SocketAddr]) -> io::Result<ClockError> {
+    let socket = datagram::connect(addresses, &Binding::default())?;
+    let deadline = within(PATIENCE);
+    let mut known: Option<(ClockError, Time)> = None;
+    for _ in 0..QUESTIONS {
+        let answer = match ask_once(&socket, deadline) {
+            Ok(answer) => answer,
+            // One answer suffices.
+            Err(_) if known.is_some() => break,
+            Err(error) => return Err(error),
+        };
+        let now = clock::realtime();
+        let together = known.map_or(Some(answer), |(so_far, at)| so_far.aged(now - at).and(answer));
+        known = Some((together.ok_or_else(|| io::Error::other("its answers contradict each other"))?, now));
+    }
+    known.map(|(error, _)| error).ok_or_else(|| io::ErrorKind::TimedOut.into())
+}
+
+fn ask_once(socket: &UdpSocket, deadline: Time) -> io::Result<ClockError> {
+    let mut stamp = [0; 8];
+    getrandom::fill(&mut stamp).map_err(io::Error::other)?;
+    let asked = clock::realtime();
+    socket.send(&ntp::question(stamp))?;
+    let mut buffer = [0; 512];
+    while clock::monotonic() < deadline && readiness::readable(socket, deadline)? {
+        let answer = datagram::receive(socket, &mut buffer)?;
+        let heard = answer.stamp.unwrap_or_else(clock::realtime);
+        match ntp::clock_error(&buffer[..answer.len], stamp, asked, heard) {
+            Err(ntp::NtpError::Foreign) => {}
+            known => return known.map_err(io::Error::other),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
+}

@@ -1,0 +1,144 @@
+//! One train: sent by one side, collected by the other, put together here.
+
+use crate::error::Error;
+use crate::peer::Peer;
+use measurement::{CarriedTrain, SendRequest};
+use net::clock;
+use std::thread;
+use std::time::Duration;
+use train::{PacketRecord, Train, TrainRecord};
+use transport::{Probes, Receiving, SEND_SLACK, STAMP_WAIT, Sending, StampSource, within};
+use units::{Direction, Span, Time};
+use wire::{Arrival, ClientMessage, Departure, ServerMessage};
+
+/// From the word that a train follows to its first packet: the word must not meet the train in a queue.
+const AFTER_ANNOUNCEMENT: Duration = Duration::from_millis(1);
+/// What the server's answer may take beyond what the train does.
+const ANSWER: Span = Span::from_secs(2);
+const DOING: &str = "measuring";
+
+/// One side's part: what it recorded, and whether by the kernel's stamps; none where its probes failed.
+type Part<T> = Option<(Vec<T>, bool)>;
+
+/// Carries train `number`.
+pub(crate) fn exchange(
+    peer: &mut Peer,
+    probes: &mut Probes,
+    number: u32,
+    request: &SendRequest,
+) -> Result<CarriedTrain, Error> {
+    let SendRequest { direction, train, timeout, .. } = request;
+    let (sent, received, ended) = match direction {
+        Direction::Up => send_up(peer, probes, number, train, *timeout)?,
+        Direction::Down => fetch_down(peer, probes, number, train, *timeout)?,
+    };
+    let broken = sent.is_none() || received.is_none();
+    let (departures, kernel_sent) = sent.unwrap_or((Vec::new(), true));
+    let (arrivals, kernel_received) = received.unwrap_or((Vec::new(), true));
+    Ok(CarriedTrain {
+        record: merge(train, &departures, &arrivals),
+        packets: departures.len() as u64,
+        bytes: departures.iter().map(|d| u64::from(d.size)).sum(),
+        ended,
+        kernel_stamps: kernel_sent && kernel_received,
+        broken,
+        connections: probes.connections(),
+    })
+}
+
+type Parts = (Part<Departure>, Part<Arrival>, Time);
+
+fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, timeout: Span) -> Result<Parts, Error> {
+    peer.tell(&ClientMessage::Receive { number, train: train.clone(), grace: timeout }, DOING)?;
+    thread::sleep(AFTER_ANNOUNCEMENT);
+    let began = clock::monotonic();
+    let sent = probes.send(number, train);
+    let ended = began + train.duration();
+    let deadline = ended.max(clock::monotonic()) + timeout + ANSWER;
+    let received = match peer.hear(deadline, DOING)? {
+        ServerMessage::Received { number: n, arrivals, kernel_stamps } if n == number => {
+            Some((arrivals, kernel_stamps))
+        }
+        ServerMessage::Failed { number: n, reason } if n == number => {
+            tracing::debug!("the server could not collect train {number}: {reason}");
+            None
+        }
+        _ => return Err(peer.confused(DOING)),
+    };
+    let sent = survived(peer, number, sent)?.map(|Sending { departures, source }| (departures, kernel(source)));
+    Ok((sent, received, ended))
+}
+
+fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, timeout: Span) -> Result<Parts, Error> {
+    peer.tell(&ClientMessage::Send { number, train: train.clone() }, DOING)?;
+    let received = probes.receive(number, train, timeout + peer.round_trip);
+    let ended = clock::monotonic();
+    let sent = match peer.hear(within(SEND_SLACK + STAMP_WAIT + ANSWER), DOING)? {
+        ServerMessage::Sent { number: n, departures, kernel_stamps } if n == number => {
+            Some((departures, kernel_stamps))
+        }
+        ServerMessage::Failed { number: n, reason } if n == number => {
+            tracing::debug!("the server could not send train {number}: {reason}");
+            None
+        }
+        _ => return Err(peer.confused(DOING)),
+    };
+    let received = survived(peer, number, received)?.map(|Receiving { arrivals, source }| (arrivals, kernel(source)));
+    Ok((sent, received, ended))
+}
+
+/// What the path did to the probes can be mended; a plan that they can't carry can't.
+fn survived<T>(peer: &Peer, number: u32, result: Result<T, transport::Error>) -> Result<Option<T>, Error> {
+    use transport::Error::{Plan, TooManyPerConnection};
+    match result {
+        Ok(part) => Ok(Some(part)),
+        Err(cause @ (Plan(_) | TooManyPerConnection { .. })) => Err(Error::Transport { address: peer.address, cause }),
+        Err(error) => {
+            tracing::debug!("could not carry train {number}: {error}");
+            Ok(None)
+        }
+    }
+}
+
+fn kernel(source: StampSource) -> bool {
+    source == StampSource::Kernel
+}
+
+/// Puts both sides' parts in the order of the plan. What a peer claims of packets that were not planned is dropped.
+fn merge(train: &Train, departures: &[Departure], arrivals: &[Arrival]) -> TrainRecord {
+    let planned = train.packets().map(|p| PacketRecord { size: p.size, sent: None, received: None });
+    let mut packets: Vec<_> = planned.collect();
+    for departure in departures {
+        if let Some(packet) = packets.get_mut(departure.index as usize) {
+            (packet.size, packet.sent) = (departure.size, departure.sent);
+        }
+    }
+    for arrival in arrivals {
+        if let Some(packet) = packets.get_mut(arrival.index as usize) {
+            packet.received = arrival.received;
+        }
+    }
+    TrainRecord { packets }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use train::Segment;
+
+    #[test]
+    fn parts_are_put_together_by_their_place_in_the_plan() {
+        let train =
+            Train { segments: vec![Segment { count: 3, interval: Span::ZERO, first_size: 40, size_step: 100 }] };
+        let at = |nanos| Some(Time::from_nanos(nanos));
+        let departures =
+            [Departure { index: 0, size: 52, sent: at(5) }, Departure { index: 2, size: 240, sent: at(7) }];
+        let arrivals = [Arrival { index: 2, received: at(9) }, Arrival { index: 77, received: at(1) }];
+        let expected = [
+            PacketRecord { size: 52, sent: at(5), received: None },
+            PacketRecord { size: 140, sent: None, received: None },
+            PacketRecord { size: 240, sent: at(7), received: at(9) },
+        ];
+        assert_eq!(merge(&train, &departures, &arrivals).packets, expected);
+    }
+}

@@ -1,0 +1,68 @@
+//! Measures a path between this host and one that runs `kumade serve` (crate `serve`), or a STAMP reflector.
+//!
+//! [`measure`] opens a control connection, waits for its turn, and drives a [`Measurement`] over real sockets: UDP where
+//! it passes, else many TCP connections. [`MeasureConfig`] says what to measure and from where: source address, interface,
+//! firewall mark. A measurement ends by itself, at a deadline, or when another thread [cancels](CancelToken) it.
+//!
+//! Everything that can happen comes back as values: progress as [`Event`]s, the result as a [`Report`] that can be written
+//! and read back, failures as [`Error`]s with a [`Hint`] that a program puts into its own words.
+//!
+//! ```
+//! use probe::{Directions, Event, MeasureConfig, measure};
+//! use units::Span;
+//!
+//! # let server = serve::Server::bind(serve::ServerConfig { listen: Some(([127, 0, 0, 1], 0).into()), ..Default::default() })?;
+//! # let (host, port) = ("127.0.0.1", server.local_addr().port());
+//! # static STOP: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+//! # let serving = std::thread::spawn(move || server.run(&STOP));
+//! let mut config = MeasureConfig::new(host, port);
+//! config.plan.directions = Directions::Up;
+//! config.plan.allowance.time = Some(Span::from_secs(2));
+//! config.binding.source = Some("127.0.0.1".parse()?);
+//! config.deadline = Some(Span::from_secs(60));
+//!
+//! let report = measure(&config, &mut |event| {
+//!     if let Event::Train { number, .. } = event {
+//!         eprintln!("train {number}");
+//!     }
+//! })?;
+//! let up = report.up.expect("it was asked for");
+//! match (up.available_bits_per_second, up.reason) {
+//!     (Some(rate), _) => println!("{} ({} … {})", rate.value, rate.low, rate.high),
+//!     (None, reason) => println!("not known: {}", reason.unwrap_or_default()),
+//! }
+//! # STOP.store(true, std::sync::atomic::Ordering::Relaxed);
+//! # serving.join().unwrap()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![warn(clippy::missing_errors_doc)]
+
+mod cancel;
+mod client;
+mod clocks;
+mod config;
+mod error;
+mod exchange;
+mod family;
+mod hint;
+mod open;
+mod peer;
+mod resolve;
+mod stamp;
+
+pub use cancel::CancelToken;
+pub use client::measure;
+pub use clocks::NtpServer;
+pub use config::{DEFAULT_PORT, MeasureConfig};
+pub use error::Error;
+pub use family::Family;
+pub use hint::Hint;
+pub use measurement::report;
+pub use measurement::{
+    Allowance, Directions, Event, Measurement, MeasurementPlan, MethodSettings, Report, TransportChoice,
+};
+pub use net::Binding;
+pub use stamp::{STAMP_PORT, StampConfig, measure_stamp};
+pub use train::Transport;
+pub use units::Direction;
+pub use wire::Key;

@@ -1,0 +1,271 @@
+//! The server as the client sees it: finding it, connecting, asking.
+
+use crate::cancel::{Limit, Watched};
+use crate::config::MeasureConfig;
+use crate::error::Error;
+use crate::family::Family;
+use crate::resolve::resolve;
+use measurement::Event;
+use net::{Binding, clock, tcp};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use train::ClockError;
+use transport::{Control, ControlError, Lifeline, within};
+use units::{Span, Time};
+use wire::{ClientMessage, ClientSession, Limits, ServerMessage, Token};
+
+/// From the start until the round trip is known, whatever goes wrong.
+const PATIENCE: Span = Span::from_millis(9500);
+/// All addresses together.
+const CONNECT: Span = Span::from_secs(4);
+/// From the connection to the server's first message.
+const WELCOME: Span = Span::from_secs(4);
+/// The answer about the clock.
+const CLOCK: Span = Span::from_secs(3);
+/// The answer to a ping.
+const ANSWER: Span = Span::from_secs(4);
+/// A server that keeps a client waiting says so every second.
+const QUEUE_SILENCE: Span = Span::from_secs(8);
+/// Round trips that are measured on the control connection.
+const PINGS: usize = 3;
+/// Round trips within this of each other are alike.
+const CALM: Span = Span::from_millis(5);
+/// A path whose queues have not drained by then is busy with others.
+const SETTLING: Span = Span::from_secs(2);
+/// No more of a server's words is shown.
+const MAX_REASON: usize = 200;
+
+/// An open control connection.
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: Token,
+    pub(crate) limits: Limits,
+    /// The least of a few round trips.
+    pub(crate) round_trip: Span,
+    control: Control<ServerMessage, ClientMessage>,
+    limit: Limit,
+    /// Ends the connection when the measurement is cancelled.
+    _watched: Watched,
+}
+
+impl Peer {
+    /// Finds the host, connects, shakes hands, and measures the round trip.
+    pub(crate) fn connect(config: &MeasureConfig, limit: &Limit) -> Result<Self, Error> {
+        let end = limit.until(within(PATIENCE));
+        let addresses = resolve(&config.host, config.port, family(config), limit)?;
+        let stream = connect_any(&addresses, &config.binding, end.min(within(CONNECT)), limit)?;
+        let address =
+            stream.peer_addr().map_err(|cause| Error::Connect { address: ([0, 0, 0, 0], 0).into(), cause })?;
+        let watched = limit.watch(&stream).map_err(|cause| Error::Connect { address, cause })?;
+        let begin = || {
+            let mut control = Control::begin(stream, ClientSession::client(config.key.as_ref()))?;
+            let welcome = control.receive(end.min(within(WELCOME)))?;
+            Ok((control, welcome))
+        };
+        let (control, welcome) = begin().map_err(Error::handshake(address))?;
+        let ServerMessage::Welcome { token, limits } = welcome else {
+            return Err(Error::Protocol { address, doing: "connecting" });
+        };
+        let limit = limit.clone();
+        let mut peer = Peer { address, token, limits, round_trip: Span::MAX, control, limit, _watched: watched };
+        for _ in 0..PINGS {
+            peer.round_trip = peer.round_trip.min(peer.ping(end)?);
+        }
+        Ok(peer)
+    }
+
+    /// Waits until it is our turn.
+    pub(crate) fn enter(&mut self, on_event: &mut dyn FnMut(&Event)) -> Result<(), Error> {
+        let doing = "waiting for a turn";
+        self.tell(&ClientMessage::Enter, doing)?;
+        loop {
+            match self.hear(within(QUEUE_SILENCE), doing)? {
+                ServerMessage::Turn => return Ok(()),
+                ServerMessage::Place(ahead) => {
+                    on_event(&Event::Waiting { ahead });
+                    self.tell(&ClientMessage::Ping, doing)?;
+                }
+                _ => return Err(self.confused(doing)),
+            }
+        }
+    }
+
+    /// What the server knows of its clock.
+    pub(crate) fn clock_error(&mut self) -> Result<Option<ClockError>, Error> {
+        let doing = "asking for the server's clock";
+        match self.ask(&ClientMessage::AskClock, CLOCK, doing)? {
+            ServerMessage::Clock { maximum_error } => Ok(maximum_error.map(ClockError::within)),
+            _ => Err(self.confused(doing)),
+        }
+    }
+
+    /// Trains end when the server does.
+    pub(crate) fn lifeline(&self) -> Result<Lifeline, Error> {
+        let address = self.address;
+        let lifeline = Lifeline::of(self.control.stream());
+        lifeline.map(|lifeline| lifeline.until_deadline(self.limit.deadline())).map_err(|cause| {
+            let cause = transport::Error::Io { operation: "watch the control connection to", peer: address, cause };
+            Error::Transport { address, cause }
+        })
+    }
+
+    /// Says goodbye; a server that is gone by now does not matter.
+    pub(crate) fn leave(mut self) {
+        let _ = self.control.send(&ClientMessage::Leave);
+    }
+
+    /// Sends a message and waits for the answer.
+    pub(crate) fn ask(
+        &mut self,
+        message: &ClientMessage,
+        patience: Span,
+        doing: &'static str,
+    ) -> Result<ServerMessage, Error> {
+        self.tell(message, doing)?;
+        self.hear(within(patience), doing)
+    }
+
+    /// Sends a message.
+    pub(crate) fn tell(&mut self, message: &ClientMessage, doing: &'static str) -> Result<(), Error> {
+        let Err(error) = self.control.send(message) else { return Ok(()) };
+        // A server that refuses says why before it closes.
+        if let Ok(ServerMessage::Refused(reason)) = self.control.receive(clock::monotonic()) {
+            return Err(Error::Refused { address: self.address, reason: printable(&reason) });
+        }
+        Err(Error::lost(self.address, doing)(error))
+    }
+
+    /// The next message. The answers to signs of life, for which nobody waits, are passed over.
+    pub(crate) fn hear(&mut self, deadline: Time, doing: &'static str) -> Result<ServerMessage, Error> {
+        loop {
+            match self.control.receive(self.limit.until(deadline)).map_err(Error::lost(self.address, doing))? {
+                ServerMessage::Pong if clock::monotonic() > deadline => {
+                    return Err(Error::lost(self.address, doing)(ControlError::TimedOut));
+                }
+                ServerMessage::Pong => {}
+                ServerMessage::Refused(reason) => {
+                    return Err(Error::Refused { address: self.address, reason: printable(&reason) });
+                }
+                message => return Ok(message),
+            }
+        }
+    }
+
+    /// Waits until what was just sent has drained from the path's queues, which on a slow path can take seconds: until a
+    /// round trip takes hardly longer than the least one.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        let end = within(SETTLING);
+        let calm = self.round_trip * 2 + CALM;
+        while clock::monotonic() < end && self.ping(within(ANSWER))? > calm {}
+        Ok(())
+    }
+
+    /// One round trip of the control connection.
+    fn ping(&mut self, end: Time) -> Result<Span, Error> {
+        let doing = "measuring the round trip";
+        let asked = clock::monotonic();
+        self.tell(&ClientMessage::Ping, doing)?;
+        match self
+            .control
+            .receive(self.limit.until(end.min(asked + ANSWER)))
+            .map_err(Error::lost(self.address, doing))?
+        {
+            ServerMessage::Pong => Ok(clock::monotonic() - asked),
+            _ => Err(self.confused(doing)),
+        }
+    }
+
+    /// The server answered what was not asked.
+    pub(crate) fn confused(&self, doing: &'static str) -> Error {
+        Error::Protocol { address: self.address, doing }
+    }
+}
+
+/// The server's words, fit for a terminal.
+fn printable(reason: &str) -> String {
+    reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REASON).collect()
+}
+
+/// Only addresses that can be reached from the source address.
+fn family(config: &MeasureConfig) -> Family {
+    match (config.family, config.binding.source) {
+        (Family::Any, Some(source)) if source.is_ipv4() => Family::V4,
+        (Family::Any, Some(_)) => Family::V6,
+        (family, _) => family,
+    }
+}
+
+/// One address after the other, each with an equal share of the time that is left.
+fn connect_any(addresses: &[SocketAddr], binding: &Binding, deadline: Time, limit: &Limit) -> Result<TcpStream, Error> {
+    let mut failure = None;
+    for (tried, &address) in addresses.iter().enumerate() {
+        let left = (deadline - clock::monotonic()) / (addresses.len() - tried) as i64;
+        match connect(address, binding, within(left.max(Span::from_millis(100))), limit)? {
+            Ok(stream) => return Ok(stream),
+            Err(cause) => failure = Some(Error::Connect { address, cause }),
+        }
+    }
+    let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+    Err(failure.unwrap_or(Error::Connect { address: unspecified, cause: io::ErrorKind::AddrNotAvailable.into() }))
+}
+
+/// Asks every now and then whether it shall end.
+fn connect(address: SocketAddr, binding: &Binding, end: Time, limit: &Limit) -> Result<io::Result<TcpStream>, Error> {
+    let bound = |cause| Error::Bind { binding: binding.to_string(), cause };
+    let mut connecting = tcp::Connecting::begin(address, binding).map_err(bound)?;
+    loop {
+        limit.check()?;
+        let look = end.min(within(Limit::LOOK));
+        match connecting.wait(look) {
+            Ok(Some(stream)) => return Ok(Ok(stream)),
+            Ok(None) if clock::monotonic() >= end => return Ok(Err(io::ErrorKind::TimedOut.into())),
+            Ok(None) => {}
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cancel::CancelToken;
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+    use wire::{Preamble, ServerSession};
+
+    #[test]
+    fn a_path_has_settled_once_a_round_trip_is_short_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let stream = listener.accept().unwrap().0;
+            (&stream).read_exact(&mut [0; Preamble::SIZE]).unwrap();
+            let mut control = Control::begin(stream, ServerSession::server(None)).unwrap();
+            let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
+            control.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
+            let mut answered = 0;
+            while control.receive(within(Span::from_secs(20))).is_ok() {
+                // Two of them wait in a queue.
+                if (PINGS..PINGS + 2).contains(&answered) {
+                    thread::sleep(Duration::from_millis(300));
+                }
+                control.send(&ServerMessage::Pong).unwrap();
+                answered += 1;
+            }
+            answered
+        });
+        let mut peer =
+            Peer::connect(&MeasureConfig::new("127.0.0.1", port), &Limit::new(&CancelToken::default(), None)).unwrap();
+        peer.settle().unwrap();
+        drop(peer);
+        assert!(server.join().unwrap() >= PINGS + 3);
+    }
+
+    #[test]
+    fn a_servers_words_cannot_command_the_terminal() {
+        assert_eq!(printable("no\u{1b}[2J\nmore"), "no [2J more");
+        assert_eq!(printable(&"x".repeat(1000)).len(), MAX_REASON);
+    }
+}

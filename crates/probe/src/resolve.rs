@@ -1,0 +1,53 @@
+//! Names to addresses.
+
+use crate::cancel::Limit;
+use crate::error::Error;
+use crate::family::Family;
+use net::clock;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::mpsc;
+use std::thread;
+use transport::within;
+use units::Span;
+
+/// The resolver's own patience can be much longer.
+const PATIENCE: Span = Span::from_secs(6);
+
+/// The usable addresses of a host, the system's first choice first; at least one.
+pub(crate) fn resolve(host: &str, port: u16, family: Family, limit: &Limit) -> Result<Vec<SocketAddr>, Error> {
+    let (family, name): (fn(&SocketAddr) -> bool, _) = match family {
+        Family::Any => (|_| true, "usable"),
+        Family::V4 => (SocketAddr::is_ipv4, "IPv4"),
+        Family::V6 => (SocketAddr::is_ipv6, "IPv6"),
+    };
+    let addresses = match host.parse::<IpAddr>() {
+        Ok(address) => vec![SocketAddr::new(address, port)],
+        Err(_) => look_up(host, port, limit)?,
+    };
+    let usable: Vec<_> = addresses.into_iter().filter(family).collect();
+    if usable.iter().any(lacks_interface) {
+        return Err(Error::NoInterface { host: host.to_owned() });
+    }
+    if usable.is_empty() { Err(Error::Family { host: host.to_owned(), family: name }) } else { Ok(usable) }
+}
+
+fn lacks_interface(address: &SocketAddr) -> bool {
+    matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0)
+}
+
+/// Asks the system's resolver, which knows no deadline: it gets a thread that may outlive this call.
+fn look_up(host: &str, port: u16, limit: &Limit) -> Result<Vec<SocketAddr>, Error> {
+    let (done, answer) = mpsc::channel();
+    let target = (host.to_owned(), port);
+    thread::spawn(move || done.send(target.to_socket_addrs().map(Iterator::collect::<Vec<_>>)));
+    let failed = |cause: String| Error::Resolve { host: host.to_owned(), cause };
+    let end = within(PATIENCE);
+    while clock::monotonic() < end {
+        limit.check()?;
+        if let Ok(addresses) = answer.recv_timeout(Limit::LOOK.to_duration()) {
+            return addresses.map_err(|error: io::Error| failed(error.to_string()));
+        }
+    }
+    Err(failed(format!("no answer from the name service within {PATIENCE}")))
+}

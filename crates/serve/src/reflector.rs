@@ -1,0 +1,210 @@
+use crate::clock::HostClock;
+use crate::sources::Sources;
+use net::datagram::{self, Datagram};
+use net::{clock, readiness};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
+use units::{Span, Time};
+use wire::stamp::{ClockFormat, ErrorEstimate, PORT, Reflection, Reply};
+
+/// How often the stop flag is looked at, and the clock's error asked for.
+const TICK: Span = Span::from_millis(100);
+/// What is said of a clock that nobody keeps.
+const UNKEPT: Span = Span::from_secs(1);
+/// A packet that repeats a stamp made here no longer ago is an answer to one of this reflector's.
+const ECHO: Span = Span::from_secs(60);
+/// No datagram is longer.
+const LONGEST: usize = 65_535;
+
+/// How a reflector listens.
+#[derive(Debug, Clone)]
+pub struct ReflectorConfig {
+    /// Where to listen; none means port 862, which senders expect, on every address. An unspecified IPv6 address takes
+    /// IPv4, too.
+    pub listen: Option<SocketAddr>,
+    /// The clock of its stamps.
+    pub clock: HostClock,
+}
+
+impl Default for ReflectorConfig {
+    fn default() -> Self {
+        ReflectorConfig { listen: None, clock: HostClock::System }
+    }
+}
+
+/// Why a reflector can't listen, or stopped.
+#[derive(Debug, Error)]
+pub enum ReflectorError {
+    /// The address is in use, not this host's, or not allowed.
+    #[error("cannot listen for STAMP on {address} (UDP): {cause}{}", hint(cause))]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// The system's answer.
+        #[source]
+        cause: io::Error,
+    },
+    /// Waiting for probes failed.
+    #[error("cannot wait for STAMP probes: {0}")]
+    Wait(#[source] io::Error),
+}
+
+/// A STAMP reflector (RFC 8762, 4.3) that counts its answers in each session. It answers as many octets as it was sent,
+/// each source at a bounded rate, and no answers: two reflectors must not answer each other for ever.
+#[derive(Debug)]
+pub struct Reflector {
+    socket: UdpSocket,
+    address: SocketAddr,
+    clock: HostClock,
+    estimate: ErrorEstimate,
+    sources: Sources,
+}
+
+impl Reflector {
+    /// Binds the socket.
+    ///
+    /// # Errors
+    /// The address is taken, not available, or needs privileges.
+    pub fn bind(config: &ReflectorConfig) -> Result<Self, ReflectorError> {
+        let (address, socket) = listen(config.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, PORT).into()));
+        let failed = |cause| ReflectorError::Listen { address, cause };
+        let socket = socket.map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        let clock = config.clock;
+        Ok(Reflector { socket, address, clock, estimate: estimate(clock), sources: Sources::default() })
+    }
+
+    /// Where it listens; tells the port where zero was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `stop` is set, which is noticed within a tenth of a second.
+    ///
+    /// # Errors
+    /// Where the system refuses to wait.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<(), ReflectorError> {
+        let mut buffer = vec![0; LONGEST];
+        let mut asked = clock::monotonic();
+        while !stop.load(Ordering::SeqCst) {
+            if readiness::readable(&self.socket, clock::monotonic() + TICK).map_err(ReflectorError::Wait)? {
+                self.answer_one(&mut buffer);
+            }
+            if clock::monotonic() - asked > TICK {
+                asked = clock::monotonic();
+                self.estimate = estimate(self.clock);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_one(&mut self, buffer: &mut [u8]) {
+        let probe = match datagram::receive(&self.socket, buffer) {
+            Ok(probe) => probe,
+            // An earlier answer was rejected on its way, or another socket error that the next packet clears.
+            Err(error) => return tracing::debug!("no STAMP probe: {error}"),
+        };
+        let now = clock::realtime();
+        let payload = &mut buffer[..probe.len];
+        if probe.is_cut_off || repeats_stamp(payload, self.clock.show(now)) {
+            return;
+        }
+        let mut is_admitted = false;
+        let reflected = Reply::reflect(payload, |question| {
+            let number = self.sources.admit(probe.from, question.session, question.sequence, clock::monotonic());
+            is_admitted = number.is_some();
+            self.reflection(&probe, number.unwrap_or(0), now)
+        });
+        if reflected.is_ok()
+            && is_admitted
+            && let Err(error) = datagram::answer(&self.socket, &probe, payload)
+        {
+            tracing::debug!("cannot answer the STAMP probe of {}: {error}", probe.from);
+        }
+    }
+
+    fn reflection(&self, probe: &Datagram, sequence: u32, now: Time) -> Reflection {
+        Reflection {
+            sequence,
+            received: self.clock.show(probe.stamp.unwrap_or(now)),
+            reflected: self.clock.show(clock::realtime()),
+            clock: self.estimate,
+            probe_ttl: probe.ttl.unwrap_or(255),
+        }
+    }
+}
+
+fn estimate(clock: HostClock) -> ErrorEstimate {
+    let error = clock.maximum_error();
+    ErrorEstimate::new(error.is_some(), error.unwrap_or(UNKEPT))
+}
+
+/// Whether this is an answer to a probe that bore a stamp of this clock, which shows `now`.
+fn repeats_stamp(payload: &[u8], now: Time) -> bool {
+    let Ok(Reply { probe_stamp: [stamp @ .., _, _], .. }) = Reply::read(payload) else { return false };
+    let age = now - ClockFormat::Ntp.read(stamp);
+    age >= Span::ZERO && age < ECHO
+}
+
+/// Every address means IPv6 and IPv4 on one socket; IPv4 alone where the system has no IPv6.
+fn listen(address: SocketAddr) -> (SocketAddr, io::Result<UdpSocket>) {
+    let result = listen_on(address);
+    match &result {
+        Err(error) if lacks_ipv6(error) && address.ip() == Ipv6Addr::UNSPECIFIED => {
+            let v4 = (Ipv4Addr::UNSPECIFIED, address.port()).into();
+            (v4, listen_on(v4))
+        }
+        _ => (address, result),
+    }
+}
+
+fn lacks_ipv6(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(nix::libc::EAFNOSUPPORT | nix::libc::EADDRNOTAVAIL))
+}
+
+fn listen_on(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&address.into())?;
+    let socket = socket.into();
+    datagram::prepare(&socket)?;
+    Ok(socket)
+}
+
+fn hint(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => "; another program uses that port: choose one with --stamp PORT",
+        io::ErrorKind::AddrNotAvailable => "; this host does not have that address",
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need privileges: choose a higher one with --stamp PORT (and measure with --stamp \
+             HOST:PORT), or grant this one: setcap cap_net_bind_service+ep on the program"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::stamp::{Probe, SIZE};
+
+    #[test]
+    fn answers_are_told_from_probes_whatever_their_port() {
+        let now = Time::from_nanos(1_763_000_000_123_456_789);
+        let clock = ErrorEstimate::new(true, Span::from_millis(1));
+        let mut payload = [0; SIZE];
+        Probe { sequence: 4, sent: now, clock, session: 0 }.write(&mut payload);
+        assert!(!repeats_stamp(&payload, now + Span::from_millis(5)), "a probe");
+        let answer = |_: &Probe| Reflection { sequence: 4, reflected: now, received: now, clock, probe_ttl: 255 };
+        Reply::reflect(&mut payload, answer).unwrap();
+        assert!(repeats_stamp(&payload, now + Span::from_millis(5)), "an answer to a probe with this clock's stamp");
+        assert!(!repeats_stamp(&payload, now + ECHO), "whatever stands in old padding");
+        assert!(!repeats_stamp(&payload, now - Span::from_nanos(1)));
+        assert!(!repeats_stamp(&[0xff; 14], now));
+    }
+}

@@ -1,0 +1,117 @@
+use crate::acceptor::Acceptor;
+use crate::config::{DEFAULT_PORT, ServerConfig};
+use crate::shared::Shared;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use thiserror::Error;
+
+/// Why the server cannot listen.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// The address is in use, not this host's, or not allowed.
+    #[error("cannot listen on {address} ({protocol}): {cause}{}", listen_hint(cause))]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// TCP or UDP.
+        protocol: &'static str,
+        /// The system's answer.
+        #[source]
+        cause: io::Error,
+    },
+    /// Waiting for clients failed.
+    #[error("cannot wait for clients: {0}")]
+    Wait(#[source] io::Error),
+}
+
+/// A server that listens.
+pub struct Server {
+    address: SocketAddr,
+    acceptor: Acceptor,
+}
+
+impl Server {
+    /// Binds both protocols to one port number.
+    ///
+    /// # Errors
+    /// The address is taken or not available.
+    pub fn bind(config: ServerConfig) -> Result<Self, ServerError> {
+        let (address, listener) = match config.listen {
+            Some(address) => (address, listen(address)),
+            None => listen_everywhere(),
+        };
+        let failed = |protocol, address| move |cause| ServerError::Listen { address, protocol, cause };
+        let listener = listener.map_err(failed("TCP", address))?;
+        let address = listener.local_addr().map_err(failed("TCP", address))?;
+        let udp = bind_udp(address).map_err(failed("UDP", address))?;
+        let shared = Arc::new(Shared::new(config));
+        Ok(Server { address, acceptor: Acceptor::new(listener, udp, shared).map_err(ServerError::Wait)? })
+    }
+
+    /// Where it listens; tells the port where zero was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers clients until `stop` is set (which is noticed within a tenth of a second), then ends their sessions and
+    /// returns once all of them have ended.
+    ///
+    /// # Errors
+    /// Where the system refuses to wait for sockets.
+    pub fn run(self, stop: &AtomicBool) -> Result<(), ServerError> {
+        self.acceptor.run(stop).map_err(ServerError::Wait)
+    }
+}
+
+/// IPv6 and IPv4 on one socket; IPv4 alone where the system has no IPv6.
+fn listen_everywhere() -> (SocketAddr, io::Result<TcpListener>) {
+    let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
+    match listen(both) {
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+            let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
+            (v4, listen(v4))
+        }
+        result => (both, result),
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // Only lets a restarted server bind while old connections linger; a port with a listener stays taken.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    let listener = socket.into();
+    net::tcp::prepare_listener(&listener)?;
+    Ok(listener)
+}
+
+fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    // Each client's connected socket shares the port.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+fn listen_hint(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another program (or another `kumade serve`) uses that port: choose one with --listen"
+        }
+        io::ErrorKind::AddrNotAvailable => "; this host does not have that address",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose a higher one",
+        _ => "",
+    }
+}

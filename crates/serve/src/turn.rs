@@ -1,0 +1,224 @@
+//! One client's turn: its probe connections, and the trains that it may have within its limits.
+
+use crate::clock::HostClock;
+use crate::config::ServerConfig;
+use crate::shared::Membership;
+use crate::udp;
+use net::clock;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+use train::Train;
+use train::Transport;
+use transport::within;
+use transport::{Lifeline, Probes, StampSource, TcpProbes, UdpProbes};
+use units::{Span, Time};
+use wire::{Limits, ServerMessage};
+
+/// No client's wish to wait for a train's last packet, or for connections, is granted beyond this.
+const MAX_WAIT: Span = Span::from_secs(5);
+
+/// A refusal that ends the session: the client asked for what it may not have.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal(pub(super) String);
+
+/// What a client holds while it has its turn.
+pub(super) struct Turn {
+    arrivals: mpsc::Receiver<(u16, TcpStream)>,
+    probes: Option<Probes>,
+    lifeline: Lifeline,
+    allowance: Allowance,
+    clock: HostClock,
+}
+
+/// What is left of the limits.
+struct Allowance {
+    bytes: u64,
+    packets: u64,
+    until: Time,
+    limits: Limits,
+}
+
+impl Turn {
+    /// Begins for a client that speaks on `control`.
+    pub(super) fn begin(member: &Membership, control: &TcpStream, config: &ServerConfig) -> io::Result<Self> {
+        let &ServerConfig { limits, clock, .. } = config;
+        let Limits { bytes, packets, turn, .. } = limits;
+        let allowance = Allowance { bytes, packets, until: within(turn), limits };
+        Ok(Turn { arrivals: member.begin_turn(), probes: None, lifeline: Lifeline::of(control)?, allowance, clock })
+    }
+
+    /// When it is over, on [`clock::monotonic`].
+    pub(super) fn until(&self) -> Time {
+        self.allowance.until
+    }
+
+    /// The client has shown the nonce that was sent to its UDP address.
+    pub(super) fn prove_udp(
+        &mut self,
+        member: &Membership,
+        local: SocketAddr,
+        nonce: [u8; 16],
+    ) -> Result<ServerMessage, Refusal> {
+        let peer = member.proved(nonce).ok_or_else(|| Refusal("that nonce was not sent to anybody".into()))?;
+        let socket = udp::connected(local, peer).map_err(|e| Refusal(format!("cannot open UDP to {peer}: {e}")))?;
+        let probes = UdpProbes::new(socket, member.token).map_err(|e| Refusal(e.to_string()))?;
+        self.take(Probes::Udp(probes));
+        Ok(ServerMessage::UdpOpen)
+    }
+
+    /// Gathers the probe connections from number `first` on.
+    pub(super) fn await_connections(
+        &mut self,
+        kind: Transport,
+        first: u16,
+        expected: u32,
+        wait: Span,
+    ) -> Result<ServerMessage, Refusal> {
+        let limit = self.allowance.limits.connections;
+        if expected > limit {
+            return Err(Refusal(format!("{expected} probe connections, the limit is {limit}")));
+        }
+        self.probes = None;
+        let deadline = within(wait.min(MAX_WAIT)).min(self.until());
+        let mut came: Vec<(u16, TcpStream)> = Vec::new();
+        while came.len() < expected as usize {
+            let left = (deadline - clock::monotonic()).to_duration();
+            match self.arrivals.recv_timeout(left) {
+                Ok((index, stream)) if index >= first && came.iter().all(|(i, _)| *i != index) => {
+                    came.push((index, stream));
+                }
+                Ok(_) => {}
+                Err(_) if left == Duration::ZERO => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        came.sort_by_key(|(index, _)| *index);
+        let (numbers, streams): (Vec<_>, Vec<_>) = came.into_iter().unzip();
+        match tcp_probes(kind, streams)? {
+            Some(probes) => {
+                self.take(Probes::Tcp(probes));
+                Ok(ServerMessage::Connections(numbers))
+            }
+            None => Ok(ServerMessage::Connections(Vec::new())),
+        }
+    }
+
+    fn take(&mut self, mut probes: Probes) {
+        probes.depend_on(self.lifeline.clone());
+        self.probes = Some(probes);
+    }
+
+    /// Collects a train.
+    pub(super) fn receive(&mut self, number: u32, train: &Train, grace: Span) -> Result<ServerMessage, Refusal> {
+        let clock = self.clock;
+        let probes = self.charge(train)?;
+        Ok(match probes.receive(number, train, grace.min(MAX_WAIT)) {
+            Ok(mut received) => {
+                for arrival in &mut received.arrivals {
+                    arrival.received = arrival.received.map(|at| clock.show(at));
+                }
+                let kernel_stamps = received.source == StampSource::Kernel;
+                ServerMessage::Received { number, arrivals: received.arrivals, kernel_stamps }
+            }
+            Err(error) => failed(number, &error)?,
+        })
+    }
+
+    /// Sends a train.
+    pub(super) fn send(&mut self, number: u32, train: &Train) -> Result<ServerMessage, Refusal> {
+        let clock = self.clock;
+        let probes = self.charge(train)?;
+        Ok(match probes.send(number, train) {
+            Ok(mut sent) => {
+                for departure in &mut sent.departures {
+                    departure.sent = departure.sent.map(|at| clock.show(at));
+                }
+                let kernel_stamps = sent.source == StampSource::Kernel;
+                ServerMessage::Sent { number, departures: sent.departures, kernel_stamps }
+            }
+            Err(error) => failed(number, &error)?,
+        })
+    }
+
+    /// Takes the train off what is left.
+    fn charge(&mut self, train: &Train) -> Result<&mut Probes, Refusal> {
+        let probes = self.probes.as_mut().ok_or_else(|| Refusal("no transport is open".into()))?;
+        train.check(Train::MAX_PACKET).map_err(|e| Refusal(e.to_string()))?;
+        self.allowance.charge(train, clock::monotonic())?;
+        Ok(probes)
+    }
+}
+
+impl Allowance {
+    fn charge(&mut self, train: &Train, now: Time) -> Result<(), Refusal> {
+        let refuse = |what: String| Err(Refusal(format!("{what} in one turn: measure with a smaller budget")));
+        if now + train.duration() > self.until {
+            return refuse(format!("the limit is {}", self.limits.turn));
+        }
+        let Some(packets) = self.packets.checked_sub(u64::from(train.count())) else {
+            return refuse(format!("the limit is {} packets", self.limits.packets));
+        };
+        // Packets below the transport's smallest are raised to it: count what leaves.
+        let smallest = u64::from(train.count()) * 64;
+        let Some(bytes) = self.bytes.checked_sub(train.bytes().max(smallest)) else {
+            return refuse(format!("the limit is {} bytes", self.limits.bytes));
+        };
+        (self.packets, self.bytes) = (packets, bytes);
+        Ok(())
+    }
+}
+
+/// The probes of these connections; none where the path has cut them all already.
+fn tcp_probes(kind: Transport, streams: Vec<TcpStream>) -> Result<Option<TcpProbes>, Refusal> {
+    let probes = match (kind, streams.into_iter()) {
+        (Transport::Udp, _) => return Err(Refusal("UDP is not made of connections".into())),
+        (Transport::Rake, streams) => TcpProbes::rake(streams.collect()),
+        (Transport::Single, mut streams) => match streams.next() {
+            Some(stream) => TcpProbes::single(stream),
+            None => return Ok(None),
+        },
+    };
+    match probes {
+        Ok(probes) => Ok(Some(probes)),
+        Err(transport::Error::NoConnection(_)) => Ok(None),
+        Err(error) => Err(Refusal(error.to_string())),
+    }
+}
+
+/// What the path did is told to the client; what the client did wrong ends its session.
+fn failed(number: u32, error: &transport::Error) -> Result<ServerMessage, Refusal> {
+    match error {
+        transport::Error::Plan(_) | transport::Error::TooManyPerConnection { .. } => Err(Refusal(error.to_string())),
+        _ => Ok(ServerMessage::Failed { number, reason: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use train::Segment;
+
+    fn train(count: u32, interval: Span, size: u32) -> Train {
+        Train { segments: vec![Segment { count, interval, first_size: size, size_step: 0 }] }
+    }
+
+    #[test]
+    fn a_turn_ends_at_each_of_its_limits() {
+        let limits = Limits { connections: 1, bytes: 10_000, packets: 20, turn: Span::from_secs(10) };
+        let fresh = || Allowance { bytes: 10_000, packets: 20, until: Time::ZERO + limits.turn, limits };
+        let refused = |allowance: &mut Allowance, train: &Train, part: &str| {
+            let Err(Refusal(why)) = allowance.charge(train, Time::ZERO) else { panic!("granted") };
+            assert!(why.contains(part), "{why}");
+        };
+        let mut allowance = fresh();
+        assert_eq!(allowance.charge(&train(10, Span::ZERO, 500), Time::ZERO), Ok(()));
+        refused(&mut allowance, &train(10, Span::ZERO, 501), "10000 bytes");
+        refused(&mut allowance, &train(11, Span::ZERO, 1), "20 packets");
+        refused(&mut fresh(), &train(2, Span::from_secs(11), 100), "10 s");
+        let mut allowance = Allowance { bytes: 1000, ..fresh() };
+        refused(&mut allowance, &train(20, Span::ZERO, 1), "bytes");
+    }
+}

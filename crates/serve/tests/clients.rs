@@ -1,0 +1,305 @@
+//! What clients, kind and hostile, can do to a server.
+
+mod common;
+
+use common::{RawClient, Running};
+use measurement::MeasurementPlan;
+use measurement::{Directions, Event, TransportChoice};
+use probe::{Error, MeasureConfig, NtpServer, measure};
+use serve::{Server, ServerConfig};
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use train::Transport;
+use train::{Segment, Train};
+use units::Span;
+use wire::{Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAnswer, UdpRequest, Verdict};
+
+/// Shorter than the trains below, and long enough for anything else on the slowest of machines.
+const A_TRAIN: Duration = Duration::from_secs(25);
+
+fn quick(server: &Running) -> MeasureConfig {
+    {
+        let base = server.measuring();
+        MeasureConfig { plan: MeasurementPlan { method: "linear-scan".parse().unwrap(), ..base.plan }, ..base }
+    }
+}
+
+/// Measures while `holder` has the turn; lets it go by `release` once the client has seen its place.
+fn measure_behind<T>(server: &Running, holder: T, release: impl FnOnce(T)) {
+    let (waiting, seen) = mpsc::channel();
+    let config = quick(server);
+    let client = thread::spawn(move || {
+        measure(&config, &mut |event| {
+            if let Event::Waiting { ahead } = event {
+                let _ = waiting.send(*ahead);
+            }
+        })
+    });
+    assert_eq!(seen.recv_timeout(Duration::from_secs(20)), Ok(1));
+    release(holder);
+    client.join().unwrap().unwrap();
+}
+
+#[test]
+fn clients_wait_their_turn_and_see_their_place() {
+    let server = Running::start(ServerConfig::default());
+    measure_behind(&server, RawClient::with_turn(server.address), |mut holder| holder.say(&ClientMessage::Leave));
+}
+
+#[test]
+fn a_client_that_vanishes_frees_its_place() {
+    let server = Running::start(ServerConfig::default());
+    let in_the_queue = |mut holder: RawClient| {
+        let mut second = RawClient::connect(server.address);
+        second.hear().unwrap();
+        second.say(&ClientMessage::Enter);
+        drop(second);
+        holder.say(&ClientMessage::Ping);
+        drop(holder);
+    };
+    measure_behind(&server, RawClient::with_turn(server.address), in_the_queue);
+}
+
+#[test]
+fn a_client_that_falls_silent_loses_its_turn() {
+    let server = Running::start(ServerConfig::default());
+    let mut silent = RawClient::with_turn(server.address);
+    let began = Instant::now();
+    measure(&quick(&server), &mut |_| {}).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(60), "a turn may last three minutes: {:?}", began.elapsed());
+    assert!(matches!(silent.hear(), Ok(ServerMessage::Refused(why)) if why.contains("nothing was heard")));
+}
+
+/// A client with its turn, one probe connection, and a train that takes half a minute.
+fn in_the_middle_of_a_train(server: &Running, message: impl FnOnce(Train) -> ClientMessage) -> (RawClient, TcpStream) {
+    let (mut client, token) = RawClient::with_turn_and_token(server.address);
+    let mut probe = TcpStream::connect(server.address).unwrap();
+    probe.write_all(&Preamble::Probe { token, index: 0 }.encode()).unwrap();
+    let transport = Transport::Rake;
+    client.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX });
+    assert_eq!(client.hear(), Ok(ServerMessage::Connections(vec![0])));
+    let interval = Span::from_secs(29);
+    client.say(&message(Train { segments: vec![Segment { count: 2, interval, first_size: 100, size_step: 0 }] }));
+    (client, probe)
+}
+
+fn receive(train: Train) -> ClientMessage {
+    ClientMessage::Receive { number: 1, train, grace: Span::MAX }
+}
+
+fn send(train: Train) -> ClientMessage {
+    ClientMessage::Send { number: 1, train }
+}
+
+#[test]
+fn a_client_that_vanishes_in_the_middle_of_a_train_frees_its_place() {
+    for message in [receive, send] {
+        let server = Running::start(ServerConfig::default());
+        let (client, _probe) = in_the_middle_of_a_train(&server, message);
+        let began = Instant::now();
+        measure_behind(&server, client, drop);
+        assert!(began.elapsed() < A_TRAIN, "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_server_that_is_stopped_does_not_wait_for_trains() {
+    for message in [receive, send] {
+        let server = Running::start(ServerConfig::default());
+        let (mut client, _probe) = in_the_middle_of_a_train(&server, message);
+        // For the train to begin; nothing tells that it has.
+        thread::sleep(Duration::from_millis(300));
+        let began = Instant::now();
+        drop(server);
+        assert!(began.elapsed() < A_TRAIN, "{:?}", began.elapsed());
+        assert!(matches!(client.hear(), Ok(ServerMessage::Refused(why)) if why.contains("being stopped")));
+    }
+}
+
+#[test]
+fn a_client_notices_in_the_middle_of_a_train_that_its_server_is_stopped() {
+    for (kind, directions) in [(Transport::Udp, Directions::Down), (Transport::Rake, Directions::Up)] {
+        let server = Running::start(ServerConfig::default());
+        let method = "linear-scan:interval=1s:packets=26".parse().unwrap();
+        let transport = TransportChoice::Fixed(kind);
+        let config = {
+            let base = server.measuring();
+            MeasureConfig { plan: MeasurementPlan { method, transport, directions, ..base.plan }, ..base }
+        };
+        let (opened, is_open) = mpsc::channel();
+        let client = thread::spawn(move || {
+            measure(&config, &mut |event| {
+                if let Event::Opened { .. } = event {
+                    let _ = opened.send(());
+                }
+            })
+        });
+        is_open.recv().unwrap();
+        thread::sleep(Duration::from_millis(300));
+        let began = Instant::now();
+        drop(server);
+        let error = client.join().unwrap().unwrap_err();
+        assert!(error.to_string().contains("being stopped"), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn questions_asked_in_advance_do_not_prolong_a_turn() {
+    let limits = Limits { turn: Span::from_secs(1), ..ServerConfig::default().limits };
+    let server = Running::start(ServerConfig { limits, ..ServerConfig::default() });
+    let mut holder = RawClient::with_turn(server.address);
+    let transport = Transport::Rake;
+    let question = ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX };
+    holder.say_all(&[question.clone(), question.clone(), question]);
+    assert_eq!(holder.hear(), Ok(ServerMessage::Connections(vec![])));
+    assert!(matches!(holder.hear(), Ok(ServerMessage::Refused(why)) if why.contains("time is over")));
+}
+
+#[test]
+fn a_silent_ntp_server_costs_nobody_a_turn() {
+    let server = Running::start(ServerConfig::default());
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let ntp = NtpServer { host: "127.0.0.1".into(), port: silent.local_addr().unwrap().port() };
+    let config = MeasureConfig { ntp: Some(ntp), ..quick(&server) };
+    let mut other = RawClient::connect(server.address);
+    other.hear().unwrap();
+    let client = thread::spawn(move || measure(&config, &mut |_| {}));
+    silent.recv(&mut [0; 100]).unwrap();
+    // The client waits for an answer by now.
+    other.say(&ClientMessage::Enter);
+    assert_eq!(other.hear(), Ok(ServerMessage::Turn));
+    other.say(&ClientMessage::Leave);
+    let warnings = client.join().unwrap().unwrap().delay.unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("gave no time: no answer")), "{warnings:?}");
+}
+
+#[test]
+fn a_full_server_says_so_and_has_room_again_later() {
+    let server = Running::start(ServerConfig { max_clients: 1, ..ServerConfig::default() });
+    let holder = RawClient::with_turn(server.address);
+    let error = measure(&quick(&server), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("as many clients as it takes"), "{error}");
+    drop(holder);
+    let freed = (0..100).any(|_| {
+        thread::sleep(Duration::from_millis(20));
+        measure(&quick(&server), &mut |_| {}).is_ok()
+    });
+    assert!(freed);
+}
+
+#[test]
+fn no_address_takes_all_places() {
+    let server = Running::start(ServerConfig { max_clients: 8, ..ServerConfig::default() });
+    let mut clients: Vec<_> = (0..3).map(|_| RawClient::connect(server.address)).collect();
+    assert!(clients[..2].iter_mut().all(|client| matches!(client.hear(), Ok(ServerMessage::Welcome { .. }))));
+    assert!(clients[2].hear().unwrap_err().contains("as many clients as it takes"));
+}
+
+#[test]
+fn a_server_that_is_stopped_tells_its_clients() {
+    let server = Running::start(ServerConfig::default());
+    let mut client = RawClient::with_turn(server.address);
+    drop(server);
+    assert!(matches!(client.hear(), Ok(ServerMessage::Refused(why)) if why.contains("being stopped")));
+}
+
+#[test]
+fn trains_belong_to_whoever_has_the_turn() {
+    let server = Running::start(ServerConfig::default());
+    let train = Train { segments: vec![Segment { count: 1, interval: Span::ZERO, first_size: 100, size_step: 0 }] };
+    let mut client = RawClient::connect(server.address);
+    client.hear().unwrap();
+    client.say(&ClientMessage::Send { number: 1, train });
+    assert!(matches!(client.hear(), Ok(ServerMessage::Refused(why)) if why.contains("not your turn")));
+    assert_eq!(client.hear(), Err("closed".into()));
+}
+
+#[test]
+fn a_measurement_beyond_the_servers_limits_is_refused() {
+    let limits = Limits { connections: 256, bytes: 50_000, packets: 1_000_000, turn: Span::from_secs(60) };
+    let server = Running::start(ServerConfig { limits, ..ServerConfig::default() });
+    let error = measure(&quick(&server), &mut |_| {}).unwrap_err();
+    assert!(matches!(&error, Error::Refused { reason, .. } if reason.contains("50000 bytes")), "{error}");
+    let mut greedy = RawClient::with_turn(server.address);
+    let transport = Transport::Rake;
+    greedy.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 100_000, wait: Span::MAX });
+    assert!(matches!(greedy.hear(), Ok(ServerMessage::Refused(why)) if why.contains("the limit is 256")));
+}
+
+#[test]
+fn a_turn_ends_in_time() {
+    let limits = Limits { turn: Span::from_millis(300), ..ServerConfig::default().limits };
+    let server = Running::start(ServerConfig { limits, ..ServerConfig::default() });
+    let mut holder = RawClient::with_turn(server.address);
+    assert!(matches!(holder.hear(), Ok(ServerMessage::Refused(why)) if why.contains("time is over")));
+}
+
+#[test]
+fn another_version_is_told_ours() {
+    let server = Running::start(ServerConfig::default());
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let mut preamble = Preamble::Control { encrypted: false }.encode();
+    preamble[6..8].copy_from_slice(&9u16.to_be_bytes());
+    stream.write_all(&preamble).unwrap();
+    let mut answer = [0; Answer::SIZE];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(Answer::decode(&answer), Ok(Answer(Verdict::OtherVersion)));
+    let mut stranger = TcpStream::connect(server.address).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\nHost: example.net\r\n\r\n").unwrap();
+    assert!(!matches!(stranger.read(&mut answer), Ok(1..)), "pending get no answer");
+}
+
+#[test]
+fn udp_answers_only_whoever_has_the_turn() {
+    let server = Running::start(ServerConfig::default());
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(server.address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut buffer = [0; 100];
+    let mut client = RawClient::connect(server.address);
+    let Ok(ServerMessage::Welcome { token, .. }) = client.hear() else { panic!("no welcome") };
+    for (token, why) in [(Token([0; 16]), "a made-up token"), (token, "no turn yet")] {
+        socket.send(&UdpRequest { token }.encode()).unwrap();
+        assert!(socket.recv(&mut buffer).is_err(), "{why}");
+    }
+    client.say(&ClientMessage::Enter);
+    assert_eq!(client.hear(), Ok(ServerMessage::Turn));
+    // As every client does, ask again where no answer comes.
+    socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    let mut ask = || {
+        let length = (0..5).find_map(|_| {
+            socket.send(&UdpRequest { token }.encode()).unwrap();
+            socket.recv(&mut buffer).ok()
+        });
+        UdpAnswer::decode(&buffer[..length.unwrap()]).unwrap()
+    };
+    let answer = ask();
+    assert_eq!(ask(), answer, "a retry gets the same nonce");
+    let UdpAnswer { nonce } = answer;
+    client.say(&ClientMessage::ProveUdp(nonce));
+    assert_eq!(client.hear(), Ok(ServerMessage::UdpOpen));
+    client.say(&ClientMessage::ProveUdp([0; 16]));
+    assert!(matches!(client.hear(), Ok(ServerMessage::Refused(_))), "a made-up nonce");
+}
+
+#[test]
+fn a_taken_port_is_an_error_that_names_it() {
+    let server = Running::start(ServerConfig::default());
+    let Err(error) = Server::bind(ServerConfig { listen: Some(server.address), ..ServerConfig::default() }) else {
+        panic!("bound twice")
+    };
+    let text = error.to_string();
+    assert!(text.contains(&server.address.to_string()) && text.contains("another program"), "{text}");
+}
+
+#[test]
+fn idle_connections_give_way_when_there_are_too_many() {
+    let server = Running::start(ServerConfig { max_pending: 50, ..ServerConfig::default() });
+    let idle: Vec<_> = (0..200).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    measure(&quick(&server), &mut |_| {}).unwrap();
+    drop(idle);
+}

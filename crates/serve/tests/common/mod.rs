@@ -1,0 +1,111 @@
+//! A server of this library on a free loopback port, and a client that says what it likes.
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+pub mod proxy;
+
+use probe::MeasureConfig;
+use serve::{Server, ServerConfig};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wire::{ClientMessage, ClientSession, ServerMessage, Token};
+
+/// Stops, and waits for its threads, when dropped.
+pub struct Running {
+    pub address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    pub fn start(config: ServerConfig) -> Self {
+        let listen = config.listen.or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
+        let server = Server::bind(ServerConfig { listen, ..config }).unwrap();
+        let address = server.local_addr();
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || server.run(&flag).unwrap());
+        Running { address, stop, thread: Some(thread) }
+    }
+
+    /// Measures this server, everything chosen by kumade.
+    pub fn measuring(&self) -> MeasureConfig {
+        measuring(self.address)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            ended.unwrap().unwrap();
+        }
+    }
+}
+
+pub fn measuring(address: SocketAddr) -> MeasureConfig {
+    let mut config = MeasureConfig::new(address.ip().to_string(), address.port());
+    config.plan.capacity = false;
+    config
+}
+
+/// A control connection driven by hand.
+pub struct RawClient {
+    stream: TcpStream,
+    session: ClientSession,
+}
+
+impl RawClient {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut session = ClientSession::client(None);
+        (&stream).write_all(&session.take_outgoing()).unwrap();
+        RawClient { stream, session }
+    }
+
+    pub fn say(&mut self, message: &ClientMessage) {
+        self.say_all(std::slice::from_ref(message));
+    }
+
+    /// In one packet.
+    pub fn say_all(&mut self, messages: &[ClientMessage]) {
+        messages.iter().for_each(|message| self.session.send(message).unwrap());
+        let bytes = self.session.take_outgoing();
+        (&self.stream).write_all(&bytes).unwrap();
+    }
+
+    /// The next message; an error text where the connection or the session ends.
+    pub fn hear(&mut self) -> Result<ServerMessage, String> {
+        loop {
+            match self.session.next() {
+                Ok(Some(message)) => return Ok(message),
+                Ok(None) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            let mut buffer = [0; 4096];
+            match (&self.stream).read(&mut buffer).map_err(|error| error.to_string())? {
+                0 => return Err("closed".into()),
+                count => self.session.feed(&buffer[..count]),
+            }
+        }
+    }
+
+    /// Connects and waits for the turn.
+    pub fn with_turn(address: SocketAddr) -> Self {
+        Self::with_turn_and_token(address).0
+    }
+
+    /// As [`with_turn`](Self::with_turn); also tells what probe connections and UDP requests have to show.
+    pub fn with_turn_and_token(address: SocketAddr) -> (Self, Token) {
+        let mut client = Self::connect(address);
+        let Ok(ServerMessage::Welcome { token, .. }) = client.hear() else { panic!("no welcome") };
+        client.say(&ClientMessage::Enter);
+        assert_eq!(client.hear(), Ok(ServerMessage::Turn));
+        (client, token)
+    }
+}

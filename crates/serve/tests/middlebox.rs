@@ -1,0 +1,140 @@
+//! Something on the path that interferes: the measurement goes on with what is left, or says within bounded time why not.
+
+mod common;
+
+use common::Running;
+use common::proxy::{Faults, Proxy};
+use measurement::{Allowance, MeasurementPlan};
+use measurement::{Directions, Event, TransportChoice};
+use probe::{Error, MeasureConfig, measure};
+use serve::ServerConfig;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+use train::Transport;
+use units::Span;
+
+fn up(proxy: &Proxy) -> MeasureConfig {
+    {
+        let base = common::measuring(proxy.address);
+        MeasureConfig { plan: MeasurementPlan { directions: Directions::Up, ..base.plan }, ..base }
+    }
+}
+
+#[test]
+fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults::NONE);
+    let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
+    assert_eq!(report.transport, Transport::Rake);
+    assert!(report.warnings[0].contains("UDP does not pass"), "{:?}", report.warnings);
+    let config = {
+        let base = up(&proxy);
+        MeasureConfig {
+            plan: MeasurementPlan { transport: TransportChoice::Fixed(Transport::Udp), ..base.plan },
+            ..base
+        }
+    };
+    let error = measure(&config, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::TransportUnavailable { transport: Transport::Udp, .. }), "{error}");
+}
+
+#[test]
+fn udp_that_is_dropped_in_silence_is_soon_given_up() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults::NONE);
+    let swallows = UdpSocket::bind(proxy.address).unwrap();
+    let mut opened = None;
+    let began = Instant::now();
+    let report = measure(&up(&proxy), &mut |event| {
+        if let Event::Opened { .. } = event {
+            opened = Some(began.elapsed());
+        }
+    });
+    drop(swallows);
+    let up = report.unwrap().up.unwrap();
+    assert_eq!(up.transport, Transport::Rake);
+    assert!(up.warnings[0].contains("no answer"), "{:?}", up.warnings);
+    assert!(opened.unwrap() < Duration::from_secs(8), "{opened:?}");
+}
+
+#[test]
+fn a_cap_on_connections_leaves_several_packets_on_each_of_the_rest() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults { connections: 1 + 60, ..Faults::NONE });
+    let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
+    assert_eq!(report.transport, Transport::Rake);
+    assert!((14..=60).contains(&report.connections), "{}", report.connections);
+    assert!(report.warnings.iter().any(|w| w.contains(" of 120 connections are in use")), "{:?}", report.warnings);
+}
+
+#[test]
+fn too_few_connections_are_an_error() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults { connections: 1 + 5, ..Faults::NONE });
+    let began = Instant::now();
+    let error = measure(&up(&proxy), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::TooFewConnections { opened: ..=5, asked: 120, .. }), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults { reset_after: 100_000, resets: 2, ..Faults::NONE });
+    let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
+    let broke = report.warnings.iter().filter(|w| w.contains("connections broke")).count();
+    assert_eq!(broke, 1, "{:?}", report.warnings);
+    assert!(report.connections >= 14 && report.connections < 120, "{}", report.connections);
+}
+
+#[test]
+fn connections_that_are_reset_again_and_again_give_no_number() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start(server.address, Faults { reset_after: 15_000, resets: u64::MAX, ..Faults::NONE });
+    let began = Instant::now();
+    match measure(&up(&proxy), &mut |_| {}) {
+        Err(error) => assert!(matches!(error, Error::Disturbed { .. } | Error::TooFewConnections { .. }), "{error}"),
+        // The method may give up first: then its report says so.
+        Ok(report) => {
+            let up = report.up.unwrap();
+            assert!(up.available_bits_per_second.is_none() && up.reason.is_some(), "{up}");
+            assert!(up.warnings.iter().any(|w| w.contains("connections broke")), "{:?}", up.warnings);
+        }
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_cut_network_is_noticed_within_ten_seconds() {
+    for directions in [Directions::Up, Directions::Down] {
+        let server = Running::start(ServerConfig::default());
+        let proxy = Proxy::start(server.address, Faults::NONE);
+        let config = {
+            let base = common::measuring(proxy.address);
+            MeasureConfig {
+                plan: MeasurementPlan {
+                    directions,
+                    transport: TransportChoice::Fixed(Transport::Rake),
+                    allowance: Allowance {
+                        bytes: Some(1 << 30),
+                        time: Some(Span::from_secs(60)),
+                        ..Allowance::default()
+                    },
+                    ..base.plan
+                },
+                ..base
+            }
+        };
+        let mut cut = None;
+        let error = measure(&config, &mut |event| {
+            if let (Event::Train { .. }, None) = (event, cut) {
+                proxy.cut();
+                cut = Some(Instant::now());
+            }
+        })
+        .unwrap_err();
+        assert!(matches!(error, Error::Lost { .. }), "{error}");
+        let noticed = cut.unwrap().elapsed();
+        assert!(noticed < Duration::from_secs(10), "{noticed:?}");
+    }
+}

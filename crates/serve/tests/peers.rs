@@ -1,0 +1,218 @@
+//! Peers that are not what they should be: each gives a clear error within ten seconds.
+
+mod common;
+
+use common::measuring;
+use estimate::MethodSettings;
+use measurement::{Allowance, MeasurementPlan};
+use measurement::{Directions, TransportChoice};
+use probe::{Error, Family, MeasureConfig, measure};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+use train::Train;
+use train::Transport;
+use units::{Span, Time};
+use wire::{Answer, Arrival, ClientMessage, Limits, ServerMessage, ServerSession, Token, Verdict};
+
+const BOUND: Duration = Duration::from_secs(10);
+
+fn failure(config: &MeasureConfig) -> Error {
+    let began = Instant::now();
+    let error = measure(config, &mut |_| {}).unwrap_err();
+    assert!(began.elapsed() < BOUND, "{error} took {:?}", began.elapsed());
+    let text = error.to_string();
+    assert!(!text.contains('\n'), "one line: {text}");
+    error
+}
+
+/// Something that takes one connection, listens to what the client says first, and treats it so.
+fn peer(treat: impl FnOnce(TcpStream) + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 32]).unwrap();
+        treat(stream);
+    });
+    address
+}
+
+#[test]
+fn a_wrong_host_and_a_wrong_family() {
+    let error = failure(&MeasureConfig::new("no-such-host.invalid", 7272));
+    assert!(matches!(error, Error::Resolve { .. }), "{error}");
+    let config = MeasureConfig { family: Family::V6, ..MeasureConfig::new("127.0.0.1", 7272) };
+    let error = failure(&config);
+    assert!(error.to_string().contains("no IPv6 address"), "{error}");
+    let error = failure(&MeasureConfig::new("fe80::1", 7272));
+    assert!(error.to_string().contains("needs its interface"), "{error}");
+}
+
+#[test]
+fn a_closed_port() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = failure(&measuring(address));
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+}
+
+#[test]
+fn an_http_server_and_random_bytes() {
+    let answers: [&[u8]; 3] = [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"H", &[0x7f, 0, 0xff, 0x13]];
+    for answer in answers {
+        let error = failure(&measuring(peer(move |mut stream| {
+            stream.write_all(answer).unwrap();
+            let _ = stream.read(&mut [0; 100]);
+        })));
+        assert!(error.to_string().contains("does not speak the kumade protocol"), "{error}");
+    }
+}
+
+#[test]
+fn a_silent_listener_and_one_that_closes() {
+    let error = failure(&measuring(peer(|mut stream| {
+        let _ = stream.read(&mut [0; 100]);
+    })));
+    assert!(matches!(&error, Error::Mute { cause, .. } if cause.contains("no answer")), "{error}");
+    let error = failure(&measuring(peer(drop)));
+    assert!(matches!(&error, Error::Mute { cause, .. } if cause.contains("closed")), "{error}");
+}
+
+#[test]
+fn another_protocol_version() {
+    let error = failure(&measuring(peer(|mut stream| {
+        let mut answer = Answer(Verdict::OtherVersion).encode();
+        answer[6..8].copy_from_slice(&300u16.to_be_bytes());
+        stream.write_all(&answer).unwrap();
+    })));
+    let versions = format!("speaks protocol version 300, this is version {}", wire::VERSION);
+    assert!(error.to_string().contains(&versions), "{error}");
+}
+
+#[test]
+fn a_server_that_stops_speaking_in_the_middle_of_a_message() {
+    let error = failure(&measuring(peer(|mut stream| {
+        stream.write_all(&Answer(Verdict::Welcome).encode()).unwrap();
+        stream.write_all(&[0, 0, 0, 50, 1, 2, 3]).unwrap();
+        let _ = stream.read(&mut [0; 100]);
+    })));
+    assert!(matches!(error, Error::Mute { .. }), "{error}");
+}
+
+#[test]
+fn a_server_that_says_the_same_for_ever() {
+    let error = failure(&{
+        let base = measuring(peer(|mut stream| {
+            let mut session = ServerSession::server(None);
+            let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
+            session.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
+            // The answers to the pings, and to the wish for a turn.
+            for message in [ServerMessage::Pong, ServerMessage::Pong, ServerMessage::Pong, ServerMessage::Turn] {
+                session.send(&message).unwrap();
+            }
+            stream.write_all(&session.take_outgoing()).unwrap();
+            (0..10_000).for_each(|_| session.send(&ServerMessage::Pong).unwrap());
+            let flood = session.take_outgoing();
+            while stream.write_all(&flood).is_ok() {}
+        }));
+        MeasureConfig {
+            plan: MeasurementPlan { transport: TransportChoice::Fixed(Transport::Single), ..base.plan },
+            ..base
+        }
+    });
+    assert!(matches!(error, Error::Lost { .. }), "{error}");
+}
+
+/// Takes one client and its one probe connection, and tells it of each train what it likes.
+fn liar(tell: impl Fn(u32, &Train) -> Vec<Arrival> + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut control = listener.accept().unwrap().0;
+        control.read_exact(&mut [0; 32]).unwrap();
+        let mut session = ServerSession::server(None);
+        let limits = Limits { connections: u32::MAX, bytes: u64::MAX, packets: u64::MAX, turn: Span::MAX };
+        session.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
+        let mut probes = Vec::new();
+        loop {
+            while let Some(message) = session.next().unwrap() {
+                let answer = match message {
+                    ClientMessage::Ping => ServerMessage::Pong,
+                    ClientMessage::Enter => ServerMessage::Turn,
+                    ClientMessage::AskClock => ServerMessage::Clock { maximum_error: Some(Span::from_nanos(i64::MIN)) },
+                    ClientMessage::AwaitConnections { .. } => {
+                        probes.push(listener.accept().unwrap().0);
+                        ServerMessage::Connections(vec![0])
+                    }
+                    ClientMessage::Receive { number, train, .. } => {
+                        let arrivals = tell(number, &train);
+                        ServerMessage::Received { number, arrivals, kernel_stamps: true }
+                    }
+                    ClientMessage::Send { number, .. } => {
+                        ServerMessage::Sent { number, departures: Vec::new(), kernel_stamps: false }
+                    }
+                    _ => return,
+                };
+                session.send(&answer).unwrap();
+            }
+            let mut buffer = [0; 4096];
+            if control.write_all(&session.take_outgoing()).is_err() {
+                return;
+            }
+            match control.read(&mut buffer) {
+                Ok(count @ 1..) => session.feed(&buffer[..count]),
+                _ => return,
+            }
+        }
+    });
+    address
+}
+
+/// Whatever a server claims, the client ends with a report or an error, and never with a panic.
+#[test]
+fn claims_that_cannot_be_true() {
+    let extremes = |_: u32, train: &Train| {
+        let stamp = |index| Time::from_nanos(if index % 2 == 0 { i64::MIN } else { i64::MAX });
+        (0..train.count()).map(|index| Arrival { index, received: Some(stamp(index)) }).collect()
+    };
+    let foreign = |_: u32, _: &Train| (0..5_000).map(|i| Arrival { index: u32::MAX - i, received: None }).collect();
+    let repeated = |number: u32, train: &Train| {
+        let received = Some(Time::from_nanos(i64::from(number)));
+        (0..train.count()).map(|index| Arrival { index: index / 2, received }).collect()
+    };
+    for method in ["primed", "pathload"].map(|name| name.parse::<MethodSettings>().unwrap()) {
+        for address in [liar(extremes), liar(foreign), liar(repeated)] {
+            let budget_time = Some(Span::from_millis(500));
+            let transport = TransportChoice::Fixed(Transport::Single);
+            let directions = Directions::Up;
+            let config = {
+                let base = measuring(address);
+                MeasureConfig {
+                    plan: MeasurementPlan {
+                        method: method.clone(),
+                        transport,
+                        directions,
+                        allowance: Allowance { time: budget_time, ..Allowance::default() },
+                        ..base.plan
+                    },
+                    ..base
+                }
+            };
+            let report = measure(&config, &mut |_| {}).unwrap();
+            assert!(!report.up.unwrap().to_string().contains("NaN"));
+            assert!(!report.delay.unwrap().to_string().contains("NaN"));
+        }
+    }
+}
+
+#[test]
+fn a_frame_that_is_no_message() {
+    let error = failure(&measuring(peer(|mut stream| {
+        stream.write_all(&Answer(Verdict::Welcome).encode()).unwrap();
+        stream.write_all(&[0, 0, 0, 1, 99]).unwrap();
+        let _ = stream.read(&mut [0; 100]);
+    })));
+    assert!(error.to_string().contains("holds no message"), "{error}");
+}

@@ -1,0 +1,327 @@
+//! STAMP and one-way delay on loopback, with clocks that are wrong in known ways.
+
+mod common;
+mod ntp;
+
+use common::Running;
+use measurement::MeasurementPlan;
+use measurement::report::DelayReport;
+use net::clock;
+use probe::{MeasureConfig, measure};
+use probe::{StampConfig, measure_stamp};
+use serve::{HostClock, ServerConfig};
+use serve::{Reflector, ReflectorConfig};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use train::Estimate;
+use units::{Span, Time};
+use wire::stamp::{ErrorEstimate, Probe, Reflection, Reply, SIZE};
+
+/// A reflector on a free loopback port; stops when dropped.
+struct Reflecting {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reflecting {
+    fn start(ip: &str, clock: HostClock) -> Self {
+        let listen = Some(SocketAddr::new(ip.parse().unwrap(), 0));
+        let reflector = Reflector::bind(&ReflectorConfig { listen, clock }).unwrap();
+        let address = reflector.local_addr();
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        let thread = Some(std::thread::spawn(move || reflector.run(&flag).unwrap()));
+        Reflecting { address, stop, thread }
+    }
+}
+
+impl Drop for Reflecting {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            ended.unwrap().unwrap();
+        }
+    }
+}
+
+fn quick(address: SocketAddr) -> StampConfig {
+    let config = StampConfig::new(address.ip().to_string(), address.port());
+    StampConfig { count: 100, interval: Span::from_millis(3), late_after: Span::from_millis(500), ..config }
+}
+
+fn delay_to(config: &StampConfig) -> DelayReport {
+    measure_stamp(config).unwrap().delay.unwrap()
+}
+
+/// On loopback every delay is a few microseconds, and stalls of a busy machine are on top of the least.
+fn assert_little(interval: Estimate<f64>) {
+    assert!(interval.low >= 0.0 && interval.low <= interval.value && interval.value <= interval.high, "{interval:?}");
+    assert!(interval.low < 5e-3, "{interval:?}");
+}
+
+#[test]
+fn a_reflector_is_measured_by_ipv4_and_ipv6() {
+    for (bind, ask) in [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.3")] {
+        let reflector = Reflecting::start(bind, HostClock::System);
+        let address = SocketAddr::new(ask.parse().unwrap(), reflector.address.port());
+        let delay = delay_to(&StampConfig { size: 300, ..quick(address) });
+        for figures in [&delay.round_trip, &delay.up, &delay.down] {
+            let figures = figures.as_ref().unwrap();
+            assert!(figures.packets > 50, "{figures:?}");
+            assert_little(figures.minimum_seconds);
+        }
+        let packets = delay.round_trip_packets.unwrap();
+        assert_eq!((packets.sent, packets.lost, packets.duplicates), (100, 0, Some(0)));
+        assert_eq!((delay.up_packets.unwrap().lost, delay.down_packets.unwrap().lost), (0, 0));
+        assert_eq!((delay.up_hops, delay.down_hops), (Some(0), Some(0)));
+    }
+}
+
+/// The far clock is 87 ms ahead; an NTP server that shows the same time says how wrong the near one is.
+#[test]
+fn a_far_clock_that_is_wrong_is_bounded_and_a_reference_pins_it_down() {
+    let fault = |maximum_error| HostClock::Simulated {
+        offset: Span::from_millis(87),
+        skew: 50e-6,
+        since: clock::realtime(),
+        maximum_error,
+    };
+    let unknown = Reflecting::start("127.0.0.1", fault(None));
+    let delay = delay_to(&quick(unknown.address));
+    assert_little(delay.up.unwrap().minimum_seconds);
+    let offset = delay.clock.unwrap().offset_seconds;
+    assert!(offset.low < 0.087_1 && offset.high > 0.087 && (offset.high - offset.low) < 5e-3, "{offset:?}");
+    let known = Reflecting::start("127.0.0.1", fault(Some(Span::from_millis(1))));
+    let ntp = Some(ntp::answer(Span::from_millis(87)));
+    let delay = delay_to(&StampConfig { ntp, ..quick(known.address) });
+    assert!(delay.warnings.iter().all(|warning| !warning.contains("can't be true")), "{:?}", delay.warnings);
+    let clock = delay.clock.unwrap();
+    assert!(clock.near_error_seconds.unwrap() > 0.08 && clock.far_error_seconds.unwrap() < 0.001_1, "{clock:?}");
+    assert_little(delay.up.unwrap().minimum_seconds);
+    assert_little(delay.down.unwrap().minimum_seconds);
+}
+
+#[test]
+fn an_ordinary_measurement_tells_the_delay_idle_and_under_load() {
+    let clock = HostClock::Simulated {
+        offset: Span::from_millis(-3_000),
+        skew: 0.0,
+        since: clock::realtime(),
+        maximum_error: Some(Span::from_millis(2)),
+    };
+    let server = Running::start(ServerConfig { clock, ..ServerConfig::default() });
+    let scan = "linear-scan".parse().unwrap();
+    let report = measure(
+        &{
+            let base = server.measuring();
+            MeasureConfig { plan: MeasurementPlan { method: scan, ..base.plan }, ..base }
+        },
+        &mut |_| {},
+    )
+    .unwrap();
+    let delay = report.delay.unwrap();
+    for figures in [&delay.up, &delay.down] {
+        assert_little(figures.as_ref().unwrap().minimum_seconds);
+        assert!(figures.as_ref().unwrap().packets >= 8);
+    }
+    assert!(delay.up_loaded.is_some() && delay.down_loaded.is_some());
+    let clock = delay.clock.unwrap();
+    assert_eq!(clock.far_error_seconds, Some(0.002));
+    assert!((clock.offset_seconds.value + 3.0).abs() < 5e-3, "{clock:?}");
+}
+
+#[test]
+fn nobody_there_is_said_and_what_to_try() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = measure_stamp(&quick(closed)).unwrap_err().to_string();
+    assert!(error.contains("no STAMP reflector answers") && error.contains("kumade serve --stamp"), "{error}");
+}
+
+#[test]
+fn the_reflector_never_answers_more_than_it_was_asked() {
+    let reflector = Reflecting::start("127.0.0.1", HostClock::System);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    socket.connect(reflector.address).unwrap();
+    let mut buffer = [0; 2000];
+    for short in [0, 1, SIZE - 1] {
+        socket.send(&vec![0; short]).unwrap();
+        assert!(socket.recv(&mut buffer).is_err(), "{short} octets are answered");
+    }
+    let mut asked = vec![9; 1400];
+    let clock = ErrorEstimate::new(false, Span::ZERO);
+    let sent = Time::from_nanos(5);
+    Probe { sequence: 3, sent, clock, session: 77 }.write(asked.first_chunk_mut().unwrap());
+    socket.send(&asked).unwrap();
+    let length = socket.recv(&mut buffer).unwrap();
+    let reply = Reply::read(&buffer[..length]).unwrap();
+    assert_eq!((length, reply.probe_sequence, reply.session), (1400, 3, 77));
+    // A flood is answered in part.
+    let mut answers = 0;
+    for _ in 0..3_000 {
+        socket.send(&asked[..SIZE]).unwrap();
+    }
+    while socket.recv(&mut buffer).is_ok() {
+        answers += 1;
+    }
+    assert!(answers < 2_900, "{answers}");
+}
+
+/// Whoever claims to be another reflector starts no endless exchange between the two.
+#[test]
+fn two_reflectors_do_not_answer_each_other() {
+    let reflector = Reflecting::start("127.0.0.1", HostClock::System);
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    other.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    other.connect(reflector.address).unwrap();
+    let mut payload = [0; SIZE];
+    let clock = ErrorEstimate::new(false, Span::ZERO);
+    Probe { sequence: 0, sent: clock::realtime(), clock, session: 0 }.write(&mut payload);
+    other.send(&payload).unwrap();
+    assert_eq!(other.recv(&mut payload).unwrap(), SIZE);
+    let now = clock::realtime();
+    let answer = |_: &Probe| Reflection { sequence: 0, reflected: now, received: now, clock, probe_ttl: 255 };
+    Reply::reflect(&mut payload, answer).unwrap();
+    other.send(&payload).unwrap();
+    assert!(other.recv(&mut payload).is_err(), "an answer is answered");
+}
+
+/// A reflector beside which somebody answers sooner who has not seen the probes.
+#[test]
+fn answers_that_do_not_repeat_the_probes_stamp_are_passed_over() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let mut payload = [0; SIZE];
+        for _ in 0..100 {
+            let (_, from) = socket.recv_from(&mut payload).unwrap();
+            let now = clock::realtime();
+            let clock = ErrorEstimate::new(false, Span::ZERO);
+            let answer = |probe: &Probe| Reflection {
+                sequence: probe.sequence,
+                reflected: now,
+                received: now,
+                clock,
+                probe_ttl: 255,
+            };
+            Reply::reflect(&mut payload, answer).unwrap();
+            let mut forged = payload;
+            forged[31] ^= 1;
+            socket.send_to(&forged, from).unwrap();
+            socket.send_to(&payload, from).unwrap();
+        }
+    });
+    let packets = delay_to(&quick(address)).round_trip_packets.unwrap();
+    assert_eq!((packets.sent, packets.lost, packets.duplicates), (100, 0, Some(0)));
+    thread.join().unwrap();
+}
+
+#[test]
+fn neither_endless_copies_nor_stamps_that_are_no_times_spoil_what_is_measured_here() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let mut payload = [0; SIZE];
+        for number in 0..100 {
+            let (_, from) = socket.recv_from(&mut payload).unwrap();
+            let clock = ErrorEstimate::new(false, Span::ZERO);
+            let reflected = Time::from_nanos(if number % 2 == 0 { 0 } else { 4_000_000_000_000_000_000 });
+            let received = Time::from_nanos(2_000_000_000_000_000_000);
+            let answer =
+                |probe: &Probe| Reflection { sequence: probe.sequence, reflected, received, clock, probe_ttl: 255 };
+            Reply::reflect(&mut payload, answer).unwrap();
+            for _ in 0..if number < 60 { 10 } else { 1 } {
+                socket.send_to(&payload, from).unwrap();
+            }
+        }
+    });
+    let delay = delay_to(&quick(address));
+    let packets = delay.round_trip_packets.unwrap();
+    assert!(packets.lost == 0 && packets.duplicates > Some(100), "{packets:?}");
+    let round_trip = delay.round_trip.unwrap();
+    assert!(round_trip.percentile_99_seconds.value < 1.0, "{round_trip:?}");
+    thread.join().unwrap();
+}
+
+/// The other implementation: `cargo install stamp-suite` into a directory that is kept, unless it is there already.
+fn stamp_suite() -> Option<std::path::PathBuf> {
+    let root = std::env::var_os("STAMP_SUITE_ROOT")
+        .map_or_else(|| std::env::temp_dir().join("kumade-stamp-suite"), Into::into);
+    let program = root.join("bin/stamp-suite");
+    if !program.exists() {
+        let installed = Command::new("cargo")
+            .args(["install", "--locked", "--quiet", "--version", "1.0.0", "stamp-suite", "--root"])
+            .arg(&root)
+            .env_remove("CARGO_TARGET_DIR")
+            .status();
+        if !installed.is_ok_and(|status| status.success()) {
+            eprintln!("SKIPPED: stamp-suite is not there and can't be installed (no network?)");
+            return None;
+        }
+    }
+    Some(program)
+}
+
+/// Ends with the test.
+struct Peer(Child);
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn another_implementation_agrees_as_reflector_and_as_sender() {
+    let Some(program) = stamp_suite() else { return };
+    let ours = Reflecting::start("127.0.0.1", HostClock::System);
+    let port = ours.address.port().to_string();
+    let output = Command::new(&program)
+        .args(["-r", "127.0.0.1", "-p", &port, "-c", "100", "-d", "5", "--output-format", "json"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("\"packets_received\":100"), "{text}");
+    for stateful in [&["--stateful-reflector"][..], &[]] {
+        let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let port = free.port().to_string();
+        let child = Command::new(&program)
+            .args(["-i", "-S", "127.0.0.1", "-o", &port])
+            .args(stateful)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let _peer = Peer(child);
+        let delay = (0..50)
+            .find_map(|_| {
+                std::thread::sleep(Duration::from_millis(100));
+                measure_stamp(&quick(free)).ok()
+            })
+            .and_then(|report| report.delay)
+            .expect("it answers within five seconds");
+        assert_eq!(delay.round_trip_packets.unwrap().lost, 0);
+        let round_trip = delay.round_trip.unwrap().minimum_seconds.value;
+        assert!((0.0..20e-3).contains(&round_trip), "{round_trip}");
+        assert_little(delay.up.unwrap().minimum_seconds);
+    }
+}
+
+#[test]
+fn addresses_are_those_that_were_asked_for() {
+    let reflector = Reflecting::start("127.0.0.1", HostClock::System);
+    let config = StampConfig { family: probe::Family::V6, ..quick(reflector.address) };
+    assert!(measure_stamp(&config).unwrap_err().to_string().contains("no IPv6 address"));
+    let ip: IpAddr = "127.0.0.1".parse().unwrap();
+    assert_eq!(
+        measure_stamp(&quick(reflector.address)).unwrap().peer,
+        SocketAddr::new(ip, reflector.address.port()).to_string()
+    );
+}

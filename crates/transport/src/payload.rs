@@ -1,0 +1,11 @@
+/// Bytes that no device on the path can compress (xorshift, from a fixed seed).
+pub(crate) fn filling(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_be_bytes()[0]
+    };
+    (0..len).map(|_| next()).collect()
+}

@@ -1,0 +1,295 @@
+use crate::error::Error;
+use crate::ledger::{Departing, await_stamps, is_usable_gap};
+use crate::lifeline::Lifeline;
+use crate::limits::{LEAD, SEND_SLACK, STAMP_WAIT};
+use crate::parts::{Receiving, Sending};
+use crate::payload::filling;
+use net::pace::Pacer;
+use net::tcp::Sizes;
+use net::{clock, readiness, stamp, tcp};
+use socket2::SockRef;
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+use train::Train;
+use train::Transport;
+use units::{Span, Time};
+
+/// How long after the last stamp another is hoped for.
+const QUIET: Span = Span::from_millis(100);
+
+/// Trains over TCP connections: packet *i* goes to connection *i* mod M, where M and the order of the connections were
+/// agreed on at the session's start and stay, even when a connection dies: its packets are left out from then on.
+///
+/// Both sides compute each packet's payload from the plan and the connection's header size, so the bytes need no
+/// marks. What a side could not send in time is made up for before the next train, and what did not come in time is
+/// taken off what comes later: the sides stay in step.
+#[derive(Debug)]
+pub struct TcpProbes {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) lifeline: Lifeline,
+    kind: Transport,
+    filling: Vec<u8>,
+}
+
+/// One of the agreed connections.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// None once it is closed or reset.
+    pub(crate) stream: Option<TcpStream>,
+    /// Bytes of the IP and TCP headers on each packet.
+    header: u32,
+    /// The number of the next byte, by the kernel's count for transmit stamps.
+    next_byte: u32,
+    /// Bytes of earlier trains still to be sent.
+    debt: u64,
+    /// Bytes of earlier trains still to come.
+    pub(crate) owed: u64,
+    /// The current train's packets whose stamps may still come: each one's last byte, and its place in the ledger.
+    leaving: VecDeque<(u32, usize)>,
+}
+
+impl TcpProbes {
+    /// PathRakeTCP's probes: `streams` in the order of [`wire::ServerMessage::Connections`].
+    ///
+    /// # Errors
+    /// Where there is no stream. One that can't be used any more counts as dead.
+    pub fn rake(streams: Vec<TcpStream>) -> Result<Self, Error> {
+        Self::new(streams, Transport::Rake)
+    }
+
+    /// Everything on one connection, as any other program would write it: the congestion window breaks the train up,
+    /// and the kernel joins packets.
+    ///
+    /// # Errors
+    /// Where the stream can't be used any more.
+    pub fn single(stream: TcpStream) -> Result<Self, Error> {
+        Self::new(vec![stream], Transport::Single)
+    }
+
+    fn new(streams: Vec<TcpStream>, kind: Transport) -> Result<Self, Error> {
+        let peer = streams.iter().find_map(|s| s.peer_addr().ok());
+        let slots: Vec<_> = streams.into_iter().map(Slot::new).collect();
+        let peer = peer.ok_or(Error::NoConnection(slots.len() as u32))?;
+        let filling = filling(Train::MAX_PACKET as usize);
+        let probes = TcpProbes { slots, peer, lifeline: Lifeline::default(), kind, filling };
+        probes.check_alive().map(|()| probes)
+    }
+
+    /// See [`Probes::kind`](crate::Probes::kind).
+    pub fn kind(&self) -> Transport {
+        self.kind
+    }
+
+    /// See [`Probes::connections`](crate::Probes::connections).
+    pub fn connections(&self) -> u32 {
+        self.slots.iter().filter(|slot| slot.stream.is_some()).count() as u32
+    }
+
+    /// See [`Probes::max_packet`](crate::Probes::max_packet).
+    pub fn max_packet(&self) -> u32 {
+        let sizes = self.slots.iter().filter_map(Slot::sizes);
+        sizes.map(|sizes| sizes.header + sizes.payload).min().unwrap_or(Train::MAX_PACKET).min(Train::MAX_PACKET)
+    }
+
+    /// See [`Probes::min_packet`](crate::Probes::min_packet).
+    pub fn min_packet(&self) -> u32 {
+        self.slots.iter().map(|slot| slot.header + 1).max().unwrap_or(1)
+    }
+
+    /// See [`Probes::send`](crate::Probes::send).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send(&mut self, train: &Train) -> Result<Sending, Error> {
+        train.check(Train::MAX_PACKET)?;
+        self.check_spread(train)?;
+        self.begin_sending();
+        let mut departing = Departing::new(train.count());
+        let mut awaited = 0;
+        let pacer = Pacer::starting_in(LEAD);
+        let give_up = pacer.instant(train.duration() + SEND_SLACK);
+        for (planned, index) in train.packets().zip(0u32..) {
+            if self.lifeline.is_cut_before(&pacer, planned.offset) {
+                return Err(Error::Abandoned(self.peer));
+            }
+            self.use_gap(&pacer, planned.offset, &mut awaited, &mut departing);
+            pacer.wait(planned.offset);
+            self.send_one(index, planned.size, give_up, &mut departing);
+        }
+        drop(pacer);
+        let quiet = if self.kind == Transport::Single { STAMP_WAIT } else { QUIET };
+        await_stamps(&mut departing, quiet, |departing| {
+            self.slots.iter_mut().for_each(|slot| slot.collect_all(departing))
+        });
+        self.check_alive().map(|()| departing.finish())
+    }
+
+    /// See [`Probes::receive`](crate::Probes::receive).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receive(&mut self, train: &Train, timeout: Span) -> Result<Receiving, Error> {
+        train.check(u16::MAX.into())?;
+        self.check_spread(train)?;
+        self.check_alive()?;
+        self.collect_train(train, clock::monotonic() + train.duration() + timeout)
+    }
+
+    /// See [`Probes::abort`](crate::Probes::abort).
+    pub fn abort(&mut self) {
+        for stream in self.slots.iter_mut().filter_map(|slot| slot.stream.take()) {
+            // Without it the connection is closed in peace, which only takes longer.
+            let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+
+    fn check_spread(&self, train: &Train) -> Result<(), Error> {
+        let (count, connections) = (train.count(), self.slots.len() as u32);
+        let fits =
+            self.kind == Transport::Single || count <= connections.saturating_mul(Transport::PACKETS_PER_CONNECTION);
+        if fits {
+            Ok(())
+        } else {
+            Err(Error::TooManyPerConnection { count, connections, limit: Transport::PACKETS_PER_CONNECTION })
+        }
+    }
+
+    fn check_alive(&self) -> Result<(), Error> {
+        if self.connections() > 0 { Ok(()) } else { Err(Error::NoConnection(self.slots.len() as u32)) }
+    }
+
+    /// Drops stamps of former trains, and sends what they could not.
+    fn begin_sending(&mut self) {
+        let give_up = clock::monotonic() + SEND_SLACK;
+        for slot in &mut self.slots {
+            slot.leaving.clear();
+            slot.collect_all(&mut Departing::new(0));
+            while slot.debt > 0 && slot.stream.is_some() {
+                let part = slot.debt.min(self.filling.len() as u64) as usize;
+                let sent = slot.write(&self.filling[..part], false, Some(give_up));
+                slot.debt -= sent as u64;
+                if sent < part {
+                    // The peer does not read: it would take the next train for the rest of this one.
+                    slot.stream = None;
+                }
+            }
+        }
+    }
+
+    fn send_one(&mut self, index: u32, size: u32, give_up: Time, departing: &mut Departing) {
+        let own_packet = self.kind == Transport::Rake;
+        let slots = self.slots.len();
+        let slot = &mut self.slots[index as usize % slots];
+        if slot.stream.is_none() {
+            return;
+        }
+        let payload = slot.payload(size) as usize;
+        if slot.debt > 0 {
+            slot.debt += payload as u64;
+            return;
+        }
+        let user = clock::realtime();
+        let sent = slot.write(&self.filling[..payload], own_packet, (!own_packet).then_some(give_up));
+        slot.debt += (payload - sent) as u64;
+        if sent == payload {
+            let place = departing.left(index, slot.header + payload as u32, user);
+            slot.leaving.push_back((slot.next_byte.wrapping_sub(1), place));
+        }
+    }
+
+    /// Reads the oldest packets' stamps as long as the next packet leaves time for it. Those before `awaited` have
+    /// theirs.
+    fn use_gap(&mut self, pacer: &Pacer, offset: Span, awaited: &mut usize, departing: &mut Departing) {
+        while is_usable_gap(pacer, offset) {
+            let Some((place, index)) = departing.first_awaiting(*awaited) else { return };
+            *awaited = place;
+            let slots = self.slots.len();
+            if !self.slots[index as usize % slots].collect(departing) {
+                return;
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn new(stream: TcpStream) -> Self {
+        let sizes = tcp::prepare(&stream).and_then(|()| tcp::sizes(&stream));
+        // Where the kernel gives no stamps the count stays unused.
+        let next_byte = stamp::enable_transmit(&stream, true).unwrap_or(0);
+        let (stream, header) = sizes.map_or((None, 0), |sizes| (Some(stream), sizes.header));
+        Slot { stream, header, next_byte, debt: 0, owed: 0, leaving: VecDeque::new() }
+    }
+
+    fn sizes(&self) -> Option<Sizes> {
+        tcp::sizes(self.stream.as_ref()?).ok()
+    }
+
+    /// Payload bytes of a packet of `size` on this connection; at least one, since TCP does not send nothing.
+    pub(crate) fn payload(&self, size: u32) -> u32 {
+        size.saturating_sub(self.header).max(1)
+    }
+
+    /// Writes as much as the connection takes at once, or until `give_up` where one is given; a failed connection is
+    /// closed. Returns the bytes taken.
+    fn write(&mut self, bytes: &[u8], own_packet: bool, give_up: Option<Time>) -> usize {
+        let mut sent = 0;
+        while let Some(stream) = &self.stream
+            && sent < bytes.len()
+        {
+            match tcp::send(stream, &bytes[sent..], own_packet) {
+                Ok(taken) => sent += taken,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let is_room = give_up.is_some_and(|limit| {
+                        clock::monotonic() < limit && readiness::writable(stream, limit).unwrap_or(false)
+                    });
+                    if !is_room {
+                        break;
+                    }
+                }
+                Err(_) => self.stream = None,
+            }
+        }
+        self.next_byte = self.next_byte.wrapping_add(sent as u32);
+        sent
+    }
+
+    fn collect_all(&mut self, departing: &mut Departing) {
+        while self.collect(departing) {}
+    }
+
+    /// Reads one stamp; false where there is none.
+    pub(crate) fn collect(&mut self, departing: &mut Departing) -> bool {
+        let Some(stream) = &self.stream else {
+            self.leaving.drain(..).for_each(|(_, place)| departing.settle(place));
+            return false;
+        };
+        let Ok(Some(stamp)) = stamp::next_transmit_stamp(stream) else { return false };
+        let Some(&(first, _)) = self.leaving.front() else { return true };
+        // Keys grow along the train, and wrap; one from before the first, of a packet sent again, is beyond the last.
+        let after_first = |key: u32| key.wrapping_sub(first);
+        let found = self.leaving.binary_search_by_key(&after_first(stamp.key), |(key, _)| after_first(*key));
+        if found == Err(self.leaving.len()) {
+            return true;
+        }
+        // Packets leave in order: those that have no stamp by now were joined with the next, and will not get one.
+        for (_, place) in self.leaving.drain(..found.unwrap_or_else(|next| next)) {
+            departing.settle(place);
+        }
+        if found.is_ok()
+            && let Some((_, place)) = self.leaving.pop_front()
+        {
+            departing.stamp(place, stamp.at);
+            departing.settle(place);
+        }
+        true
+    }
+
+    /// The connection is closed or reset; the peer learns it, too.
+    pub(crate) fn close(&mut self) {
+        self.stream = None;
+    }
+}

@@ -1,0 +1,159 @@
+//! Receiving trains by TCP: which bytes are which packet's, and whose stamp each read shows.
+
+use crate::error::Error;
+use crate::ledger::{Arriving, Departing};
+use crate::limits::NAP;
+use crate::parts::Receiving;
+use crate::tcp::{Slot, TcpProbes};
+use net::readiness::Readiness;
+use net::{clock, stamp};
+use std::io::{self, ErrorKind};
+use train::Train;
+use units::Time;
+
+/// What one connection is to bring of a train.
+struct Expected {
+    /// Packets still to come, the next one last: index and payload bytes.
+    packets: Vec<(u32, u32)>,
+    /// Bytes of the next packet that have come already.
+    begun: u32,
+    /// The newest stamp read, and the packet that was given it.
+    newest: Option<(Time, u32)>,
+}
+
+impl TcpProbes {
+    pub(crate) fn collect_train(&mut self, train: &Train, deadline: Time) -> Result<Receiving, Error> {
+        let mut expected = self.expect(train);
+        let mut arriving = Arriving::new(train.count());
+        let result = self.collect_expected(&mut expected, &mut arriving, deadline, train);
+        for (slot, expected) in self.slots.iter_mut().zip(&expected) {
+            slot.owed += expected.bytes();
+        }
+        result.map_err(Error::io("wait for probes from", self.peer))?;
+        // A train that came as a whole is none the worse for what happens afterwards.
+        if !arriving.is_complete() && self.lifeline.is_cut() {
+            return Err(Error::Abandoned(self.peer));
+        }
+        Ok(arriving.finish())
+    }
+
+    /// Divides the train's packets among the connections.
+    fn expect(&self, train: &Train) -> Vec<Expected> {
+        let nothing = || Expected { packets: Vec::new(), begun: 0, newest: None };
+        let mut expected: Vec<_> = self.slots.iter().map(|_| nothing()).collect();
+        for (planned, index) in train.packets().zip(0u32..) {
+            let number = index as usize % self.slots.len();
+            if self.slots[number].stream.is_some() {
+                expected[number].packets.push((index, self.slots[number].payload(planned.size)));
+            }
+        }
+        expected.iter_mut().for_each(|e| e.packets.reverse());
+        expected
+    }
+
+    fn collect_expected(
+        &mut self,
+        expected: &mut [Expected],
+        arriving: &mut Arriving,
+        deadline: Time,
+        train: &Train,
+    ) -> io::Result<()> {
+        let readiness = Readiness::new()?;
+        let mut open = 0;
+        for ((number, slot), expected) in (0u32..).zip(&self.slots).zip(expected.iter()) {
+            if let (Some(stream), false) = (&slot.stream, expected.packets.is_empty()) {
+                readiness.add_reader(stream, number)?;
+                open += 1;
+            }
+        }
+        // Where every packet has its own connection, all of the train can be left to the kernel.
+        let one_each = train.count() as usize <= self.slots.len();
+        let mut nap = train.duration();
+        let mut events = Vec::new();
+        while open > 0 && clock::monotonic() < deadline && !self.lifeline.is_cut() {
+            readiness.wait(&mut events, self.lifeline.until(deadline))?;
+            for event in &events {
+                let number = event.number as usize;
+                let (slot, expected) = (&mut self.slots[number], &mut expected[number]);
+                if event.error {
+                    // Stamps of earlier sends would end every wait at once.
+                    while slot.collect(&mut Departing::new(0)) {}
+                }
+                if read(slot, expected, arriving, deadline) == Reading::Over {
+                    // A peer that sends more than planned must not keep this awake.
+                    if let Some(stream) = &slot.stream {
+                        readiness.remove(stream)?;
+                    }
+                    open -= 1;
+                }
+            }
+            if one_each && open > 0 && !events.is_empty() {
+                self.lifeline.sleep_until((clock::monotonic() + nap).min(deadline));
+                nap = NAP;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Expected {
+    fn bytes(&self) -> u64 {
+        let whole: u64 = self.packets.iter().map(|(_, payload)| u64::from(*payload)).sum();
+        whole - u64::from(self.begun)
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Reading {
+    /// More is to come.
+    Open,
+    /// Everything has come, or the connection is closed.
+    Over,
+}
+
+/// Reads what is there, one packet at a time, so that each shows its own stamp where the kernel kept them apart.
+fn read(slot: &mut Slot, expected: &mut Expected, arriving: &mut Arriving, deadline: Time) -> Reading {
+    let mut buffer = [0; 2048];
+    loop {
+        let Some(&(index, payload)) = expected.packets.last() else { return Reading::Over };
+        let Some(stream) = &slot.stream else { return Reading::Over };
+        let wanted = if slot.owed > 0 { slot.owed } else { u64::from(payload - expected.begun) };
+        let part = wanted.min(buffer.len() as u64) as usize;
+        let received = match stamp::receive(stream, &mut buffer[..part]) {
+            Ok(received) if received.len > 0 => received,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Reading::Open,
+            Ok(_) | Err(_) => {
+                slot.close();
+                expected.packets.clear();
+                expected.begun = 0;
+                return Reading::Over;
+            }
+        };
+        if slot.owed > 0 {
+            slot.owed -= received.len as u64;
+            if clock::monotonic() > deadline {
+                return Reading::Open;
+            }
+            continue;
+        }
+        expected.begun += received.len as u32;
+        if expected.begun == payload {
+            expected.packets.pop();
+            expected.begun = 0;
+            expected.came(index, received.stamp, arriving);
+        }
+    }
+}
+
+impl Expected {
+    /// A packet is complete. The stamp of merged packets is the newest's: an earlier one that showed the same has none.
+    fn came(&mut self, index: u32, stamp: Option<Time>, arriving: &mut Arriving) {
+        if let (Some(at), Some((newest, earlier))) = (stamp, self.newest)
+            && at == newest
+        {
+            arriving.withdraw_stamp(earlier);
+        }
+        self.newest = stamp.map(|at| (at, index));
+        arriving.came(index, stamp, clock::realtime());
+    }
+}

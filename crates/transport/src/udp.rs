@@ -1,0 +1,237 @@
+use crate::error::Error;
+use crate::ledger::{Arriving, Departing, await_stamps, is_usable_gap};
+use crate::lifeline::Lifeline;
+use crate::limits::{LEAD, NAP, SEND_SLACK};
+use crate::parts::{Receiving, Sending};
+use crate::payload::filling;
+use net::pace::Pacer;
+use net::{clock, readiness, stamp, udp};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+use train::Train;
+use units::{Span, Time};
+use wire::Token;
+
+/// Each packet begins with the session's token, the train's number and the packet's index (both big-endian).
+const HEADER: usize = 24;
+/// A single packet may block that long for room in the send buffer; then the train is given up.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// What a packet takes of the receive buffer at most, on any ordinary network device.
+const PACKET_IN_BUFFER: usize = 4608;
+/// What an unread transmit stamp takes of it: an empty packet's memory.
+const STAMP_IN_BUFFER: usize = 1024;
+/// How long after the last stamp another is hoped for, once the kernel is known to give some …
+const QUIET: Span = Span::from_millis(100);
+/// … and before it is.
+const QUIET_UNKNOWN: Span = Span::from_millis(20);
+
+/// Trains as UDP datagrams on one connected socket.
+#[derive(Debug)]
+pub struct UdpProbes {
+    socket: UdpSocket,
+    peer: SocketAddr,
+    token: Token,
+    packet: Vec<u8>,
+    transmit: TransmitStamps,
+    /// Whether arriving packets bear the kernel's stamp.
+    stamps_arrivals: bool,
+    /// Bytes of the receive buffer.
+    buffer: usize,
+    pub(crate) lifeline: Lifeline,
+}
+
+/// Which of the kernel's keys is the next packet's.
+#[derive(Debug, Clone, Copy)]
+struct TransmitStamps {
+    next_key: u32,
+    /// A failed send may or may not have used up a key (before Linux 6.6 it does): then only the keys before it are
+    /// sure, and the count begins anew with the next train.
+    in_step: bool,
+    /// The packets of the current train whose keys are sure.
+    sure: usize,
+    /// Whether the kernel has ever stamped a packet here.
+    seen: bool,
+}
+
+impl UdpProbes {
+    /// Takes over a socket that is connected to the peer; `token` is the session's.
+    ///
+    /// # Errors
+    /// Where the socket is not connected or refuses an option.
+    pub fn new(socket: UdpSocket, token: Token) -> Result<Self, Error> {
+        let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
+        let peer = socket.peer_addr().map_err(Error::io("use an unconnected UDP socket towards", nobody))?;
+        udp::prepare(&socket, PATIENCE).map_err(Error::io("prepare the UDP socket to", peer))?;
+        let buffer = udp::receive_buffer(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
+        let mut packet = filling(Train::MAX_PACKET as usize);
+        packet[..16].copy_from_slice(&token.0);
+        let in_step = stamp::enable_transmit(&socket, false).is_ok();
+        let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
+        let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false };
+        let lifeline = Lifeline::default();
+        Ok(UdpProbes { socket, peer, token, packet, transmit, stamps_arrivals, buffer, lifeline })
+    }
+
+    /// See [`Probes::max_packet`](crate::Probes::max_packet).
+    pub fn max_packet(&self) -> u32 {
+        udp::path_mtu(&self.socket).unwrap_or(Train::MAX_PACKET).clamp(self.min_packet(), Train::MAX_PACKET)
+    }
+
+    /// See [`Probes::min_packet`](crate::Probes::min_packet).
+    pub fn min_packet(&self) -> u32 {
+        udp::header_bytes(self.peer) + HEADER as u32
+    }
+
+    /// See [`Probes::send`](crate::Probes::send).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send(&mut self, number: u32, train: &Train) -> Result<Sending, Error> {
+        train.check(Train::MAX_PACKET)?;
+        self.begin_sending()?;
+        let first_key = self.transmit.next_key;
+        let mut departing = Departing::new(train.count());
+        self.packet[16..20].copy_from_slice(&number.to_be_bytes());
+        let pacer = Pacer::starting_in(LEAD);
+        let give_up = pacer.instant(train.duration() + SEND_SLACK);
+        for (planned, index) in train.packets().zip(0u32..) {
+            if self.lifeline.is_cut_before(&pacer, planned.offset) {
+                return Err(Error::Abandoned(self.peer));
+            }
+            self.use_gap(&pacer, planned.offset, first_key, &mut departing);
+            pacer.wait(planned.offset);
+            let size = planned.size.max(self.min_packet());
+            if clock::monotonic() > give_up || !self.send_one(index, size, &mut departing)? {
+                break;
+            }
+        }
+        drop(pacer);
+        let quiet = if self.transmit.seen { QUIET } else { QUIET_UNKNOWN };
+        if self.transmit.in_step || departing.any_stamp() {
+            await_stamps(&mut departing, quiet, |departing| while self.collect(first_key, departing) {});
+        }
+        self.transmit.seen |= departing.any_stamp();
+        Ok(departing.finish())
+    }
+
+    /// See [`Probes::receive`](crate::Probes::receive).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<Receiving, Error> {
+        train.check(u16::MAX.into())?;
+        let deadline = clock::monotonic() + train.duration() + timeout;
+        let mut arriving = Arriving::new(train.count());
+        let mut buffer = [0; HEADER];
+        let mut nap = self.first_nap(train);
+        while !arriving.is_complete() {
+            match stamp::receive(&self.socket, &mut buffer) {
+                Ok(received) => {
+                    if let Some(index) = self.recognise(&buffer[..received.len], number) {
+                        arriving.came(index, received.stamp, clock::realtime());
+                    }
+                    // Strangers' packets must not keep this going for ever.
+                    if clock::monotonic() > deadline {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if self.lifeline.is_cut() {
+                        return Err(Error::Abandoned(self.peer));
+                    }
+                    if self.await_more(deadline, nap)? {
+                        nap = NAP;
+                    } else if clock::monotonic() >= deadline {
+                        break;
+                    }
+                }
+                // An earlier packet of ours was too large for the path: no news for a receiver.
+                Err(error) if udp::concerns_one_packet(&error) => {}
+                Err(error) => return Err(Error::io("receive probes by UDP from", self.peer)(error)),
+            }
+        }
+        Ok(arriving.finish())
+    }
+
+    /// Drops what is left of former trains (stamps, news of their packets) and brings the count of keys back in step.
+    fn begin_sending(&mut self) -> Result<(), Error> {
+        while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
+        if let Ok(Some(error)) = self.socket.take_error()
+            && !udp::concerns_one_packet(&error)
+        {
+            return Err(Error::io("send probes by UDP to", self.peer)(error));
+        }
+        if !self.transmit.in_step && stamp::enable_transmit(&self.socket, false).is_ok() {
+            self.transmit.next_key = 0;
+            self.transmit.in_step = true;
+        }
+        self.transmit.sure = 0;
+        Ok(())
+    }
+
+    /// Sends one packet; false where the send buffer stayed full. A packet that can't be sent (too large for the path as
+    /// of now, no room in the device's queue) is left out.
+    fn send_one(&mut self, index: u32, size: u32, departing: &mut Departing) -> Result<bool, Error> {
+        self.packet[20..HEADER].copy_from_slice(&index.to_be_bytes());
+        let payload = &self.packet[..(size - udp::header_bytes(self.peer)) as usize];
+        let user = clock::realtime();
+        let error = match self.socket.send(payload) {
+            Ok(_) => {
+                departing.left(index, size, user);
+                self.transmit.next_key = self.transmit.next_key.wrapping_add(1);
+                self.transmit.sure += usize::from(self.transmit.in_step);
+                return Ok(true);
+            }
+            Err(error) => error,
+        };
+        self.transmit.in_step = false;
+        match error.kind() {
+            ErrorKind::WouldBlock => Ok(false),
+            ErrorKind::Interrupted => Ok(true),
+            _ if udp::concerns_one_packet(&error) => Ok(true),
+            _ => Err(Error::io("send probes by UDP to", self.peer)(error)),
+        }
+    }
+
+    /// Reads stamps as long as the next packet leaves time for it, or the error queue is about to overflow.
+    fn use_gap(&self, pacer: &Pacer, offset: Span, first_key: u32, departing: &mut Departing) {
+        while departing.awaiting() > 0
+            && (is_usable_gap(pacer, offset) || departing.awaiting() >= self.buffer / STAMP_IN_BUFFER)
+            && self.collect(first_key, departing)
+        {}
+    }
+
+    /// Reads one stamp; false where there is none.
+    fn collect(&self, first_key: u32, departing: &mut Departing) -> bool {
+        let Ok(Some(stamp)) = stamp::next_transmit_stamp(&self.socket) else { return false };
+        let place = stamp.key.wrapping_sub(first_key) as usize;
+        if place < self.transmit.sure {
+            departing.stamp(place, stamp.at);
+        }
+        true
+    }
+
+    /// The index of a packet of train `number` of this session.
+    fn recognise(&self, packet: &[u8], number: u32) -> Option<u32> {
+        let rest = packet.strip_prefix(&self.token.0)?.strip_prefix(&number.to_be_bytes())?;
+        rest.try_into().ok().map(u32::from_be_bytes)
+    }
+
+    /// How long to leave the train to the kernel once it has begun: all of it, if the receive buffer holds it.
+    fn first_nap(&self, train: &Train) -> Span {
+        if train.count() as usize <= self.buffer / PACKET_IN_BUFFER { train.duration() } else { NAP }
+    }
+
+    /// Waits for the next packet, then for `nap` more; false where none came in time to look at the lifeline.
+    fn await_more(&mut self, deadline: Time, nap: Span) -> Result<bool, Error> {
+        // A stamp of an earlier train that comes only now would end every wait at once.
+        while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
+        let ready = readiness::readable(&self.socket, self.lifeline.until(deadline))
+            .map_err(Error::io("wait for probes from", self.peer))?;
+        if ready && self.stamps_arrivals {
+            self.lifeline.sleep_until((clock::monotonic() + nap).min(deadline));
+        }
+        Ok(ready)
+    }
+}

@@ -1,0 +1,303 @@
+//! Trains over real sockets on loopback: what left, what came, and whose stamps they bear.
+
+#[path = "../../net/tests/stamps/mod.rs"]
+mod stamps;
+
+use std::io::Read;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use train::Transport;
+use train::{Segment, Train};
+use transport::{Error, Lifeline, Probes, Receiving, Sending, StampSource, TcpProbes, UdpProbes, open_connections};
+use units::{Span, Time};
+use wire::Token;
+
+const V4: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const V6: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
+const TOKEN: Token = Token([7; 16]);
+const GRACE: Span = Span::from_secs(10);
+const SHORT_GRACE: Span = Span::from_millis(300);
+
+fn train(count: u32, interval_us: i64, first_size: u32, size_step: i32) -> Train {
+    Train { segments: vec![Segment { count, interval: Span::from_micros(interval_us), first_size, size_step }] }
+}
+
+/// The paper's train: 120 packets of 32 … 1460 bytes, one each 100 µs.
+fn paper_train() -> Train {
+    train(120, 100, 32, 12)
+}
+
+fn sockets(address: SocketAddr) -> (UdpSocket, UdpSocket) {
+    stamps::keep_on();
+    let (a, b) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
+    a.connect(b.local_addr().unwrap()).unwrap();
+    b.connect(a.local_addr().unwrap()).unwrap();
+    (a, b)
+}
+
+fn udp(address: SocketAddr) -> (Probes, Probes) {
+    let (a, b) = sockets(address);
+    (Probes::Udp(UdpProbes::new(a, TOKEN).unwrap()), Probes::Udp(UdpProbes::new(b, TOKEN).unwrap()))
+}
+
+/// `count` connections: the client's ends and the server's, both in the clients' order.
+fn streams(address: SocketAddr, count: u16) -> (Vec<TcpStream>, Vec<TcpStream>) {
+    stamps::keep_on();
+    let listener = TcpListener::bind(address).unwrap();
+    net::tcp::prepare_listener(&listener).unwrap();
+    let at = listener.local_addr().unwrap();
+    let opened = open_connections(at, &net::Binding::default(), count, Span::ZERO, Span::from_secs(10), |n| {
+        n.to_be_bytes().to_vec()
+    })
+    .unwrap();
+    let mut accepted: Vec<(u16, TcpStream)> = (0..count)
+        .map(|_| {
+            let mut stream = listener.accept().unwrap().0;
+            let mut hello = [0; 2];
+            stream.read_exact(&mut hello).unwrap();
+            (u16::from_be_bytes(hello), stream)
+        })
+        .collect();
+    accepted.sort_by_key(|(number, _)| *number);
+    let client = opened.streams.into_iter().map(|(_, stream)| stream).collect();
+    (client, accepted.into_iter().map(|(_, stream)| stream).collect())
+}
+
+fn rake(address: SocketAddr, count: u16) -> (Probes, Probes) {
+    let (client, server) = streams(address, count);
+    (Probes::Tcp(TcpProbes::rake(client).unwrap()), Probes::Tcp(TcpProbes::rake(server).unwrap()))
+}
+
+fn carry(from: &mut Probes, to: &mut Probes, number: u32, train: &Train, grace: Span) -> (Sending, Receiving) {
+    thread::scope(|scope| {
+        let receiving = scope.spawn(|| to.receive(number, train, grace).unwrap());
+        let sending = from.send(number, train).unwrap();
+        (sending, receiving.join().unwrap())
+    })
+}
+
+fn indices(receiving: &Receiving) -> Vec<u32> {
+    receiving.arrivals.iter().map(|a| a.index).collect()
+}
+
+fn all(train: &Train) -> Vec<u32> {
+    (0..train.count()).collect()
+}
+
+fn grow(stamps: impl Iterator<Item = Time>) -> bool {
+    let stamps: Vec<_> = stamps.collect();
+    stamps.is_sorted()
+}
+
+/// Everything left and came, with the kernel's stamps, each after the one before it, on one clock since on one host.
+fn assert_whole(train: &Train, min_packet: u32, sending: &Sending, receiving: &Receiving) {
+    assert_eq!((sending.source, receiving.source), (StampSource::Kernel, StampSource::Kernel));
+    let sent: Vec<_> = sending.departures.iter().map(|d| (d.index, d.size)).collect();
+    let planned: Vec<_> = train.packets().zip(0..).map(|(p, index)| (index, p.size.max(min_packet))).collect();
+    assert_eq!(sent, planned);
+    assert_eq!(indices(receiving), all(train));
+    assert!(grow(sending.departures.iter().map(|d| d.sent.unwrap())));
+    assert!(grow(receiving.arrivals.iter().map(|a| a.received.unwrap())));
+    for (departure, arrival) in sending.departures.iter().zip(&receiving.arrivals) {
+        assert!(departure.sent.unwrap() <= arrival.received.unwrap(), "{departure:?} {arrival:?}");
+    }
+}
+
+#[test]
+fn udp_carries_the_papers_train_both_ways() {
+    for (address, min) in [(V4, 20 + 8 + 24), (V6, 40 + 8 + 24)] {
+        let (mut a, mut b) = udp(address);
+        assert_eq!((a.kind(), a.connections(), a.max_packet(), a.min_packet()), (Transport::Udp, 0, 1500, min));
+        let (sending, receiving) = carry(&mut a, &mut b, 1, &paper_train(), GRACE);
+        assert_whole(&paper_train(), min, &sending, &receiving);
+        let (sending, receiving) = carry(&mut b, &mut a, 2, &paper_train(), GRACE);
+        assert_whole(&paper_train(), min, &sending, &receiving);
+    }
+}
+
+#[test]
+fn ipv4_in_ipv6_clothes_is_ipv4() {
+    stamps::keep_on();
+    let (client, server) = (UdpSocket::bind(V4).unwrap(), UdpSocket::bind("[::]:0").unwrap());
+    let mapped = SocketAddr::new(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), client.local_addr().unwrap().port());
+    server.connect(mapped).unwrap();
+    client.connect((Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port())).unwrap();
+    let mut a = Probes::Udp(UdpProbes::new(client, TOKEN).unwrap());
+    let mut b = Probes::Udp(UdpProbes::new(server, TOKEN).unwrap());
+    assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, 1500));
+    let (sending, receiving) = carry(&mut b, &mut a, 0, &paper_train(), GRACE);
+    assert_whole(&paper_train(), 52, &sending, &receiving);
+
+    let listener = TcpListener::bind("[::]:0").unwrap();
+    let client = TcpStream::connect((Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port())).unwrap();
+    let a = TcpProbes::rake(vec![client]).unwrap();
+    let b = TcpProbes::rake(vec![listener.accept().unwrap().0]).unwrap();
+    assert_eq!((a.min_packet(), b.min_packet()), (53, 53));
+}
+
+#[test]
+fn a_large_train_keeps_its_kernel_stamps() {
+    let (mut a, mut b) = udp(V4);
+    let big = train(3000, 10, 200, 0);
+    let (sending, _) = carry(&mut a, &mut b, 1, &big, Span::from_secs(1));
+    assert_eq!(sending.source, StampSource::Kernel);
+    assert!(sending.departures.iter().all(|d| d.sent.is_some()));
+    let back_to_back = train(3000, 0, 200, 0);
+    let (sending, _) = carry(&mut a, &mut b, 2, &back_to_back, Span::from_secs(1));
+    assert!(sending.departures.iter().all(|d| d.sent.is_some()));
+}
+
+#[test]
+fn udp_ignores_what_is_not_of_its_train() {
+    let (socket, other) = sockets(V4);
+    let mut probes = Probes::Udp(UdpProbes::new(socket, TOKEN).unwrap());
+    let packet = |token: Token, number: u32, index: u32| {
+        let mut packet = token.0.to_vec();
+        packet.extend(number.to_be_bytes());
+        packet.extend(index.to_be_bytes());
+        other.send(&packet).unwrap();
+    };
+    packet(TOKEN, 1, 0); // of an earlier train
+    packet(TOKEN, 2, 1); // out of order
+    packet(TOKEN, 2, 1); // a duplicate
+    packet(Token([8; 16]), 2, 0); // a stranger's
+    packet(TOKEN, 2, 3); // beyond the plan
+    other.send(&TOKEN.0).unwrap(); // cut off
+    let receiving = probes.receive(2, &train(3, 100, 100, 0), SHORT_GRACE).unwrap();
+    assert_eq!(indices(&receiving), [1]);
+}
+
+#[test]
+fn a_closed_udp_port_is_an_error_and_no_end() {
+    let (socket, other) = sockets(V4);
+    let (at, back) = (other.local_addr().unwrap(), socket.local_addr().unwrap());
+    let mut probes = Probes::Udp(UdpProbes::new(socket, TOKEN).unwrap());
+    drop(other);
+    let error = probes.send(1, &paper_train()).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(error.to_string().contains(&at.to_string()) && error.to_string().contains("rake"), "{error}");
+
+    let again = UdpSocket::bind(at).unwrap();
+    again.connect(back).unwrap();
+    let mut peer = Probes::Udp(UdpProbes::new(again, TOKEN).unwrap());
+    let (sending, receiving) = carry(&mut probes, &mut peer, 2, &paper_train(), GRACE);
+    assert_whole(&paper_train(), probes.min_packet(), &sending, &receiving);
+}
+
+#[test]
+fn rake_gives_each_packet_its_connection() {
+    for (address, min) in [(V4, 20 + 32 + 1), (V6, 40 + 32 + 1)] {
+        let (mut a, mut b) = rake(address, 120);
+        assert_eq!((a.kind(), a.connections(), a.max_packet(), a.min_packet()), (Transport::Rake, 120, 1500, min));
+        for number in 0..3 {
+            let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), GRACE);
+            assert_whole(&paper_train(), min, &sending, &receiving);
+        }
+        let (sending, receiving) = carry(&mut b, &mut a, 3, &paper_train(), GRACE);
+        assert_whole(&paper_train(), min, &sending, &receiving);
+    }
+}
+
+#[test]
+fn fewer_connections_carry_several_packets_each() {
+    let (mut a, mut b) = rake(V4, 25);
+    for number in 0..3 {
+        let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), GRACE);
+        assert_eq!((sending.source, receiving.source), (StampSource::Kernel, StampSource::Kernel));
+        assert_eq!(sending.departures.len(), 120);
+        assert!(sending.departures.iter().all(|d| d.sent.is_some()));
+        assert_eq!(indices(&receiving), all(&paper_train()));
+    }
+    let error = a.send(3, &train(251, 10, 100, 0)).unwrap_err();
+    assert!(matches!(error, Error::TooManyPerConnection { count: 251, connections: 25, limit: 10 }), "{error}");
+}
+
+#[test]
+fn single_carries_everything_on_one_connection() {
+    let (mut client, mut server) = streams(V4, 1);
+    let mut a = Probes::Tcp(TcpProbes::single(client.remove(0)).unwrap());
+    let mut b = Probes::Tcp(TcpProbes::single(server.remove(0)).unwrap());
+    assert_eq!((a.kind(), a.connections()), (Transport::Single, 1));
+    for number in 0..2 {
+        let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), GRACE);
+        assert_eq!(sending.departures.len(), 120);
+        assert_eq!(indices(&receiving), all(&paper_train()));
+        assert_eq!((sending.source, receiving.source), (StampSource::Kernel, StampSource::Kernel));
+    }
+}
+
+#[test]
+fn a_peer_that_does_not_read_hangs_nothing() {
+    let (mut client, server) = streams(V4, 1);
+    let mut probes = Probes::Tcp(TcpProbes::single(client.remove(0)).unwrap());
+    let big = train(10_000, 0, 1500, 0);
+    let sending = probes.send(0, &big).unwrap();
+    assert!(!sending.departures.is_empty() && sending.departures.len() < 10_000, "{}", sending.departures.len());
+    drop(server);
+}
+
+#[test]
+fn a_train_after_late_bytes_is_in_step() {
+    for count in [120, 25] {
+        let (mut a, mut b) = rake(V4, count);
+        // The receiver gives up before the first train has begun.
+        assert_eq!(b.receive(0, &paper_train(), Span::from_secs(-3600)).unwrap().arrivals, []);
+        a.send(0, &paper_train()).unwrap();
+        let (_, receiving) = carry(&mut a, &mut b, 1, &train(240, 10, 700, 1), GRACE);
+        assert_eq!(indices(&receiving), all(&train(240, 10, 700, 1)));
+    }
+}
+
+#[test]
+fn a_lost_connection_takes_only_its_packets_along() {
+    let (client, server) = streams(V4, 10);
+    // Resets connection 3, as a middlebox does.
+    socket2::SockRef::from(&server[3]).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    let mut a = Probes::Tcp(TcpProbes::rake(client).unwrap());
+    let mut server: Vec<_> = server.into_iter().map(Some).collect();
+    drop(server[3].take());
+    // The server keeps the slot: a stream that is closed at once stands in for it.
+    let (mut dead, _) = streams(V4, 1);
+    let dead = dead.remove(0);
+    dead.shutdown(std::net::Shutdown::Both).unwrap();
+    server[3] = Some(dead);
+    let mut b = Probes::Tcp(TcpProbes::rake(server.into_iter().flatten().collect()).unwrap());
+
+    let plan = train(20, 100, 500, 0);
+    let without_3: Vec<_> = (0..20).filter(|i| i % 10 != 3).collect();
+    for number in 0..2 {
+        let (sending, receiving) = carry(&mut a, &mut b, number, &plan, GRACE);
+        assert_eq!(sending.departures.iter().map(|d| d.index).collect::<Vec<_>>(), without_3);
+        assert_eq!(indices(&receiving), without_3);
+        assert_eq!((a.connections(), b.connections()), (9, 9));
+    }
+}
+
+#[test]
+fn when_every_connection_is_lost_both_sides_say_so() {
+    let (mut a, b) = rake(V4, 3);
+    drop(b);
+    let error = (0..3).find_map(|number| a.send(number, &train(3, 0, 100, 0)).err()).unwrap();
+    assert!(error.to_string().contains("all 3 probe connections are closed"), "{error}");
+    let error = a.receive(9, &train(3, 0, 100, 0), GRACE).unwrap_err();
+    assert!(matches!(error, Error::NoConnection(3)), "{error}");
+}
+
+#[test]
+fn trains_end_when_the_control_connection_does() {
+    let slow = train(2, 29_000_000, 100, 0);
+    for (mut probes, _peer) in [udp(V4), rake(V4, 2)] {
+        let (control, far_end) = streams(V4, 1);
+        probes.depend_on(Lifeline::of(&control[0]).unwrap());
+        drop(far_end);
+        assert!(matches!(probes.send(1, &slow), Err(Error::Abandoned(_))));
+        assert!(matches!(probes.receive(2, &slow, GRACE), Err(Error::Abandoned(_))));
+    }
+}
+
+#[test]
+fn a_plan_beyond_the_limits_is_refused_before_anything_leaves() {
+    let (mut a, mut b) = udp(V4);
+    assert!(matches!(a.send(0, &train(1, 0, 1501, 0)), Err(Error::Plan(_))));
+    assert!(matches!(b.receive(0, &Train::default(), GRACE), Err(Error::Plan(_))));
+}
