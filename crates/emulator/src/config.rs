@@ -2,6 +2,7 @@ use crate::error::EmulatorError;
 use link::queue::QueueConfig;
 use link::{Link, LinkConfig};
 use middlebox::{Middlebox, MiddleboxConfig};
+use std::hash::{BuildHasher, RandomState};
 
 /// What happens to the packets of one direction.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,10 +25,17 @@ impl DirectionConfig {
     }
 
     pub(crate) fn build<P>(&self) -> Result<(Link<P>, Option<Middlebox>), EmulatorError> {
-        if self.rules.as_ref().is_some_and(|rules| rules.nat.is_some()) {
+        if self.rules.as_ref().is_some_and(|rules| rules.nat.is_some() || !rules.prefixes.is_empty()) {
             return Err(EmulatorError::Translation);
         }
         let link = Link::with_queue(self.link.clone(), &self.queue)?;
-        Ok((link, self.rules.clone().map(Middlebox::new).transpose()?))
+        Ok((link, self.build_rules()?))
+    }
+
+    pub(crate) fn build_rules(&self) -> Result<Option<Middlebox>, EmulatorError> {
+        // Nobody outside may know the key of the tables' hashes.
+        let random = RandomState::new();
+        let seed = u128::from(random.hash_one(0)) << 64 | u128::from(random.hash_one(1));
+        Ok(self.rules.clone().map(|rules| Middlebox::new(rules, seed)).transpose()?)
     }
 }

@@ -160,8 +160,8 @@ impl Settings {
         };
         // Whether they can be is best known by those that are to be them.
         Link::<()>::with_queue(link.clone(), &queue)?;
-        let rules = MiddleboxConfig { rules: self.rules.clone(), nat: None };
-        Middlebox::new(rules.clone())?;
+        let rules = MiddleboxConfig { rules: self.rules.clone(), ..Default::default() };
+        Middlebox::new(rules.clone(), 0)?;
         Ok(DirectionConfig { link, queue, rules: (!self.rules.is_empty()).then_some(rules) })
     }
 

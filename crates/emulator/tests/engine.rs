@@ -110,8 +110,8 @@ fn what_a_rule_refuses_is_answered_and_neighbours_are_still_found() {
     in_namespaces("what_a_rule_refuses_is_answered_and_neighbours_are_still_found", || {
         let hosts = Hosts::new(1500);
         let matching = Match { protocol: Some(packet::protocol::UDP), destination_port: None };
-        let refuse = Rule::Refuse { matching, how: Refusal::Reject };
-        let rules = Some(MiddleboxConfig { rules: vec![refuse], nat: None });
+        let refuse = Rule::Refuse { matching, refusal: Refusal::Reject };
+        let rules = Some(MiddleboxConfig { rules: vec![refuse], ..Default::default() });
         let engine = hosts.bridge([DirectionConfig { rules, ..config() }, config()]);
         let (sender, _receiver) = sockets(&hosts);
         sender.send(b"is this allowed?").unwrap();

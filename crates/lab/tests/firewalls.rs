@@ -115,11 +115,11 @@ fn show(result: &Result<Report, Error>) -> String {
 }
 
 fn rules(rules: &[Rule]) -> MiddleboxConfig {
-    MiddleboxConfig { rules: rules.to_vec(), nat: None }
+    MiddleboxConfig { rules: rules.to_vec(), ..Default::default() }
 }
 
-fn no_udp(how: Refusal) -> Rule {
-    Rule::Refuse { matching: Match { protocol: Some(packet::protocol::UDP), destination_port: None }, how }
+fn no_udp(refusal: Refusal) -> Rule {
+    Rule::Refuse { matching: Match { protocol: Some(packet::protocol::UDP), destination_port: None }, refusal }
 }
 
 fn warns(direction: &DirectionReport, part: &str) -> bool {
@@ -144,7 +144,7 @@ fn where_udp_is_rejected_the_rake_measures_both_ways() {
 fn where_one_tcp_port_is_open_and_all_else_dropped_the_rake_measures() {
     in_namespaces("where_one_tcp_port_is_open_and_all_else_dropped_the_rake_measures", || {
         let path = Path::new();
-        let firewall = rules(&[Rule::AllowOnly { tcp_port: serve::DEFAULT_PORT, how: Refusal::Drop }]);
+        let firewall = rules(&[Rule::AllowOnly { tcp_port: serve::DEFAULT_PORT, refusal: Refusal::Drop }]);
         let report = path.measure(&firewall, &path.config(Family::V4));
         for direction in directions(&report) {
             assert_eq!((direction.transport, direction.connections), (Transport::Rake, 120));
@@ -157,9 +157,9 @@ fn where_one_tcp_port_is_open_and_all_else_dropped_the_rake_measures() {
 fn under_a_cap_on_connections_several_packets_travel_on_each() {
     in_namespaces("under_a_cap_on_connections_several_packets_travel_on_each", || {
         let path = Path::new();
-        for how in [Refusal::Drop, Refusal::Reject] {
+        for refusal in [Refusal::Drop, Refusal::Reject] {
             // The control connection is one of them.
-            let cap = Rule::LimitConnections { most: 1 + 60, how };
+            let cap = Rule::LimitConnections { max_connections: 1 + 60, refusal };
             let report = path.measure(&rules(&[no_udp(Refusal::Reject), cap]), &path.up());
             let up = report.up.unwrap();
             assert_eq!((up.transport, up.connections), (Transport::Rake, 60));
@@ -172,7 +172,7 @@ fn under_a_cap_on_connections_several_packets_travel_on_each() {
 fn under_a_cap_that_leaves_too_few_connections_the_error_says_so() {
     in_namespaces("under_a_cap_that_leaves_too_few_connections_the_error_says_so", || {
         let path = Path::new();
-        let cap = Rule::LimitConnections { most: 1 + 5, how: Refusal::Drop };
+        let cap = Rule::LimitConnections { max_connections: 1 + 5, refusal: Refusal::Drop };
         let error = path.attempt(&rules(&[no_udp(Refusal::Reject), cap]), &path.config(Family::V4)).unwrap_err();
         assert!(matches!(error, Error::TooFewConnections { opened: 5, asked: 120, .. }), "{error}");
     });
@@ -196,7 +196,7 @@ fn under_a_limit_on_syns_those_that_open_in_time_measure() {
 fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
     in_namespaces("connections_that_are_reset_in_the_middle_of_a_train_are_replaced", || {
         let path = Path::new();
-        let cap = Rule::LimitConnections { most: 1 + 60, how: Refusal::Reject };
+        let cap = Rule::LimitConnections { max_connections: 1 + 60, refusal: Refusal::Reject };
         for (rules, most) in [(vec![no_udp(Refusal::Reject)], 120), (vec![no_udp(Refusal::Reject), cap], 60)] {
             // Which connection is hit, and when, depends on the trains. Where it is the control connection, or too many
             // in a row, the measurement ends; where it is none that is used again, nobody notices.
@@ -240,9 +240,8 @@ fn behind_an_address_translator_udp_passes() {
     in_namespaces("behind_an_address_translator_udp_passes", || {
         let path = Path::new();
         let external = "203.0.113.7".parse().unwrap();
-        let (first_port, last_port, idle) = (1024, 65535, Span::from_secs(120));
-        let nat = Some(NatConfig { external, first_port, last_port, idle, unmapped: Refusal::Drop });
-        let report = path.measure(&MiddleboxConfig { rules: vec![], nat }, &path.config(Family::V4));
+        let router = MiddleboxConfig { nat: Some(NatConfig::new(external)), ..Default::default() };
+        let report = path.measure(&router, &path.config(Family::V4));
         for direction in directions(&report) {
             assert_eq!((direction.transport, direction.connections), (Transport::Udp, 0));
         }
@@ -257,7 +256,7 @@ fn behind_an_address_translator_udp_passes() {
                 ..base
             }
         };
-        let report = path.measure(&MiddleboxConfig { rules: vec![], nat }, &rake);
+        let report = path.measure(&router, &rake);
         assert_eq!(report.up.unwrap().connections, 120);
     });
 }

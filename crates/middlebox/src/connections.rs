@@ -1,125 +1,145 @@
-use packet::{Headers, Tcp};
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use crate::table::{Id, Table};
+use crate::tally::Tally;
+use packet::{FlowKey, Headers, Tcp};
+use std::net::{IpAddr, SocketAddr};
 use units::{Span, Time};
 
-/// A TCP connection, ordered so that those of one client to one service are neighbours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Connection {
-    client: IpAddr,
-    server: IpAddr,
-    server_port: u16,
-    client_port: u16,
+/// A TCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Connection {
+    client: SocketAddr,
+    server: SocketAddr,
 }
 
-/// What is known of the TCP connections that are open: at most [`MOST`], each until it ends or has been idle for long.
+/// The open TCP connections, at most [`MAX_CONNECTIONS`], each until it ends or has been idle.
 #[derive(Debug)]
-pub(super) struct Connections {
-    entries: BTreeMap<Connection, Entry>,
-    next_sweep: Time,
+pub(crate) struct Connections {
+    entries: Table<Connection, Entry, 2>,
+    /// Connections from one host to one port of another.
+    per_service: Tally<Service>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Service {
+    client: IpAddr,
+    server: SocketAddr,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
 struct Entry {
-    expires: Time,
-    answered: bool,
     client_fin: bool,
     server_fin: bool,
     data_packets: u64,
 }
 
-/// More than a port range holds: enough for any experiment, a few megabytes at worst.
-const MOST: usize = 65_536;
-/// How long a connection without an answer is remembered, and one with (Linux conntrack: 120 s and five days).
-const UNANSWERED: Span = Span::from_secs(120);
-const ANSWERED: Span = Span::from_secs(3600);
-/// All entries are looked through for expired ones no more often than this.
-const SWEEP: Span = Span::from_secs(1);
+/// As many as a host has ports; a few megabytes at most.
+const MAX_CONNECTIONS: usize = 65_536;
+// Idle times of connections without and with packets from the server (Linux conntrack: 120 s and five days), and the
+// queues for them.
+const UNANSWERED_IDLE: Span = Span::from_secs(120);
+const ANSWERED_IDLE: Span = Span::from_secs(3600);
+const UNANSWERED: usize = 0;
+const ANSWERED: usize = 1;
 
 impl Connection {
-    /// As if the sender of this TCP packet had opened it.
-    pub(super) fn from_client(headers: &Headers) -> Option<Self> {
-        let (client_port, server_port) = headers.tcp().and(headers.ports())?;
-        Some(Connection { client: headers.source, server: headers.destination, server_port, client_port })
+    /// The connection of a TCP packet, taking its source for the client.
+    pub(crate) fn from_client(headers: &Headers) -> Option<Self> {
+        headers.tcp().and(headers.ports)?;
+        let FlowKey { source, destination, .. } = FlowKey::of(headers);
+        Some(Connection { client: source, server: destination })
     }
 
-    pub(super) fn reversed(self) -> Self {
-        Connection {
-            client: self.server,
-            server: self.client,
-            server_port: self.client_port,
-            client_port: self.server_port,
-        }
+    fn reversed(self) -> Self {
+        Connection { client: self.server, server: self.client }
+    }
+
+    fn service(&self) -> Service {
+        Service { client: self.client.ip(), server: self.server }
     }
 }
 
 impl Connections {
-    pub(super) fn new() -> Self {
-        Connections { entries: BTreeMap::new(), next_sweep: Time::from_nanos(i64::MIN) }
+    pub(crate) fn new(seed: u128) -> Self {
+        Connections {
+            entries: Table::new(seed, MAX_CONNECTIONS, [UNANSWERED_IDLE, ANSWERED_IDLE]),
+            per_service: Tally::new(seed, MAX_CONNECTIONS),
+        }
     }
 
-    /// Whether it is known, whichever side this packet comes from.
-    pub(super) fn knows(&self, connection: &Connection) -> bool {
-        self.entries.contains_key(connection) || self.entries.contains_key(&connection.reversed())
+    /// Whether the connection is open, whichever end sent the packet.
+    pub(crate) fn is_known(&self, connection: &Connection) -> bool {
+        self.find(connection).is_some()
     }
 
-    /// Whether a new connection still finds room, with at most `most` from its client to its service.
-    pub(super) fn has_room(&mut self, connection: &Connection, most: usize, now: Time) -> bool {
-        self.sweep(now);
-        let first = Connection { client_port: 0, ..*connection };
-        let last = Connection { client_port: u16::MAX, ..*connection };
-        self.entries.len() < MOST && self.entries.range(first..=last).take(most).count() < most
+    /// Whether a connection may be added, with at most `max_connections` from its client to its service.
+    pub(crate) fn has_room(&mut self, connection: &Connection, max_connections: u32, now: Time) -> bool {
+        self.expire(now);
+        !self.entries.is_full() && self.per_service.count(&connection.service()) < max_connections
     }
 
-    /// How many data packets it has carried in both directions.
-    pub(super) fn data_packets(&self, connection: &Connection) -> u64 {
-        let entry = self.entries.get(connection).or_else(|| self.entries.get(&connection.reversed()));
-        entry.map_or(0, |entry| entry.data_packets)
+    /// The number of data packets forwarded in both directions.
+    pub(crate) fn data_packets(&self, connection: &Connection) -> u64 {
+        self.find(connection).map_or(0, |id| self.entries.value(id).data_packets)
     }
 
-    /// A packet of it went through: opens, keeps or ends it.
-    pub(super) fn forwarded(&mut self, connection: Connection, tcp: &Tcp, now: Time) {
-        self.sweep(now);
-        let backward = connection.reversed();
-        let from_server = !self.entries.contains_key(&connection) && self.entries.contains_key(&backward);
-        let key = if from_server { backward } else { connection };
+    /// Notes a forwarded packet, which opens, continues or ends its connection.
+    pub(crate) fn forwarded(&mut self, connection: Connection, tcp: &Tcp, now: Time) {
+        self.expire(now);
+        let from_server =
+            self.entries.find(&connection).is_none() && self.entries.find(&connection.reversed()).is_some();
+        let key = if from_server { connection.reversed() } else { connection };
+        // A new SYN from the same port: the client has abandoned the previous connection.
+        if tcp.rst || tcp.opens() && !from_server {
+            self.remove(&key);
+        }
         if tcp.rst {
-            self.entries.remove(&key);
             return;
         }
-        if tcp.opens() && !from_server {
-            // Its client may have given up the last one from this port without a word.
-            self.entries.remove(&key);
-        }
-        if !self.entries.contains_key(&key) {
-            // One that was open before is known from its first data on.
-            if self.entries.len() >= MOST || !(tcp.opens() || tcp.payload_len > 0) {
-                return;
-            }
-            self.entries.insert(key, Entry::default());
-        }
-        let Some(entry) = self.entries.get_mut(&key) else { return };
-        entry.answered |= from_server;
+        let Some(id) = self.entries.find(&key).or_else(|| self.open(key, tcp, now)) else { return };
+        let answered = from_server || self.entries.queue(id) == ANSWERED;
+        self.entries.refresh(id, if answered { ANSWERED } else { UNANSWERED }, now);
+        let entry = self.entries.value_mut(id);
         entry.data_packets += u64::from(tcp.payload_len > 0);
-        entry.expires = now + if entry.answered { ANSWERED } else { UNANSWERED };
         match from_server {
             true => entry.server_fin |= tcp.fin,
             false => entry.client_fin |= tcp.fin,
         }
         if entry.client_fin && entry.server_fin {
-            self.entries.remove(&key);
+            self.remove(&key);
         }
     }
 
-    pub(super) fn forget(&mut self, connection: &Connection) {
-        self.entries.remove(connection);
-        self.entries.remove(&connection.reversed());
+    /// Removes a connection that the middlebox itself has reset.
+    pub(crate) fn forget(&mut self, connection: &Connection) {
+        self.remove(connection);
+        self.remove(&connection.reversed());
     }
 
-    fn sweep(&mut self, now: Time) {
-        if now >= self.next_sweep {
-            self.entries.retain(|_, entry| entry.expires > now);
-            self.next_sweep = now + SWEEP;
+    fn find(&self, connection: &Connection) -> Option<Id> {
+        self.entries.find(connection).or_else(|| self.entries.find(&connection.reversed()))
+    }
+
+    /// Adds a connection: with its SYN, or with its first data where it was open before.
+    fn open(&mut self, key: Connection, tcp: &Tcp, now: Time) -> Option<Id> {
+        if !(tcp.opens() || tcp.payload_len > 0) {
+            return None;
+        }
+        let id = self.entries.insert(key, Entry::default(), UNANSWERED, now)?;
+        self.per_service.add(key.service());
+        Some(id)
+    }
+
+    fn remove(&mut self, connection: &Connection) {
+        if let Some(id) = self.entries.find(connection) {
+            self.entries.remove(id);
+            self.per_service.subtract(&connection.service());
+        }
+    }
+
+    fn expire(&mut self, now: Time) {
+        while let Some(id) = self.entries.expired(now) {
+            let (connection, _) = self.entries.remove(id);
+            self.per_service.subtract(&connection.service());
         }
     }
 }

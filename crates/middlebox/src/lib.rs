@@ -1,125 +1,93 @@
-//! What stands in a path and does more than forward: firewalls, limits, and translators of addresses.
+//! A middlebox: a firewall, a limiter of connections and a translator of addresses, between an inside and an outside.
 //!
-//! A [`Middlebox`] sees each packet before the link of its direction does and says what becomes of it. It judges by the
-//! packet's bytes alone, and whatever they are, it needs bounded memory and time for them. As everywhere here, time
-//! comes with the packet.
+//! [`Middlebox::pass`] decides about one packet after the other. What it does is in its [`MiddleboxConfig`]:
+//!
+//! - **Rules** ([`Rule`]) refuse packets by protocol and port, limit connections and SYNs, and reset connections.
+//! - **NAT44** ([`NatConfig`]) shows the inside's IPv4 hosts to the outside under one address, as RFC 4787 (UDP),
+//!   RFC 5382 (TCP) and RFC 5508 (ICMP) demand. A *mapping* gives an inside address and port one external port, whatever
+//!   it communicates with; a *session* is what it exchanges with one remote endpoint, and keeps the mapping until it has
+//!   been idle for its protocol's timeout. *Filtering* decides which packets from the outside a mapping lets in. An
+//!   *association* lets the later fragments of a datagram follow the first. ICMP errors are translated together with the
+//!   packet they quote, and packets to an external address are hairpinned.
+//! - **Prefixes** ([`PrefixPair`]) are translated one to one, without state, for both IP versions (RFC 6296).
+//!
+//! The order is: outbound rules, translation; inbound translation, rules. So rules always see the inside's addresses.
+//!
+//! # Loop contract
+//!
+//! ```
+//! use middlebox::{Action, Direction, Middlebox, MiddleboxConfig, NatConfig};
+//! use units::Time;
+//!
+//! # let (frame, header_len): (&mut [u8], usize) = (&mut [0; 60], 14);
+//! # let (send, send_inside) = (|_: &[u8]| {}, |_: &[u8]| {});
+//! let nat = Some(NatConfig::new("203.0.113.1".parse().unwrap()));
+//! let mut router = Middlebox::new(MiddleboxConfig { nat, ..Default::default() }, 0x5eed).unwrap();
+//! // For each frame from the inside; `now` is its time of arrival.
+//! # let now = Time::ZERO;
+//! let packet = &mut frame[header_len..];
+//! match router.pass(Direction::Outbound, packet, now) {
+//!     Action::Forward => send(packet),
+//!     Action::Hairpin => send_inside(packet),
+//!     Action::Drop | Action::Held => {}
+//!     Action::Reply(reply) => send_inside(&reply),
+//!     Action::Reset(pair) => {
+//!         send_inside(&pair.to_source);
+//!         send(&pair.to_destination);
+//!     }
+//! }
+//! // Fragments that arrived before the first one of their datagram.
+//! while let Some(released) = router.next_released() {
+//!     match released.direction {
+//!         Direction::Outbound => send(&released.packet),
+//!         Direction::Inbound => send_inside(&released.packet),
+//!     }
+//! }
+//! ```
+//!
+//! The crate is pure: time comes with the packet, randomness from a seed; there is no clock, I/O or thread. A packet is
+//! changed in place, with incremental updates of its checksums, and passes without allocation once the tables have grown.
+//! Only replies, resets and held fragments are allocated.
+//!
+//! # Limits
+//!
+//! Any bytes may come from either side; they cost bounded memory and time.
+//!
+//! - [`Limits`] bound the sessions of one inside host and of all. Tables hash with a secret seed. Expiry costs O(1) per
+//!   session.
+//! - When a host has its share, its new sessions are refused. When the table of sessions or the ports of a protocol are
+//!   exhausted, a new session takes the place of the one that has been idle for longest among those that nobody has
+//!   answered or that are being closed (UDP without a reply, transitory TCP, ICMP queries). Established TCP connections
+//!   and answered UDP sessions are never evicted; if there are only these, the new session is refused.
+//! - Only packets from the inside open sessions, so that the outside cannot fill the tables.
+//! - Later fragments that arrive before the first one are held in a small store, oldest displaced first. Identifications
+//!   are not translated: datagrams of two inside hosts to the same destination may have the same one, as behind any
+//!   translator that does not reassemble (RFC 4787 §11).
+//! - The middlebox is not a router: it does not change the hop limit, and does not check the IPv4 header checksum of what
+//!   it forwards: valid checksums stay valid, invalid ones invalid.
+//! - There is one external address, and no port preservation, parity or contiguity (RFC 4787 REQ-3 and 4 leave that
+//!   open). There are no application-level gateways (REQ-10). TCP, UDP and ICMP queries from the inside are translated;
+//!   all else over IPv4 is dropped by a NAT44, unless a prefix pair covers it. IPv6 is not affected by a NAT44.
 #![forbid(unsafe_code)]
 
+mod action;
 mod connections;
+mod counters;
+mod fragments;
+mod middlebox;
 mod nat;
+mod passage;
+mod prefix;
 mod rules;
-#[cfg(test)]
-mod tests;
+mod table;
+mod tally;
+mod token_bucket;
+mod translator;
 
-pub use nat::NatConfig;
+pub use action::{Action, Direction};
+pub use counters::{Counters, DropCause};
+pub use fragments::Released;
+pub use middlebox::{Middlebox, MiddleboxConfig};
+pub use nat::{Filtering, Limits, NatConfig, Protocol, SessionInfo, TcpState, Timeouts};
+pub use prefix::{Hosts, PrefixPair};
 pub use rules::{Match, Refusal, ResetScope, Rule};
-
-use connections::Connection;
-use nat::{Nat, Translation};
-use packet::{Headers, ResetPair};
-use rules::{RuleState, Verdict};
-use units::{ConfigError, Time};
-
-/// Which way a packet goes through a middlebox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the inside, the side that a translator hides, to the outside.
-    Outbound,
-    /// From the outside to the inside.
-    Inbound,
-}
-
-/// What becomes of a packet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// It goes on, with what the middlebox changed in it.
-    Forward,
-    /// It is gone.
-    Drop,
-    /// It is gone, and this packet goes back to where it came from.
-    Reply(Vec<u8>),
-    /// It is gone, and its connection is broken off towards both ends.
-    Reset(ResetPair),
-}
-
-/// What a middlebox does.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct MiddleboxConfig {
-    /// Tried in this order; the first that refuses a packet decides. They see the addresses of the inside.
-    pub rules: Vec<Rule>,
-    /// Translation of addresses and ports, if any.
-    pub nat: Option<NatConfig>,
-}
-
-/// A firewall, limiter and translator. Only packets that it forwards count for its limits.
-#[derive(Debug)]
-pub struct Middlebox {
-    rules: Vec<RuleState>,
-    nat: Option<Nat>,
-}
-
-impl Middlebox {
-    /// A middlebox that has seen nothing yet.
-    pub fn new(config: MiddleboxConfig) -> Result<Self, ConfigError> {
-        let rules = config.rules.into_iter().map(RuleState::new).collect::<Result<_, _>>()?;
-        let nat = config.nat.map(Nat::new).transpose()?;
-        Ok(Middlebox { rules, nat })
-    }
-
-    /// Judges a packet, and changes it where it is forwarded translated. What is no whole IP packet is dropped.
-    pub fn pass(&mut self, direction: Direction, packet: &mut Vec<u8>, now: Time) -> Action {
-        let Ok(mut headers) = Headers::parse(packet) else { return Action::Drop };
-        packet.truncate(headers.total_len);
-        // Answers go to the sender, who must see the addresses that it used.
-        let as_sent = self.nat.is_some().then(|| packet.clone());
-        if direction == Direction::Inbound
-            && let Some(nat) = &mut self.nat
-        {
-            match nat.inbound(packet, &headers, now) {
-                Translation::Done => {}
-                Translation::Refused(how) => return refuse(packet, how),
-            }
-            let Ok(translated) = Headers::parse(packet) else { return Action::Drop };
-            headers = translated;
-        }
-        let verdict = self.rules.iter_mut().find_map(|rule| rule.judge(&headers, now));
-        if let Some(Verdict::Refuse(how)) = verdict {
-            return refuse(as_sent.as_ref().unwrap_or(packet), how);
-        }
-        if direction == Direction::Outbound
-            && let Some(nat) = &mut self.nat
-            && let Translation::Refused(how) = nat.outbound(packet, &headers, now)
-        {
-            return refuse(as_sent.as_ref().unwrap_or(packet), how);
-        }
-        if verdict == Some(Verdict::Reset) {
-            self.forget(&headers);
-            return reset(as_sent.as_ref().unwrap_or(packet), packet);
-        }
-        self.rules.iter_mut().for_each(|rule| rule.forwarded(&headers, now));
-        Action::Forward
-    }
-
-    fn forget(&mut self, headers: &Headers) {
-        if let Some(connection) = Connection::from_client(headers) {
-            self.rules.iter_mut().for_each(|rule| rule.forget(&connection));
-        }
-    }
-}
-
-fn refuse(as_sent: &[u8], how: Refusal) -> Action {
-    match how {
-        Refusal::Drop => Action::Drop,
-        Refusal::Reject => packet::reject(as_sent).map_or(Action::Drop, Action::Reply),
-    }
-}
-
-/// Towards its sender with the addresses as sent, towards its receiver with those it would have arrived with.
-fn reset(as_sent: &[u8], as_forwarded: &[u8]) -> Action {
-    match (packet::reset_both(as_sent), packet::reset_both(as_forwarded)) {
-        (Some(back), Some(onward)) => {
-            Action::Reset(ResetPair { to_source: back.to_source, to_destination: onward.to_destination })
-        }
-        _ => Action::Drop,
-    }
-}

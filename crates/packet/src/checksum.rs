@@ -3,7 +3,35 @@
 use crate::headers::{Headers, ParseError, protocol};
 use std::net::IpAddr;
 
-/// The checksum of `bytes`: the ones' complement of their ones' complement sum. Zero over bytes that hold their own
+// Protocols whose addresses can change although their headers are not read (RFC 4340 §9.1, RFC 3828 §3.1).
+const DCCP: u8 = 33;
+const UDP_LITE: u8 = 136;
+
+/// The changes of bytes that a checksum covers (RFC 1624, equation 3: `HC' = ~(~HC + ~m + m')`), collected so that each
+/// checksum over them is updated once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Update(u64);
+
+impl Update {
+    /// Notes that bytes at an even offset of what the checksum covers changed from `old` to `new`. Both have the same,
+    /// even length.
+    pub fn changed(&mut self, old: &[u8], new: &[u8]) {
+        let complement: u64 = words(old).map(|word| u64::from(!word)).sum();
+        self.0 += complement + sum(new);
+    }
+
+    /// Adds the changes of `other`.
+    pub fn merge(&mut self, other: Update) {
+        self.0 += other.0;
+    }
+
+    /// The checksum after the changes.
+    pub fn apply(self, checksum: u16) -> u16 {
+        !fold(u64::from(!checksum) + self.0)
+    }
+}
+
+/// The checksum of `bytes`: the ones' complement of their ones' complement sum. Zero over bytes that contain their own
 /// valid checksum.
 pub fn of(bytes: &[u8]) -> u16 {
     !fold(sum(bytes))
@@ -14,30 +42,35 @@ pub fn of_transport(source: IpAddr, destination: IpAddr, protocol: u8, segment: 
     !fold(pseudo_header(source, destination, protocol, segment.len()) + sum(segment))
 }
 
-/// `checksum` after an even stretch of the bytes it covers changed from `old` to `new` (RFC 1624, equation 3:
-/// `HC' = ~(~HC + ~m + m')`). The stretch must begin at an even offset.
-pub fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
-    let complement = |bytes: &[u8]| -> u64 { words(bytes).map(|word| u64::from(!word)).sum() };
-    !fold(u64::from(!checksum) + complement(old) + sum(new))
-}
-
-/// Whether the IPv4 header's and the transport's checksums are right, as far as they can be told: true for other
+/// Whether the checksums of the IPv4 header and the transport are valid, as far as this packet shows: true for other
 /// protocols, for fragments, and for UDP over IPv4 without a checksum.
+///
+/// # Errors
+/// The bytes are not a complete IP packet.
 pub fn is_valid(packet: &[u8]) -> Result<bool, ParseError> {
     let headers = Headers::parse(packet)?;
-    if let Some(length) = ipv4_header_length(packet)
-        && of(&packet[..length]) != 0
-    {
-        return Ok(false);
-    }
-    let Some(field) = field_offset(&headers) else { return Ok(true) };
-    let segment = &packet[headers.transport_offset..headers.total_len];
-    let absent = headers.protocol == protocol::UDP && headers.source.is_ipv4() && segment[field..field + 2] == [0, 0];
-    Ok(absent || covering(&headers, segment) == 0)
+    Ok(is_header_valid(packet) && is_transport_valid(packet, &headers))
 }
 
-/// Sets the IPv4 header's and the transport's checksums anew: what is needed where the sender left them to a network
-/// card that the packet never meets (checksum offload).
+/// Whether the checksum of an IPv4 header is valid; true for IPv6, which has none. The packet may be truncated behind
+/// its header.
+pub fn is_header_valid(packet: &[u8]) -> bool {
+    let Some(length) = ipv4_header_length(packet) else { return true };
+    packet.get(..length).is_some_and(|header| of(header) == 0)
+}
+
+fn is_transport_valid(packet: &[u8], headers: &Headers) -> bool {
+    let Some(field) = field_offset(headers) else { return true };
+    let segment = &packet[headers.transport_offset..headers.total_len];
+    let absent = headers.source.is_ipv4() && is_absent(headers.protocol, &segment[field..field + 2]);
+    absent || covering(headers, segment) == 0
+}
+
+/// Computes the checksums of the IPv4 header and the transport: needed where the sender left them to a network card that
+/// the packet does not pass (checksum offload).
+///
+/// # Errors
+/// The bytes are not a complete IP packet; nothing is changed.
 pub fn set(packet: &mut [u8]) -> Result<(), ParseError> {
     let headers = Headers::parse(packet)?;
     if let Some(length) = ipv4_header_length(packet) {
@@ -54,12 +87,17 @@ pub fn set(packet: &mut [u8]) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// UDP sends a checksum of zero as all ones, since zero means that there is none (RFC 768).
-pub(crate) fn nonzero_for(protocol: u8, checksum: u16) -> u16 {
-    if protocol == protocol::UDP && checksum == 0 { 0xffff } else { checksum }
+/// Whether a checksum field says that there is no checksum (RFC 768; over IPv6 only in tunnels, RFC 6935).
+pub(crate) fn is_absent(protocol: u8, field: &[u8]) -> bool {
+    protocol == protocol::UDP && field == [0, 0]
 }
 
-/// Where the checksum is within the transport's header; `None` where this packet does not hold all that it covers.
+/// UDP transmits a checksum of zero as all ones, since zero means that there is none (RFC 768).
+pub(crate) fn nonzero_for(protocol: u8, checksum: u16) -> u16 {
+    if matches!(protocol, protocol::UDP | UDP_LITE) && checksum == 0 { 0xffff } else { checksum }
+}
+
+/// Offset of the checksum in the transport header; `None` where this packet does not contain all that it covers.
 fn field_offset(headers: &Headers) -> Option<usize> {
     if headers.is_fragment() || headers.transport.is_none() {
         return None;
@@ -67,14 +105,20 @@ fn field_offset(headers: &Headers) -> Option<usize> {
     offset_in(headers.protocol)
 }
 
-/// Where the checksum is within the header of a protocol.
+/// Offset of the checksum in the header of a protocol whose checksum is the Internet checksum.
 pub(crate) fn offset_in(protocol: u8) -> Option<usize> {
     match protocol {
         protocol::TCP => Some(16),
         protocol::UDP => Some(6),
         protocol::ICMP | protocol::ICMPV6 => Some(2),
+        DCCP | UDP_LITE => Some(6),
         _ => None,
     }
+}
+
+/// Whether the checksum of a protocol covers the pseudo header, and with it the addresses.
+pub(crate) fn covers_addresses(protocol: u8) -> bool {
+    protocol != protocol::ICMP && offset_in(protocol).is_some()
 }
 
 fn covering(headers: &Headers, segment: &[u8]) -> u16 {
@@ -84,13 +128,13 @@ fn covering(headers: &Headers, segment: &[u8]) -> u16 {
     }
 }
 
-/// The CRC32c of `bytes`: the checksum of an SCTP packet in which the field for it is zero. It is written with its least
-/// byte first.
+/// The CRC32c of `bytes`: the checksum of an SCTP packet whose checksum field is zero. It is transmitted least
+/// significant byte first.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |sum, byte| sum >> 8 ^ CRC32C[usize::from(sum as u8 ^ byte)])
 }
 
-/// What each byte does to the sum.
+/// The remainder of each byte.
 const CRC32C: [u32; 256] = {
     const POLYNOMIAL: u32 = 0x82f6_3b78;
     let mut table = [0; 256];
@@ -146,7 +190,9 @@ mod tests {
     fn the_example_of_rfc_1071_and_that_of_rfc_1624() {
         assert_eq!(of(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         // RFC 1624 §4: the equation of RFC 1141 gives 0xffff here, the right one 0x0000.
-        assert_eq!(updated(0xdd2f, &[0x55, 0x55], &[0x32, 0x85]), 0x0000);
+        let mut update = Update::default();
+        update.changed(&[0x55, 0x55], &[0x32, 0x85]);
+        assert_eq!(update.apply(0xdd2f), 0x0000);
     }
 
     #[test]
@@ -167,7 +213,9 @@ mod tests {
             let before = of(&bytes);
             let old: [u8; 4] = bytes[at * 2..at * 2 + 4].try_into().unwrap();
             bytes[at * 2..at * 2 + 4].copy_from_slice(&new);
-            prop_assert_eq!(updated(before, &old, &new), of(&bytes));
+            let mut update = Update::default();
+            update.changed(&old, &new);
+            prop_assert_eq!(update.apply(before), of(&bytes));
         }
 
         #[test]

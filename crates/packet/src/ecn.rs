@@ -1,41 +1,41 @@
 //! The ECN field of an IP packet (RFC 3168).
 
-use crate::checksum;
+use crate::checksum::Update;
 
-/// Sender and receiver understand no marks.
-pub const NOT_CAPABLE: u8 = 0b00;
-/// ECT(1).
-pub const CAPABLE_1: u8 = 0b01;
-/// ECT(0).
-pub const CAPABLE_0: u8 = 0b10;
-/// A queue has marked the packet: congestion experienced.
-pub const MARKED: u8 = 0b11;
+/// Not ECN-capable transport.
+pub const NOT_ECT: u8 = 0b00;
+/// ECN-capable transport, codepoint ECT(1).
+pub const ECT_1: u8 = 0b01;
+/// ECN-capable transport, codepoint ECT(0).
+pub const ECT_0: u8 = 0b10;
+/// Congestion experienced.
+pub const CE: u8 = 0b11;
 
-/// The field's two bits, [`NOT_CAPABLE`] where there are none.
+/// The codepoint of an IP packet; [`NOT_ECT`] for other bytes.
 pub fn read(packet: &[u8]) -> u8 {
     match packet {
         [first, second, ..] if first >> 4 == 4 => second & 0b11,
         [first, second, ..] if first >> 4 == 6 => second >> 4 & 0b11,
-        _ => NOT_CAPABLE,
+        _ => NOT_ECT,
     }
 }
 
-/// Marks a packet, and keeps the checksum of IPv4 right. One whose sender understands no marks stays as it is; false
-/// then, and where these bytes are no IP packet.
+/// Sets the codepoint [`CE`] and updates the IPv4 header checksum. A packet that is not ECN-capable does not change;
+/// false then, and where the bytes are not an IP packet.
 pub fn mark(packet: &mut [u8]) -> bool {
-    if read(packet) == NOT_CAPABLE {
+    if read(packet) == NOT_ECT {
         return false;
     }
     match packet {
         [first, second, rest @ ..] if *first >> 4 == 4 => {
-            // The checksum stands behind eight more bytes.
+            // The checksum is at offset 10.
             let Some(&mut [ref mut high, ref mut low]) = rest.get_mut(8..10) else { return false };
-            let old = [*first, *second];
-            *second |= MARKED;
-            let sum = checksum::updated(u16::from_be_bytes([*high, *low]), &old, &[*first, *second]);
-            [*high, *low] = sum.to_be_bytes();
+            let mut update = Update::default();
+            update.changed(&[*first, *second], &[*first, *second | CE]);
+            *second |= CE;
+            [*high, *low] = update.apply(u16::from_be_bytes([*high, *low])).to_be_bytes();
         }
-        [_, second, ..] => *second |= MARKED << 4,
+        [_, second, ..] => *second |= CE << 4,
         _ => return false,
     }
     true
@@ -44,6 +44,7 @@ pub fn mark(packet: &mut [u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum;
     use crate::samples;
     use proptest::prelude::*;
 
@@ -61,8 +62,8 @@ mod tests {
             with_field(&mut packet, field);
             prop_assert_eq!(read(&packet), field);
             let before = packet.clone();
-            prop_assert_eq!(mark(&mut packet), field != NOT_CAPABLE);
-            prop_assert_eq!(read(&packet), if field == NOT_CAPABLE { NOT_CAPABLE } else { MARKED });
+            prop_assert_eq!(mark(&mut packet), field != NOT_ECT);
+            prop_assert_eq!(read(&packet), if field == NOT_ECT { NOT_ECT } else { CE });
             prop_assert!(checksum::is_valid(&packet).unwrap());
             with_field(&mut packet, field);
             prop_assert_eq!(packet, before);
@@ -71,7 +72,7 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(mut bytes in prop::collection::vec(any::<u8>(), 0..24)) {
             let marked = mark(&mut bytes);
-            prop_assert!(!marked || read(&bytes) == MARKED);
+            prop_assert!(!marked || read(&bytes) == CE);
         }
     }
 }

@@ -1,21 +1,21 @@
-use crate::Headers;
+use crate::headers::Headers;
 use std::net::SocketAddr;
 
-/// What packets of one direction of a conversation have in common.
+/// The 5-tuple that identifies one direction of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
-    /// What IP carries; see [`crate::protocol`].
+    /// Protocol number; see [`crate::protocol`].
     pub protocol: u8,
-    /// Sender; port 0 where the protocol has none or the packet does not say.
+    /// Source; port 0 where the protocol has none or the packet does not contain it.
     pub source: SocketAddr,
-    /// Receiver; port 0 where the protocol has none or the packet does not say.
+    /// Destination; port 0 where the protocol has none or the packet does not contain it.
     pub destination: SocketAddr,
 }
 
 impl FlowKey {
     /// The flow to which a packet with these headers belongs.
     pub fn of(headers: &Headers) -> Self {
-        let (source_port, destination_port) = headers.ports().unwrap_or((0, 0));
+        let (source_port, destination_port) = headers.ports.unwrap_or((0, 0));
         FlowKey {
             protocol: headers.protocol,
             source: SocketAddr::new(headers.source, source_port),
@@ -23,7 +23,7 @@ impl FlowKey {
         }
     }
 
-    /// The other direction of the same conversation.
+    /// The opposite direction of the same flow.
     pub fn reversed(self) -> Self {
         FlowKey { protocol: self.protocol, source: self.destination, destination: self.source }
     }

@@ -14,37 +14,51 @@ pub mod protocol {
     pub const ICMPV6: u8 = 58;
 }
 
-/// What the headers of an IP packet say.
+/// The fields of a packet's IP and transport headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headers {
-    /// The sender.
+    /// Source address.
     pub source: IpAddr,
-    /// The receiver.
+    /// Destination address.
     pub destination: IpAddr,
-    /// What the packet carries, behind all extension headers; see [`protocol`].
+    /// Protocol number of the payload, behind all extension headers; see [`protocol`].
     pub protocol: u8,
-    /// Whether the packet is whole.
+    /// Which part of a datagram the packet holds.
     pub fragment: Fragment,
-    /// The transport's header; `None` for other protocols, fragments after the first, and headers cut short.
+    /// The datagram's identification: 16 bits in IPv4, 32 in an IPv6 fragment header, 0 in IPv6 without one.
+    pub identification: u32,
+    /// Source and destination port of TCP and UDP, even where the rest of their header is cut off; `None` for other
+    /// protocols and fragments after the first.
+    pub ports: Option<(u16, u16)>,
+    /// The transport header; `None` for other protocols, fragments after the first, and truncated headers.
     pub transport: Option<Transport>,
-    /// Bytes before the transport's header.
+    /// Offset of the transport header, in bytes.
     pub transport_offset: usize,
-    /// Bytes of the whole packet by its own account; what lies beyond is not part of it.
+    /// Length of the packet according to its own header, in bytes; what follows is padding.
     pub total_len: usize,
+}
+
+/// The source or the destination of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The sending end.
+    Source,
+    /// The receiving end.
+    Destination,
 }
 
 /// Which part of a datagram a packet holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fragment {
-    /// All of it.
+    /// The whole datagram.
     Whole,
-    /// The first, with the transport's header.
+    /// The first fragment, which has the transport header.
     First,
-    /// Another, without that header.
+    /// Any later fragment, which has none.
     Later,
 }
 
-/// A transport's header.
+/// A transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -58,83 +72,74 @@ pub enum Transport {
 /// A TCP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tcp {
-    /// The sender's port.
-    pub source_port: u16,
-    /// The receiver's port.
-    pub destination_port: u16,
-    /// Number of the first byte, or of the SYN.
+    /// Sequence number of the first byte, or of the SYN.
     pub sequence: u32,
-    /// The next byte that the sender expects, if the ACK flag is set.
+    /// Acknowledgment number, if the ACK flag is set.
     pub acknowledgment: Option<u32>,
-    /// It asks for a connection.
+    /// The SYN flag.
     pub syn: bool,
-    /// It ends one direction.
+    /// The FIN flag.
     pub fin: bool,
-    /// It breaks the connection off.
+    /// The RST flag.
     pub rst: bool,
-    /// Bytes of data.
+    /// Payload in this packet, in bytes.
     pub payload_len: usize,
 }
 
 /// A UDP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Udp {
-    /// The sender's port.
-    pub source_port: u16,
-    /// The receiver's port.
-    pub destination_port: u16,
-    /// Bytes of data in this packet.
+    /// Payload in this packet, in bytes.
     pub payload_len: usize,
 }
 
 /// An ICMP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Icmp {
-    /// The type; its meaning differs between the versions.
+    /// Type; its meaning differs between the IP versions.
     pub kind: u8,
-    /// The code.
+    /// Code.
     pub code: u8,
-    /// It reports an error about another packet, which it quotes.
+    /// Whether this is an error message, which quotes the packet it is about.
     pub is_error: bool,
+    /// Identifier of a query or its reply: echo of both versions, timestamp, information and address mask of IPv4.
+    pub identifier: Option<u16>,
 }
 
-/// Bytes that are no whole IP packet.
+/// Why bytes cannot be read as an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// The IP header itself is cut short or contradicts itself.
-    #[error("cannot read an IP packet from {len} bytes: its header is cut short or contradicts itself; drop it")]
+    /// The IP header is truncated or inconsistent.
+    #[error("cannot read an IP packet from {len} bytes: its header is truncated or inconsistent; drop it")]
     Header {
-        /// Bytes given.
+        /// Length of the input, in bytes.
         len: usize,
     },
-    /// The header promises more bytes than there are.
-    #[error("cannot read an IP packet from {len} bytes: it should have more; give it whole or drop it")]
+    /// The packet is shorter than its header says.
+    #[error("cannot read an IP packet from {len} bytes: its header announces more; pass the whole packet or drop it")]
     Truncated {
-        /// Bytes given.
+        /// Length of the input, in bytes.
         len: usize,
     },
 }
 
 impl Headers {
-    /// Reads the headers of a whole packet.
+    /// Reads the headers of a complete packet, which may be followed by padding.
+    ///
+    /// # Errors
+    /// The IP header is truncated or inconsistent, or announces more bytes than there are.
     pub fn parse(packet: &[u8]) -> Result<Headers, ParseError> {
         let (headers, complete) = read(packet)?;
         if complete { Ok(headers) } else { Err(ParseError::Truncated { len: packet.len() }) }
     }
 
-    /// Reads the headers of a packet of which only the beginning may be there, as a snapped capture or an ICMP error
-    /// has it. Lengths then count what is there.
+    /// Reads the headers of a packet that may be truncated, as in a capture with a snap length or in an ICMP error.
+    /// Lengths then count the bytes present.
+    ///
+    /// # Errors
+    /// The IP header itself is truncated or inconsistent.
     pub fn parse_beginning(packet: &[u8]) -> Result<Headers, ParseError> {
         read(packet).map(|(headers, _)| headers)
-    }
-
-    /// Source and destination port of TCP and UDP.
-    pub fn ports(&self) -> Option<(u16, u16)> {
-        match self.transport? {
-            Transport::Tcp(tcp) => Some((tcp.source_port, tcp.destination_port)),
-            Transport::Udp(udp) => Some((udp.source_port, udp.destination_port)),
-            Transport::Icmp(_) => None,
-        }
     }
 
     /// The TCP header, if there is one.
@@ -145,25 +150,72 @@ impl Headers {
         }
     }
 
-    /// Whether it reports an error, so that nothing may be reported about it (RFC 1122 §3.2.2).
-    pub fn is_icmp_error(&self) -> bool {
-        matches!(self.transport, Some(Transport::Icmp(icmp)) if icmp.is_error)
+    /// The ICMP header, if there is one.
+    pub fn icmp(&self) -> Option<&Icmp> {
+        match &self.transport {
+            Some(Transport::Icmp(icmp)) => Some(icmp),
+            _ => None,
+        }
     }
 
-    /// Whether it is part of a datagram only.
+    /// Whether this is an ICMP error, about which no error may be sent (RFC 1122 §3.2.2).
+    pub fn is_icmp_error(&self) -> bool {
+        self.icmp().is_some_and(|icmp| icmp.is_error)
+    }
+
+    /// Whether the packet holds only part of a datagram.
     pub fn is_fragment(&self) -> bool {
         self.fragment != Fragment::Whole
+    }
+
+    /// The address of one end.
+    pub fn address(&self, end: End) -> IpAddr {
+        match end {
+            End::Source => self.source,
+            End::Destination => self.destination,
+        }
+    }
+
+    /// The port of one end, or the identifier of an ICMP query, which belongs to both ends.
+    pub fn port(&self, end: End) -> Option<u16> {
+        match (self.ports, end) {
+            (Some((source, _)), End::Source) => Some(source),
+            (Some((_, destination)), End::Destination) => Some(destination),
+            (None, _) => self.icmp()?.identifier,
+        }
+    }
+
+    /// Sets the address of one end; the packet follows with [`crate::rewrite`].
+    pub fn set_address(&mut self, end: End, address: IpAddr) {
+        match end {
+            End::Source => self.source = address,
+            End::Destination => self.destination = address,
+        }
+    }
+
+    /// Sets the port of one end, or the identifier of an ICMP query; no effect where there is neither. The packet
+    /// follows with [`crate::rewrite`].
+    pub fn set_port(&mut self, end: End, port: u16) {
+        match (&mut self.ports, end) {
+            (Some((source, _)), End::Source) => *source = port,
+            (Some((_, destination)), End::Destination) => *destination = port,
+            (None, _) => {
+                if let Some(Transport::Icmp(Icmp { identifier: Some(identifier), .. })) = &mut self.transport {
+                    *identifier = port;
+                }
+            }
+        }
     }
 }
 
 impl Tcp {
-    /// How far this segment moves the sequence number: its data, SYN and FIN.
+    /// The sequence space that this segment occupies: its payload, SYN and FIN.
     pub fn sequence_len(&self) -> u32 {
-        // A segment is shorter than 2³² bytes, being within one IP packet.
+        // A segment within one IP packet is shorter than 2³² bytes.
         self.payload_len as u32 + u32::from(self.syn) + u32::from(self.fin)
     }
 
-    /// Whether it opens a connection: a SYN that answers none.
+    /// Whether it opens a connection: SYN without ACK.
     pub fn opens(&self) -> bool {
         self.syn && self.acknowledgment.is_none() && !self.rst
     }
@@ -171,12 +223,12 @@ impl Tcp {
 
 fn read(packet: &[u8]) -> Result<(Headers, bool), ParseError> {
     let error = ParseError::Header { len: packet.len() };
-    let (slice, stop) = LaxIpSlice::from_slice(without_foreign_tail(packet)).map_err(|_| error)?;
-    // Of extension headers that end in a broken one, etherparse 0.21 iterates on, and reads past the packet.
+    let (slice, stop) = LaxIpSlice::from_slice(without_padding(packet)).map_err(|_| error)?;
+    // Where the last extension header is malformed, etherparse 0.21 iterates past the packet.
     if stop.is_some() && matches!(slice, LaxIpSlice::Ipv6(_)) {
         return Err(error);
     }
-    let (offset, fragment) = match &slice {
+    let (offset, fragment, identification) = match &slice {
         LaxIpSlice::Ipv4(v4) => {
             let header = v4.header();
             if usize::from(header.total_len()) < header.slice().len() {
@@ -184,40 +236,47 @@ fn read(packet: &[u8]) -> Result<(Headers, bool), ParseError> {
             }
             let auth = v4.extensions().auth.map_or(0, |auth| auth.slice().len());
             let fragment = fragment(header.fragments_offset().value(), header.more_fragments());
-            (header.slice().len() + auth, fragment)
+            (header.slice().len() + auth, fragment, u32::from(header.identification()))
         }
-        LaxIpSlice::Ipv6(v6) => (v6.header().slice().len() + v6.extensions().slice().len(), ipv6_fragment(v6)),
+        LaxIpSlice::Ipv6(v6) => {
+            let (fragment, identification) = ipv6_fragment(v6);
+            (v6.header().slice().len() + v6.extensions().slice().len(), fragment, identification)
+        }
     };
     let payload = slice.payload();
     let protocol = payload.ip_number.0;
-    let transport = if fragment == Fragment::Later { None } else { transport(protocol, payload.payload) };
+    let segment = if fragment == Fragment::Later { &[] } else { payload.payload };
     let headers = Headers {
         source: slice.source_addr(),
         destination: slice.destination_addr(),
         protocol,
         fragment,
-        transport,
+        identification,
+        ports: ports(protocol, segment),
+        transport: transport(protocol, segment),
         transport_offset: offset,
         total_len: offset + payload.payload.len(),
     };
     Ok((headers, !payload.incomplete))
 }
 
-/// An IPv6 payload length of zero means that there is none (jumbograms are of no use here), while the parser takes all
+/// An IPv6 payload length of zero means an empty payload (jumbograms are not supported), while the parser would take all
 /// that follows.
-fn without_foreign_tail(packet: &[u8]) -> &[u8] {
+fn without_padding(packet: &[u8]) -> &[u8] {
     match packet {
         [first, _, _, _, 0, 0, ..] if first >> 4 == 6 => &packet[..packet.len().min(40)],
         _ => packet,
     }
 }
 
-fn ipv6_fragment(slice: &LaxIpv6Slice<'_>) -> Fragment {
+fn ipv6_fragment(slice: &LaxIpv6Slice<'_>) -> (Fragment, u32) {
     let header = slice.extensions().clone().into_iter().find_map(|extension| match extension {
         Ipv6ExtensionSlice::Fragment(header) => Some(header),
         _ => None,
     });
-    header.map_or(Fragment::Whole, |header| fragment(header.fragment_offset().value(), header.more_fragments()))
+    header.map_or((Fragment::Whole, 0), |header| {
+        (fragment(header.fragment_offset().value(), header.more_fragments()), header.identification())
+    })
 }
 
 fn fragment(offset: u16, more: bool) -> Fragment {
@@ -228,34 +287,49 @@ fn fragment(offset: u16, more: bool) -> Fragment {
     }
 }
 
-fn transport(protocol: u8, segment: &[u8]) -> Option<Transport> {
-    match protocol {
-        protocol::TCP => {
-            let header = TcpHeaderSlice::from_slice(segment).ok()?;
-            Some(Transport::Tcp(Tcp {
-                source_port: header.source_port(),
-                destination_port: header.destination_port(),
-                sequence: header.sequence_number(),
-                acknowledgment: header.ack().then(|| header.acknowledgment_number()),
-                syn: header.syn(),
-                fin: header.fin(),
-                rst: header.rst(),
-                payload_len: segment.len() - header.slice().len(),
-            }))
-        }
-        protocol::UDP => {
-            let header = UdpHeaderSlice::from_slice(segment).ok()?;
-            let (source_port, destination_port) = (header.source_port(), header.destination_port());
-            Some(Transport::Udp(Udp { source_port, destination_port, payload_len: segment.len() - 8 }))
-        }
-        protocol::ICMP | protocol::ICMPV6 if segment.len() >= 8 => {
-            let kind = segment[0];
-            // RFC 1122 §3.2.2 names the errors of version 4; in version 6 they have the upper bit clear (RFC 4443 §2.1).
-            let is_error = if protocol == protocol::ICMP { matches!(kind, 3 | 4 | 5 | 11 | 12) } else { kind < 128 };
-            Some(Transport::Icmp(Icmp { kind, code: segment[1], is_error }))
+fn ports(protocol: u8, segment: &[u8]) -> Option<(u16, u16)> {
+    match (protocol, segment) {
+        (protocol::TCP | protocol::UDP, [a, b, c, d, ..]) => {
+            Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])))
         }
         _ => None,
     }
+}
+
+fn transport(protocol: u8, segment: &[u8]) -> Option<Transport> {
+    match protocol {
+        protocol::TCP => tcp(segment),
+        protocol::UDP => {
+            let header = UdpHeaderSlice::from_slice(segment).ok()?;
+            Some(Transport::Udp(Udp { payload_len: segment.len() - header.slice().len() }))
+        }
+        protocol::ICMP | protocol::ICMPV6 => icmp(protocol, segment),
+        _ => None,
+    }
+}
+
+fn tcp(segment: &[u8]) -> Option<Transport> {
+    let header = TcpHeaderSlice::from_slice(segment).ok()?;
+    Some(Transport::Tcp(Tcp {
+        sequence: header.sequence_number(),
+        acknowledgment: header.ack().then(|| header.acknowledgment_number()),
+        syn: header.syn(),
+        fin: header.fin(),
+        rst: header.rst(),
+        payload_len: segment.len() - header.slice().len(),
+    }))
+}
+
+fn icmp(protocol: u8, segment: &[u8]) -> Option<Transport> {
+    let &[kind, code, _, _, high, low, _, _, ..] = segment else { return None };
+    let (is_error, is_query) = match protocol {
+        // RFC 1122 §3.2.2 lists the error messages of ICMP for IPv4.
+        protocol::ICMP => (matches!(kind, 3 | 4 | 5 | 11 | 12), matches!(kind, 0 | 8 | 13..=18)),
+        // RFC 4443 §2.1: "error messages are identified as such by a zero in the high-order bit".
+        _ => (kind < 128, matches!(kind, 128 | 129)),
+    };
+    let identifier = is_query.then(|| u16::from_be_bytes([high, low]));
+    Some(Transport::Icmp(Icmp { kind, code, is_error, identifier }))
 }
 
 #[cfg(test)]

@@ -1,11 +1,19 @@
-//! IP packets as bytes: what their headers say, how to answer them, and how to change them.
+//! IP packets as bytes: reading their headers, building replies to them, and changing them in place.
 //!
-//! Everything here takes the bytes of a packet as a TUN device gives them, beginning with the IP header, and believes
-//! none of them: whatever they are, nothing panics and nothing outside the packet is read. [`Headers::parse`] reads
-//! IPv4 and IPv6 with their extension headers, [`reject`] and [`reset_both`] build what a firewall answers,
-//! [`rewrite`] gives a packet another address and port as a translator does, and [`checksum`] keeps it valid.
+//! All functions take the bytes of a packet from its IP header on, as a TUN device delivers them and as they follow an
+//! [`Ethernet`] header, and trust none of them: no input makes them panic or access bytes outside the packet.
 //!
-//! **Loop contract.** There is none: these are functions of one packet, without state, time or chance.
+//! - [`Headers::parse`] reads IPv4 and IPv6 with extension headers, TCP, UDP and ICMP; [`Selector`] and [`FlowKey`]
+//!   identify flows.
+//! - [`rewrite`] gives a packet other addresses and ports in place, and [`rewrite_quote`] the packet that an ICMP error
+//!   quotes; [`checksum`] computes, verifies and updates checksums, [`ecn`] the ECN field.
+//! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall. Only they allocate.
+//! - [`offload`] completes what a sender left to its network card.
+//!
+//! **Limits.** Jumbograms are not supported. Extension headers are followed as far as `etherparse` does; a malformed one
+//! makes the packet unreadable. Encrypted payloads (ESP) end the chain.
+//!
+//! **Loop contract.** None: these are functions of one packet, without state, time or randomness.
 #![forbid(unsafe_code)]
 
 pub mod checksum;
@@ -22,7 +30,7 @@ mod selector;
 
 pub use ethernet::{Ethernet, ethertype};
 pub use flow::FlowKey;
-pub use headers::{Fragment, Headers, Icmp, ParseError, Tcp, Transport, Udp, protocol};
-pub use reply::{ResetPair, reject, reset_both};
-pub use rewrite::{End, RewriteError, quoted_flow, rewrite, rewrite_quoted};
+pub use headers::{End, Fragment, Headers, Icmp, ParseError, Tcp, Transport, Udp, protocol};
+pub use reply::{ResetPair, prohibit, reject, reset_both};
+pub use rewrite::{Quote, RewriteError, rewrite, rewrite_quote};
 pub use selector::{Detail, Selector};

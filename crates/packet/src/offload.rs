@@ -1,7 +1,8 @@
 //! Finishing what a sender left to its network card: checksums (RFC 1071) and the division into packets of a size that
 //! the line carries (segmentation offload), as the header of `linux/virtio_net.h` tells it.
 
-use crate::{Headers, ParseError, Transport, checksum};
+use crate::checksum;
+use crate::headers::{Headers, ParseError, Transport};
 use thiserror::Error;
 
 /// What is left to do for a frame.

@@ -2,52 +2,74 @@ use crate::headers::{Headers, Tcp, Transport};
 use etherparse::{IpHeaders, PacketBuilder, PacketBuilderStep, TcpHeader};
 use std::net::IpAddr;
 
-/// The segments that break a connection off at both ends.
+/// The segments that reset a connection at both ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResetPair {
-    /// For the sender of the packet seen, as if from its receiver.
+    /// To the source of the packet, with the addresses of a reply.
     pub to_source: Vec<u8>,
-    /// For the receiver of the packet seen, as if from its sender.
+    /// To the destination of the packet, with the addresses of the packet.
     pub to_destination: Vec<u8>,
 }
 
 const HOP_LIMIT: u8 = 64;
-/// An ICMP error is no longer than this (RFC 1812 §4.3.2.3; RFC 4443 §3.1 (c)).
-const LONGEST_ERROR_V4: usize = 576;
-const LONGEST_ERROR_V6: usize = 1280;
+// RFC 1812 §4.3.2.3: "The total length of the ICMP packet must not exceed 576 bytes"; RFC 4443 §3.1: "as much of
+// invoking packet as possible without the ICMPv6 packet exceeding the minimum IPv6 MTU".
+const MAX_ERROR_BYTES_V4: usize = 576;
+const MAX_ERROR_BYTES_V6: usize = 1280;
 
-/// What a firewall that rejects `packet` answers its sender, in the name of its receiver: RST to TCP, "port
-/// unreachable" to UDP, "administratively prohibited" to the rest. `None` where nothing may be answered: to RST, ICMP
-/// errors, fragments, many receivers, senders that are no single host (RFC 1122 §3.2.2), and to what is no IP packet.
+/// Type and code of an ICMP error in IPv4 and in IPv6.
+#[derive(Clone, Copy)]
+struct ErrorCode {
+    v4: (u8, u8),
+    v6: (u8, u8),
+}
+
+const PORT_UNREACHABLE: ErrorCode = ErrorCode { v4: (3, 3), v6: (1, 4) };
+const ADMINISTRATIVELY_PROHIBITED: ErrorCode = ErrorCode { v4: (3, 13), v6: (1, 1) };
+
+/// The reply of a firewall that rejects `packet`, with the packet's destination as its source: RST to TCP, "port
+/// unreachable" to UDP, "administratively prohibited" to others. `None` where no reply is allowed: to RST, ICMP errors,
+/// fragments, multicast and broadcast, sources that are not a single host (RFC 1122 §3.2.2), and bytes that are not a
+/// complete IP packet.
 pub fn reject(packet: &[u8]) -> Option<Vec<u8>> {
-    let headers = Headers::parse(packet).ok()?;
-    let single = |address: IpAddr| !address.is_multicast() && !is_broadcast(address) && !address.is_unspecified();
-    if headers.is_fragment() || headers.is_icmp_error() || !single(headers.source) || !single(headers.destination) {
-        return None;
-    }
+    let headers = answerable(packet)?;
     match headers.transport {
         Some(Transport::Tcp(tcp)) => reset_answer(&headers, &tcp),
-        Some(Transport::Udp(_)) => unreachable(&headers, &packet[..headers.total_len], (3, 3), (1, 4)),
-        _ => unreachable(&headers, &packet[..headers.total_len], (3, 13), (1, 1)),
+        Some(Transport::Udp(_)) => error(&headers, packet, PORT_UNREACHABLE),
+        _ => error(&headers, packet, ADMINISTRATIVELY_PROHIBITED),
     }
 }
 
-/// What a middlebox sends to break off the connection of `packet`, a TCP segment, instead of passing it on. Both RST
-/// have the very sequence number that their receiver expects next (as RFC 5961 §3.2 demands), provided that what was
-/// sent before has arrived. `None` for anything but a whole segment with an acknowledgment.
+/// The ICMP error "communication administratively prohibited" about `packet`, whatever it carries: the reply of a
+/// translator without resources for a new session (RFC 5508 REQ-8). `None` as for [`reject`].
+pub fn prohibit(packet: &[u8]) -> Option<Vec<u8>> {
+    error(&answerable(packet)?, packet, ADMINISTRATIVELY_PROHIBITED)
+}
+
+/// The segments with which a middlebox resets the connection of `packet`, a TCP segment, instead of forwarding it. Both
+/// carry exactly the sequence number that their receiver expects next (RFC 5961 §3.2), provided that earlier segments
+/// have arrived. `None` for everything but an unfragmented segment with ACK and without RST.
 pub fn reset_both(packet: &[u8]) -> Option<ResetPair> {
     let headers = Headers::parse(packet).ok()?;
     let tcp = headers.tcp().filter(|tcp| !headers.is_fragment() && !tcp.rst)?;
-    let acknowledgment = tcp.acknowledgment?;
-    let back = ip(headers.destination, headers.source)?
-        .tcp(tcp.destination_port, tcp.source_port, acknowledgment, 0)
+    let (acknowledgment, (source_port, destination_port)) = (tcp.acknowledgment?, headers.ports?);
+    let to_source = ip(headers.destination, headers.source)?
+        .tcp(destination_port, source_port, acknowledgment, 0)
         .rst()
         .ack(tcp.sequence.wrapping_add(tcp.sequence_len()));
-    let onward = ip(headers.source, headers.destination)?
-        .tcp(tcp.source_port, tcp.destination_port, tcp.sequence, 0)
+    let to_destination = ip(headers.source, headers.destination)?
+        .tcp(source_port, destination_port, tcp.sequence, 0)
         .rst()
         .ack(acknowledgment);
-    Some(ResetPair { to_source: built_tcp(back)?, to_destination: built_tcp(onward)? })
+    Some(ResetPair { to_source: segment(to_source)?, to_destination: segment(to_destination)? })
+}
+
+/// The headers of a packet that may be answered.
+fn answerable(packet: &[u8]) -> Option<Headers> {
+    let headers = Headers::parse(packet).ok()?;
+    let single = |address: IpAddr| !address.is_multicast() && !is_broadcast(address) && !address.is_unspecified();
+    let allowed = !headers.is_fragment() && !headers.is_icmp_error();
+    (allowed && single(headers.source) && single(headers.destination)).then_some(headers)
 }
 
 /// RFC 9293 §3.10.7.1: "If the ACK bit is off, sequence number zero is used, <SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>.
@@ -57,21 +79,26 @@ fn reset_answer(headers: &Headers, tcp: &Tcp) -> Option<Vec<u8>> {
         return None;
     }
     let ip = ip(headers.destination, headers.source)?;
-    let (from, to) = (tcp.destination_port, tcp.source_port);
-    built_tcp(match tcp.acknowledgment {
+    let (to, from) = headers.ports?;
+    segment(match tcp.acknowledgment {
         Some(expected) => ip.tcp(from, to, expected, 0).rst(),
         None => ip.tcp(from, to, 0, 0).rst().ack(tcp.sequence.wrapping_add(tcp.sequence_len())),
     })
 }
 
-/// An ICMP error of this type and code by version, with as much of the packet as may be quoted.
-fn unreachable(headers: &Headers, packet: &[u8], v4: (u8, u8), v6: (u8, u8)) -> Option<Vec<u8>> {
+/// An ICMP error that quotes as much of the packet as is allowed.
+fn error(headers: &Headers, packet: &[u8], code: ErrorCode) -> Option<Vec<u8>> {
     let step = ip(headers.destination, headers.source)?;
+    let packet = &packet[..headers.total_len];
+    let quote = |max_bytes: usize| &packet[..packet.len().min(max_bytes)];
     let mut answer = Vec::new();
-    let quote = |most: usize| &packet[..packet.len().min(most)];
     match headers.source {
-        IpAddr::V4(_) => step.icmpv4_raw(v4.0, v4.1, [0; 4]).write(&mut answer, quote(LONGEST_ERROR_V4 - 28)),
-        IpAddr::V6(_) => step.icmpv6_raw(v6.0, v6.1, [0; 4]).write(&mut answer, quote(LONGEST_ERROR_V6 - 48)),
+        IpAddr::V4(_) => {
+            step.icmpv4_raw(code.v4.0, code.v4.1, [0; 4]).write(&mut answer, quote(MAX_ERROR_BYTES_V4 - 28))
+        }
+        IpAddr::V6(_) => {
+            step.icmpv6_raw(code.v6.0, code.v6.1, [0; 4]).write(&mut answer, quote(MAX_ERROR_BYTES_V6 - 48))
+        }
     }
     .ok()?;
     Some(answer)
@@ -89,7 +116,7 @@ fn ip(source: IpAddr, destination: IpAddr) -> Option<PacketBuilderStep<IpHeaders
     }
 }
 
-fn built_tcp(step: PacketBuilderStep<TcpHeader>) -> Option<Vec<u8>> {
+fn segment(step: PacketBuilderStep<TcpHeader>) -> Option<Vec<u8>> {
     let mut packet = Vec::with_capacity(step.size(0));
     step.write(&mut packet, &[]).ok()?;
     Some(packet)

@@ -1,144 +1,173 @@
-use crate::checksum;
-use crate::flow::FlowKey;
-use crate::headers::{Fragment, Headers, ParseError, protocol};
-use std::net::{IpAddr, SocketAddr};
-use std::ops::Range;
+use crate::checksum::{self, Update};
+use crate::headers::{End, Fragment, Headers, Icmp, Transport};
+use std::net::IpAddr;
 use thiserror::Error;
 
-/// Which end of a packet's way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Where it comes from.
-    Source,
-    /// Where it goes.
-    Destination,
-}
-
-/// Why a packet kept its address.
+/// Why a packet cannot get other addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RewriteError {
-    /// It is no packet.
-    #[error(transparent)]
-    Parse(#[from] ParseError),
-    /// It is of the other IP version.
-    #[error("cannot give the packet the address {0}: it is of the other IP version; translate each version by itself")]
-    Version(IpAddr),
+    /// The new address is of the other IP version.
+    #[error("cannot replace {old} by {new} in a packet: they are of different IP versions; translate each by itself")]
+    Version {
+        /// The packet's address.
+        old: IpAddr,
+        /// The address to be written.
+        new: IpAddr,
+    },
+    /// The headers to be replaced are not those of the packet.
+    #[error(
+        "cannot rewrite a packet of {len} bytes: it is shorter than the headers read from it; pass the same packet"
+    )]
+    Length {
+        /// Length of the packet, in bytes.
+        len: usize,
+    },
 }
 
-/// Gives one end of `packet` another address and, where it has ports (TCP, UDP), another port, and keeps all checksums
-/// as right or wrong as they were (RFC 1624). The packet may be the beginning of one, as an ICMP error quotes it: what
-/// is not there is not changed. Fragments after the first have no ports; their datagram's checksum is in the first.
-pub fn rewrite(packet: &mut [u8], end: End, to: SocketAddr) -> Result<(), RewriteError> {
-    let headers = Headers::parse_beginning(packet)?;
-    let from = match end {
-        End::Source => headers.source,
-        End::Destination => headers.destination,
-    };
-    let mut change = Change::default();
-    match (from, to.ip()) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let offset = if end == End::Source { 12 } else { 16 };
-            packet[offset..offset + 4].copy_from_slice(&to.octets());
-            change.address(&from.octets(), &to.octets());
-            update(packet, 10, &change, |checksum| checksum);
+/// A packet quoted by an ICMP error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quote {
+    /// Offset of the quoted packet within the ICMP error, in bytes.
+    pub offset: usize,
+    /// Headers of the quoted packet, which may be truncated: 8 bytes behind its IP header are certain (RFC 792).
+    pub headers: Headers,
+}
+
+impl Quote {
+    /// The quote in a packet with these headers; `None` where it is not an unfragmented ICMP error or its quote cannot
+    /// be read.
+    pub fn of(packet: &[u8], headers: &Headers) -> Option<Self> {
+        if !headers.is_icmp_error() || headers.is_fragment() {
+            return None;
         }
-        (IpAddr::V6(from), IpAddr::V6(to)) => {
-            let offset = if end == End::Source { 8 } else { 24 };
-            packet[offset..offset + 16].copy_from_slice(&to.octets());
-            change.address(&from.octets(), &to.octets());
-        }
-        (_, other) => return Err(RewriteError::Version(other)),
+        let offset = headers.transport_offset + ICMP_HEADER_BYTES;
+        let quoted = packet.get(offset..headers.total_len)?;
+        Some(Quote { offset, headers: Headers::parse_beginning(quoted).ok()? })
     }
-    if headers.fragment != Fragment::Later {
-        let segment = &mut packet[headers.transport_offset..headers.total_len];
-        rewrite_transport(segment, headers.protocol, end, to.port(), change);
+}
+
+const ICMP_HEADER_BYTES: usize = 8;
+
+/// Changes addresses, ports and ICMP identifier of `packet` in place from those in `from`, as parsed from this packet, to
+/// those in `to`, and updates all checksums over them (RFC 1624), so that valid ones stay valid and invalid ones
+/// invalid. The packet may be truncated: what is missing is not changed. Later fragments have no ports; their datagram's
+/// checksum is in the first.
+///
+/// # Errors
+/// An address is of the other IP version, or the packet is shorter than `from` says. Nothing is changed then.
+pub fn rewrite(packet: &mut [u8], from: &Headers, to: &Headers) -> Result<(), RewriteError> {
+    tracked(packet, from, to).map(drop)
+}
+
+/// As [`rewrite`], for the packet that an ICMP error quotes; updates the checksum of the error as well.
+///
+/// # Errors
+/// As [`rewrite`].
+pub fn rewrite_quote(packet: &mut [u8], quote: &Quote, to: &Headers) -> Result<(), RewriteError> {
+    let len = packet.len();
+    let (error, quoted) = packet.split_at_mut_checked(quote.offset).ok_or(RewriteError::Length { len })?;
+    let update = tracked(quoted, &quote.headers, to)?;
+    let field = error.len().checked_sub(6).and_then(|at| error.get_mut(at..at + 2));
+    apply(field, update, |checksum| checksum);
+    Ok(())
+}
+
+/// Rewrites, and returns all changes, those of checksums included.
+fn tracked(packet: &mut [u8], from: &Headers, to: &Headers) -> Result<Update, RewriteError> {
+    let mut all = Update::default();
+    if from == to {
+        return Ok(all);
+    }
+    check(packet, from, to)?;
+    let mut addresses = Update::default();
+    write_address(packet, from, to, End::Source, &mut addresses);
+    write_address(packet, from, to, End::Destination, &mut addresses);
+    all.merge(addresses);
+    if from.source.is_ipv4() {
+        all.merge(apply(packet.get_mut(10..12), addresses, |checksum| checksum));
+    }
+    if from.fragment != Fragment::Later {
+        let segment = &mut packet[from.transport_offset..from.total_len];
+        all.merge(write_transport(segment, from, to, addresses));
+    }
+    Ok(all)
+}
+
+fn check(packet: &[u8], from: &Headers, to: &Headers) -> Result<(), RewriteError> {
+    for end in [End::Source, End::Destination] {
+        let (old, new) = (from.address(end), to.address(end));
+        if old.is_ipv4() != new.is_ipv4() {
+            return Err(RewriteError::Version { old, new });
+        }
+    }
+    let header = if from.source.is_ipv4() { 20 } else { 40 };
+    if packet.len() < from.total_len.max(header) || from.transport_offset > from.total_len {
+        return Err(RewriteError::Length { len: packet.len() });
     }
     Ok(())
 }
 
-/// The flow of the packet that an ICMP error quotes, as far as its ports are quoted (RFC 792 asks for 8 bytes behind the
-/// IP header). `None` if `packet` is no such error or quotes nothing legible.
-pub fn quoted_flow(packet: &[u8]) -> Option<FlowKey> {
-    let quote = &packet[quote_range(packet)?];
-    let headers = Headers::parse_beginning(quote).ok()?;
-    let mut flow = FlowKey::of(&headers);
-    if let (protocol::TCP | protocol::UDP, Some(ports)) = (headers.protocol, quote.get(headers.transport_offset..))
-        && let [a, b, c, d, ..] = *ports
-        && headers.fragment != Fragment::Later
-    {
-        flow.source.set_port(u16::from_be_bytes([a, b]));
-        flow.destination.set_port(u16::from_be_bytes([c, d]));
-    }
-    Some(flow)
-}
-
-/// As [`rewrite`], for the packet that an ICMP error quotes; the error's own checksum stays right. Its own addresses do
-/// not change. Does nothing to packets that quote none.
-pub fn rewrite_quoted(packet: &mut [u8], end: End, to: SocketAddr) -> Result<(), RewriteError> {
-    let Some(range) = quote_range(packet) else { return Ok(()) };
-    // All that changes lies within a quoted IP header and the ports and checksum behind it; whatever the quote's length,
-    // the bytes compared must be even in number, as is a zero beyond the end.
-    let padded = |quote: &[u8]| {
-        let mut bytes = quote.to_vec();
-        bytes.resize(quote.len().next_multiple_of(2), 0);
-        bytes
+fn write_address(packet: &mut [u8], from: &Headers, to: &Headers, end: End, update: &mut Update) {
+    let mut write = |offset: usize, old: &[u8], new: &[u8]| {
+        update.changed(old, new);
+        packet[offset..offset + new.len()].copy_from_slice(new);
     };
-    let old = padded(&packet[range.clone()]);
-    rewrite(&mut packet[range.clone()], end, to)?;
-    let new = padded(&packet[range.clone()]);
-    let at = range.start - 6;
-    let checksum = checksum::updated(u16::from_be_bytes([packet[at], packet[at + 1]]), &old, &new);
-    packet[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
-    Ok(())
-}
-
-/// Where an ICMP error's quote is: behind its header of 8 bytes.
-fn quote_range(packet: &[u8]) -> Option<Range<usize>> {
-    let headers = Headers::parse(packet).ok().filter(|headers| headers.is_icmp_error() && !headers.is_fragment())?;
-    Some(headers.transport_offset + 8..headers.total_len)
-}
-
-/// The bytes before and after, all within the reach of one checksum: at most an IPv6 address and a port.
-#[derive(Default)]
-struct Change {
-    old: [u8; 18],
-    new: [u8; 18],
-}
-
-impl Change {
-    fn address(&mut self, old: &[u8], new: &[u8]) {
-        self.old[..old.len()].copy_from_slice(old);
-        self.new[..new.len()].copy_from_slice(new);
-    }
-
-    fn port(&mut self, old: [u8; 2], new: [u8; 2]) {
-        self.old[16..].copy_from_slice(&old);
-        self.new[16..].copy_from_slice(&new);
+    match (from.address(end), to.address(end)) {
+        (old, new) if old == new => {}
+        (IpAddr::V4(old), IpAddr::V4(new)) => {
+            write(if end == End::Source { 12 } else { 16 }, &old.octets(), &new.octets());
+        }
+        (IpAddr::V6(old), IpAddr::V6(new)) => {
+            write(if end == End::Source { 8 } else { 24 }, &old.octets(), &new.octets());
+        }
+        _ => unreachable!("versions are checked"),
     }
 }
 
-fn rewrite_transport(segment: &mut [u8], protocol: u8, end: End, port: u16, mut change: Change) {
-    let at = if end == End::Source { 0 } else { 2 };
-    if matches!(protocol, protocol::TCP | protocol::UDP)
-        && let Some(field) = segment.get_mut(at..at + 2)
+/// Writes ports and identifier, and updates the transport's checksum.
+fn write_transport(segment: &mut [u8], from: &Headers, to: &Headers, addresses: Update) -> Update {
+    let mut written = Update::default();
+    let mut write = |offset: usize, old: u16, new: u16| {
+        if let Some(field) = segment.get_mut(offset..offset + 2) {
+            written.changed(&old.to_be_bytes(), &new.to_be_bytes());
+            field.copy_from_slice(&new.to_be_bytes());
+        }
+    };
+    if let (Some(old), Some(new)) = (from.ports, to.ports) {
+        write(0, old.0, new.0);
+        write(2, old.1, new.1);
+    }
+    if let (Some(old), Some(new)) = (identifier(from), identifier(to)) {
+        write(4, old, new);
+    }
+    let Some(offset) = checksum::offset_in(from.protocol) else { return written };
+    let mut covered = written;
+    if checksum::covers_addresses(from.protocol) {
+        covered.merge(addresses);
+    }
+    let field = segment.get_mut(offset..offset + 2).filter(|field| !checksum::is_absent(from.protocol, field));
+    written.merge(apply(field, covered, |checksum| checksum::nonzero_for(from.protocol, checksum)));
+    written
+}
+
+fn identifier(headers: &Headers) -> Option<u16> {
+    match headers.transport {
+        Some(Transport::Icmp(Icmp { identifier, .. })) => identifier,
+        _ => None,
+    }
+}
+
+/// Updates a checksum field, if it is there, and returns its own change.
+fn apply(field: Option<&mut [u8]>, update: Update, finish: impl Fn(u16) -> u16) -> Update {
+    let mut own = Update::default();
+    if let Some(field) = field
+        && let [high, low] = *field
     {
-        change.port([field[0], field[1]], port.to_be_bytes());
-        field.copy_from_slice(&port.to_be_bytes());
+        let new = finish(update.apply(u16::from_be_bytes([high, low]))).to_be_bytes();
+        own.changed(&[high, low], &new);
+        field.copy_from_slice(&new);
     }
-    // The checksum of ICMP for IPv4 does not cover the addresses.
-    if protocol != protocol::ICMP
-        && let Some(field) = checksum::offset_in(protocol)
-        && !(protocol == protocol::UDP && segment.get(field..field + 2) == Some(&[0, 0]))
-    {
-        update(segment, field, &change, |checksum| checksum::nonzero_for(protocol, checksum));
-    }
-}
-
-fn update(bytes: &mut [u8], at: usize, change: &Change, finish: impl Fn(u16) -> u16) {
-    if let Some(field) = bytes.get_mut(at..at + 2) {
-        let checksum = checksum::updated(u16::from_be_bytes([field[0], field[1]]), &change.old, &change.new);
-        field.copy_from_slice(&finish(checksum).to_be_bytes());
-    }
+    own
 }
 
 #[cfg(test)]

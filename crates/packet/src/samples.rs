@@ -61,6 +61,20 @@ impl Sample {
     }
 }
 
+/// An ICMP error about a packet, whatever it carries, that quotes all of it.
+pub(crate) fn port_unreachable(packet: &[u8]) -> Vec<u8> {
+    let headers = crate::headers::Headers::parse(packet).unwrap();
+    let ends = (SocketAddr::new(headers.destination, 0), SocketAddr::new(headers.source, 0));
+    let step = Sample { source: ends.0, destination: ends.1, kind: SampleKind::Udp, payload: vec![] }.ip();
+    let mut error = Vec::new();
+    match headers.source {
+        IpAddr::V4(_) => step.icmpv4_raw(3, 3, [0; 4]).write(&mut error, packet),
+        IpAddr::V6(_) => step.icmpv6_raw(1, 4, [0; 4]).write(&mut error, packet),
+    }
+    .unwrap();
+    error
+}
+
 pub(crate) fn any_end(v4: bool) -> impl Strategy<Value = SocketAddr> {
     (any::<u32>(), any::<u128>(), any::<u16>()).prop_map(move |(short, long, port)| {
         let ip = if v4 { IpAddr::V4(short.into()) } else { IpAddr::V6(long.into()) };

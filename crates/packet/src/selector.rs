@@ -1,4 +1,5 @@
-use crate::{FlowKey, protocol};
+use crate::flow::FlowKey;
+use crate::headers::protocol;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What tells a queue that packets belong together, for any IP packet, whole or not. Unlike [`crate::FlowKey`] it

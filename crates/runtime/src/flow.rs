@@ -30,9 +30,9 @@ impl FlowHasher {
 /// The ECN field of an IP packet (RFC 3168).
 pub fn ecn_of(packet: &[u8]) -> Ecn {
     match ecn::read(packet) {
-        ecn::CAPABLE_0 => Ecn::Capable0,
-        ecn::CAPABLE_1 => Ecn::Capable1,
-        ecn::MARKED => Ecn::Marked,
+        ecn::ECT_0 => Ecn::Capable0,
+        ecn::ECT_1 => Ecn::Capable1,
+        ecn::CE => Ecn::Marked,
         _ => Ecn::NotCapable,
     }
 }

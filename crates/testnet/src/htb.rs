@@ -128,8 +128,10 @@ fn refusal_of_udp(config: &MiddleboxConfig) -> Result<Option<&'static str>, Netw
     let matching = Match { protocol: Some(UDP), destination_port: None };
     match (config.rules.as_slice(), config.nat) {
         ([], None) => Ok(None),
-        ([Rule::Refuse { matching: rule, how: Refusal::Reject }], None) if *rule == matching => Ok(Some("prohibit")),
-        ([Rule::Refuse { matching: rule, how: Refusal::Drop }], None) if *rule == matching => Ok(Some("blackhole")),
+        ([Rule::Refuse { matching: rule, refusal: Refusal::Reject }], None) if *rule == matching => {
+            Ok(Some("prohibit"))
+        }
+        ([Rule::Refuse { matching: rule, refusal: Refusal::Drop }], None) if *rule == matching => Ok(Some("blackhole")),
         _ => Err(NetworkError::Spec(
             "before HTB, a middlebox can refuse UDP and nothing else; use the lab's own bottleneck".into(),
         )),
@@ -137,9 +139,9 @@ fn refusal_of_udp(config: &MiddleboxConfig) -> Result<Option<&'static str>, Netw
 }
 
 fn refusing_udp(kind: &str) -> MiddleboxConfig {
-    let how = if kind == "prohibit" { Refusal::Reject } else { Refusal::Drop };
+    let refusal = if kind == "prohibit" { Refusal::Reject } else { Refusal::Drop };
     let matching = Match { protocol: Some(UDP), destination_port: None };
-    MiddleboxConfig { rules: vec![Rule::Refuse { matching, how }], nat: None }
+    MiddleboxConfig { rules: vec![Rule::Refuse { matching, refusal }], ..Default::default() }
 }
 
 /// The addresses of one end of line `line`.

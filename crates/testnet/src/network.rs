@@ -45,6 +45,9 @@ use std::net::IpAddr;
 use std::thread;
 use units::{Direction, Rate, Span, Time};
 
+/// Of the hashes and ports of a network's middlebox: its hosts are not hostile, and runs can be compared.
+const MIDDLEBOX_SEED: u128 = 0;
+
 /// A running network. Dropping it ends everything in it.
 #[derive(Debug)]
 pub struct Network {
@@ -121,7 +124,7 @@ impl Network {
     /// # Errors
     /// A rule is impossible.
     pub fn set_middlebox(&self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
-        let middlebox = config.map(Middlebox::new).transpose()?;
+        let middlebox = config.map(|config| Middlebox::new(config, MIDDLEBOX_SEED)).transpose()?;
         self.ask(move |shard| shard.middlebox = middlebox)
     }
 

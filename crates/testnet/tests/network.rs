@@ -169,8 +169,8 @@ fn a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away() {
     in_namespaces("a_middlebox_refuses_udp_and_lets_tcp_pass_until_it_is_taken_away", || {
         let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
         let matching = Match { protocol: Some(17), destination_port: None };
-        let rules = vec![Rule::Refuse { matching, how: Refusal::Reject }];
-        network.set_middlebox(Some(MiddleboxConfig { rules, nat: None })).unwrap();
+        let rules = vec![Rule::Refuse { matching, refusal: Refusal::Reject }];
+        network.set_middlebox(Some(MiddleboxConfig { rules, ..Default::default() })).unwrap();
         network.verify(Direction::Up).unwrap();
         let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
         let (near, far) = (udp(a, a.v4.into()), udp(b, b.v4.into()));
@@ -190,14 +190,13 @@ fn a_translator_shows_the_far_host_another_address() {
     in_namespaces("a_translator_shows_the_far_host_another_address", || {
         let network = Network::build(NetworkSpec::pair(config(100))).unwrap();
         let external = "203.0.113.7".parse().unwrap();
-        let idle = Span::from_secs(120);
-        let nat = NatConfig { external, first_port: 1024, last_port: 65535, idle, unmapped: Refusal::Drop };
-        network.set_middlebox(Some(MiddleboxConfig { rules: vec![], nat: Some(nat) })).unwrap();
+        let nat = Some(NatConfig::new(external));
+        network.set_middlebox(Some(MiddleboxConfig { nat, ..Default::default() })).unwrap();
         let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
         let (near, far) = (udp(a, a.v4.into()), udp(b, b.v4.into()));
         near.send_to(b"there", far.local_addr().unwrap()).unwrap();
         let (_, from) = far.recv_from(&mut [0; 10]).unwrap();
-        assert_eq!(from.ip(), external);
+        assert_eq!(from.ip(), IpAddr::V4(external));
         far.send_to(b"and back", from).unwrap();
         assert_eq!(near.recv_from(&mut [0; 10]).unwrap().1, far.local_addr().unwrap());
         transfer(&network, 100_000);

@@ -134,7 +134,7 @@ fn the_router_before_the_token_bucket_refuses_udp_of_the_measuring_host_alone() 
         let Ok(mut htb) = Htb::build(Rate::from_mbit(100), 150_000) else { return };
         let refusing = |protocol| {
             let matching = Match { protocol: Some(protocol), destination_port: None };
-            MiddleboxConfig { rules: vec![Rule::Refuse { matching, how: Refusal::Reject }], nat: None }
+            MiddleboxConfig { rules: vec![Rule::Refuse { matching, refusal: Refusal::Reject }], ..Default::default() }
         };
         htb.set_middlebox(Some(refusing(17))).unwrap();
         let socket = |htb: &Htb, name: &str| {

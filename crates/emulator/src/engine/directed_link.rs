@@ -65,8 +65,9 @@ impl DirectedLink {
     fn judge(&mut self, frame: &mut Frame, stamp: Time) -> (bool, Reply) {
         let Some(rules) = &mut self.rules else { return (true, None) };
         match rules.pass(Direction::Outbound, &mut frame.packet, stamp) {
-            Action::Forward => (true, None),
-            Action::Drop => (false, None),
+            // Rules alone neither hairpin nor hold.
+            Action::Forward | Action::Hairpin => (true, None),
+            Action::Drop | Action::Held => (false, None),
             Action::Reply(reply) => (false, Some(reply)),
             Action::Reset(pair) => {
                 frame.packet.clear();
@@ -116,7 +117,7 @@ impl DirectedLink {
             self.link.reconfigure(begun(&config.link, self.medium_since), now)?;
         }
         if config.rules != self.config.rules {
-            self.rules = config.rules.clone().map(Middlebox::new).transpose()?;
+            self.rules = config.build_rules()?;
         }
         self.config = config;
         self.note_drops(recorder);

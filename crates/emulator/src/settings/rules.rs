@@ -28,14 +28,16 @@ pub(super) fn set(rules: &mut Vec<Rule>, key: &str, text: &str) -> Result<(), St
 
 /// The rule as it is written.
 pub(super) fn words(rule: &Rule) -> (&'static str, String) {
-    let with = |number: String, how: Refusal| if how == Refusal::Reject { number + "/reject" } else { number };
+    let with = |number: String, refusal: Refusal| if refusal == Refusal::Reject { number + "/reject" } else { number };
     match *rule {
-        Rule::Refuse { matching, how } => {
-            let name = if how == Refusal::Drop { "drop" } else { "reject" };
+        Rule::Refuse { matching, refusal } => {
+            let name = if refusal == Refusal::Drop { "drop" } else { "reject" };
             (name, show_match(matching))
         }
-        Rule::AllowOnly { tcp_port, how } => ("allow-only", with(tcp_port.to_string(), how)),
-        Rule::LimitConnections { most, how } => ("limit-connections", with(most.to_string(), how)),
+        Rule::AllowOnly { tcp_port, refusal } => ("allow-only", with(tcp_port.to_string(), refusal)),
+        Rule::LimitConnections { max_connections, refusal } => {
+            ("limit-connections", with(max_connections.to_string(), refusal))
+        }
         Rule::LimitSyns { per_second, burst } => ("limit-syns", format!("{per_second}/{burst}")),
         Rule::ResetAfter { data_packets, scope: ResetScope::Connection } => ("reset-after", data_packets.to_string()),
         Rule::ResetAfter { data_packets, scope: ResetScope::Total } => ("reset-after", format!("{data_packets}/total")),
@@ -45,10 +47,12 @@ pub(super) fn words(rule: &Rule) -> (&'static str, String) {
 fn read(key: &str, text: &str) -> Result<Rule, String> {
     let (number, rest) = text.split_once('/').map_or((text, None), |(number, rest)| (number, Some(rest)));
     Ok(match key {
-        "drop" => Rule::Refuse { matching: read_match(number, rest)?, how: Refusal::Drop },
-        "reject" => Rule::Refuse { matching: read_match(number, rest)?, how: Refusal::Reject },
-        "allow-only" => Rule::AllowOnly { tcp_port: port(number)?, how: refusal(rest)? },
-        "limit-connections" => Rule::LimitConnections { most: value::number(number)?, how: refusal(rest)? },
+        "drop" => Rule::Refuse { matching: read_match(number, rest)?, refusal: Refusal::Drop },
+        "reject" => Rule::Refuse { matching: read_match(number, rest)?, refusal: Refusal::Reject },
+        "allow-only" => Rule::AllowOnly { tcp_port: port(number)?, refusal: refusal(rest)? },
+        "limit-connections" => {
+            Rule::LimitConnections { max_connections: value::number(number)?, refusal: refusal(rest)? }
+        }
         "limit-syns" => {
             let per_second = value::number(number)?;
             Rule::LimitSyns { per_second, burst: rest.map_or(Ok(per_second), value::number)? }

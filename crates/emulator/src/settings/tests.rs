@@ -126,7 +126,7 @@ fn packets_overtake_each_other_and_come_twice() {
 fn rules_add_up_until_they_are_taken_away() {
     let rules = direction("drop udp reject tcp/80 limit-syns 5/10").rules.unwrap().rules;
     let web = Match { protocol: Some(6), destination_port: Some(80) };
-    assert_eq!(rules[1], Rule::Refuse { matching: web, how: Refusal::Reject });
+    assert_eq!(rules[1], Rule::Refuse { matching: web, refusal: Refusal::Reject });
     assert_eq!(rules.len(), 3);
     assert_eq!(direction("drop udp rules none").rules, None);
 }

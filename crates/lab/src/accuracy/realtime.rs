@@ -64,7 +64,7 @@ impl RealTime {
 
     fn set_firewall(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
         let rules = scenario.firewall_for(point.transport).map(rule).collect();
-        let middlebox = MiddleboxConfig { rules, nat: None };
+        let middlebox = MiddleboxConfig { rules, ..Default::default() };
         self.fabric.set_middlebox(Some(middlebox)).map_err(failed("set up the firewall"))
     }
 
@@ -193,11 +193,11 @@ fn rule(rule: &FirewallRule) -> Rule {
         Protocol::Udp => packet::protocol::UDP,
         Protocol::Tcp => packet::protocol::TCP,
     };
-    let how = match rule.action {
+    let refusal = match rule.action {
         FirewallAction::Reject => Refusal::Reject,
         FirewallAction::Drop => Refusal::Drop,
     };
-    Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port: None }, how }
+    Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port: None }, refusal }
 }
 
 #[cfg(test)]

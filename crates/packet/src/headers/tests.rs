@@ -1,4 +1,5 @@
 use super::*;
+use crate::rewrite::Quote;
 use crate::samples::{self, Sample, SampleKind, V4, V6};
 use crate::{FlowKey, checksum, reject, reset_both};
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ const DESTINATION: (u8, &[u8]) = (60, &[0, 0, 1, 4, 0, 0, 0, 0]);
 fn extension_headers_are_passed_over() {
     let headers = Headers::parse(&samples::with_extensions(&[HOP_BY_HOP, DESTINATION])).unwrap();
     assert_eq!((headers.protocol, headers.transport_offset, headers.fragment), (protocol::UDP, 56, Fragment::Whole));
-    assert_eq!(headers.ports(), Some((40000, 5201)));
+    assert_eq!(headers.ports, Some((40000, 5201)));
     assert!(checksum::is_valid(&samples::with_extensions(&[HOP_BY_HOP, DESTINATION])).unwrap());
 }
 
@@ -24,7 +25,7 @@ fn fragments_are_told_apart_and_only_the_first_has_ports() {
     ] {
         let header = [0, 0, field[0], field[1], 0, 0, 0, 7];
         let headers = Headers::parse(&samples::with_extensions(&[HOP_BY_HOP, (44, &header)])).unwrap();
-        assert_eq!((headers.fragment, headers.ports().is_some()), (fragment, ports), "{field:?}");
+        assert_eq!((headers.fragment, headers.ports.is_some()), (fragment, ports), "{field:?}");
     }
     let mut packet = Sample::new(V4, SampleKind::Udp, b"payload").packet();
     for (field, fragment, ports) in [
@@ -35,7 +36,7 @@ fn fragments_are_told_apart_and_only_the_first_has_ports() {
     ] {
         packet[6..8].copy_from_slice(&field);
         let headers = Headers::parse(&packet).unwrap();
-        assert_eq!((headers.fragment, headers.ports().is_some()), (fragment, ports), "{field:?}");
+        assert_eq!((headers.fragment, headers.ports.is_some()), (fragment, ports), "{field:?}");
     }
 }
 
@@ -60,7 +61,7 @@ fn a_cut_packet_is_refused_but_its_beginning_can_be_read() {
         let packet = Sample::new(ends, SampleKind::Udp, &[7; 100]).packet();
         let beginning = &packet[..packet.len() - 60];
         assert_eq!(Headers::parse(beginning), Err(ParseError::Truncated { len: beginning.len() }));
-        assert_eq!(Headers::parse_beginning(beginning).unwrap().ports(), Some((40000, 5201)));
+        assert_eq!(Headers::parse_beginning(beginning).unwrap().ports, Some((40000, 5201)));
         assert_eq!(Headers::parse(&packet[..19]), Err(ParseError::Header { len: 19 }));
     }
 }
@@ -112,10 +113,20 @@ proptest! {
         let _ = (Headers::parse_beginning(&bytes), checksum::is_valid(&bytes), reset_both(&bytes));
         let mut copy = bytes.clone();
         let _ = checksum::set(&mut copy);
-        let _ = crate::rewrite(&mut copy, crate::End::Source, to);
-        let _ = crate::rewrite(&mut copy, crate::End::Destination, "[::7]:9".parse().unwrap());
-        let _ = crate::rewrite_quoted(&mut copy, crate::End::Source, to);
-        let _ = crate::quoted_flow(&bytes);
+        if let Ok(headers) = Headers::parse_beginning(&copy) {
+            for end in [End::Source, End::Destination] {
+                let mut changed = headers;
+                changed.set_address(end, to.ip());
+                changed.set_port(end, to.port());
+                let _ = crate::rewrite::rewrite(&mut copy, &headers, &changed);
+                if let Some(quote) = Quote::of(&copy, &headers) {
+                    let mut changed = quote.headers;
+                    changed.set_address(end, to.ip());
+                    changed.set_port(end, to.port());
+                    let _ = crate::rewrite::rewrite_quote(&mut copy, &quote, &changed);
+                }
+            }
+        }
         prop_assert_eq!(copy.len(), bytes.len());
         if let Some(answer) = reject(&bytes) {
             prop_assert!(checksum::is_valid(&answer).unwrap());

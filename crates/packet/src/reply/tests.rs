@@ -14,7 +14,7 @@ fn a_syn_is_refused_as_a_closed_port_refuses_it() {
     let reset = headers.tcp().unwrap();
     assert!(reset.rst && !reset.syn);
     assert_eq!((reset.sequence, reset.acknowledgment), (0, Some(0)), "the SYN counts as one, and numbers wrap");
-    assert_eq!(headers.ports(), Some((5201, 40000)));
+    assert_eq!(headers.ports, Some((5201, 40000)));
 }
 
 #[test]
@@ -66,16 +66,22 @@ fn a_ping_is_refused_as_prohibited() {
 }
 
 #[test]
+fn a_packet_without_resources_is_prohibited_whatever_it_carries() {
+    for kind in [SampleKind::Udp, SampleKind::Tcp(1, None, [true, false, false]), SampleKind::Echo] {
+        let answer = prohibit(&Sample::new(V4, kind, b"data").packet()).unwrap();
+        assert_eq!(answer[20..22], [3, 13], "RFC 5508 REQ-8");
+        assert_eq!(prohibit(&answer), None);
+    }
+}
+
+#[test]
 fn a_reset_of_both_is_what_each_end_expects_next() {
     let seen = Sample::new(V6, SampleKind::Tcp(1000, Some(500), [false; 3]), b"12345").packet();
     let pair = reset_both(&seen).unwrap();
     let (back, onward) = (Headers::parse(&pair.to_source).unwrap(), Headers::parse(&pair.to_destination).unwrap());
     let (back_tcp, onward_tcp) = (back.tcp().unwrap(), onward.tcp().unwrap());
-    assert_eq!((back_tcp.sequence, back_tcp.acknowledgment, back.ports()), (500, Some(1005), Some((5201, 40000))));
-    assert_eq!(
-        (onward_tcp.sequence, onward_tcp.acknowledgment, onward.ports()),
-        (1000, Some(500), Some((40000, 5201)))
-    );
+    assert_eq!((back_tcp.sequence, back_tcp.acknowledgment, back.ports), (500, Some(1005), Some((5201, 40000))));
+    assert_eq!((onward_tcp.sequence, onward_tcp.acknowledgment, onward.ports), (1000, Some(500), Some((40000, 5201))));
     assert!(back_tcp.rst && onward_tcp.rst);
     assert_eq!(reset_both(&tcp(None, [true, false, false], b"")), None, "no sequence number is known for the sender");
 }

@@ -1,13 +1,28 @@
 use super::*;
-use crate::reject;
+use crate::flow::FlowKey;
+use crate::reply::reject;
 use crate::samples::{self, Sample, SampleKind, V4, V6};
 use proptest::prelude::*;
+use std::net::SocketAddr;
+
+/// Headers with another address and port, or identifier, at one end.
+fn with(headers: &Headers, end: End, to: SocketAddr) -> Headers {
+    let mut changed = *headers;
+    changed.set_address(end, to.ip());
+    changed.set_port(end, to.port());
+    changed
+}
+
+fn rewritten(packet: &mut [u8], end: End, to: SocketAddr) -> Result<(), RewriteError> {
+    let headers = Headers::parse_beginning(packet).unwrap();
+    rewrite(packet, &headers, &with(&headers, end, to))
+}
 
 #[test]
 fn udp_without_a_checksum_stays_without() {
     let mut packet = Sample::new(V4, SampleKind::Udp, b"x").packet();
     packet[26..28].fill(0);
-    rewrite(&mut packet, End::Source, "203.0.113.9:1234".parse().unwrap()).unwrap();
+    rewritten(&mut packet, End::Source, "203.0.113.9:1234".parse().unwrap()).unwrap();
     assert_eq!(packet[26..28], [0, 0]);
     assert!(checksum::is_valid(&packet).unwrap());
 }
@@ -18,7 +33,7 @@ fn udp_whose_checksum_becomes_zero_sends_all_ones() {
     // The port that takes up all of the checksum, so that the new one is zero.
     let checksum = u16::from_be_bytes([packet[26], packet[27]]);
     let port = (u32::from(checksum) + 40000) % 0xffff;
-    rewrite(&mut packet, End::Source, format!("192.0.2.1:{port}").parse().unwrap()).unwrap();
+    rewritten(&mut packet, End::Source, format!("192.0.2.1:{port}").parse().unwrap()).unwrap();
     assert_eq!(packet[26..28], [0xff, 0xff]);
     assert!(checksum::is_valid(&packet).unwrap());
 }
@@ -27,8 +42,8 @@ fn udp_whose_checksum_becomes_zero_sends_all_ones() {
 fn the_other_version_is_refused_and_nothing_changes() {
     let mut packet = Sample::new(V6, SampleKind::Udp, b"x").packet();
     let before = packet.clone();
-    let error = rewrite(&mut packet, End::Destination, "203.0.113.9:1".parse().unwrap()).unwrap_err();
-    assert!(matches!(error, RewriteError::Version(_)) && packet == before);
+    let error = rewritten(&mut packet, End::Destination, "203.0.113.9:1".parse().unwrap()).unwrap_err();
+    assert!(matches!(error, RewriteError::Version { .. }) && packet == before);
 }
 
 #[test]
@@ -40,29 +55,75 @@ fn a_quoted_packet_is_rewritten_as_far_as_it_goes() {
         for length in [error.len() - start, Headers::parse(&packet).unwrap().transport_offset + 8] {
             let mut quote = error[start..start + length].to_vec();
             let to: SocketAddr = if ends == V4 { "203.0.113.9:99" } else { "[2001:db8::9]:99" }.parse().unwrap();
-            rewrite(&mut quote, End::Source, to).unwrap();
+            rewritten(&mut quote, End::Source, to).unwrap();
             let mut whole = packet.clone();
-            rewrite(&mut whole, End::Source, to).unwrap();
+            rewritten(&mut whole, End::Source, to).unwrap();
             assert!(whole.starts_with(&quote));
         }
     }
 }
 
 #[test]
-fn an_error_about_a_packet_is_led_back_to_its_flow() {
+fn headers_of_another_packet_are_refused() {
+    let headers = Headers::parse(&Sample::new(V4, SampleKind::Udp, &[1; 100]).packet()).unwrap();
+    let mut short = Sample::new(V4, SampleKind::Udp, b"x").packet();
+    let before = short.clone();
+    let to = with(&headers, End::Source, "203.0.113.9:1".parse().unwrap());
+    assert_eq!(rewrite(&mut short, &headers, &to), Err(RewriteError::Length { len: short.len() }));
+    assert_eq!(short, before);
+}
+
+#[test]
+fn padding_behind_the_packet_does_not_change() {
+    // A TCP header of which only the ports are within the packet.
+    let mut packet = Sample::new(V4, SampleKind::Tcp(1, Some(2), [false; 3]), b"").packet();
+    packet[3] = 24;
+    let before = packet.clone();
+    rewritten(&mut packet, End::Source, "203.0.113.9:1".parse().unwrap()).unwrap();
+    assert_eq!(packet[24..], before[24..]);
+    assert_eq!(packet[20..22], [0, 1]);
+}
+
+#[test]
+fn the_quote_of_an_error_is_rewritten_and_the_error_stays_valid() {
     for (ends, payload) in [(V4, 33), (V6, 33), (V4, 0), (V6, 1400)] {
-        let sample = Sample::new(ends, SampleKind::Udp, &vec![5; payload]);
-        let to: SocketAddr = if ends == V4 { "203.0.113.9:99" } else { "[2001:db8::9]:99" }.parse().unwrap();
-        let mut error = reject(&sample.packet()).unwrap();
-        let flow = quoted_flow(&error).unwrap();
-        assert_eq!((flow.source, flow.destination), (sample.source, sample.destination));
-        rewrite_quoted(&mut error, End::Source, to).unwrap();
-        assert!(checksum::is_valid(&error).unwrap());
-        assert_eq!(quoted_flow(&error).unwrap().source, to);
-        let quote = quote_range(&error).unwrap().start;
-        assert_eq!(error[quote - 4..quote], [0; 4], "of the error's own header only the checksum changes");
+        for kind in [SampleKind::Udp, SampleKind::Tcp(1, None, [true, false, false]), SampleKind::Echo] {
+            let sample = Sample::new(ends, kind, &vec![5; payload]);
+            let mut error = samples::port_unreachable(&sample.packet());
+            let headers = Headers::parse(&error).unwrap();
+            let quote = Quote::of(&error, &headers).unwrap();
+            assert_eq!(
+                (quote.headers.source, quote.headers.destination),
+                (sample.source.ip(), sample.destination.ip())
+            );
+            let to: SocketAddr = if ends == V4 { "203.0.113.9:99" } else { "[2001:db8::9]:99" }.parse().unwrap();
+            rewrite_quote(&mut error, &quote, &with(&quote.headers, End::Source, to)).unwrap();
+            assert!(checksum::is_valid(&error).unwrap());
+            let changed = Quote::of(&error, &headers).unwrap();
+            assert_eq!((changed.headers.source, changed.headers.port(End::Source)), (to.ip(), Some(99)));
+            assert_eq!(
+                error[quote.offset - 4..quote.offset],
+                [0; 4],
+                "only the checksum of the error's header changes"
+            );
+        }
     }
-    assert_eq!(quoted_flow(&Sample::new(V4, SampleKind::Echo, b"no error").packet()), None);
+    let echo = Sample::new(V4, SampleKind::Echo, b"not an error").packet();
+    assert_eq!(Quote::of(&echo, &Headers::parse(&echo).unwrap()), None);
+}
+
+#[test]
+fn ports_are_read_from_a_quote_of_eight_bytes_of_tcp() {
+    // RFC 792: "The internet header plus the first 64 bits of the original datagram's data."
+    let sample = Sample::new(V4, SampleKind::Tcp(1, None, [true, false, false]), b"");
+    let mut error = samples::port_unreachable(&sample.packet());
+    error.truncate(28 + 28);
+    error[3] = 56;
+    checksum::set(&mut error).unwrap();
+    let quote = Quote::of(&error, &Headers::parse(&error).unwrap()).unwrap();
+    assert_eq!(FlowKey::of(&quote.headers).source, sample.source);
+    rewrite_quote(&mut error, &quote, &with(&quote.headers, End::Source, "203.0.113.9:99".parse().unwrap())).unwrap();
+    assert!(checksum::is_valid(&error).unwrap());
 }
 
 proptest! {
@@ -75,15 +136,29 @@ proptest! {
         at_source: bool
     ) {
         let (end, original) = if at_source { (End::Source, sample.source) } else { (End::Destination, sample.destination) };
+        let identifier = Headers::parse(&packet).unwrap().icmp().and_then(|icmp| icmp.identifier);
+        let original = SocketAddr::new(original.ip(), identifier.unwrap_or(original.port()));
         let mut changed = packet.clone();
-        rewrite(&mut changed, end, to).unwrap();
+        rewritten(&mut changed, end, to).unwrap();
         prop_assert!(checksum::is_valid(&changed).unwrap());
         let headers = Headers::parse(&changed).unwrap();
-        prop_assert_eq!(if at_source { headers.source } else { headers.destination }, to.ip());
-        if let Some((source_port, destination_port)) = headers.ports() {
-            prop_assert_eq!(if at_source { source_port } else { destination_port }, to.port());
-        }
-        rewrite(&mut changed, end, original).unwrap();
+        prop_assert_eq!((headers.address(end), headers.port(end)), (to.ip(), Some(to.port())));
+        rewritten(&mut changed, end, original).unwrap();
         prop_assert_eq!(changed, packet);
+    }
+
+    #[test]
+    fn a_rewritten_packet_parses_as_the_headers_asked_for(
+        ((packet, _), source, destination) in samples::any_packet().prop_flat_map(|made| {
+            let v4 = made.1.source.is_ipv4();
+            (Just(made), samples::any_end(v4), samples::any_end(v4))
+        })
+    ) {
+        let headers = Headers::parse(&packet).unwrap();
+        let wanted = with(&with(&headers, End::Source, source), End::Destination, destination);
+        let mut changed = packet;
+        rewrite(&mut changed, &headers, &wanted).unwrap();
+        prop_assert_eq!(Headers::parse(&changed).unwrap(), wanted);
+        prop_assert!(checksum::is_valid(&changed).unwrap());
     }
 }

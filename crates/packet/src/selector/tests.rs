@@ -78,7 +78,7 @@ proptest! {
         let selector = Selector::of(&packet).unwrap();
         prop_assert_eq!((selector.source, selector.destination), (headers.source, headers.destination));
         prop_assert_eq!(selector.protocol, headers.protocol);
-        if let Some((source, destination)) = headers.ports() {
+        if let Some((source, destination)) = headers.ports {
             prop_assert_eq!(selector.detail, Detail::Ports(source, destination));
         }
     }

@@ -186,15 +186,40 @@ impl NetworkShard {
             }
             _ => Action::Forward,
         };
-        self.up.refused += u64::from(action != Action::Forward);
+        self.up.refused += u64::from(!matches!(action, Action::Forward | Action::Hairpin | Action::Held));
+        let stamp = arrived.stamp;
         match action {
             Action::Forward => self.up.offer(arrived),
-            Action::Drop => {}
+            Action::Hairpin => self.enter_host(arrived.packet, stamp),
+            Action::Drop | Action::Held => {}
             Action::Reply(packet) => drop(hand_over(&self.left, &packet)),
             Action::Reset(pair) => {
                 hand_over(&self.left, &pair.to_source);
                 self.up.offer(Pending { packet: self.pool.copy_of(&pair.to_destination), ..arrived });
             }
+        }
+        self.forward_released(stamp);
+    }
+
+    /// Forwards fragments that the middlebox held until the first one of their datagram arrived.
+    fn forward_released(&mut self, stamp: Time) {
+        while let Some(released) = self.middlebox.as_mut().and_then(Middlebox::next_released) {
+            let packet = self.pool.copy_of(&released.packet);
+            match released.direction {
+                middlebox::Direction::Outbound => {
+                    self.up.offer(Pending { stamp, packet, is_cross: false, is_judged: true });
+                }
+                middlebox::Direction::Inbound => self.enter_host(packet, stamp),
+            }
+        }
+    }
+
+    /// Passes a packet to its host on the left, through the host's access link if it has one.
+    fn enter_host(&mut self, packet: Buffer, due: Time) {
+        match self.left.iter_mut().find(|port| is_for(port, &packet)) {
+            Some(Port { access: Some(access), .. }) => access.back.offer(packet, due),
+            Some(port) => Port::write(&port.tun, &packet),
+            None => self.down.unroutable += 1,
         }
     }
 
@@ -228,21 +253,18 @@ impl NetworkShard {
             }
             _ => Action::Forward,
         };
-        self.down.refused += u64::from(action != Action::Forward);
+        self.down.refused += u64::from(!matches!(action, Action::Forward | Action::Hairpin | Action::Held));
         let reply = |packet| Pending { stamp: now, packet, is_cross: false, is_judged: true };
         match action {
-            Action::Forward => match self.left.iter_mut().find(|port| is_for(port, &packet)) {
-                Some(Port { access: Some(access), .. }) => access.back.offer(packet, due),
-                Some(port) => Port::write(&port.tun, &packet),
-                None => self.down.unroutable += 1,
-            },
-            Action::Drop => {}
+            Action::Forward | Action::Hairpin => self.enter_host(packet, due),
+            Action::Drop | Action::Held => {}
             Action::Reply(packet) => self.up.push(reply(self.pool.copy_of(&packet))),
             Action::Reset(pair) => {
                 self.up.push(reply(self.pool.copy_of(&pair.to_source)));
                 hand_over(&self.left, &pair.to_destination);
             }
         }
+        self.forward_released(due);
     }
 
     fn next_event(&self) -> Time {

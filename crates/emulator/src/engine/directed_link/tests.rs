@@ -15,7 +15,7 @@ fn config(discipline: Discipline) -> DirectionConfig {
 /// UDP over IPv4 with this much in it, from a sender that understands marks.
 fn udp(payload: usize) -> Vec<u8> {
     let total = (28 + payload) as u16;
-    let mut packet = vec![0x45, ecn::CAPABLE_0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0, 10, 79, 0, 1, 10, 79, 0, 2];
+    let mut packet = vec![0x45, ecn::ECT_0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0, 10, 79, 0, 1, 10, 79, 0, 2];
     packet[2..4].copy_from_slice(&total.to_be_bytes());
     packet.extend([0x9c, 0x40, 0x14, 0x51, 0, 0, 0, 0]);
     packet.resize(total.into(), 7);
@@ -42,7 +42,7 @@ fn a_queue_that_marks_leaves_valid_packets() {
         link.advance(now, &mut recorder);
         while let Some(delivery) = link.pop_due(now, &mut recorder) {
             assert!(checksum::is_valid(&delivery.packet.packet).unwrap());
-            marked += u64::from(ecn::read(&delivery.packet.packet) == ecn::MARKED);
+            marked += u64::from(ecn::read(&delivery.packet.packet) == ecn::CE);
         }
     }
     assert!(marked > 3, "{marked}");
@@ -69,8 +69,8 @@ fn what_fills_a_short_frame_does_not_count() {
 fn rules_refuse_ip_only_and_each_pair_of_stations_is_a_flow() {
     let pool = BufferPool::default();
     let mut recorder = Recorder::new();
-    let rule = Rule::Refuse { matching: Match::default(), how: Refusal::Drop };
-    let rules = Some(MiddleboxConfig { rules: vec![rule], nat: None });
+    let rule = Rule::Refuse { matching: Match::default(), refusal: Refusal::Drop };
+    let rules = Some(MiddleboxConfig { rules: vec![rule], ..Default::default() });
     let mut link = DirectedLink::new(DirectionConfig { rules, ..config(Discipline::TailDrop) }, Time::ZERO).unwrap();
     let arp = |station: u8| [2, 0, 0, 0, 0, station, 2, 0, 0, 0, 0, 9, 8, 6];
     for station in [1, 2, 1] {

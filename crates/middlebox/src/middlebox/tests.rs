@@ -1,5 +1,6 @@
 use super::*;
-use crate::Direction::{Inbound, Outbound};
+use crate::action::Direction::{Inbound, Outbound};
+use crate::rules::{Match, ResetScope};
 use etherparse::{IpHeaders, PacketBuilder, PacketBuilderStep};
 use packet::{FlowKey, checksum, protocol};
 use proptest::prelude::*;
@@ -54,7 +55,7 @@ fn seconds(secs: i64) -> Time {
 }
 
 fn middlebox(rules: &[Rule]) -> Middlebox {
-    Middlebox::new(MiddleboxConfig { rules: rules.to_vec(), nat: None }).unwrap()
+    Middlebox::new(MiddleboxConfig { rules: rules.to_vec(), ..Default::default() }, 1).unwrap()
 }
 
 fn out(middlebox: &mut Middlebox, packet: Vec<u8>, now: Time) -> Action {
@@ -73,7 +74,8 @@ fn is_reset_to(action: &Action, to: &str) -> bool {
 
 #[test]
 fn refusals_are_by_protocol_and_port() {
-    let refuse = |protocol, destination_port, how| Rule::Refuse { matching: Match { protocol, destination_port }, how };
+    let refuse =
+        |protocol, destination_port, refusal| Rule::Refuse { matching: Match { protocol, destination_port }, refusal };
     let mut no_udp = middlebox(&[refuse(Some(protocol::UDP), None, Refusal::Reject)]);
     let Action::Reply(answer) = out(&mut no_udp, udp(CLIENT, SERVER), Time::ZERO) else { panic!("not rejected") };
     assert_eq!(Headers::parse(&answer).unwrap().protocol, protocol::ICMP);
@@ -90,7 +92,7 @@ fn refusals_are_by_protocol_and_port() {
 
 #[test]
 fn only_one_port_is_open_and_its_answers_come_back() {
-    let mut firewall = middlebox(&[Rule::AllowOnly { tcp_port: 5201, how: Refusal::Reject }]);
+    let mut firewall = middlebox(&[Rule::AllowOnly { tcp_port: 5201, refusal: Refusal::Reject }]);
     assert_eq!(out(&mut firewall, syn(CLIENT, SERVER), Time::ZERO), Action::Forward);
     assert_eq!(back(&mut firewall, data(SERVER, CLIENT), Time::ZERO), Action::Forward);
     assert!(is_reset_to(&out(&mut firewall, syn(CLIENT, "198.51.100.2:22"), Time::ZERO), CLIENT));
@@ -100,8 +102,8 @@ fn only_one_port_is_open_and_its_answers_come_back() {
 
 #[test]
 fn connections_beyond_the_cap_hang_or_are_reset_until_others_end() {
-    for how in [Refusal::Drop, Refusal::Reject] {
-        let mut firewall = middlebox(&[Rule::LimitConnections { most: 60, how }]);
+    for refusal in [Refusal::Drop, Refusal::Reject] {
+        let mut firewall = middlebox(&[Rule::LimitConnections { max_connections: 60, refusal }]);
         let client = |port: usize| format!("10.0.0.1:{}", 40000 + port);
         let passed = |firewall: &mut Middlebox, range: std::ops::Range<usize>| {
             range.filter(|port| out(firewall, syn(&client(*port), SERVER), Time::ZERO) == Action::Forward).count()
@@ -110,7 +112,7 @@ fn connections_beyond_the_cap_hang_or_are_reset_until_others_end() {
         assert_eq!(passed(&mut firewall, 0..60), 60, "a SYN sent again is no new connection");
         assert_eq!(
             is_reset_to(&out(&mut firewall, syn(&client(60), SERVER), Time::ZERO), &client(60)),
-            how == Refusal::Reject
+            refusal == Refusal::Reject
         );
         assert_eq!(out(&mut firewall, syn(CLIENT, "198.51.100.2:80"), Time::ZERO), Action::Forward, "another service");
         assert_eq!(out(&mut firewall, syn("10.0.0.9:1", SERVER), Time::ZERO), Action::Forward, "another client");
@@ -125,7 +127,7 @@ fn connections_beyond_the_cap_hang_or_are_reset_until_others_end() {
 
 #[test]
 fn connections_that_are_never_answered_free_their_place() {
-    let mut firewall = middlebox(&[Rule::LimitConnections { most: 2, how: Refusal::Drop }]);
+    let mut firewall = middlebox(&[Rule::LimitConnections { max_connections: 2, refusal: Refusal::Drop }]);
     out(&mut firewall, syn("10.0.0.1:1", SERVER), seconds(0));
     out(&mut firewall, syn("10.0.0.1:2", SERVER), seconds(0));
     back(&mut firewall, data(SERVER, "10.0.0.1:2"), seconds(1));
@@ -183,7 +185,7 @@ fn a_new_connection_from_the_same_port_is_counted_anew() {
 #[test]
 fn resets_by_the_total_strike_whoever_comes_next_and_free_its_place() {
     let mut breaker = middlebox(&[
-        Rule::LimitConnections { most: 1, how: Refusal::Drop },
+        Rule::LimitConnections { max_connections: 1, refusal: Refusal::Drop },
         Rule::ResetAfter { data_packets: 2, scope: ResetScope::Total },
     ]);
     let kinds: Vec<_> = ["10.0.0.1:1", "10.0.0.2:2", "10.0.0.3:3", "10.0.0.4:4", "10.0.0.5:5", "10.0.0.6:6"]
@@ -201,7 +203,10 @@ fn resets_by_the_total_strike_whoever_comes_next_and_free_its_place() {
 
 #[test]
 fn what_one_rule_drops_does_not_count_for_another() {
-    let rules = [Rule::LimitConnections { most: 2, how: Refusal::Drop }, Rule::LimitSyns { per_second: 1, burst: 1 }];
+    let rules = [
+        Rule::LimitConnections { max_connections: 2, refusal: Refusal::Drop },
+        Rule::LimitSyns { per_second: 1, burst: 1 },
+    ];
     let mut firewall = middlebox(&rules);
     assert_eq!(out(&mut firewall, syn("10.0.0.1:1", SERVER), seconds(0)), Action::Forward);
     assert_eq!(out(&mut firewall, syn("10.0.0.1:2", SERVER), seconds(0)), Action::Drop);
@@ -212,7 +217,7 @@ fn what_one_rule_drops_does_not_count_for_another() {
 #[test]
 fn nonsense_is_refused() {
     let rule = Rule::LimitSyns { per_second: 0, burst: 1 };
-    let error = Middlebox::new(MiddleboxConfig { rules: vec![rule], nat: None }).unwrap_err();
+    let error = Middlebox::new(MiddleboxConfig { rules: vec![rule], ..Default::default() }, 1).unwrap_err();
     assert!(error.to_string().contains("SYN limit: rate is 0"), "{error}");
 }
 
@@ -222,23 +227,18 @@ fn outbound(middlebox: &mut Middlebox, packet: &[u8]) -> Action {
 
 #[test]
 fn a_reset_behind_a_translator_shows_each_end_the_addresses_it_knows() {
-    let nat = NatConfig {
-        external: EXTERNAL.parse().unwrap(),
-        first_port: 1024,
-        last_port: 65535,
-        idle: Span::from_secs(120),
-        unmapped: Refusal::Reject,
-    };
+    let nat = Some(NatConfig::new(EXTERNAL.parse().unwrap()));
     let rules = vec![Rule::ResetAfter { data_packets: 0, scope: ResetScope::Connection }];
-    let mut router = Middlebox::new(MiddleboxConfig { rules, nat: Some(nat) }).unwrap();
+    let mut router = Middlebox::new(MiddleboxConfig { rules, nat, ..Default::default() }, 1).unwrap();
     let Action::Reset(pair) = outbound(&mut router, &data(CLIENT, SERVER)) else { panic!("no reset") };
     let flow = |packet: &[u8]| FlowKey::of(&Headers::parse(packet).unwrap());
     assert_eq!(flow(&pair.to_source).destination, address(CLIENT));
-    assert_eq!(flow(&pair.to_destination).source, address("203.0.113.1:40000"));
-    let Action::Reset(pair) = back(&mut router, data(SERVER, "203.0.113.1:40000"), Time::ZERO) else {
+    let external = flow(&pair.to_destination).source;
+    assert_eq!(external.ip(), EXTERNAL.parse::<IpAddr>().unwrap());
+    let Action::Reset(pair) = back(&mut router, data(SERVER, &external.to_string()), Time::ZERO) else {
         panic!("no reset")
     };
-    assert_eq!(flow(&pair.to_source).source, address("203.0.113.1:40000"));
+    assert_eq!(flow(&pair.to_source).source, external);
     assert_eq!(flow(&pair.to_destination).destination, address(CLIENT));
 }
 
@@ -247,21 +247,17 @@ proptest! {
     fn no_bytes_make_it_panic_and_what_it_sends_is_valid(
         packets in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..80), 0usize..4), 1..60)
     ) {
-        let nat = NatConfig {
-            external: EXTERNAL.parse().unwrap(),
-            first_port: 1024,
-            last_port: 1030,
-            idle: Span::from_secs(2),
-            unmapped: Refusal::Reject,
-        };
         let rules = vec![
             Rule::LimitSyns { per_second: 5, burst: 2 },
-            Rule::LimitConnections { most: 2, how: Refusal::Reject },
+            Rule::LimitConnections { max_connections: 2, refusal: Refusal::Reject },
             Rule::ResetAfter { data_packets: 1, scope: ResetScope::Connection },
         ];
-        let mut router = Middlebox::new(MiddleboxConfig { rules, nat: Some(nat) }).unwrap();
+        let nat = Some(NatConfig {
+            first_port: 1024, last_port: 1030, refusal: Refusal::Reject, ..NatConfig::new(EXTERNAL.parse().unwrap())
+        });
+        let mut router = Middlebox::new(MiddleboxConfig { rules, nat, ..Default::default() }, 1).unwrap();
         for (index, (outbound, noise, kind)) in packets.into_iter().enumerate() {
-            let (from, to) = if outbound { (CLIENT, SERVER) } else { (SERVER, "203.0.113.1:40000") };
+            let (from, to) = if outbound { (CLIENT, SERVER) } else { (SERVER, "203.0.113.1:1027") };
             let mut packet = match kind {
                 0 => syn(from, to),
                 1 => data(from, to),
@@ -276,8 +272,8 @@ proptest! {
             let was_valid = checksum::is_valid(&packet) == Ok(true);
             let direction = if outbound { Outbound } else { Inbound };
             let answers = match router.pass(direction, &mut packet, Time::ZERO + Span::from_millis(100 * index as i64)) {
-                Action::Forward => Vec::from_iter(was_valid.then_some(packet)),
-                Action::Drop => vec![],
+                Action::Forward | Action::Hairpin => Vec::from_iter(was_valid.then_some(packet)),
+                Action::Drop | Action::Held => vec![],
                 Action::Reply(answer) => vec![answer],
                 Action::Reset(pair) => vec![pair.to_source, pair.to_destination],
             };

@@ -1,0 +1,191 @@
+use hashbrown::HashTable;
+use siphasher::sip::SipHasher13;
+use std::fmt::Debug;
+use std::hash::{Hash, Hasher};
+use units::{Span, Time};
+
+/// The position of an entry, valid until the entry is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Id(u32);
+
+/// A map of bounded size whose entries expire when idle.
+///
+/// Each entry is in one of `QUEUES` queues, each with its own idle time. As all entries of a queue wait equally long, it
+/// is ordered by deadline: refreshing moves an entry to the end, and expiry takes from the front, both in O(1). Keys are
+/// hashed with SipHash-1-3 under a secret seed, so that nobody can choose keys that collide. Memory grows to the largest
+/// number of entries so far, up to `max_entries`, and is used again.
+#[derive(Debug)]
+pub(crate) struct Table<K, V, const QUEUES: usize> {
+    seed: u128,
+    max_entries: usize,
+    index: HashTable<u32>,
+    entries: Vec<Entry<K, V>>,
+    free: Vec<u32>,
+    queues: [Queue; QUEUES],
+}
+
+#[derive(Debug)]
+struct Entry<K, V> {
+    key: K,
+    value: V,
+    queue: usize,
+    deadline: Time,
+    older: u32,
+    newer: u32,
+}
+
+#[derive(Debug)]
+struct Queue {
+    idle: Span,
+    oldest: u32,
+    newest: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// The keyed hash of the tables, also a pseudorandom function for those who know the seed.
+pub(crate) fn hash(seed: u128, key: &impl Hash) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys((seed >> 64) as u64, seed as u64);
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl<K: Hash + Eq + Copy, V: Copy, const QUEUES: usize> Table<K, V, QUEUES> {
+    pub(crate) fn new(seed: u128, max_entries: usize, idle: [Span; QUEUES]) -> Self {
+        Table {
+            seed,
+            max_entries: max_entries.min(NONE as usize),
+            index: HashTable::new(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            queues: idle.map(|idle| Queue { idle, oldest: NONE, newest: NONE }),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= self.max_entries
+    }
+
+    pub(crate) fn find(&self, key: &K) -> Option<Id> {
+        let found = self.index.find(hash(self.seed, key), |at| self.entries[*at as usize].key == *key);
+        found.map(|at| Id(*at))
+    }
+
+    pub(crate) fn key(&self, id: Id) -> &K {
+        &self.entry(id).key
+    }
+
+    pub(crate) fn value(&self, id: Id) -> &V {
+        &self.entry(id).value
+    }
+
+    pub(crate) fn value_mut(&mut self, id: Id) -> &mut V {
+        &mut self.entries[id.0 as usize].value
+    }
+
+    pub(crate) fn queue(&self, id: Id) -> usize {
+        self.entry(id).queue
+    }
+
+    pub(crate) fn deadline(&self, id: Id) -> Time {
+        self.entry(id).deadline
+    }
+
+    /// Adds an entry; `None` where the table is full. The key must not be there.
+    pub(crate) fn insert(&mut self, key: K, value: V, queue: usize, now: Time) -> Option<Id> {
+        if self.is_full() {
+            return None;
+        }
+        let entry = Entry { key, value, queue, deadline: now, older: NONE, newer: NONE };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.entries[at as usize] = entry;
+                at
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() as u32 - 1
+            }
+        };
+        let (seed, entries) = (self.seed, &self.entries);
+        self.index.insert_unique(hash(seed, &key), at, |other| hash(seed, &entries[*other as usize].key));
+        self.append(at, queue, now);
+        Some(Id(at))
+    }
+
+    /// Starts the idle time of an entry anew, in this queue.
+    pub(crate) fn refresh(&mut self, id: Id, queue: usize, now: Time) {
+        self.unlink(id.0);
+        self.append(id.0, queue, now);
+    }
+
+    pub(crate) fn remove(&mut self, id: Id) -> (K, V) {
+        self.unlink(id.0);
+        let (key, value) = (self.entry(id).key, self.entry(id).value);
+        if let Ok(occupied) = self.index.find_entry(hash(self.seed, &key), |at| *at == id.0) {
+            occupied.remove();
+        }
+        self.free.push(id.0);
+        (key, value)
+    }
+
+    /// The entry of a queue that has been idle for longest.
+    pub(crate) fn oldest(&self, queue: usize) -> Option<Id> {
+        let at = self.queues[queue].oldest;
+        (at != NONE).then_some(Id(at))
+    }
+
+    /// When the entry was added or last refreshed.
+    pub(crate) fn refreshed(&self, id: Id) -> Time {
+        self.entry(id).deadline - self.queues[self.queue(id)].idle
+    }
+
+    /// An entry whose idle time is over.
+    pub(crate) fn expired(&self, now: Time) -> Option<Id> {
+        (0..QUEUES).filter_map(|queue| self.oldest(queue)).find(|id| self.deadline(*id) <= now)
+    }
+
+    /// All entries of one queue after the other, each from the oldest on.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + '_ {
+        (0..QUEUES).flat_map(|queue| {
+            std::iter::successors(self.oldest(queue), |id| {
+                let newer = self.entry(*id).newer;
+                (newer != NONE).then_some(Id(newer))
+            })
+        })
+    }
+
+    fn entry(&self, id: Id) -> &Entry<K, V> {
+        &self.entries[id.0 as usize]
+    }
+
+    fn append(&mut self, at: u32, queue: usize, now: Time) {
+        let Queue { idle, oldest, newest } = &mut self.queues[queue];
+        let entry = &mut self.entries[at as usize];
+        (entry.queue, entry.deadline, entry.older, entry.newer) = (queue, now + *idle, *newest, NONE);
+        let older = std::mem::replace(newest, at);
+        match older {
+            NONE => *oldest = at,
+            older => self.entries[older as usize].newer = at,
+        }
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Entry { queue, older, newer, .. } = self.entries[at as usize];
+        match older {
+            NONE => self.queues[queue].oldest = newer,
+            older => self.entries[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.queues[queue].newest = older,
+            newer => self.entries[newer as usize].older = older,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

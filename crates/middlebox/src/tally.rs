@@ -1,0 +1,42 @@
+use crate::table::Table;
+use std::hash::Hash;
+use units::{Span, Time};
+
+/// How many entries of another table belong to each key: bounded, as each key has at least one of them.
+#[derive(Debug)]
+pub(crate) struct Tally<K> {
+    counts: Table<K, u32, 1>,
+}
+
+impl<K: Hash + Eq + Copy> Tally<K> {
+    pub(crate) fn new(seed: u128, max_entries: usize) -> Self {
+        Tally { counts: Table::new(seed, max_entries, [Span::MAX]) }
+    }
+
+    pub(crate) fn count(&self, key: &K) -> u32 {
+        self.counts.find(key).map_or(0, |id| *self.counts.value(id))
+    }
+
+    /// The number of keys.
+    pub(crate) fn keys(&self) -> usize {
+        self.counts.len()
+    }
+
+    pub(crate) fn add(&mut self, key: K) {
+        match self.counts.find(&key) {
+            Some(id) => *self.counts.value_mut(id) += 1,
+            None => {
+                self.counts.insert(key, 1, 0, Time::ZERO);
+            }
+        }
+    }
+
+    pub(crate) fn subtract(&mut self, key: &K) {
+        let Some(id) = self.counts.find(key) else { return };
+        let count = self.counts.value_mut(id);
+        *count -= 1;
+        if *count == 0 {
+            self.counts.remove(id);
+        }
+    }
+}
