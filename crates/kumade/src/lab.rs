@@ -1,11 +1,12 @@
 //! `kumade lab`: the papers' experiments, on a network of the lab's own.
 
+use crate::choice;
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use estimate::MethodSettings;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::accuracy::{
-    self, Accuracy, BottleneckKind, Carrier, CrossKind, Method, Progress, RealTime, Report, Testbed, Transport,
-    VirtualTime,
+    self, Accuracy, BottleneckKind, Carrier, CrossKind, Progress, RealTime, Report, Testbed, Transport, VirtualTime,
 };
 use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
 use lab::{Document, Experiment, Overrides};
@@ -81,9 +82,9 @@ struct RunArgs {
     /// What to measure over: udp, rake, single, auto
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     transport: Vec<Transport>,
-    /// Estimators: primed, linear-scan, pathtester, pathtester-classic, pathload, pathchirp
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    method: Vec<Method>,
+    /// Estimators, each with parameters that differ from their defaults
+    #[arg(long, value_name = "LIST", value_parser = choice::method(), value_delimiter = ',')]
+    method: Vec<MethodSettings>,
     /// Which ways to measure: up, down
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     direction: Vec<Direction>,
@@ -232,7 +233,7 @@ fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Made> {
     let mut show = |progress: Progress<'_>| match progress {
         Progress::Measuring { of, point, .. } => {
             bar.set_length(of as u64);
-            let (transport, method) = (point.transport.word(), point.method.word());
+            let (transport, method) = (point.transport.word(), &point.method);
             bar.set_message(format!("{}: {transport} {method}, cross {}", experiment.name, point.cross));
         }
         Progress::Repeating { lateness } => {

@@ -156,7 +156,7 @@ fn share(held: impl Iterator<Item = bool>) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::accuracy::samples::full_row as whole;
-    use crate::accuracy::words::{Method, Transport};
+    use crate::accuracy::words::Transport;
     use measurement::report::ShaperReport;
     use units::Rate;
 
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn measurements_of_the_available_bandwidth_alone_have_none_of_this() {
-        let (transport, method) = (Transport::Udp, Method::Primed);
+        let (transport, method) = (Transport::Udp, "primed");
         assert_eq!(WholeSummary::of(&[&crate::accuracy::samples::measured(transport, method, 0, 1, 0.1)]), None);
     }
 }

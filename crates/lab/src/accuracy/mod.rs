@@ -34,4 +34,4 @@ pub use runner::{Attempt, Progress, Testbed, run};
 pub use scenario::{Cross, Point, Scenario};
 pub use summary::{ByMethod, PublishedFigure, PublishedSummary, Summary};
 pub use virtual_time::VirtualTime;
-pub use words::{BottleneckKind, Carrier, CrossKind, FirewallAction, Method, Protocol, Transport};
+pub use words::{BottleneckKind, Carrier, CrossKind, FirewallAction, Protocol, Transport};

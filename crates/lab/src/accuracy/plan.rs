@@ -2,12 +2,9 @@
 
 use crate::accuracy::path::Shaper;
 use crate::accuracy::scenario::{Point, Scenario};
-use crate::accuracy::words::{CrossKind, Method, Transport};
+use crate::accuracy::words::{CrossKind, Transport};
 use crate::bounds::MAX_RUNS;
-use estimate::{
-    Allowance, LinearScanConfig, MethodSettings, PathChirpConfig, PathTesterClassicConfig, PathTesterConfig,
-    PathloadConfig,
-};
+use estimate::{Allowance, MethodSettings};
 use link::{CrossConfig, LinkConfig, Medium, Periods, SizeMix, TokenBucket};
 use measurement::{Directions, MeasurementPlan, TransportChoice};
 use units::Direction;
@@ -66,20 +63,9 @@ pub(crate) fn measurement(scenario: &Scenario, point: &Point, directions: Direct
     }
 }
 
-/// The estimator with its numbers.
+/// The estimator, adapted to the bottleneck's rate.
 fn method(scenario: &Scenario, point: &Point) -> MethodSettings {
-    let published = match point.method {
-        Method::Primed => MethodSettings::default(),
-        Method::LinearScan => MethodSettings::new(LinearScanConfig::default()),
-        Method::PathTester => MethodSettings::new(PathTesterConfig::default()),
-        Method::PathTesterClassic => {
-            let last_iunit = scenario.last_iunit;
-            MethodSettings::new(PathTesterClassicConfig { last_iunit, ..PathTesterClassicConfig::default() })
-        }
-        Method::Pathload => MethodSettings::new(PathloadConfig::default()),
-        Method::PathChirp => MethodSettings::new(PathChirpConfig::default()),
-    };
-    published.fitted(scenario.bottleneck.rate_of(point.direction))
+    point.method.fitted(scenario.bottleneck.rate_of(point.direction))
 }
 
 /// The pattern of the cross traffic; none where the kernel's TCP makes it up. Each run meets another part of it; the same

@@ -1,7 +1,8 @@
 //! What was published about an experiment that the lab repeats.
 
-use super::words::{Method, Transport};
+use super::words::Transport;
 use crate::values::optional_rate;
+use estimate::MethodSettings;
 use serde::Deserialize;
 use units::Rate;
 
@@ -14,9 +15,7 @@ pub struct Published {
     /// What carried the trains there.
     pub transport: Option<Transport>,
     /// The estimator.
-    pub method: Option<Method>,
-    /// The last exponent that the estimator scanned.
-    pub last_iunit: Option<u32>,
+    pub method: Option<MethodSettings>,
     /// The cross traffic.
     #[serde(default, deserialize_with = "optional_rate")]
     pub cross: Option<Rate>,

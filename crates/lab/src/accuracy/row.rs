@@ -1,6 +1,5 @@
 use crate::accuracy::plan;
 use crate::accuracy::scenario::{Point, Scenario};
-use crate::accuracy::words::Method;
 use measurement::Report;
 use measurement::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
 use schemars::JsonSchema;
@@ -33,11 +32,8 @@ pub struct Row {
     /// What carried the trains.
     #[schemars(extend("enum" = ["auto", "udp", "rake", "single"]))]
     pub transport: String,
-    /// The estimator.
-    #[schemars(extend("enum" = ["primed", "linear-scan", "pathtester", "pathtester-classic", "pathload", "pathchirp"]))]
+    /// The estimator with the parameters that differ from their defaults, as the command line writes it.
     pub method: String,
-    /// The last exponent that `pathtester-classic` was to scan; null for all other methods.
-    pub last_iunit: Option<u32>,
     /// Which way the trains went, seen from the host that measured.
     #[schemars(extend("enum" = ["up", "down"]))]
     pub direction: String,
@@ -137,8 +133,7 @@ impl Row {
             cross_bits_per_second: point.cross.bits_per_second(),
             cross_kind: scenario.cross.kind.word().to_owned(),
             transport: point.transport.word().to_owned(),
-            method: point.method.word().to_owned(),
-            last_iunit: (point.method == Method::PathTesterClassic).then_some(scenario.last_iunit),
+            method: point.method.to_string(),
             direction: point.direction.to_string(),
             run: point.run,
             truth_bits_per_second: 0,
@@ -185,7 +180,6 @@ impl Row {
             self.fill_capacity(capacity);
         }
         self.transport = measured.transport.to_string();
-        self.method = measured.method;
         self.reason = measured.reason;
         self.spread_bits_per_second = measured.spread_bits_per_second;
         self.connections = measured.connections;
@@ -217,14 +211,6 @@ impl Row {
     pub fn set_estimate(&mut self, estimate: Estimate<u64>) {
         self.available_bits_per_second = Some(estimate);
         self.error_bits_per_second = Some(estimate.value as i64 - self.truth_bits_per_second as i64);
-    }
-
-    /// The estimator with what tells it from others of its kind: a range of waits that is not the usual one.
-    pub fn estimator(&self) -> String {
-        match self.last_iunit {
-            Some(last) if last != Scenario::USUAL_LAST_IUNIT => format!("{} 0–{last}", self.method),
-            _ => self.method.clone(),
-        }
     }
 
     /// |estimate − truth| as a part of the bottleneck's rate; none without an estimate.

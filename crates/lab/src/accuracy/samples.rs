@@ -4,8 +4,9 @@ use super::Accuracy;
 use super::report::Report;
 use super::row::{DelayRow, Row, TimelinePacket};
 use super::scenario::Point;
-use super::words::{Method, Transport};
+use super::words::Transport;
 use crate::scenario::{Overrides, load};
+use estimate::MethodSettings;
 use measurement::report::ShaperReport;
 use train::Estimate;
 use units::{Direction, Rate};
@@ -24,8 +25,8 @@ pub(crate) fn accuracy() -> Report {
     for (run, error) in [(1, 0.1), (2, -0.2), (3, 0.3)] {
         for cross in [0, 60] {
             for transport in [Transport::Rake, Transport::Udp] {
-                rows.push(measured(transport, Method::Primed, cross, run, error));
-                rows.push(measured(transport, Method::LinearScan, cross, run, 10.0 + error));
+                rows.push(measured(transport, "primed", cross, run, error));
+                rows.push(measured(transport, "linear-scan", cross, run, 10.0 + error));
             }
         }
     }
@@ -37,8 +38,8 @@ pub(crate) fn accuracy() -> Report {
 pub(crate) fn firewall() -> Report {
     let experiment = experiment("rake-firewall");
     let rows = vec![
-        failed(Transport::Udp, Method::Primed, 30, 1, "UDP is rejected on the way to 10.0.1.2"),
-        measured(Transport::Rake, Method::Primed, 30, 1, -0.15),
+        failed(Transport::Udp, "primed", 30, 1, "UDP is rejected on the way to 10.0.1.2"),
+        measured(Transport::Rake, "primed", 30, 1, -0.15),
     ];
     Report::new(&experiment, STARTED.into(), rows)
 }
@@ -62,8 +63,8 @@ pub(crate) fn full() -> Report {
 /// A train that a congestion window of ten segments tore apart, and one that it did not.
 pub(crate) fn cwnd() -> Report {
     let experiment = experiment("rake-cwnd");
-    let mut torn = failed(Transport::Single, Method::LinearScan, 50, 1, "every train was disturbed");
-    let mut whole = measured(Transport::Rake, Method::LinearScan, 50, 1, 9.0);
+    let mut torn = failed(Transport::Single, "linear-scan", 50, 1, "every train was disturbed");
+    let mut whole = measured(Transport::Rake, "linear-scan", 50, 1, 9.0);
     for i in 0..120 {
         let planned_seconds = f64::from(i) * 1e-4;
         let late = if i < 10 { 0.0 } else { 0.08 };
@@ -80,8 +81,9 @@ pub(crate) fn cwnd() -> Report {
 }
 
 /// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
-pub(crate) fn measured(transport: Transport, method: Method, cross: u64, run: u32, error: f64) -> Row {
-    let point = Point { cross: Rate::from_mbit(cross), transport, method, direction: Direction::Up, run };
+pub(crate) fn measured(transport: Transport, method: &str, cross: u64, run: u32, error: f64) -> Row {
+    let (cross_rate, method) = (Rate::from_mbit(cross), method.parse().unwrap());
+    let point = Point { cross: cross_rate, transport, method, direction: Direction::Up, run };
     let experiment = experiment("rake-accuracy");
     let mut row = Row::new(&experiment.stated, &point);
     row.truth_bits_per_second = (100 - cross) * 1_000_000;
@@ -90,7 +92,7 @@ pub(crate) fn measured(transport: Transport, method: Method, cross: u64, run: u3
         value,
         low: value.saturating_sub(500_000),
         high: value + 500_000,
-        confidence: if method == Method::Primed { 0.95 } else { 0.0 },
+        confidence: if point.method == MethodSettings::default() { 0.95 } else { 0.0 },
     });
     row.spread_bits_per_second = Some(120_000);
     (row.connections, row.packets_sent, row.bytes_sent, row.duration_seconds) = (120, 960, 640_000, 0.9);
@@ -99,7 +101,7 @@ pub(crate) fn measured(transport: Transport, method: Method, cross: u64, run: u3
 }
 
 /// A run without an estimate.
-pub(crate) fn failed(transport: Transport, method: Method, cross: u64, run: u32, reason: &str) -> Row {
+pub(crate) fn failed(transport: Transport, method: &str, cross: u64, run: u32, reason: &str) -> Row {
     let mut row = measured(transport, method, cross, run, 0.0);
     (row.available_bits_per_second, row.error_bits_per_second) = (None, None);
     row.reason = Some(reason.to_owned());
@@ -110,7 +112,7 @@ pub(crate) fn failed(transport: Transport, method: Method, cross: u64, run: u32,
 /// A measurement of everything: the part of the bottleneck's rate that was found as its capacity, two percent either
 /// way. 5 ms were 5.05 up, and 5.2 down.
 pub(crate) fn full_row(run: u32, capacity: Option<f64>) -> Row {
-    let mut row = measured(Transport::Udp, Method::Primed, 50, run, 0.1);
+    let mut row = measured(Transport::Udp, "primed", 50, run, 0.1);
     let interval = |part: f64| {
         let value = (part * 100e6) as u64;
         Estimate { value, low: value * 98 / 100, high: value * 102 / 100, confidence: 0.95 }

@@ -1,7 +1,8 @@
 use super::firewall::FirewallRule;
 use super::path::{Bottleneck, Later};
-use super::words::{BottleneckKind, Carrier, CrossKind, Method, Transport};
+use super::words::{BottleneckKind, Carrier, CrossKind, Transport};
 use crate::values::rates;
+use estimate::MethodSettings;
 use serde::Deserialize;
 use units::{Direction, Rate, Span};
 
@@ -12,13 +13,11 @@ pub struct Scenario {
     /// What carries the trains of each method.
     pub transports: Vec<Transport>,
     /// The estimators.
-    pub methods: Vec<Method>,
+    pub methods: Vec<MethodSettings>,
     /// The directions measured.
     pub directions: Vec<Direction>,
     /// How often each point is measured.
     pub runs: u32,
-    /// The last exponent that `pathtester-classic` scans: its longest interval is 2^this µs.
-    pub last_iunit: u32,
     /// Whether each run is a full measurement, with both directions, capacity and delay, and not of one direction's
     /// available bandwidth alone. In virtual time, only the row's own direction is measured, and the delay.
     pub whole: bool,
@@ -52,14 +51,14 @@ pub struct Cross {
 }
 
 /// One measurement of an experiment: what one row of the report is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// Mean rate of the cross traffic.
     pub cross: Rate,
     /// What carries the trains.
     pub transport: Transport,
     /// The estimator.
-    pub method: Method,
+    pub method: MethodSettings,
     /// The direction of the trains.
     pub direction: Direction,
     /// Counted from 1 for each combination of the others.
@@ -67,10 +66,6 @@ pub struct Point {
 }
 
 impl Scenario {
-    /// The usual [`last_iunit`](Self::last_iunit): the shortest range that PathTester's paper found to work from
-    /// 100 kbit/s on.
-    pub const USUAL_LAST_IUNIT: u32 = 17;
-
     /// Every measurement in the order of running. Runs come outermost, so that a disturbance of some minutes spoils
     /// one run of many points and not all runs of one.
     pub fn points(&self) -> Vec<Point> {
@@ -78,9 +73,9 @@ impl Scenario {
         for run in 1..=self.runs {
             for &cross in &self.cross.levels {
                 for &transport in &self.transports {
-                    for &method in &self.methods {
+                    for method in &self.methods {
                         for &direction in &self.directions {
-                            points.push(Point { cross, transport, method, direction, run });
+                            points.push(Point { cross, transport, method: method.clone(), direction, run });
                         }
                     }
                 }

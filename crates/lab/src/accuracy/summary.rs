@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use units::Rate;
 
-/// One value for each transport and method that was measured: transport → method → value. A method that scanned
-/// another range of waits than the usual one counts as another method, such as `pathtester-classic 0–15`.
+/// One value for each transport and method that was measured: transport → method with its parameters → value.
 pub type ByMethod<T> = BTreeMap<String, BTreeMap<String, T>>;
 
 /// What the rows come to, by transport and method. A figure is null where no run gave what it is made of. Stalled
@@ -78,8 +77,6 @@ pub struct PublishedFigure {
     pub series: String,
     /// The estimator.
     pub method: Option<String>,
-    /// The last exponent that it scanned.
-    pub last_iunit: Option<u32>,
     /// Mean rate of the cross traffic.
     pub cross_bits_per_second: Option<u64>,
     /// The estimate; null where there was none.
@@ -152,8 +149,7 @@ impl PublishedFigure {
     fn of(published: &Published) -> Self {
         PublishedFigure {
             series: published.series.clone(),
-            method: published.method.map(|method| method.word().to_owned()),
-            last_iunit: published.last_iunit,
+            method: published.method.as_ref().map(ToString::to_string),
             cross_bits_per_second: published.cross.map(Rate::bits_per_second),
             available_bits_per_second: published.available.map(Rate::bits_per_second),
             seconds: published.seconds,
@@ -169,7 +165,7 @@ impl PublishedFigure {
 
     /// Whether a run was made by the same estimator.
     pub(crate) fn is_by(&self, row: &Row) -> bool {
-        self.method.as_ref() == Some(&row.method) && (self.last_iunit.is_none() || self.last_iunit == row.last_iunit)
+        self.method.as_ref() == Some(&row.method)
     }
 }
 
@@ -196,13 +192,13 @@ struct Groups<'a> {
 
 impl<'a> Groups<'a> {
     fn of(rows: &'a [Row]) -> Self {
-        Groups { rows, keys: rows.iter().map(|row| (row.transport.as_str(), row.estimator())).collect() }
+        Groups { rows, keys: rows.iter().map(|row| (row.transport.as_str(), row.method.clone())).collect() }
     }
 
     fn map<T>(&self, value: impl Fn(&[&Row]) -> T) -> ByMethod<T> {
         let mut by_method = ByMethod::new();
         for (transport, method) in &self.keys {
-            let own = |row: &&Row| row.transport == *transport && row.estimator() == *method;
+            let own = |row: &&Row| row.transport == *transport && row.method == *method;
             let rows: Vec<_> = self.rows.iter().filter(own).collect();
             by_method.entry((*transport).to_owned()).or_default().insert(method.clone(), value(&rows));
         }
@@ -227,15 +223,15 @@ mod tests {
     use super::*;
     use crate::accuracy::row::TimelinePacket;
     use crate::accuracy::samples::{experiment, failed, measured};
-    use crate::accuracy::words::{Method, Transport};
+    use crate::accuracy::words::Transport;
 
     fn rows() -> Vec<Row> {
         vec![
-            measured(Transport::Rake, Method::Primed, 0, 1, 0.2),
-            measured(Transport::Rake, Method::Primed, 50, 1, -0.6),
-            measured(Transport::Rake, Method::LinearScan, 50, 1, 9.0),
-            measured(Transport::Udp, Method::Primed, 50, 1, 0.1),
-            failed(Transport::Udp, Method::Primed, 50, 2, "UDP is rejected"),
+            measured(Transport::Rake, "primed", 0, 1, 0.2),
+            measured(Transport::Rake, "primed", 50, 1, -0.6),
+            measured(Transport::Rake, "linear-scan", 50, 1, 9.0),
+            measured(Transport::Udp, "primed", 50, 1, 0.1),
+            failed(Transport::Udp, "primed", 50, 2, "UDP is rejected"),
         ]
     }
 
@@ -290,7 +286,7 @@ mod tests {
             sent_seconds,
             received_seconds: None,
         };
-        let mut row = measured(Transport::Single, Method::LinearScan, 50, 1, 0.0);
+        let mut row = measured(Transport::Single, "linear-scan", 50, 1, 0.0);
         row.timeline = vec![packet(0.0, Some(0.0)), packet(0.001, Some(0.081)), packet(0.002, None)];
         let summary = summed(&[row]);
         assert!(close(summary.mean_worst_sending_delay_seconds["single"]["linear-scan"], 0.08));

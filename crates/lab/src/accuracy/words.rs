@@ -48,22 +48,6 @@ words! {
         Single = "single",
     }
 
-    /// An estimator.
-    Method {
-        /// kumade's own.
-        Primed = "primed",
-        /// The papers' rule on the papers' train, its interval scaled to the bottleneck's rate.
-        LinearScan = "linear-scan",
-        /// PathTester, improved.
-        PathTester = "pathtester",
-        /// PathTester, original.
-        PathTesterClassic = "pathtester-classic",
-        /// Pathload.
-        Pathload = "pathload",
-        /// pathChirp.
-        PathChirp = "pathchirp",
-    }
-
     /// What implements the bottleneck.
     BottleneckKind {
         /// The lab's own link.

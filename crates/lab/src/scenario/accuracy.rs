@@ -8,9 +8,10 @@ use crate::accuracy::full::Limits;
 use crate::accuracy::path::{Bottleneck, Later};
 use crate::accuracy::published::Published;
 use crate::accuracy::scenario::{Cross, Scenario};
-use crate::accuracy::words::{Method, Transport};
+use crate::accuracy::words::Transport;
 use crate::error::ScenarioError;
 use crate::paper::Paper;
+use estimate::MethodSettings;
 use serde::Deserialize;
 use units::{Direction, Rate};
 
@@ -21,12 +22,10 @@ pub(super) struct File {
     name: String,
     title: String,
     transports: Vec<Transport>,
-    methods: Vec<Method>,
+    methods: Vec<MethodSettings>,
     #[serde(default = "up_only")]
     directions: Vec<Direction>,
     runs: u32,
-    #[serde(default = "usual_last_iunit")]
-    last_iunit: u32,
     #[serde(default)]
     whole: bool,
     /// What is varied besides the levels of cross traffic.
@@ -150,7 +149,6 @@ impl File {
             methods: self.methods.clone(),
             directions: self.directions.clone(),
             runs: self.runs,
-            last_iunit: self.last_iunit,
             whole: self.whole,
             timeline: self.timeline,
             bottleneck: self.bottleneck.clone(),
@@ -165,15 +163,12 @@ fn up_only() -> Vec<Direction> {
     vec![Direction::Up]
 }
 
-const fn usual_last_iunit() -> u32 {
-    Scenario::USUAL_LAST_IUNIT
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::accuracy::words::{BottleneckKind, Carrier, CrossKind};
     use crate::scenario::{Experiment, load};
+    use estimate::PathTesterClassicConfig;
 
     const ACCURACY: &str = include_str!("../../scenarios/rake-accuracy.toml");
 
@@ -213,7 +208,8 @@ mod tests {
         let range = named("tester-range");
         let rates = Direction::BOTH.map(|direction| range.stated.bottleneck.rate_of(direction));
         assert_eq!(rates, [Rate::from_bits_per_second(100_000), Rate::from_mbit(100)]);
-        let ranges: Vec<_> = range.scenarios.iter().map(|scenario| scenario.last_iunit).collect();
+        let classic = |method: &MethodSettings| Some(method.config::<PathTesterClassicConfig>()?.last_iunit);
+        let ranges: Vec<_> = range.stated.methods.iter().filter_map(classic).collect();
         assert_eq!(ranges, [15, 16, 17, 18, 19, 20]);
         // Tables 2, 3 and 6: ADSL, 1 Mbit/s up, 24 and 12 down.
         let down: Vec<_> = named("tester-time").scenarios.iter().filter_map(|s| s.bottleneck.down_rate).collect();

@@ -1,5 +1,6 @@
-use crate::accuracy::words::{BottleneckKind, Carrier, CrossKind, Method, Transport};
+use crate::accuracy::words::{BottleneckKind, Carrier, CrossKind, Transport};
 use crate::fairness::DisciplineChoice;
+use estimate::MethodSettings;
 use units::{Direction, Rate, Span};
 
 /// Parts of a scenario given on the command line; what is absent or empty leaves the file's as it is.
@@ -19,7 +20,7 @@ pub struct Overrides {
     /// What to measure over.
     pub transports: Vec<Transport>,
     /// The estimators.
-    pub methods: Vec<Method>,
+    pub methods: Vec<MethodSettings>,
     /// The directions measured.
     pub directions: Vec<Direction>,
     /// How often each point is measured.

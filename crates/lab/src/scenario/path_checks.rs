@@ -14,21 +14,13 @@ const MAX_CROSS_PACKETS_PER_SECOND: f64 = 1e6;
 /// # Errors
 /// Says what is wrong and what to change.
 pub(super) fn check(scenario: &Scenario) -> Result<(), String> {
-    check_extent(scenario)?;
+    check_runs(scenario.runs)?;
     check_bottleneck(&scenario.bottleneck)?;
     check_token_bucket(scenario)?;
     if let Some(hop) = &scenario.later {
         check_downstream_hop(scenario, hop)?;
     }
     check_cross(scenario)
-}
-
-fn check_extent(scenario: &Scenario) -> Result<(), String> {
-    let max = estimate::PathTesterClassicConfig::MAX_IUNIT;
-    refuse(scenario.last_iunit > max, || {
-        format!("intervals up to 2^{} µs; the maximum is 2^{max}", scenario.last_iunit)
-    })?;
-    check_runs(scenario.runs)
 }
 
 fn check_bottleneck(bottleneck: &Bottleneck) -> Result<(), String> {

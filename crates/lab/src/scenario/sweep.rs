@@ -2,7 +2,7 @@
 
 use crate::accuracy::path::{Bottleneck, Later};
 use crate::accuracy::scenario::{Cross, Scenario};
-use crate::accuracy::words::{BottleneckKind, CrossKind, Method};
+use crate::accuracy::words::{BottleneckKind, CrossKind};
 use crate::values::rates;
 use serde::Deserialize;
 use units::Rate;
@@ -21,8 +21,6 @@ pub(super) struct Sweep {
     /// How cross traffic comes. No traffic of any kind is the same: only the first kind is measured at level zero. In
     /// virtual time there is no TCP, which is left out there.
     pub(super) kinds: Vec<CrossKind>,
-    /// The last exponents of `pathtester-classic`; other methods are measured with the first one only.
-    pub(super) last_iunits: Vec<u32>,
 }
 
 /// A further path on which the same is measured. What is not named is as on the first one.
@@ -68,10 +66,6 @@ impl Sweep {
         vary(&mut variants, &kinds, |scenario, &kind, first| {
             scenario.cross.kind = kind;
             scenario.cross.levels.retain(|level| first || *level > Rate::ZERO);
-        });
-        vary(&mut variants, &self.last_iunits, |scenario, &last, first| {
-            scenario.last_iunit = last;
-            scenario.methods.retain(|method| first || *method == Method::PathTesterClassic);
         });
         variants
     }
@@ -128,15 +122,6 @@ mod tests {
         assert_eq!(scenarios.len(), 4);
         assert_eq!(scenarios[2].cross.levels[9], Rate::from_mbit(450));
         assert_eq!(scenarios.iter().map(|s| s.cross.levels.len()).collect::<Vec<_>>(), [10, 9, 10, 9]);
-    }
-
-    #[test]
-    fn only_the_scanning_method_is_measured_with_each_range() {
-        let methods = vec![Method::Primed, Method::PathTesterClassic];
-        let experiment = read("last_iunits = [15, 16]", &Overrides { methods, ..Overrides::default() }).unwrap();
-        let methods: Vec<_> = experiment.scenarios.iter().map(|s| (s.last_iunit, s.methods.len())).collect();
-        assert_eq!(methods, [(15, 2), (16, 1)]);
-        assert_eq!(experiment.runs(), 10 * 2 * 5 * 3);
     }
 
     #[test]

@@ -48,9 +48,9 @@ fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Ax
     let mut grouped: Vec<(String, f64, Vec<f64>)> = Vec::new();
     for row in rows {
         let Some(error) = error(row) else { continue };
-        match grouped.iter_mut().find(|(method, at, _)| *method == row.estimator() && *at == x(row)) {
+        match grouped.iter_mut().find(|(method, at, _)| *method == row.method && *at == x(row)) {
             Some((_, _, errors)) => errors.push(error),
-            None => grouped.push((row.estimator(), x(row), vec![error])),
+            None => grouped.push((row.method.clone(), x(row), vec![error])),
         }
     }
     for (method, at, errors) in grouped {

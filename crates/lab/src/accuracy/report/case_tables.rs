@@ -48,7 +48,7 @@ fn table(report: &Report, caption: &str, cell: impl Fn(&[&Row]) -> String) -> Ta
         let mut cells = case.cells();
         cells.push(case.unit().of(truth));
         cells.extend(combinations.iter().map(|(transport, method)| {
-            let own = |row: &&&Row| row.transport == *transport && row.estimator() == *method;
+            let own = |row: &&&Row| row.transport == *transport && row.method == *method;
             cell(&rows.iter().filter(own).copied().collect::<Vec<_>>())
         }));
         cells

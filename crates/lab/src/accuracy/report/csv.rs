@@ -16,7 +16,7 @@ pub(super) fn rows(rows: &[Row]) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-const COLUMNS: [Column; 52] = [
+const COLUMNS: [Column; 51] = [
     ("bottleneck_bits_per_second", |row| row.bottleneck_bits_per_second.to_string()),
     ("burst_bytes", |row| text(row.burst_bytes)),
     ("peak_bits_per_second", |row| text(row.peak_bits_per_second)),
@@ -27,7 +27,6 @@ const COLUMNS: [Column; 52] = [
     ("cross_kind", |row| row.cross_kind.clone()),
     ("transport", |row| row.transport.clone()),
     ("method", |row| row.method.clone()),
-    ("last_iunit", |row| text(row.last_iunit)),
     ("direction", |row| row.direction.clone()),
     ("run", |row| row.run.to_string()),
     ("truth_bits_per_second", |row| row.truth_bits_per_second.to_string()),

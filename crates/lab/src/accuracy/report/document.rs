@@ -87,7 +87,7 @@ impl Report {
     pub(crate) fn combinations(&self) -> Vec<(&str, String)> {
         let mut combinations = Vec::new();
         for row in &self.rows {
-            let combination = (row.transport.as_str(), row.estimator());
+            let combination = (row.transport.as_str(), row.method.clone());
             if !combinations.contains(&combination) {
                 combinations.push(combination);
             }

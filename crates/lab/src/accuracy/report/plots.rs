@@ -142,7 +142,7 @@ fn points_by_method(rows: &[&Row], unit: Unit) -> BTreeMap<String, Vec<Point>> {
     let mut runs: BTreeMap<_, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for row in rows {
         let Some(interval) = row.available_bits_per_second else { continue };
-        let (truths, estimates) = runs.entry((row.estimator(), row.cross_bits_per_second)).or_default();
+        let (truths, estimates) = runs.entry((row.method.clone(), row.cross_bits_per_second)).or_default();
         truths.push(row.truth_bits_per_second as f64 / unit.bits);
         estimates.push(interval.value as f64 / unit.bits);
     }

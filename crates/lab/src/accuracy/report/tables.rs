@@ -36,7 +36,7 @@ fn by_level(report: &Report, unit: Unit) -> Table {
         let truths: Vec<_> = rows.iter().map(|row| row.truth_bits_per_second as f64).collect();
         let mut cells = vec![unit.of(cross as f64), mean(&truths).map_or_else(String::new, |truth| unit.of(truth))];
         cells.extend(combinations.iter().map(|(transport, method)| {
-            let own = rows.iter().filter(|row| row.transport == *transport && row.estimator() == *method);
+            let own = rows.iter().filter(|row| row.transport == *transport && row.method == *method);
             median_and_error(own, unit)
         }));
         cells
@@ -63,7 +63,7 @@ fn by_run(report: &Report, unit: Unit) -> Table {
         vec![
             row.run.to_string(),
             row.transport.clone(),
-            row.estimator(),
+            row.method.clone(),
             row.direction.clone(),
             unit.of(row.truth_bits_per_second as f64),
             estimate.map_or_else(none, |i| unit.of(i.value as f64)),

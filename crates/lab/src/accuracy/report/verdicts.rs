@@ -112,7 +112,7 @@ fn delay_verdict(limits: &Limits, found: &DelaySummary) -> Option<String> {
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for row in &report.rows {
-        let who = format!("{} {}", row.transport, row.estimator());
+        let who = format!("{} {}", row.transport, row.method);
         if let Some(reason) = &row.reason {
             *counts.entry(format!("{who}: no estimate, as {reason}")).or_default() += 1;
         }
