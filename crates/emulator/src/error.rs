@@ -34,7 +34,7 @@ pub enum EmulatorError {
         /// Which interface.
         interface: String,
         /// Whose it is.
-        process: u32,
+        process: String,
     },
     /// An interface went away while the bridge was running.
     #[error("the bridge has ended: its interface {0} has vanished; start it again when the interface is back")]

@@ -1,8 +1,4 @@
-//! Statistics in Prometheus' text format, and a small HTTP server from which they are fetched.
-
-mod exporter;
-
-pub use exporter::{Exporter, ExporterError};
+//! Statistics in Prometheus' text format (OpenMetrics).
 
 use crate::report::{Bucket, Direction, Document, FlowTraffic, Percentiles, Traffic};
 use prometheus_client::collector::Collector;

@@ -13,7 +13,6 @@ use lab::{Document, Experiment, Overrides};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::Direction;
 use units::{Rate, Span, parse};
@@ -150,13 +149,8 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if experiments.iter().any(|experiment| !experiment.is_virtual()) {
         net::namespace::enter_user_namespace_if_needed()?;
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The first ends the experiment after this run, with its report; the second ends the program at once.
-        signal_hook::flag::register_conditional_shutdown(signal, FAILED, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .context("cannot listen for Ctrl-C")?;
-    }
+    // The first signal ends the experiment after this run, with its report; the second ends the program at once.
+    let stop = service::signals::termination_or_exit(FAILED).context("cannot listen for Ctrl-C")?;
     for experiment in &experiments {
         lab::prepare(&args.directory(experiment))?;
     }

@@ -3,18 +3,18 @@
 mod options;
 mod show;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use emulator::control::{ControlError, Place, Reply, Request, check_name};
-use emulator::prometheus::Exporter;
+use emulator::control::{LinkProtocol, Reply, Request};
+use emulator::prometheus;
 use emulator::report::Document;
 use emulator::schedule::{self, Schedule};
 use emulator::session::{Session, SessionError};
 use emulator::settings::{Change, Settings};
 use emulator::{EmulatorError, PortSpec};
 use options::SettingOptions;
+use service::{ClaimError, ControlError, Exporter, Registry, RuntimeDir, check_name, signals};
 use show::{Output, View};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -130,8 +130,8 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
         Ok(schedule) => schedule,
         Err(reason) => return Ok(usage(&reason)),
     };
-    let stop = listen_for_the_end()?;
-    let claim = Place::standard().claim(&args.name)?;
+    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
+    let claim = links().claim(&args.name).map_err(explained)?;
     let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
     let session = match Session::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
@@ -142,7 +142,10 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let answering = Arc::clone(&session);
     let control = claim.serve(move |request| answering.answer(&request))?;
     let counting = Arc::clone(&session);
-    let exporter = args.prometheus.map(|address| Exporter::start(address, move || counting.total())).transpose()?;
+    let exporter = args
+        .prometheus
+        .map(|address| Exporter::start(address, move || prometheus::metrics(&counting.total())))
+        .transpose()?;
     if let Some(exporter) = &exporter {
         eprintln!("metrics: http://{}/metrics", exporter.address());
     }
@@ -202,7 +205,7 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
         Ok(change) => change,
         Err(error) => return Ok(usage(&error.to_string())),
     };
-    match Place::standard().ask(&args.name, &Request::Set { change })? {
+    match links().ask(&args.name, &Request::Set { change }).map_err(explained)? {
         Reply::Done { settings: [up, down] } => {
             writeln!(std::io::stdout(), "up: {up}\ndown: {down}")?;
             Ok(ExitCode::SUCCESS)
@@ -213,7 +216,7 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
-    match Place::standard().ask(&args.name, &Request::Show)? {
+    match links().ask(&args.name, &Request::Show).map_err(explained)? {
         Reply::Shown { document } if args.json => writeln!(std::io::stdout(), "{document}")?,
         Reply::Shown { document } => {
             let document: Document =
@@ -234,30 +237,28 @@ fn read_schedule(args: &StartArgs, settings: &[Settings; 2]) -> anyhow::Result<R
     Ok(Schedule::parse(&text, settings).map_err(|error| format!("the schedule {name}, {error}")))
 }
 
-fn listen_for_the_end() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // As `nohup` wants it.
-        if signal == SIGHUP && is_ignored(signal) {
-            continue;
-        }
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot listen for Ctrl-C")?;
-    }
-    Ok(stop)
+/// The links of this user that run here.
+fn links() -> Registry<LinkProtocol> {
+    Registry::new(RuntimeDir::standard("kumade"))
 }
 
-/// Whether this process was started so as not to hear the signal: proc(5).
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask >> (signal - 1) & 1 == 1))
+/// With the options that help.
+fn explained(error: ControlError) -> anyhow::Error {
+    match &error {
+        ControlError::Taken { .. } => anyhow!("{error} by --name"),
+        ControlError::NotRunning { running, .. } if running.is_empty() => {
+            anyhow!("{error}; start one by `kumade link start`")
+        }
+        ControlError::NotRunning { .. } => anyhow!("{error}; choose one by --name"),
+        _ => error.into(),
+    }
 }
 
 fn port(name: &str, tun: bool) -> PortSpec {
     if tun { PortSpec::Tun { name: name.to_owned() } } else { PortSpec::Interface(name.to_owned()) }
 }
 
-fn link_name(text: &str) -> Result<String, ControlError> {
+fn link_name(text: &str) -> Result<String, ClaimError> {
     check_name(text).map(|()| text.to_owned())
 }
 

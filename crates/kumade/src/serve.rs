@@ -9,8 +9,7 @@ use serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, Server, Server
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
 use units::{Span, parse};
 
@@ -54,10 +53,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let reflector = args.stamp.map(|port| bind_reflector(port, args.listen)).transpose()?;
     let mut config = config(args)?;
     config.max_pending = config.max_pending.min(descriptors() / 2);
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot listen for Ctrl-C")?;
-    }
+    let stop = service::signals::termination().context("cannot listen for Ctrl-C")?;
     let server = Server::bind(config).map_err(|error| anyhow!("{error}"))?;
     let address = server.local_addr();
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };

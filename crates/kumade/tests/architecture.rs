@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 11] = [
     &["measurement"],
     &["sim"],
     &["net"],
-    &["transport", "runtime"],
+    &["transport", "runtime", "service"],
     &["testnet", "probe"],
     &["serve", "emulator", "lab"],
     &["kumade"],

@@ -1,6 +1,6 @@
 use crate::error::EmulatorError;
 use crate::frame::{Frame, LinkHeader};
-use crate::leftovers::OffloadGuard;
+use crate::offload_guard::OffloadGuard;
 use net::interface;
 use net::packet_socket::{Arrived, BATCH, Receiver, Sender, Trouble};
 use packet::Ethernet;
@@ -17,7 +17,7 @@ pub(super) struct EthernetPort {
     name: String,
     receiver: Receiver,
     sender: Sender,
-    /// Puts the offloads back when it goes.
+    /// Restores the offloads when it is dropped.
     _offloads: OffloadGuard,
 }
 
@@ -28,7 +28,7 @@ impl EthernetPort {
         }
         warn_of_forwarding(name);
         let (receiver, sender) = (Receiver::open(name)?, Sender::open(name)?);
-        Ok(EthernetPort { name: name.into(), receiver, sender, _offloads: OffloadGuard::of(name)? })
+        Ok(EthernetPort { name: name.into(), receiver, sender, _offloads: OffloadGuard::new(name)? })
     }
 
     pub(super) fn name(&self) -> &str {

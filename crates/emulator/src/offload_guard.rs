@@ -1,0 +1,127 @@
+use crate::error::EmulatorError;
+use net::SetupError;
+use net::interface;
+use net::offloads::{Offloads, Switches};
+use serde::{Deserialize, Serialize};
+use service::{Claim, ClaimError, Journal, Leftover, Reach, Record, RuntimeDir};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::{fs, io};
+
+/// An interface that merges no packets as they arrive: its receive offloads are off. They are restored when this is dropped,
+/// and by the next guard of any interface where this process was killed. An interface has one guard at a time.
+#[derive(Debug)]
+pub(crate) struct OffloadGuard {
+    name: String,
+    switches: Switches,
+    found: Offloads,
+    // Go once the offloads are restored.
+    _record: Option<Record>,
+    _claim: Option<Claim>,
+}
+
+/// The receive offloads of an interface, switched off.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct OffloadsOff {
+    /// The network namespace: its inode.
+    namespace: u64,
+    interface: String,
+    /// Its number: another interface of that name has another one.
+    index: u32,
+    /// As they were found.
+    offloads: BTreeMap<String, u32>,
+}
+
+impl OffloadGuard {
+    /// Switches the receive offloads of an interface of the calling thread's namespace off, after restoring those that
+    /// killed processes have left off.
+    pub(crate) fn new(name: &str) -> Result<Self, EmulatorError> {
+        let directory = RuntimeDir::standard("kumade");
+        let (namespace, index) = (namespace().ok(), interface::index(name)?);
+        let claim = claim(&directory, name, &format!("interface-{}-{index}", namespace.unwrap_or_default()))?;
+        let journal = Journal::new(directory);
+        journal.recover::<OffloadsOff>();
+        let switches = Switches::open(name)?;
+        let found = switches.read()?;
+        let record = match record(&journal, name, index, found) {
+            Ok(record) => Some(record),
+            Err(error) => {
+                tracing::warn!(
+                    "cannot write down how the offloads of {name} were set ({error}): should this process be killed, they \
+                     stay off; `ethtool -K {name} gro on` switches them on"
+                );
+                None
+            }
+        };
+        let guard = OffloadGuard { name: name.into(), switches, found, _record: record, _claim: claim };
+        guard.switches.set(found.receiving_off())?;
+        Ok(guard)
+    }
+}
+
+impl Drop for OffloadGuard {
+    fn drop(&mut self) {
+        // ENODEV: the interface is gone, and its settings with it.
+        const GONE: i32 = 19;
+        if let Err(error) = self.switches.set(self.found)
+            && error.io().raw_os_error() != Some(GONE)
+        {
+            tracing::warn!("the offloads of {} stay off: {error}", self.name);
+        }
+    }
+}
+
+impl Leftover for OffloadsOff {
+    const KIND: &'static str = "offloads";
+    type Error = SetupError;
+
+    fn reach(&self) -> Reach {
+        if namespace().ok() != Some(self.namespace) {
+            return Reach::Elsewhere;
+        }
+        // A later interface of that name has settings of its own.
+        let is_there = interface::index(&self.interface).is_ok_and(|index| index == self.index);
+        if is_there { Reach::Here } else { Reach::Gone }
+    }
+
+    fn undo(&self) -> Result<(), SetupError> {
+        let entries = self.offloads.iter().map(|(key, value)| (key.as_str(), *value));
+        Switches::open(&self.interface)?.set(Offloads::from_entries(entries))
+    }
+}
+
+/// Without a runtime directory there is no claim: two links on one interface are then the user's to avoid.
+fn claim(directory: &RuntimeDir, name: &str, resource: &str) -> Result<Option<Claim>, EmulatorError> {
+    match Claim::new(directory, resource) {
+        Ok(claim) => Ok(Some(claim)),
+        Err(ClaimError::Taken { process, .. }) => Err(EmulatorError::Taken { interface: name.into(), process }),
+        Err(error) => {
+            tracing::warn!("cannot claim the interface {name}: {error}");
+            Ok(None)
+        }
+    }
+}
+
+fn record(journal: &Journal, name: &str, index: u32, found: Offloads) -> io::Result<Record> {
+    let offloads = found.entries().map(|(key, value)| (key.to_owned(), value)).collect();
+    journal.record(&OffloadsOff { namespace: namespace()?, interface: name.into(), index, offloads })
+}
+
+fn namespace() -> io::Result<u64> {
+    fs::metadata("/proc/thread-self/ns/net").map(|data| data.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let offloads = BTreeMap::from([("tso".to_owned(), 1)]);
+        let off = OffloadsOff { namespace: 9, interface: "eth0".into(), index: 2, offloads };
+        let text = serde_json::to_vec(&off).unwrap();
+        assert_eq!(serde_json::from_slice::<OffloadsOff>(&text).unwrap(), off);
+        let entries = off.offloads.iter().map(|(key, value)| (key.as_str(), *value));
+        assert_eq!(Offloads::from_entries(entries).entries().collect::<Vec<_>>(), [("tso", 1)]);
+    }
+}

@@ -1,0 +1,170 @@
+use crate::lock_file::{IfLocked, LockError, LockFile, remove};
+use crate::runtime_dir::RuntimeDir;
+use nix::fcntl::{Flock, FlockArg};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process;
+
+/// A change to the system that outlives its process: written down before it is made, so that whoever comes next can undo it
+/// where the process was killed.
+pub trait Leftover: Serialize + DeserializeOwned {
+    /// The kind of change, such as `offloads`: names its files.
+    const KIND: &'static str;
+    /// Why it cannot be undone.
+    type Error: Display;
+
+    /// Where the changed thing is, seen from the calling thread.
+    fn reach(&self) -> Reach;
+
+    /// Undoes the change.
+    ///
+    /// # Errors
+    /// The system refuses. The leftover stays on record then.
+    fn undo(&self) -> Result<(), Self::Error>;
+}
+
+/// Whether a [`Leftover`] can and must be undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Its object is as it was left.
+    Here,
+    /// It belongs to another network namespace, say, whose processes have to see to it.
+    Elsewhere,
+    /// Its object is gone, and the change with it.
+    Gone,
+}
+
+/// A record of changes to the system, one file each.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    directory: RuntimeDir,
+}
+
+/// A change that this process has made and will undo itself. Drop it once that is done.
+#[derive(Debug)]
+pub struct Record {
+    path: PathBuf,
+    /// Free once the process has ended, however that happens: then the change is left over.
+    _locked: Flock<File>,
+}
+
+/// What is in a file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry<L> {
+    /// When the system restarts, all changes are gone.
+    boot: String,
+    /// For people.
+    process: u32,
+    leftover: L,
+}
+
+impl Journal {
+    /// The record in this directory.
+    pub fn new(directory: RuntimeDir) -> Self {
+        Journal { directory }
+    }
+
+    /// Writes down a change that is about to be made.
+    ///
+    /// # Errors
+    /// It cannot be written down: should the process be killed, the change would stay.
+    pub fn record<L: Leftover>(&self, leftover: &L) -> io::Result<Record> {
+        let directory = self.directory.create().map_err(io::Error::other)?;
+        let _turn = take_turn::<L>(&directory)?;
+        let process = process::id();
+        let entry = serde_json::to_vec(&Entry { boot: boot(), process, leftover })?;
+        let (path, file) = create(&directory, &format!("{}-{process}", L::KIND))?;
+        let mut locked = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)?;
+        locked.write_all(&entry)?;
+        Ok(Record { path, _locked: locked })
+    }
+
+    /// Undoes the changes that killed processes have left within reach. Whatever cannot be undone is logged, and stays on
+    /// record.
+    pub fn recover<L: Leftover>(&self) {
+        for directory in self.directory.own() {
+            match take_turn::<L>(directory) {
+                Ok(_turn) => files::<L>(directory).iter().for_each(|path| recover_one::<L>(path)),
+                Err(error) => tracing::warn!("cannot look for leftovers in {}: {error}", directory.display()),
+            }
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+/// One process at a time reads or writes the record, so that nothing is undone that another process has just undone and
+/// changed anew.
+fn take_turn<L: Leftover>(directory: &Path) -> io::Result<LockFile> {
+    let path = directory.join(format!("{}-journal.lock", L::KIND));
+    LockFile::lock(path, IfLocked::Wait).map_err(|error| match error {
+        LockError::Io(error) => error,
+        LockError::Locked(process) => io::Error::other(format!("process {process} has the record")),
+    })
+}
+
+fn create(directory: &Path, stem: &str) -> io::Result<(PathBuf, File)> {
+    let mut number = 0;
+    loop {
+        let path = directory.join(format!("{stem}-{number}.json"));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            outcome => return outcome.map(|file| (path, file)),
+        }
+    }
+}
+
+fn files<L: Leftover>(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_record = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(L::KIND));
+        name.is_some_and(|rest| rest.starts_with('-') && rest.ends_with(".json"))
+    };
+    entries.filter(is_record).collect()
+}
+
+fn recover_one<L: Leftover>(path: &Path) {
+    let Ok(file) = File::open(path) else { return };
+    // Locked: its process lives.
+    let Ok(file) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return };
+    let mut text = String::new();
+    let read = (&*file).take(MAX_ENTRY_BYTES).read_to_string(&mut text);
+    match read.ok().and_then(|_| serde_json::from_str::<Entry<L>>(&text).ok()) {
+        Some(entry) if entry.boot == boot() => settle(path, &entry),
+        // The system was restarted; or the process was killed while it wrote, before it made the change.
+        _ => remove(path),
+    }
+}
+
+fn settle<L: Leftover>(path: &Path, Entry { process, leftover, .. }: &Entry<L>) {
+    match leftover.reach() {
+        Reach::Elsewhere => {}
+        Reach::Gone => remove(path),
+        Reach::Here => match leftover.undo() {
+            Ok(()) => {
+                tracing::info!("undid a change of {} that process {process} had left", L::KIND);
+                remove(path);
+            }
+            Err(error) => {
+                tracing::warn!("cannot undo a change of {} that process {process} left: {error}", L::KIND);
+            }
+        },
+    }
+}
+
+/// A longer file is none of ours.
+const MAX_ENTRY_BYTES: u64 = 1 << 20;
+
+/// Differs from one start of the system to the next.
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}

@@ -1,0 +1,25 @@
+//! What every daemon of this workspace needs, once: a resource has one owner at a time ([`Claim`]); a running service is
+//! asked and changed through a control socket with typed requests ([`Registry`]); metrics are fetched by Prometheus
+//! ([`Exporter`]); a signal ends it cleanly ([`signals`]); and what it changed in the system is undone by the next one where
+//! it was killed ([`Journal`]).
+//!
+//! All of it is plain threads. Files are in a [`RuntimeDir`], which only its user may enter. A client of either socket,
+//! whatever it sends or fails to send, costs a bounded amount of memory and time: messages have a maximum size, and each
+//! conversation a deadline.
+#![forbid(unsafe_code)]
+
+mod claim;
+mod control;
+mod exporter;
+mod journal;
+mod listener_thread;
+mod lock_file;
+mod runtime_dir;
+pub mod signals;
+mod timed;
+
+pub use claim::{Claim, ClaimError, check_name};
+pub use control::{ControlError, ControlServer, NamedClaim, Protocol, Registry};
+pub use exporter::{Exporter, ExporterError};
+pub use journal::{Journal, Leftover, Reach, Record};
+pub use runtime_dir::{NoRuntimeDir, RuntimeDir};

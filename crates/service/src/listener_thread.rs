@@ -1,0 +1,76 @@
+use net::readiness::Readiness;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use units::Time;
+
+/// A thread that serves the clients of a listener, one after the other, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct ListenerThread {
+    /// Closed to end the thread.
+    bell: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// After a connection could not be accepted (too many open files, say), the next one is tried this much later.
+const PAUSE: Duration = Duration::from_secs(2);
+const LISTENER: u32 = 0;
+const END: u32 = 1;
+
+impl ListenerThread {
+    /// Starts a thread of this name. `accept` must not block: the listener is non-blocking.
+    pub(crate) fn start<L: AsFd + Send + 'static, S>(
+        name: &'static str,
+        listener: L,
+        accept: impl Fn(&L) -> io::Result<S> + Send + 'static,
+        mut serve: impl FnMut(S) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (bell, end) = UnixStream::pair()?;
+        let readiness = Readiness::new()?;
+        readiness.add_reader(&listener, LISTENER)?;
+        readiness.add_reader(&end, END)?;
+        let work = move || {
+            let _end = end;
+            let mut events = Vec::new();
+            while readiness.wait(&mut events, Time::MAX).is_ok() && events.iter().all(|event| event.number != END) {
+                if !events.is_empty() {
+                    serve_one(name, &listener, &accept, &mut serve);
+                }
+            }
+        };
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
+        Ok(ListenerThread { bell: Some(bell), thread: Some(thread) })
+    }
+}
+
+fn serve_one<L, S>(
+    name: &str,
+    listener: &L,
+    accept: &impl Fn(&L) -> io::Result<S>,
+    serve: &mut impl FnMut(S) -> io::Result<()>,
+) {
+    match accept(listener) {
+        Ok(client) => {
+            if let Err(error) = serve(client) {
+                tracing::debug!("{name}: a client failed: {error}");
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Err(error) => {
+            tracing::warn!("{name}: cannot accept a client: {error}");
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for ListenerThread {
+    fn drop(&mut self) {
+        self.bell = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported already.
+            let _ = thread.join();
+        }
+    }
+}

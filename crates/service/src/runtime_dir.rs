@@ -1,0 +1,102 @@
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Where the sockets and lock files of a user's services are: directories in order of preference.
+#[derive(Debug, Clone)]
+pub struct RuntimeDir {
+    candidates: Vec<PathBuf>,
+}
+
+/// No directory can be used.
+#[derive(Debug, Error)]
+#[error("cannot use the runtime directory {}: {cause}; set XDG_RUNTIME_DIR to a directory of your own", directory.display())]
+pub struct NoRuntimeDir {
+    /// The last that was tried.
+    pub directory: PathBuf,
+    /// Why it cannot be used.
+    pub cause: io::Error,
+}
+
+impl RuntimeDir {
+    /// `$XDG_RUNTIME_DIR/NAME`, `/run/NAME`, or a directory of this user's below that for temporary files: the same inside a
+    /// user namespace and outside.
+    pub fn standard(name: &str) -> Self {
+        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        let user = outside(nix::unistd::geteuid().as_raw(), &map);
+        let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
+        let rest = [Path::new("/run").join(name), std::env::temp_dir().join(format!("{name}-{user}"))];
+        RuntimeDir { candidates: own.map(|own| Path::new(&own).join(name)).into_iter().chain(rest).collect() }
+    }
+
+    /// This directory alone.
+    pub fn only(directory: impl Into<PathBuf>) -> Self {
+        RuntimeDir { candidates: vec![directory.into()] }
+    }
+
+    /// The first directory that can be used; it is created where it is missing.
+    pub(crate) fn create(&self) -> Result<PathBuf, NoRuntimeDir> {
+        let mut refusal = NoRuntimeDir { directory: PathBuf::new(), cause: io::ErrorKind::NotFound.into() };
+        for directory in &self.candidates {
+            match create_own(directory) {
+                Ok(()) => return Ok(directory.clone()),
+                Err(cause) => refusal = NoRuntimeDir { directory: directory.clone(), cause },
+            }
+        }
+        Err(refusal)
+    }
+
+    /// All that exist and are this user's. Directories of other users are not trusted.
+    pub(crate) fn own(&self) -> impl Iterator<Item = &Path> {
+        self.candidates.iter().map(PathBuf::as_path).filter(|directory| is_own(directory))
+    }
+
+    /// One that exists and is another user's.
+    pub(crate) fn foreign(&self) -> Option<&Path> {
+        self.candidates.iter().map(PathBuf::as_path).find(|directory| directory.exists() && !is_own(directory))
+    }
+}
+
+/// Creates the directory, or makes sure that it is this user's; nobody else may enter it then.
+fn create_own(directory: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        other => return other,
+    }
+    if !is_own(directory) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a directory of this user"));
+    }
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
+}
+
+fn is_own(directory: &Path) -> bool {
+    fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw())
+}
+
+/// The user's number outside of this user namespace, by the namespace's map: user_namespaces(7).
+fn outside(user: u32, map: &str) -> u32 {
+    let number = |word: Option<&str>| word.and_then(|word| word.parse::<u32>().ok());
+    let found = map.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (inside, outside, count) = (number(words.next())?, number(words.next())?, number(words.next())?);
+        let offset = user.checked_sub(inside).filter(|offset| *offset < count)?;
+        outside.checked_add(offset)
+    });
+    found.unwrap_or(user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_the_same_directory_inside_and_outside_of_a_user_namespace() {
+        let within = "         0       1000          1\n         1     100000      65536\n";
+        assert_eq!([0, 1, 7].map(|user| outside(user, within)), [1000, 100_000, 100_006]);
+        for map in ["0 0 4294967295\n", "", "0 1", "-1 2 3"] {
+            assert_eq!(outside(1000, map), 1000, "{map}");
+        }
+    }
+}

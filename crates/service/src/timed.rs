@@ -1,0 +1,69 @@
+use net::{clock, readiness};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use units::{Span, Time};
+
+/// A stream socket of which all reading and writing must be done by a deadline, however little the peer sends or takes at a
+/// time.
+#[derive(Debug)]
+pub(crate) struct Timed<'s, S> {
+    stream: &'s S,
+    deadline: Time,
+}
+
+impl<'s, S: AsFd> Timed<'s, S> {
+    pub(crate) fn new(stream: &'s S, limit: Span) -> io::Result<Self> {
+        socket2::SockRef::from(stream).set_nonblocking(true)?;
+        Ok(Timed { stream, deadline: clock::monotonic() + limit })
+    }
+
+    /// The same stream for another while.
+    pub(crate) fn again(&self, limit: Span) -> Self {
+        Timed { stream: self.stream, deadline: clock::monotonic() + limit }
+    }
+
+    fn retry<T>(
+        &self,
+        is_ready: fn(&S, Time) -> io::Result<bool>,
+        mut attempt: impl FnMut(&'s S) -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            match attempt(self.stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+            if !is_ready(self.stream, self.deadline)? {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+
+    /// A peer that always has something to read could go on for ever.
+    fn check_deadline(&self) -> io::Result<()> {
+        if clock::monotonic() < self.deadline { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
+    }
+}
+
+impl<'s, S: AsFd> Read for Timed<'s, S>
+where
+    &'s S: Read,
+{
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.check_deadline()?;
+        self.retry(readiness::readable, |mut stream| stream.read(buffer))
+    }
+}
+
+impl<'s, S: AsFd> Write for Timed<'s, S>
+where
+    &'s S: Write,
+{
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.check_deadline()?;
+        self.retry(readiness::writable, |mut stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! The exporter as a Prometheus server sees it, and clients that are none.
+
+use service::Exporter;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+fn start() -> Exporter {
+    Exporter::start("127.0.0.1:0".parse().unwrap(), || "up 1\n# EOF\n".to_owned()).unwrap()
+}
+
+fn say(exporter: &Exporter, text: &[u8]) -> String {
+    let mut stream = TcpStream::connect(exporter.address()).unwrap();
+    let mut response = String::new();
+    // A server that has read enough may reset the connection.
+    let _ = stream.write_all(text).and_then(|()| stream.read_to_string(&mut response));
+    response
+}
+
+#[test]
+fn metrics_are_fetched_in_their_format() {
+    let response = say(&start(), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("openmetrics-text; version=1.0.0"), "{head}");
+    assert_eq!(body, "up 1\n# EOF\n");
+}
+
+#[test]
+fn other_requests_are_refused() {
+    let exporter = start();
+    for (text, status) in [
+        (&b"GET /secrets HTTP/1.1\r\n\r\n"[..], "404"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "400"),
+        (b"\x16\x03\x01\x02\x00\x01", "400"),
+    ] {
+        let response = say(&exporter, text);
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
+    }
+    // Whatever becomes of the rest of this one, the next is served.
+    say(&exporter, &vec![b'G'; 1 << 20]);
+    assert!(say(&exporter, b"GET / HTTP/1.0\r\n\r\n").contains("up 1"));
+}
+
+#[test]
+fn a_silent_client_is_cut_off() {
+    let exporter = start();
+    let _silent = TcpStream::connect(exporter.address()).unwrap();
+    let begun = Instant::now();
+    assert!(say(&exporter, b"GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200"));
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_taken_port_is_refused_by_name() {
+    let exporter = start();
+    let error = Exporter::start(exporter.address(), String::new).unwrap_err().to_string();
+    assert!(error.contains(&exporter.address().to_string()) && error.contains("choose another"), "{error}");
+}
