@@ -82,7 +82,7 @@ fn probe(config: CapacityConfig, fates: &[Fate]) -> u64 {
     for turn in 0..1000 {
         match probe.next(now) {
             Step::Send { wait, train } => {
-                assert!(wait >= Span::ZERO && train.count() <= CapacityProbe::MOST_PACKETS, "{wait}, {train:?}");
+                assert!(wait >= Span::ZERO && train.count() <= CapacityProbe::MAX_PACKETS, "{wait}, {train:?}");
                 train.check(1500).expect("a train that a server would send");
                 now = now + wait + train.duration() + Span::from_millis(1);
                 bytes += train.bytes();
@@ -90,7 +90,11 @@ fn probe(config: CapacityConfig, fates: &[Fate]) -> u64 {
             }
             Step::Done(capacity) => {
                 assert_eq!(capacity.bottleneck.is_none(), capacity.reason.is_some());
-                let shaped = capacity.shaper.into_iter().flat_map(|shaper| [Some(shaper.rate), shaper.link]).flatten();
+                let shaped = capacity
+                    .shaper
+                    .into_iter()
+                    .flat_map(|shaper| [Some(shaper.committed_rate), shaper.peak_rate])
+                    .flatten();
                 for rate in shaped.chain(capacity.bottleneck) {
                     assert!(rate.low <= rate.value && rate.value <= rate.high, "{rate:?}");
                 }
@@ -159,7 +163,7 @@ proptest! {
         let rate = Rate::from_bits_per_second(kilobits * 1000);
         let rate = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
         let burst_bytes = Estimate { value: burst, low: burst, high: burst, confidence: 0.95 };
-        let shaping = Shaping::Shaped(Shaper { link: None, rate, burst_bytes });
+        let shaping = Shaping::Shaped(Shaper { peak_rate: None, committed_rate: rate, burst_bytes });
         let conditions = Conditions { shaping, ..Conditions::new(1500) };
         every_method().for_each(|method| drive(&method, &conditions, &fates));
     }

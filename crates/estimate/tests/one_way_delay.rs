@@ -1,9 +1,9 @@
 //! One-way delay in virtual time: whatever the clocks and the path do, the bounds hold the truth.
 
-use estimate::delay::{ClockModel, Crossing, Delays, Reference, Way};
+use estimate::delay::{ClockModel, ClockReference, Delays, OneWaySample};
 use proptest::prelude::*;
 use train::ClockError;
-use units::{Span, Time};
+use units::{Direction, Span, Time};
 
 /// The near clock is the true one.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ struct Path {
 }
 
 struct Measured {
-    crossings: Vec<Crossing>,
+    samples: Vec<OneWaySample>,
     true_forward: Vec<Span>,
     true_backward: Vec<Span>,
 }
@@ -38,7 +38,7 @@ fn probe(number: usize) -> Time {
 }
 
 fn measure(far: &Far, path: &Path) -> Measured {
-    let mut measured = Measured { crossings: vec![], true_forward: vec![], true_backward: vec![] };
+    let mut measured = Measured { samples: vec![], true_forward: vec![], true_backward: vec![] };
     for (number, (&(out, back), &(lost_out, lost_back))) in path.queues.iter().zip(&path.lost).enumerate() {
         let sent = probe(number);
         let clock = |at: Time| {
@@ -50,10 +50,14 @@ fn measure(far: &Far, path: &Path) -> Measured {
         let reflected = arrived + Span::from_micros(20);
         let returned = reflected + path.backward + back;
         if !lost_out {
-            measured.crossings.push(Crossing { way: Way::Forward, sent, received: clock(arrived) });
+            measured.samples.push(OneWaySample { direction: Direction::Up, sent, received: clock(arrived) });
             measured.true_forward.push(arrived - sent);
             if !lost_back {
-                measured.crossings.push(Crossing { way: Way::Backward, sent: clock(reflected), received: returned });
+                measured.samples.push(OneWaySample {
+                    direction: Direction::Down,
+                    sent: clock(reflected),
+                    received: returned,
+                });
                 measured.true_backward.push(returned - reflected);
             }
         }
@@ -117,8 +121,8 @@ proptest! {
     #[test]
     fn the_bound_holds_the_truth_without_any_knowledge_of_the_clocks(far in far(), path in path()) {
         let measured = measure(&far, &path);
-        let model = ClockModel::fit(&measured.crossings, &[]).unwrap();
-        let (forward, backward) = (model.delays(Way::Forward, |_| true).unwrap(), model.delays(Way::Backward, |_| true).unwrap());
+        let model = ClockModel::fit(&measured.samples, &[]).unwrap();
+        let (forward, backward) = (model.delays(Direction::Up, |_| true).unwrap(), model.delays(Direction::Down, |_| true).unwrap());
         if model.steps().is_empty() {
             assert_holds(&forward, &measured.true_forward);
             assert_holds(&backward, &measured.true_backward);
@@ -139,12 +143,12 @@ proptest! {
             let skewed = Span::from_secs_f64((at - START).as_secs_f64() * far.skew);
             let believed = far.offset + skewed + Span::from_secs_f64(wrong);
             let known = ClockError { low: believed - Span::from_millis(1), high: believed + Span::from_millis(1) };
-            Reference::between(at, ClockError::within(Span::ZERO), known)
+            ClockReference::between(at, ClockError::within(Span::ZERO), known)
         }).collect();
-        let model = ClockModel::fit(&measured.crossings, &references).unwrap();
+        let model = ClockModel::fit(&measured.samples, &references).unwrap();
         prop_assert!(!model.is_contradicted());
-        for (way, truth) in [(Way::Forward, &measured.true_forward), (Way::Backward, &measured.true_backward)] {
-            let delays = model.delays(way, |_| true).unwrap();
+        for (direction, truth) in [(Direction::Up, &measured.true_forward), (Direction::Down, &measured.true_backward)] {
+            let delays = model.delays(direction, |_| true).unwrap();
             if model.steps().is_empty() {
                 assert_holds(&delays, truth);
                 let wrong = delays.minimum.value.as_secs_f64() - quantile(truth, 0.0);
@@ -168,12 +172,12 @@ proptest! {
             *lost = (false, false);
         }
         let measured = measure(&Far { step: Some((at, size)), ..far }, &path);
-        let model = ClockModel::fit(&measured.crossings, &[]).unwrap();
+        let model = ClockModel::fit(&measured.samples, &[]).unwrap();
         let found = model.steps().iter().any(|step| {
             (step.size - size).as_nanos().abs() < 1_500_000 && (step.at - START).as_secs_f64() - at as f64 * 0.01 < 0.3
         });
         prop_assert!(found, "{:?}", model.steps());
-        let forward = model.delays(Way::Forward, |_| true).unwrap().minimum;
+        let forward = model.delays(Direction::Up, |_| true).unwrap().minimum;
         let truth = quantile(&measured.true_forward, 0.0);
         prop_assert!(forward.low.as_secs_f64() <= truth + ROUNDING && truth <= forward.high.as_secs_f64() + 6e-5, "{forward:?} {truth}");
     }
@@ -189,16 +193,16 @@ fn steady(forward: Span, backward: Span) -> Path {
 fn fifteen_out_and_five_back_with_a_far_clock_off_by_87_ms_and_50_ppm() {
     let far = Far { offset: Span::from_millis(87), skew: 50e-6, step: None };
     let measured = measure(&far, &steady(Span::from_millis(15), Span::from_millis(5)));
-    let model = ClockModel::fit(&measured.crossings, &[]).unwrap();
+    let model = ClockModel::fit(&measured.samples, &[]).unwrap();
     assert!((model.skew().value - 50e-6).abs() < 5e-6, "{:?}", model.skew());
-    let forward = model.delays(Way::Forward, |_| true).unwrap();
+    let forward = model.delays(Direction::Up, |_| true).unwrap();
     assert_holds(&forward, &measured.true_forward);
     assert!(forward.minimum.high < Span::from_micros(20_100) && forward.variation_99 < Span::from_micros(30));
-    let known = [Reference { at: START, low: Span::from_micros(86_000), high: Span::from_micros(88_000) }];
-    let model = ClockModel::fit(&measured.crossings, &known).unwrap();
-    let forward = model.delays(Way::Forward, |_| true).unwrap().minimum;
+    let known = [ClockReference { at: START, low: Span::from_micros(86_000), high: Span::from_micros(88_000) }];
+    let model = ClockModel::fit(&measured.samples, &known).unwrap();
+    let forward = model.delays(Direction::Up, |_| true).unwrap().minimum;
     assert!((forward.value.as_secs_f64() - 15e-3).abs() < 1e-3, "{forward:?}");
-    let backward = model.delays(Way::Backward, |_| true).unwrap().minimum;
+    let backward = model.delays(Direction::Down, |_| true).unwrap().minimum;
     assert!((backward.value.as_secs_f64() - 5e-3).abs() < 1e-3, "{backward:?}");
 }
 
@@ -206,10 +210,10 @@ fn fifteen_out_and_five_back_with_a_far_clock_off_by_87_ms_and_50_ppm() {
 fn a_reference_that_cannot_be_true_is_left_out_and_said() {
     let far = Far { offset: Span::from_millis(87), skew: 0.0, step: None };
     let measured = measure(&far, &steady(Span::from_millis(15), Span::from_millis(5)));
-    let wrong = Reference { at: START, low: Span::from_millis(-1), high: Span::from_millis(1) };
-    let model = ClockModel::fit(&measured.crossings, &[wrong]).unwrap();
+    let wrong = ClockReference { at: START, low: Span::from_millis(-1), high: Span::from_millis(1) };
+    let model = ClockModel::fit(&measured.samples, &[wrong]).unwrap();
     assert!(model.is_contradicted());
-    assert_holds(&model.delays(Way::Forward, |_| true).unwrap(), &measured.true_forward);
+    assert_holds(&model.delays(Direction::Up, |_| true).unwrap(), &measured.true_forward);
 }
 
 #[test]
@@ -227,10 +231,10 @@ fn bounds_hold_where_every_packet_is_a_corner() {
     let (forward, backward) = (Span::from_millis(15), Span::from_millis(5));
     let path = Path { forward, backward, queues, lost: vec![(false, false); 2000] };
     let measured = measure(&Far { offset: Span::from_millis(87), skew: 20e-6, step: None }, &path);
-    let model = ClockModel::fit(&measured.crossings, &[]).unwrap();
-    assert_holds(&model.delays(Way::Forward, |_| true).unwrap(), &measured.true_forward);
-    assert_holds(&model.delays(Way::Backward, |_| true).unwrap(), &measured.true_backward);
-    assert!(model.delays(Way::Forward, |_| true).unwrap().minimum.high < Span::from_millis(21));
+    let model = ClockModel::fit(&measured.samples, &[]).unwrap();
+    assert_holds(&model.delays(Direction::Up, |_| true).unwrap(), &measured.true_forward);
+    assert_holds(&model.delays(Direction::Down, |_| true).unwrap(), &measured.true_backward);
+    assert!(model.delays(Direction::Up, |_| true).unwrap().minimum.high < Span::from_millis(21));
 }
 
 proptest! {
@@ -238,15 +242,15 @@ proptest! {
     fn nothing_that_a_peer_claims_makes_it_fail(
         stamps in proptest::collection::vec((any::<i64>(), any::<i64>(), any::<bool>()), 0..200)
     ) {
-        let crossing = |&(sent, received, forward): &(i64, i64, bool)| Crossing {
-            way: if forward { Way::Forward } else { Way::Backward },
+        let sample = |&(sent, received, forward): &(i64, i64, bool)| OneWaySample {
+            direction: if forward { Direction::Up } else { Direction::Down },
             sent: Time::from_nanos(sent),
             received: Time::from_nanos(received),
         };
-        let crossings: Vec<_> = stamps.iter().map(crossing).collect();
-        if let Ok(model) = ClockModel::fit(&crossings, &[]) {
-            model.delays(Way::Forward, |_| true);
-            model.delays(Way::Backward, |_| true);
+        let samples: Vec<_> = stamps.iter().map(sample).collect();
+        if let Ok(model) = ClockModel::fit(&samples, &[]) {
+            model.delays(Direction::Up, |_| true);
+            model.delays(Direction::Down, |_| true);
             model.skew();
             model.offset();
         }

@@ -1,4 +1,4 @@
-use estimate::delay::Reference;
+use estimate::delay::ClockReference;
 use train::ClockError;
 use units::{Span, Time};
 
@@ -17,11 +17,11 @@ pub struct Clocks {
 
 impl Clocks {
     /// What follows for the offset between both clocks at these moments, by the near clock.
-    pub fn references(&self, moments: [Time; 2]) -> Vec<Reference> {
+    pub fn references(&self, moments: [Time; 2]) -> Vec<ClockReference> {
         let (Some(near), Some(far)) = (self.near, self.far) else { return Vec::new() };
         let reference = |at| {
             let age = at - self.at;
-            Reference::between(at, near.aged(age), far.aged(age))
+            ClockReference::between(at, near.aged(age), far.aged(age))
         };
         moments.into_iter().map(reference).collect()
     }

@@ -3,7 +3,7 @@
 
 use crate::clocks::Clocks;
 use crate::report::{ClockReport, DelayFigures, DelayReport, PacketReport};
-use estimate::delay::{ClockModel, Crossing, Deliveries, Way};
+use estimate::delay::{ClockModel, Deliveries, OneWaySample};
 use train::{Segment, Train, TrainRecord, Transport};
 use units::{Direction, Span, Time};
 
@@ -24,7 +24,7 @@ const MAX_SAMPLES: usize = 200_000;
 #[derive(Debug, Default)]
 pub(crate) struct DelayRecord {
     /// In the order in which they were sent.
-    samples: Vec<Crossing>,
+    samples: Vec<OneWaySample>,
     /// How many of them are of idle trains.
     idle: usize,
     /// What became of the packets of idle trains, and of the others.
@@ -74,13 +74,9 @@ impl DelayRecord {
     }
 
     fn add_samples(&mut self, direction: Direction, record: &TrainRecord) {
-        let way = match direction {
-            Direction::Up => Way::Forward,
-            Direction::Down => Way::Backward,
-        };
         let room = MAX_SAMPLES.saturating_sub(self.samples.len());
         let arrived = record.packets.iter().filter_map(|packet| Some((packet.sent?, packet.received?)));
-        self.samples.extend(arrived.map(|(sent, received)| Crossing { way, sent, received }).take(room));
+        self.samples.extend(arrived.map(|(sent, received)| OneWaySample { direction, sent, received }).take(room));
     }
 
     /// What they came to.
@@ -93,8 +89,8 @@ impl DelayRecord {
         let Some(model) = report_one_way(&mut report, &self.samples, clocks, |place| place < idle) else {
             return report;
         };
-        report.up_loaded = DelayFigures::of(&model, Way::Forward, |place| place >= idle);
-        report.down_loaded = DelayFigures::of(&model, Way::Backward, |place| place >= idle);
+        report.up_loaded = DelayFigures::of(&model, Direction::Up, |place| place >= idle);
+        report.down_loaded = DelayFigures::of(&model, Direction::Down, |place| place >= idle);
         if transport != Transport::Udp {
             report.warnings.push("delays were measured over TCP connections: they include what TCP does".into());
         }
@@ -115,7 +111,7 @@ impl DelayRecord {
 /// known of the clocks into `report`. None where the samples fit no course of the clocks: then it has the reason.
 pub fn report_one_way(
     report: &mut DelayReport,
-    samples: &[Crossing],
+    samples: &[OneWaySample],
     clocks: &Clocks,
     is_idle: impl Fn(usize) -> bool,
 ) -> Option<ClockModel> {
@@ -128,8 +124,8 @@ pub fn report_one_way(
             return None;
         }
     };
-    report.up = DelayFigures::of(&model, Way::Forward, &is_idle);
-    report.down = DelayFigures::of(&model, Way::Backward, &is_idle);
+    report.up = DelayFigures::of(&model, Direction::Up, &is_idle);
+    report.down = DelayFigures::of(&model, Direction::Down, &is_idle);
     report.clock = Some(ClockReport::new(&model, started, clocks.near_error(), clocks.far_error()));
     report.warnings.extend(clocks.warnings.iter().cloned());
     if model.is_contradicted() {
@@ -148,9 +144,9 @@ pub fn report_one_way(
 }
 
 /// From when to when the samples were taken; zero where this end saw none.
-fn by_near_clock(samples: &[Crossing]) -> (Time, Time) {
-    let near = |sample: &Crossing| if sample.way == Way::Forward { sample.sent } else { sample.received };
-    let first_sent = samples.iter().find(|sample| sample.way == Way::Forward).map(|sample| sample.sent);
+fn by_near_clock(samples: &[OneWaySample]) -> (Time, Time) {
+    let near = |sample: &OneWaySample| if sample.direction == Direction::Up { sample.sent } else { sample.received };
+    let first_sent = samples.iter().find(|sample| sample.direction == Direction::Up).map(|sample| sample.sent);
     let ended = samples.iter().map(near).max().unwrap_or_default();
     (first_sent.unwrap_or(ended), ended)
 }

@@ -313,7 +313,7 @@ impl Measurement {
 impl AvailablePhase {
     /// The sustained rate of a token bucket that was found.
     fn shaped_rate(&self) -> Option<Rate> {
-        Some(self.capacity.as_ref()?.capacity.shaping().shaper()?.rate.value)
+        Some(self.capacity.as_ref()?.capacity.shaping().shaper()?.committed_rate.value)
     }
 }
 

@@ -194,11 +194,11 @@ fn a_token_bucket_is_told_from_its_line() {
             let shapers: Vec<_> = runs.iter().filter_map(|run| run.capacity.shaper).collect();
             let worst =
                 |error: &dyn Fn(&estimate::Shaper) -> f64| shapers.iter().map(error).fold(0.0, f64::max) * 100.0;
-            let in_rate = worst(&|s| (s.rate.value.as_f64() / rate.as_f64() - 1.0).abs());
+            let in_rate = worst(&|s| (s.committed_rate.value.as_f64() / rate.as_f64() - 1.0).abs());
             let in_burst = worst(&|s| (s.burst_bytes.value as f64 / burst as f64 - 1.0).abs());
-            let in_line = worst(&|s| s.link.map_or(0.0, |link| (link.value.as_f64() / line.as_f64() - 1.0).abs()));
+            let in_line = worst(&|s| s.peak_rate.map_or(0.0, |peak| (peak.value.as_f64() / line.as_f64() - 1.0).abs()));
             let seconds = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
-            let (unseen, none) = (runs.len() - shapers.len(), shapers.iter().filter(|s| s.link.is_none()).count());
+            let (unseen, none) = (runs.len() - shapers.len(), shapers.iter().filter(|s| s.peak_rate.is_none()).count());
             let label = format!("{rate} after {burst} bytes at {line}, load {:.0} %:", load * 100.0);
             writeln!(
                 out,
@@ -316,7 +316,7 @@ fn a_budget_that_does_not_suffice_is_said_to_be_the_cause() {
         VirtualPath::new(&[hop(rate, cross("constant", rate, 0.0), 1, |_| {})], Stamping::default(), 1).unwrap();
     let config = CapacityConfig { budget_bytes: 20_000, ..CapacityConfig::new(1500) };
     let reason = measure_with(config, &mut path, |_| {}).capacity.reason;
-    assert_eq!(reason.as_deref(), Some("the bytes and the time allowed do not suffice"));
+    assert_eq!(reason.as_deref(), Some("the budget of bytes and time does not suffice"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What became of packets sent one right behind the other.
 
-use super::plan::{SLOWEST, Shape};
+use super::shape::{MIN_RATE, Shape, WAKING_PACKETS};
 use crate::stats::median;
 use train::{PacketRecord, TrainRecord};
 use units::{Span, Time};
@@ -11,10 +11,6 @@ pub(super) struct Epoch {
     sent: Time,
     delay: Span,
 }
-
-/// In bursts of at least so many packets dispersion counts from the second: machines that were idle wake up for the first,
-/// and stamp it some microseconds late.
-pub(super) const WAKING: u32 = 4;
 
 /// Packets that all came, in order, and what their stamps say. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,7 +51,7 @@ impl Burst {
     pub(super) fn read(shape: Shape, packets: &[PacketRecord], epoch: Epoch) -> Option<Self> {
         let stamps: Option<Vec<(Time, Time)>> = packets.iter().map(|p| Some((p.sent?, p.received?))).collect();
         let stamps = stamps.filter(|stamps| stamps.len() == shape.packets as usize)?;
-        let from = usize::from(shape.packets >= WAKING);
+        let from = usize::from(shape.packets >= WAKING_PACKETS);
         let (Some(&(sent, head)), Some(&(sent_first, received))) = (stamps.first(), stamps.get(from)) else {
             return None;
         };
@@ -100,5 +96,5 @@ pub(super) fn scouted_rate(packets: &[PacketRecord]) -> Option<f64> {
     let last = rest.iter().map(|(at, _)| *at).max()?;
     let bits: f64 = rest.iter().map(|(_, size)| f64::from(*size) * 8.0).sum();
     let took = (last - *first).as_secs_f64();
-    Some(if took > 0.0 { (bits / took).clamp(SLOWEST, FAST) } else { FAST })
+    Some(if took > 0.0 { (bits / took).clamp(MIN_RATE, FAST) } else { FAST })
 }

@@ -3,8 +3,8 @@
 use super::burst::Burst;
 use super::cross_traffic::CrossTraffic;
 use super::long_train::LongRate;
-use super::plan::Shape;
 use super::sample::{REPLICATES, SLEPT, STAMPS, Sample, Undelayed, resampled, samples};
+use super::shape::Shape;
 use crate::stats::{median, quantile};
 use thiserror::Error;
 use train::Estimate;

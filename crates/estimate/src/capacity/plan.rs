@@ -1,15 +1,15 @@
 //! Which packets to send.
 
-use super::burst::WAKING;
+use super::shape::{MIN_RATE, Shape, WAKING_PACKETS};
 use train::{Segment, Train};
 use units::Span;
 
 /// The longest train's packets.
-pub(super) const MOST_PACKETS: u32 = 136;
+pub(super) const MAX_PACKETS: u32 = 136;
 /// So many trains of bursts are sent where the path stays unclear.
-pub(super) const MOST_BURST_TRAINS: u32 = 8;
+pub(super) const MAX_BURST_TRAINS: u32 = 8;
 /// Bursts of one train: each takes two segments, of which a train has 64.
-const MOST_BURSTS: usize = 32;
+const MAX_BURSTS: usize = 32;
 /// A long train lasts about so many seconds at most.
 const LONG: f64 = 0.15;
 const LONG_PACKETS: f64 = 100.0;
@@ -34,23 +34,6 @@ const STRETCH: f64 = 10e-6;
 const LEAST_STRETCH: f64 = 3e-6;
 /// From this rate on a few µs matter.
 const CLOSE: f64 = 50e6;
-/// No train is planned for less.
-pub(super) const SLOWEST: f64 = 20e3;
-
-/// Packets of one size, and how far apart they are sent: most back to back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Shape {
-    pub(super) packets: u32,
-    pub(super) size: u32,
-    pub(super) interval: Span,
-}
-
-impl Shape {
-    fn bits(self) -> f64 {
-        f64::from(self.packets) * f64::from(self.size) * 8.0
-    }
-}
-
 /// A few packets that tell roughly how fast the path is.
 pub(super) fn scout(max_packet: u32) -> Train {
     back_to_back(4, max_packet)
@@ -60,15 +43,15 @@ pub(super) fn scout(max_packet: u32) -> Train {
 /// that it would be filled for too long.
 pub(super) fn long(rate: f64, second: bool, max_packet: u32) -> Option<Train> {
     let within = |seconds: f64, packets: f64| (rate * seconds / (f64::from(max_packet) * 8.0)).min(packets);
-    let packets = within(LONG, LONG_PACKETS).max(within(LONGEST, f64::from(MOST_PACKETS))) as u32;
-    let most = if second { MOST_PACKETS } else { SHORTER_PACKETS };
+    let packets = within(LONG, LONG_PACKETS).max(within(LONGEST, f64::from(MAX_PACKETS))) as u32;
+    let most = if second { MAX_PACKETS } else { SHORTER_PACKETS };
     let worthwhile = if second { SHORTER_PACKETS } else { 7 };
     (packets > worthwhile).then(|| back_to_back(packets.min(most), max_packet))
 }
 
 /// A train that shows again what became slower after so many packets.
 pub(super) fn again(packets: u32, max_packet: u32) -> Train {
-    back_to_back((packets * 5 / 2).clamp(SHORTER_PACKETS, MOST_PACKETS), max_packet)
+    back_to_back((packets * 5 / 2).clamp(SHORTER_PACKETS, MAX_PACKETS), max_packet)
 }
 
 /// How long to wait before a long train where no bucket has shown; for the one before, of so many bits, to drain if it came
@@ -93,18 +76,18 @@ pub(super) fn pause(fill: Option<f64>, random: f64) -> Span {
 /// Bursts that suit a path of this rate, of so many packets at most: two or three of full packets, one of smaller ones, and
 /// one of full packets that are sent as far apart as the path still queues them, if to send one takes so many seconds that it
 /// matters.
-pub(super) fn shapes(rate: f64, sending: f64, most_packets: f64, max_packet: u32) -> Vec<Shape> {
+pub(super) fn shapes(rate: f64, sending: f64, max_packets: f64, max_packet: u32) -> Vec<Shape> {
     let size = max_packet.max(2);
     let gaps = (LEAST_DISPERSION * rate / (f64::from(size) * 8.0)).ceil().clamp(1.0, 6.0) as u32;
     // Of packets that follow each other so closely, the first does not count.
-    let least = if rate > CLOSE { (gaps + 1).max(WAKING) } else { gaps + 1 };
+    let least = if rate > CLOSE { (gaps + 1).max(WAKING_PACKETS) } else { gaps + 1 };
     let counts = match rate {
         ..VERY_SLOW => vec![2, 3],
         VERY_SLOW..SLOW => vec![2, 3, 4],
-        CLOSE.. if (f64::from(WAKING) + 1.0..f64::from(least) + 2.0).contains(&most_packets) => {
-            vec![WAKING, WAKING + 1]
+        CLOSE.. if (f64::from(WAKING_PACKETS) + 1.0..f64::from(least) + 2.0).contains(&max_packets) => {
+            vec![WAKING_PACKETS, WAKING_PACKETS + 1]
         }
-        _ if f64::from(least + 2) > most_packets => vec![2, 3, 4],
+        _ if f64::from(least + 2) > max_packets => vec![2, 3, 4],
         _ => vec![least, least + 2, (2 * least).max(8)],
     };
     let interval = Span::ZERO;
@@ -115,16 +98,16 @@ pub(super) fn shapes(rate: f64, sending: f64, most_packets: f64, max_packet: u32
     let matters = sending > NEGLIGIBLE * pace && stretched - sending > LEAST_STRETCH;
     let interval = Span::from_secs_f64(stretched);
     let stretched = matters.then_some(Shape { packets: counts[1], size, interval });
-    full.chain(small).chain(stretched).filter(|shape| f64::from(shape.packets) <= most_packets).collect()
+    full.chain(small).chain(stretched).filter(|shape| f64::from(shape.packets) <= max_packets).collect()
 }
 
 /// A train of such bursts in turn, far enough from each other for the path to drain if it is this fast; and the order of
 /// the bursts. `random` from 0 to 1 keeps them out of step with others' packets.
 pub(super) fn bursts(shapes: &[Shape], rate: f64, sending: f64, random: f64) -> (Vec<Shape>, Train) {
     let packets: u32 = shapes.iter().map(|shape| shape.packets).sum();
-    let spacing = |shape: &Shape| (shape.bits() / rate.max(SLOWEST) * 2.2).max(LEAST_SPACING);
+    let spacing = |shape: &Shape| (shape.bits() / rate.max(MIN_RATE) * 2.2).max(LEAST_SPACING);
     let round: f64 = shapes.iter().map(spacing).sum();
-    let rounds = (MOST_BURSTS / shapes.len().max(1)).min((MOST_PACKETS / packets.max(1)) as usize);
+    let rounds = (MAX_BURSTS / shapes.len().max(1)).min((MAX_PACKETS / packets.max(1)) as usize);
     let rounds = rounds.min((BURSTS / round) as usize).max(if rate < SLOW { 1 } else { 2 });
     let order: Vec<Shape> = std::iter::repeat_n(shapes, rounds).flatten().copied().collect();
     let mut train = Train::default();

@@ -1,7 +1,7 @@
 //! Bursts of one shape, and those of them that nothing delayed.
 
 use super::burst::Burst;
-use super::plan::Shape;
+use super::shape::Shape;
 use crate::fit::lower_hull;
 use crate::stats::{mean, quantile, random};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Where in a train of packets sent back to back the rate falls for good.
 
-use super::Shaper;
 use super::long_train::{LongTrain, first_delay};
+use super::result::Shaper;
 use crate::stats::{mean, median, quantile, standard_deviation, student_t_95};
 use train::{Estimate, PacketRecord};
 use units::Rate;
@@ -181,7 +181,7 @@ fn alike(changes: &[Option<Change>]) -> Vec<Change> {
 }
 
 /// In the words of the result.
-pub(crate) fn shaper(mean_change: &Change, changes: &[Option<Change>], link: Option<Estimate<Rate>>) -> Shaper {
+pub(crate) fn shaper(mean_change: &Change, changes: &[Option<Change>], peak_rate: Option<Estimate<Rate>>) -> Shaper {
     let same = alike(changes);
     let same = if same.len() < 2 { vec![*mean_change] } else { same };
     let [rate_margin, burst_margin] = [
@@ -191,8 +191,8 @@ pub(crate) fn shaper(mean_change: &Change, changes: &[Option<Change>], link: Opt
     let rate = [0.0, -1.0, 1.0].map(|sign| Rate::from_f64(mean_change.rate + sign * rate_margin));
     let burst = [0.0, -1.0, 1.0].map(|sign| ((mean_change.burst + sign * burst_margin) / 8.0).round().max(0.0) as u64);
     Shaper {
-        link,
-        rate: Estimate { value: rate[0], low: rate[1], high: rate[2], confidence: 0.95 },
+        peak_rate,
+        committed_rate: Estimate { value: rate[0], low: rate[1], high: rate[2], confidence: 0.95 },
         burst_bytes: Estimate { value: burst[0], low: burst[1], high: burst[2], confidence: 0.95 },
     }
 }

@@ -53,7 +53,7 @@ impl Deliveries {
         counts
     }
 
-    /// Takes in what became of another stream that went the same way.
+    /// Takes in what became of another stream in the same direction.
     pub fn add(&mut self, other: Deliveries) {
         self.sent += other.sent;
         self.arrived += other.arrived;

@@ -1,7 +1,7 @@
 //! All the straight lines that pass below some points and above others: a convex polygon of (height, slope).
 
 /// Two clocks' rates differ by no more: each is slewed by 500 ppm at most (adjtimex(2)), and quartz is off by less.
-pub(super) const MOST_SKEW: f64 = 1e-3;
+pub(super) const MAX_SKEW: f64 = 1e-3;
 
 /// Stamps are of whole nanoseconds.
 const ROUNDING: f64 = 1e-9;
@@ -15,7 +15,7 @@ pub(super) struct Lines {
 impl Lines {
     /// Every line whose slope two clocks can have, and whose height at zero is within these.
     pub(super) fn between(lowest: f64, highest: f64) -> Self {
-        let corners = vec![(lowest, -MOST_SKEW), (highest, -MOST_SKEW), (highest, MOST_SKEW), (lowest, MOST_SKEW)];
+        let corners = vec![(lowest, -MAX_SKEW), (highest, -MAX_SKEW), (highest, MAX_SKEW), (lowest, MAX_SKEW)];
         Lines { corners }
     }
 
@@ -100,6 +100,6 @@ mod tests {
     fn a_slope_beyond_all_is_replaced_by_the_nearest() {
         let lines = Lines::between(0.0, 1.0);
         let (height, slope) = lines.middle(1.0);
-        assert!((height - 0.5).abs() < 1e-12 && slope == MOST_SKEW);
+        assert!((height - 0.5).abs() < 1e-12 && slope == MAX_SKEW);
     }
 }

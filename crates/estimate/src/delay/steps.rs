@@ -1,21 +1,20 @@
 //! Where a clock was set: both directions' delays jump at once, one up and one down by the same.
 
-use super::Way;
-use super::lines::MOST_SKEW;
-use super::model::Event;
+use super::event::Event;
+use super::lines::MAX_SKEW;
 use crate::stats::median;
 use std::ops::Range;
+use units::Direction;
 
 /// The least delay of so many packets of each direction stands for the empty path before and after a moment …
-const WINDOW: usize = 4;
+const WINDOW_PACKETS: usize = 4;
 /// … if they are found among so many events.
-const REACH: usize = 64;
-/// A step is found to so many events.
-const UNSURE: usize = 2;
-/// Steps found at most.
-const MOST: usize = 8;
-/// Stamps of the same path differ by less.
-const LEAST: f64 = 100e-6;
+const REACH_EVENTS: usize = 64;
+/// A step is located to within so many events.
+const UNCERTAINTY_EVENTS: usize = 2;
+const MAX_STEPS: usize = 8;
+/// Smaller steps are not told from noise.
+const MIN_STEP_SECONDS: f64 = 100e-6;
 
 /// Half the difference of both directions' least delays (the offset, if the path is symmetric), and their sum.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +32,7 @@ struct Level {
 pub(super) fn find(events: &[Event]) -> Vec<usize> {
     let moves: Vec<(usize, Level, Level)> = (1..events.len())
         .filter_map(|cut| {
-            let (before, after) = levels(events, cut, WINDOW)?;
+            let (before, after) = levels(events, cut, WINDOW_PACKETS)?;
             Some((cut, before, after))
         })
         .collect();
@@ -41,12 +40,12 @@ pub(super) fn find(events: &[Event]) -> Vec<usize> {
     // A window with a step in it shows less than the shortest round trip: only direct answers tell that.
     let shortest = answers(events).fold(f64::INFINITY, f64::min);
     let queue = |level: &Level| (level.round_trip - shortest).max(0.0);
-    let noise = median(&shifts).unwrap_or(0.0) * 6.0 + LEAST;
+    let noise = median(&shifts).unwrap_or(0.0) * 6.0 + MIN_STEP_SECONDS;
     let excess: Vec<(usize, f64)> = moves
         .iter()
         .map(|(cut, a, b)| {
             let queues = (queue(a) + queue(b)) / 2.0;
-            let skew = MOST_SKEW * (b.until - a.from).max(0.0);
+            let skew = MAX_SKEW * (b.until - a.from).max(0.0);
             (*cut, (b.difference - a.difference).abs() - queues - skew - noise)
         })
         .collect();
@@ -59,70 +58,70 @@ pub(super) fn find(events: &[Event]) -> Vec<usize> {
 /// The round trips that packets show which were answered at once: the least of the last few that went, and of the first
 /// few that came back.
 fn answers(events: &[Event]) -> impl Iterator<Item = f64> + '_ {
-    let turns =
-        (1..events.len()).filter(|&place| events[place - 1].way == Way::Forward && events[place].way == Way::Backward);
+    let turns = (1..events.len())
+        .filter(|&place| events[place - 1].direction == Direction::Up && events[place].direction == Direction::Down);
     turns.map(|turn| {
-        let went = events[..turn].iter().rev().take_while(|event| event.way == Way::Forward);
-        let came = events[turn..].iter().take_while(|event| event.way == Way::Backward);
-        let least = |delays: &mut dyn Iterator<Item = f64>| delays.take(WINDOW).fold(f64::INFINITY, f64::min);
+        let went = events[..turn].iter().rev().take_while(|event| event.direction == Direction::Up);
+        let came = events[turn..].iter().take_while(|event| event.direction == Direction::Down);
+        let least = |delays: &mut dyn Iterator<Item = f64>| delays.take(WINDOW_PACKETS).fold(f64::INFINITY, f64::min);
         least(&mut went.map(|event| event.delay)) + least(&mut came.map(|event| event.delay))
     })
 }
 
 /// The clearest step, then those on both sides of it, as long as their windows hold no part of it.
 fn split(excess: &[(usize, f64)], within: Range<usize>, cuts: &mut Vec<usize>) {
-    if cuts.len() >= MOST {
+    if cuts.len() >= MAX_STEPS {
         return;
     }
     let inside = excess.iter().filter(|(cut, _)| within.contains(cut));
     let Some(&(cut, most)) = inside.max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
     if most > 0.0 {
         cuts.push(cut);
-        split(excess, within.start..cut.saturating_sub(REACH / 4), cuts);
-        split(excess, cut + REACH / 4..within.end, cuts);
+        split(excess, within.start..cut.saturating_sub(REACH_EVENTS / 4), cuts);
+        split(excess, cut + REACH_EVENTS / 4..within.end, cuts);
     }
 }
 
 /// By how much the far clock jumps ahead before this event; zero where too little is around it to tell.
 pub(super) fn size(events: &[Event], cut: usize) -> f64 {
-    let both = levels(events, cut, WINDOW).or_else(|| levels(events, cut, 1));
+    let both = levels(events, cut, WINDOW_PACKETS).or_else(|| levels(events, cut, 1));
     both.map_or(0.0, |(before, after)| after.difference - before.difference)
 }
 
 /// What of the events between two steps (or the ends) surely belongs between them: the order at the far end is that of
 /// the list but for the packets that overtook others.
 pub(super) fn certain(events: &[Event], range: Range<usize>) -> Range<usize> {
-    // Packets of one way, so that their times at this end compare.
-    let forward = |places: Range<usize>| places.filter(|&place| events[place].way == Way::Forward);
+    // Packets of one direction, so that their times at this end compare.
+    let forward = |places: Range<usize>| places.filter(|&place| events[place].direction == Direction::Up);
     let (mut from, mut until) = (range.start, range.end);
     if range.start > 0 {
-        let guard = spread(&events[range.start..(range.start + REACH).min(range.end)]);
+        let guard = spread(&events[range.start..(range.start + REACH_EVENTS).min(range.end)]);
         let first = forward(range.clone()).next().map_or(0.0, |place| events[place].near);
         from = forward(range.clone()).find(|&place| events[place].near - first > guard).unwrap_or(range.end);
-        from = (from + UNSURE).min(range.end);
+        from = (from + UNCERTAINTY_EVENTS).min(range.end);
     }
     if range.end < events.len() {
-        let guard = spread(&events[range.end.saturating_sub(REACH).max(range.start)..range.end]);
+        let guard = spread(&events[range.end.saturating_sub(REACH_EVENTS).max(range.start)..range.end]);
         let last = forward(range.clone()).next_back().map_or(0.0, |place| events[place].near);
         until = forward(range.clone()).rfind(|&place| last - events[place].near > guard).unwrap_or(range.start);
-        until = until.saturating_sub(UNSURE);
+        until = until.saturating_sub(UNCERTAINTY_EVENTS);
     }
     from..until.max(from)
 }
 
-/// How much later than the quickest a packet comes, both ways together.
+/// How much later than the quickest a packet comes, both directions together.
 fn spread(events: &[Event]) -> f64 {
-    let of = |way: Way| {
-        let delays = events.iter().filter(|event| event.way == way).map(|event| event.delay);
+    let of = |direction: Direction| {
+        let delays = events.iter().filter(|event| event.direction == direction).map(|event| event.delay);
         let (least, most) = delays.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), d| (l.min(d), m.max(d)));
         (most - least).max(0.0)
     };
-    of(Way::Forward) + of(Way::Backward)
+    of(Direction::Up) + of(Direction::Down)
 }
 
 fn levels(events: &[Event], cut: usize, window: usize) -> Option<(Level, Level)> {
-    let before = level(events[cut.saturating_sub(REACH)..cut].iter().rev(), window)?;
-    let after = level(events[cut..(cut + REACH).min(events.len())].iter(), window)?;
+    let before = level(events[cut.saturating_sub(REACH_EVENTS)..cut].iter().rev(), window)?;
+    let after = level(events[cut..(cut + REACH_EVENTS).min(events.len())].iter(), window)?;
     Some((before, after))
 }
 
@@ -130,7 +129,7 @@ fn level<'e>(events: impl Iterator<Item = &'e Event>, window: usize) -> Option<L
     let (mut forward, mut backward) = ((0, f64::INFINITY), (0, f64::INFINITY));
     let (mut from, mut until) = (f64::INFINITY, f64::NEG_INFINITY);
     for event in events {
-        let (count, least) = if event.way == Way::Forward { &mut forward } else { &mut backward };
+        let (count, least) = if event.direction == Direction::Up { &mut forward } else { &mut backward };
         if *count < window {
             (*count, *least) = (*count + 1, least.min(event.delay));
             (from, until) = (from.min(event.near), until.max(event.near));

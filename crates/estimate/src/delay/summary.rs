@@ -1,7 +1,7 @@
-use super::{ClockModel, Way};
+use super::model::ClockModel;
 use crate::stats::quantile;
 use train::Estimate;
-use units::Span;
+use units::{Direction, Span};
 
 /// The delays of one direction. Each figure is the most likely one if the path is symmetric, with the least and the
 /// greatest that it may be (confidence 1: a bound, not a probability).
@@ -24,10 +24,10 @@ pub struct Delays {
 }
 
 impl ClockModel {
-    /// The delays of those packets of one way that `choose` takes, by their places in what the model was made from;
+    /// The delays of those packets of one direction that `choose` takes, by their places in what the model was made from;
     /// none where none has a place between the clocks' steps.
-    pub fn delays(&self, way: Way, choose: impl Fn(usize) -> bool) -> Option<Delays> {
-        summarise(self.each(way, choose).into_iter())
+    pub fn delays(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Option<Delays> {
+        summarise(self.each(direction, choose).into_iter())
     }
 }
 

@@ -97,7 +97,7 @@ fn prime_packets(knowledge: &Knowledge, service: f64) -> u32 {
 /// must be expected to use.
 fn credit(method: &Primed, shaper: &Shaper, quiet: Option<Span>) -> f64 {
     let full = shaper.burst_bytes.high as f64 * 8.0;
-    let capacity = shaper.rate.value.as_f64();
+    let capacity = shaper.committed_rate.value.as_f64();
     let (Some(quiet), Some(last)) = (quiet, method.knowledge.readings.last()) else { return full };
     if method.knowledge.newest_short || method.failures_in_row > 0 {
         return full;
@@ -136,7 +136,7 @@ pub(super) fn wait(method: &mut Primed) -> Span {
     let readings = &method.knowledge.readings;
     let Some(capacity) = method.knowledge.capacity else {
         // What the bucket holds now is not known; when it is full, it is.
-        let fills = |shaper: &Shaper| shaper.rate.value.time_for(shaper.burst_bytes.value);
+        let fills = |shaper: &Shaper| shaper.committed_rate.value.time_for(shaper.burst_bytes.value);
         return method.shaping.shaper().map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
     };
     let Some(last) = readings.last() else {

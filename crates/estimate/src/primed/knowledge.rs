@@ -102,7 +102,7 @@ impl Found {
     /// Behind a token bucket primes come at the line's rate, which tells nothing.
     fn behind(shaper: &Shaper, trains: &[Packets]) -> Self {
         let bottleneck = Bottleneck::behind(shaper);
-        let half = (shaper.rate.high.as_f64() - shaper.rate.low.as_f64()) / 2.0;
+        let half = (shaper.committed_rate.high.as_f64() - shaper.committed_rate.low.as_f64()) / 2.0;
         let readings = read(trains, bottleneck);
         Found { capacity: bottleneck.capacity, capacity_scatter: half / 2.0, readings }
     }

@@ -107,7 +107,7 @@ impl Primed {
             changes: Vec::new(),
             quiet_since: None,
             // Who knows a token bucket's rate needs no scout.
-            scouted: conditions.shaping.shaper().map(|shaper| shaper.rate.value.as_f64()),
+            scouted: conditions.shaping.shaper().map(|shaper| shaper.committed_rate.value.as_f64()),
             epoch: None,
             trains: Vec::new(),
             rejected: BTreeMap::new(),
@@ -281,7 +281,7 @@ mod tests {
         };
         let bytes = (bucket / 8.0) as u64;
         let burst_bytes = Estimate { value: bytes, low: bytes, high: bytes, confidence: 0.95 };
-        Shaper { link: Some(exact(1e9)), rate: exact(rate), burst_bytes }
+        Shaper { peak_rate: Some(exact(1e9)), committed_rate: exact(rate), burst_bytes }
     }
 
     #[test]

@@ -118,8 +118,8 @@ impl Bottleneck {
 
     /// A token bucket, and the line behind it, which is as good as endless where its rate is not known.
     pub(super) fn behind(shaper: &Shaper) -> Self {
-        let line = shaper.link.map_or(f64::INFINITY, |link| link.value.as_f64());
-        Bottleneck { capacity: shaper.rate.value.as_f64(), line }
+        let line = shaper.peak_rate.map_or(f64::INFINITY, |peak| peak.value.as_f64());
+        Bottleneck { capacity: shaper.committed_rate.value.as_f64(), line }
     }
 
     /// Whether packets pass faster for a while than in the long run.

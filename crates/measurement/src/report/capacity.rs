@@ -57,8 +57,8 @@ impl CapacityReport {
 impl From<Shaper> for ShaperReport {
     fn from(shaper: Shaper) -> Self {
         ShaperReport {
-            link_bits_per_second: shaper.link,
-            rate_bits_per_second: shaper.rate,
+            link_bits_per_second: shaper.peak_rate,
+            rate_bits_per_second: shaper.committed_rate,
             burst_bytes: shaper.burst_bytes,
         }
     }
@@ -113,14 +113,14 @@ mod tests {
         assert_eq!(said(Some(rates(99_900, 99_100, 100_600)), None, None), plain);
         let rate = rates(10_000, 9_970, 10_020);
         let shaper = Shaper {
-            link: Some(rates(1_000_000, 980_000, 1_020_000)),
-            rate,
+            peak_rate: Some(rates(1_000_000, 980_000, 1_020_000)),
+            committed_rate: rate,
             burst_bytes: estimate(9_990, 9_900, 10_100),
         };
         let shaped = "bottleneck capacity 10 Mbit/s (95 %: 9.97 Mbit/s … 10 Mbit/s); \
             link 1 Gbit/s, shaped to 10 Mbit/s after a burst of 10 kB — 330 kB, 0.2 s";
         assert_eq!(said(Some(rate), None, Some(shaper)), shaped);
-        let hidden = said(Some(rate), None, Some(Shaper { link: None, ..shaper }));
+        let hidden = said(Some(rate), None, Some(Shaper { peak_rate: None, ..shaper }));
         assert!(hidden.contains("link of unknown rate, shaped to 10 Mbit/s"), "{hidden}");
         let unknown = "bottleneck capacity unknown: the path is too busy — 330 kB, 0.2 s";
         assert_eq!(said(None, Some("the path is too busy"), None), unknown);

@@ -3,12 +3,12 @@
 use super::clock::ClockReport;
 use super::figures::Bounded;
 use super::packets::PacketReport;
-use estimate::delay::{ClockModel, Delays, Way};
+use estimate::delay::{ClockModel, Delays};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use train::Estimate;
-use units::Span;
+use units::{Direction, Span};
 
 /// How far it is: one-way delays, with bounds that hold whatever the clocks are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -99,8 +99,8 @@ impl DelayReport {
 
 impl DelayFigures {
     /// Of one way's packets, or of a part of them.
-    pub fn of(model: &ClockModel, way: Way, choose: impl Fn(usize) -> bool) -> Option<Self> {
-        model.delays(way, choose).map(DelayFigures::from)
+    pub fn of(model: &ClockModel, direction: Direction, choose: impl Fn(usize) -> bool) -> Option<Self> {
+        model.delays(direction, choose).map(DelayFigures::from)
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::config::StampConfig;
 use crate::cancel::Limit;
-use estimate::delay::{Crossing, Way};
+use estimate::delay::OneWaySample;
 use net::datagram::{self, Datagram};
 use net::{clock, readiness, stamp};
 use std::io;
 use std::net::UdpSocket;
 use transport::within;
-use units::{Span, Time};
+use units::{Direction, Span, Time};
 use wire::stamp::{ErrorEstimate, Probe, Reply, SIZE};
 
 /// This many refusals in a row, and nobody listens there.
@@ -110,7 +110,7 @@ impl Flight {
     }
 
     /// Both crossings of each probe that came back, in order; with the round trip less what the reflector took.
-    pub(super) fn crossings(&self) -> (Vec<Crossing>, Vec<Span>) {
+    pub(super) fn crossings(&self) -> (Vec<OneWaySample>, Vec<Span>) {
         let kernel = self.has_kernel_stamps();
         let choose = |stamp: Stamp| if kernel { stamp.kernel } else { stamp.user };
         let (mut crossings, mut round_trips) = (Vec::new(), Vec::new());
@@ -119,8 +119,8 @@ impl Flight {
             else {
                 continue;
             };
-            crossings.push(Crossing { way: Way::Forward, sent, received: reply.received });
-            crossings.push(Crossing { way: Way::Backward, sent: reply.reflected, received: returned });
+            crossings.push(OneWaySample { direction: Direction::Up, sent, received: reply.received });
+            crossings.push(OneWaySample { direction: Direction::Down, sent: reply.reflected, received: returned });
             // A reflector can't have taken longer than all of it: then its stamps are no times.
             let (whole, reflecting) = (returned - sent, reply.reflected - reply.received);
             round_trips.push(if (Span::ZERO..=whole).contains(&reflecting) { whole - reflecting } else { whole });

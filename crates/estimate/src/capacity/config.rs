@@ -1,0 +1,29 @@
+use units::Span;
+
+/// How much it may cost to find the capacity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CapacityConfig {
+    /// The largest packet that the transport carries whole, in bytes.
+    pub max_packet: u32,
+    /// IP bytes to send at most.
+    pub budget_bytes: u64,
+    /// How long to go on at most. Where the path or its bucket is so slow that it does not suffice, up to five times as long.
+    pub budget_time: Span,
+    /// Half the interval's width at which the value is known well enough, as a part of the value.
+    pub precision: f64,
+    /// For the waits between bursts and for the bootstrap.
+    pub seed: u64,
+}
+
+impl CapacityConfig {
+    /// 900 kB, one second, one percent.
+    pub fn new(max_packet: u32) -> Self {
+        CapacityConfig {
+            max_packet,
+            budget_bytes: 900_000,
+            budget_time: Span::from_secs(1),
+            precision: 0.01,
+            seed: 0x6361_7061,
+        }
+    }
+}

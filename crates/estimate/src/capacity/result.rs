@@ -1,0 +1,118 @@
+//! What was found of a path's capacity, and of a token bucket on it.
+
+use crate::method::{Outcome, Rejection};
+use std::collections::BTreeMap;
+use train::Estimate;
+use units::Rate;
+
+/// What was found of one direction's narrowest link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capacity {
+    /// The rate that the path can carry for long if nobody else sends; that of the shaper where there is one.
+    pub bottleneck: Option<Estimate<Rate>>,
+    /// Why there is no value. Some exactly where `bottleneck` is none.
+    pub reason: Option<String>,
+    /// A token bucket on the path.
+    pub shaper: Option<Shaper>,
+    /// Bursts and trains that could be read.
+    pub bursts_used: u32,
+    /// Trains that could not, by cause.
+    pub trains_rejected: BTreeMap<Rejection, u32>,
+}
+
+/// A token bucket that shapes traffic: a burst passes at the peak rate, and the rest at the committed rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shaper {
+    /// The rate at which a burst passes: that of the link; none where a burst passes as fast as it is sent.
+    pub peak_rate: Option<Estimate<Rate>>,
+    /// The sustained rate.
+    pub committed_rate: Estimate<Rate>,
+    /// The size of the bucket: bytes that pass at the peak rate after a pause.
+    pub burst_bytes: Estimate<u64>,
+}
+
+/// What is known of token buckets on a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shaping {
+    /// Nobody has looked, or could see.
+    Unknown,
+    /// None showed where one was looked for: what looks like one in a few trains is something else.
+    Unshaped,
+    /// There is one.
+    Shaped(Shaper),
+}
+
+impl Shaping {
+    /// The token bucket, where one is known.
+    pub fn shaper(&self) -> Option<&Shaper> {
+        match self {
+            Shaping::Shaped(shaper) => Some(shaper),
+            Shaping::Unknown | Shaping::Unshaped => None,
+        }
+    }
+}
+
+/// Two ways to look at one link may differ by this part.
+const TOLERANCE: f64 = 0.03;
+
+impl Capacity {
+    /// What this tells of token buckets: nothing where there is no value.
+    pub fn shaping(&self) -> Shaping {
+        match (&self.shaper, &self.bottleneck) {
+            (Some(shaper), _) => Shaping::Shaped(*shaper),
+            (None, Some(_)) => Shaping::Unshaped,
+            (None, None) => Shaping::Unknown,
+        }
+    }
+
+    /// What a method came to on the same path: without its value, and with the reason, if that lies wholly above this
+    /// capacity. More than there is can't be available: one of the two was misled.
+    pub fn refute(&self, outcome: Outcome) -> Outcome {
+        match (&self.bottleneck, &outcome.available) {
+            (Some(capacity), Some(found)) if found.low.as_f64() > capacity.high.as_f64() * (1.0 + TOLERANCE) => {
+                let (found, capacity) = (found.value, capacity.value);
+                let reason = format!("{found} seemed available, though the narrowest link carries {capacity} at most");
+                Outcome { available: None, reason: Some(reason), spread: None, ..outcome }
+            }
+            _ => outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(low: u64, high: u64) -> Estimate<Rate> {
+        let value = Rate::from_mbit((low + high) / 2);
+        Estimate { value, low: Rate::from_mbit(low), high: Rate::from_mbit(high), confidence: 0.95 }
+    }
+
+    fn outcome(available: Estimate<Rate>) -> Outcome {
+        Outcome {
+            available: Some(available),
+            reason: None,
+            spread: Some(Rate::from_mbit(1)),
+            capacity: None,
+            trains_used: 11,
+            trains_rejected: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn more_than_the_narrowest_link_carries_is_not_available() {
+        let bottleneck = Some(rates(48, 52));
+        let capacity =
+            Capacity { bottleneck, reason: None, shaper: None, bursts_used: 20, trains_rejected: BTreeMap::new() };
+        for possible in [outcome(rates(20, 30)), outcome(rates(50, 80)), outcome(rates(53, 55))] {
+            assert_eq!(capacity.refute(possible.clone()), possible);
+        }
+        let refuted = capacity.refute(outcome(rates(56, 64)));
+        assert_eq!((refuted.available, refuted.spread), (None, None));
+        let reason = "60 Mbit/s seemed available, though the narrowest link carries 50 Mbit/s at most";
+        assert_eq!(refuted.reason.as_deref(), Some(reason));
+        let unknown = Capacity { bottleneck: None, reason: Some("lost".into()), ..capacity };
+        assert!(unknown.refute(outcome(rates(56, 64))).available.is_some());
+    }
+}

@@ -1,0 +1,23 @@
+//! The shape of a burst.
+
+use units::Span;
+
+/// In bursts of at least so many packets, dispersion counts from the second one: a host that was idle has to wake up for
+/// the first, and stamps it some microseconds late.
+pub(super) const WAKING_PACKETS: u32 = 4;
+/// No train is planned for a lower rate, in bit/s.
+pub(super) const MIN_RATE: f64 = 20e3;
+
+/// Packets of one size, and how far apart they are sent: most back to back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Shape {
+    pub(super) packets: u32,
+    pub(super) size: u32,
+    pub(super) interval: Span,
+}
+
+impl Shape {
+    pub(super) fn bits(self) -> f64 {
+        f64::from(self.packets) * f64::from(self.size) * 8.0
+    }
+}

@@ -1,0 +1,41 @@
+//! Samples as small floating-point numbers.
+
+use super::sample::OneWaySample;
+use units::{Direction, Time};
+
+/// The origin of time at either end: seconds count from here, so that a double holds them to less than a nanosecond. The
+/// origins are the stamps of the first packet, whose delay and offset are therefore zero.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Axes {
+    pub(super) near: Time,
+    pub(super) far: Time,
+}
+
+/// The stamps of one packet, in seconds from the origins.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Event {
+    pub(super) direction: Direction,
+    /// When it was at the near end, by the near clock.
+    pub(super) near: f64,
+    /// When it was at the far end, by the far clock.
+    pub(super) far: f64,
+    /// The delay, plus the offset of the far clock in packets that went up, and minus it in those that went down.
+    pub(super) delay: f64,
+}
+
+impl Axes {
+    pub(super) fn event(&self, sample: &OneWaySample) -> Event {
+        let (near, far) = match sample.direction {
+            Direction::Up => (sample.sent, sample.received),
+            Direction::Down => (sample.received, sample.sent),
+        };
+        let (near, far) = (near - self.near, far - self.far);
+        let delay = if sample.direction == Direction::Up { far - near } else { near - far };
+        Event {
+            direction: sample.direction,
+            near: near.as_secs_f64(),
+            far: far.as_secs_f64(),
+            delay: delay.as_secs_f64(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What the offset may have been between two steps of a clock.
+
+use super::event::Event;
+use super::lines::{Lines, MAX_SKEW};
+use super::steps;
+use crate::fit::lower_hull;
+use std::ops::Range;
+use units::Direction;
+
+/// Where more pieces than this would be needed, nothing is said of the clocks.
+const MAX_PIECES: usize = 16;
+
+/// Of a hull with more corners than this some are left out, which only widens the bounds: a bound on the work that forged
+/// stamps can cause.
+const MAX_HULL_CORNERS: usize = 256;
+
+/// The events between two steps, without those that may belong beyond either.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Piece {
+    pub(super) events: Range<usize>,
+    pub(super) lines: Lines,
+    /// The most likely course: its height and slope.
+    pub(super) likely: (f64, f64),
+}
+
+impl Piece {
+    /// Most likely, least, greatest.
+    pub(super) fn offset_at(&self, far: f64) -> [f64; 3] {
+        let (low, high) = self.lines.range_at(far);
+        [(self.likely.0 + self.likely.1 * far).clamp(low, high), low, high]
+    }
+}
+
+/// Fits each piece between the cuts, and cuts further where no line passes between the packets of both directions; none
+/// where too many cuts would be needed.
+pub(super) fn pieces(events: &[Event], cuts: &mut Vec<usize>) -> Option<Vec<Piece>> {
+    loop {
+        let mut pieces = Vec::new();
+        let mut further = None;
+        for range in ranges(cuts, events.len()) {
+            let range = steps::certain(events, range);
+            match fit(&events[range.clone()]) {
+                Some((lines, likely)) => pieces.push(Piece { events: range, lines, likely }),
+                None if has_both_directions(&events[range.clone()]) => {
+                    further = Some(range.start + longest_fit(&events[range]))
+                }
+                // Too little is left between two steps: nothing is said of it.
+                None => {}
+            }
+        }
+        match further {
+            None if pieces.is_empty() => return None,
+            None => return Some(pieces),
+            Some(cut) if cuts.len() + 1 >= MAX_PIECES || cuts.contains(&cut) => return None,
+            Some(cut) => cuts.push(cut),
+        }
+        cuts.sort_unstable();
+    }
+}
+
+fn ranges(cuts: &[usize], end: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+    let starts = std::iter::once(0).chain(cuts.iter().copied());
+    starts.zip(cuts.iter().copied().chain(std::iter::once(end))).map(|(from, to)| from..to)
+}
+
+fn has_both_directions(events: &[Event]) -> bool {
+    Direction::BOTH.iter().all(|direction| events.iter().any(|event| event.direction == *direction))
+}
+
+/// How many of the events, from the first, still have a line between both directions; at least one, and not all.
+fn longest_fit(events: &[Event]) -> usize {
+    let fails_with = |count: usize| has_both_directions(&events[..count]) && fit(&events[..count]).is_none();
+    let (mut fits, mut fails) = (1, events.len());
+    while fails - fits > 1 {
+        let middle = fits.midpoint(fails);
+        if fails_with(middle) { fails = middle } else { fits = middle }
+    }
+    fits
+}
+
+/// The courses of the offset under which no packet is early, and the most likely of them; none where there is none, or
+/// packets went in one direction only.
+fn fit(events: &[Event]) -> Option<(Lines, (f64, f64))> {
+    if !has_both_directions(events) {
+        return None;
+    }
+    let hull = |direction: Direction| {
+        let mut points: Vec<_> = events.iter().filter(|e| e.direction == direction).map(|e| (e.far, e.delay)).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let corners = lower_hull(points);
+        let step = corners.len().div_ceil(MAX_HULL_CORNERS).max(1);
+        corners.into_iter().step_by(step).collect::<Vec<_>>()
+    };
+    let (forward, backward) = (hull(Direction::Up), hull(Direction::Down));
+    let reach = forward.iter().chain(&backward).map(|&(x, y)| y.abs() + MAX_SKEW * x.abs()).fold(1.0, f64::max);
+    let mut lines = Lines::between(-2.0 * reach, 2.0 * reach);
+    for &corner in &forward {
+        lines = lines.below(corner)?;
+    }
+    for &(far, delay) in &backward {
+        lines = lines.above((far, -delay))?;
+    }
+    let likely = lines.middle(widest_gap(&forward, &backward));
+    Some((lines, likely))
+}
+
+/// The slope at which the least delays of both directions together are greatest: the sum is concave in the slope.
+fn widest_gap(forward: &[(f64, f64)], backward: &[(f64, f64)]) -> f64 {
+    let least = |hull: &[(f64, f64)], slope: f64| hull.iter().map(|(x, y)| y - slope * x).fold(f64::INFINITY, f64::min);
+    let gap = |slope: f64| least(forward, slope) + least(backward, -slope);
+    let (mut low, mut high) = (-MAX_SKEW, MAX_SKEW);
+    for _ in 0..60 {
+        let third = (high - low) / 3.0;
+        if gap(low + third) < gap(high - third) { low += third } else { high -= third }
+    }
+    low.midpoint(high)
+}
