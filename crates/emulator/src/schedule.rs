@@ -193,7 +193,7 @@ mod tests {
             ("1s rate 1mbit\n2s repeat\n3s rate 2mbit", 3, "nothing may follow"),
             ("1s rate 1gbit\n2s delay 60s", 2, "on their way"),
             ("1s seed 7", 1, "when the link starts"),
-            ("\n1s rate 1mbit\n2s target 5ms", 3, "the queue is tail-drop"),
+            ("\n1s rate 1mbit\n2s target 5ms", 3, "the queue discipline tail-drop has no parameter"),
             ("1s queue codel\n2s target 5ms\n3s queue tail-drop\n4s delay 1ms\n5s repeat", 0, ""),
             (
                 "1s up rate unlimited\n2s delay 60s\n3s rate 1gbit delay 0s\n4s delay 1s\n5s repeat",

@@ -19,7 +19,7 @@ pub use keys::{Group, KEYS, Key};
 
 use crate::DirectionConfig;
 use link::queue::{Limit, QueueConfig};
-use link::{Link, LinkConfig, Loss, Medium, Reordering, TokenBucket};
+use link::{LinkConfig, Loss, Medium, Reordering, TokenBucket};
 use middlebox::{Middlebox, MiddleboxConfig, Rule};
 use queue::QueueSettings;
 use service_rate::ServiceRate;
@@ -158,8 +158,8 @@ impl Settings {
             seed: self.seed.wrapping_mul(2).wrapping_add(direction as u64),
             ..LinkConfig::default()
         };
-        // Whether they can be is best known by those that are to be them.
-        Link::<()>::with_queue(link.clone(), &queue)?;
+        link.check()?;
+        queue.check()?;
         let rules = MiddleboxConfig { rules: self.rules.clone(), ..Default::default() };
         Middlebox::new(rules.clone(), 0)?;
         Ok(DirectionConfig { link, queue, rules: (!self.rules.is_empty()).then_some(rules) })

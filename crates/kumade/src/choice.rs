@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use estimate::{METHODS, MethodInfo, MethodSettings};
+use lab::fairness::DisciplineChoice;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -47,4 +48,9 @@ fn method_help(info: &MethodInfo) -> String {
         format!("; {name}={value}: {help} [default: {default}]")
     });
     [info.summary.to_owned()].into_iter().chain(parameters).collect()
+}
+
+/// A queue discipline with its parameters, of which there are too many to list here.
+pub fn discipline() -> Choice<DisciplineChoice> {
+    Choice::of(|| DisciplineChoice::names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect())
 }

@@ -90,9 +90,9 @@ struct RunArgs {
     /// How often each point is measured
     #[arg(long, value_name = "N")]
     runs: Option<u32>,
-    /// Fairness: queue disciplines to compare, each with settings that differ from the usual, such as
-    /// codel,fair-share:target=5ms:window=300ms
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    /// Fairness: queue disciplines to compare, each with the parameters that differ from its defaults (see `kumade link
+    /// start --help`), such as codel,fair-share:target=5ms:window=300ms
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::discipline())]
     discipline: Vec<DisciplineChoice>,
     /// Fairness: delays added to the round trip, such as 1ms,128ms
     #[arg(long, value_name = "LIST", value_parser = parse::span, value_delimiter = ',')]

@@ -1,73 +1,7 @@
-//! `kumade`: measures, shares, tunnels and emulates network paths. This program parses, calls and prints.
+//! The program `kumade`.
 
-mod choice;
-mod lab;
-mod link;
-mod measure;
-mod serve;
-
-use clap::{CommandFactory, Parser, Subcommand};
-use std::io;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
-
-/// Measures network paths, even through firewalls that pass only TCP.
-///
-/// Exit status: 0 done, 1 failed, 2 usage. Set KUMADE_LOG=debug to see more on standard error.
-#[derive(Debug, Parser)]
-#[command(name = "kumade", version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    Serve(serve::ServeArgs),
-    Measure(Box<measure::MeasureArgs>),
-    Lab(lab::LabArgs),
-    Link(link::LinkArgs),
-    /// Print a script that completes kumade's options in a shell
-    Completions {
-        /// The shell
-        shell: clap_complete::Shell,
-    },
-    /// Print the manual page
-    Man,
-}
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let default = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
-    let filter = EnvFilter::try_from_env("KUMADE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
-    run(cli.command).unwrap_or_else(|error| {
-        // Whoever closes the output, as `head` does, has seen enough.
-        if is_closed_output(&error) {
-            return ExitCode::SUCCESS;
-        }
-        eprintln!("kumade: {error:#}");
-        ExitCode::FAILURE
-    })
-}
-
-fn is_closed_output(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Serve(args) => serve::run(args),
-        Command::Measure(args) => measure::run(&args),
-        Command::Lab(args) => lab::run(args),
-        Command::Link(args) => link::run(args),
-        Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "kumade", &mut io::stdout());
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Man => {
-            clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?;
-            Ok(ExitCode::SUCCESS)
-        }
-    }
+    kumade::main()
 }

@@ -100,8 +100,7 @@ impl Crate {
         for name in self.read_items(&module, file, tokens) {
             let beside = [format!("{name}.rs"), format!("{name}/mod.rs")].map(|path| directory.join(path));
             let child = beside.iter().find(|path| text_of(path).is_some()).unwrap_or(&beside[0]);
-            let path = [&module[..], &[name.clone()]].concat();
-            self.read_file(path, child, &directory.join(name), text_of);
+            self.read_file(child_of(&module, &name), child, &directory.join(name), text_of);
         }
     }
 
@@ -118,8 +117,8 @@ impl Crate {
                     here.children.insert(name.to_string());
                     match body {
                         Some(TokenTree::Group(body)) => {
-                            let path = [&module[..], &[name.to_string()]].concat();
-                            files.extend(self.read_items(&path, file, body.stream()));
+                            let child = child_of(module, &name.to_string());
+                            files.extend(self.read_items(&child, file, body.stream()));
                         }
                         _ => files.push(name.to_string()),
                     }
@@ -148,7 +147,7 @@ impl Crate {
             "crate" => Vec::new(),
             "self" => module.clone(),
             "super" => module.split_last()?.1.to_vec(),
-            _ if self.modules[module].children.contains(first) => [&module[..], &[first.clone()]].concat(),
+            _ if self.modules[module].children.contains(first) => child_of(module, first),
             _ => return self.imported(module, path, depth).flatten(),
         };
         while let Some((next, after)) = rest.split_first() {
@@ -263,6 +262,10 @@ fn end_of_item(tokens: &[TokenTree], begin: usize) -> usize {
 
 fn is_colon(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':')
+}
+
+fn child_of(module: &ModulePath, name: &str) -> ModulePath {
+    module.iter().cloned().chain([name.to_owned()]).collect()
 }
 
 /// Whether it is no module's name.

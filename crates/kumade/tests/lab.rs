@@ -96,7 +96,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
             "--discipline applies to experiments on fairness only",
         ),
         (vec!["lab", "run", "fair-wired", "--method", "primed"], "--method applies to experiments on accuracy only"),
-        (vec!["lab", "run", "fair-wired", "--discipline", "coddle"], "there are tail-drop, codel"),
+        (vec!["lab", "run", "fair-wired", "--discipline", "coddle"], "choose one of tail-drop, codel"),
         (vec!["lab", "run", "fair-wired", "--bottleneck", "htb"], "disciplines cannot be compared"),
         (vec!["lab", "run", "fair-mix", "--row", "16"], "has no row 16"),
         (vec!["lab", "run"], "NAME"),

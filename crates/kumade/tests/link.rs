@@ -187,7 +187,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_touched() {
         (&["start", "a", "b", "--rate", "1gbit", "--delay", "60s"], "more than the limit of bytes in flight"),
         (&["start", "a", "b", "--delay", "-5ms"], "cannot set delay"),
         (&["start", "a", "b", "--up", "speed 5"], "`speed` is no setting"),
-        (&["start", "a", "b", "--target", "5ms"], "the queue is tail-drop"),
+        (&["start", "a", "b", "--target", "5ms"], "the queue discipline tail-drop has no parameter"),
         (&["start", "a", "b", "--every", "0s"], "shows nothing"),
         (&["start", "a", "b", "--json", "--json-stream"], "cannot be used with"),
         (&["start", "a", "b", "--prometheus", "here"], "neither a port nor an address"),
@@ -222,7 +222,7 @@ fn a_name_is_for_one_link_and_refusals_change_nothing() {
         assert!(stderr(&second).contains(&taken), "{}", stderr(&second));
         let refused = network.call(&["set", "--rate", "1mbit", "--min", "5kb"]);
         assert_eq!(refused.status.code(), Some(2));
-        assert!(stderr(&refused).contains("the queue is tail-drop"), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("the queue discipline tail-drop has no parameter"), "{}", stderr(&refused));
         let refused = network.call(&["set", "--rate", "1mbit", "--seed", "7"]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(stderr(&refused).contains("when the link starts"), "{}", stderr(&refused));

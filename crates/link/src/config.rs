@@ -67,7 +67,11 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    /// Whether a link can have these settings.
+    ///
+    /// # Errors
+    /// A value is out of range, or the values don't fit together; the error names one and says what to give instead.
+    pub fn check(&self) -> Result<(), ConfigError> {
         let error = ConfigError::of("link");
         if self.rate == Some(Rate::ZERO) {
             let remedy = "give a rate of at least 1 bit/s, or none for an unlimited link";

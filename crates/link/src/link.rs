@@ -3,7 +3,7 @@ mod reconfigure;
 
 use crate::ledger::{DropCause, Entry, Fate, Kind, Ledger};
 use crate::medium::Server;
-use crate::queue::{Discipline, Dropped, Ecn, Limit, Queue, QueueConfig, QueueDiscipline, Queued};
+use crate::queue::{Dropped, Ecn, Limit, Queue, QueueConfig, QueueDiscipline, Queued, TailDropConfig};
 use crate::{CrossArrival, CrossTraffic, LinkConfig};
 use flight::{Flight, Launched};
 use units::ConfigError;
@@ -298,7 +298,7 @@ impl<P> Link<P> {
 
 /// The queue of a link that is given no other.
 fn tail_drop(config: &LinkConfig) -> QueueConfig {
-    QueueConfig { limit: Limit::Bytes(config.queue_bytes), discipline: Discipline::TailDrop }
+    QueueConfig { limit: Limit::Bytes(config.queue_bytes), discipline: TailDropConfig.into() }
 }
 
 impl<P> Queued<Option<P>> {

@@ -1,7 +1,10 @@
-//! A link in front of which each discipline stands: who gets what, and that the link's promises hold with all of them.
+//! Each discipline in front of a link: the shares that flows get, and that the link's guarantees hold with all of them.
+
+mod every;
+
 use link::queue::{
-    ActiveDroppingConfig, AfdConfig, CoDelConfig, ControlLaw, Discipline, Ecn, FairCoDelConfig, FairShareConfig,
-    FqCoDelConfig, Heavy, History, Limit, Preference, QueueConfig, RedConfig,
+    ActiveDroppingConfig, AfdConfig, ChokeConfig, CoDelConfig, Discipline, Ecn, FairCoDelConfig, FairShareConfig,
+    FqCoDelConfig, Heavy, History, Limit, Preference, QueueConfig, RedConfig, TailDropConfig,
 };
 use link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Recording, SizeMix};
 use proptest::prelude::*;
@@ -28,21 +31,9 @@ fn preferring(heavy: Heavy, other: f64) -> Discipline {
     Discipline::FairCoDel(FairCoDelConfig { codel: CoDelConfig::default(), heavy, preference })
 }
 
+/// Every discipline of the table.
 fn disciplines() -> Vec<Discipline> {
-    let marking = CoDelConfig { ecn: true, law: ControlLaw::Newton, ..CoDelConfig::default() };
-    let (heavy, preference) = (Heavy::Known(vec![GREEDY]), Preference::default());
-    vec![
-        Discipline::TailDrop,
-        Discipline::CoDel(CoDelConfig::default()),
-        Discipline::CoDel(marking),
-        Discipline::Red(red()),
-        Discipline::ActiveDropping(ActiveDroppingConfig { red: red(), heavy, preference }),
-        preferring(Heavy::Busiest(History::default()), 0.1),
-        Discipline::Choke(red()),
-        Discipline::Afd(AfdConfig::new(25_000)),
-        Discipline::FqCoDel(FqCoDelConfig::default()),
-        Discipline::FairShare(FairShareConfig { ecn: true, ..FairShareConfig::default() }),
-    ]
+    every::disciplines(RATE)
 }
 
 fn millis(millis: f64) -> Time {
@@ -77,11 +68,11 @@ fn what_a_greedy_flow_gets_depends_on_the_discipline() {
         part
     };
     // Those that do not look at flows leave it what it sends: 0.6.
-    within(Discipline::TailDrop, 0.55, 0.65);
+    within(TailDropConfig.into(), 0.55, 0.65);
     within(Discipline::CoDel(CoDelConfig::default()), 0.55, 0.65);
     within(Discipline::Red(red()), 0.58, 0.62);
     // To meet oneself is likelier for who sends more.
-    within(Discipline::Choke(red()), 0.2, 0.4);
+    within(Discipline::Choke(ChokeConfig { red: red() }), 0.2, 0.4);
     // The preference acts on drops by RED's chance, yet not on those that its limit forces.
     let heavy = Heavy::Known(vec![GREEDY]);
     let preference = Preference { heavy: 1.0, other: 0.1 };

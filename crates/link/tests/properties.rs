@@ -1,6 +1,8 @@
 //! What holds for every link, whatever it is made of and however it is changed while it runs.
 
-use link::queue::{AfdConfig, CoDelConfig, Discipline, FqCoDelConfig, Limit, QueueConfig, RedConfig};
+mod every;
+
+use link::queue::{Limit, QueueConfig};
 use link::{
     Counters, CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Medium, RateSchedule,
     Recording, Reordering, SizeMix, TokenBucket, Trace, Wireless,
@@ -58,14 +60,7 @@ fn settings() -> impl Strategy<Value = LinkConfig> {
 }
 
 fn queues() -> impl Strategy<Value = QueueConfig> {
-    let discipline = prop_oneof![
-        Just(Discipline::TailDrop),
-        Just(Discipline::CoDel(CoDelConfig::default())),
-        Just(Discipline::Red(RedConfig::new(3000, 9000, Span::from_micros(500)))),
-        Just(Discipline::Choke(RedConfig::new(3000, 9000, Span::from_micros(500)))),
-        Just(Discipline::Afd(AfdConfig::new(5000))),
-        Just(Discipline::FqCoDel(FqCoDelConfig::default())),
-    ];
+    let discipline = prop::sample::select(every::disciplines(Rate::from_mbit(10)));
     let limit = prop_oneof![(0u64..20_000).prop_map(Limit::Bytes), (0u64..30).prop_map(Limit::Packets)];
     (limit, discipline).prop_map(|(limit, discipline)| QueueConfig { limit, discipline })
 }

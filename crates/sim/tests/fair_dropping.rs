@@ -23,7 +23,7 @@ const STALE: u32 = 30_000;
 fn discipline(name: &str) -> Discipline {
     let codel = CoDelConfig::default();
     match name {
-        "tail-drop" => Discipline::TailDrop,
+        "tail-drop" => Discipline::default(),
         "codel" => Discipline::CoDel(codel),
         "fair-codel" | "stale fair-codel" => {
             let stat_int = if name == "fair-codel" { History::default().stat_int } else { STALE };

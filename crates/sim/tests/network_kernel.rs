@@ -29,7 +29,7 @@ fn shares(scenario: &Scenario) -> Vec<f64> {
             loss: if scenario.loss > 0.0 { Loss::Independent(scenario.loss) } else { Loss::None },
             ..LinkConfig::default()
         };
-        let queue = QueueConfig { limit: Limit::Packets(scenario.queue_packets), discipline: Discipline::TailDrop };
+        let queue = QueueConfig { limit: Limit::Packets(scenario.queue_packets), discipline: Discipline::default() };
         let link = network.add_link(config, Some(queue)).unwrap();
         let mut members = Vec::new();
         for (group, (controls, _)) in scenario.groups.iter().enumerate() {
@@ -82,7 +82,7 @@ fn groups_get_what_they_get_from_the_kernel() {
 #[test]
 fn a_connection_of_its_own_repairs_as_much_as_the_kernels() {
     let config = LinkConfig { rate: Some(Rate::from_mbit(10)), delay: Span::from_millis(10), ..LinkConfig::default() };
-    let queue = QueueConfig { limit: Limit::Packets(34), discipline: Discipline::TailDrop };
+    let queue = QueueConfig { limit: Limit::Packets(34), discipline: Discipline::default() };
     let mut network = Network::new(1);
     let link = network.add_link(config, Some(queue)).unwrap();
     let plain = FlowConfig::new(vec![link], Source::Tcp(TcpConfig::new(Cubic)));

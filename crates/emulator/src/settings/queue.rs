@@ -5,7 +5,8 @@ use units::Rate;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct QueueSettings(DisciplineSettings);
 
-const NAME: &str = "queue";
+/// The setting that names the discipline.
+pub(super) const NAME: &str = "queue";
 
 impl QueueSettings {
     /// A new discipline begins with its defaults.
@@ -32,28 +33,5 @@ impl QueueSettings {
     /// The discipline; where nothing is set, fit for a link of this rate.
     pub(super) fn discipline(&self, rate: Option<Rate>) -> Discipline {
         self.0.discipline(rate)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::{Group, KEYS};
-
-    #[test]
-    fn the_settings_that_are_listed_are_those_that_there_are() {
-        let mut there: Vec<_> = DisciplineSettings::names()
-            .into_iter()
-            .flat_map(|name| DisciplineSettings::new(name).unwrap().parameters())
-            .chain([NAME])
-            .collect();
-        let mut listed: Vec<_> = KEYS.iter().filter(|key| key.group == Group::Queue).map(|key| key.name).collect();
-        for names in [&mut there, &mut listed] {
-            names.sort_unstable();
-            names.dedup();
-        }
-        assert_eq!(listed, there);
-        let queue = KEYS.iter().find(|key| key.name == NAME).unwrap();
-        assert!(DisciplineSettings::names().iter().all(|name| queue.help.contains(name)), "{}", queue.help);
     }
 }

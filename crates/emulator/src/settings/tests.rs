@@ -1,6 +1,6 @@
 use super::*;
 use link::Medium;
-use link::queue::{ControlLaw, Discipline, Heavy};
+use link::queue::{ControlLaw, DISCIPLINES, Discipline, Heavy};
 use middlebox::{Match, Refusal};
 use proptest::prelude::*;
 use units::Rate;
@@ -34,10 +34,9 @@ fn settings_are_read_as_tc_writes_them() {
 fn what_is_listed_can_be_set() {
     for key in KEYS.iter().filter(|key| !["trace", "queue"].contains(&key.name)) {
         let takes = |value: &&str| {
-            let queues = ["tail-drop", "fair-codel", "active-dropping", "afd", "fq-codel", "fair-share"];
-            queues.iter().any(|queue| {
+            DISCIPLINES.iter().any(|info| {
                 let mut settings = Settings::default();
-                settings.set("queue", queue).unwrap();
+                settings.set("queue", info.name).unwrap();
                 settings.set(key.name, value).is_ok()
             })
         };
@@ -69,8 +68,8 @@ fn disciplines_have_their_parameters() {
         panic!("it is red");
     };
     assert_eq!((red.min, red.max), (62_500, 1 << 20));
-    for name in ["tail-drop", "active-dropping", "choke", "afd", "fq-codel", "fair-share"] {
-        direction(&format!("queue {name}"));
+    for trial in DISCIPLINES.iter().flat_map(|info| info.trials) {
+        direction(&format!("queue {}", trial.replace([':', '='], " ")));
     }
 }
 
@@ -164,9 +163,9 @@ fn nonsense_is_refused_with_the_reason() {
         ("limit 10g", "more than the 256mb that may wait"),
         ("queue codel limit 0", "a queue limit of 0b has no room for a packet"),
         ("wireless 3-9 limit 0packets", "has no room"),
-        ("queue fastest", "`fastest` is no discipline; there are tail-drop, codel"),
-        ("target 5ms", "the queue is tail-drop, which has no parameters"),
-        ("queue codel min 5kb", "the queue is codel, which has target, interval, mtu, law, ecn"),
+        ("queue fastest", "`fastest` is not a queue discipline; choose one of tail-drop, codel"),
+        ("target 5ms", "tail-drop has no parameter `target`: it has none"),
+        ("queue codel min 5kb", "codel has no parameter `min`: it has target, interval, mtu, law, ecn"),
         ("queue codel interval 0s", "interval is 0 ns"),
         ("queue red min 5kb max 4kb", "which leaves nothing between it and the minimum"),
         ("queue fair-share flows 1", "number of flows is 1"),
@@ -187,16 +186,10 @@ fn any_words() -> impl Strategy<Value = String> {
     let loss = (0.0..0.5f64, 1.0..9.0f64)
         .prop_map(|(loss, burst)| format!("loss {loss:.12} loss-burst {burst} reorder {loss} duplicate {loss:.5}"));
     let limit = (3000u64..1_000_000).prop_map(|limit| format!("limit {limit}"));
-    let queue = prop::sample::select(vec![
-        "queue codel target 7ms ecn on",
-        "queue fair-codel heavy-flows 1,99 preference 33.3%/0.07%",
-        "queue afd samples 77 update 3ms",
-        "queue fq-codel quantum 1000 flows 9 law newton",
-        "queue active-dropping min 3kb max 4001 weight 0.123456789123 gentle off",
-        "queue fair-share window 1s",
-    ]);
+    let queue = prop::sample::select(DISCIPLINES.iter().flat_map(|info| info.trials).collect::<Vec<_>>());
+    let queue = queue.prop_map(|trial| format!("queue {}", trial.replace([':', '='], " ")));
     let rules = prop::sample::select(vec!["drop udp/53 allow-only 443/reject", "reset-after 9/total limit-syns 4", ""]);
-    (rate, delay, loss, limit, queue, rules).prop_map(|(a, b, c, d, e, f)| [&a, &b, &c, &d, e, f].join(" "))
+    (rate, delay, loss, limit, queue, rules).prop_map(|(a, b, c, d, e, f)| [&a, &b, &c, &d, &e, f].join(" "))
 }
 
 proptest! {

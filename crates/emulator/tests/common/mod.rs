@@ -60,6 +60,6 @@ pub fn config() -> DirectionConfig {
 }
 
 pub fn with_link(link: LinkConfig) -> DirectionConfig {
-    let queue = QueueConfig { limit: Limit::Bytes(1_500_000), discipline: Discipline::TailDrop };
+    let queue = QueueConfig { limit: Limit::Bytes(1_500_000), discipline: Discipline::default() };
     DirectionConfig { link, queue, rules: None }
 }

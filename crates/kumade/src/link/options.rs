@@ -1,3 +1,4 @@
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use emulator::settings::{Change, Group, KEYS, Key, Scope, SettingError};
 
@@ -70,15 +71,20 @@ fn option(key: &'static Key) -> Arg {
         Group::Rules => "What is refused before the link (options add up)",
     };
     let action = if key.group == Group::Rules { ArgAction::Append } else { ArgAction::Set };
+    let option = Arg::new(key.name).long(key.name);
+    let option = if key.choices.is_empty() { option } else { option.value_parser(choices(key)) };
     // A negative value is refused with the reason, instead of being taken for another option.
-    Arg::new(key.name)
-        .long(key.name)
+    option
         .value_name(key.value)
-        .help(key.help)
+        .help(&key.help)
         .action(action)
         .help_heading(heading)
         .conflicts_with_all(instead(key.name))
         .allow_hyphen_values(true)
+}
+
+fn choices(key: &'static Key) -> PossibleValuesParser {
+    PossibleValuesParser::new(key.choices.iter().map(|(name, help)| PossibleValue::new(name).help(help)))
 }
 
 /// Which settings take the place of this one. In words the later one would win; options have no order.

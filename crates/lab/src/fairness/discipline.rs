@@ -1,4 +1,6 @@
-use link::queue::{Discipline, DisciplineSettings, Heavy, ParameterError};
+use link::queue::{
+    DISCIPLINES, Discipline, DisciplineConfig, DisciplineSettings, FairCoDelConfig, Heavy, ParameterError,
+};
 use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
@@ -7,34 +9,37 @@ use units::Rate;
 /// A queue discipline as scenario files and the command line write it: its name, and what differs from its defaults,
 /// such as `fair-share:target=5ms:window=300ms`. Names and values are those of [`DisciplineSettings`], and one more:
 /// [`DisciplineChoice::STATIC`].
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct DisciplineChoice {
     settings: DisciplineSettings,
-    /// Whether the lab names the heavy flows.
-    told: bool,
+    /// Whether the lab states the heavy flows.
+    stated: bool,
 }
 
-/// The link on which a discipline is to work, as far as its usual settings depend on it.
+/// The link in front of which a discipline is to work, as far as its defaults depend on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
     /// The link's rate.
     pub rate: Rate,
-    /// The flows that the static discipline is told of beforehand.
+    /// The flows that the static discipline knows to be heavy.
     pub heavy: &'a [u64],
 }
 
-/// What is to find the heavy flows where nobody names them.
-const FINDING: [&str; 4] = ["rec-int", "hist-len", "stat-int", "heavy-flows"];
-
 impl DisciplineChoice {
-    /// The papers' static variant of `fair-codel`: it is told beforehand which flows are heavy.
+    /// The papers' static variant of `fair-codel`: it knows the heavy flows beforehand.
     pub const STATIC: &str = "fair-codel-static";
+
+    /// The names of all disciplines, each with a line on what it does.
+    pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let the_static = (Self::STATIC, "fair-codel that knows beforehand which flows are heavy");
+        DISCIPLINES.iter().map(|info| (info.name, info.summary)).chain([the_static])
+    }
 
     /// The discipline for that link.
     pub fn build(&self, around: Surroundings<'_>) -> Discipline {
         let mut discipline = self.settings.discipline(Some(around.rate));
-        if let (true, Discipline::FairCoDel(config)) = (self.told, &mut discipline) {
+        if let (true, Discipline::FairCoDel(config)) = (self.stated, &mut discipline) {
             config.heavy = Heavy::Known(around.heavy.to_vec());
         }
         discipline
@@ -42,7 +47,7 @@ impl DisciplineChoice {
 
     /// Its name without settings.
     pub fn name(&self) -> &'static str {
-        if self.told { Self::STATIC } else { self.settings.name() }
+        if self.stated { Self::STATIC } else { self.settings.name() }
     }
 }
 
@@ -50,25 +55,23 @@ impl FromStr for DisciplineChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut parts = text.trim().split(':');
-        let name = parts.next().unwrap_or_default();
-        let told = name == Self::STATIC;
-        let mut settings = DisciplineSettings::new(if told { "fair-codel" } else { name }).map_err(with_the_static)?;
-        for part in parts {
-            let (parameter, value) = part
-                .split_once('=')
-                .ok_or_else(|| format!("`{part}` in `{text}` sets nothing; write it like target=5ms"))?;
-            if told && FINDING.contains(&parameter) {
-                return Err(format!("{part}: {name} is told which flows are heavy; leave {parameter} out"));
-            }
-            settings.set(parameter, value).map_err(|error| format!("{part}: {error}"))?;
+        let text = text.trim();
+        let parameters = text.strip_prefix(Self::STATIC).filter(|rest| rest.is_empty() || rest.starts_with(':'));
+        let known = parameters.map_or(text.to_owned(), |parameters| FairCoDelConfig::NAME.to_owned() + parameters);
+        let settings: DisciplineSettings = known.parse().map_err(described)?;
+        let stated = parameters.is_some();
+        if let Some((parameter, _)) = settings.given().find(|(name, _)| stated && Heavy::PARAMETERS.contains(name)) {
+            return Err(format!("{} knows which flows are heavy; leave {parameter} out", Self::STATIC));
         }
-        Ok(DisciplineChoice { settings, told })
+        Ok(DisciplineChoice { settings, stated })
     }
 }
 
-fn with_the_static(error: ParameterError) -> String {
-    format!("{error}, {}", DisciplineChoice::STATIC)
+fn described(error: ParameterError) -> String {
+    match error {
+        ParameterError::UnknownDiscipline(_) => format!("{error}, {}", DisciplineChoice::STATIC),
+        _ => error.to_string(),
+    }
 }
 
 impl TryFrom<String> for DisciplineChoice {
@@ -122,11 +125,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_what_may_stand_there() {
         for (text, part) in [
-            ("coddle", "there are tail-drop, codel"),
+            ("coddle", "choose one of tail-drop, codel"),
             ("coddle", "fair-share, fair-codel-static"),
             ("codel:target", "write it like target=5ms"),
             ("codel:target=soon", "target=soon: `soon` is not a time"),
-            ("codel:speed=1", "which has target, interval, mtu, law, ecn"),
+            ("codel:speed=1", "no parameter `speed`: it has target, interval, mtu, law, ecn"),
             ("fair-codel-static:rec-int=2", "leave rec-int out"),
         ] {
             let error = text.parse::<DisciplineChoice>().unwrap_err();

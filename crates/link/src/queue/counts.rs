@@ -1,4 +1,4 @@
-use super::mix;
+use crate::random::mix;
 
 /// How often each flow stands in a list of bounded length. A table of fixed size with open addressing: it allocates
 /// nothing after its making, and its order depends on the seed alone.

@@ -1,4 +1,4 @@
-use super::mix;
+use crate::random::mix;
 use std::f64::consts::LN_2;
 use units::{Span, Time};
 

@@ -1,8 +1,10 @@
 use super::counts::FlowCounts;
+use super::discipline::DisciplineConfig;
+use super::parameter::{Format, NUMBER, Parameter, percent, reason};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
-use units::ConfigError;
+use units::{ConfigError, parse};
 
 /// Which flows are heavy: the ones whose packets are dropped by preference.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,8 +76,14 @@ struct Busiest {
     flow: Option<u64>,
 }
 
-/// No history needs to be longer, and its memory is bounded by this.
-const LONGEST_HISTORY: u32 = 1 << 20;
+/// Bounds the memory of a history.
+const MAX_RECORDS: u32 = 1 << 20;
+
+impl Default for Heavy {
+    fn default() -> Self {
+        Heavy::Busiest(History::default())
+    }
+}
 
 impl Default for History {
     fn default() -> Self {
@@ -89,25 +97,117 @@ impl Default for Preference {
     }
 }
 
-impl Detector {
-    pub(super) fn new(heavy: &Heavy, preference: Preference, seed: u64) -> Result<Self, ConfigError> {
-        let error = ConfigError::of("preference of a queue");
-        for (name, value) in
-            [("probability for heavy flows", preference.heavy), ("probability for others", preference.other)]
-        {
-            if !(0.0..=1.0).contains(&value) {
-                return Err(error(name, value.to_string(), "which is no probability", "give a part from 0 to 1"));
+impl Heavy {
+    /// The parameters that set it.
+    pub const PARAMETERS: [&str; 4] = [HISTORY[0], HISTORY[1], HISTORY[2], KNOWN];
+
+    /// The history, which takes the place of known flows.
+    fn history(&mut self) -> &mut History {
+        if let Heavy::Known(_) = self {
+            *self = Heavy::default();
+        }
+        match self {
+            Heavy::Busiest(history) => history,
+            Heavy::Known(_) => unreachable!("replaced above"),
+        }
+    }
+
+    /// The known flows, which take the place of a history.
+    fn known(&mut self) -> &mut Vec<u64> {
+        if let Heavy::Busiest(_) = self {
+            *self = Heavy::Known(Vec::new());
+        }
+        match self {
+            Heavy::Known(flows) => flows,
+            Heavy::Busiest(_) => unreachable!("replaced above"),
+        }
+    }
+}
+
+/// The parameters by which heavy flows are found and dropped, for every discipline that does so.
+pub(super) fn parameters<C: DisciplineConfig + AsMut<Heavy> + AsMut<Preference>>() -> Vec<Parameter<C>> {
+    fn history<C: AsMut<Heavy>>(config: &mut C) -> &mut History {
+        config.as_mut().history()
+    }
+    let known = "flows known to be heavy, by their numbers, such as 1,2; then no history is kept";
+    let preference = "probability that a due drop hits a packet of a heavy flow, and of another flow";
+    vec![
+        Parameter::new(HISTORY[0], NUMBER, "one of this many arriving packets is recorded", |config: &mut C| {
+            &mut history(config).rec_int
+        })
+        .replacing(&[KNOWN]),
+        Parameter::new(HISTORY[1], NUMBER, "number of records kept", |config: &mut C| &mut history(config).hist_len)
+            .replacing(&[KNOWN]),
+        Parameter::new(
+            "stat-int",
+            NUMBER,
+            "the heavy flow is chosen again after this many packets",
+            |config: &mut C| &mut history(config).stat_int,
+        )
+        .replacing(&[KNOWN]),
+        Parameter::new(KNOWN, FLOWS, known, |config: &mut C| AsMut::<Heavy>::as_mut(config).known())
+            .replacing(&HISTORY)
+            .optional(),
+        Parameter::new("preference", PREFERENCE, preference, |config: &mut C| config.as_mut()),
+    ]
+}
+
+const KNOWN: &str = "heavy-flows";
+const HISTORY: [&str; 3] = ["rec-int", "hist-len", "stat-int"];
+const FLOWS: Format<Vec<u64>> = Format {
+    placeholder: "LIST",
+    read: |text| text.split(',').map(|flow| reason(parse::number(flow))).collect(),
+    show: |flows| flows.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
+};
+const PREFERENCE: Format<Preference> = Format {
+    placeholder: "HEAVY/OTHER",
+    read: read_preference,
+    show: |preference| format!("{}/{}", percent(&preference.heavy), percent(&preference.other)),
+};
+
+fn read_preference(text: &str) -> Result<Preference, String> {
+    let (heavy, other) = text.split_once('/').ok_or_else(|| format!("`{text}` is not like 100%/10%"))?;
+    Ok(Preference { heavy: reason(parse::ratio(heavy))?, other: reason(parse::ratio(other))? })
+}
+
+/// Whether a detector can be made of these settings.
+pub(super) fn check(heavy: &Heavy, preference: Preference) -> Result<(), ConfigError> {
+    let of = "preference of a queue";
+    ConfigError::check_probability(of, "probability for heavy flows", preference.heavy)?;
+    ConfigError::check_probability(of, "probability for other flows", preference.other)?;
+    match heavy {
+        Heavy::Known(_) => Ok(()),
+        Heavy::Busiest(history) => history.check(),
+    }
+}
+
+impl History {
+    fn check(&self) -> Result<(), ConfigError> {
+        let error = ConfigError::of("history of a queue");
+        for (name, value) in [("rec-int", self.rec_int), ("stat-int", self.stat_int), ("hist-len", self.hist_len)] {
+            if value == 0 {
+                return Err(error(name, "0".into(), "which finds no flow", "give 1 or more"));
             }
         }
+        if self.hist_len > MAX_RECORDS {
+            let remedy = "give at most 1048576, and a larger rec-int to cover more time";
+            return Err(error("hist-len", self.hist_len.to_string(), "too long to keep", remedy));
+        }
+        Ok(())
+    }
+}
+
+impl Detector {
+    pub(super) fn new(heavy: &Heavy, preference: Preference, seed: u64) -> Self {
         let heavy = match heavy {
             Heavy::Known(flows) => {
                 let mut flows = flows.clone();
                 flows.sort_unstable();
                 Found::Known(flows)
             }
-            Heavy::Busiest(history) => Found::Busiest(Busiest::new(*history, seed)?),
+            Heavy::Busiest(history) => Found::Busiest(Busiest::new(*history, seed)),
         };
-        Ok(Detector { preference, heavy })
+        Detector { preference, heavy }
     }
 
     /// A packet of this flow arrives.
@@ -133,20 +233,9 @@ impl Detector {
 }
 
 impl Busiest {
-    fn new(config: History, seed: u64) -> Result<Self, ConfigError> {
-        let error = ConfigError::of("history of a queue");
-        let all = [("rec-int", config.rec_int), ("stat-int", config.stat_int), ("hist-len", config.hist_len)];
-        for (name, value) in all {
-            if value == 0 {
-                return Err(error(name, "0".into(), "which finds no flow", "give 1 or more"));
-            }
-        }
-        if config.hist_len > LONGEST_HISTORY {
-            let remedy = "give at most 1048576, and a larger rec-int to look farther back";
-            return Err(error("hist-len", config.hist_len.to_string(), "too long to keep", remedy));
-        }
+    fn new(config: History, seed: u64) -> Self {
         let length = config.hist_len as usize;
-        Ok(Busiest {
+        Busiest {
             config,
             records: VecDeque::with_capacity(length),
             // One record goes only when the next has come.
@@ -154,7 +243,7 @@ impl Busiest {
             until_record: config.rec_int,
             until_statistics: config.stat_int,
             flow: None,
-        })
+        }
     }
 
     fn observe(&mut self, flow: u64) {
@@ -182,7 +271,7 @@ mod tests {
     use super::*;
 
     fn detector(history: History) -> Detector {
-        Detector::new(&Heavy::Busiest(history), Preference { heavy: 0.9, other: 0.2 }, 1).unwrap()
+        Detector::new(&Heavy::Busiest(history), Preference { heavy: 0.9, other: 0.2 }, 1)
     }
 
     #[test]
@@ -212,7 +301,7 @@ mod tests {
 
     #[test]
     fn known_flows_are_heavy_from_the_start() {
-        let detector = Detector::new(&Heavy::Known(vec![9, 4]), Preference { heavy: 1.0, other: 0.0 }, 1).unwrap();
+        let detector = Detector::new(&Heavy::Known(vec![9, 4]), Preference { heavy: 1.0, other: 0.0 }, 1);
         assert_eq!([4, 5, 9].map(|flow| detector.probability(flow)), [1.0, 0.0, 1.0]);
     }
 
@@ -220,10 +309,10 @@ mod tests {
     fn nonsense_is_refused_with_the_reason() {
         let refused = |history, other| {
             let preference = Preference { heavy: 1.0, other };
-            Detector::new(&Heavy::Busiest(history), preference, 1).unwrap_err().to_string()
+            check(&Heavy::Busiest(history), preference).unwrap_err().to_string()
         };
         let good = History::default();
-        assert!(refused(good, 1.5).contains("probability for others is 1.5"));
+        assert!(refused(good, 1.5).contains("probability for other flows is 1.5"));
         assert!(refused(History { rec_int: 0, ..good }, 0.1).contains("rec-int is 0"));
         assert!(refused(History { hist_len: 0, ..good }, 0.1).contains("hist-len is 0"));
         assert!(refused(History { stat_int: 0, ..good }, 0.1).contains("stat-int is 0"));

@@ -1,4 +1,4 @@
-use super::Queued;
+use super::packet::Queued;
 
 /// Packets of many queues in one memory: it grows to the most that ever waited, and is used again from then on.
 #[derive(Debug)]

@@ -1,36 +1,42 @@
-//! What holds for every discipline.
+//! What holds for every discipline of the table.
 use super::*;
 use proptest::prelude::*;
-use units::Span;
+use units::{Span, Time};
 
-/// Every discipline, with settings that make it act within a few packets.
-fn disciplines() -> Vec<Discipline> {
-    let codel =
-        CoDelConfig { target: Span::from_micros(50), interval: Span::from_micros(200), ..CoDelConfig::default() };
-    let marking = CoDelConfig { ecn: true, law: ControlLaw::Newton, ..codel };
-    let red = RedConfig { weight: 0.1, max_probability: 0.5, ..RedConfig::new(1500, 9000, Span::from_micros(20)) };
-    let busiest = Heavy::Busiest(History { rec_int: 2, hist_len: 20, stat_int: 5 });
-    let afd = AfdConfig { samples: 10, sample_bytes: 1000, update: Span::from_micros(30), ..AfdConfig::new(3000) };
-    let (target, window) = (Span::from_micros(50), Span::from_micros(500));
-    let share = FairShareConfig { target, window, flows: 8, ecn: false };
-    let preference = Preference::default();
-    vec![
-        Discipline::TailDrop,
-        Discipline::CoDel(codel),
-        Discipline::CoDel(marking),
-        Discipline::Red(red),
-        Discipline::Red(RedConfig { ecn: true, gentle: false, ..red }),
-        Discipline::ActiveDropping(ActiveDroppingConfig { red, heavy: busiest.clone(), preference }),
-        Discipline::FairCoDel(FairCoDelConfig { codel, heavy: Heavy::Known(vec![7]), preference }),
-        Discipline::FairCoDel(FairCoDelConfig { codel: marking, heavy: busiest, preference }),
-        Discipline::Choke(red),
-        Discipline::Afd(afd),
-        Discipline::Afd(AfdConfig { ecn: true, ..afd }),
-        Discipline::FqCoDel(FqCoDelConfig { codel, quantum: 300, flows: 3 }),
-        Discipline::FairShare(share),
-        Discipline::FairShare(FairShareConfig { ecn: true, ..share }),
-        Discipline::FqCoDel(FqCoDelConfig { codel: marking, ..FqCoDelConfig::default() }),
-    ]
+/// Every discipline, with settings under which it acts within a few packets.
+fn disciplines() -> impl Iterator<Item = Discipline> {
+    let trials = DISCIPLINES.iter().flat_map(|info| info.trials);
+    trials.map(|text| text.parse::<DisciplineSettings>().unwrap().discipline(None))
+}
+
+#[test]
+fn each_discipline_is_in_the_table_with_trials_of_all_its_parameters() {
+    for info in DISCIPLINES {
+        let trials: Vec<DisciplineSettings> = info.trials.iter().map(|text| text.parse().unwrap()).collect();
+        assert!(!trials.is_empty() && trials.iter().all(|trial| trial.name() == info.name), "{info:?}");
+        for parameter in info.parameters() {
+            let set = trials.iter().any(|trial| trial.given().any(|(name, _)| name == parameter.name));
+            assert!(set, "no trial of {} sets {}", info.name, parameter.name);
+        }
+        assert_eq!(info.defaults().info().name, info.name);
+        assert_eq!(info.defaults().check(), Ok(()));
+    }
+}
+
+#[test]
+fn what_is_said_to_be_the_default_is() {
+    for info in DISCIPLINES {
+        let defaults = DisciplineSettings::new(info.name).unwrap();
+        for parameter in info.parameters() {
+            let mut set = defaults.clone();
+            // Other defaults depend on the link, and say so.
+            match parameter.default.as_deref().filter(|text| !text.contains("the link's rate")) {
+                Some(text) => set.set(parameter.name, text).unwrap(),
+                None => continue,
+            }
+            assert_eq!(set.discipline(None), defaults.discipline(None), "{} {parameter:?}", info.name);
+        }
+    }
 }
 
 /// A packet arrives, and perhaps one is served.

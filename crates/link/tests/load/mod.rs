@@ -1,9 +1,6 @@
 //! A load for every kind of link, for what it costs in time and memory.
 
-use link::queue::{
-    ActiveDroppingConfig, AfdConfig, CoDelConfig, Discipline, Ecn, FairCoDelConfig, FairShareConfig, FqCoDelConfig,
-    Heavy, History, Limit, Preference, QueueConfig, RedConfig,
-};
+use link::queue::{DISCIPLINES, Discipline, DisciplineSettings, Ecn, Limit, QueueConfig, TailDropConfig};
 use link::{Label, Link, LinkConfig, Loss, Medium, RateSchedule, Reordering, Trace, Wireless};
 use units::{Rate, Span, Time};
 
@@ -52,27 +49,13 @@ pub fn loads() -> Vec<Load> {
         duplication: 0.01,
         ..wire.clone()
     };
-    let disciplines = disciplines().into_iter().map(|(name, discipline)| Load::new(name, wire.clone(), discipline));
+    let disciplines = DISCIPLINES.iter().map(|info| {
+        let settings = DisciplineSettings::new(info.name).expect("a discipline of the table");
+        Load::new(info.name, wire.clone(), settings.discipline(Some(RATE)))
+    });
     let others = media.into_iter().chain([("all impairments", impaired)]);
-    let others = others.map(|(name, config)| Load::new(name, config, Discipline::TailDrop));
+    let others = others.map(|(name, config)| Load::new(name, config, TailDropConfig.into()));
     disciplines.chain(others).collect()
-}
-
-fn disciplines() -> [(&'static str, Discipline); 9] {
-    let red = RedConfig::new(100_000, 300_000, RATE.time_for(1500));
-    let (heavy, preference) = (Heavy::Busiest(History::default()), Preference::default());
-    let fair_codel = FairCoDelConfig { codel: CoDelConfig::default(), heavy: heavy.clone(), preference };
-    [
-        ("tail drop", Discipline::TailDrop),
-        ("CoDel", Discipline::CoDel(CoDelConfig::default())),
-        ("RED", Discipline::Red(red)),
-        ("active dropping", Discipline::ActiveDropping(ActiveDroppingConfig { red, heavy, preference })),
-        ("fair CoDel", Discipline::FairCoDel(fair_codel)),
-        ("CHOKe", Discipline::Choke(red)),
-        ("AFD", Discipline::Afd(AfdConfig::new(100_000))),
-        ("FQ-CoDel", Discipline::FqCoDel(FqCoDelConfig::default())),
-        ("fair share", Discipline::FairShare(FairShareConfig::default())),
-    ]
 }
 
 fn media() -> [(&'static str, Medium); 3] {

@@ -55,7 +55,7 @@ fn a_queue_that_marks_leaves_valid_packets() {
 fn what_fills_a_short_frame_does_not_count() {
     let pool = BufferPool::default();
     let mut recorder = Recorder::new();
-    let mut link = DirectedLink::new(config(Discipline::TailDrop), Time::ZERO).unwrap();
+    let mut link = DirectedLink::new(config(Discipline::default()), Time::ZERO).unwrap();
     let mut filled = udp(4);
     filled.resize(46, 0);
     link.offer(frame(&pool, &[], &filled), Time::ZERO, &mut recorder);
@@ -71,7 +71,7 @@ fn rules_refuse_ip_only_and_each_pair_of_stations_is_a_flow() {
     let mut recorder = Recorder::new();
     let rule = Rule::Refuse { matching: Match::default(), refusal: Refusal::Drop };
     let rules = Some(MiddleboxConfig { rules: vec![rule], ..Default::default() });
-    let mut link = DirectedLink::new(DirectionConfig { rules, ..config(Discipline::TailDrop) }, Time::ZERO).unwrap();
+    let mut link = DirectedLink::new(DirectionConfig { rules, ..config(Discipline::default()) }, Time::ZERO).unwrap();
     let arp = |station: u8| [2, 0, 0, 0, 0, station, 2, 0, 0, 0, 0, 9, 8, 6];
     for station in [1, 2, 1] {
         link.offer(frame(&pool, &arp(station), &[1; 28]), Time::ZERO, &mut recorder);
@@ -89,7 +89,7 @@ fn rules_refuse_ip_only_and_each_pair_of_stations_is_a_flow() {
 fn nothing_at_all_is_carried() {
     let pool = BufferPool::default();
     let mut recorder = Recorder::new();
-    let mut link = DirectedLink::new(config(Discipline::TailDrop), Time::ZERO).unwrap();
+    let mut link = DirectedLink::new(config(Discipline::default()), Time::ZERO).unwrap();
     for _ in 0..3 {
         link.offer(frame(&pool, &[0; 14], &[]), Time::ZERO, &mut recorder);
     }
@@ -107,7 +107,7 @@ fn a_trace_begins_when_it_is_set_and_no_other_change_disturbs_it() {
     let with = |every: &str, delay: i64| {
         let medium = Some(Medium::Trace(Trace::parse(every).unwrap()));
         let link = LinkConfig { medium, delay: Span::from_millis(delay), ..LinkConfig::default() };
-        DirectionConfig { link, ..config(Discipline::TailDrop) }
+        DirectionConfig { link, ..config(Discipline::default()) }
     };
     let mut link = DirectedLink::new(with("5", 0), at(3)).unwrap();
     for (sets, now, due) in [(None, 3, 8), (Some(with("5", 1)), 10, 14), (Some(with("7", 1)), 20, 28)] {

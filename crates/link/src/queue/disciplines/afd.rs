@@ -1,12 +1,13 @@
-use super::buffer::Buffer;
-use super::counts::FlowCounts;
-use super::{Dropped, Limit, QueueDiscipline, Queued, turn_away};
-use crate::DropCause;
+use crate::ledger::DropCause;
+use crate::queue::buffer::Buffer;
+use crate::queue::counts::FlowCounts;
+use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
+use crate::queue::packet::{Dropped, Limit, Queued};
+use crate::queue::parameter::{ECN_HELP, Given, NUMBER, Parameter, SIZE, SMALL_SIZE, SWITCH, TIME};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
-use units::ConfigError;
-use units::{Span, Time};
+use units::{ConfigError, Rate, Span, Time};
 
 /// The settings of [`Afd`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,11 +41,25 @@ pub struct Afd<P> {
     waited_at_update: u64,
 }
 
-/// No more samples are kept, whatever is asked for.
-const MOST_SAMPLES: u32 = 1 << 20;
+/// Bounds the memory for samples.
+const MAX_SAMPLES: u32 = 1 << 20;
 
 /// The gains of the fair share's control, from the paper: upon the queue's error at the last update, and upon that now.
 const GAINS: (f64, f64) = (1.7, 1.8);
+
+/// By default the queue is held at what the link carries in this time, …
+const DELAY: Span = Span::from_millis(10);
+/// … but at no fewer bytes than these, which are used where the rate is unknown, …
+const MIN_TARGET: u64 = 15 * 1500;
+/// … and flows are compared over about this time.
+const WINDOW: Span = Span::from_millis(500);
+
+/// The settings for a link whose rate is unknown.
+impl Default for AfdConfig {
+    fn default() -> Self {
+        AfdConfig::new(MIN_TARGET)
+    }
+}
 
 impl AfdConfig {
     /// The paper's settings for a queue held at `target` bytes: 500 samples, 160 updates a second; a window of 5 MB.
@@ -52,9 +67,49 @@ impl AfdConfig {
         AfdConfig { target, samples: 500, sample_bytes: 10_000, update: Span::from_micros(6250), ecn: false }
     }
 
+    fn window(&self) -> f64 {
+        f64::from(self.samples) * f64::from(self.sample_bytes)
+    }
+}
+
+impl DisciplineConfig for AfdConfig {
+    const NAME: &'static str = "afd";
+    const SUMMARY: &'static str = "AFD: drops by chance what flows send beyond the fair share, from samples";
+    const TRIALS: &'static [&'static str] = &[
+        "afd:samples=10:sample-bytes=1000:update=30us:target-bytes=3000",
+        "afd:samples=10:sample-bytes=1000:update=30us:target-bytes=3000:ecn=on",
+    ];
+    type Queue<P> = Afd<P>;
+
+    fn parameters() -> Vec<Parameter<Self>> {
+        let sample_bytes = "one sample is taken per this many arriving bytes, on average";
+        vec![
+            Parameter::new("target-bytes", SIZE, "queue length to hold", |config: &mut Self| &mut config.target)
+                .fitted("10ms of the link's rate"),
+            Parameter::new("samples", NUMBER, "number of samples kept", |config: &mut Self| &mut config.samples),
+            Parameter::new("sample-bytes", SMALL_SIZE, sample_bytes, |config: &mut Self| &mut config.sample_bytes)
+                .fitted("500ms of the link's rate over all samples"),
+            Parameter::new("update", TIME, "interval at which the fair share is adjusted", |config: &mut Self| {
+                &mut config.update
+            }),
+            Parameter::new("ecn", SWITCH, ECN_HELP, |config: &mut Self| &mut config.ecn),
+        ]
+    }
+
+    fn fit(&mut self, rate: Option<Rate>, given: &Given) {
+        let Some(rate) = rate else { return };
+        if !given.contains_key("target-bytes") {
+            self.target = rate.bytes_in(DELAY).max(MIN_TARGET);
+        }
+        if !given.contains_key("sample-bytes") {
+            let distance = rate.bytes_in(WINDOW) / u64::from(self.samples).max(1);
+            self.sample_bytes = u32::try_from(distance).unwrap_or(u32::MAX).max(1);
+        }
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let error = ConfigError::of("AFD queue");
-        if self.samples == 0 || self.samples > MOST_SAMPLES {
+        if self.samples == 0 || self.samples > MAX_SAMPLES {
             let remedy = "give 1 to 1048576; 500 is usual";
             return Err(error("number of samples", self.samples.to_string(), "out of range", remedy));
         }
@@ -68,26 +123,21 @@ impl AfdConfig {
         Ok(())
     }
 
-    fn window(&self) -> f64 {
-        f64::from(self.samples) * f64::from(self.sample_bytes)
+    fn queue<P>(&self, limit: Limit, seed: u64) -> Afd<P> {
+        Afd {
+            config: *self,
+            buffer: Buffer::new(limit),
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            samples: VecDeque::with_capacity(self.samples as usize),
+            counts: FlowCounts::new(self.samples as usize, seed),
+            fair: self.window(),
+            next_update: None,
+            waited_at_update: 0,
+        }
     }
 }
 
 impl<P> Afd<P> {
-    pub(super) fn new(limit: Limit, config: AfdConfig, seed: u64) -> Result<Self, ConfigError> {
-        config.check()?;
-        Ok(Afd {
-            config,
-            buffer: Buffer::new(limit),
-            rng: Pcg64Mcg::seed_from_u64(seed),
-            samples: VecDeque::with_capacity(config.samples as usize),
-            counts: FlowCounts::new(config.samples as usize, seed),
-            fair: config.window(),
-            next_update: None,
-            waited_at_update: 0,
-        })
-    }
-
     /// Adjusts the fair share at each update that has become due. The queue has not changed since then, so it does not
     /// matter that it is done late.
     fn catch_up(&mut self, now: Time) {
@@ -135,7 +185,7 @@ impl<P> QueueDiscipline<P> for Afd<P> {
         self.catch_up(packet.arrival);
         self.sample(&packet);
         if self.exceeds(packet.flow) && !(self.config.ecn && packet.mark()) {
-            return turn_away(packet, DropCause::Managed, drops);
+            return packet.dropped(DropCause::Managed, drops);
         }
         self.buffer.push(packet, drops)
     }
@@ -163,7 +213,7 @@ mod tests {
     }
 
     fn afd(config: AfdConfig) -> Afd<()> {
-        Afd::new(Limit::Packets(1_000_000), config, 1).unwrap()
+        config.queue(Limit::Packets(1_000_000), 1)
     }
 
     #[test]

@@ -1,10 +1,11 @@
-use super::buffer::Buffer;
-use super::{Dropped, Limit, QueueDiscipline, Queued, turn_away};
-use crate::DropCause;
+use crate::ledger::DropCause;
+use crate::queue::buffer::Buffer;
+use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
+use crate::queue::packet::{Dropped, Limit, Queued};
+use crate::queue::parameter::{ECN_HELP, Given, Parameter, RATIO, SIZE, SWITCH};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use units::ConfigError;
-use units::{Span, Time};
+use units::{ConfigError, Rate, Span, Time};
 
 /// The settings of [`Red`], and of what builds on it. Queue lengths are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,8 +46,8 @@ pub trait Rule {
         1.0
     }
 
-    /// Whether the packet meets one drawn from the queue, and both are dropped if they are of one flow.
-    const MEETS: bool = false;
+    /// Whether the packet is compared with one drawn from the queue, and both are dropped if they are of one flow.
+    const DRAWS: bool = false;
 }
 
 /// Random Early Detection (Floyd and Jacobson 1993): drops arriving packets with a probability that grows with the
@@ -58,6 +59,14 @@ pub type Red<P> = RedQueue<P, Alike>;
 pub struct Alike;
 
 impl Rule for Alike {}
+
+const USUAL_PACKET: u64 = 1500;
+/// By default the thresholds are what the link carries in these times, …
+const DELAYS: (Span, Span) = (Span::from_millis(5), Span::from_millis(15));
+/// … but no fewer bytes than these, which are used where the rate is unknown, …
+const MIN_THRESHOLDS: (u64, u64) = (5 * USUAL_PACKET, 15 * USUAL_PACKET);
+/// … with the time of a usual packet at 1 Gbit/s.
+const PACKET_TIME: Span = Span::from_micros(12);
 
 /// The average length of a queue and the decisions that follow from it.
 #[derive(Debug)]
@@ -85,6 +94,44 @@ impl RedConfig {
     pub fn new(min: u64, max: u64, packet_time: Span) -> Self {
         RedConfig { min, max, max_probability: 0.1, gentle: true, weight: 0.002, packet_time, ecn: false }
     }
+}
+
+/// The settings for a link whose rate is unknown.
+impl Default for RedConfig {
+    fn default() -> Self {
+        RedConfig::new(MIN_THRESHOLDS.0, MIN_THRESHOLDS.1, PACKET_TIME)
+    }
+}
+
+impl AsMut<RedConfig> for RedConfig {
+    fn as_mut(&mut self) -> &mut RedConfig {
+        self
+    }
+}
+
+impl DisciplineConfig for RedConfig {
+    const NAME: &'static str = "red";
+    const SUMMARY: &'static str = "RED: drops with a probability that grows with the average queue length";
+    const TRIALS: &'static [&'static str] = &[
+        "red:min=1500:max=9000:probability=50%:weight=10%",
+        "red:min=1500:max=9000:probability=50%:weight=10%:gentle=off:ecn=on",
+    ];
+    type Queue<P> = Red<P>;
+
+    fn parameters() -> Vec<Parameter<Self>> {
+        parameters()
+    }
+
+    fn fit(&mut self, rate: Option<Rate>, given: &Given) {
+        let bytes_in = |time, at_least: u64| rate.map_or(at_least, |rate| rate.bytes_in(time).max(at_least));
+        if !given.contains_key("min") {
+            self.min = bytes_in(DELAYS.0, MIN_THRESHOLDS.0);
+        }
+        if !given.contains_key("max") {
+            self.max = bytes_in(DELAYS.1, MIN_THRESHOLDS.1).max(self.min.saturating_mul(3));
+        }
+        self.packet_time = rate.map_or(PACKET_TIME, |rate| rate.time_for(USUAL_PACKET));
+    }
 
     fn check(&self) -> Result<(), ConfigError> {
         let error = ConfigError::of("RED queue");
@@ -108,23 +155,43 @@ impl RedConfig {
         }
         Ok(())
     }
-}
 
-impl<P> Red<P> {
-    pub(super) fn new(limit: Limit, config: RedConfig, seed: u64) -> Result<Self, ConfigError> {
-        RedQueue::with_rule(limit, config, Alike, seed)
+    fn queue<P>(&self, limit: Limit, seed: u64) -> Red<P> {
+        RedQueue::with_rule(limit, *self, Alike, seed)
     }
 }
 
+/// The parameters of RED, for every discipline that contains one.
+pub(super) fn parameters<C: DisciplineConfig + AsMut<RedConfig>>() -> Vec<Parameter<C>> {
+    let max = "average queue length at which packets are dropped with `probability`";
+    let gentle = "let the probability grow on to 1 at twice `max`, instead of dropping everything above `max`";
+    let (min_default, max_default) = ("5ms of the link's rate", "15ms of the link's rate, or 3 times `min`");
+    vec![
+        Parameter::new("min", SIZE, "average queue length below which nothing is dropped", |config: &mut C| {
+            &mut config.as_mut().min
+        })
+        .fitted(min_default),
+        Parameter::new("max", SIZE, max, |config: &mut C| &mut config.as_mut().max).fitted(max_default),
+        Parameter::new("probability", RATIO, "drop probability at `max`", |config: &mut C| {
+            &mut config.as_mut().max_probability
+        }),
+        Parameter::new("gentle", SWITCH, gentle, |config: &mut C| &mut config.as_mut().gentle),
+        Parameter::new("weight", RATIO, "weight of the current queue length in the average", |config: &mut C| {
+            &mut config.as_mut().weight
+        }),
+        Parameter::new("ecn", SWITCH, ECN_HELP, |config: &mut C| &mut config.as_mut().ecn),
+    ]
+}
+
 impl<P, R: Rule> RedQueue<P, R> {
-    pub(super) fn with_rule(limit: Limit, config: RedConfig, rule: R, seed: u64) -> Result<Self, ConfigError> {
-        let average = Average::new(config)?;
-        Ok(RedQueue { buffer: Buffer::new(limit), average, rng: Pcg64Mcg::seed_from_u64(seed), rule })
+    pub(super) fn with_rule(limit: Limit, config: RedConfig, rule: R, seed: u64) -> Self {
+        let rng = Pcg64Mcg::seed_from_u64(seed);
+        RedQueue { buffer: Buffer::new(limit), average: Average::new(config), rng, rule }
     }
 
     /// The place in the queue of a random packet, if it is of the same flow.
     fn draw_match(&mut self, flow: u64) -> Option<usize> {
-        if !R::MEETS || self.average.is_below_minimum() || self.buffer.len() == 0 {
+        if !R::DRAWS || self.average.is_below_minimum() || self.buffer.len() == 0 {
             return None;
         }
         let place = self.rng.random_range(0..self.buffer.len());
@@ -140,7 +207,7 @@ impl<P, R: Rule> QueueDiscipline<P> for RedQueue<P, R> {
         if let Some(drawn) = self.draw_match(packet.flow).and_then(|place| self.buffer.remove(place)) {
             self.average.left(self.buffer.bytes(), now);
             drops.push(Dropped { packet: drawn, cause: DropCause::Managed });
-            return turn_away(packet, DropCause::Managed, drops);
+            return packet.dropped(DropCause::Managed, drops);
         }
         let verdict = self.average.judge(&mut self.rng, self.rule.factor(packet.flow));
         self.average.carry_out(verdict, packet, &mut self.buffer, drops)
@@ -162,9 +229,8 @@ impl<P, R: Rule> QueueDiscipline<P> for RedQueue<P, R> {
 }
 
 impl Average {
-    fn new(config: RedConfig) -> Result<Self, ConfigError> {
-        config.check()?;
-        Ok(Average { config, bytes: 0.0, since_drop: 0, empty_since: None })
+    fn new(config: RedConfig) -> Self {
+        Average { config, bytes: 0.0, since_drop: 0, empty_since: None }
     }
 
     /// A packet arrives where so many bytes wait.
@@ -227,7 +293,7 @@ impl Average {
             Verdict::Early => self.config.ecn && packet.mark(),
             Verdict::Forced => false,
         };
-        if stays { buffer.push(packet, drops) } else { turn_away(packet, DropCause::Managed, drops) }
+        if stays { buffer.push(packet, drops) } else { packet.dropped(DropCause::Managed, drops) }
     }
 }
 
@@ -250,7 +316,7 @@ mod tests {
 
     fn average(bytes: f64, gentle: bool) -> Average {
         let config = RedConfig { gentle, ..RedConfig::new(10_000, 30_000, Span::from_millis(1)) };
-        Average { bytes, ..Average::new(config).unwrap() }
+        Average { bytes, ..Average::new(config) }
     }
 
     /// The part of 100 000 packets that is dropped while the average stands still.

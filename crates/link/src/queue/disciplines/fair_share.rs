@@ -1,9 +1,10 @@
-use super::buffer::Buffer;
-use super::flow_rates::{FlowRate, FlowRates};
-use super::{Dropped, Limit, QueueDiscipline, Queued, turn_away};
-use crate::DropCause;
-use units::ConfigError;
-use units::{Span, Time};
+use crate::ledger::DropCause;
+use crate::queue::buffer::Buffer;
+use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
+use crate::queue::flow_rates::{FlowRate, FlowRates};
+use crate::queue::packet::{Dropped, Limit, Queued};
+use crate::queue::parameter::{ECN_HELP, NUMBER, Parameter, SWITCH, TIME};
+use units::{ConfigError, Span, Time};
 
 /// The settings of [`FairShare`]; the default suits paths of the Internet at any rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +111,27 @@ impl Default for FairShareConfig {
     }
 }
 
-impl FairShareConfig {
+impl DisciplineConfig for FairShareConfig {
+    const NAME: &'static str = "fair-share";
+    const SUMMARY: &'static str =
+        "this project's own: one queue whose flows are charged for what they send beyond the fair share";
+    const TRIALS: &'static [&'static str] =
+        &["fair-share:target=50us:window=500us:flows=8", "fair-share:target=50us:window=500us:flows=8:ecn=on"];
+    type Queue<P> = FairShare<P>;
+
+    fn parameters() -> Vec<Parameter<Self>> {
+        vec![
+            Parameter::new("target", TIME, "queueing delay to hold under overload", |config: &mut Self| {
+                &mut config.target
+            }),
+            Parameter::new("window", TIME, "time over which flows are compared", |config: &mut Self| {
+                &mut config.window
+            }),
+            Parameter::new("flows", NUMBER, "number of flows remembered", |config: &mut Self| &mut config.flows),
+            Parameter::new("ecn", SWITCH, ECN_HELP, |config: &mut Self| &mut config.ecn),
+        ]
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let error = ConfigError::of("fair-share queue");
         for (name, span) in [("target", self.target), ("window", self.window)] {
@@ -125,15 +146,12 @@ impl FairShareConfig {
         }
         Ok(())
     }
-}
 
-impl<P> FairShare<P> {
-    pub(super) fn new(limit: Limit, config: FairShareConfig, seed: u64) -> Result<Self, ConfigError> {
-        config.check()?;
-        Ok(FairShare {
-            config,
+    fn queue<P>(&self, limit: Limit, seed: u64) -> FairShare<P> {
+        FairShare {
+            config: *self,
             buffer: Buffer::new(limit),
-            rates: FlowRates::new(config.flows, config.window, seed),
+            rates: FlowRates::new(self.flows, self.window, seed),
             // None is known before there is a queue.
             share: f64::MAX,
             peak: LEAST_SHARE,
@@ -145,9 +163,11 @@ impl<P> FairShare<P> {
             last_delay: 0.0,
             aim: LEAST_AIM,
             idled: None,
-        })
+        }
     }
+}
 
+impl<P> FairShare<P> {
     /// Adjusts the share if that is due: down while the delay grows or is above what is aimed at, else up.
     fn update(&mut self, now: Time) {
         let elapsed = now - *self.last_update.get_or_insert(now);
@@ -227,7 +247,7 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
             self.paid += f64::from(u8::from(pays));
             if pays && !(markable && packet.mark()) {
                 let Some(next) = self.take_next_of(packet.flow) else {
-                    return turn_away(packet, DropCause::Managed, drops);
+                    return packet.dropped(DropCause::Managed, drops);
                 };
                 drops.push(Dropped { packet: next, cause: DropCause::Managed });
             }
@@ -269,15 +289,15 @@ impl FlowRate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Ecn;
     use super::*;
+    use crate::queue::packet::Ecn;
 
     /// Offers packets of 1000 bytes, one each millisecond of ten flows in turn, to a link that serves one in
     /// `service` for 20 s. Flow 0 sends in addition `extra` packets in each turn. Returns the packets that each flow
     /// got through in the second half, and the delays there in milliseconds.
     fn run(service: i64, extra: usize, ecn: Ecn) -> ([usize; 10], Vec<f64>) {
         let config = FairShareConfig { ecn: true, ..FairShareConfig::default() };
-        let mut queue = FairShare::new(Limit::Packets(2000), config, 1).unwrap();
+        let mut queue = config.queue(Limit::Packets(2000), 1);
         let (mut passed, mut delays, mut drops) = ([0; 10], Vec::new(), Vec::new());
         for step in 0..200_000i64 {
             let now = Time::from_nanos(step * 100_000);
@@ -329,7 +349,7 @@ mod tests {
 
     #[test]
     fn on_a_link_that_has_become_slow_the_front_of_the_queue_pays() {
-        let mut queue = FairShare::new(Limit::Packets(2000), FairShareConfig::default(), 1).unwrap();
+        let mut queue = FairShareConfig::default().queue(Limit::Packets(2000), 1);
         let (mut paid, mut paid_in_front) = (0, 0);
         for milli in 0..2000 {
             let now = Time::from_nanos(milli * 1_000_000);

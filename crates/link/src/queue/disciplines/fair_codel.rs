@@ -1,15 +1,16 @@
-use super::buffer::Buffer;
-use super::codel::Controller;
-use super::heavy::Detector;
-use super::{CoDelConfig, Dropped, Heavy, Limit, Preference, QueueDiscipline, Queued};
-use crate::DropCause;
+use super::codel::{self, CoDelConfig, Controller};
+use crate::ledger::DropCause;
+use crate::queue::buffer::Buffer;
+use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
+use crate::queue::heavy::{self, Detector, Heavy, Preference};
+use crate::queue::packet::{Dropped, Limit, Queued};
+use crate::queue::parameter::Parameter;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use units::ConfigError;
-use units::Time;
+use units::{ConfigError, Time};
 
-/// The settings of [`FairCoDel`]; [`History`](super::History) and [`Preference`] say how those of the default were found.
-#[derive(Debug, Clone, PartialEq)]
+/// The settings of [`FairCoDel`]; [`History`](crate::queue::History) and [`Preference`] say how those of the default were found.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct FairCoDelConfig {
     /// The CoDel beneath.
     pub codel: CoDelConfig,
@@ -24,7 +25,7 @@ pub struct FairCoDelConfig {
 /// When CoDel would drop the packet at the head of the queue, it is dropped with the probability that the
 /// [`Preference`] gives its flow. A packet that is spared is served, and the drop stays due: the next packets are asked
 /// in turn until one takes it. So CoDel's pace is kept while heavy flows have packets in the queue, and only who is hit
-/// changes. Where the others' probability is 0 and no heavy flow sends, nothing is dropped before the limit. (Were the
+/// changes. Where the probability for other flows is 0 and no heavy flow sends, nothing is dropped before the limit. (Were the
 /// drop to lapse instead, CoDel would lose its grip: at 64 ms of added delay packets then wait 12 ms instead of 7.)
 ///
 /// One flow at a time is all that it punishes, and for as long as the last choice holds, even if that flow has long made
@@ -38,16 +39,50 @@ pub struct FairCoDel<P> {
     rng: Pcg64Mcg,
 }
 
-impl<P> FairCoDel<P> {
-    pub(super) fn new(limit: Limit, config: &FairCoDelConfig, seed: u64) -> Result<Self, ConfigError> {
-        config.codel.check()?;
-        Ok(FairCoDel {
-            config: config.codel,
+impl AsMut<CoDelConfig> for FairCoDelConfig {
+    fn as_mut(&mut self) -> &mut CoDelConfig {
+        &mut self.codel
+    }
+}
+
+impl AsMut<Heavy> for FairCoDelConfig {
+    fn as_mut(&mut self) -> &mut Heavy {
+        &mut self.heavy
+    }
+}
+
+impl AsMut<Preference> for FairCoDelConfig {
+    fn as_mut(&mut self) -> &mut Preference {
+        &mut self.preference
+    }
+}
+
+impl DisciplineConfig for FairCoDelConfig {
+    const NAME: &'static str = "fair-codel";
+    const SUMMARY: &'static str = "CoDel that drops by preference from the flow that sends most";
+    const TRIALS: &'static [&'static str] = &[
+        "fair-codel:target=50us:interval=200us:heavy-flows=7,9",
+        "fair-codel:target=50us:interval=200us:mtu=1000:law=newton:ecn=on:rec-int=2:hist-len=20:stat-int=5:preference=100%/10%",
+    ];
+    type Queue<P> = FairCoDel<P>;
+
+    fn parameters() -> Vec<Parameter<Self>> {
+        codel::parameters().into_iter().chain(heavy::parameters()).collect()
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.codel.check()?;
+        heavy::check(&self.heavy, self.preference)
+    }
+
+    fn queue<P>(&self, limit: Limit, seed: u64) -> FairCoDel<P> {
+        FairCoDel {
+            config: self.codel,
             buffer: Buffer::new(limit),
             controller: Controller::new(),
-            detector: Detector::new(&config.heavy, config.preference, seed)?,
+            detector: Detector::new(&self.heavy, self.preference, seed),
             rng: Pcg64Mcg::seed_from_u64(seed),
-        })
+        }
     }
 }
 
@@ -79,7 +114,7 @@ mod tests {
     /// Drops of flows 0 and 1 within 5 s where each sends a packet per millisecond and one in all is served.
     fn drops(preference: Preference) -> [usize; 2] {
         let config = FairCoDelConfig { codel: CoDelConfig::default(), heavy: Heavy::Known(vec![1]), preference };
-        let mut queue = FairCoDel::new(Limit::Packets(u64::MAX), &config, 1).unwrap();
+        let mut queue = config.queue(Limit::Packets(u64::MAX), 1);
         let mut drops = Vec::new();
         for milli in 1..5000 {
             let now = Time::ZERO + Span::from_millis(milli);

@@ -1,10 +1,12 @@
-use super::codel::{Controller, Source};
-use super::slab::{Chain, Slab};
-use super::{CoDelConfig, Dropped, Limit, QueueDiscipline, Queued, mix};
-use crate::DropCause;
+use super::codel::{self, CoDelConfig, Controller, Source};
+use crate::ledger::DropCause;
+use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
+use crate::queue::packet::{Dropped, Limit, Queued};
+use crate::queue::parameter::{NUMBER, Parameter, SMALL_SIZE};
+use crate::queue::slab::{Chain, Slab};
+use crate::random::mix;
 use std::collections::VecDeque;
-use units::ConfigError;
-use units::Time;
+use units::{ConfigError, Time};
 
 /// The settings of [`FqCoDel`]; the default is that of RFC 8290.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +50,9 @@ struct LaneSource<'a, P> {
 }
 
 /// Linux drops at most so many packets of an overflowing queue at a time; to find the longest is what costs.
-const MOST_AT_ONCE: usize = 64;
+const MAX_BATCH_PACKETS: usize = 64;
 /// No IP packet is larger; whatever claims to be may not send the turns round for ever.
-const LARGEST_PACKET: u32 = 65_535;
+const MAX_PACKET_BYTES: u32 = 65_535;
 
 impl Default for FqCoDelConfig {
     fn default() -> Self {
@@ -58,25 +60,53 @@ impl Default for FqCoDelConfig {
     }
 }
 
-impl<P> FqCoDel<P> {
-    pub(super) fn new(limit: Limit, config: FqCoDelConfig, seed: u64) -> Result<Self, ConfigError> {
-        config.codel.check()?;
-        let error = ConfigError::of("FQ-CoDel queue");
-        if config.quantum < 256 {
-            let remedy = "give at least 256 bytes; the largest packet is usual";
-            return Err(error("quantum", format!("{} bytes", config.quantum), "for which turns are too many", remedy));
-        }
-        if !(1..=65_536).contains(&config.flows) {
-            let remedy = "give 1 to 65536; 1024 is usual";
-            return Err(error("number of queues", config.flows.to_string(), "out of range", remedy));
-        }
-        let lane = || Lane { chain: Chain::default(), controller: Controller::new(), deficit: 0, listed: false };
-        let (new, old) =
-            (VecDeque::with_capacity(config.flows as usize), VecDeque::with_capacity(config.flows as usize));
-        let lanes = (0..config.flows).map(|_| lane()).collect();
-        Ok(FqCoDel { config, limit, slab: Slab::new(), lanes, new, old, seed })
+impl AsMut<CoDelConfig> for FqCoDelConfig {
+    fn as_mut(&mut self) -> &mut CoDelConfig {
+        &mut self.codel
+    }
+}
+
+impl DisciplineConfig for FqCoDelConfig {
+    const NAME: &'static str = "fq-codel";
+    const SUMMARY: &'static str = "FQ-CoDel: a queue with a CoDel for each flow, served in turns (RFC 8290)";
+    const TRIALS: &'static [&'static str] = &[
+        "fq-codel:target=50us:interval=200us:quantum=300:flows=3:ecn=off",
+        "fq-codel:target=50us:interval=200us:mtu=1000:law=newton:ecn=on",
+    ];
+    type Queue<P> = FqCoDel<P>;
+
+    fn parameters() -> Vec<Parameter<Self>> {
+        let quantum = "bytes that a queue may send before the next one's turn";
+        let own = [
+            Parameter::new("quantum", SMALL_SIZE, quantum, |config: &mut Self| &mut config.quantum),
+            Parameter::new("flows", NUMBER, "number of queues", |config: &mut Self| &mut config.flows),
+        ];
+        codel::parameters().into_iter().chain(own).collect()
     }
 
+    fn check(&self) -> Result<(), ConfigError> {
+        self.codel.check()?;
+        let error = ConfigError::of("FQ-CoDel queue");
+        if self.quantum < 256 {
+            let remedy = "give at least 256 bytes; the largest packet is usual";
+            return Err(error("quantum", format!("{} bytes", self.quantum), "for which turns are too many", remedy));
+        }
+        if !(1..=65_536).contains(&self.flows) {
+            let remedy = "give 1 to 65536; 1024 is usual";
+            return Err(error("number of queues", self.flows.to_string(), "out of range", remedy));
+        }
+        Ok(())
+    }
+
+    fn queue<P>(&self, limit: Limit, seed: u64) -> FqCoDel<P> {
+        let lane = || Lane { chain: Chain::default(), controller: Controller::new(), deficit: 0, listed: false };
+        let [new, old] = [(); 2].map(|()| VecDeque::with_capacity(self.flows as usize));
+        let lanes = (0..self.flows).map(|_| lane()).collect();
+        FqCoDel { config: *self, limit, slab: Slab::new(), lanes, new, old, seed }
+    }
+}
+
+impl<P> FqCoDel<P> {
     fn lane_of(&self, flow: u64) -> usize {
         (mix(flow ^ self.seed) % u64::from(self.config.flows)) as usize
     }
@@ -92,7 +122,7 @@ impl<P> FqCoDel<P> {
     fn shorten_longest(&mut self, drops: &mut Vec<Dropped<P>>) {
         let Some(longest) = self.lanes.iter_mut().max_by_key(|lane| lane.chain.bytes()) else { return };
         let enough = longest.chain.bytes() / 2;
-        for _ in 0..MOST_AT_ONCE {
+        for _ in 0..MAX_BATCH_PACKETS {
             let Some(packet) = self.slab.pop(&mut longest.chain) else { return };
             drops.push(Dropped { packet, cause: DropCause::QueueFull });
             if longest.chain.bytes() <= enough {
@@ -147,7 +177,7 @@ impl<P> QueueDiscipline<P> for FqCoDel<P> {
             }
             let mut source = LaneSource { slab: &mut self.slab, chain: &mut lane.chain };
             if let Some(packet) = lane.controller.dequeue(&self.config.codel, now, &mut source, |_| true, drops) {
-                lane.deficit -= i64::from(packet.size.min(LARGEST_PACKET));
+                lane.deficit -= i64::from(packet.size.min(MAX_PACKET_BYTES));
                 return Some(packet);
             }
             // A new queue that is empty waits for one round among the old ones, lest it be new again and again.
@@ -179,7 +209,7 @@ mod tests {
     use super::*;
 
     fn queue(limit: Limit) -> FqCoDel<u32> {
-        FqCoDel::new(limit, FqCoDelConfig { quantum: 1500, ..FqCoDelConfig::default() }, 1).unwrap()
+        FqCoDelConfig { quantum: 1500, ..FqCoDelConfig::default() }.queue(limit, 1)
     }
 
     fn fill(queue: &mut FqCoDel<u32>, flow: u64, count: u32) -> usize {
@@ -227,7 +257,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_the_reason() {
-        let refused = |config| FqCoDel::<()>::new(Limit::Packets(1), config, 1).unwrap_err().to_string();
+        let refused = |config: FqCoDelConfig| config.check().unwrap_err().to_string();
         let good = FqCoDelConfig::default();
         assert!(refused(FqCoDelConfig { quantum: 100, ..good }).contains("quantum is 100 bytes"));
         assert!(refused(FqCoDelConfig { flows: 0, ..good }).contains("number of queues is 0"));

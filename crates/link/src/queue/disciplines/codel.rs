@@ -1,8 +1,9 @@
-use super::buffer::Buffer;
-use super::{Dropped, Limit, QueueDiscipline, Queued};
-use crate::DropCause;
-use units::ConfigError;
-use units::{Span, Time};
+use crate::ledger::DropCause;
+use crate::queue::buffer::Buffer;
+use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
+use crate::queue::packet::{Dropped, Limit, Queued};
+use crate::queue::parameter::{ECN_HELP, Format, Parameter, SMALL_SIZE, SWITCH, TIME, one_of};
+use units::{ConfigError, Span, Time};
 
 /// How CoDel spaces its drops: the k-th comes about `interval / √k` after the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +79,24 @@ impl ControlLaw {
     }
 }
 
-impl CoDelConfig {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+impl AsMut<CoDelConfig> for CoDelConfig {
+    fn as_mut(&mut self) -> &mut CoDelConfig {
+        self
+    }
+}
+
+impl DisciplineConfig for CoDelConfig {
+    const NAME: &'static str = "codel";
+    const SUMMARY: &'static str = "CoDel: bounds the standing queue's delay by drops at the head (RFC 8289)";
+    const TRIALS: &'static [&'static str] =
+        &["codel:target=50us:interval=200us", "codel:target=50us:interval=200us:mtu=1000:law=newton:ecn=on"];
+    type Queue<P> = CoDel<P>;
+
+    fn parameters() -> Vec<Parameter<Self>> {
+        parameters()
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
         let error = ConfigError::of("CoDel queue");
         if self.target < Span::ZERO {
             let problem = "shorter than no wait at all";
@@ -92,13 +109,31 @@ impl CoDelConfig {
         }
         Ok(())
     }
+
+    fn queue<P>(&self, limit: Limit, _seed: u64) -> CoDel<P> {
+        CoDel { config: *self, buffer: Buffer::new(limit), controller: Controller::new() }
+    }
 }
 
-impl<P> CoDel<P> {
-    pub(super) fn new(limit: Limit, config: CoDelConfig) -> Result<Self, ConfigError> {
-        config.check()?;
-        Ok(CoDel { config, buffer: Buffer::new(limit), controller: Controller::new() })
-    }
+/// The parameters of CoDel, for every discipline that contains one.
+pub(super) fn parameters<C: DisciplineConfig + AsMut<CoDelConfig>>() -> Vec<Parameter<C>> {
+    const LAW: Format<ControlLaw> = Format {
+        placeholder: "exact|newton",
+        read: |text| one_of(text, [("exact", ControlLaw::Exact), ("newton", ControlLaw::Newton)]),
+        show: |law| if *law == ControlLaw::Exact { "exact".to_owned() } else { "newton".to_owned() },
+    };
+    let interval = "how long the delay must stay above the target before the first drop";
+    let mtu = "largest packet: nothing is dropped while no more than this is queued";
+    let law = "spacing of drops: exact (RFC 8289) or newton (the approximation of Linux)";
+    vec![
+        Parameter::new("target", TIME, "acceptable delay of a standing queue", |config: &mut C| {
+            &mut config.as_mut().target
+        }),
+        Parameter::new("interval", TIME, interval, |config: &mut C| &mut config.as_mut().interval),
+        Parameter::new("mtu", SMALL_SIZE, mtu, |config: &mut C| &mut config.as_mut().mtu),
+        Parameter::new("law", LAW, law, |config: &mut C| &mut config.as_mut().law),
+        Parameter::new("ecn", SWITCH, ECN_HELP, |config: &mut C| &mut config.as_mut().ecn),
+    ]
 }
 
 impl<P> QueueDiscipline<P> for CoDel<P> {
@@ -264,6 +299,7 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::packet::Ecn;
 
     fn config(law: ControlLaw) -> CoDelConfig {
         CoDelConfig { law, ..CoDelConfig::default() }
@@ -274,9 +310,9 @@ mod tests {
     }
 
     fn filled(config: CoDelConfig, capable: bool) -> CoDel<usize> {
-        let mut queue = CoDel::new(Limit::Packets(500), config).unwrap();
+        let mut queue = config.queue(Limit::Packets(500), 0);
         for packet in 0..20 {
-            let ecn = if capable { super::super::Ecn::Capable0 } else { super::super::Ecn::NotCapable };
+            let ecn = if capable { Ecn::Capable0 } else { Ecn::NotCapable };
             queue.enqueue(Queued { ecn, ..Queued::new(packet, 1000, 0, millis(0)) }, &mut Vec::new()).unwrap();
         }
         queue
@@ -303,7 +339,7 @@ mod tests {
     /// The milliseconds of all drops within 5 s, where a packet is served each millisecond and `load` times as many
     /// arrive.
     fn drops_under(load: f64, law: ControlLaw) -> Vec<i64> {
-        let mut queue = CoDel::new(Limit::Packets(u64::MAX), config(law)).unwrap();
+        let mut queue = config(law).queue(Limit::Packets(u64::MAX), 0);
         let (mut drops, mut times, mut arrived) = (Vec::new(), Vec::new(), 0u32);
         for service in 1..5000 {
             let arrivals = std::iter::from_fn(|| {

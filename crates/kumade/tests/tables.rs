@@ -1,0 +1,89 @@
+//! What stands in a table is known everywhere. The feature `dummy` adds a queue discipline to the table of disciplines,
+//! by a file and a line; the program built with it must know it wherever disciplines are named.
+
+use assert_cmd::Command;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// The program with the dummies. It is an example, so that the program that other tests run stays as it is.
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let output = std::process::Command::new(env!("CARGO"))
+        .args(["build", "--offline", "--workspace", "--example", "kumade-dummy", "--features", "kumade/dummy"])
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .output()
+        .expect("cargo build");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    target.join("debug/examples/kumade-dummy")
+});
+
+fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
+    Command::new(&*PROGRAM).args(args).timeout(Duration::from_secs(120)).assert()
+}
+
+fn stdout(assert: &assert_cmd::assert::Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+fn stderr(assert: &assert_cmd::assert::Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+#[test]
+fn help_and_completions_name_the_discipline_and_its_parameter() {
+    for args in [["link", "start", "--help"], ["link", "set", "--help"], ["lab", "run", "--help"]] {
+        let text = stdout(&kumade(&args).success());
+        assert!(text.contains("dummy:") && text.contains("a test of the table of disciplines"), "{args:?}: {text}");
+        assert_eq!(text.contains("--drop-every <N>"), args[0] == "link", "{args:?}: {text}");
+        assert_eq!(text.contains("dummy: drop one of this many packets"), args[0] == "link", "{args:?}: {text}");
+    }
+    let completions = stdout(&kumade(&["completions", "zsh"]).success());
+    assert!(completions.matches("dummy\\:").count() >= 3, "{completions}");
+}
+
+#[test]
+fn errors_name_the_discipline_among_those_to_choose_from() {
+    for args in [
+        &["link", "start", "a", "b", "--queue", "coddle"][..],
+        &["link", "start", "a", "b", "--up", "queue coddle"],
+        &["lab", "run", "fair-wired", "--discipline", "coddle"],
+    ] {
+        let text = stderr(&kumade(args).code(2));
+        assert!(text.contains("fair-share, dummy"), "{args:?}: {text}");
+    }
+    let text = stderr(&kumade(&["link", "start", "a", "b", "--queue", "dummy", "--target", "5ms"]).code(2));
+    assert!(text.contains("the queue discipline dummy has no parameter `target`: it has drop-every"), "{text}");
+}
+
+#[test]
+fn a_link_takes_the_discipline_and_its_parameter() {
+    // The settings are read before the interfaces are looked for.
+    for settings in [&["--queue", "dummy", "--drop-every", "10"][..], &["--up", "queue dummy drop-every 10"]] {
+        let text = stderr(&kumade(&[&["link", "start", "nowhere0", "nowhere1"], settings].concat()).failure());
+        assert!(text.contains("nowhere0"), "{text}");
+    }
+    // A change is parsed before the running link is asked for.
+    let text =
+        stderr(&kumade(&["link", "set", "--name", "nowhere", "--queue", "dummy", "--drop-every", "10"]).failure());
+    assert!(text.contains("nowhere"), "{text}");
+}
+
+#[test]
+fn the_lab_compares_the_discipline_with_others() {
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tables-lab");
+    let _ = fs::remove_dir_all(&out);
+    let args = ["lab", "run", "fair-wired", "--virtual", "--runs", "1", "--delay", "4ms", "--duration", "1s", "--json"];
+    let more = ["--discipline", "tail-drop,dummy:drop-every=50", "--out", out.to_str().unwrap()];
+    let document: serde_json::Value =
+        serde_json::from_str(&stdout(&kumade(&[&args[..], &more].concat()).success())).unwrap();
+    let rows = [&document["rows"][0], &document["rows"][1]];
+    assert_eq!(rows.map(|row| row["discipline"].as_str().unwrap()), ["tail-drop", "dummy:drop-every=50"]);
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.lab.fairness.1.json");
+    let schema = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
+    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&document));
+    assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("dummy:drop-every=50"));
+}

@@ -1,0 +1,197 @@
+//! The table of queue disciplines. A discipline is a file of this module and a line of the table below; command line,
+//! lab and tests take what they know of disciplines from [`DISCIPLINES`].
+
+mod active_dropping;
+mod afd;
+mod choke;
+mod codel;
+#[cfg(feature = "dummy")]
+mod dummy;
+mod fair_codel;
+mod fair_share;
+mod fq_codel;
+mod red;
+mod tail_drop;
+
+pub use codel::ControlLaw;
+pub use red::RedQueue;
+
+use super::discipline::{DisciplineConfig, QueueDiscipline};
+use super::packet::{Dropped, Limit, Queued};
+use super::parameter::{Given, ParameterInfo};
+use crate::ledger::DropCause;
+use crate::random::mix;
+use units::{ConfigError, Rate, Time};
+
+/// A discipline as users are told of it.
+#[derive(Debug, Clone, Copy)]
+pub struct DisciplineInfo {
+    /// The name that users write.
+    pub name: &'static str,
+    /// One line for help texts.
+    pub summary: &'static str,
+    /// Settings for tests; see [`DisciplineConfig::TRIALS`].
+    pub trials: &'static [&'static str],
+    parameters: fn() -> Vec<ParameterInfo>,
+    default: fn() -> Discipline,
+}
+
+/// A discipline and the capacity of its queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueConfig {
+    /// How much can be queued.
+    pub limit: Limit,
+    /// What decides which packets are queued, sent and dropped.
+    pub discipline: Discipline,
+}
+
+/// Makes of the table all that differs from discipline to discipline.
+macro_rules! disciplines {
+    ($($(#[$attribute:meta])* $module:ident::$name:ident($config:ident),)*) => {
+        $($(#[$attribute])* pub use $module::{$name, $config};)*
+
+        /// All disciplines, in the order in which users are told of them. The first is the default.
+        pub static DISCIPLINES: &[DisciplineInfo] =
+            &[$($(#[$attribute])* DisciplineInfo::of::<$config>(|| Discipline::$name($config::default())),)*];
+
+        /// A discipline with its settings.
+        #[derive(Debug, Clone, PartialEq)]
+        #[expect(missing_docs, reason = "each is documented at its settings")]
+        pub enum Discipline {
+            $($(#[$attribute])* $name($config),)*
+        }
+
+        /// A queue of any discipline.
+        #[derive(Debug)]
+        #[expect(missing_docs, reason = "each is documented where it is defined")]
+        pub enum Queue<P> {
+            $($(#[$attribute])* $name(<$config as DisciplineConfig>::Queue<P>),)*
+        }
+
+        $($(#[$attribute])* impl From<$config> for Discipline {
+            fn from(config: $config) -> Self {
+                Discipline::$name(config)
+            }
+        })*
+
+        impl Discipline {
+            /// Whether a queue can be made of these settings.
+            ///
+            /// # Errors
+            /// A value is out of range; the error names it and says what to give instead.
+            pub fn check(&self) -> Result<(), ConfigError> {
+                match self { $($(#[$attribute])* Discipline::$name(config) => config.check(),)* }
+            }
+
+            pub(super) fn fit(&mut self, rate: Option<Rate>, given: &Given) {
+                match self { $($(#[$attribute])* Discipline::$name(config) => config.fit(rate, given),)* }
+            }
+
+            /// Reads a value of a parameter and stores it; none where there is no such parameter.
+            pub(super) fn set(&mut self, parameter: &str, text: &str) -> Option<Result<ParameterInfo, String>> {
+                match self { $($(#[$attribute])* Discipline::$name(config) => set(config, parameter, text),)* }
+            }
+
+            /// What users are told of it.
+            pub fn info(&self) -> &'static DisciplineInfo {
+                let name = match self { $($(#[$attribute])* Discipline::$name(_) => $config::NAME,)* };
+                DISCIPLINES.iter().find(|info| info.name == name).unwrap_or(&DISCIPLINES[0])
+            }
+
+            fn queue<P>(&self, limit: Limit, seed: u64) -> Queue<P> {
+                match self { $($(#[$attribute])* Discipline::$name(config) => Queue::$name(config.queue(limit, seed)),)* }
+            }
+        }
+
+        impl<P> QueueDiscipline<P> for Queue<P> {
+            fn enqueue(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+                match self { $($(#[$attribute])* Queue::$name(queue) => queue.enqueue(packet, drops),)* }
+            }
+
+            fn dequeue(&mut self, now: Time, drops: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+                match self { $($(#[$attribute])* Queue::$name(queue) => queue.dequeue(now, drops),)* }
+            }
+
+            fn pass(&mut self, packet: Queued<P>, drops: &mut Vec<Dropped<P>>) -> Result<Queued<P>, DropCause> {
+                match self { $($(#[$attribute])* Queue::$name(queue) => queue.pass(packet, drops),)* }
+            }
+
+            fn next_event(&self) -> Option<Time> {
+                match self { $($(#[$attribute])* Queue::$name(queue) => QueueDiscipline::<P>::next_event(queue),)* }
+            }
+
+            fn packets(&self) -> usize {
+                match self { $($(#[$attribute])* Queue::$name(queue) => queue.packets(),)* }
+            }
+
+            fn bytes(&self) -> u64 {
+                match self { $($(#[$attribute])* Queue::$name(queue) => queue.bytes(),)* }
+            }
+        }
+    };
+}
+
+disciplines! {
+    tail_drop::TailDrop(TailDropConfig),
+    codel::CoDel(CoDelConfig),
+    red::Red(RedConfig),
+    active_dropping::ActiveDropping(ActiveDroppingConfig),
+    fair_codel::FairCoDel(FairCoDelConfig),
+    choke::Choke(ChokeConfig),
+    afd::Afd(AfdConfig),
+    fq_codel::FqCoDel(FqCoDelConfig),
+    fair_share::FairShare(FairShareConfig),
+    #[cfg(feature = "dummy")]
+    dummy::Dummy(DummyConfig),
+}
+
+impl DisciplineInfo {
+    const fn of<C: DisciplineConfig>(default: fn() -> Discipline) -> Self {
+        let parameters = || C::parameters().iter().map(|parameter| parameter.info().clone()).collect();
+        DisciplineInfo { name: C::NAME, summary: C::SUMMARY, trials: C::TRIALS, parameters, default }
+    }
+
+    /// What can be set.
+    pub fn parameters(&self) -> Vec<ParameterInfo> {
+        (self.parameters)()
+    }
+
+    /// The discipline with its defaults.
+    pub fn defaults(&self) -> Discipline {
+        (self.default)()
+    }
+}
+
+impl Default for Discipline {
+    fn default() -> Self {
+        DISCIPLINES[0].defaults()
+    }
+}
+
+impl QueueConfig {
+    /// Whether a queue can be made of these settings.
+    ///
+    /// # Errors
+    /// A value is out of range; the error names it and says what to give instead.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.discipline.check()
+    }
+}
+
+impl<P> Queue<P> {
+    /// An empty queue. Its random decisions follow from `seed`.
+    ///
+    /// # Errors
+    /// As [`QueueConfig::check`].
+    pub fn new(config: &QueueConfig, seed: u64) -> Result<Self, ConfigError> {
+        config.check()?;
+        // A link draws losses from the same seed; the two must be independent.
+        Ok(config.discipline.queue(config.limit, mix(seed)))
+    }
+}
+
+fn set<C: DisciplineConfig>(config: &mut C, parameter: &str, text: &str) -> Option<Result<ParameterInfo, String>> {
+    let parameters = C::parameters();
+    let parameter = parameters.iter().find(|known| known.info().name == parameter)?;
+    Some(parameter.set(config, text).map(|()| parameter.info().clone()))
+}

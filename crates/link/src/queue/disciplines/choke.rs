@@ -1,0 +1,58 @@
+use super::red::{self, RedConfig, RedQueue, Rule};
+use crate::queue::discipline::DisciplineConfig;
+use crate::queue::packet::Limit;
+use crate::queue::parameter::{Given, Parameter};
+use units::{ConfigError, Rate};
+
+/// The settings of [`Choke`].
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ChokeConfig {
+    /// The RED beneath.
+    pub red: RedConfig,
+}
+
+/// CHOKe (Pan, Prabhakar, Psounis 2000): while the average length is above RED's minimum, an arriving packet is
+/// compared with one drawn from the queue. If both are of the same flow, both are dropped, else RED decides. A flow
+/// with many packets in the queue is likely to be drawn; no state of flows is kept.
+pub type Choke<P> = RedQueue<P, CompareWithDrawn>;
+
+/// Arriving packets are compared with one drawn from the queue.
+#[derive(Debug)]
+pub struct CompareWithDrawn;
+
+impl Rule for CompareWithDrawn {
+    const DRAWS: bool = true;
+}
+
+impl AsMut<RedConfig> for ChokeConfig {
+    fn as_mut(&mut self) -> &mut RedConfig {
+        &mut self.red
+    }
+}
+
+impl DisciplineConfig for ChokeConfig {
+    const NAME: &'static str = "choke";
+    const SUMMARY: &'static str =
+        "CHOKe: RED that also drops a packet and one drawn from the queue if both are of one flow";
+    const TRIALS: &'static [&'static str] = &[
+        "choke:min=1500:max=9000:probability=50%:weight=10%",
+        "choke:min=1500:max=9000:probability=50%:weight=10%:gentle=off:ecn=on",
+    ];
+    type Queue<P> = Choke<P>;
+
+    fn parameters() -> Vec<Parameter<Self>> {
+        red::parameters()
+    }
+
+    fn fit(&mut self, rate: Option<Rate>, given: &Given) {
+        self.red.fit(rate, given);
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.red.check()
+    }
+
+    fn queue<P>(&self, limit: Limit, seed: u64) -> Choke<P> {
+        RedQueue::with_rule(limit, self.red, CompareWithDrawn, seed)
+    }
+}

@@ -1,0 +1,81 @@
+use crate::ledger::DropCause;
+use units::Time;
+
+/// The ECN field of an IP packet (RFC 3168).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ecn {
+    /// Not-ECT: the sender does not support ECN, so that the packet can only be dropped.
+    #[default]
+    NotCapable,
+    /// ECT(0).
+    Capable0,
+    /// ECT(1). RFC 9331 gives it to senders that expect frequent marks; here it is treated as ECT(0).
+    Capable1,
+    /// CE: an earlier queue has marked the packet.
+    Marked,
+}
+
+/// A packet as a queue sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued<P> {
+    /// What the caller wants back.
+    pub content: P,
+    /// IP packet size in bytes.
+    pub size: u32,
+    /// The flow it belongs to.
+    pub flow: u64,
+    /// The ECN field on arrival.
+    pub ecn: Ecn,
+    /// Whether this queue has marked it.
+    pub marked: bool,
+    /// When it reached the queue.
+    pub arrival: Time,
+}
+
+/// A packet that a queue has dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped<P> {
+    /// The packet.
+    pub packet: Queued<P>,
+    /// Why it was dropped.
+    pub cause: DropCause,
+}
+
+/// The capacity of a queue. What exceeds it is dropped, whatever the discipline. All disciplines but tail drop need
+/// room for one packet even on an idle link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// This many bytes of IP packets.
+    Bytes(u64),
+    /// This many packets of any size.
+    Packets(u64),
+}
+
+impl<P> Queued<P> {
+    /// A packet without ECN support that reaches a queue at `arrival`.
+    pub fn new(content: P, size: u32, flow: u64, arrival: Time) -> Self {
+        Queued { content, size, flow, ecn: Ecn::NotCapable, marked: false, arrival }
+    }
+
+    /// Marks the packet if its sender supports ECN; returns false if it has to be dropped instead.
+    pub(crate) fn mark(&mut self) -> bool {
+        self.marked |= self.ecn != Ecn::NotCapable;
+        self.marked
+    }
+
+    /// Drops the packet, which has just arrived.
+    pub(crate) fn dropped(self, cause: DropCause, drops: &mut Vec<Dropped<P>>) -> Result<(), DropCause> {
+        drops.push(Dropped { packet: self, cause });
+        Err(cause)
+    }
+}
+
+impl Limit {
+    /// Whether a packet of `size` fits in addition to what is queued.
+    pub(crate) fn leaves_room(self, packets: usize, bytes: u64, size: u32) -> bool {
+        match self {
+            Limit::Bytes(limit) => bytes.saturating_add(size.into()) <= limit,
+            Limit::Packets(limit) => (packets as u64) < limit,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use units::{Span, parse};
+
+/// The parameters that a user has set, by name, as the user wrote them.
+pub type Given = BTreeMap<&'static str, String>;
+
+/// A parameter of the settings `C`: what users are told of it, and how it is read.
+pub struct Parameter<C> {
+    info: ParameterInfo,
+    set: Box<Set<C>>,
+}
+
+/// Reads a value and stores it.
+type Set<C> = dyn Fn(&mut C, &str) -> Result<(), String>;
+
+/// What users are told of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParameterInfo {
+    /// The name that users write.
+    pub name: &'static str,
+    /// What stands for the value in help texts, such as `TIME`.
+    pub value: &'static str,
+    /// One line for help texts.
+    pub help: &'static str,
+    /// The value unless it is set, as users write it or in words; none where there is nothing by default.
+    pub default: Option<String>,
+    /// Parameters that are no longer set once this one is.
+    pub replaces: &'static [&'static str],
+}
+
+/// How users write values of type `T`.
+pub(super) struct Format<T: 'static> {
+    pub(super) placeholder: &'static str,
+    pub(super) read: fn(&str) -> Result<T, String>,
+    pub(super) show: fn(&T) -> String,
+}
+
+impl<C: Default + 'static> Parameter<C> {
+    /// A parameter that is kept in `field`. Its default is the one of `C`.
+    pub(super) fn new<T>(
+        name: &'static str,
+        format: Format<T>,
+        help: &'static str,
+        field: fn(&mut C) -> &mut T,
+    ) -> Self {
+        let default = Some((format.show)(field(&mut C::default())));
+        let set = Box::new(move |config: &mut C, text: &str| {
+            let value = (format.read)(text)?;
+            *field(config) = value;
+            Ok(())
+        });
+        Parameter { info: ParameterInfo { name, value: format.placeholder, help, default, replaces: &[] }, set }
+    }
+
+    /// The same with a default that depends on the link, in words.
+    pub(super) fn fitted(mut self, default: &str) -> Self {
+        self.info.default = Some(default.to_owned());
+        self
+    }
+
+    /// The same, as an alternative to other parameters.
+    pub(super) fn replacing(mut self, others: &'static [&'static str]) -> Self {
+        self.info.replaces = others;
+        self
+    }
+
+    /// The same without a default.
+    pub(super) fn optional(mut self) -> Self {
+        self.info.default = None;
+        self
+    }
+
+    pub(super) fn info(&self) -> &ParameterInfo {
+        &self.info
+    }
+
+    /// Reads a value and stores it. After an error the settings are unchanged.
+    pub(super) fn set(&self, config: &mut C, text: &str) -> Result<(), String> {
+        (self.set)(config, text)
+    }
+}
+
+/// What `ecn` does, in every discipline that has it.
+pub(super) const ECN_HELP: &str = "mark packets of ECN-capable senders instead of dropping them";
+
+pub(super) const TIME: Format<Span> = Format {
+    placeholder: "TIME",
+    read: |text| reason(parse::span(text)),
+    show: |span| span.to_string().replace(' ', ""),
+};
+pub(super) const SIZE: Format<u64> =
+    Format { placeholder: "SIZE", read: |text| reason(parse::bytes(text)), show: |bytes| format!("{bytes}b") };
+pub(super) const SMALL_SIZE: Format<u32> =
+    Format { placeholder: "SIZE", read: small_size, show: |bytes| format!("{bytes}b") };
+pub(super) const NUMBER: Format<u32> =
+    Format { placeholder: "N", read: |text| reason(parse::number(text)), show: u32::to_string };
+pub(super) const RATIO: Format<f64> =
+    Format { placeholder: "PART", read: |text| reason(parse::ratio(text)), show: percent };
+pub(super) const SWITCH: Format<bool> = Format {
+    placeholder: "on|off",
+    read: |text| one_of(text, [("on", true), ("off", false)]),
+    show: |on| if *on { "on".to_owned() } else { "off".to_owned() },
+};
+
+/// One of two words.
+pub(super) fn one_of<T>(text: &str, choices: [(&str, T); 2]) -> Result<T, String> {
+    let refused = format!("`{text}` is neither `{}` nor `{}`", choices[0].0, choices[1].0);
+    choices.into_iter().find(|(name, _)| *name == text).map(|(_, value)| value).ok_or(refused)
+}
+
+pub(super) fn percent(ratio: &f64) -> String {
+    format!("{}%", ratio * 100.0)
+}
+
+pub(super) fn reason<T>(read: Result<T, impl Display>) -> Result<T, String> {
+    read.map_err(|error| error.to_string())
+}
+
+fn small_size(text: &str) -> Result<u32, String> {
+    let bytes = reason(parse::bytes(text))?;
+    u32::try_from(bytes).map_err(|_| format!("`{text}` is too large; give less than 4g"))
+}
