@@ -6,7 +6,7 @@ use common::measuring;
 use estimate::MethodSettings;
 use measurement::{Allowance, MeasurementPlan};
 use measurement::{Directions, TransportChoice};
-use probe::{Error, Family, MeasureConfig, measure};
+use probe::{Error, Family, Hint, MeasureConfig, measure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -47,7 +47,8 @@ fn a_wrong_host_and_a_wrong_family() {
     let error = failure(&config);
     assert!(error.to_string().contains("no IPv6 address"), "{error}");
     let error = failure(&MeasureConfig::new("fe80::1", 7272));
-    assert!(error.to_string().contains("needs its interface"), "{error}");
+    assert!(matches!(error, Error::NoInterface { .. }), "{error}");
+    assert_eq!(error.hint(), Some(Hint::NameInterface));
 }
 
 #[test]

@@ -1,30 +1,17 @@
-//! The published JSON Schema is that of the documents.
+//! Real documents fit the published JSON Schemas.
 
 mod common;
 
 use common::Running;
 use jsonschema::Validator;
+use measurement::Directions;
 use measurement::MeasurementPlan;
 use measurement::report::StreamLine;
-use measurement::{Directions, Report};
 use probe::{MeasureConfig, measure};
 use serve::ServerConfig;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure.1.json");
 const STREAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure-stream.1.json");
-
-/// Set `UPDATE_SCHEMAS` to write the files anew after a deliberate change.
-#[test]
-fn the_published_schemas_are_up_to_date() {
-    for (file, schema) in [(DOCUMENT, Report::json_schema()), (STREAM, StreamLine::json_schema())] {
-        let generated = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-        if std::env::var_os("UPDATE_SCHEMAS").is_some() {
-            std::fs::write(file, &generated).unwrap();
-        }
-        let published = std::fs::read_to_string(file).unwrap();
-        assert!(published == generated, "run the test again with UPDATE_SCHEMAS=1 if {file} was meant to change");
-    }
-}
 
 fn validator(file: &str) -> Validator {
     let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();

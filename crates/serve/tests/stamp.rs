@@ -7,8 +7,8 @@ use common::Running;
 use measurement::MeasurementPlan;
 use measurement::report::DelayReport;
 use net::clock;
+use probe::{Hint, StampConfig, measure_stamp};
 use probe::{MeasureConfig, measure};
-use probe::{StampConfig, measure_stamp};
 use serve::{HostClock, ServerConfig};
 use serve::{Reflector, ReflectorConfig};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -139,8 +139,9 @@ fn an_ordinary_measurement_tells_the_delay_idle_and_under_load() {
 #[test]
 fn nobody_there_is_said_and_what_to_try() {
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = measure_stamp(&quick(closed)).unwrap_err().to_string();
-    assert!(error.contains("no STAMP reflector answers") && error.contains("kumade serve --stamp"), "{error}");
+    let error = measure_stamp(&quick(closed)).unwrap_err();
+    assert!(error.to_string().contains("no STAMP reflector answers"), "{error}");
+    assert_eq!(error.hint(), Some(Hint::StartReflector));
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn a_closed_udp_port_is_an_error_and_no_end() {
     drop(other);
     let error = probes.send(1, &paper_train()).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
-    assert!(error.to_string().contains(&at.to_string()) && error.to_string().contains("rake"), "{error}");
+    assert!(error.to_string().contains(&at.to_string()), "{error}");
 
     let again = UdpSocket::bind(at).unwrap();
     again.connect(back).unwrap();

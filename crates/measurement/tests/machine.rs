@@ -1,0 +1,205 @@
+//! The state machine over a path made up here: what it asks for, in which order, and what it makes of answers.
+
+use measurement::{
+    Allowance, CarriedTrain, Clocks, Directions, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened,
+    Purpose, Report, SendRequest, Session, Step, TransportChoice,
+};
+use train::{PacketRecord, Train, TrainRecord, Transport};
+use units::{Direction, Rate, Span, Time};
+
+/// One link each way, of this rate, without other traffic: the queue of a train is all there is.
+struct Path {
+    rate: Rate,
+    now: Time,
+    /// Larger packets vanish.
+    mtu: u32,
+    udp: bool,
+    /// Trains that break the connections, counted from the first.
+    breaks: fn(usize) -> bool,
+    sent: Vec<SendRequest>,
+    opened: Vec<OpenRequest>,
+    events: Vec<Event>,
+}
+
+const DELAY: Span = Span::from_millis(5);
+
+impl Path {
+    fn new() -> Self {
+        let (rate, now) = (Rate::from_mbit(50), Time::ZERO);
+        Path { rate, now, mtu: 1500, udp: true, breaks: |_| false, sent: vec![], opened: vec![], events: vec![] }
+    }
+
+    fn measure(&mut self, plan: MeasurementPlan) -> Result<Report, Failure> {
+        let session = Session {
+            peer: "192.0.2.1:7272".into(),
+            started: "2026-11-22T00:00:00.000Z".into(),
+            round_trip: DELAY * 2,
+            max_connections: 256,
+            clocks: Clocks::default(),
+        };
+        let mut measurement = Measurement::new(plan, session);
+        loop {
+            match measurement.next(self.now) {
+                Step::Open(request) => {
+                    self.opened.push(request);
+                    self.now += Span::from_millis(20);
+                    match request.transport {
+                        Transport::Udp if !self.udp => measurement.not_opened("no answer"),
+                        Transport::Udp => measurement.opened(opened(0), self.now),
+                        _ => measurement.opened(opened(request.connections.into()), self.now),
+                    }
+                }
+                Step::Send(request) => measurement.carried(self.carry(request)),
+                Step::Progress(event) => self.events.push(event),
+                Step::Done(report) => return Ok(*report),
+                Step::Failed(failure) => return Err(failure),
+            }
+        }
+    }
+
+    fn carry(&mut self, request: SendRequest) -> CarriedTrain {
+        self.now += request.wait;
+        let record = self.pass(&request.train);
+        let connections = self.opened.last().filter(|open| open.transport != Transport::Udp);
+        let carried = CarriedTrain {
+            packets: record.packets.len() as u64,
+            bytes: record.packets.iter().map(|packet| u64::from(packet.size)).sum(),
+            record,
+            ended: self.now,
+            kernel_stamps: true,
+            broken: (self.breaks)(self.sent.len()),
+            connections: connections.map_or(0, |open| open.connections.into()),
+        };
+        self.sent.push(request);
+        self.now += DELAY * 2;
+        carried
+    }
+
+    fn pass(&mut self, train: &Train) -> TrainRecord {
+        let (start, mut free) = (self.now, self.now);
+        let packets = train.packets().map(|planned| {
+            let sent = (start + planned.offset).max(self.now);
+            self.now = sent + Span::from_micros(1);
+            let received = (planned.size <= self.mtu).then(|| {
+                free = free.max(sent) + self.rate.time_for(planned.size.into());
+                free + DELAY
+            });
+            PacketRecord { size: planned.size, sent: Some(sent), received }
+        });
+        TrainRecord { packets: packets.collect() }
+    }
+
+    fn purposes(&self) -> Vec<(Purpose, Direction)> {
+        let mut purposes: Vec<_> = self.sent.iter().map(|sent| (sent.purpose, sent.direction)).collect();
+        purposes.dedup();
+        purposes
+    }
+}
+
+fn opened(connections: u32) -> Opened {
+    Opened { max_packet: 1500, is_size_known: false, connections, warning: None }
+}
+
+#[test]
+fn everything_comes_in_its_order_and_ends_in_a_report_that_can_be_read_back() {
+    let mut path = Path::new();
+    let report = path.measure(MeasurementPlan::default()).unwrap();
+    let purposes = path.purposes();
+    let of = |purpose, direction| purposes.iter().position(|&p| p == (purpose, direction)).unwrap();
+    let mut order = vec![of(Purpose::PacketSize, Direction::Up), of(Purpose::PacketSize, Direction::Down)];
+    order.push(of(Purpose::IdleDelay, Direction::Up));
+    for direction in Direction::BOTH {
+        order.extend([of(Purpose::Capacity, direction), of(Purpose::AvailableBandwidth, direction)]);
+    }
+    assert!(order.is_sorted(), "{purposes:?}");
+    for direction in [&report.up, &report.down] {
+        let direction = direction.as_ref().unwrap();
+        let available = direction.available_bits_per_second.unwrap();
+        assert_eq!(available.covers(path.rate), Some(true), "{direction:?}");
+        let capacity = direction.capacity.as_ref().unwrap().bottleneck_bits_per_second.unwrap();
+        assert_eq!(capacity.covers(path.rate), Some(true), "{direction:?}");
+    }
+    assert!(report.delay.as_ref().unwrap().up.is_some());
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+}
+
+#[test]
+fn where_udp_does_not_open_many_connections_carry_the_trains() {
+    let mut path = Path { udp: false, ..Path::new() };
+    let report = path.measure(MeasurementPlan { directions: Directions::Up, ..MeasurementPlan::default() }).unwrap();
+    assert_eq!(path.opened.iter().map(|open| open.transport).collect::<Vec<_>>(), [Transport::Udp, Transport::Rake]);
+    let up = report.up.unwrap();
+    assert_eq!((up.transport, up.connections, report.down), (Transport::Rake, 120, None));
+    assert!(up.warnings[0].contains("UDP does not pass (no answer)"), "{:?}", up.warnings);
+    assert!(path.sent.iter().all(|sent| sent.purpose != Purpose::PacketSize), "TCP finds its own size");
+}
+
+#[test]
+fn a_transport_that_was_asked_for_and_does_not_open_is_a_failure() {
+    let mut path = Path { udp: false, ..Path::new() };
+    let transport = TransportChoice::Fixed(Transport::Udp);
+    let failure = path.measure(MeasurementPlan { transport, ..MeasurementPlan::default() }).unwrap_err();
+    assert_eq!(failure, Failure::TransportUnavailable { transport: Transport::Udp, reason: "no answer".into() });
+}
+
+#[test]
+fn packets_are_as_large_as_pass_in_both_directions() {
+    let mut path = Path { mtu: 1420, ..Path::new() };
+    let report = path.measure(MeasurementPlan::default()).unwrap();
+    let tested: Vec<_> = path.sent.iter().filter(|sent| sent.purpose == Purpose::PacketSize).collect();
+    let sizes: Vec<_> = tested.iter().map(|sent| (sent.direction, sent.train.segments[0].first_size)).collect();
+    assert_eq!(sizes, [(Direction::Up, 1500), (Direction::Up, 1400), (Direction::Down, 1400)]);
+    let largest = path.sent[3..].iter().flat_map(|sent| sent.train.packets()).map(|packet| packet.size).max();
+    assert_eq!(largest, Some(1400));
+    let warnings = report.up.unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("above 1400 bytes do not pass")), "{warnings:?}");
+}
+
+#[test]
+fn where_only_small_packets_pass_udp_is_given_up() {
+    let mut path = Path { mtu: 600, ..Path::new() };
+    let plan = MeasurementPlan { directions: Directions::Down, capacity: false, ..MeasurementPlan::default() };
+    let down = path.measure(plan).unwrap().down.unwrap();
+    assert_eq!(down.transport, Transport::Rake);
+    assert!(down.warnings[0].contains("only small packets pass"), "{:?}", down.warnings);
+    assert!(path.sent.iter().take(3).all(|sent| sent.direction == Direction::Down), "up is not asked for");
+}
+
+#[test]
+fn connections_that_break_are_replaced_by_new_ones_a_few_times() {
+    let transport = TransportChoice::Fixed(Transport::Rake);
+    let plan = MeasurementPlan { transport, directions: Directions::Up, ..MeasurementPlan::default() };
+    let mut path = Path { breaks: |train| train == 3, ..Path::new() };
+    let up = path.measure(plan.clone()).unwrap().up.unwrap();
+    assert!(up.warnings.iter().any(|warning| warning.contains("in the middle of a train")), "{:?}", up.warnings);
+    let [first, second] = path.opened[..] else { panic!("{:?}", path.opened) };
+    assert!(!first.replaces && second.replaces);
+    assert_eq!((first.first, second.first), (0, 120), "no number is used twice");
+    let mut path = Path { breaks: |_| true, ..Path::new() };
+    assert_eq!(path.measure(plan), Err(Failure::ConnectionsKeepBreaking { replacements: 4 }));
+}
+
+#[test]
+fn the_capacity_leaves_the_method_half_of_the_allowance_at_least() {
+    for bytes in [100_000, 400_000, 1_000_000] {
+        let mut path = Path::new();
+        let allowance = Allowance { bytes: Some(bytes), time: None };
+        let plan = MeasurementPlan { allowance, directions: Directions::Up, ..MeasurementPlan::default() };
+        let up = path.measure(plan).unwrap().up.unwrap();
+        let capacity = up.capacity.unwrap();
+        assert!(capacity.bytes_sent <= bytes / 2, "{bytes}: {}", capacity.bytes_sent);
+        assert!(capacity.bytes_sent + up.bytes_sent <= bytes, "{bytes}: {} + {}", capacity.bytes_sent, up.bytes_sent);
+    }
+}
+
+#[test]
+fn idle_trains_end_where_nothing_comes_of_them() {
+    let mut path = Path { mtu: 0, ..Path::new() };
+    let transport = TransportChoice::Fixed(Transport::Rake);
+    let plan = MeasurementPlan { transport, directions: Directions::Up, capacity: false, ..MeasurementPlan::default() };
+    let report = path.measure(plan).unwrap();
+    let idle = path.sent.iter().filter(|sent| sent.purpose == Purpose::IdleDelay).count();
+    assert_eq!((idle, report.up.unwrap().available_bits_per_second), (1, None));
+    assert!(report.delay.unwrap().reason.is_some());
+}
