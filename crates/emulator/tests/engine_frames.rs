@@ -7,7 +7,7 @@ use net::packet_socket::{Receiver, Sender};
 use packet::ethertype::{IPV4, IPV6, PROVIDER_VLAN, VLAN};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::in_namespaces;
+use testnet::{TEST_DEADLINE, in_namespaces};
 
 /// Tells our frames from what the hosts' kernels say.
 const SOURCE: [u8; 6] = [2, 7, 7, 7, 7, 7];
@@ -110,11 +110,11 @@ fn frame(types: &[u16], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// So many of our frames, or as many as come in some seconds.
+/// So many of our frames, or fewer where no more come until the deadline.
 fn collect(receiver: &mut Receiver, count: usize) -> Vec<Vec<u8>> {
     let mut received = Vec::new();
     let begun = Instant::now();
-    while received.len() < count && begun.elapsed() < Duration::from_secs(5) {
+    while received.len() < count && begun.elapsed() < TEST_DEADLINE {
         let any = receiver.next(|arrived| {
             let (addresses, rest) = arrived.frame.split_at(12);
             if addresses[6..] == SOURCE {

@@ -3,10 +3,7 @@
 use link::LinkConfig;
 use std::fs;
 use std::net::UdpSocket;
-use std::thread;
-use std::time::{Duration, Instant};
-use testnet::in_namespaces;
-use testnet::{Network, NetworkSpec};
+use testnet::{Network, NetworkSpec, eventually, in_namespaces};
 use units::{Rate, Span};
 
 /// Open descriptors and threads of this process.
@@ -31,11 +28,7 @@ fn a_dropped_network_takes_everything_with_it() {
         assert!(during.0 > before.0 && during.1 > before.1, "{during:?} against {before:?}");
         drop((socket, network));
         // A joined thread may be listed for a moment longer.
-        let patience = Instant::now() + Duration::from_secs(10);
-        while belongings() != before && Instant::now() < patience {
-            thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(belongings(), before);
+        assert!(eventually(|| belongings() == before), "{:?} against {before:?}", belongings());
         let interfaces = fs::read_to_string("/proc/net/dev").unwrap();
         assert!(!interfaces.contains("kumade"), "{interfaces}");
     });

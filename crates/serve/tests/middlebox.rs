@@ -2,14 +2,14 @@
 
 mod common;
 
-use common::Running;
 use common::proxy::{Faults, Proxy};
+use common::{DEADLINE, Running};
 use measurement::{Allowance, MeasurementPlan};
 use measurement::{Directions, Event, TransportChoice};
 use probe::{Error, MeasureConfig, measure};
 use serve::ServerConfig;
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use train::Transport;
 use units::Span;
 
@@ -54,7 +54,7 @@ fn udp_that_is_dropped_in_silence_is_soon_given_up() {
     let up = report.unwrap().up.unwrap();
     assert_eq!(up.transport, Transport::Rake);
     assert!(up.warnings[0].contains("no answer"), "{:?}", up.warnings);
-    assert!(opened.unwrap() < Duration::from_secs(8), "{opened:?}");
+    assert!(opened.unwrap() < DEADLINE, "{opened:?}");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn too_few_connections_are_an_error() {
     let began = Instant::now();
     let error = measure(&up(&proxy), &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::TooFewConnections { opened: ..=5, asked: 120, .. }), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < DEADLINE);
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn connections_that_are_reset_again_and_again_give_no_number() {
             assert!(up.warnings.iter().any(|w| w.contains("connections broke")), "{:?}", up.warnings);
         }
     }
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < DEADLINE, "{:?}", began.elapsed());
 }
 
 #[test]
-fn a_cut_network_is_noticed_within_ten_seconds() {
+fn a_cut_network_is_noticed() {
     for directions in [Directions::Up, Directions::Down] {
         let server = Running::start(ServerConfig::default());
         let proxy = Proxy::start(server.address, Faults::NONE);
@@ -117,7 +117,7 @@ fn a_cut_network_is_noticed_within_ten_seconds() {
                     transport: TransportChoice::Fixed(Transport::Rake),
                     allowance: Allowance {
                         bytes: Some(1 << 30),
-                        time: Some(Span::from_secs(60)),
+                        time: Some(Span::from_secs(170)),
                         ..Allowance::default()
                     },
                     ..base.plan
@@ -135,6 +135,6 @@ fn a_cut_network_is_noticed_within_ten_seconds() {
         .unwrap_err();
         assert!(matches!(error, Error::Lost { .. }), "{error}");
         let noticed = cut.unwrap().elapsed();
-        assert!(noticed < Duration::from_secs(10), "{noticed:?}");
+        assert!(noticed < DEADLINE, "{noticed:?}");
     }
 }

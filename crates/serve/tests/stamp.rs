@@ -3,7 +3,7 @@
 mod common;
 mod ntp;
 
-use common::Running;
+use common::{DEADLINE, Running, eventually};
 use measurement::MeasurementPlan;
 use measurement::report::DelayReport;
 use net::clock;
@@ -52,17 +52,56 @@ impl Drop for Reflecting {
 
 fn quick(address: SocketAddr) -> StampConfig {
     let config = StampConfig::new(address.ip().to_string(), address.port());
-    StampConfig { count: 100, interval: Span::from_millis(3), late_after: Span::from_millis(500), ..config }
+    // Probes that are not lost are waited for, however late a busy machine brings them.
+    StampConfig { count: 100, interval: Span::from_millis(3), late_after: Span::from_secs(60), ..config }
 }
 
 fn delay_to(config: &StampConfig) -> DelayReport {
     measure_stamp(config).unwrap().delay.unwrap()
 }
 
-/// On loopback every delay is a few microseconds, and stalls of a busy machine are on top of the least.
-fn assert_little(interval: Estimate<f64>) {
+/// How long a delay takes depends on the machine; that its bounds are in order does not. How exact they are is tested in
+/// virtual time (`estimate/tests/one_way_delay.rs`).
+fn assert_in_order(interval: Estimate<f64>) {
     assert!(interval.low >= 0.0 && interval.low <= interval.value && interval.value <= interval.high, "{interval:?}");
-    assert!(interval.low < 5e-3, "{interval:?}");
+}
+
+/// Both ways' least delays, too, which can't be longer than the least round trip.
+fn assert_sound(delay: &DelayReport) {
+    let round_trip = delay.round_trip.as_ref().unwrap().minimum_seconds;
+    assert_in_order(round_trip);
+    for way in [&delay.up, &delay.down] {
+        let least = way.as_ref().unwrap().minimum_seconds;
+        assert_in_order(least);
+        assert!(least.low <= round_trip.value + ROUNDING, "{least:?} against {round_trip:?}");
+    }
+}
+
+const ROUNDING: f64 = 1e-6;
+
+/// A clock that is 87 ms ahead and gains 50 parts in a million.
+struct Fast {
+    since: Time,
+}
+
+impl Fast {
+    const AHEAD: Span = Span::from_millis(87);
+    const SKEW: f64 = 50e-6;
+
+    fn set_now() -> Self {
+        Fast { since: clock::realtime() }
+    }
+
+    fn clock(&self, maximum_error: Option<Span>) -> HostClock {
+        HostClock::Simulated { offset: Self::AHEAD, skew: Self::SKEW, since: self.since, maximum_error }
+    }
+
+    /// The interval holds what it was ahead at some time between then and now.
+    fn assert_held_by(&self, offset: Estimate<f64>) {
+        let ahead = Self::AHEAD.as_secs_f64();
+        let now = ahead + (clock::realtime() - self.since).as_secs_f64() * Self::SKEW;
+        assert!(offset.low <= now + ROUNDING && ahead - ROUNDING <= offset.high, "{offset:?} holds no {ahead} … {now}");
+    }
 }
 
 #[test]
@@ -71,10 +110,9 @@ fn a_reflector_is_measured_by_ipv4_and_ipv6() {
         let reflector = Reflecting::start(bind, HostClock::System);
         let address = SocketAddr::new(ask.parse().unwrap(), reflector.address.port());
         let delay = delay_to(&StampConfig { size: 300, ..quick(address) });
-        for figures in [&delay.round_trip, &delay.up, &delay.down] {
-            let figures = figures.as_ref().unwrap();
-            assert!(figures.packets > 50, "{figures:?}");
-            assert_little(figures.minimum_seconds);
+        assert_sound(&delay);
+        for figures in [&delay.round_trip, &delay.up, &delay.down].map(|figures| figures.as_ref().unwrap()) {
+            assert!(figures.packets >= 50, "{figures:?}");
         }
         let packets = delay.round_trip_packets.unwrap();
         assert_eq!((packets.sent, packets.lost, packets.duplicates), (100, 0, Some(0)));
@@ -86,25 +124,20 @@ fn a_reflector_is_measured_by_ipv4_and_ipv6() {
 /// The far clock is 87 ms ahead; an NTP server that shows the same time says how wrong the near one is.
 #[test]
 fn a_far_clock_that_is_wrong_is_bounded_and_a_reference_pins_it_down() {
-    let fault = |maximum_error| HostClock::Simulated {
-        offset: Span::from_millis(87),
-        skew: 50e-6,
-        since: clock::realtime(),
-        maximum_error,
-    };
-    let unknown = Reflecting::start("127.0.0.1", fault(None));
+    let fast = Fast::set_now();
+    let unknown = Reflecting::start("127.0.0.1", fast.clock(None));
     let delay = delay_to(&quick(unknown.address));
-    assert_little(delay.up.unwrap().minimum_seconds);
-    let offset = delay.clock.unwrap().offset_seconds;
-    assert!(offset.low < 0.087_1 && offset.high > 0.087 && (offset.high - offset.low) < 5e-3, "{offset:?}");
-    let known = Reflecting::start("127.0.0.1", fault(Some(Span::from_millis(1))));
-    let ntp = Some(ntp::answer(Span::from_millis(87)));
+    assert_sound(&delay);
+    fast.assert_held_by(delay.clock.unwrap().offset_seconds);
+    let fast = Fast::set_now();
+    let known = Reflecting::start("127.0.0.1", fast.clock(Some(Span::from_millis(1))));
+    let ntp = Some(ntp::answer(Fast::AHEAD));
     let delay = delay_to(&StampConfig { ntp, ..quick(known.address) });
     assert!(delay.warnings.iter().all(|warning| !warning.contains("can't be true")), "{:?}", delay.warnings);
+    assert_sound(&delay);
     let clock = delay.clock.unwrap();
     assert!(clock.near_error_seconds.unwrap() > 0.08 && clock.far_error_seconds.unwrap() < 0.001_1, "{clock:?}");
-    assert_little(delay.up.unwrap().minimum_seconds);
-    assert_little(delay.down.unwrap().minimum_seconds);
+    fast.assert_held_by(clock.offset_seconds);
 }
 
 #[test]
@@ -127,13 +160,14 @@ fn an_ordinary_measurement_tells_the_delay_idle_and_under_load() {
     .unwrap();
     let delay = report.delay.unwrap();
     for figures in [&delay.up, &delay.down] {
-        assert_little(figures.as_ref().unwrap().minimum_seconds);
+        assert_in_order(figures.as_ref().unwrap().minimum_seconds);
         assert!(figures.as_ref().unwrap().packets >= 8);
     }
     assert!(delay.up_loaded.is_some() && delay.down_loaded.is_some());
     let clock = delay.clock.unwrap();
     assert_eq!(clock.far_error_seconds, Some(0.002));
-    assert!((clock.offset_seconds.value + 3.0).abs() < 5e-3, "{clock:?}");
+    let offset = clock.offset_seconds;
+    assert!(offset.low <= -3.0 + ROUNDING && -3.0 - ROUNDING <= offset.high, "{clock:?}");
 }
 
 #[test]
@@ -155,6 +189,7 @@ fn the_reflector_never_answers_more_than_it_was_asked() {
         socket.send(&vec![0; short]).unwrap();
         assert!(socket.recv(&mut buffer).is_err(), "{short} octets are answered");
     }
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut asked = vec![9; 1400];
     let clock = ErrorEstimate::new(false, Span::ZERO);
     let sent = Time::from_nanos(5);
@@ -163,15 +198,16 @@ fn the_reflector_never_answers_more_than_it_was_asked() {
     let length = socket.recv(&mut buffer).unwrap();
     let reply = Reply::read(&buffer[..length]).unwrap();
     assert_eq!((length, reply.probe_sequence, reply.session), (1400, 3, 77));
-    // A flood is answered in part.
-    let mut answers = 0;
+    // How much of a flood is answered is tested without a clock (`sources.rs`); here, that it does no harm for long.
     for _ in 0..3_000 {
         socket.send(&asked[..SIZE]).unwrap();
     }
-    while socket.recv(&mut buffer).is_ok() {
-        answers += 1;
-    }
-    assert!(answers < 2_900, "{answers}");
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    while socket.recv(&mut buffer).is_ok() {}
+    assert!(eventually(|| {
+        socket.send(&asked).unwrap();
+        socket.recv(&mut buffer).is_ok_and(|length| length == asked.len())
+    }));
 }
 
 /// Whoever claims to be another reflector starts no endless exchange between the two.
@@ -179,7 +215,7 @@ fn the_reflector_never_answers_more_than_it_was_asked() {
 fn two_reflectors_do_not_answer_each_other() {
     let reflector = Reflecting::start("127.0.0.1", HostClock::System);
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
-    other.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    other.set_read_timeout(Some(DEADLINE)).unwrap();
     other.connect(reflector.address).unwrap();
     let mut payload = [0; SIZE];
     let clock = ErrorEstimate::new(false, Span::ZERO);
@@ -189,6 +225,7 @@ fn two_reflectors_do_not_answer_each_other() {
     let now = clock::realtime();
     let answer = |_: &Probe| Reflection { sequence: 0, reflected: now, received: now, clock, probe_ttl: 255 };
     Reply::reflect(&mut payload, answer).unwrap();
+    other.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     other.send(&payload).unwrap();
     assert!(other.recv(&mut payload).is_err(), "an answer is answered");
 }
@@ -246,7 +283,8 @@ fn neither_endless_copies_nor_stamps_that_are_no_times_spoil_what_is_measured_he
     let packets = delay.round_trip_packets.unwrap();
     assert!(packets.lost == 0 && packets.duplicates > Some(100), "{packets:?}");
     let round_trip = delay.round_trip.unwrap();
-    assert!(round_trip.percentile_99_seconds.value < 1.0, "{round_trip:?}");
+    // The false stamps are decades away.
+    assert!(round_trip.percentile_99_seconds.value < DEADLINE.as_secs_f64(), "{round_trip:?}");
     thread.join().unwrap();
 }
 
@@ -301,17 +339,14 @@ fn another_implementation_agrees_as_reflector_and_as_sender() {
             .spawn()
             .unwrap();
         let _peer = Peer(child);
-        let delay = (0..50)
-            .find_map(|_| {
-                std::thread::sleep(Duration::from_millis(100));
-                measure_stamp(&quick(free)).ok()
-            })
-            .and_then(|report| report.delay)
-            .expect("it answers within five seconds");
+        let mut report = None;
+        assert!(eventually(|| {
+            report = measure_stamp(&quick(free)).ok();
+            report.is_some()
+        }));
+        let delay = report.and_then(|report| report.delay).unwrap();
+        assert_sound(&delay);
         assert_eq!(delay.round_trip_packets.unwrap().lost, 0);
-        let round_trip = delay.round_trip.unwrap().minimum_seconds.value;
-        assert!((0.0..20e-3).contains(&round_trip), "{round_trip}");
-        assert_little(delay.up.unwrap().minimum_seconds);
     }
 }
 

@@ -14,7 +14,7 @@ mod traffic;
 
 pub use fabric::Fabric;
 pub use htb::Htb;
-pub use namespaces::in_namespaces;
+pub use namespaces::{TEST_DEADLINE, eventually, in_namespaces};
 pub use network::{
     AccessSpec, Host, HostSpec, Lateness, Network, NetworkError, NetworkSpec, RECORD_LENGTH, STALL, Verified, Waits,
 };

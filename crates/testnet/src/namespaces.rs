@@ -1,8 +1,27 @@
-//! What the tests in namespaces share.
+//! What tests in real time share: where they run, and how long they wait.
 
-use std::env;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+/// How long a test waits for something that must happen. Far longer than it takes on a busy machine, so that only what
+/// never happens exceeds it.
+pub const TEST_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Whether `condition` holds at last, asked every few milliseconds until [`TEST_DEADLINE`].
+pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + TEST_DEADLINE;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// Runs `body` where it may build networks: here for root, else in a copy of this test in a user namespace. One at a
 /// time: the machine has few cores, and the network runs in real time.

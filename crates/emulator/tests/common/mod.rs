@@ -7,6 +7,7 @@ use link::LinkConfig;
 use link::queue::{Discipline, Limit, QueueConfig};
 use net::interface;
 use net::namespace::Namespace;
+use testnet::eventually;
 
 /// ```text
 /// left ══ veth ══ middle: one, two ══ veth ══ right
@@ -39,6 +40,10 @@ impl Hosts {
                 inside.run(|| interface::up(device)).unwrap().unwrap();
             }
         }
+        // The kernel drops what is sent before it has seen that the other end of the cable is up.
+        for host in [&hosts.left, &hosts.right] {
+            assert!(eventually(|| call(host, &["-o", "link", "show", DEVICE]).contains("state UP")));
+        }
         hosts
     }
 
@@ -48,10 +53,11 @@ impl Hosts {
     }
 }
 
-/// `ip` with these words, in a namespace.
-pub fn call(inside: &Namespace, words: &[&str]) {
-    let output = inside.command("ip").args(words).output().expect("iproute2 is installed");
-    assert!(output.status.success(), "ip {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+/// Runs `ip` with these arguments in a namespace; returns what it prints.
+pub fn call(inside: &Namespace, arguments: &[&str]) -> String {
+    let output = inside.command("ip").args(arguments).output().expect("iproute2 is installed");
+    assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A link that changes nothing.

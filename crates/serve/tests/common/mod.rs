@@ -10,8 +10,25 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::{ClientMessage, ClientSession, ServerMessage, Token};
+
+/// What must happen has happened by then on any machine, however busy: only what hangs exceeds it.
+pub const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Whether `condition` holds at last, asked every few milliseconds until [`DEADLINE`].
+pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// Stops, and waits for its threads, when dropped.
 pub struct Running {
@@ -62,7 +79,7 @@ pub struct RawClient {
 impl RawClient {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let mut session = ClientSession::client(None);
         (&stream).write_all(&session.take_outgoing()).unwrap();
         RawClient { stream, session }
