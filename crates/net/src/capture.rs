@@ -3,8 +3,10 @@
 //! A reader that polls a device learns of a packet when it is scheduled, up to 140 µs late. Here the kernel stamps the
 //! packet as the sender's thread hands it to the device, and reading it later costs no system call and no exactness.
 
-use crate::ring::{self, FRAME_BYTES, Ring};
+use crate::ring::{FRAME_BYTES, Ring};
 use crate::setup::SetupError;
+use nix::libc;
+use socket2::{SockFilter, SockRef};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use units::Time;
@@ -62,13 +64,11 @@ fn only(socket: &OwnedFd, kind: u8) -> io::Result<()> {
     const LOAD_WORD: u16 = 0x20;
     const JUMP_IF_EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let mut program = [
-        step(LOAD_WORD, 0, 0, (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32),
-        step(JUMP_IF_EQUAL, 0, 1, u32::from(kind)),
-        step(RETURN, 0, 0, u32::MAX),
-        step(RETURN, 0, 0, 0),
-    ];
-    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    ring::set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
+    SockRef::from(socket).attach_filter(&[
+        SockFilter::new(LOAD_WORD, 0, 0, packet_type),
+        SockFilter::new(JUMP_IF_EQUAL, 0, 1, u32::from(kind)),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ])
 }

@@ -1,16 +1,13 @@
 //! UDP datagrams with what the kernel knows about them: stamp, TTL, and the address they were sent to.
 
-use crate::{Binding, option, stamp};
+use crate::{Binding, stamp};
 use nix::libc;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg};
+use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv4RecvTtl, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvPacketInfo, Ipv6Ttl};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 use units::Time;
-
-/// Room for a stamp (48 bytes), a TTL and an address, each with its header.
-#[repr(align(8))]
-struct Control([u8; 256]);
 
 /// A datagram that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,21 +32,20 @@ pub struct Datagram {
 /// # Errors
 /// Where the system refuses an option that every Linux has; one without stamps is no error.
 pub fn prepare(socket: &UdpSocket) -> io::Result<()> {
-    const ON: i32 = 1;
-    const FARTHEST: i32 = 255;
+    const MAX_TTL: i32 = 255;
     if let Err(error) = stamp::enable_receive(socket) {
         tracing::debug!("no kernel stamps: {error}");
     }
     if socket.local_addr()?.is_ipv6() {
-        option::set(socket, libc::SOL_IPV6, libc::IPV6_RECVHOPLIMIT, &ON)?;
-        option::set(socket, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO, &ON)?;
-        option::set(socket, libc::SOL_IPV6, libc::IPV6_UNICAST_HOPS, &FARTHEST)?;
+        setsockopt(socket, Ipv6RecvHopLimit, &true)?;
+        setsockopt(socket, Ipv6RecvPacketInfo, &true)?;
+        setsockopt(socket, Ipv6Ttl, &MAX_TTL)?;
     } else {
-        option::set(socket, libc::SOL_IP, libc::IP_PKTINFO, &ON)?;
+        setsockopt(socket, Ipv4PacketInfo, &true)?;
     }
-    // IPv4 travels over IPv6 sockets, too.
-    option::set(socket, libc::SOL_IP, libc::IP_RECVTTL, &ON)?;
-    option::set(socket, libc::SOL_IP, libc::IP_TTL, &FARTHEST)
+    // IPv6 sockets carry IPv4 packets, too.
+    setsockopt(socket, Ipv4RecvTtl, &true)?;
+    Ok(setsockopt(socket, Ipv4Ttl, &MAX_TTL)?)
 }
 
 /// A prepared socket that talks to the first of these addresses to which this host knows a way.
@@ -78,7 +74,7 @@ fn connect_one(address: SocketAddr, binding: &Binding) -> io::Result<UdpSocket> 
 /// # Errors
 /// `WouldBlock` where nothing is there, else what the socket reports.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
-    let mut control = Control([0; 256]);
+    let mut control = stamp::ControlBuffer::default();
     let mut parts = [IoSliceMut::new(buffer)];
     let flags = MsgFlags::MSG_DONTWAIT;
     let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(&mut control.0), flags)?;
@@ -87,10 +83,7 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
     let mut datagram = Datagram { len: message.bytes, is_cut_off, from, to: None, ttl: None, stamp: None };
     for part in message.cmsgs()? {
         match part {
-            ControlMessageOwned::ScmTimestampsns(stamps) => {
-                let stamp = libc::timespec { tv_sec: stamps.system.tv_sec(), tv_nsec: stamps.system.tv_nsec() };
-                datagram.stamp = stamp::credible(stamp);
-            }
+            ControlMessageOwned::ScmTimestampsns(stamps) => datagram.stamp = stamp::credible(stamps.system),
             ControlMessageOwned::Ipv4Ttl(ttl) | ControlMessageOwned::Ipv6HopLimit(ttl) => {
                 datagram.ttl = u8::try_from(ttl).ok();
             }
@@ -156,8 +149,9 @@ mod tests {
         let target: IpAddr = target.parse().unwrap();
         client.connect((target, server.local_addr().unwrap().port())).unwrap();
         let mut buffer = [0; 100];
-        // The first packets may come before stamps are on.
-        for _ in 0..50 {
+        // Stamps are switched on by a thread of the kernel, some packets later or many.
+        let end = clock::monotonic() + Span::from_secs(20);
+        while clock::monotonic() < end {
             client.send(b"question").unwrap();
             assert!(readiness::readable(&server, clock::monotonic() + Span::from_secs(5)).unwrap());
             let question = receive(&server, &mut buffer).unwrap();

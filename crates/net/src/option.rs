@@ -1,39 +1,108 @@
-//! Socket options that the wrappers in use don't know.
+//! Socket options that nix lacks, each with the type of its value. Those that it has are used from there.
 
-use nix::libc;
-use std::io;
-use std::mem;
-use std::os::fd::{AsFd, AsRawFd};
+use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 
-/// Plain data that the kernel may fill with any bytes.
-///
-/// # Safety
-/// Every bit pattern must be a valid value.
-pub(crate) unsafe trait Plain: Copy {}
-// SAFETY: an integer takes any bits.
-unsafe impl Plain for u32 {}
-// SAFETY: an integer takes any bits.
-unsafe impl Plain for i32 {}
-// SAFETY: a C struct of integers.
-unsafe impl Plain for libc::tcp_info {}
-// SAFETY: a C struct of integers.
-unsafe impl Plain for libc::packet_mreq {}
-
-pub(crate) fn set<T: Plain>(socket: &impl AsFd, level: i32, name: i32, value: &T) -> io::Result<()> {
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the pointer leads to a live value of the length given, which the kernel only reads.
-    let result = unsafe {
-        libc::setsockopt(fd, level, name, std::ptr::from_ref(value).cast(), mem::size_of::<T>() as libc::socklen_t)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-pub(crate) fn get<T: Plain>(socket: &impl AsFd, level: i32, name: i32) -> io::Result<T> {
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: `Plain` says that all zeroes are a value.
-    let mut value: T = unsafe { mem::zeroed() };
-    let mut size = mem::size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` bytes to `value`, whatever they are a valid one.
-    let result = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut size) };
-    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
-}
+sockopt_impl!(
+    /// Whether IPv4 packets may be fragmented: `IP_PMTUDISC_*`.
+    Ipv4MtuDiscover,
+    SetOnly,
+    libc::SOL_IP,
+    libc::IP_MTU_DISCOVER,
+    libc::c_int
+);
+sockopt_impl!(
+    /// Whether IPv6 packets may be fragmented: `IPV6_PMTUDISC_*`.
+    Ipv6MtuDiscover,
+    SetOnly,
+    libc::SOL_IPV6,
+    libc::IPV6_MTU_DISCOVER,
+    libc::c_int
+);
+sockopt_impl!(
+    /// The known MTU of a connected IPv6 socket's path.
+    Ipv6Mtu,
+    GetOnly,
+    libc::SOL_IPV6,
+    libc::IPV6_MTU,
+    libc::c_int
+);
+sockopt_impl!(
+    /// The state of a TCP connection; the beginning of the kernel's struct, which newer kernels append to.
+    TcpInfo,
+    GetOnly,
+    libc::SOL_TCP,
+    libc::TCP_INFO,
+    libc::tcp_info
+);
+sockopt_impl!(
+    /// Bytes per second at which TCP sends at most.
+    MaxPacingRate,
+    SetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_MAX_PACING_RATE,
+    u32
+);
+sockopt_impl!(
+    /// The layout of a packet socket's ring: `TPACKET_V*`.
+    PacketVersion,
+    SetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_VERSION,
+    libc::c_int
+);
+sockopt_impl!(
+    /// Gives a packet socket a ring for receiving.
+    PacketReceiveRing,
+    SetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_RX_RING,
+    libc::tpacket_req
+);
+sockopt_impl!(
+    /// Packets that a packet socket has received and dropped since this was last read.
+    PacketStatistics,
+    GetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_STATISTICS,
+    libc::tpacket_stats
+);
+sockopt_impl!(
+    /// Whether frames too long for the ring wait in the socket's queue.
+    PacketCopyThreshold,
+    SetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_COPY_THRESH,
+    libc::c_int
+);
+sockopt_impl!(
+    /// Whether a virtio_net_hdr stands before each frame.
+    PacketVnetHeader,
+    SetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_VNET_HDR,
+    libc::c_int
+);
+sockopt_impl!(
+    /// Whether a packet socket passes over frames that leave.
+    PacketIgnoreOutgoing,
+    SetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_IGNORE_OUTGOING,
+    libc::c_int
+);
+sockopt_impl!(
+    /// Whether a packet socket sends past the interface's queue discipline.
+    PacketQdiscBypass,
+    SetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_QDISC_BYPASS,
+    libc::c_int
+);
+sockopt_impl!(
+    /// Joins a multicast group, or makes an interface promiscuous.
+    PacketAddMembership,
+    SetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_ADD_MEMBERSHIP,
+    libc::packet_mreq
+);

@@ -2,8 +2,10 @@
 //! reading it costs no system call.
 
 use crate::interface;
+use crate::option::{PacketReceiveRing, PacketStatistics, PacketVersion};
 use crate::setup::SetupError;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::libc;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, getsockopt, setsockopt, socket};
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -65,41 +67,36 @@ impl Ring {
 
     /// Whether a packet waits. Reads one word of memory.
     pub(crate) fn is_ready(&self) -> bool {
-        self.status(self.next).load(Ordering::Acquire) & TP_STATUS_USER != 0
+        self.status(self.next).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
     /// Gives the oldest packet to `read`, if one waits, and its place back to the kernel.
     pub(crate) fn next<R>(&mut self, read: impl FnOnce(Slot<'_>) -> R) -> Option<R> {
         let status = self.status(self.next).load(Ordering::Acquire);
-        if status & TP_STATUS_USER == 0 {
+        if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
         // SAFETY: the frame lies within the ring, and belongs to us until its status is given back; the kernel wrote
         // a tpacket2_hdr at its start before it set the status that was acquired above.
-        let header = unsafe { self.frame(self.next).cast::<PacketHeader>().read() };
+        let header = unsafe { self.frame(self.next).cast::<libc::tpacket2_hdr>().read() };
         // SAFETY: as above; the kernel leaves the frame alone until then.
         let memory = unsafe { slice::from_raw_parts(self.frame(self.next).as_ptr(), FRAME_BYTES) };
-        let stamp = Time::from_nanos(i64::from(header.seconds) * 1_000_000_000 + i64::from(header.nanoseconds));
-        let link = usize::from(header.link_offset).min(FRAME_BYTES);
-        let network = usize::from(header.network_offset).min(FRAME_BYTES);
-        let end = (link + header.captured as usize).clamp(link.max(network), FRAME_BYTES);
-        let result = read(Slot { stamp, status, memory, link, network, end, vlan: header.vlan });
-        self.status(self.next).store(TP_STATUS_KERNEL, Ordering::Release);
+        let stamp = Time::from_nanos(i64::from(header.tp_sec) * 1_000_000_000 + i64::from(header.tp_nsec));
+        let link = usize::from(header.tp_mac).min(FRAME_BYTES);
+        let network = usize::from(header.tp_net).min(FRAME_BYTES);
+        let end = (link + header.tp_snaplen as usize).clamp(link.max(network), FRAME_BYTES);
+        let vlan = [header.tp_vlan_tci, header.tp_vlan_tpid];
+        let result = read(Slot { stamp, status, memory, link, network, end, vlan });
+        self.status(self.next).store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % FRAMES;
         Some(result)
     }
 
     /// How many packets the kernel could not put into the full ring, since the start.
     pub(crate) fn missed(&mut self) -> u64 {
-        let mut statistics = Statistics { packets: 0, drops: 0 };
-        let mut length = mem::size_of::<Statistics>() as libc::socklen_t;
-        let socket = self.socket.as_raw_fd();
-        // SAFETY: the kernel writes at most `length` bytes, a tpacket_stats, and then forgets the counts.
-        let outcome = unsafe {
-            libc::getsockopt(socket, libc::SOL_PACKET, PACKET_STATISTICS, (&raw mut statistics).cast(), &raw mut length)
-        };
-        if outcome == 0 {
-            self.missed += u64::from(statistics.drops);
+        // The kernel then forgets the counts.
+        if let Ok(statistics) = getsockopt(&self.socket, PacketStatistics) {
+            self.missed += u64::from(statistics.tp_drops);
         }
         self.missed
     }
@@ -129,50 +126,16 @@ impl Drop for Ring {
     }
 }
 
-// linux/if_packet.h
-const PACKET_RX_RING: libc::c_int = 5;
-const PACKET_STATISTICS: libc::c_int = 6;
-const PACKET_VERSION: libc::c_int = 10;
-const TPACKET_V2: libc::c_int = 1;
-const TP_STATUS_KERNEL: u32 = 0;
-const TP_STATUS_USER: u32 = 1;
-
-/// struct tpacket2_hdr.
-#[repr(C)]
-struct PacketHeader {
-    status: u32,
-    length: u32,
-    captured: u32,
-    link_offset: u16,
-    network_offset: u16,
-    seconds: u32,
-    nanoseconds: u32,
-    vlan: [u16; 2],
-    padding: [u8; 4],
-}
-
-/// struct tpacket_req.
-#[repr(C)]
-struct RingRequest {
-    block_size: u32,
-    blocks: u32,
-    frame_size: u32,
-    frames: u32,
-}
-
-/// struct tpacket_stats.
-#[repr(C)]
-struct Statistics {
-    packets: u32,
-    drops: u32,
-}
-
 fn map(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
-    set(socket, libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2)?;
+    setsockopt(socket, PacketVersion, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
     let blocks = (RING_BYTES / BLOCK_BYTES) as u32;
-    let ring =
-        RingRequest { block_size: BLOCK_BYTES as u32, blocks, frame_size: FRAME_BYTES as u32, frames: FRAMES as u32 };
-    set(socket, libc::SOL_PACKET, PACKET_RX_RING, &ring)?;
+    let ring = libc::tpacket_req {
+        tp_block_size: BLOCK_BYTES as u32,
+        tp_block_nr: blocks,
+        tp_frame_size: FRAME_BYTES as u32,
+        tp_frame_nr: FRAMES as u32,
+    };
+    setsockopt(socket, PacketReceiveRing, &ring)?;
     // SAFETY: a fresh shared mapping of the ring that the socket now has; its result is checked.
     let mapped = unsafe {
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -194,13 +157,5 @@ pub(crate) fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()
     let length = mem::size_of_val(&address) as libc::socklen_t;
     // SAFETY: `address` is a sockaddr_ll of that length and lives across the call.
     let outcome = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
-    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-pub(crate) fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
-    let length = mem::size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is a live T of that length, which the kernel only reads.
-    let outcome =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), length) };
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -13,10 +13,11 @@
 
 use crate::clock;
 use nix::libc;
-use std::io;
-use std::mem;
+use nix::sys::socket::sockopt::Timestamping;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, TimestampingFlag, recvmsg, setsockopt};
+use nix::sys::time::TimeSpec;
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd};
-use std::ptr;
 use units::{Span, Time};
 
 /// Where stamps come from.
@@ -84,7 +85,7 @@ pub struct Received {
 /// # Errors
 /// `WouldBlock` where nothing is there, else what the socket reports.
 pub fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
-    let message = receive_message(socket, buffer, libc::MSG_DONTWAIT)?;
+    let message = receive_message(socket, buffer, MsgFlags::MSG_DONTWAIT)?;
     Ok(Received { len: message.len, stamp: message.stamp })
 }
 
@@ -103,10 +104,11 @@ pub struct TransmitStamp {
 /// Where the socket can't be read.
 pub fn next_transmit_stamp(socket: &impl AsFd) -> io::Result<Option<TransmitStamp>> {
     loop {
-        match receive_message(socket, &mut [], libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) {
+        match receive_message(socket, &mut [], MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT) {
             Ok(Message { stamp: Some(at), key: Some(key), .. }) => return Ok(Some(TransmitStamp { key, at })),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
@@ -118,77 +120,45 @@ struct Message {
     key: Option<u32>,
 }
 
-/// Room for a stamp (3 × 16 bytes) and an extended error with its address, with their headers; aligned for both.
-#[repr(C, align(8))]
-struct Control([u8; 256]);
+/// Room for the control messages of a datagram: a stamp (48 bytes), an extended error with its address, a TTL and packet
+/// information, each with its header. Aligned for all of them.
+#[repr(align(8))]
+pub(crate) struct ControlBuffer(pub(crate) [u8; 256]);
 
-fn receive_message(socket: &impl AsFd, buffer: &mut [u8], flags: i32) -> io::Result<Message> {
-    let mut control = Control([0; 256]);
-    let mut parts = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: msghdr is plain data, for which all zeroes (null pointers, zero lengths) is a valid value.
-    let mut header: libc::msghdr = unsafe { mem::zeroed() };
-    header.msg_iov = &raw mut parts;
-    header.msg_iovlen = 1;
-    header.msg_control = (&raw mut control).cast();
-    header.msg_controllen = mem::size_of::<Control>() as _;
-    let len = loop {
-        // SAFETY: `header` points at `parts` and `control`, both alive and of the lengths given; `parts` points at
-        // `buffer`, which is borrowed mutably for the call.
-        let got = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut header, flags) };
-        match usize::try_from(got) {
-            Ok(len) => break len,
-            Err(_) => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
-    };
-    // SAFETY: recvmsg has filled in `header`, whose control buffer is alive.
-    Ok(unsafe { read_control(&header, len) })
+impl Default for ControlBuffer {
+    fn default() -> Self {
+        ControlBuffer([0; 256])
+    }
 }
 
-/// # Safety
-/// `header` must be as `recvmsg` left it, its control buffer alive.
-unsafe fn read_control(header: &libc::msghdr, len: usize) -> Message {
-    let mut message = Message { len, stamp: None, key: None };
-    // SAFETY: the caller vouches for the header and the buffer; the macros walk within msg_controllen.
-    let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
-    while !next.is_null() {
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return null or a whole header within the buffer.
-        let (part, data) = unsafe { (&*next, libc::CMSG_DATA(next)) };
-        // SAFETY: CMSG_LEN only computes.
-        let holds = |size: usize| part.cmsg_len >= unsafe { libc::CMSG_LEN(size as u32) } as _;
-        match (part.cmsg_level, part.cmsg_type) {
-            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) if holds(mem::size_of::<libc::timespec>()) => {
-                // SAFETY: the data is three timespecs, of which the first is the software stamp; its size is checked.
-                message.stamp = credible(unsafe { ptr::read_unaligned(data.cast()) });
-            }
-            (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
-                if holds(mem::size_of::<libc::sock_extended_err>()) =>
-            {
-                // SAFETY: the data begins with a sock_extended_err; its size is checked.
-                let error: libc::sock_extended_err = unsafe { ptr::read_unaligned(data.cast()) };
-                let is_sending_stamp = error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING && error.ee_info == 0;
-                message.key = is_sending_stamp.then_some(error.ee_data);
+fn receive_message(socket: &impl AsFd, buffer: &mut [u8], flags: MsgFlags) -> io::Result<Message> {
+    let mut control = ControlBuffer::default();
+    let mut parts = [IoSliceMut::new(buffer)];
+    let received = recvmsg::<()>(socket.as_fd().as_raw_fd(), &mut parts, Some(&mut control.0), flags)?;
+    let mut message = Message { len: received.bytes, stamp: None, key: None };
+    for part in received.cmsgs()? {
+        match part {
+            ControlMessageOwned::ScmTimestampsns(stamps) => message.stamp = credible(stamps.system),
+            ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
+                let is_transmit_stamp = error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING && error.ee_info == 0;
+                message.key = is_transmit_stamp.then_some(error.ee_data);
             }
             _ => {}
         }
-        // SAFETY: as for CMSG_FIRSTHDR.
-        next = unsafe { libc::CMSG_NXTHDR(header, next) };
     }
-    message
+    Ok(message)
 }
 
-pub(crate) fn credible(stamp: libc::timespec) -> Option<Time> {
-    let at = Time::from_nanos(stamp.tv_sec.checked_mul(1_000_000_000)?.checked_add(stamp.tv_nsec)?);
+/// None for a stamp of another clock.
+pub(crate) fn credible(stamp: TimeSpec) -> Option<Time> {
+    let at = Time::from_nanos(stamp.tv_sec().checked_mul(1_000_000_000)?.checked_add(stamp.tv_nsec())?);
     let age = clock::realtime() - at;
     (age > Span::from_secs(-1) && age < OLDEST).then_some(at)
 }
 
 fn set(socket: &impl AsFd, flags: u32) -> io::Result<()> {
-    crate::option::set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
+    // Retained, since nix does not name them all.
+    Ok(setsockopt(socket, Timestamping, &TimestampingFlag::from_bits_retain(flags))?)
 }
 
 /// Without `OPT_ID_TCP`, the kernel counts from the last acknowledged byte: the next one's number is however many are not
@@ -239,13 +209,12 @@ mod tests {
 
     #[test]
     fn another_clocks_stamp_is_not_credible() {
-        let stamp =
-            |at: Time| libc::timespec { tv_sec: at.as_nanos() / 1_000_000_000, tv_nsec: at.as_nanos() % 1_000_000_000 };
+        let stamp = |at: Time| TimeSpec::new(at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000);
         let now = clock::realtime();
         assert_eq!(credible(stamp(now)), Some(now));
         assert_eq!(credible(stamp(clock::monotonic())), None);
         assert_eq!(credible(stamp(now + Span::from_secs(10))), None);
-        assert_eq!(credible(libc::timespec { tv_sec: 0, tv_nsec: 0 }), None);
-        assert_eq!(credible(libc::timespec { tv_sec: i64::MAX, tv_nsec: 0 }), None);
+        assert_eq!(credible(TimeSpec::new(0, 0)), None);
+        assert_eq!(credible(TimeSpec::new(i64::MAX, 0)), None);
     }
 }

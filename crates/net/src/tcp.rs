@@ -6,9 +6,11 @@ mod open;
 pub use connecting::Connecting;
 pub use open::{Opened, open_connections};
 
+use crate::option::{MaxPacingRate, TcpInfo};
 use crate::udp::ip_header_bytes;
-use crate::{congestion, option, stamp};
+use crate::{congestion, stamp};
 use nix::libc;
+use nix::sys::socket::{getsockopt, setsockopt};
 use socket2::SockRef;
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -74,7 +76,7 @@ pub struct Sizes {
 /// # Errors
 /// Where the connection is no more.
 pub fn sizes(stream: &TcpStream) -> io::Result<Sizes> {
-    let info: libc::tcp_info = option::get(stream, libc::SOL_TCP, libc::TCP_INFO)?;
+    let info = getsockopt(stream, TcpInfo)?;
     let options = if info.tcpi_options & TIMESTAMPS != 0 { TIMESTAMPS_BYTES } else { 0 };
     let header = ip_header_bytes(stream.peer_addr()?) + TCP_HEADER_BYTES + options;
     Ok(Sizes { header, payload: info.tcpi_snd_mss })
@@ -89,7 +91,7 @@ pub fn limit_rate(stream: &TcpStream, rate: Rate) -> io::Result<()> {
     // The kernel counts payload.
     let share = f64::from(payload) / f64::from(payload + header);
     let bytes_per_second = (rate.as_f64() / 8.0 * share) as u32;
-    option::set(stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second)
+    Ok(setsockopt(stream, MaxPacingRate, &bytes_per_second)?)
 }
 
 /// Sends without waiting and without a signal where the connection is closed. Returns the bytes taken. With

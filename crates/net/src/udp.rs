@@ -1,7 +1,9 @@
 //! UDP sockets that carry packet trains.
 
-use crate::option;
+use crate::option::{Ipv4MtuDiscover, Ipv6Mtu, Ipv6MtuDiscover};
 use nix::libc;
+use nix::sys::socket::sockopt::IpMtu;
+use nix::sys::socket::{getsockopt, setsockopt};
 use socket2::SockRef;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -16,7 +18,7 @@ pub fn header_bytes(peer: SocketAddr) -> u32 {
     ip_header_bytes(peer) + 8
 }
 
-/// Bytes of the IP header towards `peer`; an IPv4 address in IPv6 clothes travels by IPv4.
+/// Bytes of the IP header towards `peer`; packets to an IPv4-mapped address travel by IPv4.
 pub(crate) fn ip_header_bytes(peer: SocketAddr) -> u32 {
     match peer.ip().to_canonical() {
         IpAddr::V4(_) => 20,
@@ -36,10 +38,10 @@ pub fn prepare(socket: &UdpSocket, patience: Duration) -> io::Result<()> {
     options.set_nonblocking(false)?;
     options.set_write_timeout(Some(patience))?;
     if socket.local_addr()?.is_ipv6() {
-        option::set(socket, libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, &libc::IPV6_PMTUDISC_DO)?;
+        setsockopt(socket, Ipv6MtuDiscover, &libc::IPV6_PMTUDISC_DO)?;
     }
     if ip_header_bytes(socket.peer_addr()?) == 20 {
-        option::set(socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, &libc::IP_PMTUDISC_DO)?;
+        setsockopt(socket, Ipv4MtuDiscover, &libc::IP_PMTUDISC_DO)?;
     }
     Ok(())
 }
@@ -50,9 +52,9 @@ pub fn prepare(socket: &UdpSocket, patience: Duration) -> io::Result<()> {
 /// Where the socket is not connected.
 pub fn path_mtu(socket: &UdpSocket) -> io::Result<u32> {
     let mtu: i32 = if socket.local_addr()?.is_ipv6() && ip_header_bytes(socket.peer_addr()?) == 40 {
-        option::get(socket, libc::SOL_IPV6, libc::IPV6_MTU)?
+        getsockopt(socket, Ipv6Mtu)?
     } else {
-        option::get(socket, libc::SOL_IP, libc::IP_MTU)?
+        getsockopt(socket, IpMtu)?
     };
     Ok(mtu.max(0) as u32)
 }

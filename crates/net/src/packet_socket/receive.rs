@@ -1,9 +1,11 @@
 use super::{Trouble, address, join_promiscuous, trouble};
+use crate::interface;
+use crate::option::{PacketCopyThreshold, PacketIgnoreOutgoing, PacketVnetHeader};
 use crate::ring::{FRAME_BYTES, Ring, Slot};
 use crate::setup::SetupError;
-use crate::{interface, option};
 use nix::libc;
-use nix::sys::socket::{MsgFlags, recv};
+use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce};
+use nix::sys::socket::{MsgFlags, recv, setsockopt};
 use packet::offload::Unfinished;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -32,16 +34,8 @@ pub struct Arrived<'a> {
     pub unfinished: Unfinished,
 }
 
-// linux/if_packet.h
-const TP_STATUS_COPY: u32 = 1 << 1;
-const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
-const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
-const PACKET_COPY_THRESH: i32 = 7;
-const PACKET_VNET_HDR: i32 = 15;
-const PACKET_IGNORE_OUTGOING: i32 = 23;
-
 /// Of frames too long for the ring, so much may wait.
-const LONG_FRAMES_BYTES: i32 = 8 << 20;
+const LONG_FRAMES_BYTES: usize = 8 << 20;
 /// The longest frame: 64 kB of IP, its headers and tags, and what stands before them here.
 const MAX_FRAME_BYTES: usize = (1 << 16) + 256;
 
@@ -59,7 +53,7 @@ impl Receiver {
         })?;
         let address =
             address(&ring).map_err(|error| SetupError::new(format!("look at the socket on {name}"), error))?;
-        if address.sll_hatype != libc::ARPHRD_ETHER {
+        if address.hatype() != libc::ARPHRD_ETHER {
             let refusal = io::Error::new(io::ErrorKind::Unsupported, "it is not an Ethernet interface");
             return Err(SetupError::new(format!("take frames from {name}"), refusal)
                 .hint("give an Ethernet, veth or bridge-free VLAN interface, or use TUN devices"));
@@ -105,19 +99,19 @@ impl AsFd for Receiver {
 }
 
 fn prepare(socket: &OwnedFd, index: u32) -> io::Result<()> {
-    for (name, value) in [(PACKET_VNET_HDR, 1), (PACKET_IGNORE_OUTGOING, 1), (PACKET_COPY_THRESH, 1)] {
-        option::set(socket, libc::SOL_PACKET, name, &value)?;
-    }
-    // Beyond the system's limit it takes the right over this namespace's system; less room then is no error.
-    if option::set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &LONG_FRAMES_BYTES).is_err() {
-        option::set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &LONG_FRAMES_BYTES)?;
+    setsockopt(socket, PacketVnetHeader, &1)?;
+    setsockopt(socket, PacketIgnoreOutgoing, &1)?;
+    setsockopt(socket, PacketCopyThreshold, &1)?;
+    // Beyond the system's limit it takes CAP_NET_ADMIN; less room without it is no error.
+    if setsockopt(socket, RcvBufForce, &LONG_FRAMES_BYTES).is_err() {
+        setsockopt(socket, RcvBuf, &LONG_FRAMES_BYTES)?;
     }
     join_promiscuous(socket, index)
 }
 
 /// All of a frame and what is unfinished of it; none where it was cut.
 fn whole<'a>(slot: &Slot<'a>, socket: RawFd, long: &'a mut [u8]) -> Option<(&'a [u8], Unfinished)> {
-    let (header, frame) = if slot.status & TP_STATUS_COPY != 0 {
+    let (header, frame) = if slot.status & libc::TP_STATUS_COPY != 0 {
         let length = recv(socket, long, MsgFlags::MSG_DONTWAIT).ok()?;
         long[..length].split_at_checked(Unfinished::HEADER)?
     } else if slot.end < FRAME_BYTES {
@@ -131,11 +125,11 @@ fn whole<'a>(slot: &Slot<'a>, socket: RawFd, long: &'a mut [u8]) -> Option<(&'a 
 }
 
 fn tag(slot: &Slot<'_>) -> Option<[u8; 4]> {
-    if slot.status & TP_STATUS_VLAN_VALID == 0 {
+    if slot.status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;
     }
     let [number, kind] = slot.vlan;
-    let kind = if slot.status & TP_STATUS_VLAN_TPID_VALID == 0 { packet::ethertype::VLAN } else { kind };
+    let kind = if slot.status & libc::TP_STATUS_VLAN_TPID_VALID == 0 { packet::ethertype::VLAN } else { kind };
     let ([k0, k1], [n0, n1]) = (kind.to_be_bytes(), number.to_be_bytes());
     Some([k0, k1, n0, n1])
 }

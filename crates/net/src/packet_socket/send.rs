@@ -1,16 +1,18 @@
 use super::{Trouble, trouble};
+use crate::interface;
+use crate::option::PacketQdiscBypass;
 use crate::ring;
 use crate::setup::SetupError;
-use crate::{interface, option};
 use nix::libc;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::sys::socket::sockopt::{SndBuf, SndBufForce};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket};
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Frames that one system call sends.
 pub const BATCH: usize = 64;
-const SEND_BUFFER_BYTES: i32 = 8 << 20;
+const SEND_BUFFER_BYTES: usize = 8 << 20;
 
 /// Sends frames through an interface, past its queue discipline.
 #[derive(Debug)]
@@ -29,10 +31,7 @@ impl Sender {
         // Protocol 0: this socket receives nothing.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(|error| fail(error.into()))?;
-        option::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1).map_err(fail)?;
-        if option::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES).is_err() {
-            option::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER_BYTES).map_err(fail)?;
-        }
+        prepare(&socket).map_err(fail)?;
         ring::bind(&socket, index, 0).map_err(fail)?;
         Ok(Sender { socket })
     }
@@ -75,4 +74,13 @@ impl Sender {
         let sent = unsafe { libc::sendmmsg(socket, messages.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent.unsigned_abs() as usize) }
     }
+}
+
+fn prepare(socket: &OwnedFd) -> io::Result<()> {
+    setsockopt(socket, PacketQdiscBypass, &1)?;
+    // Beyond the system's limit it takes CAP_NET_ADMIN; less room without it is no error.
+    if setsockopt(socket, SndBufForce, &SEND_BUFFER_BYTES).is_err() {
+        setsockopt(socket, SndBuf, &SEND_BUFFER_BYTES)?;
+    }
+    Ok(())
 }
