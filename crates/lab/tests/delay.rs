@@ -5,7 +5,6 @@
 mod ntp;
 
 use link::LinkConfig;
-use measurement::MeasurementPlan;
 use measurement::report::DelayReport;
 use net::clock;
 use probe::{MeasureConfig, measure};
@@ -62,9 +61,9 @@ impl Path {
         let stamp = StampConfig { ntp: ntp(), ..StampConfig::new(&host, serve::STAMP_PORT) };
         let stamp = near.run(|| measure_stamp(&stamp)).unwrap().unwrap();
         let method = "linear-scan".parse().unwrap();
-        let trains = {
-            let base = MeasureConfig::new(&host, serve::DEFAULT_PORT);
-            MeasureConfig { ntp: ntp(), plan: MeasurementPlan { method, ..base.plan }, ..base }
+        let trains = MeasureConfig {
+            ntp: ntp(),
+            ..MeasureConfig::new(&host, serve::DEFAULT_PORT).with_plan(|plan| plan.method = method)
         };
         let trains = near.run(|| measure(&trains, &mut |_| {})).unwrap().unwrap();
         [stamp, trains].map(|report| report.delay.unwrap())

@@ -47,4 +47,10 @@ impl MeasureConfig {
             cancel: CancelToken::default(),
         }
     }
+
+    /// The same with a plan that is changed so.
+    pub fn with_plan(mut self, change: impl FnOnce(&mut MeasurementPlan)) -> Self {
+        change(&mut self.plan);
+        self
+    }
 }

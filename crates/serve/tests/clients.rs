@@ -3,7 +3,6 @@
 mod common;
 
 use common::{DEADLINE, RawClient, Running, eventually};
-use measurement::MeasurementPlan;
 use measurement::{Directions, Event, TransportChoice};
 use probe::{Error, MeasureConfig, NtpServer, measure};
 use serve::{Server, ServerConfig};
@@ -21,10 +20,7 @@ use wire::{Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAns
 const A_TRAIN: Duration = Duration::from_secs(25);
 
 fn quick(server: &Running) -> MeasureConfig {
-    {
-        let base = server.measuring();
-        MeasureConfig { plan: MeasurementPlan { method: "linear-scan".parse().unwrap(), ..base.plan }, ..base }
-    }
+    server.measuring().with_plan(|plan| plan.method = "linear-scan".parse().unwrap())
 }
 
 /// Measures while `holder` has the turn; lets it go by `release` once the client has seen its place.
@@ -125,10 +121,11 @@ fn a_client_notices_in_the_middle_of_a_train_that_its_server_is_stopped() {
         let server = Running::start(ServerConfig::default());
         let method = "linear-scan:interval=1100ms:packets=26".parse().unwrap();
         let transport = TransportChoice::Fixed(kind);
-        let config = {
-            let base = server.measuring();
-            MeasureConfig { plan: MeasurementPlan { method, transport, directions, ..base.plan }, ..base }
-        };
+        let config = server.measuring().with_plan(|plan| {
+            plan.method = method;
+            plan.transport = transport;
+            plan.directions = directions;
+        });
         let (opened, is_open) = mpsc::channel();
         let client = thread::spawn(move || {
             measure(&config, &mut |event| {

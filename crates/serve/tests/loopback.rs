@@ -5,8 +5,8 @@ mod common;
 
 use common::Running;
 use estimate::{METHODS, MethodSettings};
+use measurement::Allowance;
 use measurement::report::DirectionReport;
-use measurement::{Allowance, MeasurementPlan};
 use measurement::{Directions, Event, TransportChoice};
 use probe::{Error, MeasureConfig, measure};
 use serve::ServerConfig;
@@ -45,13 +45,10 @@ fn the_rake_and_the_single_connection_carry_the_papers_scan() {
     for (kind, transport, connections) in
         [(Transport::Rake, Transport::Rake, 12..=120), (Transport::Single, Transport::Single, 1..=1)]
     {
-        let config = {
-            let base = server.measuring();
-            MeasureConfig {
-                plan: MeasurementPlan { transport: TransportChoice::Fixed(kind), method: scan(), ..base.plan },
-                ..base
-            }
-        };
+        let config = server.measuring().with_plan(|plan| {
+            plan.transport = TransportChoice::Fixed(kind);
+            plan.method = scan();
+        });
         let report = measure(&config, &mut |_| {}).unwrap();
         for direction in [&report.up, &report.down] {
             sends_something(direction.as_ref(), transport);
@@ -68,18 +65,11 @@ fn every_transport_carries_every_method() {
         for kind in [Transport::Udp, Transport::Rake, Transport::Single] {
             let transport = TransportChoice::Fixed(kind);
             let budget_time = Some(Span::from_millis(300));
-            let config = {
-                let base = server.measuring();
-                MeasureConfig {
-                    plan: MeasurementPlan {
-                        transport,
-                        method: info.name.parse().unwrap(),
-                        allowance: Allowance { time: budget_time, ..Allowance::default() },
-                        ..base.plan
-                    },
-                    ..base
-                }
-            };
+            let config = server.measuring().with_plan(|plan| {
+                plan.transport = transport;
+                plan.method = info.name.parse().unwrap();
+                plan.allowance = Allowance { time: budget_time, ..Allowance::default() };
+            });
             let report = measure(&config, &mut |_| {}).unwrap();
             for direction in [&report.up, &report.down] {
                 sends_something(direction.as_ref(), kind);
@@ -95,18 +85,11 @@ fn the_capacity_is_told_or_the_reason_why_not_within_what_is_allowed() {
     for kind in [Transport::Udp, Transport::Rake, Transport::Single] {
         let transport = TransportChoice::Fixed(kind);
         let budget_bytes = Some(400_000);
-        let config = {
-            let base = server.measuring();
-            MeasureConfig {
-                plan: MeasurementPlan {
-                    capacity: true,
-                    transport,
-                    allowance: Allowance { bytes: budget_bytes, ..Allowance::default() },
-                    ..base.plan
-                },
-                ..base
-            }
-        };
+        let config = server.measuring().with_plan(|plan| {
+            plan.capacity = true;
+            plan.transport = transport;
+            plan.allowance = Allowance { bytes: budget_bytes, ..Allowance::default() };
+        });
         let report = measure(&config, &mut |_| {}).unwrap();
         for direction in [&report.up, &report.down].map(|direction| direction.as_ref().unwrap()) {
             let Some(capacity) = &direction.capacity else {
@@ -126,18 +109,13 @@ fn one_direction_over_ipv6_with_a_key() {
     let key = Some(Key::from_bytes([7; 32]));
     let server = Running::start(ServerConfig { listen, key: key.clone(), ..ServerConfig::default() });
     for transport in [Transport::Udp, Transport::Rake] {
-        let config = {
-            let base = server.measuring();
-            MeasureConfig {
-                key: key.clone(),
-                plan: MeasurementPlan {
-                    directions: Directions::Down,
-                    transport: TransportChoice::Fixed(transport),
-                    method: scan(),
-                    ..base.plan
-                },
-                ..base
-            }
+        let config = MeasureConfig {
+            key: key.clone(),
+            ..server.measuring().with_plan(|plan| {
+                plan.directions = Directions::Down;
+                plan.transport = TransportChoice::Fixed(transport);
+                plan.method = scan();
+            })
         };
         let report = measure(&config, &mut |_| {}).unwrap();
         assert_eq!(report.up, None);
@@ -154,10 +132,8 @@ fn one_direction_over_ipv6_with_a_key() {
 fn a_dual_stack_server_takes_ipv4_clients_over_udp() {
     let listen = Some(SocketAddr::from(([0u16; 8], 0)));
     let server = Running::start(ServerConfig { listen, ..ServerConfig::default() });
-    let config = {
-        let base = server.measuring();
-        MeasureConfig { host: "127.0.0.1".into(), plan: MeasurementPlan { method: scan(), ..base.plan }, ..base }
-    };
+    let config =
+        MeasureConfig { host: "127.0.0.1".into(), ..server.measuring().with_plan(|plan| plan.method = scan()) };
     let report = measure(&config, &mut |_| {}).unwrap();
     sends_something(report.up.as_ref(), Transport::Udp);
     sends_something(report.down.as_ref(), Transport::Udp);

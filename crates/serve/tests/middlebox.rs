@@ -4,7 +4,7 @@ mod common;
 
 use common::proxy::{Faults, Proxy};
 use common::{DEADLINE, Running};
-use measurement::{Allowance, MeasurementPlan};
+use measurement::Allowance;
 use measurement::{Directions, Event, TransportChoice};
 use probe::{Error, MeasureConfig, measure};
 use serve::ServerConfig;
@@ -14,10 +14,7 @@ use train::Transport;
 use units::Span;
 
 fn up(proxy: &Proxy) -> MeasureConfig {
-    {
-        let base = common::measuring(proxy.address);
-        MeasureConfig { plan: MeasurementPlan { directions: Directions::Up, ..base.plan }, ..base }
-    }
+    common::measuring(proxy.address).with_plan(|plan| plan.directions = Directions::Up)
 }
 
 #[test]
@@ -27,13 +24,7 @@ fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     assert_eq!(report.transport, Transport::Rake);
     assert!(report.warnings[0].contains("UDP does not pass"), "{:?}", report.warnings);
-    let config = {
-        let base = up(&proxy);
-        MeasureConfig {
-            plan: MeasurementPlan { transport: TransportChoice::Fixed(Transport::Udp), ..base.plan },
-            ..base
-        }
-    };
+    let config = up(&proxy).with_plan(|plan| plan.transport = TransportChoice::Fixed(Transport::Udp));
     let error = measure(&config, &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::TransportUnavailable { transport: Transport::Udp, .. }), "{error}");
 }
@@ -109,22 +100,12 @@ fn a_cut_network_is_noticed() {
     for directions in [Directions::Up, Directions::Down] {
         let server = Running::start(ServerConfig::default());
         let proxy = Proxy::start(server.address, Faults::NONE);
-        let config = {
-            let base = common::measuring(proxy.address);
-            MeasureConfig {
-                plan: MeasurementPlan {
-                    directions,
-                    transport: TransportChoice::Fixed(Transport::Rake),
-                    allowance: Allowance {
-                        bytes: Some(1 << 30),
-                        time: Some(Span::from_secs(170)),
-                        ..Allowance::default()
-                    },
-                    ..base.plan
-                },
-                ..base
-            }
-        };
+        let config = common::measuring(proxy.address).with_plan(|plan| {
+            plan.directions = directions;
+            plan.transport = TransportChoice::Fixed(Transport::Rake);
+            plan.allowance =
+                Allowance { bytes: Some(1 << 30), time: Some(Span::from_secs(170)), ..Allowance::default() };
+        });
         let mut cut = None;
         let error = measure(&config, &mut |event| {
             if let (Event::Train { .. }, None) = (event, cut) {

@@ -4,7 +4,7 @@ mod common;
 
 use common::{DEADLINE, measuring};
 use estimate::MethodSettings;
-use measurement::{Allowance, MeasurementPlan};
+use measurement::Allowance;
 use measurement::{Directions, TransportChoice};
 use probe::{Error, Family, Hint, MeasureConfig, measure};
 use std::io::{Read, Write};
@@ -116,10 +116,7 @@ fn a_server_that_says_the_same_for_ever() {
             let flood = session.take_outgoing();
             while stream.write_all(&flood).is_ok() {}
         }));
-        MeasureConfig {
-            plan: MeasurementPlan { transport: TransportChoice::Fixed(Transport::Single), ..base.plan },
-            ..base
-        }
+        base.with_plan(|plan| plan.transport = TransportChoice::Fixed(Transport::Single))
     });
     assert!(matches!(error, Error::Lost { .. }), "{error}");
 }
@@ -186,19 +183,12 @@ fn claims_that_cannot_be_true() {
             let budget_time = Some(Span::from_millis(500));
             let transport = TransportChoice::Fixed(Transport::Single);
             let directions = Directions::Up;
-            let config = {
-                let base = measuring(address);
-                MeasureConfig {
-                    plan: MeasurementPlan {
-                        method: method.clone(),
-                        transport,
-                        directions,
-                        allowance: Allowance { time: budget_time, ..Allowance::default() },
-                        ..base.plan
-                    },
-                    ..base
-                }
-            };
+            let config = measuring(address).with_plan(|plan| {
+                plan.method = method.clone();
+                plan.transport = transport;
+                plan.directions = directions;
+                plan.allowance = Allowance { time: budget_time, ..Allowance::default() };
+            });
             let report = measure(&config, &mut |_| {}).unwrap();
             assert!(!report.up.unwrap().to_string().contains("NaN"));
             assert!(!report.delay.unwrap().to_string().contains("NaN"));

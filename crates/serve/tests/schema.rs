@@ -5,7 +5,6 @@ mod common;
 use common::Running;
 use jsonschema::Validator;
 use measurement::Directions;
-use measurement::MeasurementPlan;
 use measurement::report::StreamLine;
 use probe::{MeasureConfig, measure};
 use serve::ServerConfig;
@@ -23,10 +22,10 @@ fn each_line_of_a_stream_fits_its_schema() {
     let validator = validator(STREAM);
     let server = Running::start(ServerConfig::default());
     let mut lines = Vec::new();
-    let config = {
-        let base = server.measuring();
-        MeasureConfig { plan: MeasurementPlan { directions: Directions::Up, capacity: true, ..base.plan }, ..base }
-    };
+    let config = server.measuring().with_plan(|plan| {
+        plan.directions = Directions::Up;
+        plan.capacity = true;
+    });
     let result = measure(&config, &mut |event| lines.push(serde_json::to_value(StreamLine::of(event)).unwrap()));
     lines.push(serde_json::to_value(StreamLine::end(result.as_ref().unwrap())).unwrap());
     let refused = measure(&MeasureConfig::new("no-such-host.invalid", 7272), &mut |_| {});
@@ -45,10 +44,10 @@ fn real_documents_fit_the_schema_and_broken_ones_do_not() {
     let validator = validator(DOCUMENT);
     let server = Running::start(ServerConfig::default());
     for directions in [Directions::Both, Directions::Down] {
-        let config = {
-            let base = server.measuring();
-            MeasureConfig { plan: MeasurementPlan { directions, capacity: true, ..base.plan }, ..base }
-        };
+        let config = server.measuring().with_plan(|plan| {
+            plan.directions = directions;
+            plan.capacity = true;
+        });
         let report = measure(&config, &mut |_| {}).unwrap();
         let mut document = serde_json::to_value(&report).unwrap();
         if let Err(error) = validator.validate(&document) {

@@ -4,11 +4,10 @@ mod common;
 mod ntp;
 
 use common::{DEADLINE, Running, eventually};
-use measurement::MeasurementPlan;
 use measurement::report::DelayReport;
 use net::clock;
+use probe::measure;
 use probe::{Hint, StampConfig, measure_stamp};
-use probe::{MeasureConfig, measure};
 use serve::{HostClock, ServerConfig};
 use serve::{Reflector, ReflectorConfig};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -150,14 +149,7 @@ fn an_ordinary_measurement_tells_the_delay_idle_and_under_load() {
     };
     let server = Running::start(ServerConfig { clock, ..ServerConfig::default() });
     let scan = "linear-scan".parse().unwrap();
-    let report = measure(
-        &{
-            let base = server.measuring();
-            MeasureConfig { plan: MeasurementPlan { method: scan, ..base.plan }, ..base }
-        },
-        &mut |_| {},
-    )
-    .unwrap();
+    let report = measure(&server.measuring().with_plan(|plan| plan.method = scan), &mut |_| {}).unwrap();
     let delay = report.delay.unwrap();
     for figures in [&delay.up, &delay.down] {
         assert_in_order(figures.as_ref().unwrap().minimum_seconds);
