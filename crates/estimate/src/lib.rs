@@ -43,5 +43,5 @@ pub use methods::METHODS;
 pub use pathchirp::{PathChirp, PathChirpConfig};
 pub use pathload::{Pathload, PathloadConfig};
 pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
-pub use primed::{LEAST_TRAINS, Primed, PrimedConfig};
+pub use primed::{Primed, PrimedConfig};
 pub use settings::MethodSettings;

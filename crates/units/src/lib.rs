@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod config_error;
+mod digits;
 mod direction;
 pub mod parse;
 mod rate;

@@ -1,6 +1,6 @@
 //! PathTester before the improvement: every wait of a range of powers of two, one train each.
 
-use super::{AS_SENT, MAX_PACKETS, pause, rates, train};
+use super::trains::{MAX_PACKETS, MIN_RATE_RATIO, pause, rates, train};
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::Account;
@@ -98,7 +98,7 @@ impl PathTesterClassic {
 
     /// The fastest train that came as it was sent.
     fn fitting(&self) -> Option<f64> {
-        let fitting = self.rates.iter().filter(|(sending, receiving)| *receiving >= AS_SENT * sending);
+        let fitting = self.rates.iter().filter(|(sending, receiving)| *receiving >= MIN_RATE_RATIO * sending);
         fitting.map(|&(sending, _)| sending).max_by(f64::total_cmp)
     }
 

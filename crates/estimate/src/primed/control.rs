@@ -1,21 +1,23 @@
 //! Which train to send next.
 
-use super::Primed;
+use super::bottleneck::{Bottleneck, CROSS_PACKET_BITS};
 use super::knowledge::Knowledge;
-use super::reading::{Bottleneck, Packets, Reading, WHOLE_PACKET_BITS};
-use crate::Shaper;
+use super::packets::Packets;
+use super::reading::Reading;
+use super::state::State;
+use crate::capacity::Shaper;
 use crate::stats::{mean, median, quantile};
 use train::{Segment, Train, TrainRecord};
 use units::{Rate, Span};
 
 /// Enough to fill a queue a little …
-const MOST_FILLING_PACKETS: u32 = 12;
+const MAX_FILLING_PACKETS: u32 = 12;
 /// … and to empty a token bucket before.
-const MOST_PRIME_PACKETS: u32 = 150;
-const MOST_BODY_PACKETS: u32 = 120;
+const MAX_PRIME_PACKETS: u32 = 150;
+const MAX_BODY_PACKETS: u32 = 120;
 
 /// No train of this method has more packets.
-pub(super) const MAX_PACKETS: u32 = MOST_PRIME_PACKETS + MOST_BODY_PACKETS;
+pub(super) const MAX_PACKETS: u32 = MAX_PRIME_PACKETS + MAX_BODY_PACKETS;
 
 /// What kind of train is on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,32 +29,32 @@ pub(super) enum Shape {
 }
 
 /// The rate of the next train's body; none where nothing is known to choose it by.
-pub(super) fn rate(method: &mut Primed) -> Option<f64> {
-    let scouted = method.scouted?;
+pub(super) fn rate(state: &mut State) -> Option<f64> {
+    let scouted = state.scouted?;
     // The rate varies a little from train to train, so that none keeps step with periodic traffic.
-    Some(aim(&method.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * method.random()))
+    Some(aim(&state.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * state.random()))
 }
 
 /// The next train; `quiet` will have passed since the last one when it leaves.
-pub(super) fn plan(method: &Primed, rate: Option<f64>, quiet: Option<Span>) -> (Shape, Train) {
-    let max_packet = method.max_packet;
-    let (Some(rate), Some(scouted)) = (rate, method.scouted) else {
+pub(super) fn plan(state: &State, rate: Option<f64>, quiet: Option<Span>) -> (Shape, Train) {
+    let max_packet = state.max_packet;
+    let (Some(rate), Some(scouted)) = (rate, state.scouted) else {
         let first_size = 300.min(max_packet);
         let scout = Segment { count: 5, interval: Span::ZERO, first_size, size_step: 0 };
         return (Shape::Scout, Train { segments: vec![scout] });
     };
     let size = packet_size(rate, max_packet);
-    let service = f64::from(size) * 8.0 / method.knowledge.capacity.unwrap_or(scouted);
-    let fill = prime_packets(&method.knowledge, service);
-    match method.shaping.shaper() {
-        None => primed_train(&method.knowledge, rate, size, (fill, size)),
+    let service = f64::from(size) * 8.0 / state.knowledge.capacity.unwrap_or(scouted);
+    let fill = prime_packets(&state.knowledge, service);
+    match state.shaping.shaper() {
+        None => primed_train(&state.knowledge, rate, size, (fill, size)),
         Some(shaper) => {
-            let emptying = emptying_packets(method, Bottleneck::behind(shaper), credit(method, shaper, quiet));
+            let emptying = emptying_packets(state, Bottleneck::behind(shaper), credit(state, shaper, quiet));
             primed_train(
-                &method.knowledge,
+                &state.knowledge,
                 rate,
                 size,
-                (emptying.saturating_add(fill).min(MOST_PRIME_PACKETS), max_packet),
+                (emptying.saturating_add(fill).min(MAX_PRIME_PACKETS), max_packet),
             )
         }
     }
@@ -83,37 +85,37 @@ fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
     // The first rate is a guess, often far too high: no longer than it takes to make a better one.
     let (duration, least): (f64, f64) = if knowledge.readings.is_empty() { (0.002, 16.0) } else { (0.0035, 30.0) };
     let least = if interval > 0.006 { least.min(24.0) } else { least };
-    (duration / interval).clamp(least, f64::from(MOST_BODY_PACKETS)) as u32
+    (duration / interval).clamp(least, f64::from(MAX_BODY_PACKETS)) as u32
 }
 
 /// How many packets the prime is to have: at most 20 ms of queue, and half as many each time that a queue overflowed.
 fn prime_packets(knowledge: &Knowledge, service: f64) -> u32 {
     let overflows = knowledge.readings.iter().filter(|r| r.overflowed() || r.prime_spilt).count();
-    let most = MOST_FILLING_PACKETS >> overflows.min(8);
+    let most = MAX_FILLING_PACKETS >> overflows.min(8);
     ((0.020 / service).max(4.0) as u32).clamp(2, most.max(2))
 }
 
 /// How much a token bucket may hold when the next train comes, in bits: what has come since the last one, less what others
 /// must be expected to use.
-fn credit(method: &Primed, shaper: &Shaper, quiet: Option<Span>) -> f64 {
+fn credit(state: &State, shaper: &Shaper, quiet: Option<Span>) -> f64 {
     let full = shaper.burst_bytes.high as f64 * 8.0;
     let capacity = shaper.committed_rate.value.as_f64();
-    let (Some(quiet), Some(last)) = (quiet, method.knowledge.readings.last()) else { return full };
-    if method.knowledge.newest_short || method.failures_in_row > 0 {
+    let (Some(quiet), Some(last)) = (quiet, state.knowledge.readings.last()) else { return full };
+    if state.knowledge.newest_short || state.failures_in_row > 0 {
         return full;
     }
-    let available = aim(&method.knowledge).unwrap_or(capacity).min(capacity);
+    let available = aim(&state.knowledge).unwrap_or(capacity).min(capacity);
     (1.2 * available * quiet.as_secs_f64() - last.backlog).clamp(0.0, full)
 }
 
 /// How many of the largest packets use up so much credit: more than it is worth, since the bucket fills meanwhile. Each
 /// prime that was too short makes the later ones longer.
-fn emptying_packets(method: &Primed, bottleneck: Bottleneck, credit: f64) -> u32 {
-    let sending: Vec<f64> = method.trains.iter().map(Packets::prime_sending_rate).collect();
+fn emptying_packets(state: &State, bottleneck: Bottleneck, credit: f64) -> u32 {
+    let sending: Vec<f64> = state.trains.iter().map(Packets::prime_sending_rate).collect();
     let sending = median(&sending).unwrap_or(f64::INFINITY);
     let filling = (bottleneck.capacity / bottleneck.line.min(sending)).min(0.8);
-    let doubt = 1.25f64.powi(method.knowledge.short_primes.min(8) as i32);
-    (credit * doubt / (1.0 - filling) / (f64::from(method.max_packet) * 8.0)).ceil() as u32
+    let doubt = 1.25f64.powi(state.knowledge.short_primes.min(8) as i32);
+    (credit * doubt / (1.0 - filling) / (f64::from(state.max_packet) * 8.0)).ceil() as u32
 }
 
 /// A prime of so many packets of that size, and the body.
@@ -131,16 +133,16 @@ fn primed_train(knowledge: &Knowledge, rate: f64, size: u32, (prime, prime_size)
 /// From the last train's end to the next one's start. Trains keep a cycle in which nearly all of them drain: were each
 /// sent as soon as the one before it had drained, times with little bandwidth would be followed by long waits and
 /// counted too little.
-pub(super) fn wait(method: &mut Primed) -> Span {
-    let random = method.random();
-    let readings = &method.knowledge.readings;
-    let Some(capacity) = method.knowledge.capacity else {
+pub(super) fn wait(state: &mut State) -> Span {
+    let random = state.random();
+    let readings = &state.knowledge.readings;
+    let Some(capacity) = state.knowledge.capacity else {
         // What the bucket holds now is not known; when it is full, it is.
         let fills = |shaper: &Shaper| shaper.committed_rate.value.time_for(shaper.burst_bytes.value);
-        return method.shaping.shaper().map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
+        return state.shaping.shaper().map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
     };
     let Some(last) = readings.last() else {
-        let queued = method.trains.last().map_or(0.0, Packets::bits);
+        let queued = state.trains.last().map_or(0.0, Packets::bits);
         return Span::from_secs_f64((queued / capacity).clamp(0.0, 2.0));
     };
     let usual = mean(&readings.iter().map(|r| r.available).collect::<Vec<_>>());
@@ -151,7 +153,7 @@ pub(super) fn wait(method: &mut Primed) -> Span {
     let next = need(last).clamp(cycle, 1.5 * cycle) - last.duration;
     // Others' packets that come at a steady pace are met at every phase of it only if this is not short against it.
     let duration = last.duration.max(0.0);
-    let phase = duration.min(4.0 * WHOLE_PACKET_BITS / capacity).max(0.5 * duration.min(0.02));
+    let phase = duration.min(4.0 * CROSS_PACKET_BITS / capacity).max(0.5 * duration.min(0.02));
     Span::from_secs_f64((next + random * phase).clamp(0.0, 2.0))
 }
 

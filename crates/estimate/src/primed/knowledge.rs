@@ -1,9 +1,14 @@
 //! What all trains together tell of the path.
 
-use super::LEAST_TRAINS;
-use super::reading::{Bottleneck, Dispersion, Packets, Reading, delay_floor};
+use super::bottleneck::Bottleneck;
+use super::floor::delay_floor;
+use super::packets::{Dispersion, Packets};
+use super::reading::Reading;
+use crate::capacity::{Shaper, Shaping};
 use crate::stats::{median, standard_deviation};
-use crate::{Shaper, Shaping};
+
+/// No value is given from fewer trains.
+pub(super) const MIN_TRAINS: usize = 3;
 
 /// All trains read with what is now known of the path. Made anew whenever a train is added, since capacity and floor
 /// are known better then: a train that was misread by a wrong capacity is put right.
@@ -13,8 +18,8 @@ pub(super) struct Knowledge {
     pub(super) capacity: Option<f64>,
     /// How far the capacities that single primes showed lie apart: their standard deviation.
     pub(super) capacity_scatter: f64,
-    /// See [`Dispersion::openness`].
-    pub(super) prime_openness: f64,
+    /// See [`Dispersion::gap_ratio`].
+    pub(super) prime_gap_ratio: f64,
     /// The rate at which most primes passed, where that is far more than the path can keep up: a token bucket.
     pub(super) burst_rate: Option<f64>,
     /// Trains were faster than the path: primes came out slower than they went in, or bodies filled the queue.
@@ -64,11 +69,11 @@ impl Knowledge {
             Shaping::Unshaped => hides_bucket_often(trains),
             Shaping::Shaped(_) => false,
         };
-        let hidden_bucket = hides || shaper.is_none() && burst_rate.is_some() && trains.len() >= LEAST_TRAINS;
+        let hidden_bucket = hides || shaper.is_none() && burst_rate.is_some() && trains.len() >= MIN_TRAINS;
         Knowledge {
             capacity: Some(capacity),
             capacity_scatter,
-            prime_openness: if shaper.is_some() { 0.0 } else { shown.iter().map(|d| d.openness).fold(0.0, f64::max) },
+            prime_gap_ratio: if shaper.is_some() { 0.0 } else { shown.iter().map(|d| d.gap_ratio).fold(0.0, f64::max) },
             burst_rate,
             saturated,
             readings,
@@ -109,22 +114,22 @@ impl Found {
 }
 
 /// By so many times others' packets don't slow a train down on its way, and a machine that stalls seldom does …
-const MUCH: f64 = 3.0;
+const MIN_SLOWDOWN: f64 = 3.0;
 /// … and never by so many.
-const VERY_MUCH: f64 = 20.0;
+const MAX_STALL_SLOWDOWN: f64 = 20.0;
 
 /// Whether trains became so much slower on their way: once by very much, or twice.
 fn hides_bucket(trains: &[Packets]) -> bool {
-    trains.iter().any(|train| train.slowed_down() > VERY_MUCH) || slowed_down(trains) >= 2
+    trains.iter().any(|train| train.slowed_down() > MAX_STALL_SLOWDOWN) || slowed_down(trains) >= 2
 }
 
 /// The same where a bucket was looked for, and none seen: then only many trains tell that it was overlooked.
 fn hides_bucket_often(trains: &[Packets]) -> bool {
-    trains.len() >= LEAST_TRAINS && slowed_down(trains) * 4 > trains.len()
+    trains.len() >= MIN_TRAINS && slowed_down(trains) * 4 > trains.len()
 }
 
 fn slowed_down(trains: &[Packets]) -> usize {
-    trains.iter().filter(|train| train.slowed_down() > MUCH).count()
+    trains.iter().filter(|train| train.slowed_down() > MIN_SLOWDOWN).count()
 }
 
 /// Nothing available is the least there can be, which bounds what the queue's growth lets the capacity be. Over a short
@@ -145,7 +150,7 @@ fn bound(readings: &[Reading]) -> f64 {
 /// See [`Knowledge::burst_rate`]. Primes that came closer together than they left were held up and let go by a machine
 /// that stalled, not by a bucket.
 fn burst_rate(primes: &[Dispersion], capacity: f64) -> Option<f64> {
-    let rates: Vec<f64> = primes.iter().filter(|d| d.openness < 1.25).map(|d| d.rate).collect();
+    let rates: Vec<f64> = primes.iter().filter(|d| d.gap_ratio < 1.25).map(|d| d.rate).collect();
     median(&rates).filter(|&rate| rates.len() * 2 > primes.len() && rate > 3.0 * capacity)
 }
 

@@ -1,10 +1,12 @@
 //! When it is enough, and what it all came to.
 
-use super::knowledge::Knowledge;
-use super::reading::{Reading, WHOLE_PACKET_BITS};
-use super::{LEAST_TRAINS, Primed, control};
+use super::bottleneck::CROSS_PACKET_BITS;
+use super::control;
+use super::knowledge::{Knowledge, MIN_TRAINS};
+use super::reading::Reading;
+use super::state::State;
+use crate::method::{Outcome, Rejection};
 use crate::stats::{mean, student_t_95};
-use crate::{Outcome, Rejection};
 use std::collections::BTreeMap;
 use train::Estimate;
 use units::{Rate, Span};
@@ -28,50 +30,50 @@ const COARSE: f64 = 0.04;
 const WIDEST: f64 = 3.0;
 
 /// Whether nothing more need be sent.
-pub(super) fn enough(method: &Primed, elapsed: Span) -> bool {
-    if method.failures_in_row >= 8 || out_of_reach(method) {
+pub(super) fn enough(state: &State, elapsed: Span) -> bool {
+    if state.failures_in_row >= 8 || out_of_reach(state) {
         return true;
     }
-    let used = used(method);
-    let capacity = method.knowledge.capacity.unwrap_or(0.0);
-    if used.len() < ENOUGH_TRAINS || telling(&used, capacity) < LEAST_TRAINS {
+    let used = used(state);
+    let capacity = state.knowledge.capacity.unwrap_or(0.0);
+    if used.len() < ENOUGH_TRAINS || telling(&used, capacity) < MIN_TRAINS {
         return false;
     }
-    let interval = interval(&used, elapsed.as_secs_f64(), &method.knowledge);
-    interval.half <= (interval.value * method.config.precision).max(capacity * 0.0025)
+    let interval = interval(&used, elapsed.as_secs_f64(), &state.knowledge);
+    interval.half <= (interval.value * state.config.precision).max(capacity * 0.0025)
 }
 
 /// Whether the path took all that this machine can send.
-fn out_of_reach(method: &Primed) -> bool {
-    !method.knowledge.saturated && method.knowledge.readings.len() >= 2 * LEAST_TRAINS
+fn out_of_reach(state: &State) -> bool {
+    !state.knowledge.saturated && state.knowledge.readings.len() >= 2 * MIN_TRAINS
 }
 
 /// The time budget, stretched where the path is so slow that it would not give a value, or only a coarse one.
-pub(super) fn time_limit(method: &Primed, elapsed: Span) -> Span {
-    let used = used(method);
-    let stretched = used.len() < LEAST_TRAINS + 2 || coarse(method, &used, elapsed);
-    method.budget.time * if stretched { 6 } else { 1 }
+pub(super) fn time_limit(state: &State, elapsed: Span) -> Span {
+    let used = used(state);
+    let stretched = used.len() < MIN_TRAINS + 2 || coarse(state, &used, elapsed);
+    state.budget.time * if stretched { 6 } else { 1 }
 }
 
 /// Whether the budget is as long as few packets on this path, so that one packet of others more or less shows, and the
 /// value is known accordingly.
-fn coarse(method: &Primed, used: &[Reading], elapsed: Span) -> bool {
-    let capacity = method.knowledge.capacity.unwrap_or(0.0);
-    let packets = capacity * method.budget.time.as_secs_f64() / WHOLE_PACKET_BITS;
-    let interval = interval(used, elapsed.as_secs_f64(), &method.knowledge);
+fn coarse(state: &State, used: &[Reading], elapsed: Span) -> bool {
+    let capacity = state.knowledge.capacity.unwrap_or(0.0);
+    let packets = capacity * state.budget.time.as_secs_f64() / CROSS_PACKET_BITS;
+    let interval = interval(used, elapsed.as_secs_f64(), &state.knowledge);
     // Behind a token bucket trains are longer, and fewer.
-    let few = if method.shaping.shaper().is_some() { 2.0 * FEW_PACKETS } else { FEW_PACKETS };
+    let few = if state.shaping.shaper().is_some() { 2.0 * FEW_PACKETS } else { FEW_PACKETS };
     packets < few && interval.half > COARSE * interval.value
 }
 
 /// The readings that count: not those of trains sent so much too fast that an error of the capacity would show, and not
 /// those whose delay jumped or whose queue overflowed, unless so many did that this is how the traffic or the path is.
-pub(super) fn used(method: &Primed) -> Vec<Reading> {
-    let readings = &method.knowledge.readings;
-    let Some(aim) = control::aim(&method.knowledge) else { return Vec::new() };
+pub(super) fn used(state: &State) -> Vec<Reading> {
+    let readings = &state.knowledge.readings;
+    let Some(aim) = control::aim(&state.knowledge) else { return Vec::new() };
     let near: Vec<Reading> = readings.iter().filter(|r| r.rate <= 1.3 * aim).copied().collect();
-    let capacity = method.knowledge.capacity.unwrap_or(0.0);
-    let mut used = if telling(&near, capacity) >= LEAST_TRAINS { near } else { readings.clone() };
+    let capacity = state.knowledge.capacity.unwrap_or(0.0);
+    let mut used = if telling(&near, capacity) >= MIN_TRAINS { near } else { readings.clone() };
     if stalls(&used) > 0 {
         used.retain(|r| !r.jumped);
     }
@@ -142,40 +144,40 @@ fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Interval {
     // small, enters by what the body's rate was too high; what others lost as we did; and that the truth itself comes in
     // whole packets.
     let excess = used.iter().map(|r| (r.rate - r.available).max(0.0)).sum::<f64>() / used.len() as f64;
-    let crossed = 0.5 * knowledge.prime_openness * (1.0 - value / capacity).clamp(0.0, 1.0);
+    let crossed = 0.5 * knowledge.prime_gap_ratio * (1.0 - value / capacity).clamp(0.0, 1.0);
     let capacity_error = excess * (knowledge.capacity_scatter / capacity + crossed);
     let turned_away = used.iter().map(|r| r.turned_away).sum::<f64>() / used.len() as f64;
-    let granularity = WHOLE_PACKET_BITS / elapsed.max(1e-9);
+    let granularity = CROSS_PACKET_BITS / elapsed.max(1e-9);
     let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.001).hypot(capacity * turned_away);
     Interval { value, half, spread }
 }
 
 /// The measurement's outcome as far as it got.
-pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
-    let used = used(method);
+pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
+    let used = used(state);
     let mut outcome = Outcome {
         available: None,
         reason: None,
         spread: None,
-        capacity: method.knowledge.capacity.map(Rate::from_f64),
+        capacity: state.knowledge.capacity.map(Rate::from_f64),
         trains_used: used.len() as u32,
-        trains_rejected: rejected(method),
+        trains_rejected: rejected(state),
         warnings: Vec::new(),
     };
-    if let Some(burst) = method.knowledge.burst_rate.filter(|_| !out_of_reach(method)) {
+    if let Some(burst) = state.knowledge.burst_rate.filter(|_| !out_of_reach(state)) {
         let burst = Rate::from_f64(burst);
         outcome.warnings.push(format!("a short burst passes at {burst}, far above what lasts: the path is shaped"));
     }
     if short_queue(&used) {
         outcome.warnings.push("the queue before the bottleneck is too short to hold a train: less exact".to_owned());
     }
-    let few = telling(&used, method.knowledge.capacity.unwrap_or(0.0)) < LEAST_TRAINS;
-    if few || out_of_reach(method) || method.knowledge.hidden_bucket {
-        outcome.reason = Some(no_value(method, &used));
+    let few = telling(&used, state.knowledge.capacity.unwrap_or(0.0)) < MIN_TRAINS;
+    if few || out_of_reach(state) || state.knowledge.hidden_bucket {
+        outcome.reason = Some(no_value(state, &used));
         return outcome;
     }
-    let interval = interval(&used, elapsed.as_secs_f64(), &method.knowledge);
-    if interval.half > WIDEST * method.knowledge.capacity.unwrap_or(0.0) {
+    let interval = interval(&used, elapsed.as_secs_f64(), &state.knowledge);
+    if interval.half > WIDEST * state.knowledge.capacity.unwrap_or(0.0) {
         outcome.reason = Some(format!(
             "trains disagree: by them, anything up to {} may be available",
             Rate::from_f64(interval.value + interval.half)
@@ -192,40 +194,39 @@ pub(super) fn outcome(method: &Primed, elapsed: Span) -> Outcome {
     outcome
 }
 
-fn rejected(method: &Primed) -> BTreeMap<Rejection, u32> {
-    let mut rejected = method.rejected.clone();
-    let path_stalls = stalls(&method.knowledge.readings) as u32;
-    let stalls =
-        [(Rejection::PathStalled, path_stalls), (Rejection::ReceiverStalled, method.knowledge.receiver_stalls)];
+fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
+    let mut rejected = state.rejected.clone();
+    let path_stalls = stalls(&state.knowledge.readings) as u32;
+    let stalls = [(Rejection::PathStalled, path_stalls), (Rejection::ReceiverStalled, state.knowledge.receiver_stalls)];
     rejected.extend(stalls.into_iter().filter(|&(_, count)| count > 0));
     rejected
 }
 
-fn no_value(method: &Primed, used: &[Reading]) -> String {
-    if method.knowledge.hidden_bucket {
+fn no_value(state: &State, used: &[Reading]) -> String {
+    if state.knowledge.hidden_bucket {
         return "a token bucket lets bursts pass far faster than what lasts, and its rate was not known before"
             .to_owned();
     }
-    if method.knowledge.short_primes as usize > used.len() {
+    if state.knowledge.short_primes as usize > used.len() {
         return "no train was long enough to empty the token bucket on the path, which hides what is available"
             .to_owned();
     }
-    if out_of_reach(method) {
-        let fastest = method.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);
+    if out_of_reach(state) {
+        let fastest = state.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);
         let fastest = Rate::from_f64(fastest);
         return format!(
             "out of range: the path took all that this machine could send, {fastest}; no less is available"
         );
     }
-    if used.len() >= LEAST_TRAINS {
+    if used.len() >= MIN_TRAINS {
         let least = Rate::from_f64(mean(&used.iter().map(|r| r.available).collect::<Vec<_>>()));
         return format!("no train was fast enough to fill the path within the budget: at least {least} is available");
     }
-    let causes = rejected(method);
+    let causes = rejected(state);
     let rejected: u32 = causes.values().sum();
     match causes.iter().max_by_key(|(_, count)| **count) {
-        _ if method.scouted.is_none() => "no packet of any train came through".to_owned(),
+        _ if state.scouted.is_none() => "no packet of any train came through".to_owned(),
         Some((why, _)) => format!("{rejected} trains could not be used, most of them because {why}"),
-        None => format!("the budget ended before {LEAST_TRAINS} trains could be used"),
+        None => format!("the budget ended before {MIN_TRAINS} trains could be used"),
     }
 }

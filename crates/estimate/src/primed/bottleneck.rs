@@ -1,0 +1,31 @@
+use crate::capacity::Shaper;
+
+/// The usual packet of others.
+pub(super) const CROSS_PACKET_BITS: f64 = 12_000.0;
+
+/// What limits the path.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bottleneck {
+    /// What it carries in the long run, in bit/s.
+    pub(super) capacity: f64,
+    /// The rate at which a packet passes that need not wait, in bit/s: the capacity, but for a token bucket.
+    pub(super) line: f64,
+}
+
+impl Bottleneck {
+    /// A link of this rate.
+    pub(super) fn link(capacity: f64) -> Self {
+        Bottleneck { capacity, line: capacity }
+    }
+
+    /// A token bucket, and the line behind it, which is as good as endless where its rate is not known.
+    pub(super) fn behind(shaper: &Shaper) -> Self {
+        let line = shaper.peak_rate.map_or(f64::INFINITY, |peak| peak.value.as_f64());
+        Bottleneck { capacity: shaper.committed_rate.value.as_f64(), line }
+    }
+
+    /// Whether packets pass faster for a while than in the long run.
+    pub(super) fn lends(&self) -> bool {
+        self.line > self.capacity
+    }
+}

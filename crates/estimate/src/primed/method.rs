@@ -1,0 +1,286 @@
+//! The method's loop.
+
+use super::control::{self, Shape};
+use super::knowledge::Knowledge;
+use super::packets::{Epoch, Packets};
+use super::state::{BUDGET, PrimedConfig, State};
+use super::summary;
+use crate::capacity::Shaping;
+use crate::capacity::shaping::{self, Change};
+use crate::config::{Budget, Conditions, MethodConfig};
+use crate::method::{Method, Outcome, Rejection, Step};
+use train::{PacketRecord, Train, TrainRecord};
+use units::{Rate, Time};
+
+/// Primes are short: by less than this the rate may fall within them for other causes than a token bucket.
+const MIN_FALL: f64 = 3.0;
+
+impl MethodConfig for PrimedConfig {
+    const NAME: &'static str = "primed";
+    const SUMMARY: &'static str = "kumade's own: finds the range of rates by itself, then narrows the value down";
+    const BUDGET: Option<Budget> = Some(BUDGET);
+    const HANDLES_TOKEN_BUCKET: bool = true;
+
+    fn max_packets(&self) -> u32 {
+        control::MAX_PACKETS
+    }
+
+    fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
+        Box::new(Primed::new(*self, conditions))
+    }
+}
+
+/// Measures available bandwidth by primed trains: see the module's introduction.
+#[derive(Debug)]
+pub struct Primed {
+    state: State,
+    started: Option<Time>,
+    /// The train on its way.
+    sent: Option<Shape>,
+    /// Where the rate fell within primes, as long as no token bucket is known.
+    changes: Vec<Option<Change>>,
+    /// When the last packet left, by the clock of `next`.
+    quiet_since: Option<Time>,
+    epoch: Option<Epoch>,
+    /// Sent so far.
+    bytes: u64,
+}
+
+impl Primed {
+    /// Starts with nothing known of the path but its conditions.
+    pub fn new(config: PrimedConfig, conditions: &Conditions) -> Self {
+        Primed {
+            state: State::new(config, conditions),
+            started: None,
+            sent: None,
+            changes: Vec::new(),
+            quiet_since: None,
+            epoch: None,
+            bytes: 0,
+        }
+    }
+
+    fn take(&mut self, record: &TrainRecord, shape: Shape) -> Result<(), Rejection> {
+        let epoch = match self.epoch {
+            Some(epoch) => epoch,
+            None => *self.epoch.insert(Epoch::of(record).ok_or(Rejection::PacketsMissing)?),
+        };
+        match shape {
+            Shape::Scout => self.state.scouted = Some(control::scouted_rate(record).ok_or(Rejection::PacketsMissing)?),
+            Shape::Primed { prime } => {
+                self.state.trains.push(Packets::new(record, prime as usize, epoch)?);
+                self.look_for_shaper(&record.packets[..prime as usize]);
+                self.state.knowledge =
+                    Knowledge::of(&self.state.trains, self.state.scouted.unwrap_or(0.0), &self.state.shaping);
+            }
+        }
+        Ok(())
+    }
+
+    /// A small token bucket shows in the primes themselves: their first packets pass faster than the others.
+    fn look_for_shaper(&mut self, prime: &[PacketRecord]) {
+        if self.state.shaping == Shaping::Unknown {
+            self.changes.push(shaping::change(prime));
+            let change = shaping::reproduced(&self.changes).filter(|change| change.fall > MIN_FALL);
+            let found = change.map(|change| shaping::shaper(&change, &self.changes, None));
+            self.state.shaping = found.map_or(Shaping::Unknown, Shaping::Shaped);
+        }
+    }
+
+    fn outcome(&self, now: Time) -> Outcome {
+        let elapsed = now - self.started.unwrap_or(now);
+        summary::outcome(&self.state, elapsed)
+    }
+}
+
+impl Method for Primed {
+    fn next(&mut self, now: Time) -> Step {
+        let started = *self.started.get_or_insert(now);
+        if self.sent.take().is_some() {
+            self.state.reject(Rejection::PacketsMissing);
+        }
+        if summary::enough(&self.state, now - started) {
+            return Step::Done(self.outcome(now));
+        }
+        let rate = control::rate(&mut self.state);
+        let wait = control::wait(&mut self.state);
+        let quiet = self.quiet_since.map(|since| now - since + wait);
+        let (shape, train): (Shape, Train) = control::plan(&self.state, rate, quiet);
+        let spent = self.bytes + train.bytes();
+        let too_dear = spent > self.state.budget.bytes;
+        let too_long = now - started + wait + train.duration() > summary::time_limit(&self.state, now - started);
+        if too_dear || too_long {
+            return Step::Done(self.outcome(now));
+        }
+        self.bytes = spent;
+        self.quiet_since = Some(now + wait + train.duration());
+        self.sent = Some(shape);
+        Step::Send { wait, train }
+    }
+
+    fn record(&mut self, record: &TrainRecord) {
+        let Some(shape) = self.sent.take() else { return };
+        match self.take(record, shape) {
+            Ok(()) if self.state.knowledge.newest_stalled || self.state.knowledge.newest_short => {
+                self.state.failures_in_row += 1
+            }
+            Ok(()) => self.state.failures_in_row = 0,
+            Err(why) => self.state.reject(why),
+        }
+    }
+
+    fn so_far(&self) -> Option<Rate> {
+        let used = summary::used(&self.state);
+        (!used.is_empty()).then(|| Rate::from_f64(summary::value(&used, self.state.knowledge.capacity.unwrap_or(0.0))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::Shaper;
+    use train::Estimate;
+    use units::Span;
+
+    /// A fluid path: a bucket of `bucket` bits that fills at `rate`, then a queue of that rate, on a line so fast that
+    /// sending takes no time; `cross` uses up part of the rate.
+    struct Bucket {
+        rate: f64,
+        cross: f64,
+        bucket: f64,
+        line: f64,
+        credit: f64,
+        now: f64,
+    }
+
+    impl Bucket {
+        fn new(rate: f64, cross: f64, bucket: f64, line: f64) -> Self {
+            Bucket { rate, cross, bucket, line, credit: bucket, now: 0.0 }
+        }
+
+        /// Sends a train `wait` from now. Credit below zero is what waits in the queue.
+        fn send(&mut self, wait: Span, train: &Train) -> TrainRecord {
+            let start = self.now + wait.as_secs_f64();
+            let mut free: f64 = 0.0;
+            let packets = train.packets().map(|planned| {
+                let at = (start + planned.offset.as_secs_f64()).max(free);
+                free = at + 5e-6;
+                let bits = f64::from(planned.size) * 8.0;
+                self.credit = (self.credit + (self.rate - self.cross) * (at - self.now)).min(self.bucket) - bits;
+                self.now = at;
+                let delay = 0.005 + (bits / self.line).max(-self.credit / self.rate);
+                let sent = Time::ZERO + Span::from_secs_f64(at);
+                PacketRecord { size: planned.size, sent: Some(sent), received: Some(sent + Span::from_secs_f64(delay)) }
+            });
+            TrainRecord { packets: packets.collect() }
+        }
+    }
+
+    fn measure(path: impl FnMut(Span, &Train) -> TrainRecord) -> Outcome {
+        measure_with(PrimedConfig::default(), Shaping::Unknown, path)
+    }
+
+    fn measure_with(
+        config: PrimedConfig,
+        shaping: Shaping,
+        mut path: impl FnMut(Span, &Train) -> TrainRecord,
+    ) -> Outcome {
+        let mut method = Primed::new(config, &Conditions { shaping, ..Conditions::new(1500) });
+        let mut now = Time::ZERO;
+        loop {
+            match method.next(now) {
+                Step::Send { wait, train } => {
+                    method.record(&path(wait, &train));
+                    now += wait + train.duration() + Span::from_millis(10);
+                }
+                Step::Done(outcome) => return outcome,
+            }
+        }
+    }
+
+    #[test]
+    fn a_fluid_path_is_known_exactly() {
+        for (rate, cross) in [(100e6, 0.0), (100e6, 60e6), (5e6, 2e6)] {
+            let mut path = Bucket::new(rate, cross, 0.0, 1e10);
+            let found = measure(|wait, train| path.send(wait, train)).available.unwrap();
+            let error = found.value.as_f64() / (rate - cross) - 1.0;
+            assert!(error.abs() < 0.003, "{rate} less {cross}: {found:?}");
+        }
+    }
+
+    /// A bucket of so many bits in front of a line of 1 Gbit/s, as found by the capacity probe.
+    fn found(rate: f64, bucket: f64) -> Shaper {
+        let exact = |value: f64| Estimate {
+            value: Rate::from_f64(value),
+            low: Rate::from_f64(value * 0.998),
+            high: Rate::from_f64(value * 1.002),
+            confidence: 0.95,
+        };
+        let bytes = (bucket / 8.0) as u64;
+        let burst_bytes = Estimate { value: bytes, low: bytes, high: bytes, confidence: 0.95 };
+        Shaper { peak_rate: Some(exact(1e9)), committed_rate: exact(rate), burst_bytes }
+    }
+
+    #[test]
+    fn a_token_bucket_that_is_known_is_seen_through() {
+        for (rate, cross, bucket) in [(10e6, 2e6, 80e3), (10e6, 0.0, 400e3), (50e6, 20e6, 1.2e6)] {
+            let shaping = Shaping::Shaped(found(rate, bucket));
+            let mut path = Bucket::new(rate, cross, bucket, 1e9);
+            let outcome = measure_with(PrimedConfig::default(), shaping, |wait, train| path.send(wait, train));
+            let value = outcome.available.unwrap().value.as_f64();
+            assert!((value / (rate - cross) - 1.0).abs() < 0.01, "{rate} less {cross} after {bucket}: {value}");
+        }
+    }
+
+    #[test]
+    fn a_token_bucket_that_is_not_known_is_seen_through_or_named() {
+        // A packet pair reads a shaped 10 Mbit/s as the line's 1 Gbit/s; all but the first bucket hold a prime whole.
+        for bucket in [80e3, 150e3, 400e3] {
+            let mut path = Bucket::new(10e6, 2e6, bucket, 1e9);
+            let outcome = measure(|wait, train| path.send(wait, train));
+            match outcome.available {
+                Some(found) => assert!((found.value.as_f64() / 8e6 - 1.0).abs() < 0.03, "{bucket}: {found:?}"),
+                None => assert!(outcome.reason.unwrap().contains("token bucket"), "{bucket}"),
+            }
+        }
+    }
+
+    #[test]
+    fn two_stalls_are_no_token_bucket_where_none_was_found() {
+        let outcome = |shaping| {
+            let (mut path, mut trains) = (Bucket::new(100e6, 0.0, 0.0, 1e10), 0);
+            measure_with(PrimedConfig { precision: 0.0 }, shaping, |wait, train| {
+                trains += 1;
+                let mut record = path.send(wait, train);
+                // The end of the prime comes in steps of half a millisecond, and all that follows with the last of them.
+                for (index, packet) in
+                    record.packets.iter_mut().enumerate().skip(8).filter(|_| [5, 9].contains(&trains))
+                {
+                    packet.received =
+                        packet.received.map(|at| at + Span::from_micros(500 * (index.min(11) as i64 - 7)));
+                }
+                record
+            })
+        };
+        assert!(outcome(Shaping::Unknown).reason.unwrap().contains("token bucket"));
+        let found = outcome(Shaping::Unshaped).available.unwrap();
+        assert!((found.value.as_f64() / 100e6 - 1.0).abs() < 0.01, "{found:?}");
+    }
+
+    #[test]
+    fn a_path_that_takes_everything_has_no_number() {
+        let mut path = Bucket::new(1e12, 0.0, 0.0, 1e12);
+        let outcome = measure(|wait, train| path.send(wait, train));
+        assert!(outcome.available.is_none());
+        assert!(outcome.reason.unwrap().contains("out of range"));
+    }
+
+    #[test]
+    fn nothing_comes_back() {
+        let outcome = measure(|_, train| TrainRecord {
+            packets: train.packets().map(|p| PacketRecord { size: p.size, sent: None, received: None }).collect(),
+        });
+        assert_eq!(outcome.reason.as_deref(), Some("no packet of any train came through"));
+        assert_eq!(outcome.trains_rejected[&Rejection::PacketsMissing], 8);
+    }
+}

@@ -1,0 +1,192 @@
+//! The packets of one train, and what they show by themselves.
+
+use crate::method::Rejection;
+use crate::stats::{mean, median};
+use train::{PacketRecord, TrainRecord};
+use units::Time;
+
+/// The packets at a prime's end by whose pace it shows whether a token bucket had given all that it held.
+pub(super) const PRIME_END: usize = 4;
+
+/// Stamps count from here: the first train's first packet, so that seconds fit a double with all their digits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Epoch {
+    sent: Time,
+    received: Time,
+}
+
+/// One packet that has both stamps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    /// Seconds from the epoch to its sending.
+    pub(super) sent: f64,
+    /// One-way delay in seconds, up to a constant that is the same for all trains.
+    pub(super) delay: f64,
+    /// Bits that had been sent when it left, itself included.
+    pub(super) carried: f64,
+    /// Those of them that were lost.
+    pub(super) lost: f64,
+    /// Its place in the train.
+    pub(super) index: usize,
+}
+
+/// A packet that was sent and did not come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loss {
+    pub(super) index: usize,
+    /// When the packet before it was sent, and what delay it had.
+    pub(super) before: (f64, f64),
+}
+
+/// The packets of one train, ready to be read as soon as capacity and floor are known.
+#[derive(Debug, Clone)]
+pub(super) struct Packets {
+    pub(super) points: Vec<Point>,
+    pub(super) losses: Vec<Loss>,
+    /// Of a packet of the body.
+    pub(super) size_bits: f64,
+    /// Of a packet of the prime.
+    pub(super) prime_bits: f64,
+    pub(super) prime: usize,
+}
+
+/// How a prime came out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dispersion {
+    /// The rate in bit/s, by the median gap: the capacity of the narrowest link, if others' packets are in few gaps.
+    pub(super) rate: f64,
+    /// The gaps on sending as a part of those on reception: how wide the door stood to others' packets.
+    pub(super) gap_ratio: f64,
+}
+
+impl Dispersion {
+    /// Whether the path, not the sender, set the pace.
+    pub(super) fn shows_capacity(&self) -> bool {
+        self.gap_ratio < 0.8
+    }
+}
+
+impl Epoch {
+    /// Of the first packet with both stamps.
+    pub(super) fn of(record: &TrainRecord) -> Option<Self> {
+        record.packets.iter().find_map(|p| Some(Epoch { sent: p.sent?, received: p.received? }))
+    }
+}
+
+impl Packets {
+    /// Takes a record apart; its first `prime` packets were sent back to back.
+    pub(super) fn new(record: &TrainRecord, prime: usize, epoch: Epoch) -> Result<Self, Rejection> {
+        let (mut carried, mut lost) = (0.0, 0.0);
+        let mut points: Vec<Point> = Vec::with_capacity(record.packets.len());
+        let mut losses = Vec::new();
+        for (index, packet) in record.packets.iter().enumerate() {
+            let bits = f64::from(packet.size) * 8.0;
+            // What shows neither stamp was never sent.
+            if packet.sent.or(packet.received).is_some() {
+                carried += bits;
+            }
+            let received = packet.received.filter(|&at| !is_retransmitted(record, index, at));
+            match (packet.sent, received) {
+                (Some(sent), Some(received)) => {
+                    let (sent, received) = (sent - epoch.sent, received - epoch.received);
+                    let delay = (received - sent).as_secs_f64();
+                    points.push(Point { sent: sent.as_secs_f64(), delay, carried, lost, index });
+                }
+                (Some(_), None) => {
+                    lost += bits;
+                    let before = points.last().map_or((0.0, f64::NEG_INFINITY), |p| (p.sent, p.delay));
+                    losses.push(Loss { index, before });
+                }
+                (None, _) => {}
+            }
+        }
+        let body = points.iter().filter(|p| p.index >= prime).count();
+        if body < 4 || body * 5 < record.packets.len() - prime {
+            return Err(Rejection::PacketsMissing);
+        }
+        let bits = |packet: Option<&PacketRecord>| packet.map_or(0.0, |p| f64::from(p.size) * 8.0);
+        let (size_bits, prime_bits) = (bits(record.packets.last()), bits(record.packets.first()));
+        Ok(Packets { points, losses, size_bits, prime_bits, prime })
+    }
+
+    /// What the prime's dispersion shows; none where its stamps tell nothing.
+    pub(super) fn dispersion(&self) -> Option<Dispersion> {
+        let pairs = self.points.windows(2).filter(|w| w[1].index < self.prime && w[1].index == w[0].index + 1);
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        for pair in pairs {
+            let gap = pair[1].sent - pair[0].sent;
+            sent.push(gap);
+            received.push(gap + pair[1].delay - pair[0].delay);
+        }
+        // A device that reports packets in batches leaves no gap within one: then only the mean tells.
+        let batched = received.iter().filter(|&&gap| gap < 1e-6).count() * 4 > received.len();
+        let typical = |gaps: &[f64]| if batched { Some(mean(gaps)) } else { median(gaps) };
+        let (sent, received) = (typical(&sent)?, typical(&received)?);
+        let gap_ratio = sent / received;
+        (received > 1e-6).then(|| Dispersion { rate: self.prime_bits / received, gap_ratio })
+    }
+
+    /// The rate at which the prime really left, in bit/s.
+    pub(super) fn prime_sending_rate(&self) -> f64 {
+        let [first, .., last] = self.prime_points() else { return f64::INFINITY };
+        (last.carried - first.carried) / (last.sent - first.sent).max(1e-9)
+    }
+
+    /// How many times as fast the path let the first packets pass as the last ones, though those were sent much faster than
+    /// they came: as a token bucket does.
+    pub(super) fn slowed_down(&self) -> f64 {
+        // By the mean and the median gap: a machine that stalls makes one gap long, a device that reports packets in
+        // batches makes most short.
+        let rates = |points: &[Point]| {
+            let gap = |pair: &[Point]| {
+                let (bits, sent) = (pair[1].carried - pair[0].carried, pair[1].sent - pair[0].sent);
+                (sent / bits, (sent + pair[1].delay - pair[0].delay) / bits)
+            };
+            let (sent, received): (Vec<f64>, Vec<f64>) = points.windows(2).map(gap).unzip();
+            Some((1.0 / mean(&sent), 1.0 / mean(&received).min(median(&received)?)))
+        };
+        let ends = [last(self.prime_points(), PRIME_END), last(&self.points, 2 * PRIME_END)];
+        let Some(start) = self.points.get(..PRIME_END).and_then(rates) else { return 1.0 };
+        // Packets that come closer together than they left were held up by a machine that stalled.
+        let credible = start.1 > 0.0 && start.1 < 1.25 * start.0;
+        let slower = ends.into_iter().filter_map(rates).filter(|end| credible && end.0 > 2.5 * end.1);
+        slower.map(|end| start.1 / end.1).fold(1.0, f64::max)
+    }
+
+    pub(super) fn prime_points(&self) -> &[Point] {
+        &self.points[..self.points.partition_point(|p| p.index < self.prime)]
+    }
+
+    /// All that the train carried.
+    pub(super) fn bits(&self) -> f64 {
+        self.points.last().map_or(0.0, |p| p.carried)
+    }
+
+    /// The rate at which the body really left.
+    pub(super) fn body_rate(&self) -> f64 {
+        match (self.body().next(), self.points.last()) {
+            (Some(first), Some(last)) if last.sent > first.sent => {
+                (last.carried - first.carried) / (last.sent - first.sent)
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// The body without its first eighth: by then the prime has left all queues but the one that limits the path.
+    pub(super) fn body(&self) -> impl Iterator<Item = &Point> + '_ {
+        let end = self.points.last().map_or(0, |p| p.index + 1);
+        let first = self.prime + end.saturating_sub(self.prime) / 8;
+        self.points.iter().filter(move |p| p.index >= first)
+    }
+}
+
+pub(super) fn last(points: &[Point], count: usize) -> &[Point] {
+    &points[points.len().saturating_sub(count)..]
+}
+
+/// Whether a packet came behind three or more that had been sent after it: no queue does that, but TCP does when it
+/// repeats a lost one.
+fn is_retransmitted(record: &TrainRecord, index: usize, received: Time) -> bool {
+    let later = record.packets[index + 1..].iter().filter_map(|p| p.received);
+    later.filter(|&at| at < received).nth(2).is_some()
+}

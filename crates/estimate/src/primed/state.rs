@@ -1,0 +1,71 @@
+use super::knowledge::Knowledge;
+use super::packets::Packets;
+use crate::capacity::Shaping;
+use crate::config::{Budget, Conditions};
+use crate::method::Rejection;
+use std::collections::BTreeMap;
+use units::Span;
+
+/// When a measurement knows enough.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PrimedConfig {
+    /// Half the interval's width at which the value is known well enough, as a part of the value.
+    pub precision: f64,
+}
+
+impl Default for PrimedConfig {
+    fn default() -> Self {
+        PrimedConfig { precision: 0.01 }
+    }
+}
+
+/// What it costs at most unless the user says otherwise. On paths so slow that the time does not suffice for
+/// [`MIN_TRAINS`](super::knowledge::MIN_TRAINS) trains, or that single packets of others show in the value, it goes on for up to six times as long.
+pub(super) const BUDGET: Budget = Budget { bytes: 2_000_000, time: Span::from_secs(2) };
+
+/// What a measurement is to keep to, and what it has found.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) config: PrimedConfig,
+    /// The largest packet that the transport carries in one piece, in bytes.
+    pub(super) max_packet: u32,
+    pub(super) budget: Budget,
+    /// Where a token bucket is known, its committed rate is the capacity, and primes empty it.
+    pub(super) shaping: Shaping,
+    /// The rate at which the scout arrived, in bit/s.
+    pub(super) scouted: Option<f64>,
+    pub(super) trains: Vec<Packets>,
+    pub(super) knowledge: Knowledge,
+    pub(super) rejected: BTreeMap<Rejection, u32>,
+    pub(super) failures_in_row: u32,
+    random: u64,
+}
+
+impl State {
+    /// Nothing known of the path but its conditions.
+    pub(super) fn new(config: PrimedConfig, conditions: &Conditions) -> Self {
+        State {
+            config,
+            max_packet: conditions.max_packet,
+            budget: BUDGET.or(conditions.budget),
+            shaping: conditions.shaping,
+            // Where a token bucket's rate is known, no scout is needed.
+            scouted: conditions.shaping.shaper().map(|shaper| shaper.committed_rate.value.as_f64()),
+            trains: Vec::new(),
+            knowledge: Knowledge::default(),
+            rejected: BTreeMap::new(),
+            failures_in_row: 0,
+            random: conditions.seed,
+        }
+    }
+
+    /// A random number from 0 up to but not including 1.
+    pub(super) fn random(&mut self) -> f64 {
+        crate::stats::random(&mut self.random)
+    }
+
+    pub(super) fn reject(&mut self, why: Rejection) {
+        *self.rejected.entry(why).or_default() += 1;
+        self.failures_in_row += 1;
+    }
+}
