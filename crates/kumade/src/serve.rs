@@ -5,7 +5,8 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, Server, ServerConfig};
+use serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig};
+use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,7 +55,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut config = config(args)?;
     config.max_pending = config.max_pending.min(descriptors() / 2);
     let stop = service::signals::termination().context("cannot listen for Ctrl-C")?;
-    let server = Server::bind(config).map_err(|error| anyhow!("{error}"))?;
+    let server = Server::bind(config).map_err(|error| described(&error, LISTEN))?;
     let address = server.local_addr();
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
     eprintln!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
@@ -73,11 +74,32 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is set by which option.
+const LISTEN: &str = "--listen";
+const STAMP: &str = "--stamp PORT";
+
+/// The error with what to try, by the option that says where to listen.
+fn described(error: &ServeError, option: &str) -> anyhow::Error {
+    let hint = match error {
+        ServeError::Listen { cause, .. } => match cause.kind() {
+            io::ErrorKind::AddrInUse => format!("; another program uses that port: choose one with {option}"),
+            io::ErrorKind::AddrNotAvailable => "; this host does not have that address".to_owned(),
+            io::ErrorKind::PermissionDenied => format!(
+                "; ports below 1024 need privileges: choose a higher one with {option} (and measure with that port), or \
+                 grant this one: setcap cap_net_bind_service+ep on the program"
+            ),
+            _ => String::new(),
+        },
+        ServeError::Wait(_) => String::new(),
+    };
+    anyhow!("{error}{hint}")
+}
+
 /// Where the server listens, on the reflector's port.
 fn bind_reflector(port: u16, listen: Option<SocketAddr>) -> anyhow::Result<Reflector> {
     let ip = listen.map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip());
     let config = ReflectorConfig { listen: Some((ip, port).into()), ..ReflectorConfig::default() };
-    let reflector = Reflector::bind(&config).map_err(|error| anyhow!("{error}"))?;
+    let reflector = Reflector::bind(&config).map_err(|error| described(&error, STAMP))?;
     let address = reflector.local_addr();
     let port = if address.port() == STAMP_PORT { String::new() } else { format!(":{}", address.port()) };
     eprintln!("reflecting STAMP on {address} (UDP); measure with: kumade measure --stamp HOST{port}");

@@ -216,6 +216,8 @@ fn reflector_hint(cause: &io::Error) -> Hint {
 
 fn handshake_hint(cause: &SessionError) -> Option<Hint> {
     match cause {
+        SessionError::KeyRequired | SessionError::WrongKey => Some(Hint::GiveKey),
+        SessionError::NoKey => Some(Hint::OmitKey),
         SessionError::Preamble(PreambleError::NotKumade) => Some(Hint::CheckService),
         SessionError::Preamble(PreambleError::Malformed) | SessionError::Frame(_) | SessionError::Damaged => {
             Some(Hint::UseSameRelease)

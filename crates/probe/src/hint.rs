@@ -30,6 +30,10 @@ pub enum Hint {
     StartReflector,
     /// Check the reflector, its port, and that a firewall lets UDP through.
     CheckReflectorAndFirewall,
+    /// Give the key that the server has.
+    GiveKey,
+    /// Measure without a key, or start the server with it.
+    OmitKey,
     /// Check the source address, interface and firewall mark; a mark takes privileges.
     CheckBinding,
 }

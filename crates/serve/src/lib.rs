@@ -9,6 +9,7 @@
 mod acceptor;
 mod clock;
 mod config;
+mod error;
 mod pending;
 mod reflector;
 mod server;
@@ -21,6 +22,7 @@ mod udp;
 
 pub use clock::HostClock;
 pub use config::{DEFAULT_PORT, ServerConfig};
-pub use reflector::{Reflector, ReflectorConfig, ReflectorError};
-pub use server::{Server, ServerError};
+pub use error::ServeError;
+pub use reflector::{Reflector, ReflectorConfig};
+pub use server::Server;
 pub use wire::stamp::PORT as STAMP_PORT;

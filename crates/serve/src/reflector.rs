@@ -1,4 +1,5 @@
 use crate::clock::HostClock;
+use crate::error::ServeError;
 use crate::sources::Sources;
 use net::datagram::{self, Datagram};
 use net::{clock, readiness};
@@ -6,7 +7,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use thiserror::Error;
 use units::{Span, Time};
 use wire::stamp::{ClockFormat, ErrorEstimate, PORT, Reflection, Reply};
 
@@ -35,23 +35,6 @@ impl Default for ReflectorConfig {
     }
 }
 
-/// Why a reflector can't listen, or stopped.
-#[derive(Debug, Error)]
-pub enum ReflectorError {
-    /// The address is in use, not this host's, or not allowed.
-    #[error("cannot listen for STAMP on {address} (UDP): {cause}{}", hint(cause))]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// The system's answer.
-        #[source]
-        cause: io::Error,
-    },
-    /// Waiting for probes failed.
-    #[error("cannot wait for STAMP probes: {0}")]
-    Wait(#[source] io::Error),
-}
-
 /// A STAMP reflector (RFC 8762, 4.3) that counts its answers in each session. It answers as many octets as it was sent,
 /// each source at a bounded rate, and no answers: two reflectors must not answer each other for ever.
 #[derive(Debug)]
@@ -68,9 +51,9 @@ impl Reflector {
     ///
     /// # Errors
     /// The address is taken, not available, or needs privileges.
-    pub fn bind(config: &ReflectorConfig) -> Result<Self, ReflectorError> {
+    pub fn bind(config: &ReflectorConfig) -> Result<Self, ServeError> {
         let (address, socket) = listen(config.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, PORT).into()));
-        let failed = |cause| ReflectorError::Listen { address, cause };
+        let failed = |cause| ServeError::Listen { address, protocol: "STAMP", cause };
         let socket = socket.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         let clock = config.clock;
@@ -86,11 +69,11 @@ impl Reflector {
     ///
     /// # Errors
     /// Where the system refuses to wait.
-    pub fn run(mut self, stop: &AtomicBool) -> Result<(), ReflectorError> {
+    pub fn run(mut self, stop: &AtomicBool) -> Result<(), ServeError> {
         let mut buffer = vec![0; LONGEST];
         let mut asked = clock::monotonic();
         while !stop.load(Ordering::SeqCst) {
-            if readiness::readable(&self.socket, clock::monotonic() + TICK).map_err(ReflectorError::Wait)? {
+            if readiness::readable(&self.socket, clock::monotonic() + TICK).map_err(ServeError::Wait)? {
                 self.answer_one(&mut buffer);
             }
             if clock::monotonic() - asked > TICK {
@@ -174,18 +157,6 @@ fn listen_on(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = socket.into();
     datagram::prepare(&socket)?;
     Ok(socket)
-}
-
-fn hint(cause: &io::Error) -> &'static str {
-    match cause.kind() {
-        io::ErrorKind::AddrInUse => "; another program uses that port: choose one with --stamp PORT",
-        io::ErrorKind::AddrNotAvailable => "; this host does not have that address",
-        io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 need privileges: choose a higher one with --stamp PORT (and measure with --stamp \
-             HOST:PORT), or grant this one: setcap cap_net_bind_service+ep on the program"
-        }
-        _ => "",
-    }
 }
 
 #[cfg(test)]

@@ -1,31 +1,12 @@
 use crate::acceptor::Acceptor;
 use crate::config::{DEFAULT_PORT, ServerConfig};
+use crate::error::ServeError;
 use crate::shared::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use thiserror::Error;
-
-/// Why the server cannot listen.
-#[derive(Debug, Error)]
-pub enum ServerError {
-    /// The address is in use, not this host's, or not allowed.
-    #[error("cannot listen on {address} ({protocol}): {cause}{}", listen_hint(cause))]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// TCP or UDP.
-        protocol: &'static str,
-        /// The system's answer.
-        #[source]
-        cause: io::Error,
-    },
-    /// Waiting for clients failed.
-    #[error("cannot wait for clients: {0}")]
-    Wait(#[source] io::Error),
-}
 
 /// A server that listens.
 pub struct Server {
@@ -38,17 +19,17 @@ impl Server {
     ///
     /// # Errors
     /// The address is taken or not available.
-    pub fn bind(config: ServerConfig) -> Result<Self, ServerError> {
+    pub fn bind(config: ServerConfig) -> Result<Self, ServeError> {
         let (address, listener) = match config.listen {
             Some(address) => (address, listen(address)),
             None => listen_everywhere(),
         };
-        let failed = |protocol, address| move |cause| ServerError::Listen { address, protocol, cause };
+        let failed = |protocol, address| move |cause| ServeError::Listen { address, protocol, cause };
         let listener = listener.map_err(failed("TCP", address))?;
         let address = listener.local_addr().map_err(failed("TCP", address))?;
         let udp = bind_udp(address).map_err(failed("UDP", address))?;
         let shared = Arc::new(Shared::new(config));
-        Ok(Server { address, acceptor: Acceptor::new(listener, udp, shared).map_err(ServerError::Wait)? })
+        Ok(Server { address, acceptor: Acceptor::new(listener, udp, shared).map_err(ServeError::Wait)? })
     }
 
     /// Where it listens; tells the port where zero was asked for.
@@ -61,8 +42,8 @@ impl Server {
     ///
     /// # Errors
     /// Where the system refuses to wait for sockets.
-    pub fn run(self, stop: &AtomicBool) -> Result<(), ServerError> {
-        self.acceptor.run(stop).map_err(ServerError::Wait)
+    pub fn run(self, stop: &AtomicBool) -> Result<(), ServeError> {
+        self.acceptor.run(stop).map_err(ServeError::Wait)
     }
 }
 
@@ -103,15 +84,4 @@ fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket.into())
-}
-
-fn listen_hint(cause: &io::Error) -> &'static str {
-    match cause.kind() {
-        io::ErrorKind::AddrInUse => {
-            "; another program (or another `kumade serve`) uses that port: choose one with --listen"
-        }
-        io::ErrorKind::AddrNotAvailable => "; this host does not have that address",
-        io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose a higher one",
-        _ => "",
-    }
 }

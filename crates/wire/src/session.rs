@@ -12,10 +12,10 @@ pub enum SessionError {
     #[error(transparent)]
     Preamble(#[from] PreambleError),
     /// The server has a key and the client did not use one.
-    #[error("the server requires a key: give the same --key FILE as there")]
+    #[error("the server requires a key, and none was given")]
     KeyRequired,
     /// The client uses a key and the server has none.
-    #[error("the server has no key: measure without --key, or start the server with it")]
+    #[error("a key was given, and the server has none")]
     NoKey,
     /// Both use a key, but not the same one.
     #[error("the keys differ: both sides need the same key file")]

@@ -33,6 +33,8 @@ fn words(hint: Hint) -> Option<&'static str> {
             "check the port, that `kumade serve --stamp` or another reflector runs there, and that a firewall lets UDP \
              through"
         }
+        Hint::GiveKey => "give the same --key FILE as there",
+        Hint::OmitKey => "measure without --key, or start the server with it",
         Hint::CheckBinding => "check --source, --interface and --mark; a mark needs CAP_NET_ADMIN",
         _ => return None,
     })

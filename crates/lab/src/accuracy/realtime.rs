@@ -10,7 +10,7 @@ use crate::error::RunError;
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::clock;
 use probe::{Directions, MeasureConfig, MeasurementPlan};
-use serve::{Server, ServerConfig, ServerError};
+use serve::{ServeError, Server, ServerConfig};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ pub struct RealTime {
     path: (Bottleneck, Option<Later>),
     server: SocketAddr,
     stop: Arc<AtomicBool>,
-    serving: Option<JoinHandle<Result<(), ServerError>>>,
+    serving: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
 impl RealTime {
