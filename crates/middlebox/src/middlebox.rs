@@ -42,7 +42,8 @@ impl Middlebox {
         Ok(Middlebox { rules, translator, counters: Counters::default(), now: Time::from_nanos(i64::MIN) })
     }
 
-    /// Decides about a packet, and translates it in place if it is forwarded; in all other cases it remains unchanged.
+    /// Decides about a packet, and translates it in place if it is to be forwarded. A packet that is dropped, held or
+    /// answered remains unchanged; one whose connection is reset may be changed.
     ///
     /// `packet` begins with the IP header and may be followed by padding. `now` should not decrease between calls; if it
     /// does, the latest time counts. After each call, [`Middlebox::next_released`] is to be called until it returns
@@ -125,13 +126,12 @@ impl Middlebox {
         verdict: Option<Verdict>,
     ) -> Action {
         let inside = if direction == Direction::Outbound { passage.before } else { passage.after };
-        let back = if verdict == Some(Verdict::Reset) { packet::reset_both(packet) } else { None };
-        if passage.apply(packet).is_err() {
-            return self.drop(DropCause::Malformed);
-        }
         if verdict == Some(Verdict::Reset) {
             self.forget(&inside);
-            return self.reset(back, packet);
+            return self.reset(packet, passage);
+        }
+        if passage.apply(packet).is_err() {
+            return self.drop(DropCause::Malformed);
         }
         self.rules.iter_mut().for_each(|rule| rule.forwarded(&inside, self.now));
         self.translator.lead(direction, passage, self.now);
@@ -141,13 +141,15 @@ impl Middlebox {
     }
 
     /// Resets to the source with the addresses before translation, and to the destination with those after it.
-    fn reset(&mut self, back: Option<ResetPair>, translated: &[u8]) -> Action {
+    fn reset(&mut self, packet: &mut [u8], passage: &Passage) -> Action {
         let action = self.drop(DropCause::Rule);
-        match (back, packet::reset_both(translated)) {
-            (Some(back), Some(onward)) => {
-                Action::Reset(ResetPair { to_source: back.to_source, to_destination: onward.to_destination })
-            }
-            _ => action,
+        let Some(ResetPair { to_source, .. }) = packet::reset_both(packet) else { return action };
+        if passage.apply(packet).is_err() {
+            return action;
+        }
+        match packet::reset_both(packet) {
+            Some(ResetPair { to_destination, .. }) => Action::Reset(ResetPair { to_source, to_destination }),
+            None => action,
         }
     }
 

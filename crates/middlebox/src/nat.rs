@@ -348,10 +348,7 @@ fn translatable(headers: &Headers, direction: Direction) -> Result<Protocol, Dro
     }
 }
 
-/// The source of an ICMP error that leaves through a NAT44 (RFC 5508 REQ-5 e): the external address.
+/// The source of an ICMP error that leaves through a NAT44 (RFC 5508 REQ-5 c): the external address.
 pub(crate) fn set_error_source(headers: &mut Headers, external: Ipv4Addr) {
     headers.set_address(End::Source, IpAddr::V4(external));
 }
-
-#[cfg(test)]
-mod tests;

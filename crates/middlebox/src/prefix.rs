@@ -184,6 +184,3 @@ fn check(pair: &PrefixPair, earlier: &[PrefixPair]) -> Result<(), ConfigError> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

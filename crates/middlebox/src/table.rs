@@ -20,7 +20,8 @@ pub(crate) struct Table<K, V, const QUEUES: usize> {
     max_entries: usize,
     index: HashTable<u32>,
     entries: Vec<Entry<K, V>>,
-    free: Vec<u32>,
+    /// The first of the unused entries, which are chained by `newer`.
+    free: u32,
     queues: [Queue; QUEUES],
 }
 
@@ -57,7 +58,7 @@ impl<K: Hash + Eq + Copy, V: Copy, const QUEUES: usize> Table<K, V, QUEUES> {
             max_entries: max_entries.min(NONE as usize),
             index: HashTable::new(),
             entries: Vec::new(),
-            free: Vec::new(),
+            free: NONE,
             queues: idle.map(|idle| Queue { idle, oldest: NONE, newest: NONE }),
         }
     }
@@ -101,9 +102,10 @@ impl<K: Hash + Eq + Copy, V: Copy, const QUEUES: usize> Table<K, V, QUEUES> {
             return None;
         }
         let entry = Entry { key, value, queue, deadline: now, older: NONE, newer: NONE };
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.entries[at as usize] = entry;
+        let at = self.free;
+        let at = match self.entries.get_mut(at as usize) {
+            Some(unused) => {
+                self.free = std::mem::replace(unused, entry).newer;
                 at
             }
             None => {
@@ -129,7 +131,7 @@ impl<K: Hash + Eq + Copy, V: Copy, const QUEUES: usize> Table<K, V, QUEUES> {
         if let Ok(occupied) = self.index.find_entry(hash(self.seed, &key), |at| *at == id.0) {
             occupied.remove();
         }
-        self.free.push(id.0);
+        self.entries[id.0 as usize].newer = std::mem::replace(&mut self.free, id.0);
         (key, value)
     }
 

@@ -1,5 +1,5 @@
 use crate::checksum::{self, Update};
-use crate::headers::{End, Fragment, Headers, Icmp, Transport};
+use crate::headers::{End, Fragment, Headers, Icmp, Transport, protocol};
 use std::net::IpAddr;
 use thiserror::Error;
 
@@ -146,7 +146,13 @@ fn write_transport(segment: &mut [u8], from: &Headers, to: &Headers, addresses: 
         covered.merge(addresses);
     }
     let field = segment.get_mut(offset..offset + 2).filter(|field| !checksum::is_absent(from.protocol, field));
+    let is_present = field.is_some();
     written.merge(apply(field, covered, |checksum| checksum::nonzero_for(from.protocol, checksum)));
+    // Of nothing but zeros, the sum is zero and its checksum 0xffff, which an update does not give (RFC 1624 §3). Only
+    // an ICMP echo reply can be that. To the checksum over an ICMP error that quotes it, both are the same.
+    if is_present && from.protocol == protocol::ICMP && segment.iter().all(|byte| *byte == 0) {
+        segment[offset..offset + 2].fill(0xff);
+    }
     written
 }
 

@@ -42,8 +42,8 @@ fn an_error_from_the_outside_shows_the_inside_the_packet_that_it_sent() {
     }
 }
 
-/// RFC 5508 REQ-5: from the private realm, the same in the other direction; e) "the NAT MUST translate the source IP
-/// address of the outer IP header to […] an external address".
+/// RFC 5508 REQ-5: from the private realm, the same in the other direction; "c) If the NAT enforces Basic NAT function […]
+/// In all other cases, translate the source IP address of the ICMP Error packet with its own public IP address."
 #[test]
 fn an_error_from_the_inside_shows_the_outside_the_packet_that_it_sent() {
     let mut router = router(nat());

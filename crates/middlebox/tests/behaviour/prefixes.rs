@@ -103,6 +103,31 @@ fn inside_hosts_reach_each_other_by_their_external_addresses() {
     assert_eq!(ends(&packet), ("2001:db8:1:d550::1".into(), "fd01:203:405:1::2".into()));
 }
 
+/// "Time exceeded" of ICMPv6, whose checksum covers its addresses and the packet that it quotes.
+#[test]
+fn icmpv6_errors_are_translated_with_the_packet_that_they_quote() {
+    let mut router = translator(&[inside("fd01:203:405::/48", "2001:db8:1::/48")]);
+    let remote = "[2001:db8:ffff::2]:9";
+    for packet in [
+        udp("[fd01:203:405:1::1]:7", remote, b"payload"),
+        tcp("[fd01:203:405:1::1]:7", remote, "S", b""),
+        echo("[fd01:203:405:1::1]:7", remote, true),
+    ] {
+        let sent = out(&mut router, &packet, Time::ZERO).unwrap();
+        for bytes in [1232, 48] {
+            let error = back(&mut router, &time_exceeded("2001:db8:eeee::1", &sent, bytes), Time::ZERO).unwrap();
+            assert_eq!(ends(&error), ("2001:db8:eeee::1".into(), "fd01:203:405:1::1".into()));
+            assert_eq!(error[48..], packet[..packet.len().min(bytes)]);
+        }
+    }
+    // An inside router reports an error about a packet from the outside.
+    let arrived = udp(remote, "[2001:db8:1:d550::1]:7", b"payload");
+    let received = back(&mut router, &arrived, Time::ZERO).unwrap();
+    let error = out(&mut router, &time_exceeded("fd01:203:405:2::9", &received, 1232), Time::ZERO).unwrap();
+    assert_eq!(ends(&error), ("2001:db8:1:d551::9".into(), "2001:db8:ffff::2".into()));
+    assert_eq!(error[48..], arrived);
+}
+
 #[test]
 fn prefixes_are_translated_beside_a_nat44() {
     let prefixes = vec![inside("10.1.0.0/16", "198.18.0.0/16")];

@@ -39,6 +39,19 @@ fn udp_whose_checksum_becomes_zero_sends_all_ones() {
 }
 
 #[test]
+fn an_echo_reply_of_zeros_stays_valid() {
+    let mut packet = Sample::new(V4, SampleKind::Echo, &[0; 8]).packet();
+    packet[20..].fill(0);
+    checksum::set(&mut packet).unwrap();
+    let zeros = packet.clone();
+    for port in [0, 1, 0] {
+        rewritten(&mut packet, End::Destination, format!("198.51.100.2:{port}").parse().unwrap()).unwrap();
+        assert!(checksum::is_valid(&packet).unwrap());
+    }
+    assert_eq!(packet, zeros);
+}
+
+#[test]
 fn the_other_version_is_refused_and_nothing_changes() {
     let mut packet = Sample::new(V6, SampleKind::Udp, b"x").packet();
     let before = packet.clone();

@@ -1,0 +1,121 @@
+//! What must hold of a middlebox whatever packets it is given: for the fuzzer, and for the tests that replay its finds.
+
+use middlebox::{
+    Action, Direction, Filtering, Hosts, Limits, Match, Middlebox, MiddleboxConfig, NatConfig, PrefixPair, Refusal,
+    ResetScope, Rule,
+};
+use packet::{Headers, checksum};
+use units::{Span, Time};
+
+// Bits of the byte before each packet.
+const INBOUND: u8 = 1;
+/// Checksums are made valid first.
+const VALID: u8 = 2;
+/// The last forwarded packet, turned around, takes the place of the bytes.
+const REPLY: u8 = 4;
+/// Time passes: by the index in [`STEPS`].
+const STEP_SHIFT: u8 = 6;
+const STEPS: [Span; 4] = [Span::ZERO, Span::from_millis(1), Span::from_secs(5), Span::from_secs(400)];
+
+const LIMITS: Limits = Limits { sessions: 12, sessions_per_host: 5, associations: 3, held_fragments: 2 };
+
+/// One byte of settings, then packets: a byte of the bits above, two bytes of length, and the bytes.
+pub fn middlebox(data: &[u8]) {
+    let Some((settings, mut rest)) = data.split_first() else { return };
+    let mut router = Middlebox::new(config(*settings), 7).expect("valid settings");
+    let (mut now, mut last) = (Time::ZERO, Vec::new());
+    while let Some((&[control, high, low], behind)) = rest.split_first_chunk::<3>() {
+        let (bytes, behind) = behind.split_at(behind.len().min(usize::from(u16::from_be_bytes([high, low]))));
+        rest = behind;
+        now += STEPS[usize::from(control >> STEP_SHIFT)];
+        let mut packet = if control & REPLY != 0 { turned_around(&last) } else { bytes.to_vec() };
+        if control & VALID != 0 {
+            let _ = checksum::set(&mut packet);
+        }
+        let direction = if control & INBOUND != 0 { Direction::Inbound } else { Direction::Outbound };
+        if pass(&mut router, direction, &mut packet, now) {
+            last = packet;
+        }
+        bounded(&router);
+    }
+}
+
+fn config(settings: u8) -> MiddleboxConfig {
+    let bit = |number: u8| settings >> number & 1 != 0;
+    let refusal = if bit(0) { Refusal::Reject } else { Refusal::Drop };
+    let filtering = if bit(1) { Filtering::AddressAndPortDependent } else { Filtering::EndpointIndependent };
+    let nat =
+        NatConfig { refusal, filtering, limits: LIMITS, last_port: 1030, ..NatConfig::new([203, 0, 113, 1].into()) };
+    let net = |text: &str| text.parse().expect("a prefix");
+    let pair = |hosts, internal, external| PrefixPair { hosts, internal: net(internal), external: net(external) };
+    let prefixes = vec![
+        pair(Hosts::Inside, "10.1.0.0/16", "198.18.0.0/16"),
+        pair(Hosts::Inside, "fd01:203:405::/48", "2001:db8:1::/48"),
+        pair(Hosts::Outside, "fd02::/64", "2001:db8:2::/64"),
+    ];
+    let rules = vec![
+        Rule::Refuse { matching: Match { protocol: Some(6), destination_port: Some(25) }, refusal },
+        Rule::LimitConnections { max_connections: 3, refusal },
+        Rule::LimitSyns { per_second: 5, burst: 5 },
+        Rule::ResetAfter { data_packets: 4, scope: ResetScope::Connection },
+    ];
+    MiddleboxConfig {
+        rules: if bit(2) { rules } else { vec![] },
+        nat: (!bit(3)).then_some(nat),
+        prefixes: if bit(4) { prefixes } else { vec![] },
+    }
+}
+
+/// Whether the packet is forwarded. Valid packets stay valid, others do not change, and replies are valid.
+fn pass(router: &mut Middlebox, direction: Direction, packet: &mut [u8], now: Time) -> bool {
+    let before = packet.to_vec();
+    let was_valid = checksum::is_valid(&before) == Ok(true);
+    let action = router.pass(direction, packet, now);
+    let is_forwarded = matches!(action, Action::Forward | Action::Hairpin);
+    match action {
+        Action::Forward | Action::Hairpin => {
+            assert!(!was_valid || checksum::is_valid(packet) == Ok(true), "{packet:?}")
+        }
+        Action::Drop | Action::Held => assert_eq!(packet, before),
+        Action::Reply(reply) => {
+            assert_eq!(packet, before);
+            assert_eq!(checksum::is_valid(&reply), Ok(true));
+        }
+        Action::Reset(pair) => {
+            assert_eq!(checksum::is_valid(&pair.to_source), Ok(true));
+            assert_eq!(checksum::is_valid(&pair.to_destination), Ok(true));
+        }
+    }
+    while let Some(released) = router.next_released() {
+        assert!(Headers::parse(&released.packet).expect("a whole packet").is_fragment());
+    }
+    is_forwarded
+}
+
+fn bounded(router: &Middlebox) {
+    let counters = router.counters();
+    assert!(counters.sessions <= LIMITS.sessions as usize && counters.mappings <= counters.sessions);
+    assert!(counters.hosts <= counters.mappings);
+    let mut hosts: Vec<_> = router.sessions().map(|session| *session.inside.ip()).collect();
+    assert_eq!(hosts.len(), counters.sessions);
+    hosts.sort();
+    for sessions in hosts.chunk_by(|a, b| a == b) {
+        assert!(sessions.len() <= LIMITS.sessions_per_host as usize);
+    }
+}
+
+/// The packet with its ends exchanged, as a simple reply.
+fn turned_around(packet: &[u8]) -> Vec<u8> {
+    let mut reply = packet.to_vec();
+    let Ok(headers) = Headers::parse(packet) else { return reply };
+    let mut turned = headers;
+    (turned.source, turned.destination) = (headers.destination, headers.source);
+    turned.ports = headers.ports.map(|(source, destination)| (destination, source));
+    packet::rewrite(&mut reply, &headers, &turned).expect("the headers of this packet");
+    // An echo request becomes its reply.
+    if let (1, Some(8)) = (headers.protocol, headers.icmp().map(|icmp| icmp.kind)) {
+        reply[headers.transport_offset] = 0;
+        let _ = checksum::set(&mut reply);
+    }
+    reply
+}
