@@ -28,6 +28,8 @@ pub struct Middlebox {
     translator: Translator,
     counters: Counters,
     now: Time,
+    /// Whether the packet at hand has an incomplete transport checksum.
+    is_offloaded: bool,
 }
 
 impl Middlebox {
@@ -39,22 +41,31 @@ impl Middlebox {
     pub fn new(config: MiddleboxConfig, seed: u128) -> Result<Self, ConfigError> {
         let rules = config.rules.into_iter().map(|rule| RuleState::new(rule, seed)).collect::<Result<_, _>>()?;
         let translator = Translator::new(config.nat, &config.prefixes, seed)?;
-        Ok(Middlebox { rules, translator, counters: Counters::default(), now: Time::from_nanos(i64::MIN) })
+        Ok(Middlebox {
+            rules,
+            translator,
+            counters: Counters::default(),
+            now: Time::from_nanos(i64::MIN),
+            is_offloaded: false,
+        })
     }
 
     /// Decides about a packet, and translates it in place if it is to be forwarded. A packet that is dropped, held or
     /// answered remains unchanged; one whose connection is reset may be changed.
     ///
-    /// `packet` begins with the IP header and may be followed by padding. `now` should not decrease between calls; if it
-    /// does, the latest time counts. After each call, [`Middlebox::next_released`] is to be called until it returns
+    /// `packet` begins with the IP header and may be followed by padding. `now` comes from a monotonic clock; should it
+    /// decrease between calls, the latest time counts. After each call, [`Middlebox::next_released`] is to be called until it returns
     /// `None`.
     pub fn pass(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> Action {
-        self.expire(now);
-        let Ok(headers) = Headers::parse(packet) else { return self.drop(DropCause::Malformed) };
-        match direction {
-            Direction::Outbound => self.outbound(packet, &headers),
-            Direction::Inbound => self.inbound(packet, &headers),
-        }
+        self.is_offloaded = false;
+        self.decide(direction, packet, now)
+    }
+
+    /// As [`Middlebox::pass`], for a packet whose sender has left the transport checksum, and perhaps segmentation, to
+    /// its network card (see [`packet::offload`]), and which still has to be completed afterwards.
+    pub fn pass_offloaded(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> Action {
+        self.is_offloaded = true;
+        self.decide(direction, packet, now)
     }
 
     /// Takes a fragment that was [`Action::Held`] and whose datagram has been forwarded since.
@@ -81,6 +92,15 @@ impl Middlebox {
     /// The sessions of the NAT44.
     pub fn sessions(&self) -> impl Iterator<Item = SessionInfo> + '_ {
         self.translator.sessions()
+    }
+
+    fn decide(&mut self, direction: Direction, packet: &mut [u8], now: Time) -> Action {
+        self.expire(now);
+        let Ok(headers) = Headers::parse(packet) else { return self.drop(DropCause::Malformed) };
+        match direction {
+            Direction::Outbound => self.outbound(packet, &headers),
+            Direction::Inbound => self.inbound(packet, &headers),
+        }
     }
 
     fn outbound(&mut self, packet: &mut [u8], headers: &Headers) -> Action {
@@ -130,7 +150,7 @@ impl Middlebox {
             self.forget(&inside);
             return self.reset(packet, passage);
         }
-        if passage.apply(packet).is_err() {
+        if passage.apply(packet, self.is_offloaded).is_err() {
             return self.drop(DropCause::Malformed);
         }
         self.rules.iter_mut().for_each(|rule| rule.forwarded(&inside, self.now));
@@ -144,7 +164,7 @@ impl Middlebox {
     fn reset(&mut self, packet: &mut [u8], passage: &Passage) -> Action {
         let action = self.drop(DropCause::Rule);
         let Some(ResetPair { to_source, .. }) = packet::reset_both(packet) else { return action };
-        if passage.apply(packet).is_err() {
+        if passage.apply(packet, self.is_offloaded).is_err() {
             return action;
         }
         match packet::reset_both(packet) {

@@ -1,5 +1,5 @@
 use crate::table::Id;
-use packet::{Headers, Quote, RewriteError, rewrite, rewrite_quote};
+use packet::{Headers, Quote, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
 
 /// How a packet passes a translator: what it says before and after. Nothing is changed until [`Passage::apply`].
 #[derive(Debug, Clone, Copy)]
@@ -23,11 +23,14 @@ impl Passage {
         Passage { before, after: before, quote, hairpin: false, session: None, leads_fragments: false }
     }
 
-    /// Changes the packet accordingly.
-    pub(crate) fn apply(&self, packet: &mut [u8]) -> Result<(), RewriteError> {
+    /// Changes the packet accordingly. If it is offloaded, the transport checksum is still to be completed.
+    pub(crate) fn apply(&self, packet: &mut [u8], is_offloaded: bool) -> Result<(), RewriteError> {
         if let Some((quote, after)) = &self.quote {
             rewrite_quote(packet, quote, after)?;
         }
-        rewrite(packet, &self.before, &self.after)
+        match is_offloaded {
+            true => rewrite_offloaded(packet, &self.before, &self.after),
+            false => rewrite(packet, &self.before, &self.after),
+        }
     }
 }

@@ -157,6 +157,12 @@ fn ipv4_header_length(packet: &[u8]) -> Option<usize> {
     (first >> 4 == 4).then_some(usize::from(first & 15) * 4)
 }
 
+/// The sum of the pseudo header of a segment, as a sender leaves it in the checksum field for its network card.
+#[cfg(test)]
+pub(crate) fn of_pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, length: usize) -> u16 {
+    fold(pseudo_header(source, destination, protocol, length))
+}
+
 fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, length: usize) -> u64 {
     let address = |address| match address {
         IpAddr::V4(v4) => sum(&v4.octets()),

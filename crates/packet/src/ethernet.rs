@@ -1,17 +1,17 @@
-/// What stands before the network packet in an Ethernet frame (IEEE 802.3, with the VLAN tags of 802.1Q and 802.1ad).
+/// The header of an Ethernet frame (IEEE 802.3) with VLAN tags (802.1Q, 802.1ad).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ethernet {
-    /// The receiver's address.
+    /// Destination address.
     pub destination: [u8; 6],
-    /// The sender's address.
+    /// Source address.
     pub source: [u8; 6],
-    /// What the frame carries, behind all tags; see [`ethertype`].
+    /// EtherType of the payload, behind all tags; see [`ethertype`].
     pub ethertype: u16,
-    /// Bytes before what it carries.
+    /// Offset of the payload, in bytes.
     pub payload_offset: usize,
 }
 
-/// What Ethernet frames carry (IEEE 802).
+/// EtherTypes (IEEE 802).
 pub mod ethertype {
     /// IPv4.
     pub const IPV4: u16 = 0x0800;
@@ -21,24 +21,24 @@ pub mod ethertype {
     pub const VLAN: u16 = 0x8100;
     /// IPv6.
     pub const IPV6: u16 = 0x86dd;
-    /// A provider's VLAN tag (802.1ad).
+    /// A service VLAN tag (802.1ad).
     pub const PROVIDER_VLAN: u16 = 0x88a8;
 }
 
-/// Tags that are read at most; what stands behind more of them counts as something other than IP.
-const MOST_TAGS: usize = 4;
+/// Tags that are followed at most; a frame with more counts as not IP.
+const MAX_TAGS: usize = 4;
 
 impl Ethernet {
-    /// Bytes of a frame's header without tags.
+    /// Length of a header without tags, in bytes.
     pub const LENGTH: usize = 14;
 
-    /// Reads the header of a frame; none where it is cut short.
+    /// Reads the header of a frame; `None` where it is truncated.
     pub fn parse(frame: &[u8]) -> Option<Self> {
         let (header, _) = frame.split_first_chunk::<{ Self::LENGTH }>()?;
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, high, low] = *header;
         let mut ethertype = u16::from_be_bytes([high, low]);
         let mut payload_offset = Self::LENGTH;
-        for _ in 0..MOST_TAGS {
+        for _ in 0..MAX_TAGS {
             if !matches!(ethertype, ethertype::VLAN | ethertype::PROVIDER_VLAN) {
                 break;
             }
@@ -50,7 +50,7 @@ impl Ethernet {
         Some(Ethernet { destination, source, ethertype, payload_offset })
     }
 
-    /// Whether it says that it carries IP of either version.
+    /// Whether the EtherType is that of IPv4 or IPv6.
     pub fn carries_ip(&self) -> bool {
         matches!(self.ethertype, ethertype::IPV4 | ethertype::IPV6)
     }

@@ -32,5 +32,5 @@ pub use ethernet::{Ethernet, ethertype};
 pub use flow::FlowKey;
 pub use headers::{End, Fragment, Headers, Icmp, ParseError, Tcp, Transport, Udp, protocol};
 pub use reply::{ResetPair, prohibit, reject, reset_both};
-pub use rewrite::{Quote, RewriteError, rewrite, rewrite_quote};
+pub use rewrite::{Quote, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
 pub use selector::{Detail, Selector};

@@ -1,66 +1,66 @@
-//! Finishing what a sender left to its network card: checksums (RFC 1071) and the division into packets of a size that
-//! the line carries (segmentation offload), as the header of `linux/virtio_net.h` tells it.
+//! Doing in software what a sender left to its network card: transmit checksums (RFC 1071) and segmentation, as
+//! `struct virtio_net_hdr` of `linux/virtio_net.h` describes it.
 
 use crate::checksum;
 use crate::headers::{Headers, ParseError, Transport};
 use thiserror::Error;
 
-/// What is left to do for a frame.
+/// What a sender has left to its network card for one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Unfinished {
-    /// The checksum that stands for the pseudo header only.
+pub struct Offload {
+    /// The checksum to be completed: so far it covers the pseudo header only.
     pub checksum: Option<PartialChecksum>,
-    /// Bytes of data that each packet is to carry, where the frame is to be divided.
+    /// Payload of each segment in bytes, if the frame is to be segmented.
     pub segment_bytes: Option<u16>,
 }
 
 /// A checksum to be completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartialChecksum {
-    /// It covers the frame from here to its end.
+    /// Offset in the frame, in bytes, from which the checksum covers it to its end.
     pub start: u16,
-    /// Where it is put, from `start`.
+    /// Offset of the checksum field from `start`, in bytes.
     pub offset: u16,
 }
 
-/// A frame that cannot be finished.
+/// Why offloaded work cannot be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum UnfinishedError {
-    /// It is to be divided, but is no whole packet.
+pub enum OffloadError {
+    /// The frame to be segmented does not contain a complete IP packet.
     #[error(transparent)]
     Parse(#[from] ParseError),
-    /// It is to be divided in a way that is not known.
+    /// The packet cannot be segmented.
     #[error(
-        "cannot divide a packet of {len} bytes into segments of {segment_bytes}: it is no whole TCP or UDP packet, or \
-         carries one in a tunnel"
+        "cannot segment a packet of {len} bytes into {segment_bytes} each: it is a fragment, not TCP or UDP, or a tunnel's; \
+         switch off segmentation offload at its sender"
     )]
     Kind {
-        /// Bytes given.
+        /// Length of the packet, in bytes.
         len: usize,
-        /// Bytes of data wanted in each.
+        /// Payload of each segment, in bytes.
         segment_bytes: u16,
     },
-    /// The checksum would lie outside.
-    #[error("cannot complete the checksum of a frame of {len} bytes: it should stand at byte {at}")]
+    /// The checksum field is outside the frame.
+    #[error("cannot complete the checksum of a frame of {len} bytes: its field is at byte {at}; drop the frame")]
     Checksum {
-        /// Bytes given.
+        /// Length of the frame, in bytes.
         len: usize,
-        /// Where it should stand.
+        /// Offset of the field, in bytes.
         at: usize,
     },
 }
 
-impl Unfinished {
-    /// Bytes of the header that says so.
+impl Offload {
+    /// Length of `struct virtio_net_hdr`, in bytes.
     pub const HEADER: usize = 10;
 
-    /// Reads struct virtio_net_hdr, in this machine's byte order as packet(7) and TUN devices give it.
+    /// Reads `struct virtio_net_hdr`, in host byte order as packet(7) and TUN devices deliver it.
     pub fn read(header: [u8; Self::HEADER]) -> Self {
         const NEEDS_CHECKSUM: u8 = 1;
         let [flags, kind, _, _, s0, s1, c0, c1, o0, o1] = header;
         let (start, offset) = (u16::from_ne_bytes([c0, c1]), u16::from_ne_bytes([o0, o1]));
         let segment_bytes = u16::from_ne_bytes([s0, s1]);
-        Unfinished {
+        Offload {
             checksum: (flags & NEEDS_CHECKSUM != 0).then_some(PartialChecksum { start, offset }),
             segment_bytes: (kind != 0 && segment_bytes > 0).then_some(segment_bytes),
         }
@@ -68,19 +68,19 @@ impl Unfinished {
 }
 
 impl PartialChecksum {
-    /// Where SCTP has its checksum, which is of another kind; no other protocol has one there.
+    /// Offset of the SCTP checksum, a CRC32c; no other protocol has a checksum there.
     const SCTP_OFFSET: u16 = 8;
 
-    /// Completes it in `frame`, which begins where `start` is counted from.
+    /// Completes the checksum in `frame`, from whose beginning `start` counts.
     ///
     /// # Errors
-    /// It would lie outside; nothing is changed.
-    pub fn complete(self, frame: &mut [u8]) -> Result<(), UnfinishedError> {
+    /// The field is outside the frame; nothing is changed.
+    pub fn complete(self, frame: &mut [u8]) -> Result<(), OffloadError> {
         let (start, len) = (usize::from(self.start), frame.len());
         let at = start + usize::from(self.offset);
         let is_sctp = self.offset == Self::SCTP_OFFSET;
         if at + if is_sctp { 4 } else { 2 } > len {
-            return Err(UnfinishedError::Checksum { len, at });
+            return Err(OffloadError::Checksum { len, at });
         }
         if is_sctp {
             frame[at..at + 4].fill(0);
@@ -88,9 +88,9 @@ impl PartialChecksum {
             frame[at..at + 4].copy_from_slice(&value.to_le_bytes());
             return Ok(());
         }
-        // The sender has put the pseudo header's sum there, so that it is counted with the rest.
+        // The field contains the sum of the pseudo header, which is thus included.
         let value = match checksum::of(&frame[start..]) {
-            // To UDP, zero means that there is none; to the others both are the same.
+            // In UDP, zero means that there is no checksum; elsewhere both are the same.
             0 => 0xffff,
             value => value,
         };
@@ -99,37 +99,38 @@ impl PartialChecksum {
     }
 }
 
-/// The packets that a large one is divided into.
+/// The segments of a large TCP or UDP packet.
 #[derive(Debug)]
 pub struct Segments<'a> {
     frame: &'a [u8],
     network_offset: usize,
-    /// Where the data begin.
+    /// Offset of the payload.
     data_offset: usize,
-    /// Where the transport's header begins.
+    /// Offset of the transport header.
     transport_offset: usize,
     transport: Transport,
     segment_bytes: usize,
-    /// Data already given.
-    given: usize,
+    /// Payload already written.
+    written: usize,
     number: u16,
 }
 
 impl<'a> Segments<'a> {
-    /// Divides a frame whose IP packet begins at `network_offset`; what stands before is repeated. Where its transport's
-    /// header is known to begin, `transport_at` says so: that of a packet in a tunnel is another.
+    /// Segments a frame whose IP packet begins at `network_offset`; the bytes before are repeated in each segment.
+    /// `transport_at` is the offset of the transport header as far as the sender tells it: with a tunnel, that of the
+    /// inner packet, which is not supported.
     ///
     /// # Errors
-    /// It is no whole TCP or UDP packet, or it is one in a tunnel that is to be divided.
+    /// The packet is incomplete, a fragment, neither TCP nor UDP, or a tunnel's.
     pub fn of(
         frame: &'a [u8],
         network_offset: usize,
         segment_bytes: u16,
         transport_at: Option<usize>,
-    ) -> Result<Self, UnfinishedError> {
+    ) -> Result<Self, OffloadError> {
         let packet = frame.get(network_offset..).unwrap_or_default();
         let headers = Headers::parse(packet)?;
-        let refused = UnfinishedError::Kind { len: packet.len(), segment_bytes };
+        let refused = OffloadError::Kind { len: packet.len(), segment_bytes };
         let is_here = transport_at.is_none_or(|at| at == network_offset + headers.transport_offset);
         let can_be = is_here && !headers.is_fragment() && segment_bytes > 0;
         let transport = headers.transport.filter(|_| can_be).ok_or(refused)?;
@@ -146,33 +147,33 @@ impl<'a> Segments<'a> {
             transport_offset: network_offset + headers.transport_offset,
             transport,
             segment_bytes: segment_bytes.into(),
-            given: 0,
+            written: 0,
             number: 0,
         })
     }
 
-    /// Bytes of the longest that there are, with all that stands before it.
+    /// Length of the longest segment with the bytes before its packet, in bytes.
     pub fn longest(&self) -> usize {
         self.frame.len().min(self.data_offset + self.segment_bytes)
     }
 
-    /// Puts the next packet with all that stands before it into `out`, in place of what it held; false where there is
-    /// none left. Checksums are right.
+    /// Replaces `out` by the next segment with the bytes before its packet; false where there is none left. Checksums
+    /// are valid.
     pub fn write_next(&mut self, out: &mut Vec<u8>) -> bool {
         let data = &self.frame[self.data_offset..];
-        if self.given >= data.len() && self.number > 0 {
+        if self.written >= data.len() && self.number > 0 {
             return false;
         }
-        let end = data.len().min(self.given + self.segment_bytes);
+        let end = data.len().min(self.written + self.segment_bytes);
         out.clear();
         out.extend_from_slice(&self.frame[..self.data_offset]);
-        out.extend_from_slice(&data[self.given..end]);
+        out.extend_from_slice(&data[self.written..end]);
         let is_last = end == data.len();
         self.set_network(out);
         self.set_transport(out, is_last);
-        // The headers were read as whole ones, and their lengths are right again.
+        // The headers were parsed before, and their lengths are consistent again.
         let _ = checksum::set(&mut out[self.network_offset..]);
-        self.given = end;
+        self.written = end;
         self.number = self.number.wrapping_add(1);
         true
     }
@@ -193,13 +194,13 @@ impl<'a> Segments<'a> {
         let header = &mut out[self.transport_offset..];
         match self.transport {
             Transport::Tcp(tcp) => {
-                let sequence = tcp.sequence.wrapping_add(self.given as u32);
+                let sequence = tcp.sequence.wrapping_add(self.written as u32);
                 header[4..8].copy_from_slice(&sequence.to_be_bytes());
                 if !is_last {
-                    header[13] &= !(FIN | PUSH);
+                    header[13] &= !(FIN | PSH);
                 }
                 if self.number > 0 {
-                    header[13] &= !REDUCED;
+                    header[13] &= !CWR;
                 }
             }
             _ => {
@@ -210,10 +211,10 @@ impl<'a> Segments<'a> {
     }
 }
 
-// Flags of TCP that belong to the last, or to the first (RFC 3168 §6.1.2), packet only.
+// TCP flags that belong to the last segment only, or to the first (CWR, RFC 3168 §6.1.2).
 const FIN: u8 = 0x01;
-const PUSH: u8 = 0x08;
-const REDUCED: u8 = 0x80;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
 
 #[cfg(test)]
 mod tests;

@@ -56,7 +56,16 @@ const ICMP_HEADER_BYTES: usize = 8;
 /// # Errors
 /// An address is of the other IP version, or the packet is shorter than `from` says. Nothing is changed then.
 pub fn rewrite(packet: &mut [u8], from: &Headers, to: &Headers) -> Result<(), RewriteError> {
-    tracked(packet, from, to).map(drop)
+    tracked(packet, from, to, Coverage::Segment).map(drop)
+}
+
+/// As [`rewrite`], for a packet whose sender has left the transport checksum to its network card (see
+/// [`crate::offload`]): the field contains the sum of the pseudo header only, not complemented.
+///
+/// # Errors
+/// As [`rewrite`].
+pub fn rewrite_offloaded(packet: &mut [u8], from: &Headers, to: &Headers) -> Result<(), RewriteError> {
+    tracked(packet, from, to, Coverage::PseudoHeader).map(drop)
 }
 
 /// As [`rewrite`], for the packet that an ICMP error quotes; updates the checksum of the error as well.
@@ -66,14 +75,21 @@ pub fn rewrite(packet: &mut [u8], from: &Headers, to: &Headers) -> Result<(), Re
 pub fn rewrite_quote(packet: &mut [u8], quote: &Quote, to: &Headers) -> Result<(), RewriteError> {
     let len = packet.len();
     let (error, quoted) = packet.split_at_mut_checked(quote.offset).ok_or(RewriteError::Length { len })?;
-    let update = tracked(quoted, &quote.headers, to)?;
+    let update = tracked(quoted, &quote.headers, to, Coverage::Segment)?;
     let field = error.len().checked_sub(6).and_then(|at| error.get_mut(at..at + 2));
     apply(field, update, |checksum| checksum);
     Ok(())
 }
 
+/// What the transport's checksum field covers so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Coverage {
+    Segment,
+    PseudoHeader,
+}
+
 /// Rewrites, and returns all changes, those of checksums included.
-fn tracked(packet: &mut [u8], from: &Headers, to: &Headers) -> Result<Update, RewriteError> {
+fn tracked(packet: &mut [u8], from: &Headers, to: &Headers, coverage: Coverage) -> Result<Update, RewriteError> {
     let mut all = Update::default();
     if from == to {
         return Ok(all);
@@ -88,7 +104,7 @@ fn tracked(packet: &mut [u8], from: &Headers, to: &Headers) -> Result<Update, Re
     }
     if from.fragment != Fragment::Later {
         let segment = &mut packet[from.transport_offset..from.total_len];
-        all.merge(write_transport(segment, from, to, addresses));
+        all.merge(write_transport(segment, from, to, addresses, coverage));
     }
     Ok(all)
 }
@@ -125,7 +141,7 @@ fn write_address(packet: &mut [u8], from: &Headers, to: &Headers, end: End, upda
 }
 
 /// Writes ports and identifier, and updates the transport's checksum.
-fn write_transport(segment: &mut [u8], from: &Headers, to: &Headers, addresses: Update) -> Update {
+fn write_transport(segment: &mut [u8], from: &Headers, to: &Headers, addresses: Update, coverage: Coverage) -> Update {
     let mut written = Update::default();
     let mut write = |offset: usize, old: u16, new: u16| {
         if let Some(field) = segment.get_mut(offset..offset + 2) {
@@ -140,20 +156,31 @@ fn write_transport(segment: &mut [u8], from: &Headers, to: &Headers, addresses: 
     if let (Some(old), Some(new)) = (identifier(from), identifier(to)) {
         write(4, old, new);
     }
-    let Some(offset) = checksum::offset_in(from.protocol) else { return written };
-    let mut covered = written;
+    let mut covered = if coverage == Coverage::Segment { written } else { Update::default() };
     if checksum::covers_addresses(from.protocol) {
         covered.merge(addresses);
     }
-    let field = segment.get_mut(offset..offset + 2).filter(|field| !checksum::is_absent(from.protocol, field));
-    let is_present = field.is_some();
-    written.merge(apply(field, covered, |checksum| checksum::nonzero_for(from.protocol, checksum)));
+    written.merge(update_transport(segment, from.protocol, covered, coverage));
+    written
+}
+
+fn update_transport(segment: &mut [u8], protocol: u8, covered: Update, coverage: Coverage) -> Update {
+    let Some(offset) = checksum::offset_in(protocol) else { return Update::default() };
+    let field = segment.get_mut(offset..offset + 2).filter(|field| !checksum::is_absent(protocol, field));
+    let Some(field) = field else { return Update::default() };
+    if coverage == Coverage::PseudoHeader {
+        field.iter_mut().for_each(|byte| *byte = !*byte);
+        let own = apply(Some(&mut *field), covered, |checksum| checksum);
+        field.iter_mut().for_each(|byte| *byte = !*byte);
+        return own;
+    }
+    let own = apply(Some(field), covered, |checksum| checksum::nonzero_for(protocol, checksum));
     // Of nothing but zeros, the sum is zero and its checksum 0xffff, which an update does not give (RFC 1624 §3). Only
     // an ICMP echo reply can be that. To the checksum over an ICMP error that quotes it, both are the same.
-    if is_present && from.protocol == protocol::ICMP && segment.iter().all(|byte| *byte == 0) {
+    if protocol == protocol::ICMP && segment.iter().all(|byte| *byte == 0) {
         segment[offset..offset + 2].fill(0xff);
     }
-    written
+    own
 }
 
 fn identifier(headers: &Headers) -> Option<u16> {

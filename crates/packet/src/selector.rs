@@ -2,40 +2,40 @@ use crate::flow::FlowKey;
 use crate::headers::protocol;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What tells a queue that packets belong together, for any IP packet, whole or not. Unlike [`crate::FlowKey`] it
-/// knows protocols without ports, and asks less of the packet.
+/// What identifies the flow of a packet to a queue (RFC 8290 §4.1.1), for any IP packet, complete or not. Unlike
+/// [`crate::FlowKey`] it covers protocols without ports, and needs fewer bytes of the packet.
 ///
-/// Fragments have no ports but the first, so that all of them are told by addresses and protocol alone: a datagram
-/// stays together, and nobody gets more flows by sending fragments (a number for each datagram would do that).
+/// Only the first fragment of a datagram has ports, so that all fragments are classified by addresses and protocol
+/// alone: a datagram stays in one flow, and sending fragments does not give more flows (their identification would).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Selector {
-    /// The sender.
+    /// Source address.
     pub source: IpAddr,
-    /// The receiver.
+    /// Destination address.
     pub destination: IpAddr,
-    /// What the packet carries, behind the extension headers that were followed; see [`protocol`].
+    /// Protocol number, behind the extension headers that were followed; see [`protocol`].
     pub protocol: u8,
-    /// What tells apart flows between two addresses.
+    /// What distinguishes flows between the same addresses.
     pub detail: Detail,
 }
 
-/// What tells apart flows of the same protocol between two addresses.
+/// What distinguishes flows of one protocol between the same addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Detail {
-    /// Nothing, or the packet does not say: a fragment, or cut short.
+    /// Nothing: another protocol, a fragment, or a truncated packet.
     None,
-    /// The sender's and the receiver's port.
+    /// Source and destination port.
     Ports(u16, u16),
-    /// The security association of ESP.
+    /// Security parameters index of ESP.
     Association(u32),
-    /// The identifier of an ICMP echo or its answer.
+    /// Identifier of an ICMP echo request or reply.
     Echo(u16),
 }
 
 /// Extension headers that are followed at most.
-const MOST_EXTENSIONS: usize = 8;
+const MAX_EXTENSIONS: usize = 8;
 
-// Those of `protocol` that only this needs (IANA).
+// Protocol numbers that are needed here only (IANA).
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
@@ -50,7 +50,7 @@ const SHIM6: u8 = 140;
 const UDP_LITE: u8 = 136;
 
 impl Selector {
-    /// Reads a packet from its IP header on; none where that is cut short or is not IP.
+    /// Reads a packet from its IP header on; `None` where that is truncated or not IP.
     pub fn of(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::of_v4(packet),
@@ -59,7 +59,7 @@ impl Selector {
         }
     }
 
-    /// The same in the form that tells people who speaks to whom.
+    /// The same as a 5-tuple, for people to read.
     pub fn key(&self) -> FlowKey {
         let (source, destination) = match self.detail {
             Detail::Ports(source, destination) => (source, destination),
@@ -91,7 +91,7 @@ impl Selector {
         let (header, rest) = packet.split_first_chunk::<40>()?;
         let source = Ipv6Addr::from(*header[8..].first_chunk::<16>()?).into();
         let destination = Ipv6Addr::from(*header[24..].first_chunk::<16>()?).into();
-        let (protocol, rest) = behind_extensions(header[6], rest, MOST_EXTENSIONS);
+        let (protocol, rest) = behind_extensions(header[6], rest, MAX_EXTENSIONS);
         Some(Self::behind(source, destination, protocol, rest))
     }
 
@@ -101,11 +101,11 @@ impl Selector {
     }
 }
 
-/// The first protocol that is no extension header, or stands behind so many of them, and what it says; nothing of a
+/// The protocol behind at most `limit` extension headers, and the bytes from its header on; `None` for those of a
 /// fragment.
-fn behind_extensions(first: u8, packet: &[u8], most: usize) -> (u8, Option<&[u8]>) {
+fn behind_extensions(first: u8, packet: &[u8], limit: usize) -> (u8, Option<&[u8]>) {
     let (mut protocol, mut rest) = (first, packet);
-    for _ in 0..most {
+    for _ in 0..limit {
         let length = match (protocol, rest) {
             (HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY | HOST_IDENTITY | SHIM6, [_, words, ..]) => {
                 (usize::from(*words) + 1) * 8

@@ -84,15 +84,15 @@ impl EthernetPort {
 
 /// Does what the sender left to its network card, and hands on what then would be on the line.
 fn finish(arrived: Arrived<'_>, pool: &BufferPool, take: &mut dyn FnMut(Result<Frame, u32>)) {
-    let Arrived { frame, tag, unfinished, .. } = arrived;
+    let Arrived { frame, tag, offload, .. } = arrived;
     let malformed = Err(frame.len().saturating_sub(Ethernet::LENGTH) as u32);
     let Some(ethernet) = Ethernet::parse(frame) else { return take(malformed) };
     let (before, packet) = frame.split_at(ethernet.payload_offset);
     let tag: &[u8] = tag.as_ref().map_or(&[], |tag| tag);
     let Some(link) = LinkHeader::of([&before[..12], tag, &before[12..]]) else { return take(malformed) };
-    if let Some(bytes) = unfinished.segment_bytes {
+    if let Some(bytes) = offload.segment_bytes {
         // It counts from the frame's start, the packet does not.
-        let transport_at = unfinished.checksum.map(|checksum| usize::from(checksum.start).wrapping_sub(before.len()));
+        let transport_at = offload.checksum.map(|checksum| usize::from(checksum.start).wrapping_sub(before.len()));
         let Ok(mut segments) = Segments::of(packet, 0, bytes, transport_at) else { return take(malformed) };
         let longest = segments.longest();
         let mut part = Frame::with_capacity(pool, link, longest);
@@ -103,7 +103,7 @@ fn finish(arrived: Arrived<'_>, pool: &BufferPool, take: &mut dyn FnMut(Result<F
         return;
     }
     let mut whole = Frame::new(pool, link, packet);
-    if let Some(PartialChecksum { start, offset }) = unfinished.checksum {
+    if let Some(PartialChecksum { start, offset }) = offload.checksum {
         // It counts from the frame's start, the packet does not.
         let done = usize::from(start)
             .checked_sub(before.len())

@@ -2,6 +2,7 @@
 
 use crate::traffic::*;
 use middlebox::{Action, Direction, DropCause, Filtering, Limits, Middlebox, MiddleboxConfig, NatConfig, Refusal};
+use packet::offload::PartialChecksum;
 use packet::{Headers, checksum};
 use units::{Span, Time};
 
@@ -183,6 +184,22 @@ fn bytes_behind_a_frame_header_are_translated_in_place() {
     assert_eq!(router.pass(Direction::Outbound, &mut frame[14..], Time::ZERO), Action::Forward);
     assert_eq!((&frame[..14], &frame[14 + packet.len()..]), (&[0xee; 14][..], &[0xdd; 20][..]));
     assert!(checksum::is_valid(&frame[14..]).unwrap());
+}
+
+/// As a TUN device with segmentation offload delivers it: 32 kB whose checksum covers the pseudo header only.
+#[test]
+fn a_packet_with_offloaded_checksum_is_valid_once_completed() {
+    let mut router = router(nat());
+    let mut packet = tcp(CLIENT, SERVER, "A", &[7; 32_000]);
+    // Ones' complement sum of addresses, protocol and length.
+    let words = packet[12..20].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let sum = words.sum::<u32>() + 6 + 32_020;
+    let field = ((sum & 0xffff) + (sum >> 16)) as u16;
+    packet[36..38].copy_from_slice(&field.to_be_bytes());
+    assert_eq!(router.pass_offloaded(Direction::Outbound, &mut packet, Time::ZERO), Action::Forward);
+    PartialChecksum { start: 20, offset: 16 }.complete(&mut packet).unwrap();
+    assert!(checksum::is_valid(&packet).unwrap());
+    assert!(flow(&packet).source.to_string().starts_with(EXTERNAL));
 }
 
 /// RFC 4787 REQ-11: "A NAT MUST have deterministic behavior".

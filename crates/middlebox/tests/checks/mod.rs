@@ -13,6 +13,8 @@ const INBOUND: u8 = 1;
 const VALID: u8 = 2;
 /// The last forwarded packet, turned around, takes the place of the bytes.
 const REPLY: u8 = 4;
+/// The transport checksum is taken for incomplete.
+const OFFLOADED: u8 = 8;
 /// Time passes: by the index in [`STEPS`].
 const STEP_SHIFT: u8 = 6;
 const STEPS: [Span; 4] = [Span::ZERO, Span::from_millis(1), Span::from_secs(5), Span::from_secs(400)];
@@ -33,7 +35,9 @@ pub fn middlebox(data: &[u8]) {
             let _ = checksum::set(&mut packet);
         }
         let direction = if control & INBOUND != 0 { Direction::Inbound } else { Direction::Outbound };
-        if pass(&mut router, direction, &mut packet, now) {
+        if control & OFFLOADED != 0 {
+            router.pass_offloaded(direction, &mut packet, now);
+        } else if pass(&mut router, direction, &mut packet, now) {
             last = packet;
         }
         bounded(&router);

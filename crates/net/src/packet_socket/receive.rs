@@ -6,7 +6,7 @@ use crate::setup::SetupError;
 use nix::libc;
 use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce};
 use nix::sys::socket::{MsgFlags, recv, setsockopt};
-use packet::offload::Unfinished;
+use packet::offload::Offload;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use units::Time;
@@ -31,7 +31,7 @@ pub struct Arrived<'a> {
     /// That tag, if there was one, as it stood behind the addresses.
     pub tag: Option<[u8; 4]>,
     /// What its sender left to the network card. Counted from the start of `frame`.
-    pub unfinished: Unfinished,
+    pub offload: Offload,
 }
 
 /// Of frames too long for the ring, so much may wait.
@@ -72,8 +72,8 @@ impl Receiver {
         let Receiver { ring, long, cut } = self;
         let socket = ring.as_fd().as_raw_fd();
         let outcome = ring.next(|slot| match whole(&slot, socket, long) {
-            Some((frame, unfinished)) => {
-                read(Arrived { stamp: slot.stamp, frame, tag: tag(&slot), unfinished });
+            Some((frame, offload)) => {
+                read(Arrived { stamp: slot.stamp, frame, tag: tag(&slot), offload });
             }
             None => *cut += 1,
         });
@@ -109,19 +109,19 @@ fn prepare(socket: &OwnedFd, index: u32) -> io::Result<()> {
     join_promiscuous(socket, index)
 }
 
-/// All of a frame and what is unfinished of it; none where it was cut.
-fn whole<'a>(slot: &Slot<'a>, socket: RawFd, long: &'a mut [u8]) -> Option<(&'a [u8], Unfinished)> {
+/// All of a frame and what is left to do for it; `None` where it was truncated.
+fn whole<'a>(slot: &Slot<'a>, socket: RawFd, long: &'a mut [u8]) -> Option<(&'a [u8], Offload)> {
     let (header, frame) = if slot.status & libc::TP_STATUS_COPY != 0 {
         let length = recv(socket, long, MsgFlags::MSG_DONTWAIT).ok()?;
-        long[..length].split_at_checked(Unfinished::HEADER)?
+        long[..length].split_at_checked(Offload::HEADER)?
     } else if slot.end < FRAME_BYTES {
-        let header = slot.link.checked_sub(Unfinished::HEADER)?;
-        slot.memory[header..slot.end].split_at(Unfinished::HEADER)
+        let header = slot.link.checked_sub(Offload::HEADER)?;
+        slot.memory[header..slot.end].split_at(Offload::HEADER)
     } else {
         // What fills its slot to the end was cut.
         return None;
     };
-    Some((frame, Unfinished::read(header.try_into().ok()?)))
+    Some((frame, Offload::read(header.try_into().ok()?)))
 }
 
 fn tag(slot: &Slot<'_>) -> Option<[u8; 4]> {

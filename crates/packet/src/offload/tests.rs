@@ -61,27 +61,27 @@ proptest! {
         let Some(offset) = checksum::offset_in(headers.protocol).filter(|_| headers.ports.is_some()) else {
             return Ok(());
         };
-        let mut unfinished = packet.clone();
+        let mut offload = packet.clone();
         let at = headers.transport_offset + offset;
-        unfinished[at..at + 2].fill(0);
+        offload[at..at + 2].fill(0);
         // What a sender leaves: the sum of the pseudo header.
         let zeroes = vec![0; packet.len() - headers.transport_offset];
         let pseudo = !checksum::of_transport(headers.source, headers.destination, headers.protocol, &zeroes);
-        unfinished[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
+        offload[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
         let partial = PartialChecksum { start: headers.transport_offset as u16, offset: offset as u16 };
-        partial.complete(&mut unfinished).unwrap();
-        prop_assert!(checksum::is_valid(&unfinished).unwrap());
+        partial.complete(&mut offload).unwrap();
+        prop_assert!(checksum::is_valid(&offload).unwrap());
     }
 
     #[test]
     fn any_bytes_are_survived(
         mut frame in prop::collection::vec(any::<u8>(), 0..200), header: [u8; 10], network_offset in 0usize..40
     ) {
-        let unfinished = Unfinished::read(header);
-        if let Some(partial) = unfinished.checksum {
+        let offload = Offload::read(header);
+        if let Some(partial) = offload.checksum {
             let _ = partial.complete(&mut frame);
         }
-        if let Ok(mut segments) = Segments::of(&frame, network_offset, unfinished.segment_bytes.unwrap_or(1), None) {
+        if let Ok(mut segments) = Segments::of(&frame, network_offset, offload.segment_bytes.unwrap_or(1), None) {
             let (mut out, longest) = (Vec::new(), segments.longest());
             while segments.write_next(&mut out) {
                 prop_assert!(out.len() <= longest);
@@ -97,8 +97,8 @@ fn the_header_is_read_as_the_kernel_writes_it() {
     header[6..8].copy_from_slice(&34u16.to_ne_bytes());
     header[8..10].copy_from_slice(&16u16.to_ne_bytes());
     let checksum = Some(PartialChecksum { start: 34, offset: 16 });
-    assert_eq!(Unfinished::read(header), Unfinished { checksum, segment_bytes: Some(1448) });
-    assert_eq!(Unfinished::read([0; 10]), Unfinished::default());
+    assert_eq!(Offload::read(header), Offload { checksum, segment_bytes: Some(1448) });
+    assert_eq!(Offload::read([0; 10]), Offload::default());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::flow::FlowKey;
+use crate::offload::PartialChecksum;
 use crate::reply::reject;
 use crate::samples::{self, Sample, SampleKind, V4, V6};
 use proptest::prelude::*;
@@ -158,6 +159,26 @@ proptest! {
         prop_assert_eq!((headers.address(end), headers.port(end)), (to.ip(), Some(to.port())));
         rewritten(&mut changed, end, original).unwrap();
         prop_assert_eq!(changed, packet);
+    }
+
+    /// What the network card, or [`PartialChecksum`], completes afterwards is valid.
+    #[test]
+    fn an_offloaded_checksum_is_completed_after_rewriting(
+        ((mut packet, sample), to) in samples::any_packet().prop_flat_map(|made| {
+            let v4 = made.1.source.is_ipv4();
+            (Just(made), samples::any_end(v4))
+        })
+    ) {
+        prop_assume!(!matches!(sample.kind, SampleKind::Echo));
+        let headers = Headers::parse(&packet).unwrap();
+        let (start, offset) = (headers.transport_offset, checksum::offset_in(headers.protocol).unwrap());
+        let length = packet.len() - start;
+        let pseudo = checksum::of_pseudo_header(headers.source, headers.destination, headers.protocol, length);
+        packet[start + offset..start + offset + 2].copy_from_slice(&pseudo.to_be_bytes());
+        rewrite_offloaded(&mut packet, &headers, &with(&headers, End::Source, to)).unwrap();
+        PartialChecksum { start: start as u16, offset: offset as u16 }.complete(&mut packet).unwrap();
+        prop_assert!(checksum::is_valid(&packet).unwrap());
+        prop_assert_eq!(Headers::parse(&packet).unwrap(), with(&headers, End::Source, to));
     }
 
     #[test]

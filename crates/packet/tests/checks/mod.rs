@@ -1,16 +1,16 @@
 //! What must hold for any bytes that a bridge may be given: for the fuzzer, and for the test that replays its finds.
 
-use packet::offload::{Segments, Unfinished};
+use packet::offload::{Offload, Segments};
 use packet::{Detail, Ethernet, Headers, Selector, checksum, ecn};
 
-/// A frame as packet(7) gives it, behind the header that says what is unfinished.
+/// A frame as packet(7) gives it, behind the header that says what was left to the network card.
 pub fn frame(data: &[u8]) {
-    let Some((header, bytes)) = data.split_first_chunk::<{ Unfinished::HEADER }>() else { return };
+    let Some((header, bytes)) = data.split_first_chunk::<{ Offload::HEADER }>() else { return };
     let Some(ethernet) = Ethernet::parse(bytes) else { return };
     let (_, packet) = bytes.split_at(ethernet.payload_offset);
     told_apart(packet);
     marked(packet);
-    finished(packet, Unfinished::read(*header));
+    finished(packet, Offload::read(*header));
 }
 
 /// What a whole packet's headers say, the selector says too, as far as it looks.
@@ -41,13 +41,13 @@ fn marked(packet: &[u8]) {
 }
 
 /// What a packet is divided into is valid, and no more than it should be.
-fn finished(packet: &[u8], unfinished: Unfinished) {
-    if let Some(partial) = unfinished.checksum {
+fn finished(packet: &[u8], offload: Offload) {
+    if let Some(partial) = offload.checksum {
         let mut complete = packet.to_vec();
         let _ = partial.complete(&mut complete);
         assert_eq!(complete.len(), packet.len());
     }
-    let Some(bytes) = unfinished.segment_bytes else { return };
+    let Some(bytes) = offload.segment_bytes else { return };
     let Ok(mut segments) = Segments::of(packet, 0, bytes, None) else { return };
     let (mut count, mut part) = (0, Vec::new());
     while segments.write_next(&mut part) {
