@@ -9,16 +9,17 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{self, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use testnet::TEST_DEADLINE;
 
 fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
-    Command::cargo_bin("kumade").unwrap().args(args).timeout(Duration::from_secs(20)).assert()
+    Command::cargo_bin("kumade").unwrap().args(args).timeout(TEST_DEADLINE).assert()
 }
 
 fn stderr(assert: &assert_cmd::assert::Assert) -> String {
     String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
 }
 
-/// The papers' scan always has a value, even on loopback, where there is no bottleneck to find.
+/// The papers' scan is one train in each direction.
 const SCAN: [&str; 2] = ["--method", "linear-scan"];
 
 #[test]
@@ -29,20 +30,22 @@ fn a_measurement_prints_a_verdict_a_document_or_lines() {
         String::from_utf8(output.stdout).unwrap()
     };
     let verdict = run(&[]);
-    assert!(
-        verdict.starts_with("up: ") && verdict.contains("\ndown: ") && verdict.contains("bit/s available"),
-        "{verdict}"
-    );
+    assert!(verdict.starts_with("up: ") && verdict.contains("\ndown: "), "{verdict}");
+    // On a busy machine there may be reasons in place of values.
+    let told = verdict.matches("bit/s available").count() + verdict.matches("no value: ").count();
+    assert!(told >= 2, "{verdict}");
     assert_eq!(verdict.matches("bottleneck capacity").count(), 2, "{verdict}");
     assert!(!run(&["--no-capacity"]).contains("capacity"));
     let document: serde_json::Value = serde_json::from_str(&run(&["--json", "--direction", "down"])).unwrap();
     assert_eq!((&document["schema"], &document["up"]), (&"kumade.measure/1".into(), &serde_json::Value::Null));
     let text = run(&["--json-stream", "--transport", "rake"]);
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    let mut events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    // A train that a busy machine spoilt is sent again.
+    events.dedup();
     assert_eq!(events, ["connected", "opened", "capacity", "train", "done", "capacity", "train", "done", "report"]);
     assert!(lines.iter().all(|line| line["schema"] == "kumade.measure-stream/1"));
-    assert_eq!(lines[8]["report"]["schema"], "kumade.measure/1");
+    assert_eq!(lines.last().unwrap()["report"]["schema"], "kumade.measure/1");
 }
 
 /// As where `head` has seen enough.
@@ -71,7 +74,10 @@ fn a_stamp_reflector_is_served_and_measured() {
     assert!(verdict.starts_with("round trip: ") && verdict.contains("\ndelay up: "), "{verdict}");
     let document: serde_json::Value = serde_json::from_str(&text(&["--json"])).unwrap();
     assert_eq!((&document["up"], &document["down"]), (&serde_json::Value::Null, &serde_json::Value::Null));
-    assert_eq!(document["delay"]["round_trip_packets"]["lost"], 0);
+    // On a busy machine answers may come so late that they count as lost.
+    let packets = |what: &str| document["delay"]["round_trip_packets"][what].as_u64().unwrap();
+    assert_eq!(packets("sent"), packets("arrived") + packets("late") + packets("lost"), "{document}");
+    assert!(packets("lost") < packets("sent"), "{document}");
     let taken = kumade(&["serve", "--listen", "127.0.0.1:0", "--stamp", &port]).code(1);
     assert!(stderr(&taken).contains("choose one with --stamp PORT"), "{}", stderr(&taken));
     kumade(&["measure", &target, "--stamp", &target]).code(2);
@@ -136,7 +142,7 @@ fn a_taken_port_fails_at_once() {
     let began = Instant::now();
     let text = stderr(&kumade(&["serve", "--listen", &server.address]).code(1));
     assert!(text.contains(&server.address) && text.contains("another program"), "{text}");
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < TEST_DEADLINE);
 }
 
 #[test]
@@ -150,26 +156,27 @@ fn a_failure_is_one_line_that_says_what_and_what_to_try() {
     assert_eq!(line["event"], "error");
 }
 
-/// The peer dies, without goodbye, while a train of ten seconds is under way.
+/// The peer dies, without goodbye, while a train of half a minute is under way.
 #[test]
 fn a_server_that_is_killed_in_mid_run_is_noticed() {
     let mut server = Serving::start(&[]);
     let mut client = process::Command::new(assert_cmd::cargo::cargo_bin("kumade"))
         .args(["measure", &server.address, "--json-stream", "--transport", "rake"])
-        .args(["--method", "linear-scan:interval=100ms:packets=100"])
+        .args(["--method", "linear-scan:interval=280ms:packets=100"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(client.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.contains("\"event\":\"opened\"")));
+    // For the train to begin; nothing tells that it has.
     thread::sleep(Duration::from_millis(300));
     server.kill();
     let killed = Instant::now();
     let last = lines.last().unwrap();
     assert!(last.contains("\"event\":\"error\"") && last.contains("lost "), "{last}");
     assert_eq!(client.wait().unwrap().code(), Some(1));
-    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(25), "before the train ends: {:?}", killed.elapsed());
 }
 
 #[test]

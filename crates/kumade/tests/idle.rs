@@ -6,7 +6,7 @@ mod server;
 use assert_cmd::Command;
 use server::Serving;
 use std::net::TcpStream;
-use std::time::Duration;
+use testnet::TEST_DEADLINE;
 
 #[test]
 fn a_thousand_idle_connections_hinder_nobody() {
@@ -22,6 +22,6 @@ fn hinder_nobody(server: &Serving) {
     assert!(idle.len() >= 900, "only {} connections could be opened", idle.len());
     for transport in ["udp", "rake"] {
         let args = ["measure", &server.address, "--transport", transport, "--method", "linear-scan"];
-        Command::cargo_bin("kumade").unwrap().args(args).timeout(Duration::from_secs(20)).assert().success();
+        Command::cargo_bin("kumade").unwrap().args(args).timeout(TEST_DEADLINE).assert().success();
     }
 }

