@@ -1,24 +1,21 @@
-//! What a bridge between two veth pairs reaches on this machine, beside what it is to reach: `cargo run --release -p
-//! bridge --example bench`, on a machine that does nothing else; it takes a minute and a half. `-- rate`, `-- delay` or
+//! What an emulated link between two veth pairs reaches on this machine, beside its targets: `cargo run --release -p
+//! emulator --example bench`, on a machine that does nothing else; it takes a minute and a half. `-- rate`, `-- delay` or
 //! `-- packets` measures only that.
 //!
 //! Rates and gaps are those of the receiving kernel's stamps; a delay is counted from just before the sending system
 //! call to the receiving kernel's stamp, so that it holds what both veth pairs take, too.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
-use common::{DEVICE, Hosts, config, with_link};
-use emulator::Engine;
 use emulator::statistics::DropCause;
+use emulator::{DirectionConfig, Engine, PortSpec};
 use link::LinkConfig;
-use link::queue::Limit;
+use link::queue::{Discipline, Limit, QueueConfig};
 use net::clock;
 use net::packet_socket::{Receiver, Sender};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, fs, thread};
+use testnet::VethHosts;
 use units::{Rate, Span, Time};
 
 /// Ethernet and what tells the packets apart from others: an IPv4 header without more.
@@ -44,9 +41,9 @@ fn main() {
 fn rate(mbit: u64) {
     let rate = Rate::from_mbit(mbit);
     let link = LinkConfig { rate: Some(rate), delay: Span::from_millis(1), ..LinkConfig::default() };
-    let (hosts, engine) = bridged(link);
-    let mut receiver = hosts.right.run(|| Receiver::open(DEVICE).expect("a receiver")).expect("a namespace");
-    let sender = hosts.left.run(|| Sender::open(DEVICE).expect("a sender")).expect("a namespace");
+    let (hosts, engine) = emulated(link);
+    let mut receiver = hosts.right.run(|| Receiver::open(VethHosts::DEVICE).expect("a receiver")).expect("a namespace");
+    let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).expect("a sender")).expect("a namespace");
     let packet = packet(1500);
     // Five seconds, and at the slowest rates enough packets, after those with which the queue fills.
     let count = (mbit * 1_000_000 * 5 / 12_000).max(1000) as usize;
@@ -105,9 +102,9 @@ fn rate_error(stamps: &[Time], interval: Span) -> f64 {
 /// Sends 1000 packets a second, each with the time of its sending.
 fn delay(millis: i64) {
     let delay = Span::from_millis(millis);
-    let (hosts, engine) = bridged(LinkConfig { delay, ..LinkConfig::default() });
-    let mut receiver = hosts.right.run(|| Receiver::open(DEVICE).expect("a receiver")).expect("a namespace");
-    let sender = hosts.left.run(|| Sender::open(DEVICE).expect("a sender")).expect("a namespace");
+    let (hosts, engine) = emulated(LinkConfig { delay, ..LinkConfig::default() });
+    let mut receiver = hosts.right.run(|| Receiver::open(VethHosts::DEVICE).expect("a receiver")).expect("a namespace");
+    let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).expect("a sender")).expect("a namespace");
     let mut added = Vec::new();
     let mut packet = packet(200);
     for _ in 0..5000 {
@@ -135,8 +132,8 @@ fn delay(millis: i64) {
 /// Sends as much as goes, and counts what comes out.
 fn packets() {
     let shaped = LinkConfig { rate: Some(Rate::from_mbit(900)), delay: Span::from_millis(1), ..LinkConfig::default() };
-    let (hosts, engine) = bridged(shaped);
-    let sender = hosts.left.run(|| Sender::open(DEVICE).expect("a sender")).expect("a namespace");
+    let (hosts, engine) = emulated(shaped);
+    let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).expect("a sender")).expect("a namespace");
     // 64 bytes with the frame's check sequence, which veth has not.
     let packet = packet(46);
     let seconds = 4;
@@ -166,11 +163,14 @@ fn packets() {
     );
 }
 
-fn bridged(link: LinkConfig) -> (Hosts, Engine) {
-    let hosts = Hosts::new(1500);
-    let mut there = with_link(link);
-    there.queue.limit = Limit::Packets(10_000);
-    let engine = hosts.bridge([there, config()]);
+/// Two hosts, and the link between them; the way back changes nothing.
+fn emulated(link: LinkConfig) -> (VethHosts, Engine) {
+    let hosts = VethHosts::new(1500).expect("hosts");
+    let queue = QueueConfig { limit: Limit::Packets(10_000), discipline: Discipline::default() };
+    let direction = |link| DirectionConfig { link, queue: queue.clone(), rules: None };
+    let ports = VethHosts::PORTS.map(|name| PortSpec::Interface(name.into()));
+    let start = || Engine::start(ports, [direction(link), direction(LinkConfig::default())]);
+    let engine = hosts.middle.run(start).expect("a namespace").expect("a link");
     (hosts, engine)
 }
 
@@ -187,10 +187,13 @@ fn ours(frame: &[u8]) -> bool {
 }
 
 /// Packets that the right host's interface has taken.
-fn received(hosts: &Hosts) -> u64 {
+fn received(hosts: &VethHosts) -> u64 {
     let table = hosts.right.run(|| fs::read_to_string("/proc/thread-self/net/dev").expect("the table"));
     let table = table.expect("a namespace");
-    let line = table.lines().find_map(|line| line.trim().strip_prefix(&format!("{DEVICE}:"))).expect("the interface");
+    let line = table
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(VethHosts::DEVICE)?.strip_prefix(':'))
+        .expect("the interface");
     line.split_whitespace().nth(1).and_then(|count| count.parse().ok()).expect("a count")
 }
 
@@ -202,7 +205,7 @@ fn met(is_met: bool) -> &'static str {
     if is_met { "met" } else { "MISSED" }
 }
 
-/// How late the bridge itself saw its packets written, and what it had no time for.
+/// How late the emulator itself saw its packets written, and what it dropped for want of time.
 fn late(engine: &Engine) -> String {
     let [there, _] = engine.statistics();
     let of = |part| there.lateness.quantile(part).unwrap_or_default();

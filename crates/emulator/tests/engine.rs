@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Hosts, config, with_link};
+use common::{config, emulate, with_link};
 use emulator::{DirectionConfig, Engine, Port, PortSpec};
 use link::LinkConfig;
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
@@ -13,15 +13,15 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{TEST_DEADLINE, in_namespaces};
+use testnet::{TEST_DEADLINE, VethHosts, in_namespaces, ip};
 use units::{Rate, Span};
 
 /// TCP checks every byte; the senders leave checksums and division to a card that the bridge has to be.
 #[test]
 fn tcp_passes_unharmed_with_the_senders_offloads_on() {
     in_namespaces("tcp_passes_unharmed_with_the_senders_offloads_on", || {
-        let hosts = Hosts::new(1500);
-        let engine = hosts.bridge([config(), config()]);
+        let hosts = VethHosts::new(1500).unwrap();
+        let engine = emulate(&hosts, [config(), config()]);
         for address in ["10.79.0.2:0", "[fd79::2]:0"] {
             transfer(&hosts.left, &hosts.right, address);
         }
@@ -39,7 +39,7 @@ fn two_tun_devices_in_namespaces_of_their_own_are_joined() {
         let ports = [&left, &right]
             .map(|host| host.run(|| Port::open(&PortSpec::Tun { name: "end".into() }).unwrap()).unwrap());
         for (host, own) in [(&left, "10.79.0.1/24"), (&right, "10.79.0.2/24")] {
-            common::call(host, &["addr", "add", own, "dev", "end"]);
+            ip(host, &["addr", "add", own, "dev", "end"]).unwrap();
         }
         let _engine = Engine::join(ports, [config(), config()]).unwrap();
         transfer(&left, &right, "10.79.0.2:0");
@@ -49,9 +49,9 @@ fn two_tun_devices_in_namespaces_of_their_own_are_joined() {
 #[test]
 fn nothing_comes_before_its_delay_nor_faster_than_its_rate() {
     in_namespaces("nothing_comes_before_its_delay_nor_faster_than_its_rate", || {
-        let hosts = Hosts::new(1500);
+        let hosts = VethHosts::new(1500).unwrap();
         let slow = LinkConfig { rate: Some(Rate::from_mbit(1)), delay: Span::from_millis(20), ..LinkConfig::default() };
-        let engine = hosts.bridge([with_link(slow), config()]);
+        let engine = emulate(&hosts, [with_link(slow), config()]);
         let (sender, receiver) = sockets(&hosts);
         // Finds the neighbour.
         exchange(&sender, &receiver);
@@ -68,8 +68,8 @@ fn nothing_comes_before_its_delay_nor_faster_than_its_rate() {
 #[test]
 fn settings_change_while_packets_are_on_their_way() {
     in_namespaces("settings_change_while_packets_are_on_their_way", || {
-        let hosts = Hosts::new(1500);
-        let engine = hosts.bridge([config(), config()]);
+        let hosts = VethHosts::new(1500).unwrap();
+        let engine = emulate(&hosts, [config(), config()]);
         let (sender, receiver) = sockets(&hosts);
         exchange(&sender, &receiver);
         let delayed = LinkConfig { delay: Span::from_millis(100), ..LinkConfig::default() };
@@ -90,8 +90,8 @@ fn settings_change_while_packets_are_on_their_way() {
 #[test]
 fn an_idle_bridge_rests_also_after_it_was_changed() {
     in_namespaces("an_idle_bridge_rests_also_after_it_was_changed", || {
-        let hosts = Hosts::new(1500);
-        let engine = hosts.bridge([config(), config()]);
+        let hosts = VethHosts::new(1500).unwrap();
+        let engine = emulate(&hosts, [config(), config()]);
         let (sender, receiver) = sockets(&hosts);
         for _ in 0..200 {
             engine.set(0, config()).unwrap();
@@ -108,11 +108,11 @@ fn an_idle_bridge_rests_also_after_it_was_changed() {
 #[test]
 fn what_a_rule_refuses_is_answered_and_neighbours_are_still_found() {
     in_namespaces("what_a_rule_refuses_is_answered_and_neighbours_are_still_found", || {
-        let hosts = Hosts::new(1500);
+        let hosts = VethHosts::new(1500).unwrap();
         let matching = Match { protocol: Some(packet::protocol::UDP), destination_port: None };
         let refuse = Rule::Refuse { matching, refusal: Refusal::Reject };
         let rules = Some(MiddleboxConfig { rules: vec![refuse], ..Default::default() });
-        let engine = hosts.bridge([DirectionConfig { rules, ..config() }, config()]);
+        let engine = emulate(&hosts, [DirectionConfig { rules, ..config() }, config()]);
         let (sender, _receiver) = sockets(&hosts);
         sender.send(b"is this allowed?").unwrap();
         assert_eq!(sender.recv(&mut [0; 100]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
@@ -123,7 +123,7 @@ fn what_a_rule_refuses_is_answered_and_neighbours_are_still_found() {
 }
 
 /// A UDP socket on the left, connected to one on the right. Neither waits for ever.
-fn sockets(hosts: &Hosts) -> (UdpSocket, UdpSocket) {
+fn sockets(hosts: &VethHosts) -> (UdpSocket, UdpSocket) {
     let receiver = hosts.right.run(|| UdpSocket::bind("10.79.0.2:0").unwrap()).unwrap();
     let sender = hosts.left.run(|| UdpSocket::bind("10.79.0.1:0").unwrap()).unwrap();
     sender.connect(receiver.local_addr().unwrap()).unwrap();

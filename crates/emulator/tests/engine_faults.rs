@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DEVICE, Hosts, call, config};
+use common::{config, emulate};
 use emulator::{EmulatorError, Engine, PortSpec};
 use net::offloads::{Offloads, Switches};
 use std::io::{BufRead, BufReader, Read};
@@ -10,7 +10,7 @@ use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, process, thread};
-use testnet::{eventually, in_namespaces};
+use testnet::{VethHosts, eventually, in_namespaces, ip};
 
 /// Tells a copy of this test to be the bridge of these interfaces until its input ends.
 const BRIDGE: &str = "KUMADE_TEST_BRIDGE";
@@ -19,12 +19,12 @@ const PORTS: [&str; 2] = ["one", "two"];
 #[test]
 fn an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was() {
     in_namespaces("an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was", || {
-        let hosts = Hosts::new(1500);
+        let hosts = VethHosts::new(1500).unwrap();
         let before = with_receive_offload(&hosts);
         assert_ne!(before, before.receiving_off(), "there is something to switch off");
-        let engine = hosts.bridge([config(), config()]);
+        let engine = emulate(&hosts, [config(), config()]);
         assert_eq!(offloads(&hosts), before.receiving_off());
-        call(&hosts.right, &["link", "del", DEVICE]);
+        ip(&hosts.right, &["link", "del", VethHosts::DEVICE]).unwrap();
         let error = engine.wait().unwrap_err();
         assert!(matches!(&error, EmulatorError::Vanished(name) if name == "two"), "{error}");
         assert!(error.to_string().contains("its interface two has vanished"), "{error}");
@@ -35,10 +35,10 @@ fn an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was() {
 #[test]
 fn an_interface_that_is_switched_off_and_on_goes_on() {
     in_namespaces("an_interface_that_is_switched_off_and_on_goes_on", || {
-        let hosts = Hosts::new(1500);
-        let engine = hosts.bridge([config(), config()]);
+        let hosts = VethHosts::new(1500).unwrap();
+        let engine = emulate(&hosts, [config(), config()]);
         for state in ["down", "up"] {
-            call(&hosts.middle, &["link", "set", "two", state]);
+            ip(&hosts.middle, &["link", "set", "two", state]).unwrap();
             thread::sleep(Duration::from_millis(150));
             assert!(engine.is_running(), "{state}");
         }
@@ -60,7 +60,7 @@ fn a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfac
         return be_the_bridge(&names);
     }
     in_namespaces(TEST, || {
-        let hosts = Hosts::new(1500);
+        let hosts = VethHosts::new(1500).unwrap();
         let notes = env::temp_dir().join(format!("kumade-bridge-test-{}", process::id()));
         fs::create_dir_all(&notes).unwrap();
         let start = |ports: [&str; 2]| {
@@ -83,7 +83,7 @@ fn a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfac
         };
         kill(&mut first);
         // One for other interfaces puts them back as well.
-        call(&hosts.middle, &["link", "add", "three", "type", "veth", "peer", "name", "four"]);
+        ip(&hosts.middle, &["link", "add", "three", "type", "veth", "peer", "name", "four"]).unwrap();
         let (mut elsewhere, said) = start(["three", "four"]);
         assert_eq!((said.as_str(), offloads(&hosts)), ("running\n", before));
         drop(elsewhere.stdin.take());
@@ -105,10 +105,10 @@ fn a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfac
 #[test]
 fn what_cannot_be_bridged_is_refused_with_the_reason() {
     in_namespaces("what_cannot_be_bridged_is_refused_with_the_reason", || {
-        let hosts = Hosts::new(1500);
-        call(&hosts.middle, &["link", "add", "other", "type", "veth", "peer", "name", "free"]);
-        call(&hosts.middle, &["link", "add", "bundle", "type", "bridge"]);
-        call(&hosts.middle, &["link", "set", "other", "master", "bundle"]);
+        let hosts = VethHosts::new(1500).unwrap();
+        ip(&hosts.middle, &["link", "add", "other", "type", "veth", "peer", "name", "free"]).unwrap();
+        ip(&hosts.middle, &["link", "add", "bundle", "type", "bridge"]).unwrap();
+        ip(&hosts.middle, &["link", "set", "other", "master", "bundle"]).unwrap();
         let before = offloads(&hosts);
         let interface = |name: &str| PortSpec::Interface(name.into());
         let tun = || PortSpec::Tun { name: "end".into() };
@@ -149,13 +149,13 @@ fn started(command: &mut Command) -> (Child, String) {
 }
 
 /// Switches on what a bridge must switch off, as network cards have it.
-fn with_receive_offload(hosts: &Hosts) -> Offloads {
+fn with_receive_offload(hosts: &VethHosts) -> Offloads {
     let set = || Switches::open("one").unwrap().set(Offloads::from_entries([("gro", 1)])).unwrap();
     hosts.middle.run(set).unwrap();
     offloads(hosts)
 }
 
 /// Of the interface whose peer stays.
-fn offloads(hosts: &Hosts) -> Offloads {
+fn offloads(hosts: &VethHosts) -> Offloads {
     hosts.middle.run(|| Switches::open("one").unwrap().read().unwrap()).unwrap()
 }

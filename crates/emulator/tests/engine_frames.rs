@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{DEVICE, Hosts, config};
+use common::{config, emulate};
 use net::packet_socket::{Receiver, Sender};
 use packet::ethertype::{IPV4, IPV6, PROVIDER_VLAN, VLAN};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::{TEST_DEADLINE, in_namespaces};
+use testnet::{TEST_DEADLINE, VethHosts, in_namespaces, ip};
 
 /// Tells our frames from what the hosts' kernels say.
 const SOURCE: [u8; 6] = [2, 7, 7, 7, 7, 7];
@@ -19,10 +19,10 @@ const JUMBO: u16 = 9000;
 #[test]
 fn frames_of_every_kind_come_out_as_they_went_in() {
     in_namespaces("frames_of_every_kind_come_out_as_they_went_in", || {
-        let hosts = Hosts::new(JUMBO);
-        let mut receiver = hosts.right.run(|| Receiver::open(DEVICE).unwrap()).unwrap();
-        let sender = hosts.left.run(|| Sender::open(DEVICE).unwrap()).unwrap();
-        let engine = hosts.bridge([config(), config()]);
+        let hosts = VethHosts::new(JUMBO).unwrap();
+        let mut receiver = hosts.right.run(|| Receiver::open(VethHosts::DEVICE).unwrap()).unwrap();
+        let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).unwrap()).unwrap();
+        let engine = emulate(&hosts, [config(), config()]);
         let frames = frames();
         let parts: Vec<[&[u8]; 2]> = frames.iter().map(|frame| [&frame[..14], &frame[14..]]).collect();
         sender.send(&parts, |place, error| panic!("frame {place} was not sent: {error}"));
@@ -40,11 +40,11 @@ fn frames_of_every_kind_come_out_as_they_went_in() {
 #[test]
 fn what_is_too_long_for_the_other_side_is_counted() {
     in_namespaces("what_is_too_long_for_the_other_side_is_counted", || {
-        let hosts = Hosts::new(JUMBO);
-        common::call(&hosts.middle, &["link", "set", "two", "mtu", "1500"]);
-        let mut receiver = hosts.right.run(|| Receiver::open(DEVICE).unwrap()).unwrap();
-        let sender = hosts.left.run(|| Sender::open(DEVICE).unwrap()).unwrap();
-        let engine = hosts.bridge([config(), config()]);
+        let hosts = VethHosts::new(JUMBO).unwrap();
+        ip(&hosts.middle, &["link", "set", "two", "mtu", "1500"]).unwrap();
+        let mut receiver = hosts.right.run(|| Receiver::open(VethHosts::DEVICE).unwrap()).unwrap();
+        let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).unwrap()).unwrap();
+        let engine = emulate(&hosts, [config(), config()]);
         let (long, short) = (frame(&[EXPERIMENT], &[1; 5000]), frame(&[EXPERIMENT], &[2; 500]));
         sender.send(&[[&long, &[]], [&short, &[]]], |place, error| panic!("frame {place} was not sent: {error}"));
         assert_eq!(collect(&mut receiver, 1), [short]);

@@ -1,20 +1,17 @@
 //! One-way delays on the lab's network, 15 ms out and 5 ms back, against a far clock that is 87 ms ahead and drifts by
 //! 50 ppm: the published system was wrong by up to 76 ms there.
 
-#[path = "../../serve/tests/ntp/mod.rs"]
-mod ntp;
-
 use link::LinkConfig;
 use measurement::report::DelayReport;
 use net::clock;
-use probe::{MeasureConfig, measure};
+use probe::{MeasureConfig, NtpServer, measure};
 use probe::{StampConfig, measure_stamp};
 use serve::{HostClock, Server, ServerConfig};
 use serve::{Reflector, ReflectorConfig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use testnet::{Network, NetworkSpec, TEST_DEADLINE, in_namespaces};
+use testnet::{Network, NetworkSpec, ReferenceClock, TEST_DEADLINE, in_namespaces};
 use train::Estimate;
 use units::{Rate, Span};
 
@@ -57,12 +54,14 @@ impl Path {
         let near = &self.network.host("a").unwrap().namespace;
         let host = self.network.host("b").unwrap().v4.to_string();
         // With the time by which the far clock is right.
-        let ntp = || with_reference.then(|| near.run(|| ntp::answer(AHEAD)).unwrap());
-        let stamp = StampConfig { ntp: ntp(), ..StampConfig::new(&host, serve::STAMP_PORT) };
+        let reference = near.run(|| ReferenceClock::start(AHEAD)).unwrap().unwrap();
+        let port = reference.address().port();
+        let ntp = with_reference.then(|| NtpServer { host: "127.0.0.1".into(), port });
+        let stamp = StampConfig { ntp: ntp.clone(), ..StampConfig::new(&host, serve::STAMP_PORT) };
         let stamp = near.run(|| measure_stamp(&stamp)).unwrap().unwrap();
         let method = "linear-scan".parse().unwrap();
         let trains = MeasureConfig {
-            ntp: ntp(),
+            ntp,
             ..MeasureConfig::new(&host, serve::DEFAULT_PORT).with_plan(|plan| plan.method = method)
         };
         let trains = near.run(|| measure(&trains, &mut |_| {})).unwrap().unwrap();

@@ -1,7 +1,5 @@
 //! What the transports believe of the kernel's stamps, checked against the kernel at hand.
 
-mod stamps;
-
 use net::{clock, congestion, readiness, stamp, tcp};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
@@ -12,7 +10,7 @@ use units::{Span, Time};
 const MOMENT: Duration = Duration::from_millis(5);
 
 fn connection(address: &str) -> (TcpStream, TcpStream) {
-    stamps::keep_on();
+    testnet::keep_receive_stamps_on();
     let listener = TcpListener::bind(address).unwrap();
     tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
@@ -35,7 +33,7 @@ fn receive(socket: &impl AsFd, len: usize) -> Time {
 
 #[test]
 fn udp_keys_count_datagrams() {
-    stamps::keep_on();
+    testnet::keep_receive_stamps_on();
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let (a, b) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
         a.connect(b.local_addr().unwrap()).unwrap();

@@ -1,13 +1,12 @@
 //! STAMP and one-way delay on loopback, with clocks that are wrong in known ways.
 
 mod common;
-mod ntp;
 
 use common::{DEADLINE, Running, eventually};
 use measurement::report::DelayReport;
 use net::clock;
 use probe::measure;
-use probe::{Hint, StampConfig, measure_stamp};
+use probe::{Hint, NtpServer, StampConfig, measure_stamp};
 use serve::{HostClock, ServerConfig};
 use serve::{Reflector, ReflectorConfig};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use testnet::ReferenceClock;
 use train::Estimate;
 use units::{Span, Time};
 use wire::stamp::{ErrorEstimate, Probe, Reflection, Reply, SIZE};
@@ -130,7 +130,8 @@ fn a_far_clock_that_is_wrong_is_bounded_and_a_reference_pins_it_down() {
     fast.assert_held_by(delay.clock.unwrap().offset_seconds);
     let fast = Fast::set_now();
     let known = Reflecting::start("127.0.0.1", fast.clock(Some(Span::from_millis(1))));
-    let ntp = Some(ntp::answer(Fast::AHEAD));
+    let reference = ReferenceClock::start(Fast::AHEAD).unwrap();
+    let ntp = Some(NtpServer { host: "127.0.0.1".into(), port: reference.address().port() });
     let delay = delay_to(&StampConfig { ntp, ..quick(known.address) });
     assert!(delay.warnings.iter().all(|warning| !warning.contains("can't be true")), "{:?}", delay.warnings);
     assert_sound(&delay);

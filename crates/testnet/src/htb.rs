@@ -8,6 +8,7 @@
 //! Every line is a veth pair without offloads. HTB counts what the size table makes of each packet: 14 bytes less than
 //! the Ethernet frame, hence IP bytes. What `c` and `d` send counts as cross traffic. There is no added delay.
 
+use crate::iproute2::{add_veth, run};
 use crate::network::{Host, HostSpec, NetworkError, Verified, verify_between};
 use crate::traffic::Meter;
 use link::LinkConfig;
@@ -15,9 +16,8 @@ use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::namespace::Namespace;
 use net::{SetupError, interface};
 use packet::protocol::UDP;
+use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::path::Path;
-use std::{fs, io};
 use units::Direction;
 use units::{Rate, Span, Time};
 
@@ -168,10 +168,9 @@ fn attach(line: u8, name: &str, router: &Namespace) -> Result<Host, NetworkError
     Ok(Host { name: name.into(), v4: own.v4, v6: own.v6, namespace })
 }
 
-/// A veth pair between two namespaces.
+/// A cable between two namespaces.
 fn connect(one: (&Namespace, &str), other: (&Namespace, &str)) -> Result<(), NetworkError> {
-    let path = other.0.path();
-    call(one.0, &["ip", "link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &path])?;
+    add_veth(one, other)?;
     for (namespace, name) in [one, other] {
         namespace.run(|| interface::offloads_off(name).and_then(|()| interface::up(name)))??;
     }
@@ -203,19 +202,8 @@ fn shape(router: &Namespace, rate: Rate, queue_bytes: u64) -> Result<(), Network
     on(&["qdisc", "add", "dev", MIDDLE, "parent", "1:1", "bfifo", "limit", &queue])
 }
 
-/// Runs a command of iproute2 in a namespace.
+/// Runs a command of iproute2.
 fn call(inside: &Namespace, words: &[&str]) -> Result<(), NetworkError> {
-    // The administrator's directories are often missing from an ordinary user's PATH.
-    let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(|place| format!("{place}/{}", words[0]));
-    let program = places.iter().find(|path| Path::new(path).exists()).map_or(words[0], String::as_str);
-    let operation = format!("run `{}`", words.join(" "));
-    let output = inside.command(program).args(&words[1..]).output().map_err(|error| {
-        SetupError::new(&operation, error).hint("the HTB reference needs iproute2; the lab's own bottleneck does not")
-    })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let answer = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let hint = "the HTB reference needs sch_htb in the kernel; the lab's own bottleneck does not";
-    Err(SetupError::new(operation, io::Error::other(answer)).hint(hint).into())
+    let hint = "the HTB reference needs iproute2, and sch_htb in the kernel; the lab's own bottleneck does not";
+    run(inside, words).map(drop).map_err(|error| error.hint(hint).into())
 }

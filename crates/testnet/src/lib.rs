@@ -1,21 +1,38 @@
-//! Hosts in network namespaces, joined by emulated links, and traffic between them: what the lab measures on, and what
-//! every crate's tests may build.
+//! Hosts in network namespaces, joined by emulated links, and traffic between them: the lab's testbeds, and an ordinary
+//! dev-dependency of every crate whose tests need a network.
 //!
-//! [`Network`] is a bottleneck that this process emulates between any number of hosts; [`Htb`] the same by the kernel's
-//! shaper, as an outside reference. [`Traffic`] sends real packets between their hosts. [`in_namespaces`] runs a test
-//! where it may build such a network. Everything ends with the value that stands for it.
+//! | to build | use |
+//! | --- | --- |
+//! | a bottleneck that this process emulates between any number of hosts | [`Network`] of a [`NetworkSpec`] |
+//! | the same by the kernel's shaper, as an outside reference | [`Htb`] |
+//! | either of them, by what they have in common | [`Fabric`] |
+//! | two hosts, and a third one in the middle for what is to be tested | [`VethHosts`] |
+//! | traffic between hosts, and a count of it | [`Traffic`], [`Meter`] |
+//! | a time server with a wrong clock | [`ReferenceClock`] |
+//!
+//! [`in_namespaces`] runs a test where it may build a network, as root or in a user namespace. Everything ends when its
+//! value is dropped. Real time is never exact: a test waits for a condition with [`eventually`].
+#![forbid(unsafe_code)]
 
 mod count;
 mod fabric;
 mod htb;
+mod iproute2;
+mod kernel_stamps;
 mod namespaces;
 mod network;
+mod reference_clock;
 mod traffic;
+mod veth_hosts;
 
 pub use fabric::Fabric;
 pub use htb::Htb;
+pub use iproute2::ip;
+pub use kernel_stamps::keep_receive_stamps_on;
 pub use namespaces::{TEST_DEADLINE, eventually, in_namespaces};
 pub use network::{
     AccessSpec, Host, HostSpec, Lateness, Network, NetworkError, NetworkSpec, RECORD_LENGTH, STALL, Verified, Waits,
 };
+pub use reference_clock::ReferenceClock;
 pub use traffic::{Meter, Traffic};
+pub use veth_hosts::VethHosts;

@@ -1,8 +1,5 @@
 //! Trains over real sockets on loopback: what left, what came, and whose stamps they bear.
 
-#[path = "../../net/tests/stamps/mod.rs"]
-mod stamps;
-
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -28,7 +25,7 @@ fn paper_train() -> Train {
 }
 
 fn sockets(address: SocketAddr) -> (UdpSocket, UdpSocket) {
-    stamps::keep_on();
+    testnet::keep_receive_stamps_on();
     let (a, b) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
     a.connect(b.local_addr().unwrap()).unwrap();
     b.connect(a.local_addr().unwrap()).unwrap();
@@ -42,7 +39,7 @@ fn udp(address: SocketAddr) -> (Probes, Probes) {
 
 /// `count` connections: the client's ends and the server's, both in the clients' order.
 fn streams(address: SocketAddr, count: u16) -> (Vec<TcpStream>, Vec<TcpStream>) {
-    stamps::keep_on();
+    testnet::keep_receive_stamps_on();
     let listener = TcpListener::bind(address).unwrap();
     net::tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
@@ -117,7 +114,7 @@ fn udp_carries_the_papers_train_both_ways() {
 
 #[test]
 fn ipv4_in_ipv6_clothes_is_ipv4() {
-    stamps::keep_on();
+    testnet::keep_receive_stamps_on();
     let (client, server) = (UdpSocket::bind(V4).unwrap(), UdpSocket::bind("[::]:0").unwrap());
     let mapped = SocketAddr::new(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), client.local_addr().unwrap().port());
     server.connect(mapped).unwrap();

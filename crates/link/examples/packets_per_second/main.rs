@@ -2,7 +2,6 @@
 //!
 //! `cargo run --release -p link --example packets_per_second`
 
-#[path = "../tests/load/mod.rs"]
 mod load;
 
 use std::time::Instant;
@@ -16,5 +15,22 @@ fn main() {
         let delivered = load.carry(PACKETS);
         let rate = PACKETS as f64 / begin.elapsed().as_secs_f64() / 1e6;
         println!("{:<18}{rate:>7.2} million packets/s, {delivered} delivered", load.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once a link's buffers have grown to what a load needs, packets pass without an allocation.
+    #[test]
+    fn nothing_is_allocated_per_packet() {
+        for mut load in load::loads() {
+            load.carry(100_000);
+            let mut delivered = 0;
+            let counted = allocation_counter::measure(|| delivered = load.carry(100_000));
+            assert!(delivered > 10_000, "{}: {delivered}", load.name);
+            assert!(counted.count_total < 10, "{}: {} allocations", load.name, counted.count_total);
+        }
     }
 }

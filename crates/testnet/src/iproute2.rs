@@ -1,0 +1,37 @@
+//! Commands of iproute2, run in network namespaces.
+
+use net::SetupError;
+use net::namespace::Namespace;
+use std::io;
+use std::path::Path;
+
+/// Runs a command, such as `ip` or `tc`, with its arguments in a namespace. Returns what it prints.
+///
+/// # Errors
+/// The command is missing, or it fails: with its message.
+pub(crate) fn run(inside: &Namespace, words: &[&str]) -> Result<String, SetupError> {
+    // The administrator's directories are often missing from an ordinary user's PATH.
+    let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(|place| format!("{place}/{}", words[0]));
+    let program = places.iter().find(|path| Path::new(path).exists()).map_or(words[0], String::as_str);
+    let failed = |cause| SetupError::new(format!("run `{}`", words.join(" ")), cause);
+    let output = inside.command(program).args(&words[1..]).output();
+    let output = output.map_err(|cause| failed(cause).hint("install iproute2"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(failed(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())))
+}
+
+/// Runs `ip` with these arguments in a namespace. Returns what it prints.
+///
+/// # Errors
+/// It is missing, or it fails: with its message.
+pub fn ip(inside: &Namespace, arguments: &[&str]) -> Result<String, SetupError> {
+    run(inside, &[&["ip"], arguments].concat())
+}
+
+/// Joins two namespaces by a pair of veth interfaces with these names.
+pub(crate) fn add_veth(one: (&Namespace, &str), other: (&Namespace, &str)) -> Result<(), SetupError> {
+    let path = other.0.path();
+    ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &path]).map(drop)
+}

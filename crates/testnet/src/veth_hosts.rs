@@ -1,0 +1,52 @@
+use crate::iproute2::{add_veth, ip};
+use crate::namespaces::eventually;
+use net::namespace::Namespace;
+use net::{SetupError, interface};
+use std::io;
+
+/// Two hosts on either side of a third one that may forward between them, or emulate a link. Nothing is emulated here: the
+/// cables are veth pairs, with offloads on as the kernel has them.
+///
+/// ```text
+/// left: host ══ veth ══ middle: one, two ══ veth ══ right: host
+/// ```
+#[derive(Debug)]
+pub struct VethHosts {
+    /// Has the addresses 10.79.0.1/24 and fd79::1/64.
+    pub left: Namespace,
+    /// Has no addresses.
+    pub middle: Namespace,
+    /// Has the addresses 10.79.0.2/24 and fd79::2/64.
+    pub right: Namespace,
+}
+
+impl VethHosts {
+    /// The interface of either host.
+    pub const DEVICE: &'static str = "host";
+    /// The interfaces in the middle, to the left and to the right.
+    pub const PORTS: [&'static str; 2] = ["one", "two"];
+
+    /// Builds them, with interfaces of this MTU in bytes, and waits until the cables carry packets.
+    ///
+    /// # Errors
+    /// The system refuses a namespace or an interface, or iproute2 is missing.
+    pub fn new(mtu: u16) -> Result<Self, SetupError> {
+        let hosts = VethHosts { left: Namespace::new()?, middle: Namespace::new()?, right: Namespace::new()? };
+        let [one, two] = Self::PORTS;
+        for (host, number, port) in [(&hosts.left, 1, one), (&hosts.right, 2, two)] {
+            add_veth((host, Self::DEVICE), (&hosts.middle, port))?;
+            ip(host, &["addr", "add", &format!("10.79.0.{number}/24"), "dev", Self::DEVICE])?;
+            ip(host, &["-6", "addr", "add", &format!("fd79::{number}/64"), "dev", Self::DEVICE, "nodad"])?;
+            for (inside, device) in [(host, Self::DEVICE), (&hosts.middle, port)] {
+                ip(inside, &["link", "set", device, "mtu", &mtu.to_string()])?;
+                inside.run(|| interface::up(device))??;
+            }
+        }
+        // The kernel drops packets until it has noticed that the other end of the cable is up.
+        let is_up = |host| ip(host, &["-o", "link", "show", Self::DEVICE]).is_ok_and(|text| text.contains("state UP"));
+        if [&hosts.left, &hosts.right].into_iter().all(|host| eventually(|| is_up(host))) {
+            return Ok(hosts);
+        }
+        Err(SetupError::new("switch the hosts' interfaces on", io::Error::from(io::ErrorKind::TimedOut)))
+    }
+}
