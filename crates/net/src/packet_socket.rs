@@ -9,8 +9,9 @@ pub use send::{BATCH, Sender};
 use crate::option::PacketAddMembership;
 use nix::libc;
 use nix::sys::socket::sockopt::SocketError;
-use nix::sys::socket::{LinkAddr, getsockname, getsockopt, setsockopt};
+use nix::sys::socket::{getsockopt, setsockopt};
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// What has happened to a socket's interface.
@@ -25,8 +26,7 @@ pub enum Trouble {
 /// Asks a socket what has become of its interface; what is known then is forgotten, unless it is gone.
 fn trouble(socket: &impl AsFd) -> Option<Trouble> {
     // The kernel unbinds a socket from an interface that vanishes.
-    let is_bound = i32::try_from(address(socket).ok()?.ifindex()).is_ok_and(|index| index > 0);
-    if !is_bound {
+    if address(socket).ok()?.sll_ifindex <= 0 {
         return Some(Trouble::Gone);
     }
     match getsockopt(&socket.as_fd(), SocketError) {
@@ -36,9 +36,16 @@ fn trouble(socket: &impl AsFd) -> Option<Trouble> {
     }
 }
 
-/// What the socket is bound to, and of which kind that is.
-fn address(socket: &impl AsFd) -> io::Result<LinkAddr> {
-    Ok(getsockname(socket.as_fd().as_raw_fd())?)
+/// What the socket is bound to, and of which kind that is. By hand: nix takes no `sockaddr_ll` without all eight bytes of
+/// hardware address, and the kernel writes as many as the interface has.
+fn address(socket: &impl AsFd) -> io::Result<libc::sockaddr_ll> {
+    // SAFETY: all zeroes is a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    let mut length = mem::size_of_val(&address) as libc::socklen_t;
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes to `address`, of which any are valid.
+    let outcome = unsafe { libc::getsockname(socket, (&raw mut address).cast(), &raw mut length) };
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(address) }
 }
 
 /// Makes an interface take what is not for this host as well, for as long as the socket lives.

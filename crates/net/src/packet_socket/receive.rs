@@ -53,7 +53,7 @@ impl Receiver {
         })?;
         let address =
             address(&ring).map_err(|error| SetupError::new(format!("look at the socket on {name}"), error))?;
-        if address.hatype() != libc::ARPHRD_ETHER {
+        if address.sll_hatype != libc::ARPHRD_ETHER {
             let refusal = io::Error::new(io::ErrorKind::Unsupported, "it is not an Ethernet interface");
             return Err(SetupError::new(format!("take frames from {name}"), refusal)
                 .hint("give an Ethernet, veth or bridge-free VLAN interface, or use TUN devices"));
