@@ -1,4 +1,4 @@
-//! `kumade lab`: the papers' experiments, on a network of the lab's own.
+//! `kumade lab`: lists, runs and compares experiments.
 
 use crate::choice;
 use anyhow::Context;
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use estimate::MethodSettings;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::accuracy::{
-    self, Accuracy, BottleneckKind, Carrier, CrossKind, Progress, RealTime, Report, Testbed, Transport, VirtualTime,
+    self, Accuracy, BottleneckKind, CrossKind, CrossSource, Progress, RealTime, Report, Testbed, Transport, VirtualTime,
 };
 use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
 use lab::{Document, Experiment, Overrides};
@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use units::Direction;
 use units::{Rate, Span, parse};
 
-/// Exit status for what makes no sense to ask for.
+/// Exit status where the request is invalid.
 const USAGE: u8 = 2;
-/// Exit status where it could not be done.
+/// Exit status where the request could not be carried out.
 const FAILED: i32 = 1;
 
-/// Run the papers' experiments on an emulated network of this machine
+/// Run experiments, most of them published ones, on an emulated network on this machine
 #[derive(Debug, Args)]
 pub struct LabArgs {
     #[command(subcommand)]
@@ -31,11 +31,11 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// Show the experiments: name, the paper's figure, the question
+    /// List the built-in experiments: name, published figure, question
     List,
-    /// Run experiments and report what came of them beside what was published
+    /// Run experiments and report the results beside the published ones
     Run(Box<RunArgs>),
-    /// Set two reports on fairness beside each other, such as a virtual and a real one
+    /// Compare two reports on fairness, such as one in virtual time and one in real time
     Compare(CompareArgs),
 }
 
@@ -43,48 +43,50 @@ enum LabCommand {
 struct CompareArgs {
     /// A report.json (kumade.lab.fairness/1)
     one: PathBuf,
-    /// Another one of the same experiment
+    /// Another report of the same experiment
     other: PathBuf,
 }
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// Experiments (see `kumade lab list`) or scenario files (*.toml)
+    /// Built-in experiments (see `kumade lab list`) or scenario files (*.toml)
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1) for each experiment instead of tables
+    /// Print one JSON document (kumade.lab/1 or kumade.lab.fairness/1) per experiment instead of tables
     #[arg(long)]
     json: bool,
-    /// Write the reports here [default: reports/NAME]
+    /// Directory for the reports [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Short for --bottleneck virtual: the simulator's network and TCP, the same figures each time
+    /// Short for --bottleneck virtual: run in virtual time, with the simulator's network and TCP
     #[arg(long = "virtual", conflicts_with = "bottleneck")]
     virtual_time: bool,
-    /// Who shapes: `own` (the lab's link), `htb` (the kernel's; needs root and tc), or `virtual` (the lab's link under a
-    /// virtual clock: no network is built, a run takes milliseconds and always gives the same figures)
+    /// What implements the bottleneck: `emulated` (a link emulated by this program), `htb` (the kernel's HTB; needs root and
+    /// tc), or `virtual` (the same link in virtual time: no network is built, a run takes milliseconds, and results are
+    /// reproducible)
     #[arg(long, value_name = "KIND")]
     bottleneck: Option<BottleneckKind>,
-    /// Rate of the bottleneck; cross traffic keeps its share of it unless --cross says otherwise
+    /// Rate of the bottleneck; cross traffic is scaled with it unless --cross is given
     #[arg(long, value_parser = parse::rate)]
     rate: Option<Rate>,
-    /// Levels of cross traffic, such as 0mbit,2mbit,4mbit
+    /// Accuracy: mean rates of cross traffic, such as 0mbit,2mbit,4mbit
     #[arg(long, value_name = "RATES", value_parser = parse::rate, value_delimiter = ',')]
     cross: Vec<Rate>,
-    /// How cross traffic comes: constant, poisson, on-off, or tcp: a greedy connection, each level being the most that
-    /// it may send
+    /// Accuracy: arrival process of cross traffic: constant, poisson, on-off, or tcp (one greedy connection, limited to
+    /// each rate)
     #[arg(long, value_name = "KIND")]
     cross_kind: Option<CrossKind>,
-    /// Whether cross traffic is computed in the `link` or sent as `packets`; `htb` and `tcp` need packets
-    #[arg(long, value_name = "BY")]
-    cross_by: Option<Carrier>,
-    /// What to measure over: udp, rake, single, auto
+    /// Accuracy: whether cross traffic is computed inside the `link` or sent as `packets`; `htb` and `tcp` need packets
+    #[arg(long, value_name = "SOURCE")]
+    cross_source: Option<CrossSource>,
+    /// Accuracy: transports of the trains: udp, rake, single, auto
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     transport: Vec<Transport>,
-    /// Estimators, each with parameters that differ from their defaults
+    /// Accuracy: methods, each with parameters that differ from their defaults, such as
+    /// primed,linear-scan:interval=1ms
     #[arg(long, value_name = "LIST", value_parser = choice::method(), value_delimiter = ',')]
     method: Vec<MethodSettings>,
-    /// Which ways to measure: up, down
+    /// Accuracy: directions to measure: up, down
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     direction: Vec<Direction>,
     /// How often each point is measured
@@ -108,7 +110,7 @@ struct RunArgs {
     warm_up: Option<Span>,
 }
 
-/// Carries the command out. Call it before the program starts a thread: a caller without root gets a user namespace.
+/// Runs the command. Call it before the program starts a thread: a caller without root gets a user namespace.
 pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         LabCommand::List => list(),
@@ -120,7 +122,7 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
 fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        FairnessReport::from_json(&text).with_context(|| format!("{} is no report on fairness", path.display()))
+        FairnessReport::from_json(&text).with_context(|| format!("cannot compare {}", path.display()))
     };
     let text = fairness::compare(&read(&args.one)?, &read(&args.other)?);
     std::io::stdout().lock().write_all(text.as_bytes())?;
@@ -159,7 +161,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
             Experiment::Accuracy(experiment) => measure(experiment, &stop)?,
             Experiment::Fairness(experiment) => compete(experiment, &stop)?,
         };
-        // A report of nothing would only replace an earlier one.
+        // An empty report would only replace an earlier one.
         if measured > 0 {
             show(report.as_ref(), args, experiment)?;
         }
@@ -181,8 +183,8 @@ fn show(report: &dyn Document, args: &RunArgs, experiment: &Experiment) -> anyho
     Ok(())
 }
 
-/// The report, and how many runs it is about.
-type Made = (Box<dyn Document>, usize);
+/// The report, and the number of its runs.
+type Reported = (Box<dyn Document>, usize);
 
 fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
     let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);
@@ -190,7 +192,7 @@ fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
     Ok(bar)
 }
 
-fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Made> {
+fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Reported> {
     let runs = experiment.points().len();
     eprintln!("{}: {}", experiment.name, fairness::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
@@ -201,7 +203,7 @@ fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Made> {
             bar.set_message(format!("{}: {}, {}", experiment.name, point.discipline, point.case.label));
         }
         FairnessProgress::Repeating { lateness } => {
-            bar.set_message(format!("{}: the machine stalled for {lateness}, again", experiment.name));
+            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
         }
         FairnessProgress::Done(row) => {
             bar.set_message(format!("{}: {}, {}", experiment.name, row.discipline, row.case));
@@ -214,7 +216,7 @@ fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Made> {
     Ok((Box::new(FairnessReport::new(experiment, started, rows)), measured))
 }
 
-fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Made> {
+fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported> {
     let bar = progress_bar(&experiment.name)?;
     let started = lab::now_utc();
     let first = experiment.scenarios.first().unwrap_or(&experiment.stated);
@@ -222,7 +224,7 @@ fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Made> {
         if experiment.is_virtual() { Box::new(VirtualTime) } else { Box::new(RealTime::build(first)?) };
     eprintln!("{}: {} runs", experiment.name, experiment.runs());
     if experiment.tcp_left_out {
-        eprintln!("{}: cross traffic by TCP is left out, which needs real time", experiment.name);
+        eprintln!("{}: without cross traffic by TCP, which needs real time", experiment.name);
     }
     let mut show = |progress: Progress<'_>| match progress {
         Progress::Measuring { of, point, .. } => {
@@ -231,7 +233,7 @@ fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Made> {
             bar.set_message(format!("{}: {transport} {method}, cross {}", experiment.name, point.cross));
         }
         Progress::Repeating { lateness } => {
-            bar.set_message(format!("{}: the machine stalled for {lateness}, again", experiment.name));
+            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
         }
         Progress::Measured(_) => bar.inc(1),
     };
@@ -248,7 +250,7 @@ impl RunArgs {
             rate: self.rate,
             cross: self.cross.clone(),
             cross_kind: self.cross_kind,
-            cross_by: self.cross_by,
+            cross_source: self.cross_source,
             transports: self.transport.clone(),
             methods: self.method.clone(),
             directions: self.direction.clone(),
@@ -261,7 +263,7 @@ impl RunArgs {
         }
     }
 
-    /// Several experiments never share a directory.
+    /// Of each experiment its own.
     fn directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
             None => PathBuf::from("reports").join(experiment.name()),

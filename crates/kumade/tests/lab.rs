@@ -87,7 +87,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
         (vec!["lab", "run", "rake-cwnd", "--transport", "pigeon"], "choose one of auto, udp, rake, single"),
         (vec!["lab", "run", "rake-cwnd", "--cross-kind", "bursty"], "constant, poisson, on-off, tcp"),
         (
-            vec!["lab", "run", "rake-cwnd", "--cross-kind", "tcp", "--cross-by", "link"],
+            vec!["lab", "run", "rake-cwnd", "--cross-kind", "tcp", "--cross-source", "link"],
             "cannot be computed in the link",
         ),
         (vec!["lab", "run", "rake-cwnd", "--rate", "999gbit"], "choose 100 kbit/s to 10 Gbit/s"),

@@ -1,3 +1,4 @@
+use crate::statistics::{mean, standard_deviation, student_t_95};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,5 +27,42 @@ impl<T: PartialOrd> Estimate<T> {
     /// Whether the interval holds `truth`; none where the method promises nothing.
     pub fn covers(&self, truth: T) -> Option<bool> {
         (self.confidence > 0.0).then(|| self.low <= truth && truth <= self.high)
+    }
+}
+
+impl Estimate<f64> {
+    /// The mean of independent values and its 95 % interval (Student's t), which a single value does not have; none for no
+    /// values.
+    pub fn of_mean(values: &[f64]) -> Option<Self> {
+        let value = mean(values);
+        match values.len() {
+            0 => None,
+            1 => Some(Estimate { value, low: value, high: value, confidence: 0.0 }),
+            n => {
+                let margin = student_t_95(n) * standard_deviation(values) / (n as f64).sqrt();
+                Some(Estimate { value, low: value - margin, high: value + margin, confidence: 0.95 })
+            }
+        }
+    }
+
+    /// By how much the interval extends above the value; none where the method promises nothing.
+    pub fn margin(&self) -> Option<f64> {
+        (self.confidence > 0.0).then_some(self.high - self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_a_mean_is_students() {
+        // Five values with a standard deviation of 1: 2.776 / sqrt(5).
+        let values = [9.0, 9.5, 10.0, 10.5, 11.0].map(|v| (v - 10.0) / 0.625f64.sqrt());
+        let mean = Estimate::of_mean(&values).unwrap();
+        assert!(mean.value.abs() < 1e-9 && (mean.margin().unwrap() - 1.2415).abs() < 1e-3, "{mean:?}");
+        let single = Estimate::of_mean(&[3.0]).unwrap();
+        assert_eq!((single.value, single.margin()), (3.0, None));
+        assert_eq!(Estimate::of_mean(&[]), None);
     }
 }

@@ -9,6 +9,7 @@ mod clock;
 mod estimate;
 mod plan;
 mod record;
+pub mod statistics;
 mod transport;
 
 pub use clock::ClockError;

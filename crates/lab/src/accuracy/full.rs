@@ -1,96 +1,97 @@
-//! What measurements of everything come to besides the available bandwidth: capacity, token buckets, delay.
+//! What full measurements give besides the available bandwidth: capacity, token buckets, delay; and how right it is.
 
 use crate::accuracy::row::{DelayRow, Row};
 use crate::statistics::{mean, median, range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an experiment is to reach; what is not named has no limit. A ratio is that of an error to the truth.
+/// The errors and times that an experiment must not exceed; what is not named has no limit. A ratio is that of an error to
+/// the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Of the available bandwidth, in the median.
+    /// Median error of the available bandwidth.
     pub available_median_error_ratio: Option<f64>,
-    /// Of the capacity, in the median.
+    /// Median error of the capacity.
     pub capacity_median_error_ratio: Option<f64>,
-    /// Of the capacity, in the worst run.
+    /// Error of the capacity in the worst run.
     pub capacity_worst_error_ratio: Option<f64>,
-    /// Of a token bucket's rate, in the worst run.
+    /// Error of a token bucket's rate in the worst run.
     pub shaped_rate_worst_error_ratio: Option<f64>,
-    /// Of a token bucket's size, in the worst run.
+    /// Error of a token bucket's size in the worst run.
     pub burst_worst_error_ratio: Option<f64>,
-    /// Of the one-way delay, in the worst run.
+    /// Error of the one-way delay in the worst run.
     pub delay_worst_error_ratio: Option<f64>,
-    /// How long everything takes, in the mean.
-    pub mean_whole_seconds: Option<f64>,
+    /// Mean duration of a full measurement.
+    pub mean_full_seconds: Option<f64>,
 }
 
-/// What measurements of everything came to over one transport.
+/// The results of full measurements over one transport.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct WholeSummary {
-    /// How right the capacity was.
+pub struct FullSummary {
+    /// Capacity beside the truth.
     pub capacity: CapacitySummary,
-    /// How right token buckets were.
+    /// Token buckets beside the truth.
     pub shaper: ShaperSummary,
-    /// How right the idle one-way delay was, both ways together.
+    /// One-way delay of the idle path beside the truth, both directions together.
     pub delay: DelaySummary,
 }
 
-/// Capacity against that of the bottleneck. A figure is null where no run gave what it is made of.
+/// Capacity beside that of the bottleneck. A figure is null where no run contributes to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CapacitySummary {
-    /// Runs that looked for it.
+    /// Runs that measured it.
     pub runs: u32,
-    /// Those among them that refused to say; they are in no other figure.
+    /// Those among them without a result; they are in no other figure.
     pub refusals: u32,
     /// Median of |value − truth| / truth.
     pub median_error_ratio: Option<f64>,
-    /// The greatest of them.
+    /// The largest of them.
     pub worst_error_ratio: Option<f64>,
-    /// Share of the values whose interval holds the truth.
+    /// Coverage: share of the values whose interval covers the truth.
     pub interval_coverage_ratio: Option<f64>,
 }
 
-/// Token buckets against what they were.
+/// Token buckets beside the truth.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShaperSummary {
-    /// Runs behind one that looked for it.
+    /// Runs behind one that measured capacity.
     pub runs: u32,
-    /// Those among them that saw none.
-    pub unseen: u32,
-    /// Runs that saw one where there was none.
-    pub false_alarms: u32,
-    /// The greatest |rate − truth| / truth.
+    /// Those among them that did not detect it.
+    pub undetected: u32,
+    /// Runs that detected one where there was none.
+    pub false_positives: u32,
+    /// The largest |rate − truth| / truth.
     pub worst_rate_error_ratio: Option<f64>,
-    /// The greatest |burst − truth| / truth.
+    /// The largest |burst − truth| / truth.
     pub worst_burst_error_ratio: Option<f64>,
 }
 
-/// Least one-way delays of the idle path against what they were.
+/// Minimum one-way delays of the idle path beside the truth.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DelaySummary {
-    /// Values.
+    /// Number of values.
     pub values: u32,
     /// Median of |value − truth| / truth.
     pub median_error_ratio: Option<f64>,
-    /// The greatest of them.
+    /// The largest of them.
     pub worst_error_ratio: Option<f64>,
-    /// Share of the values whose bound holds the truth.
+    /// Coverage: share of the values whose bounds cover the truth.
     pub bound_coverage_ratio: Option<f64>,
-    /// Median of the bounds' width.
+    /// Median distance between the bounds.
     pub median_bound_width_seconds: Option<f64>,
 }
 
-impl WholeSummary {
-    /// Of these rows; none where none of them is of a measurement of everything.
+impl FullSummary {
+    /// Of these rows; none where none of them is a full measurement.
     pub(crate) fn of(rows: &[&Row]) -> Option<Self> {
         let delays: Vec<_> = rows.iter().flat_map(|row| row.delays()).collect();
-        let whole = rows.iter().any(|row| row.sought_capacity()) || !delays.is_empty();
-        whole.then(|| WholeSummary {
+        let full = rows.iter().any(|row| row.measured_capacity()) || !delays.is_empty();
+        full.then(|| FullSummary {
             capacity: CapacitySummary::of(rows),
             shaper: ShaperSummary::of(rows),
             delay: DelaySummary::of(&delays),
@@ -99,31 +100,32 @@ impl WholeSummary {
 }
 
 impl CapacitySummary {
-    /// Of those among these rows that looked for it.
+    /// Of those among these rows that measured it.
     pub(crate) fn of(rows: &[&Row]) -> Self {
-        let rows: Vec<_> = rows.iter().filter(|row| row.sought_capacity()).collect();
+        let rows: Vec<_> = rows.iter().filter(|row| row.measured_capacity()).collect();
         let errors: Vec<_> = rows.iter().filter_map(|row| row.capacity_error()).collect();
-        let held = rows.iter().filter_map(|row| row.capacity_bits_per_second?.covers(row.bottleneck_bits_per_second));
+        let covered =
+            rows.iter().filter_map(|row| row.capacity_bits_per_second?.covers(row.bottleneck_bits_per_second));
         CapacitySummary {
             runs: rows.len() as u32,
             refusals: (rows.len() - errors.len()) as u32,
             median_error_ratio: median(&errors),
             worst_error_ratio: worst(&errors),
-            interval_coverage_ratio: share(held),
+            interval_coverage_ratio: share(covered),
         }
     }
 }
 
 impl ShaperSummary {
-    /// Of those among these rows that looked for one.
+    /// Of those among these rows that measured capacity.
     pub(crate) fn of(rows: &[&Row]) -> Self {
-        let rows = || rows.iter().filter(|row| row.sought_capacity());
+        let rows = || rows.iter().filter(|row| row.measured_capacity());
         let (rates, bursts): (Vec<_>, Vec<_>) = rows().filter_map(|row| row.shaper_errors()).unzip();
         let runs = rows().filter(|row| row.burst_bytes.is_some()).count();
         ShaperSummary {
             runs: runs as u32,
-            unseen: (runs - rates.len()) as u32,
-            false_alarms: rows().filter(|row| row.burst_bytes.is_none() && row.shaper.is_some()).count() as u32,
+            undetected: (runs - rates.len()) as u32,
+            false_positives: rows().filter(|row| row.burst_bytes.is_none() && row.shaper.is_some()).count() as u32,
             worst_rate_error_ratio: worst(&rates),
             worst_burst_error_ratio: worst(&bursts),
         }
@@ -138,7 +140,7 @@ impl DelaySummary {
             values: delays.len() as u32,
             median_error_ratio: median(&errors),
             worst_error_ratio: worst(&errors),
-            bound_coverage_ratio: share(delays.iter().map(DelayRow::holds)),
+            bound_coverage_ratio: share(delays.iter().map(DelayRow::covers_truth)),
             median_bound_width_seconds: median(&delays.iter().map(|d| d.high - d.low).collect::<Vec<_>>()),
         }
     }
@@ -148,14 +150,14 @@ fn worst(errors: &[f64]) -> Option<f64> {
     range(errors).map(|(_, worst)| worst)
 }
 
-fn share(held: impl Iterator<Item = bool>) -> Option<f64> {
-    mean(&held.map(|held| f64::from(u8::from(held))).collect::<Vec<_>>())
+fn share(covered: impl Iterator<Item = bool>) -> Option<f64> {
+    mean(&covered.map(|covered| f64::from(u8::from(covered))).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::samples::full_row as whole;
+    use crate::accuracy::samples::full_row;
     use crate::accuracy::words::Transport;
     use measurement::report::ShaperReport;
     use units::Rate;
@@ -165,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_counted_and_spoils_no_figure() {
-        let rows = [whole(1, Some(1.01)), whole(2, Some(0.97)), whole(3, None)];
-        let summary = WholeSummary::of(&rows.each_ref()).unwrap();
+    fn a_run_without_a_capacity_is_counted_and_affects_no_figure() {
+        let rows = [full_row(1, Some(1.01)), full_row(2, Some(0.97)), full_row(3, None)];
+        let summary = FullSummary::of(&rows.each_ref()).unwrap();
         assert_eq!((summary.capacity.runs, summary.capacity.refusals), (3, 1));
         assert!(close(summary.capacity.median_error_ratio, 0.02) && close(summary.capacity.worst_error_ratio, 0.03));
         // The samples' intervals reach two percent to each side.
@@ -176,31 +178,32 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_unseen_or_seen_where_there_is_none() {
-        let (mut seen, mut unseen, mut alarm) = (whole(1, Some(1.0)), whole(2, Some(1.0)), whole(3, Some(1.0)));
+    fn a_bucket_is_undetected_or_detected_where_there_is_none() {
+        let (mut seen, mut undetected, mut alarm) =
+            (full_row(1, Some(1.0)), full_row(2, Some(1.0)), full_row(3, Some(1.0)));
         let rate = seen.capacity_bits_per_second.unwrap();
         let burst = train::Estimate { value: 9_000, low: 8_000, high: 9_500, confidence: 0.95 };
         let rate = rate.map(Rate::from_bits_per_second);
         let found = ShaperReport { link_bits_per_second: None, rate_bits_per_second: rate, burst_bytes: burst };
         (seen.burst_bytes, seen.shaper) = (Some(10_000), Some(found));
-        unseen.burst_bytes = Some(10_000);
+        undetected.burst_bytes = Some(10_000);
         alarm.shaper = Some(found);
-        let shaper = ShaperSummary::of(&[&seen, &unseen, &alarm]);
-        assert_eq!((shaper.runs, shaper.unseen, shaper.false_alarms), (2, 1, 1));
+        let shaper = ShaperSummary::of(&[&seen, &undetected, &alarm]);
+        assert_eq!((shaper.runs, shaper.undetected, shaper.false_positives), (2, 1, 1));
         assert!(close(shaper.worst_burst_error_ratio, 0.1) && close(shaper.worst_rate_error_ratio, 0.0));
     }
 
     #[test]
-    fn delays_of_both_ways_count() {
-        let delay = WholeSummary::of(&[&whole(1, None)]).unwrap().delay;
+    fn delays_of_both_directions_count() {
+        let delay = FullSummary::of(&[&full_row(1, None)]).unwrap().delay;
         // 5 ms were 5.05 up and 5.2 down, within ± 5 ms.
         assert_eq!((delay.values, delay.bound_coverage_ratio), (2, Some(1.0)));
         assert!(close(delay.worst_error_ratio, 0.04) && close(delay.median_bound_width_seconds, 0.01));
     }
 
     #[test]
-    fn measurements_of_the_available_bandwidth_alone_have_none_of_this() {
+    fn measurements_of_the_available_bandwidth_alone_have_no_such_summary() {
         let (transport, method) = (Transport::Udp, "primed");
-        assert_eq!(WholeSummary::of(&[&crate::accuracy::samples::measured(transport, method, 0, 1, 0.1)]), None);
+        assert_eq!(FullSummary::of(&[&crate::accuracy::samples::measured(transport, method, 0, 1, 0.1)]), None);
     }
 }

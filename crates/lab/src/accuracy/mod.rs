@@ -24,8 +24,8 @@ pub(crate) mod words;
 
 pub use experiment::Accuracy;
 pub use firewall::FirewallRule;
-pub use full::{CapacitySummary, DelaySummary, Limits, ShaperSummary, WholeSummary};
-pub use path::{Bottleneck, Later, Shaper};
+pub use full::{CapacitySummary, DelaySummary, FullSummary, Limits, ShaperSummary};
+pub use path::{Bottleneck, DownstreamHop, Shaper};
 pub use published::Published;
 pub use realtime::RealTime;
 pub use report::{BottleneckFacts, Report};
@@ -34,4 +34,4 @@ pub use runner::{Attempt, Progress, Testbed, run};
 pub use scenario::{Cross, Point, Scenario};
 pub use summary::{ByMethod, PublishedFigure, PublishedSummary, Summary};
 pub use virtual_time::VirtualTime;
-pub use words::{BottleneckKind, Carrier, CrossKind, FirewallAction, Protocol, Transport};
+pub use words::{BottleneckKind, CrossKind, CrossSource, FirewallAction, Protocol, Transport};

@@ -46,9 +46,9 @@ pub struct Shaper {
 /// computed inside the link.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Later {
+pub struct DownstreamHop {
     /// How many times as fast as the bottleneck it is.
-    pub faster: f64,
+    pub rate_ratio: f64,
     /// Its propagation delay.
     #[serde(deserialize_with = "span")]
     pub delay: Span,
@@ -79,10 +79,10 @@ impl Bottleneck {
     }
 }
 
-impl Later {
+impl DownstreamHop {
     /// Its rate behind a bottleneck of that rate.
     pub fn rate(&self, bottleneck: Rate) -> Rate {
-        Rate::from_f64(bottleneck.as_f64() * self.faster)
+        Rate::from_f64(bottleneck.as_f64() * self.rate_ratio)
     }
 
     /// The mean rate of its cross traffic behind a bottleneck of that rate.

@@ -1,6 +1,6 @@
-//! What a scenario's words mean to those who carry it out, in real time or virtually.
+//! What a scenario means as links, traffic and a measurement, in real and in virtual time.
 
-use crate::accuracy::path::Shaper;
+use crate::accuracy::path::{DownstreamHop, Shaper};
 use crate::accuracy::scenario::{Point, Scenario};
 use crate::accuracy::words::{CrossKind, Transport};
 use crate::bounds::MAX_RUNS;
@@ -10,7 +10,7 @@ use measurement::{Directions, MeasurementPlan, TransportChoice};
 use units::Direction;
 use units::{Rate, Span, Time};
 
-/// Bytes of the packets that show the delay of an idle path.
+/// Bytes of the packets that measure the delay of the idle path.
 pub(crate) const DELAY_PROBE_BYTES: u64 = 64;
 
 /// The bottleneck as a link of this direction.
@@ -29,19 +29,19 @@ pub(crate) fn link(scenario: &Scenario, direction: Direction) -> LinkConfig {
 }
 
 /// The link behind it, if there is one.
-pub(crate) fn later(scenario: &Scenario, direction: Direction) -> Option<LinkConfig> {
-    let later = scenario.later?;
-    let rate = later.rate(scenario.bottleneck.rate_of(direction));
-    let (queue_bytes, delay) = (later.queue, later.delay);
+pub(crate) fn downstream_link(scenario: &Scenario, direction: Direction) -> Option<LinkConfig> {
+    let hop = scenario.downstream_hop?;
+    let rate = hop.rate(scenario.bottleneck.rate_of(direction));
+    let (queue_bytes, delay) = (hop.queue, hop.delay);
     Some(LinkConfig { rate: Some(rate), queue_bytes, delay, seed: 2, ..LinkConfig::default() })
 }
 
-/// What a small packet takes that finds nothing in its way: propagation, and its transmission on each link.
-pub(crate) fn least_delay(scenario: &Scenario, direction: Direction) -> Span {
+/// The delay of a small packet without any queueing: propagation, and its transmission on each link.
+pub(crate) fn min_delay(scenario: &Scenario, direction: Direction) -> Span {
     let rate = scenario.bottleneck.rate_of(direction);
     let at_bottleneck = scenario.bottleneck.line_of(direction).time_for(DELAY_PROBE_BYTES);
-    let behind = |later: crate::accuracy::path::Later| later.delay + later.rate(rate).time_for(DELAY_PROBE_BYTES);
-    scenario.delay() + at_bottleneck + scenario.later.map_or(Span::ZERO, behind)
+    let behind = |hop: DownstreamHop| hop.delay + hop.rate(rate).time_for(DELAY_PROBE_BYTES);
+    scenario.delay() + at_bottleneck + scenario.downstream_hop.map_or(Span::ZERO, behind)
 }
 
 /// What is measured at a point in these directions; the same in real time and virtually.
@@ -57,8 +57,8 @@ pub(crate) fn measurement(scenario: &Scenario, point: &Point, directions: Direct
         method: method(scenario, point),
         connections: MeasurementPlan::CONNECTIONS,
         allowance: Allowance::default(),
-        capacity: scenario.whole,
-        idle_delay: scenario.whole,
+        capacity: scenario.full,
+        idle_delay: scenario.full,
         seed,
     }
 }
@@ -68,20 +68,20 @@ fn method(scenario: &Scenario, point: &Point) -> MethodSettings {
     point.method.fitted(scenario.bottleneck.rate_of(point.direction))
 }
 
-/// The pattern of the cross traffic; none where the kernel's TCP makes it up. Each run meets another part of it; the same
-/// run of the same scenario meets the same.
+/// The pattern of the cross traffic; none where the kernel's TCP decides it. Each run has another phase and seed; the
+/// same run of the same scenario has the same.
 pub(crate) fn pattern(scenario: &Scenario, point: &Point) -> Option<CrossConfig> {
     let of = scenario.bottleneck.rate_of(point.direction);
     source(scenario.cross.kind, point.cross, scenario.cross.packet_bytes, of, point.run)
 }
 
-/// The pattern of the traffic on the later hop; none where there is none.
-pub(crate) fn later_pattern(scenario: &Scenario, point: &Point) -> Option<CrossConfig> {
-    let later = scenario.later.filter(|later| later.load > 0.0)?;
+/// The pattern of the cross traffic on the downstream hop; none where there is none.
+pub(crate) fn downstream_pattern(scenario: &Scenario, point: &Point) -> Option<CrossConfig> {
+    let hop = scenario.downstream_hop.filter(|hop| hop.load > 0.0)?;
     let bottleneck = scenario.bottleneck.rate_of(point.direction);
-    // As no run of the bottleneck's traffic has it, which is independent of this.
+    // A seed of its own, so that it is independent of the bottleneck's cross traffic in every run.
     let run = point.run + MAX_RUNS;
-    source(later.kind, later.cross(bottleneck), scenario.cross.packet_bytes, later.rate(bottleneck), run)
+    source(hop.kind, hop.cross(bottleneck), scenario.cross.packet_bytes, hop.rate(bottleneck), run)
 }
 
 /// Packets of `size` at the mean `rate` on a link of the rate `of`.

@@ -6,7 +6,7 @@ use estimate::MethodSettings;
 use serde::Deserialize;
 use units::Rate;
 
-/// A published figure, and what it is about: what is not said was the same for all, or is not known.
+/// A published figure, and what it is about: what is not named was the same for all, or is not known.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -27,7 +27,7 @@ pub struct Published {
     pub available: Option<Rate>,
     /// How long that took.
     pub seconds: Option<f64>,
-    /// Whether the time is that of everything, and not of the available bandwidth alone.
+    /// Whether the time is that of a full measurement, and not of the available bandwidth alone.
     #[serde(default)]
-    pub whole: bool,
+    pub full: bool,
 }

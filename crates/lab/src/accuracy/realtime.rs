@@ -1,11 +1,11 @@
 use crate::accuracy::firewall::FirewallRule;
 use crate::accuracy::observed::Observed;
-use crate::accuracy::path::{Bottleneck, Later};
+use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
 use crate::accuracy::runner::{Attempt, Testbed};
 use crate::accuracy::scenario::{Point, Scenario};
-use crate::accuracy::words::{BottleneckKind, Carrier, FirewallAction, Protocol};
+use crate::accuracy::words::{BottleneckKind, CrossSource, FirewallAction, Protocol};
 use crate::error::RunError;
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use net::clock;
@@ -35,7 +35,7 @@ pub struct RealTime {
     /// Cross traffic of real packets.
     traffic: Option<Traffic>,
     /// The path that the network was built as.
-    path: (Bottleneck, Option<Later>),
+    path: (Bottleneck, Option<DownstreamHop>),
     server: SocketAddr,
     stop: Arc<AtomicBool>,
     serving: Option<JoinHandle<Result<(), ServeError>>>,
@@ -58,7 +58,7 @@ impl RealTime {
         let stopped = Arc::clone(&stop);
         let serving = host.namespace.spawn("lab-serve", move || server.run(&stopped));
         let serving = Some(serving.map_err(failed("start the server"))?);
-        let path = (scenario.bottleneck.clone(), scenario.later);
+        let path = (scenario.bottleneck.clone(), scenario.downstream_hop);
         Ok(RealTime { fabric, traffic: None, path, server: address, stop, serving })
     }
 
@@ -75,15 +75,15 @@ impl RealTime {
             self.fabric.set_cross(direction, &[]).map_err(&wrong)?;
             self.fabric.set_downstream_cross(direction, &[]).map_err(&wrong)?;
         }
-        let later = plan::later_pattern(scenario, point);
+        let later = plan::downstream_pattern(scenario, point);
         self.fabric.set_downstream_cross(point.direction, later.as_slice()).map_err(&wrong)?;
         let mut settling = SETTLING;
-        match (plan::pattern(scenario, point), scenario.cross_by()) {
+        match (plan::pattern(scenario, point), scenario.cross_source()) {
             _ if point.cross == Rate::ZERO => {}
-            (Some(pattern), Carrier::Link) => {
+            (Some(pattern), CrossSource::Link) => {
                 self.fabric.set_cross(point.direction, &[pattern]).map_err(&wrong)?;
             }
-            (Some(pattern), Carrier::Packets) => {
+            (Some(pattern), CrossSource::Packets) => {
                 let (from, to) = self.others(point.direction).map_err(&wrong)?;
                 self.traffic = Some(Traffic::udp(from, to, &pattern).map_err(&wrong)?);
             }
@@ -107,7 +107,7 @@ impl RealTime {
 
 impl Testbed for RealTime {
     fn measure(&mut self, scenario: &Scenario, point: &Point) -> Result<Attempt, RunError> {
-        if (&scenario.bottleneck, scenario.later) != (&self.path.0, self.path.1) {
+        if (&scenario.bottleneck, scenario.downstream_hop) != (&self.path.0, self.path.1) {
             *self = RealTime::build(scenario)?;
         }
         self.set_firewall(scenario, point)?;
@@ -123,13 +123,13 @@ impl Testbed for RealTime {
         let mut row = Row::new(scenario, point);
         let truth = self.fabric.truth(point.direction, from, to).map_err(failed("read the link's ledger"))?;
         // Capacity and delay are measured before the trains that the truth is about.
-        let from = if scenario.whole { began } else { from };
+        let from = if scenario.full { began } else { from };
         let lateness = self.fabric.lateness(point.direction, from, to).map_err(failed("read the link's ledger"))?.max;
         row.truth_bits_per_second = truth.bits_per_second();
-        let emulated = scenario.bottleneck.kind == BottleneckKind::Own;
-        row.worst_lateness_seconds = emulated.then(|| lateness.as_secs_f64());
+        let emulated = scenario.bottleneck.kind == BottleneckKind::Emulated;
+        row.max_lateness_seconds = emulated.then(|| lateness.as_secs_f64());
         row.timeline = observed.timeline();
-        row.whole_seconds = scenario.whole.then(|| (ended - began).as_secs_f64());
+        row.full_seconds = scenario.full.then(|| (ended - began).as_secs_f64());
         match result {
             Ok(report) => row.fill_report(scenario, point.direction, report),
             Err(error) => {
@@ -168,7 +168,7 @@ fn build(scenario: &Scenario) -> Result<Box<dyn Fabric>, NetworkError> {
     }
     let (up, down) = (plan::link(scenario, Direction::Up), plan::link(scenario, Direction::Down));
     let (up_downstream_hop, down_downstream_hop) =
-        (plan::later(scenario, Direction::Up), plan::later(scenario, Direction::Down));
+        (plan::downstream_link(scenario, Direction::Up), plan::downstream_link(scenario, Direction::Down));
     let mut network = NetworkSpec { up_downstream_hop, down, down_downstream_hop, ..NetworkSpec::pair(up) };
     network.left.push(HostSpec::numbered(LEFT_OTHER, 3));
     network.right.push(HostSpec::numbered(RIGHT_OTHER, 4));
@@ -182,7 +182,7 @@ fn bind(host: &Host) -> anyhow::Result<Server> {
 }
 
 fn measurement(scenario: &Scenario, point: &Point, server: SocketAddr) -> MeasureConfig {
-    let directions = if scenario.whole { Directions::Both } else { point.direction.into() };
+    let directions = if scenario.full { Directions::Both } else { point.direction.into() };
     // A real client always measures the idle delay.
     let plan = MeasurementPlan { idle_delay: true, ..plan::measurement(scenario, point, directions, 0) };
     MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) }

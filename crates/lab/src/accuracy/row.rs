@@ -1,5 +1,6 @@
 use crate::accuracy::plan;
 use crate::accuracy::scenario::{Point, Scenario};
+use crate::accuracy::words::{CrossKind, Transport};
 use measurement::Report;
 use measurement::report::{CapacityReport, DelayFigures, DirectionReport, ShaperReport};
 use schemars::JsonSchema;
@@ -7,48 +8,44 @@ use serde::{Deserialize, Serialize};
 use train::Estimate;
 use units::{Direction, Rate};
 
-/// What one run of one measurement came to, beside the truth. Rates count IP-layer bits.
+/// The result of one run of one measurement, beside the truth. Rates count IP-layer bits (RFC 5136).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// The bottleneck's capacity in the direction that was measured; of a token bucket, that in the long run.
+    /// The bottleneck's capacity in the direction that was measured; of a token bucket, the sustained rate.
     pub bottleneck_bits_per_second: u64,
-    /// What the token bucket that is the bottleneck lets pass at its line's rate; null where it is none.
+    /// The token bucket's size; null where the bottleneck is none.
     pub burst_bytes: Option<u64>,
-    /// The rate of that line.
+    /// The rate at which a burst passes it.
     pub peak_bits_per_second: Option<u64>,
     /// The rate of a link behind the bottleneck; null where there is none.
-    pub later_bits_per_second: Option<u64>,
-    /// Mean rate of the other users' traffic on it.
-    pub later_cross_bits_per_second: Option<u64>,
+    pub downstream_bits_per_second: Option<u64>,
+    /// Mean rate of the cross traffic on it.
+    pub downstream_cross_bits_per_second: Option<u64>,
     /// How its packets follow each other.
-    #[schemars(extend("enum" = ["constant", "poisson", "on-off", null]))]
-    pub later_cross_kind: Option<String>,
-    /// Mean rate that the cross traffic was set to; the most that it was allowed to send if it was TCP.
+    pub downstream_cross_kind: Option<CrossKind>,
+    /// Mean rate that the cross traffic was set to; of TCP, the maximum that it was allowed to send.
     pub cross_bits_per_second: u64,
     /// How its packets follow each other.
-    #[schemars(extend("enum" = ["constant", "poisson", "on-off", "tcp"]))]
-    pub cross_kind: String,
-    /// What carried the trains.
-    #[schemars(extend("enum" = ["auto", "udp", "rake", "single"]))]
-    pub transport: String,
+    pub cross_kind: CrossKind,
+    /// What carried the trains; `auto` only where nothing did.
+    pub transport: Transport,
     /// The estimator with the parameters that differ from their defaults, as the command line writes it.
     pub method: String,
-    /// Which way the trains went, seen from the host that measured.
-    #[schemars(extend("enum" = ["up", "down"]))]
-    pub direction: String,
+    /// The direction of the trains, seen from the host that measured.
+    pub direction: Direction,
     /// Counted from 1 for each combination of the fields above.
     #[schemars(range(min = 1))]
     pub run: u32,
-    /// The bottleneck's capacity less the cross traffic that reached it while the trains were under way.
+    /// The bottleneck's capacity less the cross traffic that reached it while trains were being sent.
     pub truth_bits_per_second: u64,
     /// The estimate; null where the path could not be measured.
     pub available_bits_per_second: Option<Estimate<u64>>,
     /// Why there is no estimate; null where there is one.
     pub reason: Option<String>,
-    /// Estimate less truth; null where there is no estimate.
+    /// Estimate − truth; null where there is no estimate.
     pub error_bits_per_second: Option<i64>,
-    /// Standard deviation of the available bandwidth between trains; null where the method does not tell.
+    /// Standard deviation of the available bandwidth between trains; null where the method does not state it.
     pub spread_bits_per_second: Option<u64>,
     /// TCP connections that carried trains.
     pub connections: u32,
@@ -59,16 +56,16 @@ pub struct Row {
     /// From the first request to the result.
     #[schemars(range(min = 0))]
     pub duration_seconds: f64,
-    /// The whole measurement with both directions, capacity and delay, where it measured all that; else null.
+    /// Duration of a full measurement, with both directions, capacity and delay; null where it was not one.
     #[schemars(range(min = 0))]
-    pub whole_seconds: Option<f64>,
+    pub full_seconds: Option<f64>,
     /// The bottleneck's capacity, where it was measured and found; else null.
     pub capacity_bits_per_second: Option<Estimate<u64>>,
-    /// Why it was not found although it was looked for; else null.
+    /// Why there is no capacity although it was measured; else null.
     pub capacity_reason: Option<String>,
-    /// The token bucket that was found, where capacity was measured; else null.
+    /// The token bucket that was detected, where capacity was measured; else null.
     pub shaper: Option<ShaperReport>,
-    /// The least one-way delay of the idle path up, where it was measured; else null.
+    /// The minimum one-way delay of the idle path up, where it was measured; else null.
     pub up_delay_seconds: Option<DelayRow>,
     /// The same, down.
     pub down_delay_seconds: Option<DelayRow>,
@@ -76,15 +73,15 @@ pub struct Row {
     pub trains: u32,
     /// Trains that were not used.
     pub trains_rejected: u32,
-    /// Runs that were thrown away and repeated before this one, because the machine stalled in them.
-    pub stalled_repeats: u32,
-    /// Whether the machine stalled in this run too, and no repetition was left.
-    pub stalled: bool,
-    /// The longest that the emulated link was late while the trains were under way; null where the kernel shapes.
-    pub worst_lateness_seconds: Option<f64>,
-    /// What the measurement warned of.
+    /// How often the run was discarded and repeated, because host scheduling delay disturbed it.
+    pub repeats: u32,
+    /// Whether this last repetition was disturbed as well.
+    pub disturbed: bool,
+    /// By how much the emulated link was late at most while trains were being sent; null where the kernel shapes.
+    pub max_lateness_seconds: Option<f64>,
+    /// The measurement's warnings.
     pub warnings: Vec<String>,
-    /// When each packet of the first train left and came, where the experiment shows it.
+    /// When each packet of the first train was sent and received, where the experiment shows it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<TimelinePacket>,
 }
@@ -97,9 +94,9 @@ pub struct DelayRow {
     pub truth: f64,
     /// The estimate.
     pub value: f64,
-    /// The least that it can have been, whatever the clocks are.
+    /// Lower bound, whatever the offset of the clocks.
     pub low: f64,
-    /// The most.
+    /// Upper bound.
     pub high: f64,
 }
 
@@ -109,11 +106,11 @@ pub struct DelayRow {
 pub struct TimelinePacket {
     /// Bytes of the IP packet.
     pub size_bytes: u32,
-    /// When it should have left.
+    /// When it was to be sent.
     pub planned_seconds: f64,
-    /// When it left; null where no stamp tells.
+    /// When it was sent; null without a time stamp.
     pub sent_seconds: Option<f64>,
-    /// When it came; null where no stamp tells.
+    /// When it was received; null without a time stamp.
     pub received_seconds: Option<f64>,
 }
 
@@ -122,19 +119,19 @@ impl Row {
     pub fn new(scenario: &Scenario, point: &Point) -> Self {
         let bottleneck = scenario.bottleneck.rate_of(point.direction);
         let shaper = scenario.bottleneck.shaper();
-        let later = scenario.later.as_ref();
+        let hop = scenario.downstream_hop.as_ref();
         Row {
             bottleneck_bits_per_second: bottleneck.bits_per_second(),
             burst_bytes: shaper.map(|shaper| shaper.burst_bytes),
             peak_bits_per_second: shaper.map(|shaper| shaper.peak_rate.bits_per_second()),
-            later_bits_per_second: later.map(|later| later.rate(bottleneck).bits_per_second()),
-            later_cross_bits_per_second: later.map(|later| later.cross(bottleneck).bits_per_second()),
-            later_cross_kind: later.map(|later| later.kind.word().to_owned()),
+            downstream_bits_per_second: hop.map(|hop| hop.rate(bottleneck).bits_per_second()),
+            downstream_cross_bits_per_second: hop.map(|hop| hop.cross(bottleneck).bits_per_second()),
+            downstream_cross_kind: hop.map(|hop| hop.kind),
             cross_bits_per_second: point.cross.bits_per_second(),
-            cross_kind: scenario.cross.kind.word().to_owned(),
-            transport: point.transport.word().to_owned(),
+            cross_kind: scenario.cross.kind,
+            transport: point.transport,
             method: point.method.to_string(),
-            direction: point.direction.to_string(),
+            direction: point.direction,
             run: point.run,
             truth_bits_per_second: 0,
             available_bits_per_second: None,
@@ -145,7 +142,7 @@ impl Row {
             packets_sent: 0,
             bytes_sent: 0,
             duration_seconds: 0.0,
-            whole_seconds: None,
+            full_seconds: None,
             capacity_bits_per_second: None,
             capacity_reason: None,
             shaper: None,
@@ -153,9 +150,9 @@ impl Row {
             down_delay_seconds: None,
             trains: 0,
             trains_rejected: 0,
-            stalled_repeats: 0,
-            stalled: false,
-            worst_lateness_seconds: None,
+            repeats: 0,
+            disturbed: false,
+            max_lateness_seconds: None,
             warnings: Vec::new(),
             timeline: Vec::new(),
         }
@@ -163,7 +160,7 @@ impl Row {
 
     /// Takes over what a measurement reports of the direction.
     pub(crate) fn fill_report(&mut self, scenario: &Scenario, direction: Direction, report: Report) {
-        if let Some(delay) = report.delay.filter(|_| scenario.whole) {
+        if let Some(delay) = report.delay.filter(|_| scenario.full) {
             self.fill_delays(scenario, [delay.up, delay.down]);
         }
         match direction {
@@ -179,7 +176,7 @@ impl Row {
         if let Some(capacity) = measured.capacity {
             self.fill_capacity(capacity);
         }
-        self.transport = measured.transport.to_string();
+        self.transport = measured.transport.into();
         self.reason = measured.reason;
         self.spread_bits_per_second = measured.spread_bits_per_second;
         self.connections = measured.connections;
@@ -199,10 +196,9 @@ impl Row {
 
     /// Takes over the delays up and down, beside the truth.
     fn fill_delays(&mut self, scenario: &Scenario, delays: [Option<DelayFigures>; 2]) {
-        let ways = [Direction::Up, Direction::Down];
-        [self.up_delay_seconds, self.down_delay_seconds] = std::array::from_fn(|way| {
-            let Estimate { value, low, high, .. } = delays[way].as_ref()?.minimum_seconds;
-            let truth = plan::least_delay(scenario, ways[way]).as_secs_f64();
+        [self.up_delay_seconds, self.down_delay_seconds] = Direction::BOTH.map(|direction| {
+            let Estimate { value, low, high, .. } = delays[direction as usize].as_ref()?.minimum_seconds;
+            let truth = plan::min_delay(scenario, direction).as_secs_f64();
             Some(DelayRow { truth, value, low, high })
         });
     }
@@ -218,31 +214,30 @@ impl Row {
         Some(self.error_bits_per_second?.abs() as f64 / self.bottleneck_bits_per_second as f64)
     }
 
-    /// |capacity found − that of the bottleneck| as a part of the latter; none where none was found.
+    /// |capacity − the bottleneck's| as a part of the latter; none without a capacity.
     pub fn capacity_error(&self) -> Option<f64> {
         Some(relative_error(self.capacity_bits_per_second?.value as f64, self.bottleneck_bits_per_second as f64))
     }
 
-    /// The errors of a token bucket's rate and burst, as parts of what they are; none where there is none or none was
-    /// found.
+    /// The relative errors of a token bucket's rate and burst; none where there is none or none was detected.
     pub fn shaper_errors(&self) -> Option<(f64, f64)> {
         let (found, burst) = (self.shaper?, self.burst_bytes?);
         let rate = relative_error(found.rate_bits_per_second.value.as_f64(), self.bottleneck_bits_per_second as f64);
         Some((rate, relative_error(found.burst_bytes.value as f64, burst as f64)))
     }
 
-    /// The one-way delays that were found.
+    /// The one-way delays that were measured.
     pub(crate) fn delays(&self) -> impl Iterator<Item = DelayRow> {
         [self.up_delay_seconds, self.down_delay_seconds].into_iter().flatten()
     }
 
-    /// Whether capacity was to be measured, and was or was refused.
-    pub fn sought_capacity(&self) -> bool {
+    /// Whether capacity was measured, whether or not with a result.
+    pub fn measured_capacity(&self) -> bool {
         self.capacity_bits_per_second.is_some() || self.capacity_reason.is_some()
     }
 
-    /// Whether the interval holds this run's truth; none without an interval that promises to.
-    pub fn holds_truth(&self) -> Option<bool> {
+    /// Whether the interval covers this run's truth; none without an interval of stated confidence.
+    pub fn covers_truth(&self) -> Option<bool> {
         self.available_bits_per_second?.covers(self.truth_bits_per_second)
     }
 }
@@ -253,8 +248,8 @@ impl DelayRow {
         relative_error(self.value, self.truth)
     }
 
-    /// Whether the bound holds the truth.
-    pub fn holds(&self) -> bool {
+    /// Whether the bounds cover the truth.
+    pub fn covers_truth(&self) -> bool {
         (self.low..=self.high).contains(&self.truth)
     }
 }

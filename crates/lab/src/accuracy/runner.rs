@@ -5,13 +5,13 @@ use crate::error::RunError;
 use testnet::STALL;
 use units::Span;
 
-/// A stalled run is repeated so many times at most; the last one stays, and says that it stalled.
+/// A disturbed run is repeated so many times at most; the last one stays, marked as disturbed.
 const MAX_REPEATS: u32 = 3;
 
-/// Where measurements are made: a network of real hosts, or one under a virtual clock.
+/// Where measurements are made: a network of real hosts, or one in virtual time.
 pub trait Testbed {
-    /// Sets up what `point` needs (cross traffic, firewall) and measures once. A path that cannot be measured is a
-    /// result, told in [`Row::reason`].
+    /// Sets up what `point` needs (cross traffic, firewall) and measures once. That a path cannot be measured is a
+    /// result, stated in [`Row::reason`].
     ///
     /// # Errors
     /// Where the testbed itself failed, so that no further run makes sense.
@@ -21,16 +21,16 @@ pub trait Testbed {
 /// One measurement, made once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// What came of it; the runner counts the repeats.
+    /// Its result; the runner counts the repeats.
     pub row: Row,
-    /// The longest that the emulated link was late meanwhile; zero where it cannot be.
+    /// By how much the emulated link was late at most; zero where it cannot be.
     pub lateness: Span,
 }
 
 /// How far an experiment has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress<'a> {
-    /// This point is next.
+    /// This point is measured now.
     Measuring {
         /// Counted from zero.
         index: usize,
@@ -39,7 +39,7 @@ pub enum Progress<'a> {
         /// Which one it is.
         point: &'a Point,
     },
-    /// The machine stalled; the run is repeated.
+    /// Host scheduling delay disturbed the run, which is repeated.
     Repeating {
         /// How late the link was.
         lateness: Span,
@@ -85,13 +85,13 @@ fn until_undisturbed(
     let mut repeats = 0;
     loop {
         let Attempt { mut row, lateness } = testbed.measure(scenario, point)?;
-        let stalled = lateness > STALL;
-        if stalled && repeats < MAX_REPEATS && !stop() {
+        let disturbed = lateness > STALL;
+        if disturbed && repeats < MAX_REPEATS && !stop() {
             repeats += 1;
             observer(Progress::Repeating { lateness });
             continue;
         }
-        (row.stalled_repeats, row.stalled) = (repeats, stalled);
+        (row.repeats, row.disturbed) = (repeats, disturbed);
         return Ok(row);
     }
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::accuracy::samples::experiment;
 
-    /// A testbed whose link is late as told, run by run, and then never again.
+    /// A testbed whose link is late by these microseconds, run by run, and then never again.
     struct Scripted {
         lateness: Vec<i64>,
         attempts: usize,
@@ -126,37 +126,37 @@ mod tests {
     fn a_quiet_machine_runs_each_point_once() {
         let (rows, attempts) = run_with(&[]);
         assert_eq!((rows.len(), attempts), (6, 6));
-        assert!(rows.iter().all(|row| !row.stalled && row.stalled_repeats == 0));
+        assert!(rows.iter().all(|row| !row.disturbed && row.repeats == 0));
     }
 
     #[test]
-    fn a_stalled_run_is_repeated_and_counted() {
+    fn a_disturbed_run_is_repeated_and_counted() {
         let (rows, attempts) = run_with(&[300, 301, 5_000]);
         assert_eq!((rows.len(), attempts), (6, 8));
-        let repeats: Vec<_> = rows.iter().map(|row| (row.stalled_repeats, row.stalled)).collect();
+        let repeats: Vec<_> = rows.iter().map(|row| (row.repeats, row.disturbed)).collect();
         assert_eq!(repeats[..3], [(0, false), (2, false), (0, false)]);
     }
 
     #[test]
-    fn a_machine_that_never_stops_stalling_is_told_of_and_not_waited_for() {
+    fn a_machine_that_disturbs_every_run_does_not_stop_the_experiment() {
         let (rows, attempts) = run_with(&[400; 100]);
         assert_eq!((rows.len(), attempts), (6, 24));
-        assert!(rows.iter().all(|row| row.stalled && row.stalled_repeats == 3));
+        assert!(rows.iter().all(|row| row.disturbed && row.repeats == 3));
     }
 
     #[test]
-    fn whoever_asks_to_stop_waits_for_no_repetition() {
+    fn a_stop_waits_for_no_repetition() {
         let experiment = experiment("rake-cwnd");
         let mut testbed = Scripted { lateness: vec![400; 100], attempts: 0 };
-        let stalled = std::cell::Cell::new(false);
+        let disturbed = std::cell::Cell::new(false);
         let mut watch =
-            |progress: Progress<'_>| stalled.set(stalled.get() || matches!(progress, Progress::Repeating { .. }));
-        let rows = run(&experiment, &mut testbed, &mut watch, &|| stalled.get()).unwrap();
-        assert_eq!((rows.len(), rows[0].stalled_repeats, rows[0].stalled), (1, 1, true));
+            |progress: Progress<'_>| disturbed.set(disturbed.get() || matches!(progress, Progress::Repeating { .. }));
+        let rows = run(&experiment, &mut testbed, &mut watch, &|| disturbed.get()).unwrap();
+        assert_eq!((rows.len(), rows[0].repeats, rows[0].disturbed), (1, 1, true));
     }
 
     #[test]
-    fn whoever_asks_to_stop_keeps_what_is_measured() {
+    fn a_stop_keeps_what_is_measured() {
         let experiment = experiment("rake-cwnd");
         let mut testbed = Scripted { lateness: vec![], attempts: 0 };
         let measured = std::cell::Cell::new(0);

@@ -30,7 +30,7 @@ pub(crate) fn accuracy() -> Report {
             }
         }
     }
-    rows[0].stalled_repeats = 2;
+    rows[0].repeats = 2;
     Report::new(&experiment, STARTED.into(), rows)
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn measured(transport: Transport, method: &str, cross: u64, run: u32,
     });
     row.spread_bits_per_second = Some(120_000);
     (row.connections, row.packets_sent, row.bytes_sent, row.duration_seconds) = (120, 960, 640_000, 0.9);
-    (row.trains, row.trains_rejected, row.worst_lateness_seconds) = (8, 1, Some(0.000_04));
+    (row.trains, row.trains_rejected, row.max_lateness_seconds) = (8, 1, Some(0.000_04));
     row
 }
 
@@ -121,6 +121,6 @@ pub(crate) fn full_row(run: u32, capacity: Option<f64>) -> Row {
     row.capacity_reason = capacity.is_none().then(|| "the path is too busy".to_owned());
     let delay = |value: f64| Some(DelayRow { truth: 0.005, value, low: value - 0.005, high: value + 0.005 });
     (row.up_delay_seconds, row.down_delay_seconds) = (delay(0.005_05), delay(0.005_2));
-    row.whole_seconds = Some(2.5);
+    row.full_seconds = Some(2.5);
     row
 }

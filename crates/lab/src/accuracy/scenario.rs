@@ -1,6 +1,6 @@
 use super::firewall::FirewallRule;
-use super::path::{Bottleneck, Later};
-use super::words::{BottleneckKind, Carrier, CrossKind, Transport};
+use super::path::{Bottleneck, DownstreamHop};
+use super::words::{BottleneckKind, CrossKind, CrossSource, Transport};
 use crate::values::rates;
 use estimate::MethodSettings;
 use serde::Deserialize;
@@ -20,13 +20,13 @@ pub struct Scenario {
     pub runs: u32,
     /// Whether each run is a full measurement, with both directions, capacity and delay, and not of one direction's
     /// available bandwidth alone. In virtual time, only the row's own direction is measured, and the delay.
-    pub whole: bool,
+    pub full: bool,
     /// Whether the report shows when each packet of the first train was sent and received.
     pub timeline: bool,
     /// The link that limits the path.
     pub bottleneck: Bottleneck,
     /// A faster link behind it.
-    pub later: Option<Later>,
+    pub downstream_hop: Option<DownstreamHop>,
     /// Other traffic on the bottleneck.
     pub cross: Cross,
     /// What does not pass.
@@ -40,7 +40,7 @@ pub struct Cross {
     /// How its packets follow each other.
     pub kind: CrossKind,
     /// Whether packets exist; by default only where they must.
-    pub by: Option<Carrier>,
+    pub source: Option<CrossSource>,
     /// Mean rates, counted in IP packets; each is one point of the experiment. Of TCP, the maximum that it may send: a
     /// level of the bottleneck's rate or above leaves it greedy.
     #[serde(deserialize_with = "rates")]
@@ -95,9 +95,9 @@ impl Scenario {
     }
 
     /// Whether cross traffic is computed or sent.
-    pub fn cross_by(&self) -> Carrier {
-        let fitting = if self.needs_packets() { Carrier::Packets } else { Carrier::Link };
-        self.cross.by.unwrap_or(fitting)
+    pub fn cross_source(&self) -> CrossSource {
+        let fitting = if self.needs_packets() { CrossSource::Packets } else { CrossSource::Link };
+        self.cross.source.unwrap_or(fitting)
     }
 
     /// Whether cross traffic cannot be computed: before the kernel's HTB, and as the kernel's TCP.

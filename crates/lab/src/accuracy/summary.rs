@@ -1,58 +1,58 @@
 use crate::accuracy::experiment::Accuracy;
-use crate::accuracy::full::WholeSummary;
+use crate::accuracy::full::FullSummary;
 use crate::accuracy::published::Published;
 use crate::accuracy::row::Row;
 use crate::statistics::{mean, median};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use units::Rate;
+use units::{Direction, Rate};
 
 /// One value for each transport and method that was measured: transport → method with its parameters → value.
 pub type ByMethod<T> = BTreeMap<String, BTreeMap<String, T>>;
 
-/// What the rows come to, by transport and method. A figure is null where no run gave what it is made of. Stalled
-/// runs that were repeated are in no figure but `stalled_repeats`; those kept for want of repetitions are in all.
+/// The rows summed up by transport and method. A figure is null where no run contributes to it. Runs that were discarded
+/// and repeated are in no figure but `repeats`; disturbed runs that were kept are in all.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
-    /// Runs that are in the rows.
+    /// Runs in the rows.
     pub runs: ByMethod<u32>,
-    /// Those among them that gave no estimate; they are in no figure of error.
+    /// Those among them without an estimate; they are in no figure of error.
     pub runs_without_estimate: ByMethod<u32>,
     /// Mean of |estimate − truth|.
     pub mean_absolute_error_bits_per_second: ByMethod<Option<f64>>,
     /// Mean of |estimate − truth| / capacity of the bottleneck.
-    pub mean_error_of_capacity_ratio: ByMethod<Option<f64>>,
+    pub mean_absolute_error_to_capacity_ratio: ByMethod<Option<f64>>,
     /// Median of |estimate − truth| / truth.
     pub median_relative_error_ratio: ByMethod<Option<f64>>,
     /// Mean of estimate − truth.
     pub bias_bits_per_second: ByMethod<Option<f64>>,
-    /// Share of the estimates whose interval holds the run's truth.
+    /// Coverage: share of the estimates whose interval covers the run's truth.
     pub interval_coverage_ratio: ByMethod<Option<f64>>,
-    /// Mean of the IP bytes sent in trains in one direction.
+    /// Mean number of IP bytes sent in trains in one direction.
     pub mean_sent_bytes: ByMethod<Option<f64>>,
-    /// Mean time that one direction took.
+    /// Mean duration of one direction.
     pub mean_duration_seconds: ByMethod<Option<f64>>,
-    /// Mean time that whole measurements took, with both directions, capacity and delay; only where such were made.
+    /// Mean duration of full measurements, with both directions, capacity and delay; only where there were any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub mean_whole_seconds: ByMethod<Option<f64>>,
-    /// What measurements of everything came to besides, by transport; only where such were made.
+    pub mean_full_seconds: ByMethod<Option<f64>>,
+    /// Capacity, token buckets and delay of full measurements, by transport; only where there were any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub whole: BTreeMap<String, WholeSummary>,
-    /// Runs thrown away and repeated because the machine stalled in them.
-    pub stalled_repeats: ByMethod<u32>,
-    /// Runs kept although the machine stalled in them, as no repetition was left.
-    pub runs_stalled: ByMethod<u32>,
-    /// How far the packet of the first train that left latest against its plan was behind it, the mean over the
-    /// runs; only where the experiment shows the train.
+    pub full: BTreeMap<String, FullSummary>,
+    /// Runs discarded and repeated, because host scheduling delay disturbed them.
+    pub repeats: ByMethod<u32>,
+    /// Runs kept although they were disturbed, as no repetition was left.
+    pub runs_disturbed: ByMethod<u32>,
+    /// Maximum delay of a packet of the first train behind its planned sending time, the mean over the runs; only where
+    /// the experiment shows the train.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub mean_worst_sending_delay_seconds: ByMethod<Option<f64>>,
-    /// What was published; null for an experiment of one's own.
+    pub mean_max_sending_delay_seconds: ByMethod<Option<f64>>,
+    /// What was published; null where the experiment repeats none.
     pub published: Option<PublishedSummary>,
 }
 
-/// The figures of the paper that an experiment repeats.
+/// The figures of the published experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedSummary {
@@ -83,8 +83,8 @@ pub struct PublishedFigure {
     pub available_bits_per_second: Option<u64>,
     /// How long it took.
     pub seconds: Option<f64>,
-    /// Whether the time is that of everything, and not of the available bandwidth alone.
-    pub whole: bool,
+    /// Whether the time is that of a full measurement, and not of the available bandwidth alone.
+    pub full: bool,
 }
 
 impl Summary {
@@ -101,21 +101,21 @@ impl Summary {
             runs: each.count(|_| true),
             runs_without_estimate: each.count(|row| row.available_bits_per_second.is_none()),
             mean_absolute_error_bits_per_second: each.reduce(|row| errors(row).map(f64::abs), mean),
-            mean_error_of_capacity_ratio: each.reduce(Row::error_of_rate, mean),
+            mean_absolute_error_to_capacity_ratio: each.reduce(Row::error_of_rate, mean),
             median_relative_error_ratio: each.reduce(relative, median),
             bias_bits_per_second: each.reduce(errors, mean),
-            interval_coverage_ratio: each.reduce(|row| row.holds_truth().map(|held| f64::from(u8::from(held))), mean),
+            interval_coverage_ratio: each.reduce(|row| row.covers_truth().map(|held| f64::from(u8::from(held))), mean),
             mean_sent_bytes: each.reduce(|row| Some(row.bytes_sent as f64), mean),
             mean_duration_seconds: each.reduce(|row| Some(row.duration_seconds), mean),
-            mean_whole_seconds: match rows.iter().any(|row| row.whole_seconds.is_some()) {
-                true => each.reduce(|row| row.whole_seconds, mean),
+            mean_full_seconds: match rows.iter().any(|row| row.full_seconds.is_some()) {
+                true => each.reduce(|row| row.full_seconds, mean),
                 false => BTreeMap::new(),
             },
-            whole: whole(rows),
-            stalled_repeats: each.map(|rows| rows.iter().map(|row| row.stalled_repeats).sum()),
-            runs_stalled: each.count(|row| row.stalled),
-            mean_worst_sending_delay_seconds: match traced {
-                true => each.reduce(worst_sending_delay, mean),
+            full: full(rows),
+            repeats: each.map(|rows| rows.iter().map(|row| row.repeats).sum()),
+            runs_disturbed: each.count(|row| row.disturbed),
+            mean_max_sending_delay_seconds: match traced {
+                true => each.reduce(max_sending_delay, mean),
                 false => BTreeMap::new(),
             },
             published: PublishedSummary::of(experiment),
@@ -153,14 +153,14 @@ impl PublishedFigure {
             cross_bits_per_second: published.cross.map(Rate::bits_per_second),
             available_bits_per_second: published.available.map(Rate::bits_per_second),
             seconds: published.seconds,
-            whole: published.whole,
+            full: published.full,
         }
     }
 
-    /// Whether a run met the same path: all that is published is about the way up.
+    /// Whether a run is about the same path: all that is published is about the up direction.
     pub(crate) fn is_about(&self, row: &Row) -> bool {
         let same_cross = self.cross_bits_per_second.is_none_or(|cross| cross == row.cross_bits_per_second);
-        row.direction == "up" && same_cross
+        row.direction == Direction::Up && same_cross
     }
 
     /// Whether a run was made by the same estimator.
@@ -169,18 +169,18 @@ impl PublishedFigure {
     }
 }
 
-/// By transport: what it is about does not depend on the estimator.
-fn whole(rows: &[Row]) -> BTreeMap<String, WholeSummary> {
+/// By transport: it does not depend on the method.
+fn full(rows: &[Row]) -> BTreeMap<String, FullSummary> {
     let mut by_transport: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
     for row in rows {
-        by_transport.entry(&row.transport).or_default().push(row);
+        by_transport.entry(row.transport.word()).or_default().push(row);
     }
-    let of = |(transport, rows): (&str, Vec<_>)| Some((transport.to_owned(), WholeSummary::of(&rows)?));
+    let of = |(transport, rows): (&str, Vec<_>)| Some((transport.to_owned(), FullSummary::of(&rows)?));
     by_transport.into_iter().filter_map(of).collect()
 }
 
-/// How far the packet that left latest against its plan was behind it.
-fn worst_sending_delay(row: &Row) -> Option<f64> {
+/// The maximum delay of a packet behind its planned sending time.
+fn max_sending_delay(row: &Row) -> Option<f64> {
     row.timeline.iter().filter_map(|p| p.sent_seconds.map(|sent| sent - p.planned_seconds)).max_by(f64::total_cmp)
 }
 
@@ -192,13 +192,13 @@ struct Groups<'a> {
 
 impl<'a> Groups<'a> {
     fn of(rows: &'a [Row]) -> Self {
-        Groups { rows, keys: rows.iter().map(|row| (row.transport.as_str(), row.method.clone())).collect() }
+        Groups { rows, keys: rows.iter().map(|row| (row.transport.word(), row.method.clone())).collect() }
     }
 
     fn map<T>(&self, value: impl Fn(&[&Row]) -> T) -> ByMethod<T> {
         let mut by_method = ByMethod::new();
         for (transport, method) in &self.keys {
-            let own = |row: &&Row| row.transport == *transport && row.method == *method;
+            let own = |row: &&Row| row.transport.word() == *transport && row.method == *method;
             let rows: Vec<_> = self.rows.iter().filter(own).collect();
             by_method.entry((*transport).to_owned()).or_default().insert(method.clone(), value(&rows));
         }
@@ -251,11 +251,11 @@ mod tests {
         assert!(close(mae["rake"]["linear-scan"], 9_000_000.0));
         assert!(close(summary.bias_bits_per_second["rake"]["primed"], -200_000.0));
         assert!(close(summary.median_relative_error_ratio["rake"]["primed"], (0.002 + 0.012) / 2.0));
-        assert!(summary.mean_worst_sending_delay_seconds.is_empty());
+        assert!(summary.mean_max_sending_delay_seconds.is_empty());
     }
 
     #[test]
-    fn a_run_without_an_estimate_is_counted_and_spoils_no_figure() {
+    fn a_run_without_an_estimate_is_counted_and_affects_no_figure() {
         let summary = summed(&rows());
         assert_eq!((summary.runs["udp"]["primed"], summary.runs_without_estimate["udp"]["primed"]), (2, 1));
         assert!(close(summary.mean_absolute_error_bits_per_second["udp"]["primed"], 100_000.0));
@@ -265,21 +265,21 @@ mod tests {
     }
 
     #[test]
-    fn coverage_is_the_share_of_intervals_that_hold_their_runs_truth() {
+    fn coverage_is_the_share_of_intervals_that_cover_their_runs_truth() {
         // The samples' intervals reach 0.5 Mbit/s to each side.
         assert!(close(summed(&rows()).interval_coverage_ratio["rake"]["primed"], 0.5));
     }
 
     #[test]
-    fn stalled_runs_are_counted() {
+    fn disturbed_runs_are_counted() {
         let mut rows = rows();
-        (rows[0].stalled_repeats, rows[1].stalled_repeats, rows[1].stalled) = (1, 3, true);
+        (rows[0].repeats, rows[1].repeats, rows[1].disturbed) = (1, 3, true);
         let summary = summed(&rows);
-        assert_eq!((summary.stalled_repeats["rake"]["primed"], summary.runs_stalled["rake"]["primed"]), (4, 1));
+        assert_eq!((summary.repeats["rake"]["primed"], summary.runs_disturbed["rake"]["primed"]), (4, 1));
     }
 
     #[test]
-    fn the_worst_sending_delay_tells_how_far_a_window_held_packets_back() {
+    fn the_maximum_sending_delay_shows_how_far_a_window_delayed_packets() {
         let packet = |planned_seconds, sent_seconds| TimelinePacket {
             size_bytes: 100,
             planned_seconds,
@@ -289,11 +289,11 @@ mod tests {
         let mut row = measured(Transport::Single, "linear-scan", 50, 1, 0.0);
         row.timeline = vec![packet(0.0, Some(0.0)), packet(0.001, Some(0.081)), packet(0.002, None)];
         let summary = summed(&[row]);
-        assert!(close(summary.mean_worst_sending_delay_seconds["single"]["linear-scan"], 0.08));
+        assert!(close(summary.mean_max_sending_delay_seconds["single"]["linear-scan"], 0.08));
     }
 
     #[test]
-    fn the_papers_figures_stand_beside() {
+    fn the_papers_figures_are_in_the_summary() {
         let summary = Summary::of(&rows(), &experiment("rake-accuracy"));
         assert_eq!(summary.published_error("rake"), Some(15_600_000.0));
         assert_eq!(summary.published_error("single"), None);

@@ -65,13 +65,13 @@ impl VirtualTime {
 /// both ends read one clock, as in the lab's network; the estimator does not know that.
 fn path(scenario: &Scenario, point: &Point, direction: Direction) -> Result<VirtualPath, RunError> {
     let one_clock = Stamping { clock_offset: Span::ZERO, clock_skew: 0.0, ..Stamping::default() };
-    let stamping = if scenario.whole { one_clock } else { Stamping::default() };
+    let stamping = if scenario.full { one_clock } else { Stamping::default() };
     let pattern = plan::pattern(scenario, point).ok_or_else(|| impossible("a virtual path has no TCP"))?;
     let measured = direction == point.direction;
     let cross = (measured && point.cross > Rate::ZERO).then_some(pattern);
     let mut hops = vec![Hop { link: plan::link(scenario, direction), cross: cross.into_iter().collect() }];
-    if let Some(link) = plan::later(scenario, direction) {
-        let cross = plan::later_pattern(scenario, point).filter(|_| measured);
+    if let Some(link) = plan::downstream_link(scenario, direction) {
+        let cross = plan::downstream_pattern(scenario, point).filter(|_| measured);
         hops.push(Hop { link, cross: cross.into_iter().collect() });
     }
     let path = VirtualPath::new(&hops, stamping, point.run.into());

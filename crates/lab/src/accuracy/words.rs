@@ -22,6 +22,12 @@ macro_rules! words {
             }
         }
 
+        impl std::fmt::Display for $kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.word())
+            }
+        }
+
         impl std::str::FromStr for $kind {
             type Err = String;
 
@@ -50,11 +56,11 @@ words! {
 
     /// What implements the bottleneck.
     BottleneckKind {
-        /// The lab's own link.
-        Own = "own",
+        /// The link that this program emulates.
+        Emulated = "emulated",
         /// The kernel's hierarchical token bucket, as an outside reference; needs root and `tc`.
         Htb = "htb",
-        /// The same link as the lab's own, in virtual time: no network is built.
+        /// The same link in virtual time: no network is built.
         Virtual = "virtual",
     }
 
@@ -71,7 +77,7 @@ words! {
     }
 
     /// Whether cross traffic is computed or sent.
-    Carrier {
+    CrossSource {
         /// Computed inside the link: it occupies the queue, but no packet exists. Exact, and costs no CPU.
         Link = "link",
         /// Real packets from host to host.
@@ -95,8 +101,18 @@ words! {
     }
 }
 
+impl From<train::Transport> for Transport {
+    fn from(transport: train::Transport) -> Self {
+        match transport {
+            train::Transport::Udp => Transport::Udp,
+            train::Transport::Rake => Transport::Rake,
+            train::Transport::Single => Transport::Single,
+        }
+    }
+}
+
 impl Default for BottleneckKind {
     fn default() -> Self {
-        BottleneckKind::Own
+        BottleneckKind::Emulated
     }
 }

@@ -22,4 +22,4 @@ pub use report::{FairnessReport, compare};
 pub use row::{Delays, DropCounts, FairnessRow, FlowShare, GroupShare};
 pub use runner::{FairnessProgress, expected_time, run};
 pub use scenario::{AccessHop, Buffer, Case, Fairness, FairnessPoint, Group, SharedLink, SharedNetwork};
-pub use summary::{DisciplineSummary, FairnessSummary, GroupSummary, MeanWithMargin, PointSummary};
+pub use summary::{DisciplineSummary, FairnessSummary, GroupSummary, PointSummary};

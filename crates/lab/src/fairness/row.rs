@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Rate, Span};
 
-/// What one run came to. Goodput counts payload that reached the receiving application, all else IP packets.
+/// The result of one run. Goodput counts payload that reached the receiving application, all else IP packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FairnessRow {
@@ -20,7 +20,7 @@ pub struct FairnessRow {
     /// Jain's index of the goodputs of all connections; null where nothing arrived.
     #[schemars(range(min = 0, max = 1))]
     pub jain_index: Option<f64>,
-    /// What part of its capacity the bottleneck carried.
+    /// Utilisation of the bottleneck: what it carried, relative to its capacity.
     pub utilisation_ratio: f64,
     /// Sum of the goodputs.
     pub goodput_bits_per_second: f64,
@@ -28,19 +28,19 @@ pub struct FairnessRow {
     pub groups: Vec<GroupShare>,
     /// Each connection's, in the order of the groups.
     pub flows: Vec<FlowShare>,
-    /// How long packets waited at the bottleneck; null where none passed.
+    /// Queueing delay at the bottleneck; null where no packet passed.
     pub queueing: Option<Delays>,
-    /// What became of the packets that reached the bottleneck.
+    /// Packets that reached the bottleneck, and those dropped or marked there.
     pub drops: DropCounts,
-    /// Runs that were thrown away and repeated before this one, because the machine stalled in them.
-    pub stalled_repeats: u32,
-    /// Whether the machine stalled in this run too, and no repetition was left.
-    pub stalled: bool,
-    /// How late 99 of 100 packets were delivered by the emulated link at most; null in virtual time.
+    /// How often the run was discarded and repeated, because host scheduling delay disturbed it.
+    pub repeats: u32,
+    /// Whether this last repetition was disturbed as well.
+    pub disturbed: bool,
+    /// 99th percentile of the delay behind schedule at which the emulated link delivered packets; null in virtual time.
     pub lateness_p99_seconds: Option<f64>,
 }
 
-/// What one group of connections got.
+/// The share of one group of connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupShare {
@@ -52,7 +52,7 @@ pub struct GroupShare {
     pub mean_goodput_bits_per_second: f64,
 }
 
-/// What one connection got.
+/// The share of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowShare {
@@ -62,15 +62,15 @@ pub struct FlowShare {
     pub goodput_bits_per_second: f64,
 }
 
-/// How long packets waited.
+/// Quantiles of the queueing delay.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Delays {
-    /// Half of them at most.
+    /// Median.
     pub median_seconds: f64,
-    /// 95 of 100 at most.
+    /// 95th percentile.
     pub p95_seconds: f64,
-    /// 99 of 100 at most.
+    /// 99th percentile.
     pub p99_seconds: f64,
 }
 
@@ -78,17 +78,17 @@ pub struct Delays {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DropCounts {
-    /// Reached it.
+    /// Packets that reached it.
     pub offered_packets: u64,
-    /// Found no room.
+    /// Dropped because the queue was full.
     pub queue_full_packets: u64,
-    /// Dropped by the discipline though there was room.
+    /// Dropped by active queue management.
     pub managed_packets: u64,
-    /// Marked in place of being dropped.
+    /// Marked (ECN) instead of being dropped.
     pub marked_packets: u64,
 }
 
-/// What a network tells of one run.
+/// What was observed in the network during one run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Observed {
     /// Payload bytes that each connection delivered within the measured time, in the order of [`Case::connections`].
@@ -99,16 +99,16 @@ pub(super) struct Observed {
     pub(super) duration: Span,
     /// IP bytes that the bottleneck carried within it.
     pub(super) carried: u64,
-    /// How long packets waited.
+    /// Queueing delay at the bottleneck.
     pub(super) queueing: Option<Delays>,
-    /// What became of them.
+    /// Packets at the bottleneck.
     pub(super) drops: DropCounts,
-    /// How late the emulation was.
+    /// How late the emulated link was.
     pub(super) lateness_p99: Option<Span>,
 }
 
 impl FairnessRow {
-    /// What `observed` comes to.
+    /// Sums up `observed`.
     pub(super) fn new(point: &FairnessPoint<'_>, observed: &Observed) -> Self {
         let case = point.case;
         let rate = |bytes: u64| Rate::from_bytes_over(bytes, observed.duration).as_f64();
@@ -138,8 +138,8 @@ impl FairnessRow {
             flows,
             queueing: observed.queueing,
             drops: observed.drops,
-            stalled_repeats: 0,
-            stalled: false,
+            repeats: 0,
+            disturbed: false,
             lateness_p99_seconds: observed.lateness_p99.map(Span::as_secs_f64),
         }
     }
@@ -156,7 +156,7 @@ impl DropCounts {
         }
     }
 
-    /// What has come since `earlier`.
+    /// Those since `earlier`.
     pub(super) fn since(self, earlier: DropCounts) -> Self {
         DropCounts {
             offered_packets: self.offered_packets - earlier.offered_packets,

@@ -13,7 +13,7 @@ use units::Span;
 pub enum FairnessProgress<'a> {
     /// This run begins.
     Running(&'a FairnessPoint<'a>),
-    /// The machine stalled; the run is repeated.
+    /// Host scheduling delay disturbed the run, which is repeated.
     Repeating {
         /// How late the link was.
         lateness: Span,
@@ -22,8 +22,8 @@ pub enum FairnessProgress<'a> {
     Done(&'a FairnessRow),
 }
 
-/// Runs every point of `experiment`; `stop` is asked before each run, and ends the experiment with the rows there are.
-/// Virtual runs share the machine's processors; each is the same on any of them. Rows come in the order of
+/// Runs every point of `experiment`; `stop` is asked before each run, and ends the experiment with the rows measured so far.
+/// Virtual runs are spread over all processors; the result does not depend on it. Rows come in the order of
 /// [`Fairness::points`].
 ///
 /// # Errors
@@ -56,18 +56,18 @@ fn until_undisturbed(
     let mut repeats = 0;
     loop {
         let Attempt { mut row, lateness, missed } = run()?;
-        let stalled = lateness > STALL || missed > 0;
-        if stalled && repeats < MAX_REPEATS && !stop() {
+        let disturbed = lateness > MAX_LATENESS || missed > 0;
+        if disturbed && repeats < MAX_REPEATS && !stop() {
             repeats += 1;
             observer(FairnessProgress::Repeating { lateness });
             continue;
         }
-        (row.stalled_repeats, row.stalled) = (repeats, stalled);
+        (row.repeats, row.disturbed) = (repeats, disturbed);
         return Ok(row);
     }
 }
 
-/// How long all runs will take, in words.
+/// The number of runs and how long they will take, in words.
 pub fn expected_time(experiment: &Fairness) -> String {
     let runs = experiment.points().len();
     let each = (experiment.warm_up + experiment.duration).as_secs_f64();
@@ -75,19 +75,20 @@ pub fn expected_time(experiment: &Fairness) -> String {
         true => format!("{runs} runs of {each:.0} s each in virtual time"),
         false => {
             let minutes = runs as f64 * (each + SETTING_UP.as_secs_f64()) / 60.0;
-            format!("{runs} runs of {each:.0} s each, about {minutes:.0} minutes in all")
+            format!("{runs} runs of {each:.0} s each, about {minutes:.0} minutes in total")
         }
     }
 }
 
-/// Where more than one packet of a hundred was later than this, the shares are the machine's doing.
-const STALL: Span = Span::from_millis(1);
-/// A stalled run is repeated so many times at most; the last one stays, and says that it stalled.
+/// Where the emulated link delivered more than one packet of a hundred later than this, host scheduling delay has changed the
+/// shares.
+const MAX_LATENESS: Span = Span::from_millis(1);
+/// A disturbed run is repeated so many times at most; the last one stays, marked as disturbed.
 const MAX_REPEATS: u32 = 2;
-/// What building a network and ending its connections takes.
+/// How long it takes to build a network and to close its connections.
 const SETTING_UP: Span = Span::from_millis(1500);
 
-/// Done so far, in the order of finishing: the point's place and what came of it.
+/// A finished run: the index of its point, and its result.
 type Outcome = (usize, Result<FairnessRow, RunError>);
 
 fn on_all_processors(

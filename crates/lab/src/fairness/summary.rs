@@ -2,12 +2,13 @@ use super::published::PublishedMix;
 use super::row::{FairnessRow, GroupShare};
 use super::scenario::Fairness;
 use crate::paper::Paper;
-use crate::statistics::{mean, mean_and_margin, range};
+use crate::statistics::{mean, range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use train::Estimate;
 
-/// What the rows come to.
+/// The rows summed up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FairnessSummary {
@@ -31,54 +32,45 @@ pub struct PointSummary {
     pub discipline: String,
     /// How many runs.
     pub runs: u32,
-    /// Jain's index of the goodputs of all connections; null where nothing arrived.
-    pub jain_index: Option<MeanWithMargin>,
-    /// What part of its capacity the bottleneck carried.
-    pub utilisation_ratio: Option<MeanWithMargin>,
+    /// Jain's index of the goodputs of all connections, as all figures with an interval the mean over the runs; null where
+    /// nothing arrived.
+    pub jain_index: Option<Estimate<f64>>,
+    /// Utilisation of the bottleneck.
+    pub utilisation_ratio: Option<Estimate<f64>>,
     /// Sum of the goodputs.
-    pub goodput_bits_per_second: Option<MeanWithMargin>,
+    pub goodput_bits_per_second: Option<Estimate<f64>>,
     /// Of each group: the mean goodput of its connections.
     pub groups: Vec<GroupSummary>,
-    /// Half of the packets waited no longer: the mean of the runs.
+    /// Median queueing delay, the mean over the runs.
     pub queueing_median_seconds: Option<f64>,
-    /// 95 of 100 waited no longer: the mean of the runs.
+    /// 95th percentile of the queueing delay, the mean over the runs.
     pub queueing_p95_seconds: Option<f64>,
-    /// Part of the packets that was dropped at the bottleneck.
+    /// Share of the packets that was dropped at the bottleneck.
     pub drop_ratio: Option<f64>,
     /// What was published of this very case.
     pub published: Option<PublishedMix>,
 }
 
-/// What one group of connections got.
+/// The share of one group of connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSummary {
     /// Congestion control, and the delay that is the group's own.
     pub group: String,
     /// The mean goodput of its connections.
-    pub goodput_bits_per_second: Option<MeanWithMargin>,
+    pub goodput_bits_per_second: Option<Estimate<f64>>,
 }
 
-/// The mean over runs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct MeanWithMargin {
-    /// The mean.
-    pub mean: f64,
-    /// The true mean lies no further from it, with 95 % confidence (Student's t); null for a single run.
-    pub margin: Option<f64>,
-}
-
-/// What a discipline came to over all cases.
+/// A discipline over all cases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DisciplineSummary {
     /// Mean of the cases' indices.
     pub mean_jain_index: Option<f64>,
-    /// The least of the cases' indices.
-    pub least_jain_index: Option<f64>,
-    /// The least utilisation of a case.
-    pub least_utilisation_ratio: Option<f64>,
+    /// The minimum of the cases' indices.
+    pub min_jain_index: Option<f64>,
+    /// The minimum of the cases' utilisations.
+    pub min_utilisation_ratio: Option<f64>,
     /// By how much the goodput of all cases together falls short of tail drop's; null where that was not run.
     pub goodput_loss_ratio: Option<f64>,
 }
@@ -129,7 +121,7 @@ impl PointSummary {
         };
         let groups = first.groups.iter().enumerate().map(|(index, GroupShare { group, .. })| GroupSummary {
             group: group.clone(),
-            goodput_bits_per_second: MeanWithMargin::of(&all(&|row| {
+            goodput_bits_per_second: Estimate::of_mean(&all(&|row| {
                 row.groups.get(index).map(|group| group.mean_goodput_bits_per_second)
             })),
         });
@@ -142,22 +134,15 @@ impl PointSummary {
             added_delay_seconds: first.added_delay_seconds,
             discipline: first.discipline.clone(),
             runs: rows.len() as u32,
-            jain_index: MeanWithMargin::of(&all(&|row| row.jain_index)),
-            utilisation_ratio: MeanWithMargin::of(&all(&|row| Some(row.utilisation_ratio))),
-            goodput_bits_per_second: MeanWithMargin::of(&all(&|row| Some(row.goodput_bits_per_second))),
+            jain_index: Estimate::of_mean(&all(&|row| row.jain_index)),
+            utilisation_ratio: Estimate::of_mean(&all(&|row| Some(row.utilisation_ratio))),
+            goodput_bits_per_second: Estimate::of_mean(&all(&|row| Some(row.goodput_bits_per_second))),
             groups: groups.collect(),
             queueing_median_seconds: mean(&all(&|row| row.queueing.map(|delays| delays.median_seconds))),
             queueing_p95_seconds: mean(&all(&|row| row.queueing.map(|delays| delays.p95_seconds))),
             drop_ratio: mean(&all(&dropped)),
             published: None,
         })
-    }
-}
-
-impl MeanWithMargin {
-    /// None of no values.
-    pub(super) fn of(values: &[f64]) -> Option<Self> {
-        mean_and_margin(values).map(|(mean, margin)| MeanWithMargin { mean, margin })
     }
 }
 
@@ -168,12 +153,12 @@ fn by_discipline(points: &[PointSummary]) -> BTreeMap<String, DisciplineSummary>
     }
     let reference = own.get(REFERENCE).cloned().unwrap_or_default();
     let summary = |points: &Vec<&PointSummary>| {
-        let indices: Vec<_> = points.iter().filter_map(|point| Some(point.jain_index?.mean)).collect();
-        let used: Vec<_> = points.iter().filter_map(|point| Some(point.utilisation_ratio?.mean)).collect();
+        let indices: Vec<_> = points.iter().filter_map(|point| Some(point.jain_index?.value)).collect();
+        let used: Vec<_> = points.iter().filter_map(|point| Some(point.utilisation_ratio?.value)).collect();
         DisciplineSummary {
             mean_jain_index: mean(&indices),
-            least_jain_index: range(&indices).map(|(least, _)| least),
-            least_utilisation_ratio: range(&used).map(|(least, _)| least),
+            min_jain_index: range(&indices).map(|(min, _)| min),
+            min_utilisation_ratio: range(&used).map(|(min, _)| min),
             goodput_loss_ratio: goodput_loss(points, &reference),
         }
     };
@@ -184,7 +169,7 @@ fn by_discipline(points: &[PointSummary]) -> BTreeMap<String, DisciplineSummary>
 fn goodput_loss(points: &[&PointSummary], reference: &[&PointSummary]) -> Option<f64> {
     let of_case = |case: &str| reference.iter().find(|point| point.case == case)?.goodput_bits_per_second;
     let pairs =
-        points.iter().filter_map(|point| Some((point.goodput_bits_per_second?.mean, of_case(&point.case)?.mean)));
+        points.iter().filter_map(|point| Some((point.goodput_bits_per_second?.value, of_case(&point.case)?.value)));
     let (own, theirs) = pairs.fold((0.0, 0.0), |(own, theirs), (a, b)| (own + a, theirs + b));
     (theirs > 0.0).then(|| 1.0 - own / theirs)
 }

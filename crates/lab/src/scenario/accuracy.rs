@@ -5,7 +5,7 @@ use super::sweep::{AdditionalPath, Sweep, scale};
 use crate::accuracy::Accuracy;
 use crate::accuracy::firewall::FirewallRule;
 use crate::accuracy::full::Limits;
-use crate::accuracy::path::{Bottleneck, Later};
+use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::published::Published;
 use crate::accuracy::scenario::{Cross, Scenario};
 use crate::accuracy::words::Transport;
@@ -27,7 +27,7 @@ pub(super) struct File {
     directions: Vec<Direction>,
     runs: u32,
     #[serde(default)]
-    whole: bool,
+    full: bool,
     /// What is varied besides the levels of cross traffic.
     #[serde(default)]
     sweep: Sweep,
@@ -39,7 +39,7 @@ pub(super) struct File {
     #[serde(default)]
     limits: Limits,
     bottleneck: Bottleneck,
-    later: Option<Later>,
+    downstream_hop: Option<DownstreamHop>,
     cross: Cross,
     /// Further paths on which the same is measured.
     #[serde(default)]
@@ -90,7 +90,7 @@ impl File {
         if !given.cross.is_empty() {
             self.additional_paths.retain(|path| path.cross.is_none());
         }
-        self.crosses().for_each(|cross| cross.by = given.cross_by.or(cross.by));
+        self.crosses().for_each(|cross| cross.source = given.cross_source.or(cross.source));
         self.bottleneck.kind = given.bottleneck.unwrap_or(self.bottleneck.kind);
         self.runs = given.runs.unwrap_or(self.runs);
         replace(&mut self.cross.levels, &given.cross);
@@ -149,10 +149,10 @@ impl File {
             methods: self.methods.clone(),
             directions: self.directions.clone(),
             runs: self.runs,
-            whole: self.whole,
+            full: self.full,
             timeline: self.timeline,
             bottleneck: self.bottleneck.clone(),
-            later: self.later,
+            downstream_hop: self.downstream_hop,
             cross: self.cross.clone(),
             firewall: self.firewall.clone(),
         }
@@ -166,7 +166,7 @@ fn up_only() -> Vec<Direction> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::words::{BottleneckKind, Carrier, CrossKind};
+    use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource};
     use crate::scenario::{Experiment, load};
     use estimate::PathTesterClassicConfig;
 
@@ -252,15 +252,16 @@ mod tests {
 
     #[test]
     fn tcp_is_sent_and_may_exceed_the_bottleneck() {
-        let cross_by = |with: &Overrides| overridden("rake-accuracy", with).map(|read| read.scenarios[0].cross_by());
+        let cross_source =
+            |with: &Overrides| overridden("rake-accuracy", with).map(|read| read.scenarios[0].cross_source());
         let tcp =
             Overrides { cross_kind: Some(CrossKind::Tcp), cross: vec![Rate::from_mbit(200)], ..Default::default() };
-        assert_eq!(cross_by(&tcp).unwrap(), Carrier::Packets);
-        let error = cross_by(&Overrides { cross_by: Some(Carrier::Link), ..tcp }).unwrap_err().to_string();
+        assert_eq!(cross_source(&tcp).unwrap(), CrossSource::Packets);
+        let error = cross_source(&Overrides { cross_source: Some(CrossSource::Link), ..tcp }).unwrap_err().to_string();
         assert!(error.contains("cannot be computed in the link"), "{error}");
         let htb = Overrides { bottleneck: Some(BottleneckKind::Htb), ..Default::default() };
-        assert_eq!(cross_by(&htb).unwrap(), Carrier::Packets);
-        assert_eq!(cross_by(&Overrides::default()).unwrap(), Carrier::Link);
+        assert_eq!(cross_source(&htb).unwrap(), CrossSource::Packets);
+        assert_eq!(cross_source(&Overrides::default()).unwrap(), CrossSource::Link);
     }
 
     #[test]

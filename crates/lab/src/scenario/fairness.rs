@@ -6,7 +6,7 @@ use crate::error::ScenarioError;
 use crate::fairness::{AccessHop, Case, DisciplineChoice, Fairness, Group, SharedLink, SharedNetwork, Surroundings};
 use crate::paper::Paper;
 use crate::values::{span, spans};
-use link::queue::{Queue, QueueConfig};
+use link::queue::QueueConfig;
 use serde::Deserialize;
 use sim::network::FlowId;
 use std::ops::RangeInclusive;
@@ -226,7 +226,7 @@ fn set_queues(case: &mut Case, disciplines: &[DisciplineChoice]) -> Result<(), S
     let around = Surroundings { rate: case.rate, heavy: &heavy };
     for discipline in disciplines {
         let queue = QueueConfig { limit: case.limit, discipline: discipline.build(around) };
-        Queue::<()>::new(&queue, 1).map_err(|why| format!("{discipline} at {}: {why}", case.label))?;
+        queue.check().map_err(|why| format!("{discipline} at {}: {why}", case.label))?;
         case.queues.push(queue);
     }
     Ok(())

@@ -1,4 +1,4 @@
-use crate::accuracy::words::{BottleneckKind, Carrier, CrossKind, Transport};
+use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource, Transport};
 use crate::fairness::DisciplineChoice;
 use estimate::MethodSettings;
 use units::{Direction, Rate, Span};
@@ -16,7 +16,7 @@ pub struct Overrides {
     /// How the cross traffic's packets follow each other.
     pub cross_kind: Option<CrossKind>,
     /// Whether cross traffic is computed or sent.
-    pub cross_by: Option<Carrier>,
+    pub cross_source: Option<CrossSource>,
     /// What to measure over.
     pub transports: Vec<Transport>,
     /// The estimators.
@@ -43,7 +43,7 @@ impl Overrides {
         let given = [
             ("--cross", !self.cross.is_empty()),
             ("--cross-kind", self.cross_kind.is_some()),
-            ("--cross-by", self.cross_by.is_some()),
+            ("--cross-source", self.cross_source.is_some()),
             ("--transport", !self.transports.is_empty()),
             ("--method", !self.methods.is_empty()),
             ("--direction", !self.directions.is_empty()),

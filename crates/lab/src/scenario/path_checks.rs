@@ -1,9 +1,9 @@
 //! Whether a scenario on accuracy describes a path that can exist, with traffic that it can carry.
 
 use super::checks::{check_delay, check_rate, check_runs, refuse};
-use crate::accuracy::path::{Bottleneck, Later};
+use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::scenario::Scenario;
-use crate::accuracy::words::{BottleneckKind, Carrier, CrossKind};
+use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource};
 use crate::bounds::MAX_RATE;
 use std::ops::RangeInclusive;
 use units::{Direction, Rate};
@@ -17,7 +17,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), String> {
     check_runs(scenario.runs)?;
     check_bottleneck(&scenario.bottleneck)?;
     check_token_bucket(scenario)?;
-    if let Some(hop) = &scenario.later {
+    if let Some(hop) = &scenario.downstream_hop {
         check_downstream_hop(scenario, hop)?;
     }
     check_cross(scenario)
@@ -41,21 +41,24 @@ fn check_token_bucket(scenario: &Scenario) -> Result<(), String> {
         _ => return Err("a token bucket has a burst and a peak_rate; give both or neither".into()),
     };
     refuse(kind == BottleneckKind::Htb, || "HTB cannot have a burst of its own; use the lab's own link".into())?;
-    refuse(scenario.later.is_some(), || "a token bucket with a downstream hop; leave one of them out".into())?;
+    refuse(scenario.downstream_hop.is_some(), || "a token bucket with a downstream hop; leave one of them out".into())?;
     let fastest = down_rate.map_or(rate, |down| down.max(rate));
     refuse(burst == 0 || peak <= fastest || peak > MAX_RATE, || {
         format!("bursts of {burst} bytes at {peak}; choose at least 1 byte, and more than {fastest} up to {MAX_RATE}")
     })
 }
 
-fn check_downstream_hop(scenario: &Scenario, hop: &Later) -> Result<(), String> {
+fn check_downstream_hop(scenario: &Scenario, hop: &DownstreamHop) -> Result<(), String> {
     let bottleneck = &scenario.bottleneck;
     let fastest = bottleneck.rate_of(Direction::Up).max(bottleneck.rate_of(Direction::Down));
     refuse(bottleneck.kind == BottleneckKind::Htb, || {
         "HTB cannot have a downstream hop; use the lab's own link".into()
     })?;
-    refuse(hop.faster.is_nan() || hop.faster <= 1.0 || hop.rate(fastest) > MAX_RATE, || {
-        format!("a downstream hop {} times as fast as the bottleneck; choose more than 1, up to {MAX_RATE}", hop.faster)
+    refuse(hop.rate_ratio.is_nan() || hop.rate_ratio <= 1.0 || hop.rate(fastest) > MAX_RATE, || {
+        format!(
+            "a downstream hop {} times as fast as the bottleneck; choose more than 1, up to {MAX_RATE}",
+            hop.rate_ratio
+        )
     })?;
     refuse(hop.kind == CrossKind::Tcp || hop.load >= 1.0, || {
         "a downstream hop filled by its cross traffic; choose constant, poisson or on-off, and a load below 100 %"
@@ -67,7 +70,7 @@ fn check_downstream_hop(scenario: &Scenario, hop: &Later) -> Result<(), String> 
 
 fn check_cross(scenario: &Scenario) -> Result<(), String> {
     let cross = &scenario.cross;
-    refuse(cross.by == Some(Carrier::Link) && scenario.needs_packets(), || {
+    refuse(cross.source == Some(CrossSource::Link) && scenario.needs_packets(), || {
         "cross traffic by TCP or before HTB cannot be computed in the link; have it sent as packets".into()
     })?;
     refuse(!PACKET_BYTES.contains(&cross.packet_bytes), || {
@@ -100,7 +103,7 @@ mod tests {
             let text = accuracy.replace("rate = \"100mbit\"", &format!("rate = \"100mbit\"\n{bottleneck}"));
             let hop = match hop {
                 "" => String::new(),
-                hop => format!("\n[later]\nkind = \"constant\"\nqueue = \"64kb\"\n{hop}"),
+                hop => format!("\n[downstream_hop]\nkind = \"constant\"\nqueue = \"64kb\"\n{hop}"),
             };
             let no_table = |_: &str| unreachable!("it names none");
             let read = Experiment::from_toml(&(text + &hop), "own.toml", &no_table, &Overrides::default());
@@ -109,7 +112,7 @@ mod tests {
         };
         refused("burst = \"10kb\"", "", "give both or neither");
         refused("burst = \"10kb\"\npeak_rate = \"90mbit\"", "", "more than 100 Mbit/s");
-        let hop = "faster = 2\ndelay = \"1ms\"\nload = \"50%\"";
+        let hop = "rate_ratio = 2\ndelay = \"1ms\"\nload = \"50%\"";
         refused("burst = \"10kb\"\npeak_rate = \"1gbit\"", hop, "leave one of them out");
         refused("", &hop.replace('2', "0.5"), "0.5 times as fast");
         refused("", &hop.replace("50%", "100%"), "load below 100 %");

@@ -1,6 +1,6 @@
 //! One scenario file for several paths and kinds of cross traffic.
 
-use crate::accuracy::path::{Bottleneck, Later};
+use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::scenario::{Cross, Scenario};
 use crate::accuracy::words::{BottleneckKind, CrossKind};
 use crate::values::rates;
@@ -30,7 +30,7 @@ pub(super) struct AdditionalPath {
     /// The link that limits it. What implements it is the same as on the first path.
     pub(super) bottleneck: Option<Bottleneck>,
     /// A faster link behind it.
-    pub(super) later: Option<Later>,
+    pub(super) downstream_hop: Option<DownstreamHop>,
     /// Other traffic on the bottleneck.
     pub(super) cross: Option<Cross>,
     /// What is varied there.
@@ -44,7 +44,7 @@ impl AdditionalPath {
         let own = |bottleneck: &Bottleneck| Bottleneck { kind, ..bottleneck.clone() };
         Scenario {
             bottleneck: self.bottleneck.as_ref().map_or_else(|| first.bottleneck.clone(), own),
-            later: self.later.or(first.later),
+            downstream_hop: self.downstream_hop.or(first.downstream_hop),
             cross: self.cross.as_ref().unwrap_or(&first.cross).clone(),
             ..first.clone()
         }
@@ -138,13 +138,13 @@ mod tests {
     fn additional_paths_differ_in_what_they_name() {
         let text = "rates = [\"10mbit\", \"100mbit\"]
             [[additional_paths]]
-            later = { faster = 4, delay = \"1ms\", queue = \"64kb\", kind = \"poisson\", load = \"50%\" }
+            downstream_hop = { rate_ratio = 4, delay = \"1ms\", queue = \"64kb\", kind = \"poisson\", load = \"50%\" }
             [[additional_paths]]
             bottleneck = { rate = \"10mbit\", burst = \"10000\", peak_rate = \"1gbit\", delay = \"5ms\", queue = \"64kb\" }
             cross = { kind = \"constant\", levels = [\"0mbit\"] }
             sweep = {}";
         let scenarios = swept(text).scenarios;
-        let hops: Vec<_> = scenarios.iter().map(|s| s.later.map(|hop| hop.cross(s.bottleneck.rate))).collect();
+        let hops: Vec<_> = scenarios.iter().map(|s| s.downstream_hop.map(|hop| hop.cross(s.bottleneck.rate))).collect();
         assert_eq!(hops, [None, None, Some(Rate::from_mbit(20)), Some(Rate::from_mbit(200)), None]);
         assert_eq!(scenarios.iter().map(|s| s.cross.levels.len()).collect::<Vec<_>>(), [10, 10, 10, 10, 1]);
         let shaper = scenarios[4].bottleneck.shaper().unwrap();

@@ -8,10 +8,10 @@ use plotters::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use units::Rate;
 
-/// The error of each estimator over the bottleneck's rate, and over the load, and that of the capacity where it was
-/// measured, for each transport.
+/// For each transport: the error of each method over the bottleneck's rate and over the load, and the error of the capacity
+/// where it was measured.
 pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
-    let transports: BTreeSet<_> = report.rows.iter().map(|row| row.transport.as_str()).collect();
+    let transports: BTreeSet<_> = report.rows.iter().map(|row| row.transport.word()).collect();
     let of_rate = |exponent: &f64| Rate::from_f64(10f64.powf(*exponent)).to_string();
     let rate =
         Axis { name: "bottleneck's rate", of: &|row| (row.bottleneck_bits_per_second as f64).log10(), label: &of_rate };
@@ -22,12 +22,12 @@ pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
     };
     let mut plots = Vec::new();
     for transport in transports {
-        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport == transport).collect();
+        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport.word() == transport).collect();
         plots.push(errors(transport, "estimate", Row::error_of_rate, &rate, &rows)?);
         if rows.iter().any(|row| row.cross_bits_per_second > 0) {
             plots.push(errors(transport, "estimate", Row::error_of_rate, &load, &rows)?);
         }
-        if rows.iter().any(|row| row.sought_capacity()) {
+        if rows.iter().any(|row| row.measured_capacity()) {
             plots.push(errors(transport, "capacity", Row::capacity_error, &rate, &rows)?);
         }
     }
@@ -41,7 +41,7 @@ struct Axis<'a> {
     label: &'a dyn Fn(&f64) -> String,
 }
 
-/// The mean error of `what`, as a part of the bottleneck's rate.
+/// The mean error of `what`, relative to the bottleneck's rate.
 fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Axis<'_>, rows: &[&Row]) -> Drawn<Plot> {
     let Axis { name: axis, of: x, label } = axis;
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
@@ -74,6 +74,6 @@ fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Ax
         }
         legend(&mut chart, SeriesLabelPosition::UpperRight)
     })?;
-    let caption = format!("Mean of |{what} − truth| as a part of the bottleneck's rate, over the {axis}.");
+    let caption = format!("Mean of |{what} − truth| relative to the bottleneck's rate, over the {axis}.");
     Ok(Plot { title: transport.to_owned(), caption, svg })
 }

@@ -7,9 +7,10 @@ use crate::accuracy::row::Row;
 use crate::accuracy::summary::PublishedFigure;
 use crate::report::Table;
 use crate::statistics::{mean, median};
+use estimate::MethodSettings;
 use std::collections::BTreeMap;
 
-/// What each estimator found in each case, and what that cost.
+/// The estimates of each method in each case, and their cost.
 pub(super) fn tables(report: &Report) -> Vec<Table> {
     let found = |rows: &[&Row]| {
         let values: Vec<_> = rows.iter().filter_map(|r| Some(r.available_bits_per_second?.value as f64)).collect();
@@ -30,7 +31,11 @@ pub(super) fn tables(report: &Report) -> Vec<Table> {
         }
     };
     vec![
-        table(report, "Median estimate in the unit of the bottleneck, and mean of |error| / bottleneck's rate", found),
+        table(
+            report,
+            "Median estimate in the bottleneck's unit, and mean |error| relative to the bottleneck's rate",
+            found,
+        ),
         table(report, "Mean time and IP bytes of one direction", cost),
     ]
 }
@@ -48,7 +53,7 @@ fn table(report: &Report, caption: &str, cell: impl Fn(&[&Row]) -> String) -> Ta
         let mut cells = case.cells();
         cells.push(case.unit().of(truth));
         cells.extend(combinations.iter().map(|(transport, method)| {
-            let own = |row: &&&Row| row.transport == *transport && row.method == *method;
+            let own = |row: &&&Row| row.transport.word() == *transport && row.method == *method;
             cell(&rows.iter().filter(own).copied().collect::<Vec<_>>())
         }));
         cells
@@ -56,10 +61,11 @@ fn table(report: &Report, caption: &str, cell: impl Fn(&[&Row]) -> String) -> Ta
     Table { caption: caption.to_owned(), columns, rows: cases.into_iter().map(line).collect() }
 }
 
-/// The published figures, beside what the same estimator and the default one came to here; none where there are none.
+/// The published figures, beside those of the same method and of the default one here; none where there are none.
 pub(super) fn published(report: &Report) -> Option<Table> {
     let figures = report.summary.published.as_ref().map(|published| &published.figures).filter(|f| !f.is_empty())?;
     let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
+    let default = MethodSettings::default().to_string();
     let write = |available: Option<f64>, truth: f64, seconds: Option<f64>| {
         let value = available.map(|bits| format!("{} ({})", unit.of(bits), unit.signed(bits - truth)));
         let parts = [value, seconds.map(|seconds| format!("{seconds:.1} s"))];
@@ -71,7 +77,7 @@ pub(super) fn published(report: &Report) -> Option<Table> {
         let all = |of: &dyn Fn(&Row) -> Option<f64>| rows.iter().filter_map(|row| of(row)).collect::<Vec<_>>();
         let value = median(&all(&|row| Some(row.available_bits_per_second?.value as f64)));
         let truth = mean(&all(&|row| Some(row.truth_bits_per_second as f64))).unwrap_or(0.0);
-        let seconds = if figure.whole { all(&|row| row.whole_seconds) } else { all(&|row| Some(row.duration_seconds)) };
+        let seconds = if figure.full { all(&|row| row.full_seconds) } else { all(&|row| Some(row.duration_seconds)) };
         write(value, truth, mean(&seconds))
     };
     let line = |figure: &PublishedFigure| {
@@ -81,10 +87,11 @@ pub(super) fn published(report: &Report) -> Option<Table> {
             figure.cross_bits_per_second.map_or("–".to_owned(), |cross| unit.of(cross as f64)),
             write(figure.available_bits_per_second.map(|bits| bits as f64), truth as f64, figure.seconds),
             here(figure, &|row| figure.is_by(row)),
-            here(figure, &|row| row.method == "primed"),
+            here(figure, &|row| row.method == default),
         ]
     };
-    let columns = ["published", "cross", "there", "the same here", "primed here"].map(str::to_owned).to_vec();
-    let caption = format!("Published estimates (error) in their time, and those made here, {}", unit.name);
+    let columns = ["series", "cross traffic", "published", "same method here"].map(str::to_owned);
+    let columns = columns.into_iter().chain([format!("{default} here")]).collect();
+    let caption = format!("Published estimates (error) and durations beside those measured here, {}", unit.name);
     Some(Table { caption, columns, rows: figures.iter().map(line).collect() })
 }

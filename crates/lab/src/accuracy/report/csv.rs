@@ -20,14 +20,14 @@ const COLUMNS: [Column; 51] = [
     ("bottleneck_bits_per_second", |row| row.bottleneck_bits_per_second.to_string()),
     ("burst_bytes", |row| text(row.burst_bytes)),
     ("peak_bits_per_second", |row| text(row.peak_bits_per_second)),
-    ("later_bits_per_second", |row| text(row.later_bits_per_second)),
-    ("later_cross_bits_per_second", |row| text(row.later_cross_bits_per_second)),
-    ("later_cross_kind", |row| text(row.later_cross_kind.as_ref())),
+    ("downstream_bits_per_second", |row| text(row.downstream_bits_per_second)),
+    ("downstream_cross_bits_per_second", |row| text(row.downstream_cross_bits_per_second)),
+    ("downstream_cross_kind", |row| text(row.downstream_cross_kind)),
     ("cross_bits_per_second", |row| row.cross_bits_per_second.to_string()),
-    ("cross_kind", |row| row.cross_kind.clone()),
-    ("transport", |row| row.transport.clone()),
+    ("cross_kind", |row| row.cross_kind.to_string()),
+    ("transport", |row| row.transport.to_string()),
     ("method", |row| row.method.clone()),
-    ("direction", |row| row.direction.clone()),
+    ("direction", |row| row.direction.to_string()),
     ("run", |row| row.run.to_string()),
     ("truth_bits_per_second", |row| row.truth_bits_per_second.to_string()),
     ("available_bits_per_second", |row| text(row.available_bits_per_second.map(|i| i.value))),
@@ -40,7 +40,7 @@ const COLUMNS: [Column; 51] = [
     ("packets_sent", |row| row.packets_sent.to_string()),
     ("bytes_sent", |row| row.bytes_sent.to_string()),
     ("duration_seconds", |row| row.duration_seconds.to_string()),
-    ("whole_seconds", |row| text(row.whole_seconds)),
+    ("full_seconds", |row| text(row.full_seconds)),
     ("capacity_bits_per_second", |row| text(row.capacity_bits_per_second.map(|i| i.value))),
     ("capacity_low_bits_per_second", |row| text(row.capacity_bits_per_second.map(|i| i.low))),
     ("capacity_high_bits_per_second", |row| text(row.capacity_bits_per_second.map(|i| i.high))),
@@ -64,9 +64,9 @@ const COLUMNS: [Column; 51] = [
     ("down_delay_high_seconds", |row| text(row.down_delay_seconds.map(|d| d.high))),
     ("trains", |row| row.trains.to_string()),
     ("trains_rejected", |row| row.trains_rejected.to_string()),
-    ("stalled_repeats", |row| row.stalled_repeats.to_string()),
-    ("stalled", |row| row.stalled.to_string()),
-    ("worst_lateness_seconds", |row| text(row.worst_lateness_seconds)),
+    ("repeats", |row| row.repeats.to_string()),
+    ("disturbed", |row| row.disturbed.to_string()),
+    ("max_lateness_seconds", |row| text(row.max_lateness_seconds)),
     ("reason", |row| text(row.reason.as_ref())),
 ];
 
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_has_a_line_for_each_run_and_an_empty_cell_for_what_there_is_not() {
+    fn a_line_for_each_run_and_an_empty_cell_for_null() {
         let text = rows(&samples::firewall().rows).unwrap();
         assert_eq!(text.lines().count(), 1 + 2);
         assert_eq!(cell(&text, 0, "available_bits_per_second"), "");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_has_its_columns() {
+    fn full_measurements_have_their_columns() {
         let text = rows(&samples::full().rows).unwrap();
         assert_eq!(cell(&text, 0, "capacity_bits_per_second"), "101000000");
         assert_eq!(cell(&text, 0, "capacity_low_bits_per_second"), "98980000");

@@ -2,10 +2,11 @@ use crate::accuracy::experiment::Accuracy;
 use crate::accuracy::full::Limits;
 use crate::accuracy::row::Row;
 use crate::accuracy::summary::Summary;
+use crate::accuracy::words::{BottleneckKind, CrossSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an experiment came to.
+/// The results of an experiment on accuracy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -21,36 +22,34 @@ pub struct Report {
     pub started: String,
     /// The version of kumade that measured.
     pub version: String,
-    /// What limited the path.
+    /// The link that limited the path.
     pub bottleneck: BottleneckFacts,
     /// Whether cross traffic was computed in the link or sent as packets.
-    #[schemars(extend("enum" = ["link", "packets"]))]
-    pub cross_by: String,
-    /// What the firewall did, in words; empty where everything passed.
+    pub cross_source: CrossSource,
+    /// The firewall's rules in words; empty where there was none.
     pub firewall: Vec<String>,
-    /// What it is to reach.
+    /// The errors and times that it was not to exceed.
     pub limits: Limits,
     /// One for each run, in the order of running.
     pub rows: Vec<Row>,
-    /// What the rows come to.
+    /// The rows summed up.
     pub summary: Summary,
 }
 
-/// What limited the path, the same in both directions unless a rate down is given. Of a sweep, what its rates were derived
-/// from: each row tells its own.
+/// The link that limited the path, the same in both directions unless a rate down is given, as the scenario file states it:
+/// where rates were varied, those of the rows count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BottleneckFacts {
-    /// Who shaped: the lab's own link, the kernel's HTB, or the link of a virtual path.
-    #[schemars(extend("enum" = ["own", "htb", "virtual"]))]
-    pub kind: String,
-    /// Capacity in bits of IP packets.
+    /// What implemented it.
+    pub kind: BottleneckKind,
+    /// Its capacity.
     pub rate_bits_per_second: u64,
-    /// Capacity towards the host that measures, where it is another one; else null.
+    /// Its capacity towards the host that measures; null where it is the same.
     pub down_bits_per_second: Option<u64>,
-    /// Propagation delay in one direction.
+    /// One-way propagation delay.
     pub delay_seconds: f64,
-    /// Bytes that wait in front of it at most.
+    /// Its queue's capacity.
     pub queue_bytes: u64,
 }
 
@@ -69,13 +68,13 @@ impl Report {
             started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             bottleneck: BottleneckFacts {
-                kind: bottleneck.kind.word().to_owned(),
+                kind: bottleneck.kind,
                 rate_bits_per_second: bottleneck.rate.bits_per_second(),
                 down_bits_per_second: bottleneck.down_rate.map(units::Rate::bits_per_second),
                 delay_seconds: stated.delay().as_secs_f64(),
                 queue_bytes: bottleneck.queue,
             },
-            cross_by: stated.cross_by().word().to_owned(),
+            cross_source: stated.cross_source(),
             firewall: stated.firewall.iter().map(ToString::to_string).collect(),
             limits: experiment.limits,
             summary: Summary::of(&rows, experiment),
@@ -87,7 +86,7 @@ impl Report {
     pub(crate) fn combinations(&self) -> Vec<(&str, String)> {
         let mut combinations = Vec::new();
         for row in &self.rows {
-            let combination = (row.transport.as_str(), row.method.clone());
+            let combination = (row.transport.word(), row.method.clone());
             if !combinations.contains(&combination) {
                 combinations.push(combination);
             }

@@ -30,11 +30,12 @@ impl Unit {
     }
 }
 
+/// A ratio, in percent.
 pub(super) fn percent(ratio: f64) -> String {
     format!("{:.1} %", ratio * 100.0)
 }
 
-/// In the unit that it was set in: a scenario's `256kb` are 256 KiB, as in `tc`.
+/// A size in the unit that it was set in: a scenario's `256kb` are 256 KiB, as in `tc`.
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
         1024.. if bytes.is_multiple_of(1024) => format!("{} KiB", bytes / 1024),
@@ -42,21 +43,21 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// A figure of this kind, and whether it is within what was asked for.
-pub(super) fn judged(figure: f64, kind: &str, limit: Option<f64>, write: impl Fn(f64) -> String) -> String {
-    let figure_of_kind = format!("{} {kind}", write(figure));
+/// A figure, and whether it is within its limit.
+pub(super) fn judged(figure: f64, limit: Option<f64>, write: impl Fn(f64) -> String) -> String {
     match limit {
-        None => figure_of_kind,
-        Some(limit) if figure <= limit => format!("{figure_of_kind} (limit {})", write(limit)),
-        Some(limit) => format!("{figure_of_kind} (beyond the limit of {})", write(limit)),
+        None => write(figure),
+        Some(limit) if figure <= limit => format!("{} (limit {})", write(figure), write(limit)),
+        Some(limit) => format!("{} (exceeds the limit of {})", write(figure), write(limit)),
     }
 }
 
-/// A small part, in percent.
+/// A small ratio, in percent.
 pub(super) fn hundredths(ratio: f64) -> String {
     format!("{:.2} %", ratio * 100.0)
 }
 
+/// A figure, or a dash where there is none.
 pub(super) fn written(figure: Option<f64>, write: impl Fn(f64) -> String) -> String {
     figure.map_or("–".to_owned(), write)
 }
@@ -66,9 +67,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_beyond_its_limit_is_said_to_be() {
-        let judged = |figure| judged(figure, "at worst", Some(0.1), hundredths);
-        assert_eq!(judged(0.1), "10.00 % at worst (limit 10.00 %)");
-        assert_eq!(judged(0.11), "11.00 % at worst (beyond the limit of 10.00 %)");
+    fn a_figure_that_exceeds_its_limit_is_marked() {
+        let judged = |figure| judged(figure, Some(0.1), hundredths);
+        assert_eq!(judged(0.1), "10.00 % (limit 10.00 %)");
+        assert_eq!(judged(0.11), "11.00 % (exceeds the limit of 10.00 %)");
     }
 }

@@ -9,23 +9,23 @@ use crate::report::Table;
 use crate::statistics::median;
 use std::collections::BTreeMap;
 
-/// Those that there is something for.
+/// Those that have lines.
 pub(super) fn all(report: &Report) -> Vec<Table> {
-    if report.summary.whole.is_empty() {
+    if report.summary.full.is_empty() {
         return Vec::new();
     }
     let capacity = table(
         report,
-        "Capacity against the truth, in the unit of the bottleneck",
-        &["truth", "capacity", "median error", "worst error", "refused", "interval holds"],
-        Row::sought_capacity,
+        "Capacity beside the truth, in the bottleneck's unit",
+        &["truth", "capacity", "median error", "worst error", "no result", "coverage"],
+        Row::measured_capacity,
         capacity,
     );
     let shaper = table(
         report,
-        "Token bucket: medians and worst errors, in the unit of the bottleneck",
-        &["shaped rate", "worst error", "burst, bytes", "worst error", "line", "not seen"],
-        |row| row.sought_capacity() && row.burst_bytes.is_some(),
+        "Token bucket: median values and worst errors, rates in the bottleneck's unit",
+        &["sustained rate", "worst error", "burst, bytes", "worst error", "peak rate", "undetected"],
+        |row| row.measured_capacity() && row.burst_bytes.is_some(),
         shaper,
     );
     [capacity, shaper, delays(report)].into_iter().filter(|table| !table.rows.is_empty()).collect()
@@ -41,7 +41,7 @@ fn table(
 ) -> Table {
     let mut cases: BTreeMap<(Case<'_>, &str), Vec<&Row>> = BTreeMap::new();
     for row in report.rows.iter().filter(|row| wanted(row)) {
-        cases.entry((Case::of(row), row.transport.as_str())).or_default().push(row);
+        cases.entry((Case::of(row), row.transport.word())).or_default().push(row);
     }
     let columns = Case::COLUMNS.iter().chain(&["transport"]).chain(figures).map(|&column| column.to_owned());
     let line = |((case, transport), rows): ((Case<'_>, &str), Vec<&Row>)| {
@@ -80,24 +80,24 @@ fn shaper(rows: &[&Row], unit: Unit) -> Vec<String> {
         written(burst, |bytes| format!("{bytes:.0}")),
         written(found.worst_burst_error_ratio, hundredths),
         written(line, |bits| unit.of(bits)),
-        format!("{} of {}", found.unseen, found.runs),
+        format!("{} of {}", found.undetected, found.runs),
     ]
 }
 
-/// One line for each delay that was to be found, to the microsecond.
+/// One line for each true delay, to the microsecond.
 fn delays(report: &Report) -> Table {
     let mut groups: BTreeMap<(&str, u64), Vec<DelayRow>> = BTreeMap::new();
     for row in &report.rows {
-        for (way, delay) in [("up", row.up_delay_seconds), ("down", row.down_delay_seconds)] {
+        for (direction, delay) in [("up", row.up_delay_seconds), ("down", row.down_delay_seconds)] {
             let Some(delay) = delay else { continue };
-            groups.entry((way, (delay.truth * 1e6).round() as u64)).or_default().push(delay);
+            groups.entry((direction, (delay.truth * 1e6).round() as u64)).or_default().push(delay);
         }
     }
     let milliseconds = |seconds: f64| format!("{:.3}", seconds * 1e3);
-    let line = |((way, truth), delays): ((&str, u64), Vec<DelayRow>)| {
+    let line = |((direction, truth), delays): ((&str, u64), Vec<DelayRow>)| {
         let found = DelaySummary::of(&delays);
         vec![
-            way.to_owned(),
+            direction.to_owned(),
             milliseconds(truth as f64 / 1e6),
             written(median(&delays.iter().map(|delay| delay.value).collect::<Vec<_>>()), milliseconds),
             written(found.median_error_ratio, hundredths),
@@ -107,9 +107,9 @@ fn delays(report: &Report) -> Table {
             found.values.to_string(),
         ]
     };
-    let columns = ["way", "truth", "delay", "median error", "worst error", "bound's width", "bound holds", "runs"];
-    let caption = "Idle one-way delay, ms: the truth is propagation and the transmission of a small packet; the bound \
-                   holds whatever the clocks are";
+    let columns = ["direction", "truth", "estimate", "median error", "worst error", "bound width", "coverage", "runs"];
+    let caption = "One-way delay of the idle path, ms; truth: propagation and transmission of a small packet; the bounds \
+                   hold for any offset of the clocks";
     let rows = groups.into_iter().map(line).collect();
     Table { caption: caption.to_owned(), columns: columns.map(str::to_owned).to_vec(), rows }
 }
@@ -131,7 +131,7 @@ mod tests {
         let report = Report::new(&experiment, "2026-11-20T12:00:00Z".into(), rows);
         let tables = all(&report).iter().map(aligned).collect::<Vec<_>>().join("\n");
         let verdicts = verdicts::full_measurements(&report).join("\n");
-        assert!(!verdicts.contains("beyond the limit"), "{verdicts}");
+        assert!(!verdicts.contains("exceeds the limit"), "{verdicts}");
         insta::assert_snapshot!(format!("{tables}\n{verdicts}"));
     }
 }

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type TimeOf = fn(&TimelinePacket) -> Option<f64>;
 
-/// The plots that fit what was measured: times of packets where the experiment shows them, else estimate against
-/// truth for each transport, or for a single level of cross traffic each run's interval.
+/// For each transport: the times of packets where the experiment shows them, else estimate against truth, or each run's
+/// interval where there is a single level of cross traffic.
 pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
     if case::vary(report) {
         return case_plots::all(report);
@@ -25,7 +25,7 @@ pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
     let mut transports: Vec<_> = report.combinations().into_iter().map(|(transport, _)| transport).collect();
     transports.dedup();
     for transport in transports {
-        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport == transport).collect();
+        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport.word() == transport).collect();
         let traced = rows.iter().find(|row| !row.timeline.is_empty());
         plots.push(match traced {
             Some(row) => timeline(transport, &row.timeline)?,
@@ -39,8 +39,8 @@ pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
 /// Like the paper's Fig. 7 and 8: the median of the runs of each level of cross traffic, against the truth.
 fn scatter(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot> {
     let caption = format!(
-        "Estimate against truth, {}. Points: median of the runs of one level of cross traffic; bars: from the least to \
-         the greatest; the line is where estimate equals truth.",
+        "Estimate against truth, {}. Points: median of the runs at one level of cross traffic; bars: minimum to maximum; \
+         line: estimate equals truth.",
         unit.name
     );
     let highest = rows.iter().filter_map(|row| row.available_bits_per_second.map(|i| i.value as f64 / unit.bits));
@@ -102,11 +102,12 @@ fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot
     Ok(Plot { title: transport.to_owned(), caption, svg })
 }
 
-/// Like the paper's Fig. 5: when each packet of a train should have left, left, and came.
+/// Like the paper's Fig. 5: when each packet of a train was to be sent, was sent, and was received.
 fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
-    let caption = "When each packet of the first train should have left, left and came, in milliseconds after the first \
-                   one left. A packet that went or came together with others has no time stamp of its own, and no point."
-        .to_owned();
+    let caption =
+        "When each packet of the first train was to be sent, was sent and was received, in milliseconds after the \
+                   first one was sent. A packet sent or received together with others has no time stamp of its own."
+            .to_owned();
     let kinds: [(&str, TimeOf, RGBColor); 3] = [
         ("planned", |packet| Some(packet.planned_seconds), GREY),
         ("sent", |packet| packet.sent_seconds, SERIES[0]),
@@ -184,7 +185,7 @@ mod tests {
     #[test]
     fn points_are_medians_and_bars_reach_over_all_runs() {
         let report = samples::accuracy();
-        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport == "rake").collect();
+        let rows: Vec<_> = report.rows.iter().filter(|row| row.transport.word() == "rake").collect();
         let points = &points_by_method(&rows, Unit::fitting(100_000_000))["primed"];
         let at_40 = points.iter().find(|p| p.truth == 40.0).unwrap();
         let about = |value: f64, expected: f64| (value - expected).abs() < 1e-6;

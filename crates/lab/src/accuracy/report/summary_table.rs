@@ -1,59 +1,73 @@
 use super::case;
 use super::document::Report;
-use super::format::{MEGABIT, Unit, percent};
+use super::format::{MEGABIT, Unit, percent, written};
 use crate::accuracy::summary::ByMethod;
 use crate::report::Table;
 use units::Span;
 
+/// A heading, and the cell below it for a transport and a method.
+type Column<'a> = (&'static str, Box<dyn Fn(&str, &str) -> String + 'a>);
+
+/// The summary, a line for each transport and method.
 pub(super) fn of(report: &Report, unit: Unit) -> Table {
-    let s = &report.summary;
-    let traced = !s.mean_worst_sending_delay_seconds.is_empty();
-    let published = s.published.as_ref().is_some_and(|p| !p.mean_absolute_error_bits_per_second.is_empty());
-    let varied = case::vary(report);
-    let rows = report.combinations().into_iter().map(|(transport, method)| {
-        let figure = |by: &ByMethod<Option<f64>>| by.get(transport).and_then(|m| m.get(&method)).copied().flatten();
-        let count = |by: &ByMethod<u32>| by.get(transport).and_then(|m| m.get(&method)).map_or(0, |&n| n).to_string();
-        let cell = |by: &ByMethod<Option<f64>>, write: &dyn Fn(f64) -> String| figure(by).map_or("–".to_owned(), write);
-        let mut cells = vec![transport.to_owned(), method.clone()];
-        cells.push(match varied {
-            true => cell(&s.mean_error_of_capacity_ratio, &percent),
-            false => cell(&s.mean_absolute_error_bits_per_second, &|bits| unit.of(bits)),
-        });
-        cells.extend(published.then(|| s.published_error(transport).map_or("–".to_owned(), |bits| unit.of(bits))));
-        let bias_unit = if varied { MEGABIT } else { unit };
-        cells.push(cell(&s.bias_bits_per_second, &|bits| bias_unit.signed(bits)));
-        cells.push(cell(&s.median_relative_error_ratio, &percent));
-        cells.push(cell(&s.interval_coverage_ratio, &percent));
-        cells.push(cell(&s.mean_sent_bytes, &|bytes| format!("{:.0}", bytes / 1e3)));
-        cells.push(cell(&s.mean_duration_seconds, &|seconds| format!("{seconds:.2}")));
-        cells.extend((!s.mean_whole_seconds.is_empty()).then(|| cell(&s.mean_whole_seconds, &|s| format!("{s:.2}"))));
-        cells.extend([
-            count(&s.runs),
-            count(&s.runs_without_estimate),
-            count(&s.stalled_repeats),
-            count(&s.runs_stalled),
-        ]);
-        cells.extend(
-            traced.then(|| {
-                cell(&s.mean_worst_sending_delay_seconds, &|late| format!("{} late", Span::from_secs_f64(late)))
-            }),
-        );
-        cells
-    });
-    let rows = rows.collect();
-    let whole = !s.mean_whole_seconds.is_empty();
-    let columns = summary_columns(varied, published, whole, traced).into_iter().map(str::to_owned).collect();
-    let error = if varied { "as a part of the bottleneck's rate" } else { unit.name };
-    Table { caption: format!("Mean of |estimate − truth| and what it cost, {error}"), columns, rows }
+    let columns = columns(report, unit);
+    let line = |(transport, method): (&str, String)| {
+        let cells = columns.iter().map(|(_, cell)| cell(transport, &method));
+        [transport.to_owned(), method.clone()].into_iter().chain(cells).collect()
+    };
+    let rows = report.combinations().into_iter().map(line).collect();
+    let headings = ["transport", "method"].into_iter().chain(columns.iter().map(|(heading, _)| *heading));
+    let of_what = if case::vary(report) { "relative to the bottleneck's rate" } else { unit.name };
+    Table {
+        caption: format!("Mean of |estimate − truth| and its cost, {of_what}"),
+        columns: headings.map(str::to_owned).collect(),
+        rows,
+    }
 }
 
-fn summary_columns(varied: bool, published: bool, whole: bool, traced: bool) -> Vec<&'static str> {
-    let paper = published.then_some("paper");
+fn columns(report: &Report, unit: Unit) -> Vec<Column<'_>> {
+    let s = &report.summary;
+    let mut columns = Vec::new();
+    let varied = case::vary(report);
+    columns.push(match varied {
+        true => figure("mean error", &s.mean_absolute_error_to_capacity_ratio, percent),
+        false => figure("mean error", &s.mean_absolute_error_bits_per_second, move |bits| unit.of(bits)),
+    });
+    if s.published.as_ref().is_some_and(|p| !p.mean_absolute_error_bits_per_second.is_empty()) {
+        let cell = move |transport: &str, _: &str| written(s.published_error(transport), |bits| unit.of(bits));
+        columns.push(("published", Box::new(cell)));
+    }
     // In the caption's unit, where that is one.
-    let bias = if varied { "bias, Mbit/s" } else { "bias" };
-    let errors = [bias, "median error", "interval holds"];
-    let costs = ["sent kB", "seconds"].into_iter().chain(whole.then_some("everything"));
-    let counts = ["runs", "no estimate", "repeated", "stalled"];
-    let first = ["transport", "method", "mean error"].into_iter().chain(paper);
-    first.chain(errors).chain(costs).chain(counts).chain(traced.then_some("latest packet")).collect()
+    let (bias, bias_unit) = if varied { ("bias, Mbit/s", MEGABIT) } else { ("bias", unit) };
+    columns.extend([
+        figure(bias, &s.bias_bits_per_second, move |bits| bias_unit.signed(bits)),
+        figure("median error", &s.median_relative_error_ratio, percent),
+        figure("coverage", &s.interval_coverage_ratio, percent),
+        figure("sent, kB", &s.mean_sent_bytes, |bytes| format!("{:.0}", bytes / 1e3)),
+        figure("time, s", &s.mean_duration_seconds, |seconds| format!("{seconds:.2}")),
+    ]);
+    if !s.mean_full_seconds.is_empty() {
+        columns.push(figure("full measurement, s", &s.mean_full_seconds, |seconds| format!("{seconds:.2}")));
+    }
+    columns.extend([
+        count("runs", &s.runs),
+        count("no estimate", &s.runs_without_estimate),
+        count("repeated", &s.repeats),
+        count("disturbed", &s.runs_disturbed),
+    ]);
+    if !s.mean_max_sending_delay_seconds.is_empty() {
+        let write = |seconds| Span::from_secs_f64(seconds).to_string();
+        columns.push(figure("max. sending delay", &s.mean_max_sending_delay_seconds, write));
+    }
+    columns
+}
+
+fn figure<'a>(heading: &'static str, by: &'a ByMethod<Option<f64>>, write: impl Fn(f64) -> String + 'a) -> Column<'a> {
+    let value = |transport: &str, method: &str| by.get(transport)?.get(method).copied().flatten();
+    (heading, Box::new(move |transport, method| written(value(transport, method), &write)))
+}
+
+fn count<'a>(heading: &'static str, by: &'a ByMethod<u32>) -> Column<'a> {
+    let value = |transport: &str, method: &str| by.get(transport)?.get(method).copied();
+    (heading, Box::new(move |transport, method| value(transport, method).unwrap_or(0).to_string()))
 }

@@ -8,7 +8,7 @@ use crate::report::Table;
 use crate::statistics::{mean, median};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All tables of a report: what was measured, then what it comes to.
+/// All tables of a report: what was measured, then the summary.
 pub(super) fn all(report: &Report) -> Vec<Table> {
     let levels: BTreeSet<_> = report.rows.iter().map(|row| row.cross_bits_per_second).collect();
     let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
@@ -23,10 +23,10 @@ pub(super) fn all(report: &Report) -> Vec<Table> {
     tables
 }
 
-/// One line for each level of cross traffic, a column for each measurement: the paper's rule has its own.
+/// One line for each level of cross traffic, a column for each transport and method.
 fn by_level(report: &Report, unit: Unit) -> Table {
     let combinations = report.combinations();
-    let mut columns = vec!["cross".to_owned(), "truth".to_owned()];
+    let mut columns = vec!["cross traffic".to_owned(), "truth".to_owned()];
     columns.extend(combinations.iter().map(|(transport, method)| format!("{transport} {method}")));
     let mut levels: BTreeMap<u64, Vec<&Row>> = BTreeMap::new();
     for row in &report.rows {
@@ -36,7 +36,7 @@ fn by_level(report: &Report, unit: Unit) -> Table {
         let truths: Vec<_> = rows.iter().map(|row| row.truth_bits_per_second as f64).collect();
         let mut cells = vec![unit.of(cross as f64), mean(&truths).map_or_else(String::new, |truth| unit.of(truth))];
         cells.extend(combinations.iter().map(|(transport, method)| {
-            let own = rows.iter().filter(|row| row.transport == *transport && row.method == *method);
+            let own = rows.iter().filter(|row| row.transport.word() == *transport && row.method == *method);
             median_and_error(own, unit)
         }));
         cells
@@ -56,15 +56,16 @@ fn median_and_error<'a>(rows: impl Iterator<Item = &'a &'a Row> + Clone, unit: U
 
 /// One line for each run: for experiments with one level of cross traffic.
 fn by_run(report: &Report, unit: Unit) -> Table {
-    let columns = ["run", "transport", "method", "way", "truth", "estimate", "interval", "error", "sent kB", "seconds"];
+    let columns =
+        ["run", "transport", "method", "direction", "truth", "estimate", "interval", "error", "sent, kB", "time, s"];
     let rows = report.rows.iter().map(|row| {
         let none = || "none".to_owned();
         let estimate = row.available_bits_per_second;
         vec![
             row.run.to_string(),
-            row.transport.clone(),
+            row.transport.to_string(),
             row.method.clone(),
-            row.direction.clone(),
+            row.direction.to_string(),
             unit.of(row.truth_bits_per_second as f64),
             estimate.map_or_else(none, |i| unit.of(i.value as f64)),
             match estimate {
@@ -78,7 +79,11 @@ fn by_run(report: &Report, unit: Unit) -> Table {
     });
     let rows = rows.collect();
     let columns = columns.map(str::to_owned).to_vec();
-    Table { caption: format!("Every run: truth at the bottleneck beside the estimate, {}", unit.name), columns, rows }
+    Table {
+        caption: format!("Every run: the estimate beside the truth at the bottleneck, {}", unit.name),
+        columns,
+        rows,
+    }
 }
 
 #[cfg(test)]
@@ -91,7 +96,7 @@ mod tests {
         let table = &all(&samples::accuracy())[0];
         assert_eq!(
             table.columns,
-            ["cross", "truth", "rake primed", "rake linear-scan", "udp primed", "udp linear-scan"]
+            ["cross traffic", "truth", "rake primed", "rake linear-scan", "udp primed", "udp linear-scan"]
         );
         assert_eq!(table.rows[1][..4], ["60.00", "40.00", "40.10 (+0.10)", "50.10 (+10.10)"]);
     }

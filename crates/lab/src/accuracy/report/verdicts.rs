@@ -5,60 +5,65 @@ use super::document::Report;
 use super::format::{Unit, hundredths, judged, percent};
 use crate::accuracy::full::{CapacitySummary, DelaySummary, Limits, ShaperSummary};
 use std::collections::BTreeMap;
+use testnet::STALL;
 use units::Span;
 
-/// What each transport and method came to, in a sentence.
+/// The results of each transport and method in one sentence, then those of full measurements.
 pub(super) fn all(report: &Report) -> Vec<String> {
-    let s = &report.summary;
-    let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
-    let varied = case::vary(report);
-    let verdict = |(transport, method): (&str, String)| {
-        let method = method.as_str();
-        let runs = s.runs[transport][method];
-        let measured = runs - s.runs_without_estimate[transport][method];
-        let error = match varied {
-            false => s.mean_absolute_error_bits_per_second[transport][method]
-                .map(|bits| format!("{} {}", unit.of(bits), unit.name)),
-            true => s.mean_error_of_capacity_ratio[transport][method]
-                .map(|ratio| format!("{:.1} % of the bottleneck's rate", ratio * 100.0)),
-        };
-        let relative = s.median_relative_error_ratio[transport][method];
-        let cost = (s.mean_sent_bytes[transport][method], s.mean_duration_seconds[transport][method]);
-        match (error, relative, cost) {
-            (Some(error), Some(relative), (Some(bytes), Some(seconds))) => format!(
-                "{transport} with {method} measured in {measured} of {runs} runs: {error} off the truth in the mean, {}, \
-                 with {:.0} kB in {seconds:.2} s{}",
-                judged(relative, "in the median", report.limits.available_median_error_ratio, percent),
-                bytes / 1e3,
-                everything(report, transport, method)
-            ),
-            _ => format!("{transport} with {method} could not measure this path in any of {runs} runs"),
-        }
-    };
+    let verdict = |(transport, method): (&str, String)| verdict(report, transport, &method);
     report.combinations().into_iter().map(verdict).chain(full_measurements(report)).collect()
 }
 
-/// How long measurements of everything took, where such were made in real time.
-fn everything(report: &Report, transport: &str, method: &str) -> String {
-    let seconds = report.summary.mean_whole_seconds.get(transport).and_then(|methods| methods[method]);
-    let write = |seconds: f64| {
-        let write = |seconds: f64| format!("{seconds:.2} s");
-        format!("; everything took {}", judged(seconds, "in the mean", report.limits.mean_whole_seconds, write))
+fn verdict(report: &Report, transport: &str, method: &str) -> String {
+    let s = &report.summary;
+    let runs = s.runs[transport][method];
+    let measured = runs - s.runs_without_estimate[transport][method];
+    let relative = s.median_relative_error_ratio[transport][method];
+    let cost = (s.mean_sent_bytes[transport][method], s.mean_duration_seconds[transport][method]);
+    let (Some(error), Some(relative), (Some(bytes), Some(seconds))) =
+        (mean_error(report, transport, method), relative, cost)
+    else {
+        return format!("{transport} {method}: no estimate in any of {runs} runs");
     };
-    seconds.map_or(String::new(), write)
+    format!(
+        "{transport} {method}: an estimate in {measured} of {runs} runs; mean absolute error {error}, median relative error \
+         {}; {:.0} kB and {seconds:.2} s per direction on average{}",
+        judged(relative, report.limits.available_median_error_ratio, percent),
+        bytes / 1e3,
+        full_duration(report, transport, method)
+    )
 }
 
-/// What each transport came to, in a sentence for each quantity.
+/// In the report's unit, or relative to the bottleneck's rate where that was varied.
+fn mean_error(report: &Report, transport: &str, method: &str) -> Option<String> {
+    let s = &report.summary;
+    if case::vary(report) {
+        let ratio = s.mean_absolute_error_to_capacity_ratio[transport][method]?;
+        return Some(format!("{} of the bottleneck's rate", percent(ratio)));
+    }
+    let unit = Unit::fitting(report.bottleneck.rate_bits_per_second);
+    let bits = s.mean_absolute_error_bits_per_second[transport][method]?;
+    Some(format!("{} {}", unit.of(bits), unit.name))
+}
+
+/// How long full measurements took, where there were any in real time.
+fn full_duration(report: &Report, transport: &str, method: &str) -> String {
+    let seconds = report.summary.mean_full_seconds.get(transport).and_then(|methods| methods[method]);
+    let judged = |seconds| judged(seconds, report.limits.mean_full_seconds, |seconds| format!("{seconds:.2} s"));
+    seconds.map_or(String::new(), |seconds| format!("; a full measurement took {} on average", judged(seconds)))
+}
+
+/// The results of each transport, in one sentence for each quantity.
 pub(super) fn full_measurements(report: &Report) -> Vec<String> {
     let limits = &report.limits;
     let mut verdicts = Vec::new();
-    for (transport, whole) in &report.summary.whole {
-        let said = [
-            capacity_verdict(limits, &whole.capacity),
-            shaper_verdict(limits, &whole.shaper),
-            delay_verdict(limits, &whole.delay),
+    for (transport, full) in &report.summary.full {
+        let sentences = [
+            capacity_verdict(limits, &full.capacity),
+            shaper_verdict(limits, &full.shaper),
+            delay_verdict(limits, &full.delay),
         ];
-        verdicts.extend(said.into_iter().flatten().map(|verdict| format!("{transport}: {verdict}")));
+        verdicts.extend(sentences.into_iter().flatten().map(|verdict| format!("{transport}: {verdict}")));
     }
     verdicts
 }
@@ -68,66 +73,60 @@ fn capacity_verdict(limits: &Limits, found: &CapacitySummary) -> Option<String> 
     let (Some(median), Some(worst)) = (found.median_error_ratio, found.worst_error_ratio) else {
         return (runs > 0).then(|| format!("no capacity in any of {runs} runs"));
     };
-    let held = found.interval_coverage_ratio;
-    let held = held.map_or(String::new(), |held| format!("; the interval held the truth in {}", percent(held)));
+    let coverage = found.interval_coverage_ratio;
+    let coverage = coverage.map_or(String::new(), |ratio| format!("; coverage of the interval {}", percent(ratio)));
     Some(format!(
-        "capacity in {} of {runs} runs, off the truth by {} and {}{held}",
+        "a capacity in {} of {runs} runs; median error {}, worst error {}{coverage}",
         runs - found.refusals,
-        judged(median, "in the median", limits.capacity_median_error_ratio, hundredths),
-        judged(worst, "at worst", limits.capacity_worst_error_ratio, hundredths),
+        judged(median, limits.capacity_median_error_ratio, hundredths),
+        judged(worst, limits.capacity_worst_error_ratio, hundredths),
     ))
 }
 
 fn shaper_verdict(limits: &Limits, found: &ShaperSummary) -> Option<String> {
     let runs = found.runs;
-    let seen = match (found.worst_rate_error_ratio, found.worst_burst_error_ratio) {
+    let detected = match (found.worst_rate_error_ratio, found.worst_burst_error_ratio) {
         (Some(rate), Some(burst)) => Some(format!(
-            "the token bucket in {} of {runs} runs, its rate off the truth by {}, its burst by {}",
-            runs - found.unseen,
-            judged(rate, "at worst", limits.shaped_rate_worst_error_ratio, hundredths),
-            judged(burst, "at worst", limits.burst_worst_error_ratio, hundredths)
+            "token bucket detected in {} of {runs} runs; worst error of its rate {}, of its burst {}",
+            runs - found.undetected,
+            judged(rate, limits.shaped_rate_worst_error_ratio, hundredths),
+            judged(burst, limits.burst_worst_error_ratio, hundredths)
         )),
-        _ => (runs > 0).then(|| format!("the token bucket in none of {runs} runs")),
+        _ => (runs > 0).then(|| format!("token bucket not detected in any of {runs} runs")),
     };
-    let alarms = match found.false_alarms {
+    let false_positives = match found.false_positives {
         0 => None,
-        alarms => Some(format!("a token bucket was seen in {alarms} runs where there is none")),
+        runs => Some(format!("token bucket detected in {runs} runs where there is none")),
     };
-    let parts: Vec<_> = seen.into_iter().chain(alarms).collect();
+    let parts: Vec<_> = detected.into_iter().chain(false_positives).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn delay_verdict(limits: &Limits, found: &DelaySummary) -> Option<String> {
     Some(format!(
-        "idle delay one way off the truth by {} in the median and {}; the bound held the truth in {} and is {} wide in \
-         the median",
+        "one-way delay of the idle path: median error {}, worst error {}; coverage of the bounds {}, {} apart in the median",
         hundredths(found.median_error_ratio?),
-        judged(found.worst_error_ratio?, "at worst", limits.delay_worst_error_ratio, hundredths),
+        judged(found.worst_error_ratio?, limits.delay_worst_error_ratio, hundredths),
         percent(found.bound_coverage_ratio?),
         Span::from_secs_f64(found.median_bound_width_seconds?)
     ))
 }
 
-/// What the numbers can't say: why there are none, and what was warned of, each with how often.
+/// Why figures are missing, warnings, and disturbed runs, each with the number of runs.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for row in &report.rows {
         let who = format!("{} {}", row.transport, row.method);
-        if let Some(reason) = &row.reason {
-            *counts.entry(format!("{who}: no estimate, as {reason}")).or_default() += 1;
-        }
-        if let Some(reason) = &row.capacity_reason {
-            *counts.entry(format!("{}: no capacity, as {reason}", row.transport)).or_default() += 1;
-        }
-        for warning in &row.warnings {
-            *counts.entry(format!("{who}: {warning}")).or_default() += 1;
-        }
-    }
-    for (transport, method) in report.combinations() {
-        let stalled = report.summary.runs_stalled[transport][&method] as usize;
-        if stalled > 0 {
-            let note = "the machine stalled, and no repetition was left; the figures are not the path's";
-            counts.insert(format!("{transport} {method}: {note}"), stalled);
+        let no_estimate = row.reason.iter().map(|reason| format!("{who}: no estimate: {reason}"));
+        let no_capacity = row.capacity_reason.iter().map(|reason| format!("{}: no capacity: {reason}", row.transport));
+        let warnings = row.warnings.iter().map(|warning| format!("{who}: {warning}"));
+        let disturbed = row.disturbed.then(|| {
+            format!(
+                "{who}: host scheduling delay of more than {STALL} in every repetition; the figures are not the path's"
+            )
+        });
+        for note in no_estimate.chain(no_capacity).chain(warnings).chain(disturbed) {
+            *counts.entry(note).or_default() += 1;
         }
     }
     let times = |(note, count)| if count == 1 { note } else { format!("{note} ({count} runs)") };
@@ -140,8 +139,19 @@ mod tests {
     use crate::accuracy::samples;
 
     #[test]
-    fn why_there_is_no_estimate_is_told() {
+    fn notes_state_why_there_is_no_estimate() {
         let notes = notes(&samples::firewall());
-        assert_eq!(notes, ["udp primed: no estimate, as UDP is rejected on the way to 10.0.1.2"]);
+        assert_eq!(notes, ["udp primed: no estimate: UDP is rejected on the way to 10.0.1.2"]);
+    }
+
+    #[test]
+    fn notes_count_disturbed_runs() {
+        let mut report = samples::firewall();
+        report.rows.iter_mut().for_each(|row| (row.disturbed, row.transport) = (true, crate::accuracy::Transport::Udp));
+        let notes = notes(&report);
+        assert!(
+            notes[0].contains("host scheduling delay of more than 300 µs") && notes[0].ends_with("(2 runs)"),
+            "{notes:?}"
+        );
     }
 }

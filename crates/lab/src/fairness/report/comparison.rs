@@ -1,10 +1,11 @@
 use super::document::FairnessReport;
-use crate::fairness::summary::{MeanWithMargin, PointSummary};
+use crate::fairness::summary::PointSummary;
 use crate::report::{Table, aligned};
+use train::Estimate;
 
-/// How far two reports of the same experiment agree, such as a virtual and a real one: a line for each case, discipline
-/// and group that both have, as text for a terminal. A group's goodput and Jain's index are those of the means; beside
-/// each difference stands how much of it chance may have made.
+/// Compares two reports of the same experiment, such as a virtual and a real one: a line for each case, discipline and
+/// group that both have, as text for a terminal. Goodputs and indices are means over the runs; each difference has its
+/// 95 % interval.
 pub fn compare(one: &FairnessReport, other: &FairnessReport) -> String {
     let columns = ["case", "discipline", "group", "goodput", "other", "difference", "index", "other", "difference"];
     let mut table = Table {
@@ -25,40 +26,39 @@ pub fn compare(one: &FairnessReport, other: &FairnessReport) -> String {
 }
 
 fn kind(report: &FairnessReport) -> &'static str {
-    if report.virtual_time { "virtual" } else { "real" }
+    if report.virtual_time { "virtual time" } else { "real time" }
 }
 
 /// A difference of two means over runs.
 #[derive(Debug, Clone, Copy)]
 struct Difference {
     value: f64,
-    /// By how much chance may have put it off, with 95 % confidence; none where one side is a single run.
-    chance: Option<f64>,
+    /// Half the width of its 95 % interval; none where one side is a single run.
+    margin: Option<f64>,
 }
 
 impl Difference {
-    fn of(one: MeanWithMargin, other: MeanWithMargin) -> Self {
-        let chance = one.margin.zip(other.margin).map(|(one, other)| one.hypot(other));
-        Difference { value: other.mean - one.mean, chance }
+    fn of(one: Estimate<f64>, other: Estimate<f64>) -> Self {
+        let margin = one.margin().zip(other.margin()).map(|(one, other)| one.hypot(other));
+        Difference { value: other.value - one.value, margin }
     }
 
-    /// As a part of `whole`.
-    fn relative_to(self, whole: f64) -> Self {
-        Difference { value: self.value / whole, chance: self.chance.map(|chance| chance / whole) }
+    fn relative_to(self, unit: f64) -> Self {
+        Difference { value: self.value / unit, margin: self.margin.map(|margin| margin / unit) }
     }
 
     fn shown(self, digits: usize) -> String {
-        let chance = self.chance.map(|chance| format!(" ± {chance:.digits$}")).unwrap_or_default();
-        format!("{:+.digits$}{chance}", self.value)
+        let margin = self.margin.map(|margin| format!(" ± {margin:.digits$}")).unwrap_or_default();
+        format!("{:+.digits$}{margin}", self.value)
     }
 
-    /// What is left of it where chance made as much as it may.
-    fn sure(self) -> f64 {
-        (self.value.abs() - self.chance.unwrap_or(0.0)).max(0.0)
+    /// The lower end of its interval: the part that is significant.
+    fn significant(self) -> f64 {
+        (self.value.abs() - self.margin.unwrap_or(0.0)).max(0.0)
     }
 }
 
-/// The largest differences, as they were seen and what of them is sure.
+/// The largest differences: as measured, and their significant part.
 #[derive(Debug, Default)]
 struct Worst {
     goodput: (f64, f64),
@@ -67,17 +67,17 @@ struct Worst {
 
 impl Worst {
     fn take(worst: &mut (f64, f64), difference: Difference) {
-        *worst = (worst.0.max(difference.value.abs()), worst.1.max(difference.sure()));
+        *worst = (worst.0.max(difference.value.abs()), worst.1.max(difference.significant()));
     }
 
     fn in_words(&self) -> String {
-        let ((goodput, sure_goodput), (index, sure_index)) = (self.goodput, self.index);
+        let ((goodput, significant_goodput), (index, significant_index)) = (self.goodput, self.index);
         format!(
-            "Goodput per connection in Mbit/s, differences in percent of it, with what chance may do (95 %).\n\
-             The worst differences: {:.1} % of a group's goodput, {index:.3} of the index; where chance did all it may, \
-             {:.1} % and {sure_index:.3}.",
+            "Goodput per connection in Mbit/s, differences in percent of it, with 95 % intervals.\n\
+             Largest differences: {:.1} % of a group's goodput, {index:.3} of the index; significant (at the lower end of \
+             the interval): {:.1} % and {significant_index:.3}.",
             goodput * 100.0,
-            sure_goodput * 100.0
+            significant_goodput * 100.0
         )
     }
 }
@@ -87,14 +87,14 @@ fn lines(point: &PointSummary, twin: &PointSummary, worst: &mut Worst) -> Vec<Ve
     let mut lines = Vec::new();
     for (own, theirs) in point.groups.iter().zip(&twin.groups) {
         let (Some(a), Some(b)) = (own.goodput_bits_per_second, theirs.goodput_bits_per_second) else { continue };
-        let difference = Difference::of(a, b).relative_to(a.mean);
+        let difference = Difference::of(a, b).relative_to(a.value);
         Worst::take(&mut worst.goodput, difference);
-        let goodputs = [format!("{:.2}", a.mean / 1e6), format!("{:.2}", b.mean / 1e6)];
+        let goodputs = [format!("{:.2}", a.value / 1e6), format!("{:.2}", b.value / 1e6)];
         let indices = point.jain_index.zip(twin.jain_index).filter(|_| lines.is_empty());
         let index = indices.map_or([const { String::new() }; 3], |(a, b)| {
             let difference = Difference::of(a, b);
             Worst::take(&mut worst.index, difference);
-            [format!("{:.3}", a.mean), format!("{:.3}", b.mean), difference.shown(3)]
+            [format!("{:.3}", a.value), format!("{:.3}", b.value), difference.shown(3)]
         });
         let names = [point.case.clone(), point.discipline.clone(), own.group.clone()];
         let percent = difference.relative_to(0.01).shown(1);
@@ -133,18 +133,18 @@ mod tests {
     }
 
     #[test]
-    fn differences_stand_beside_each_other_and_the_worst_are_named() {
+    fn differences_are_listed_and_the_largest_are_named() {
         let text = compare(&report(&[600_000]), &report(&[540_000]));
         assert!(text.contains("10.0 % of a group's goodput, 0.003 of the index"), "{text}");
         assert!(text.lines().any(|line| line.contains("cubic") && line.contains("  -10.0  ")), "{text}");
     }
 
     #[test]
-    fn chance_is_told_from_a_difference() {
+    fn only_what_exceeds_the_interval_is_significant() {
         // Two runs each, 2 and 4 % apart: by Student's t, 12.7 and 25.4 % either way; 28.4 % together.
         let text = compare(&report(&[594_000, 606_000]), &report(&[498_000, 522_000]));
         assert!(text.lines().any(|line| line.contains("cubic") && line.contains("-15.0 ± 28.4")), "{text}");
-        assert!(text.contains("where chance did all it may, 0.0 %"), "{text}");
+        assert!(text.contains("the interval): 0.0 %"), "{text}");
     }
 
     #[test]

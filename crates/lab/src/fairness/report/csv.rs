@@ -23,8 +23,8 @@ pub(super) fn rows(rows: &[FairnessRow]) -> Result<String, Box<dyn std::error::E
         "queue_full_packets",
         "managed_packets",
         "marked_packets",
-        "stalled_repeats",
-        "stalled",
+        "repeats",
+        "disturbed",
         "lateness_p99_seconds",
     ])?;
     for row in rows {
@@ -36,7 +36,7 @@ pub(super) fn rows(rows: &[FairnessRow]) -> Result<String, Box<dyn std::error::E
                 (&group.group, group.connections, group.mean_goodput_bits_per_second),
                 (waits.map(|w| w.median_seconds), waits.map(|w| w.p95_seconds), waits.map(|w| w.p99_seconds)),
                 (drops.offered_packets, drops.queue_full_packets, drops.managed_packets, drops.marked_packets),
-                (row.stalled_repeats, row.stalled, row.lateness_p99_seconds),
+                (row.repeats, row.disturbed, row.lateness_p99_seconds),
             ))?;
         }
     }

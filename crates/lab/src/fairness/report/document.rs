@@ -6,7 +6,7 @@ use crate::fairness::summary::FairnessSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an experiment on fairness came to.
+/// The results of an experiment on fairness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FairnessReport {
@@ -29,11 +29,11 @@ pub struct FairnessReport {
     pub virtual_time: bool,
     /// How long connections ran before their shares were measured.
     pub warm_up_seconds: f64,
-    /// How long they were measured.
+    /// How long shares were measured.
     pub duration_seconds: f64,
     /// One for each run, in the order of running.
     pub rows: Vec<FairnessRow>,
-    /// What the rows come to.
+    /// The rows summed up.
     pub summary: FairnessSummary,
 }
 

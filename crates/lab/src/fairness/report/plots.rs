@@ -1,15 +1,16 @@
-//! The plots of a report on fairness: the paper's kind, shares and Jain's index against the added delay, and what they
-//! cost. A case without a value leaves a gap.
+//! The plots of a report on fairness: as in the papers, shares and Jain's index against the added delay; then utilisation
+//! and queueing delay. A case without a value leaves a gap.
 
 use super::document::FairnessReport;
-use crate::fairness::summary::{MeanWithMargin, PointSummary};
+use crate::fairness::summary::PointSummary;
 use crate::report::plot::{Drawn, GREY, Plot, SERIES, chart_labelled, draw, legend};
 use plotters::prelude::*;
+use train::Estimate;
 
 /// One line or row of marks: a name, and a value for each case.
 struct Series {
     name: String,
-    values: Vec<Option<MeanWithMargin>>,
+    values: Vec<Option<Estimate<f64>>>,
     colour: RGBColor,
 }
 
@@ -18,7 +19,7 @@ struct Frame<'a> {
     title: &'a str,
     caption: &'a str,
     y_axis: &'a str,
-    /// The least and greatest value that must be in view.
+    /// The smallest and largest value that must be in view.
     range: (f64, f64),
     legend: SeriesLabelPosition,
 }
@@ -28,10 +29,10 @@ pub(super) fn all(report: &FairnessReport) -> Drawn<Vec<Plot>> {
     let points = &report.summary.points;
     let disciplines = report.summary.discipline_names();
     let cases = cases(points);
-    let most = points.iter().flat_map(|point| &point.groups).filter_map(|group| group.goodput_bits_per_second);
-    let most = most.map(|mean| (mean.mean + mean.margin.unwrap_or(0.0)) / 1e6).fold(0.0, f64::max);
+    let max = points.iter().flat_map(|point| &point.groups).filter_map(|group| group.goodput_bits_per_second);
+    let max = max.map(|mean| mean.high / 1e6).fold(0.0, f64::max);
     let mut plots = vec![index(report, &cases)?];
-    // Where every case has other groups, the table tells more than lines could.
+    // Where groups differ between cases, the table shows more than lines could.
     if points.windows(2).all(|pair| pair[0].groups.iter().map(|g| &g.group).eq(pair[1].groups.iter().map(|g| &g.group)))
     {
         for name in &disciplines {
@@ -39,7 +40,7 @@ pub(super) fn all(report: &FairnessReport) -> Drawn<Vec<Plot>> {
                 title: name,
                 caption: "Mean goodput of the connections of each group, Mbit/s, with 95 % intervals over the runs.",
                 y_axis: "goodput per connection, Mbit/s",
-                range: (0.0, most * 1.04),
+                range: (0.0, max * 1.04),
                 legend: SeriesLabelPosition::LowerLeft,
             };
             plots.push(plot(report, &cases, &frame, shares(points, name, &cases))?);
@@ -47,7 +48,7 @@ pub(super) fn all(report: &FairnessReport) -> Drawn<Vec<Plot>> {
     }
     let used = Frame {
         title: "utilisation",
-        caption: "What part of its capacity the bottleneck carried, %.",
+        caption: "Utilisation of the bottleneck, %.",
         y_axis: "utilisation, %",
         range: (80.0, 100.5),
         legend: SeriesLabelPosition::LowerLeft,
@@ -59,9 +60,9 @@ pub(super) fn all(report: &FairnessReport) -> Drawn<Vec<Plot>> {
         by_discipline(points, &disciplines, &cases, &|point| point.utilisation_ratio.map(|mean| scaled(mean, 100.0))),
     )?);
     let waits = Frame {
-        title: "waiting",
-        caption: "How long half of the packets waited at the bottleneck at most, ms.",
-        y_axis: "median wait, ms",
+        title: "queueing delay",
+        caption: "Median queueing delay at the bottleneck, ms.",
+        y_axis: "median queueing delay, ms",
         range: (0.0, 1.0),
         legend: SeriesLabelPosition::UpperLeft,
     };
@@ -70,7 +71,7 @@ pub(super) fn all(report: &FairnessReport) -> Drawn<Vec<Plot>> {
         &cases,
         &waits,
         by_discipline(points, &disciplines, &cases, &|point| {
-            point.queueing_median_seconds.map(|seconds| MeanWithMargin { mean: seconds * 1e3, margin: None })
+            point.queueing_median_seconds.map(|seconds| alone(seconds * 1e3))
         }),
     )?);
     Ok(plots)
@@ -82,7 +83,7 @@ fn index(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
     let mut series = by_discipline(points, &report.summary.discipline_names(), cases, &|point| point.jain_index);
     let published = |case: &&str| points.iter().find(|point| point.case == **case)?.published;
     if cases.iter().any(|case| published(case).is_some()) {
-        let value = |case: &&str| Some(MeanWithMargin { mean: published(case)?.cebinae.jain_index, margin: None });
+        let value = |case: &&str| Some(alone(published(case)?.cebinae.jain_index));
         series.push(Series { name: "paper: Cebinae".into(), values: cases.iter().map(value).collect(), colour: GREY });
     }
     let frame = Frame {
@@ -123,7 +124,7 @@ fn by_discipline(
     points: &[PointSummary],
     disciplines: &[&str],
     cases: &[&str],
-    value: &dyn Fn(&PointSummary) -> Option<MeanWithMargin>,
+    value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
 ) -> Vec<Series> {
     let series = disciplines.iter().enumerate().map(|(index, name)| {
         let of_case = |case: &&str| points.iter().find(|p| p.discipline == **name && p.case == **case).and_then(value);
@@ -133,16 +134,21 @@ fn by_discipline(
     series.collect()
 }
 
-fn scaled(value: MeanWithMargin, factor: f64) -> MeanWithMargin {
-    MeanWithMargin { mean: value.mean * factor, margin: value.margin.map(|margin| margin * factor) }
+/// A value without an interval.
+fn alone(value: f64) -> Estimate<f64> {
+    Estimate { value, low: value, high: value, confidence: 0.0 }
+}
+
+fn scaled(value: Estimate<f64>, factor: f64) -> Estimate<f64> {
+    value.map(|value| value * factor)
 }
 
 /// Cases stand side by side; lines join them where they follow an added delay.
 fn plot(report: &FairnessReport, cases: &[&str], frame: &Frame<'_>, series: Vec<Series>) -> Drawn<Plot> {
     let swept = report.summary.points.iter().any(|point| point.added_delay_seconds > 0.0);
     let values = || series.iter().flat_map(|series| series.values.iter().flatten());
-    let low = values().map(|value| value.mean - value.margin.unwrap_or(0.0)).fold(frame.range.0, f64::min);
-    let high = values().map(|value| value.mean + value.margin.unwrap_or(0.0)).fold(frame.range.1, f64::max);
+    let low = values().map(|value| value.low).fold(frame.range.0, f64::min);
+    let high = values().map(|value| value.high).fold(frame.range.1, f64::max);
     let label = |x: &f64| {
         let whole = (x - x.round()).abs() < 0.01 && *x > -0.01;
         let case = cases.get(x.round() as usize).filter(|_| whole);
@@ -160,15 +166,15 @@ fn plot(report: &FairnessReport, cases: &[&str], frame: &Frame<'_>, series: Vec<
             let aside = (index as f64 - (count - 1.0) / 2.0) * 0.06;
             let placed = || values.iter().enumerate().filter_map(move |(i, value)| Some((i as f64 + aside, (*value)?)));
             if swept {
-                chart.draw_series(LineSeries::new(placed().map(|(x, v)| (x, v.mean)), colour.stroke_width(2)))?;
+                chart.draw_series(LineSeries::new(placed().map(|(x, v)| (x, v.value)), colour.stroke_width(2)))?;
             }
             let bars = placed().filter_map(|(x, v)| {
-                let margin = v.margin?;
-                Some(PathElement::new([(x, v.mean - margin), (x, v.mean + margin)], colour.stroke_width(2)))
+                v.margin()?;
+                Some(PathElement::new([(x, v.low), (x, v.high)], colour.stroke_width(2)))
             });
             chart.draw_series(bars)?;
             chart
-                .draw_series(placed().map(|(x, v)| Circle::new((x, v.mean), 4, colour.filled())))?
+                .draw_series(placed().map(|(x, v)| Circle::new((x, v.value), 4, colour.filled())))?
                 .label(name)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
         }

@@ -1,7 +1,7 @@
 use crate::fairness::scenario::{AccessHop, Buffer, Fairness, Group, SharedNetwork};
 use units::Span;
 
-/// Network, connections and runs in a line.
+/// Network, connections and runs in one line.
 pub(super) fn of(experiment: &Fairness) -> String {
     let network = match &experiment.shared {
         None => format!("{} mixes of connections, each with its own bottleneck", experiment.cases.len()),
@@ -10,12 +10,12 @@ pub(super) fn of(experiment: &Fairness) -> String {
                 Buffer::Bytes(bytes) => format!("{bytes} bytes"),
                 Buffer::Packets(packets) => format!("{packets} packets"),
                 Buffer::RoundTrips(count) => {
-                    format!("{count} × round trip × rate, at least {} packets", Buffer::MIN_PACKETS)
+                    format!("{count} × round-trip time × rate, at least {} packets", Buffer::MIN_PACKETS)
                 }
             };
             let groups: Vec<_> = groups.iter().map(describe).collect();
             format!(
-                "bottleneck {}, {} each way and half of what is added, queue of {queue}; {}",
+                "bottleneck {}, one-way delay {} and half of what is added, queue of {queue}; {}",
                 bottleneck.rate,
                 bottleneck.delay,
                 groups.join(" against ")
@@ -24,7 +24,7 @@ pub(super) fn of(experiment: &Fairness) -> String {
     };
     let how = match experiment.virtual_time {
         true => format!(
-            "virtual time, the simulator's TCP, segments of {} bytes payload, {} for each acknowledgement",
+            "virtual time, the simulator's TCP, segments of {} bytes payload, {} per acknowledgement",
             experiment.segment_bytes, experiment.segments_per_ack
         ),
         false => "real time, the kernel's TCP".to_owned(),
@@ -32,7 +32,7 @@ pub(super) fn of(experiment: &Fairness) -> String {
     let runs = if experiment.runs == 1 { "1 run".to_owned() } else { format!("{} runs", experiment.runs) };
     let after = match experiment.warm_up {
         Span::ZERO => String::new(),
-        warm_up => format!(" after {warm_up}"),
+        warm_up => format!(" after {warm_up} of warm-up"),
     };
     format!("{network}; {how}; {runs} of {}{after} each", experiment.duration)
 }

@@ -2,9 +2,10 @@
 
 use super::document::FairnessReport;
 use crate::fairness::published::{PublishedMix, PublishedShare};
-use crate::fairness::summary::{MeanWithMargin, PointSummary};
+use crate::fairness::summary::PointSummary;
 use crate::report::Table;
 use std::collections::BTreeMap;
+use train::Estimate;
 
 /// All tables of a report: shares first, then what they cost, then each discipline over all cases.
 pub(super) fn all(report: &FairnessReport) -> Vec<Table> {
@@ -24,14 +25,14 @@ pub(super) fn all(report: &FairnessReport) -> Vec<Table> {
             &|share| share.goodput_bits_per_second,
         ),
         matrix(report, "Mean goodput per connection of each group, Mbit/s", &|point| {
-            let mbits = |mean: MeanWithMargin| with_margin(mean, 1e6, 2);
+            let mbits = |mean: Estimate<f64>| with_margin(mean, 1e6, 2);
             let groups = point.groups.iter().map(|group| group.goodput_bits_per_second.map_or("–".into(), mbits));
             groups.collect::<Vec<_>>().join(" / ")
         }),
         matrix(report, "Utilisation of the bottleneck, %", &|point| {
             point.utilisation_ratio.map_or("–".into(), |mean| with_margin(mean, 0.01, 1))
         }),
-        matrix(report, "Waiting at the bottleneck: median / 95 of 100 packets, ms; packets dropped", &|point| {
+        matrix(report, "Queueing delay at the bottleneck, median / 95th percentile, ms; packets dropped", &|point| {
             let millis = |seconds: Option<f64>| seconds.map_or("–".into(), |s| format!("{:.1}", s * 1e3));
             let dropped = point.drop_ratio.map_or("–".into(), |ratio| format!("{:.2} %", ratio * 100.0));
             format!("{} / {}; {dropped}", millis(point.queueing_median_seconds), millis(point.queueing_p95_seconds))
@@ -40,11 +41,11 @@ pub(super) fn all(report: &FairnessReport) -> Vec<Table> {
     ]
 }
 
-/// A figure in this unit and to so many decimals, with what was published of each case if it was.
+/// A figure in this unit and with so many decimals, with what was published of each case, if anything.
 fn beside_published(
     report: &FairnessReport,
     caption: &str,
-    figure: &dyn Fn(&PointSummary) -> Option<MeanWithMargin>,
+    figure: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
     (unit, decimals): (f64, usize),
     published: &dyn Fn(PublishedShare) -> f64,
 ) -> Table {
@@ -84,7 +85,8 @@ fn matrix(report: &FairnessReport, caption: &str, cell: &dyn Fn(&PointSummary) -
 }
 
 fn summary(report: &FairnessReport) -> Table {
-    let columns = ["discipline", "mean index", "least index", "least utilisation", "goodput lost against tail-drop"];
+    let columns =
+        ["discipline", "mean index", "minimum index", "minimum utilisation", "goodput loss against tail-drop"];
     let number = |value: Option<f64>, unit: f64, decimals: usize| {
         value.map_or("–".into(), |value| format!("{:.decimals$}", value / unit))
     };
@@ -97,8 +99,8 @@ fn summary(report: &FairnessReport) -> Table {
             Some(vec![
                 name.to_owned(),
                 number(own.mean_jain_index, 1.0, 3),
-                number(own.least_jain_index, 1.0, 3),
-                number(own.least_utilisation_ratio, 0.01, 1),
+                number(own.min_jain_index, 1.0, 3),
+                number(own.min_utilisation_ratio, 0.01, 1),
                 number(own.goodput_loss_ratio, 0.01, 1),
             ])
         })
@@ -119,15 +121,15 @@ fn published(report: &FairnessReport) -> Vec<Vec<String>> {
         let indices: Vec<_> = cases.values().map(|mix| of(mix).jain_index).collect();
         let sum = |of: &dyn Fn(&PublishedMix) -> f64| cases.values().map(of).sum::<f64>();
         let (own, fifo) = (sum(&|mix| of(mix).goodput_bits_per_second), sum(&|mix| mix.fifo.goodput_bits_per_second));
-        let least = indices.iter().copied().fold(f64::INFINITY, f64::min);
+        let min = indices.iter().copied().fold(f64::INFINITY, f64::min);
         let mean = indices.iter().sum::<f64>() / indices.len() as f64;
         let lost = format!("{:.1}", (1.0 - own / fifo) * 100.0);
-        vec![format!("paper: {name}"), format!("{mean:.3}"), format!("{least:.3}"), "–".into(), lost]
+        vec![format!("paper: {name}"), format!("{mean:.3}"), format!("{min:.3}"), "–".into(), lost]
     };
     vec![line("FIFO", |mix| mix.fifo), line("FQ-CoDel", |mix| mix.fq_codel), line("Cebinae", |mix| mix.cebinae)]
 }
 
-fn with_margin(value: MeanWithMargin, unit: f64, decimals: usize) -> String {
-    let mean = format!("{:.decimals$}", value.mean / unit);
-    value.margin.map_or(mean.clone(), |margin| format!("{mean}±{:.decimals$}", margin / unit))
+fn with_margin(value: Estimate<f64>, unit: f64, decimals: usize) -> String {
+    let mean = format!("{:.decimals$}", value.value / unit);
+    value.margin().map_or(mean.clone(), |margin| format!("{mean}±{:.decimals$}", margin / unit))
 }

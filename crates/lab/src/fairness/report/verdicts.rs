@@ -4,54 +4,56 @@ use super::document::FairnessReport;
 use crate::fairness::row::FairnessRow;
 use crate::fairness::summary::PointSummary;
 
-/// The discipline that the paper's falls behind at small delays, and that ours must not.
-const PLAIN: &str = "codel";
-/// Differences of the index below this are the runs', not the disciplines'.
+/// The discipline that the paper's is less fair than at small delays, and that ours must not be.
+const BASELINE: &str = "codel";
+/// Differences of the index below this vary from run to run.
 const NOTICEABLE: f64 = 0.005;
 
-/// What each discipline came to, in a sentence.
+/// The results of each discipline in one sentence.
 pub(super) fn all(report: &FairnessReport) -> Vec<String> {
-    let s = &report.summary;
-    let verdict = |name: &str| {
-        let own = s.disciplines.get(name)?;
-        let points: Vec<_> = s.points.iter().filter(|point| point.discipline == name).collect();
-        let least = points.iter().filter_map(|point| Some((point.jain_index?.mean, &point.case)));
-        let (least, case) = least.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let mut text =
-            format!("{name}: Jain's index {:.3} in the mean, {least:.3} at least ({case})", own.mean_jain_index?);
-        text += &format!(", and at least {:.1} % of the bottleneck used", own.least_utilisation_ratio? * 100.0);
-        let behind: Vec<_> = points.iter().filter(|point| is_behind(report, point)).map(|p| &*p.case).collect();
-        if !behind.is_empty() {
-            text += &format!("; less fair than {PLAIN} at {}", behind.join(", "));
-        }
-        Some(text)
-    };
-    s.discipline_names().into_iter().filter_map(verdict).collect()
+    report.summary.discipline_names().into_iter().filter_map(|name| verdict(report, name)).collect()
 }
 
-/// Whether plain CoDel is fairer in that case.
+fn verdict(report: &FairnessReport, name: &str) -> Option<String> {
+    let summary = report.summary.disciplines.get(name)?;
+    let points: Vec<_> = report.summary.points.iter().filter(|point| point.discipline == name).collect();
+    let indices = points.iter().filter_map(|point| Some((point.jain_index?.value, &point.case)));
+    let (min, case) = indices.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let mut text = format!(
+        "{name}: Jain's index {:.3} on average, minimum {min:.3} ({case}); utilisation at least {:.1} %",
+        summary.mean_jain_index?,
+        summary.min_utilisation_ratio? * 100.0
+    );
+    let behind: Vec<_> = points.iter().filter(|point| is_behind(report, point)).map(|p| &*p.case).collect();
+    if !behind.is_empty() {
+        text += &format!("; less fair than {BASELINE} at {}", behind.join(", "));
+    }
+    Some(text)
+}
+
+/// Whether the baseline is fairer in that case.
 fn is_behind(report: &FairnessReport, point: &PointSummary) -> bool {
-    let plain = report.summary.points.iter().find(|other| other.discipline == PLAIN && other.case == point.case);
-    let plain = plain.and_then(|plain| plain.jain_index);
-    point.jain_index.zip(plain).is_some_and(|(own, plain)| own.mean < plain.mean - NOTICEABLE)
+    let baseline = report.summary.points.iter().find(|other| other.discipline == BASELINE && other.case == point.case);
+    let baseline = baseline.and_then(|baseline| baseline.jain_index);
+    point.jain_index.zip(baseline).is_some_and(|(index, baseline)| index.value < baseline.value - NOTICEABLE)
 }
 
-/// What the numbers can't say.
+/// Disturbed and repeated runs, and those without data.
 pub(super) fn notes(report: &FairnessReport) -> Vec<String> {
-    let mut notes = Vec::new();
     let count = |what: &dyn Fn(&&FairnessRow) -> bool| report.rows.iter().filter(what).count();
-    let (stalled, silent) = (count(&|row| row.stalled), count(&|row| row.jain_index.is_none()));
-    let repeats: u32 = report.rows.iter().map(|row| row.stalled_repeats).sum();
-    if stalled > 0 {
+    let (disturbed, silent) = (count(&|row| row.disturbed), count(&|row| row.jain_index.is_none()));
+    let repeats: u32 = report.rows.iter().map(|row| row.repeats).sum();
+    let mut notes = Vec::new();
+    if disturbed > 0 {
         notes.push(format!(
-            "the machine stalled in {stalled} runs, and no repetition was left; their figures are in doubt"
+            "host scheduling delay disturbed every repetition of {disturbed} runs; their figures are unreliable"
         ));
     }
     if repeats > 0 {
-        notes.push(format!("{repeats} runs were thrown away and repeated, because the machine stalled in them"));
+        notes.push(format!("{repeats} runs were discarded and repeated, because host scheduling delay disturbed them"));
     }
     if silent > 0 {
-        notes.push(format!("in {silent} runs nothing arrived"));
+        notes.push(format!("no data arrived in {silent} runs"));
     }
     notes
 }
