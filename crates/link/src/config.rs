@@ -1,4 +1,5 @@
-use crate::{Loss, Medium};
+use crate::loss::Loss;
+use crate::medium::Medium;
 use units::{ConfigError, Rate, Span};
 
 /// What one direction of a link does to packets.

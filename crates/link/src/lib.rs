@@ -31,6 +31,7 @@ mod loss;
 mod medium;
 pub mod queue;
 mod random;
+mod server;
 
 pub use config::{LinkConfig, Reordering};
 pub use cross::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, Periods, SizeMix};

@@ -1,10 +1,13 @@
 mod flight;
 mod reconfigure;
 
+pub use flight::Delivery;
+
+use crate::config::LinkConfig;
+use crate::cross::{CrossArrival, CrossTraffic};
 use crate::ledger::{DropCause, Entry, Fate, Kind, Ledger};
-use crate::medium::Server;
 use crate::queue::{Dropped, Ecn, Limit, Queue, QueueConfig, QueueDiscipline, Queued, TailDropConfig};
-use crate::{CrossArrival, CrossTraffic, LinkConfig};
+use crate::server::Server;
 use flight::{Flight, Launched};
 use units::ConfigError;
 use units::Time;
@@ -50,25 +53,6 @@ struct CrossSource {
     next: CrossArrival,
     traffic: CrossTraffic,
     flow: u64,
-}
-
-/// A packet that comes out of a link.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery<P> {
-    /// What was offered.
-    pub packet: P,
-    /// Its size as offered.
-    pub size: u32,
-    /// The queue marked it: its ECN field is to say so (RFC 3168) when it is delivered.
-    pub marked: bool,
-    /// It is the second of a packet that the link has duplicated.
-    pub copy: bool,
-    /// When it reached the queue.
-    pub arrival: Time,
-    /// When its service began; what lies between arrival and this is its sojourn in the queue (RFC 8289).
-    pub service_start: Time,
-    /// When it is to be delivered: end of service, delay and jitter, and for how long it is held back.
-    pub due: Time,
 }
 
 /// Before any event; the link's time starts here so that the first arrival sets it.

@@ -6,10 +6,12 @@
 
 mod agenda;
 mod flow;
+mod ids;
 mod packet;
 mod sojourn;
 
 pub use flow::{FlowConfig, FlowStatistics, Source, TcpConfig};
+pub use ids::{FlowId, LinkId};
 pub use sojourn::Sojourn;
 
 use agenda::Agenda;
@@ -22,14 +24,6 @@ use rand_pcg::Pcg64Mcg;
 use std::fmt;
 use units::ConfigError;
 use units::Time;
-
-/// A link of a [`Network`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LinkId(u32);
-
-/// A flow of a [`Network`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FlowId(u32);
 
 /// Links and the flows over them.
 #[derive(Debug)]
@@ -68,18 +62,6 @@ struct FlowState {
     out: u32,
     receiver: u32,
     back: u32,
-}
-
-impl FlowId {
-    /// The flow that is added after so many others: for a queue that must know flows before there are any.
-    pub fn nth(others: u32) -> Self {
-        FlowId(others)
-    }
-
-    /// The number by which queues know the flow's data; its acknowledgements have the next.
-    pub fn label(self) -> u64 {
-        u64::from(self.0) * 2
-    }
 }
 
 impl Network {

@@ -1,5 +1,5 @@
-use crate::Span;
 use crate::digits::three_digits;
+use crate::time::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,3 +1,4 @@
+use crate::digits::three_digits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -173,6 +174,6 @@ impl fmt::Display for Span {
             1_000_000..1_000_000_000 => (ns / 1e6, "ms"),
             _ => (ns / 1e9, "s"),
         };
-        write!(f, "{} {unit}", crate::digits::three_digits(value))
+        write!(f, "{} {unit}", three_digits(value))
     }
 }

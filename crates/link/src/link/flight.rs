@@ -1,11 +1,30 @@
-use super::Delivery;
+use crate::config::LinkConfig;
+use crate::ledger::DropCause;
 use crate::loss::LossProcess;
 use crate::random::{chance, stream};
-use crate::{DropCause, LinkConfig};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 use units::{Span, Time};
+
+/// A packet that comes out of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery<P> {
+    /// What was offered.
+    pub packet: P,
+    /// Its size as offered.
+    pub size: u32,
+    /// The queue marked it: its ECN field is to say so (RFC 3168) when it is delivered.
+    pub marked: bool,
+    /// It is the second of a packet that the link has duplicated.
+    pub copy: bool,
+    /// When it reached the queue.
+    pub arrival: Time,
+    /// When its service began; what lies between arrival and this is its sojourn in the queue (RFC 8289).
+    pub service_start: Time,
+    /// When it is to be delivered: end of service, delay and jitter, and for how long it is held back.
+    pub due: Time,
+}
 
 /// What a packet on its way costs in memory besides its own bytes, about.
 const KEEPING: u64 = 64;

@@ -1,4 +1,4 @@
-use super::LinkId;
+use super::ids::LinkId;
 use super::packet::{Body, Packet};
 use crate::tcp::congestion::Control;
 use crate::tcp::{Receiver, Sender, SenderConfig, SenderStatistics};

@@ -8,102 +8,10 @@
 //! calls [`Controller::recovered`] at the end; a controller that [steers recovery itself](Controller::steers_recovery)
 //! is left alone.
 
-use std::fmt;
-use std::str::FromStr;
-use thiserror::Error;
-use units::{Rate, Span, Time};
-
-/// What an acknowledgement that brings news tells a controller.
-#[derive(Debug, Clone, Copy)]
-pub struct Ack {
-    /// When it reached the sender.
-    pub now: Time,
-    /// Segments that it newly acknowledges in sequence.
-    pub acked: u32,
-    /// Segments that it reports delivered for the first time: in sequence or by SACK.
-    pub delivered: u32,
-    /// Segments that it made the sender take for lost.
-    pub lost: u32,
-    /// Round-trip time of the newest segment acknowledged, unless that was sent twice (Karn's rule).
-    pub round_trip: Option<Span>,
-    /// The sender's smoothed round-trip time (RFC 6298).
-    pub smoothed_round_trip: Span,
-    /// Segments in flight after it.
-    pub in_flight: u32,
-    /// Segments in flight just before it.
-    pub was_in_flight: u32,
-    /// Whether the window was what kept the sender from sending more in this flight (RFC 7661); windows grow only then.
-    pub window_limited: bool,
-    /// Why the sender reduces its window at present, if it does. After a timeout it does not: windows grow again at once.
-    pub reduction: Option<Reduction>,
-    /// How fast the network delivers, if the acknowledgement could tell (draft-cheng-iccrg-delivery-rate-estimation).
-    pub delivery: Option<DeliveryRate>,
-    /// Segments delivered since the connection began.
-    pub total_delivered: u64,
-    /// What [`Ack::total_delivered`] was when the newest segment acknowledged was sent: a round trip has passed when it
-    /// reaches what it was at the round's beginning.
-    pub delivered_when_sent: u64,
-}
-
-/// Why a sender reduces its window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reduction {
-    /// It answers a mark; nothing is sent again.
-    Mark,
-    /// It repairs losses.
-    Loss,
-}
-
-/// A sample of the delivery rate.
-#[derive(Debug, Clone, Copy)]
-pub struct DeliveryRate {
-    /// IP-layer bits per second.
-    pub rate: Rate,
-    /// Whether the sender had nothing more to send then, so that the path may carry more.
-    pub application_limited: bool,
-}
-
-/// A congestion controller.
-pub trait Controller: std::fmt::Debug {
-    /// Segments that may be in flight.
-    fn window(&self) -> f64;
-
-    /// The slow-start threshold in segments; infinite before the first loss.
-    fn threshold(&self) -> f64;
-
-    /// The rate at which to space segments, in IP-layer bits per second; `None` sends whatever the window allows at once.
-    fn pacing_rate(&self) -> Option<Rate> {
-        None
-    }
-
-    /// Whether the controller sets its window in recovery too.
-    fn steers_recovery(&self) -> bool {
-        false
-    }
-
-    /// Something new was acknowledged.
-    fn acknowledged(&mut self, ack: &Ack);
-
-    /// A loss, or an echoed mark, begins a recovery: at most once per round trip.
-    fn congested(&mut self, now: Time, in_flight: u32);
-
-    /// All that was in flight when the recovery began is acknowledged.
-    fn recovered(&mut self, now: Time);
-
-    /// The retransmission timer ran out: all that should have arrived counts as lost, and `in_flight` is the rest. `again`
-    /// says that it did so for the same segment before.
-    fn timed_out(&mut self, now: Time, in_flight: u32, again: bool);
-
-    /// The recovery or timeout was not called for: what was taken for lost arrived (RFC 3522, RFC 8985). The controller
-    /// may take its reduction back.
-    fn undone(&mut self, now: Time) {
-        let _ = now;
-    }
-}
-
 mod bbr;
 mod bic;
 mod compound;
+mod controller;
 mod cubic;
 #[cfg(test)]
 mod fluid;
@@ -119,9 +27,14 @@ mod windowed;
 pub use bbr::Bbr;
 pub use bic::Bic;
 pub use compound::Compound;
+pub use controller::{Ack, Controller, DeliveryRate, Reduction};
 pub use cubic::Cubic;
 pub use new_reno::NewReno;
 pub use vegas::Vegas;
+
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
 
 /// The choice of a congestion controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

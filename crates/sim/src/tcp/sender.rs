@@ -1,5 +1,6 @@
 mod losses;
 mod news;
+mod usage;
 
 use super::congestion::Controller;
 use super::delivery::Delivery;
@@ -8,8 +9,8 @@ use super::reordering::Reordering;
 use super::scoreboard::{Fate, Scoreboard, Segment};
 use super::timers::{RoundTrips, Timer};
 use super::{Acknowledgement, Data};
-use news::Usage;
 use units::{Span, Time};
+use usage::Usage;
 
 /// How a sender behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

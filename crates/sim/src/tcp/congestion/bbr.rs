@@ -8,9 +8,9 @@ mod aggregation;
 mod bandwidth;
 mod cycle;
 
+use super::controller::{Ack, Controller, Reduction};
 use super::rounds::Rounds;
 use super::window::INITIAL;
-use super::{Ack, Controller, Reduction};
 use aggregation::Aggregation;
 use bandwidth::{Bandwidth, FullPipe};
 use cycle::{Cycle, InFlight};

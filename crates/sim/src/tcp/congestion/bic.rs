@@ -1,4 +1,4 @@
-use super::Ack;
+use super::controller::Ack;
 use super::window::Window;
 use super::windowed::Windowed;
 use units::{Span, Time};

@@ -24,7 +24,7 @@
 //! the sum is below about 40 segments; here too it hardly has one then, as it grows by nothing up to 16 segments and by
 //! less than one per round trip up to 40.
 
-use super::Ack;
+use super::controller::Ack;
 use super::rounds::Rounds;
 use super::window::Window;
 use super::windowed::Windowed;

@@ -1,4 +1,4 @@
-use super::Ack;
+use super::controller::Ack;
 use super::hystart::HyStart;
 use super::window::Window;
 use super::windowed::Windowed;

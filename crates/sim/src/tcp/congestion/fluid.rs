@@ -1,7 +1,7 @@
 //! A path for the controllers' tests: one queue, every segment acknowledged, losses noticed with the next
 //! acknowledgement and never sent again.
 
-use super::{Ack, Controller, DeliveryRate, Reduction};
+use super::controller::{Ack, Controller, DeliveryRate, Reduction};
 use std::collections::VecDeque;
 use units::{Rate, Span, Time};
 

@@ -1,4 +1,4 @@
-use super::Ack;
+use super::controller::Ack;
 use super::rounds::Rounds;
 use units::{Span, Time};
 

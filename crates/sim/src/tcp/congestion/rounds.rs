@@ -1,4 +1,4 @@
-use super::Ack;
+use super::controller::Ack;
 
 /// Tells round trips apart: one ends when something sent after its beginning is acknowledged.
 #[derive(Debug, Clone, Default)]

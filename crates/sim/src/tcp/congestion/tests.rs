@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use units::{Rate, Span, Time};
 
 #[derive(Debug, Clone)]
 enum Event {

@@ -1,4 +1,4 @@
-use super::Ack;
+use super::controller::Ack;
 
 /// A window that grows by acknowledgements, with what the loss-based controllers share: slow start, a step per so many
 /// acknowledged segments, reduction, collapse and their undoing.

@@ -1,5 +1,5 @@
+use super::controller::{Ack, Controller};
 use super::window::Window;
-use super::{Ack, Controller};
 use std::fmt;
 use units::Time;
 

@@ -2,7 +2,7 @@ use super::Sender;
 use crate::tcp::Acknowledgement;
 use crate::tcp::congestion::{Ack, Reduction};
 use crate::tcp::recovery::Phase;
-use crate::tcp::scoreboard::{Scoreboard, Segment};
+use crate::tcp::scoreboard::Segment;
 use units::{Span, Time};
 
 /// What one acknowledgement brought.
@@ -21,14 +21,6 @@ pub(super) struct News {
     pub(super) duplicate: bool,
     /// What it acknowledges was sent before anything was sent again: it was not lost.
     pub(super) late_original: bool,
-}
-
-/// Whether the window is what limits the sender (RFC 7661; `tcp_cwnd_validate` in Linux).
-#[derive(Debug, Default)]
-pub(super) struct Usage {
-    limited: bool,
-    most_outstanding: u32,
-    until: u32,
 }
 
 impl Sender {
@@ -119,20 +111,5 @@ impl News {
             self.first_sent = Some(self.first_sent.map_or(segment.sent, |first| first.min(segment.sent)));
             self.last_sent = self.last_sent.max(Some(segment.sent));
         }
-    }
-}
-
-impl Usage {
-    /// After as much was sent as could be.
-    pub(super) fn note(&mut self, limited: bool, board: &Scoreboard) {
-        let outstanding = board.outstanding();
-        if board.first() >= self.until || limited || (!self.limited && outstanding > self.most_outstanding) {
-            *self = Usage { limited, most_outstanding: outstanding, until: board.next() };
-        }
-    }
-
-    /// In slow start the window may grow to twice what was used.
-    pub(super) fn limits(&self, slow_start: bool, window: f64) -> bool {
-        self.limited || (slow_start && window < 2.0 * f64::from(self.most_outstanding))
     }
 }

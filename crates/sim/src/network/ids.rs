@@ -1,0 +1,19 @@
+/// A link of a [`Network`](super::Network).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId(pub(super) u32);
+
+/// A flow of a [`Network`](super::Network).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowId(pub(super) u32);
+
+impl FlowId {
+    /// The flow that is added after so many others: for a queue that must know flows before there are any.
+    pub fn nth(others: u32) -> Self {
+        FlowId(others)
+    }
+
+    /// The number by which queues know the flow's data; its acknowledgements have the next.
+    pub fn label(self) -> u64 {
+        u64::from(self.0) * 2
+    }
+}
