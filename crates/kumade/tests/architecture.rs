@@ -107,22 +107,43 @@ fn the_map_names_every_crate_and_no_other() {
 }
 
 #[test]
-fn pure_crates_forbid_unsafe_code_and_ban_the_clock() {
+fn pure_crates_forbid_unsafe_code_and_keep_one_list_of_what_is_banned() {
+    let lints = fs::canonicalize(root().join("clippy-pure.toml")).unwrap();
     for name in PURE {
-        let library = fs::read_to_string(root().join("crates").join(name).join("src/lib.rs")).unwrap();
+        let directory = root().join("crates").join(name);
+        let library = fs::read_to_string(directory.join("src/lib.rs")).unwrap();
         assert!(library.contains("#![forbid(unsafe_code)]"), "`{name}` does not forbid unsafe code");
-        let lints = fs::read_to_string(root().join("crates").join(name).join("clippy.toml"))
-            .unwrap_or_else(|e| panic!("`{name}` has no clippy.toml: {e}"));
-        for banned in [
-            "std::time::Instant::now",
-            "std::time::SystemTime::now",
-            "std::thread::sleep",
-            "std::collections::HashMap",
-            "std::net::TcpStream",
-            "std::net::UdpSocket",
-        ] {
-            assert!(lints.contains(&format!("\"{banned}\"")), "`{name}` does not ban {banned}");
-        }
+        let own = fs::canonicalize(directory.join("clippy.toml")).ok();
+        assert_eq!(own.as_ref(), Some(&lints), "the clippy.toml of `{name}` is no link to clippy-pure.toml");
+    }
+}
+
+#[test]
+fn clock_threads_files_sockets_and_unseeded_randomness_are_banned() {
+    let lints = fs::read_to_string(root().join("clippy-pure.toml")).unwrap();
+    for banned in [
+        "std::time::Instant::now",
+        "std::time::SystemTime::now",
+        "std::thread::sleep",
+        "std::thread::spawn",
+        "std::thread::scope",
+        "std::thread::Builder",
+        "std::fs::File",
+        "std::fs::OpenOptions",
+        "std::fs::read",
+        "std::fs::read_to_string",
+        "std::fs::write",
+        "std::process::Command",
+        "std::net::TcpListener",
+        "std::net::TcpStream",
+        "std::net::UdpSocket",
+        "std::collections::HashMap",
+        "std::hash::RandomState",
+        "getrandom::fill",
+        "getrandom::u64",
+        "rand::rng",
+    ] {
+        assert!(lints.contains(&format!("\"{banned}\"")), "clippy-pure.toml does not ban {banned}");
     }
 }
 

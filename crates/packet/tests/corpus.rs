@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test reads its corpus")]
 fn frames() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/frame");
     let mut count = 0;

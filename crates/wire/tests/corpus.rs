@@ -5,6 +5,7 @@ mod checks;
 use std::fs;
 use std::path::Path;
 
+#[expect(clippy::disallowed_methods, reason = "a test reads its corpus")]
 fn replay(target: &str, check: fn(&[u8])) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut count = 0;
