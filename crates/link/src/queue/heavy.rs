@@ -1,10 +1,10 @@
 use super::counts::FlowCounts;
 use super::discipline::DisciplineConfig;
-use super::parameter::{Format, NUMBER, Parameter, percent, reason};
+use super::parameter::{Format, NUMBER, Parameter, reason};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
-use units::{ConfigError, parse};
+use units::{ConfigError, parse, show};
 
 /// Which flows are heavy: the ones whose packets are dropped by preference.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +162,7 @@ const FLOWS: Format<Vec<u64>> = Format {
 const PREFERENCE: Format<Preference> = Format {
     placeholder: "HEAVY/OTHER",
     read: read_preference,
-    show: |preference| format!("{}/{}", percent(&preference.heavy), percent(&preference.other)),
+    show: |preference| format!("{}/{}", show::ratio(preference.heavy), show::ratio(preference.other)),
 };
 
 fn read_preference(text: &str) -> Result<Preference, String> {

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use units::{Span, parse};
+use units::{Span, parse, show};
 
 /// The parameters that a user has set, by name, as the user wrote them.
 pub type Given = BTreeMap<&'static str, String>;
@@ -84,19 +84,16 @@ impl<C: Default + 'static> Parameter<C> {
 /// What `ecn` does, in every discipline that has it.
 pub(super) const ECN_HELP: &str = "mark packets of ECN-capable senders instead of dropping them";
 
-pub(super) const TIME: Format<Span> = Format {
-    placeholder: "TIME",
-    read: |text| reason(parse::span(text)),
-    show: |span| span.to_string().replace(' ', ""),
-};
+pub(super) const TIME: Format<Span> =
+    Format { placeholder: "TIME", read: |text| reason(parse::span(text)), show: |span| show::span(*span) };
 pub(super) const SIZE: Format<u64> =
-    Format { placeholder: "SIZE", read: |text| reason(parse::bytes(text)), show: |bytes| format!("{bytes}b") };
+    Format { placeholder: "SIZE", read: |text| reason(parse::bytes(text)), show: |bytes| show::bytes(*bytes) };
 pub(super) const SMALL_SIZE: Format<u32> =
-    Format { placeholder: "SIZE", read: small_size, show: |bytes| format!("{bytes}b") };
+    Format { placeholder: "SIZE", read: small_size, show: |bytes| show::bytes((*bytes).into()) };
 pub(super) const NUMBER: Format<u32> =
     Format { placeholder: "N", read: |text| reason(parse::number(text)), show: u32::to_string };
 pub(super) const RATIO: Format<f64> =
-    Format { placeholder: "PART", read: |text| reason(parse::ratio(text)), show: percent };
+    Format { placeholder: "PART", read: |text| reason(parse::ratio(text)), show: |ratio| show::ratio(*ratio) };
 pub(super) const SWITCH: Format<bool> = Format {
     placeholder: "on|off",
     read: |text| one_of(text, [("on", true), ("off", false)]),
@@ -107,10 +104,6 @@ pub(super) const SWITCH: Format<bool> = Format {
 pub(super) fn one_of<T>(text: &str, choices: [(&str, T); 2]) -> Result<T, String> {
     let refused = format!("`{text}` is neither `{}` nor `{}`", choices[0].0, choices[1].0);
     choices.into_iter().find(|(name, _)| *name == text).map(|(_, value)| value).ok_or(refused)
-}
-
-pub(super) fn percent(ratio: &f64) -> String {
-    format!("{}%", ratio * 100.0)
 }
 
 pub(super) fn reason<T>(read: Result<T, impl Display>) -> Result<T, String> {
