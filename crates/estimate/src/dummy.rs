@@ -1,34 +1,54 @@
 //! A method that shows what a method needs: it sends one train, and its value is the rate at which that arrived.
 
-use crate::config::{Budget, Conditions, MethodConfig};
+use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
 use crate::method::{Method, Outcome, Rejection, Step};
 use std::collections::BTreeMap;
 use train::{Estimate, Segment, Train, TrainRecord};
-use units::{Rate, Span, Time};
+use units::{Rate, Span, Time, parse};
 
-/// It has no parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DummyConfig;
+/// What it sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DummyConfig {
+    /// Packets in the train.
+    pub packets: u32,
+}
 
-const PACKETS: u32 = 10;
+impl Default for DummyConfig {
+    fn default() -> Self {
+        DummyConfig { packets: 10 }
+    }
+}
 
 impl MethodConfig for DummyConfig {
     const NAME: &'static str = "dummy";
-    const SUMMARY: &'static str = "one back-to-back train, for tests of the table of methods";
+    const SUMMARY: &'static str = "one back-to-back train, a test of the table of methods";
     const BUDGET: Option<Budget> = None;
+    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
+        name: "packets",
+        value: "N",
+        default: "10",
+        help: "packets in the train",
+        set: |config, text| put(&mut config.packets, parse::number(text)),
+        get: |config| config.packets.to_string(),
+    }];
 
     fn max_packets(&self) -> u32 {
-        PACKETS
+        self.packets
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if (2..=100).contains(&self.packets) { Ok(()) } else { Err("give 2 to 100 packets".to_owned()) }
     }
 
     fn build(&self, conditions: &Conditions) -> Box<dyn Method> {
-        Box::new(Dummy { max_packet: conditions.max_packet, sent: false, rate: None })
+        Box::new(Dummy { packets: self.packets, max_packet: conditions.max_packet, sent: false, rate: None })
     }
 }
 
 /// See [`DummyConfig`].
 #[derive(Debug)]
 pub struct Dummy {
+    packets: u32,
     max_packet: u32,
     sent: bool,
     rate: Option<Rate>,
@@ -40,7 +60,7 @@ impl Method for Dummy {
             return Step::Done(self.outcome());
         }
         self.sent = true;
-        let segment = Segment { count: PACKETS, interval: Span::ZERO, first_size: self.max_packet, size_step: 0 };
+        let segment = Segment { count: self.packets, interval: Span::ZERO, first_size: self.max_packet, size_step: 0 };
         Step::Send { wait: Span::ZERO, train: Train { segments: vec![segment] } }
     }
 

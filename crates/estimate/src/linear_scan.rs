@@ -303,7 +303,7 @@ mod tests {
             record.packets[10..].iter_mut().for_each(|p| p.sent = p.sent.map(|t| t + Span::from_millis(40)));
             record
         });
-        assert!(window.available.is_none() && window.reason.unwrap().contains("when it was asked to"));
+        assert!(window.available.is_none() && window.reason.unwrap().contains("at the planned times"));
     }
 
     #[test]

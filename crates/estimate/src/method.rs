@@ -8,13 +8,14 @@ use units::{Rate, Span, Time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rejection {
-    /// So many packets or stamps were missing that nothing can be said.
+    /// Too many packets or time stamps are missing.
     PacketsMissing,
-    /// Packets came in a clump faster than the path could have delivered them: the receiver's machine stalled.
+    /// Packets arrived closer together than the path could have delivered them: the receiving host held them back (host
+    /// scheduling delay).
     ReceiverStalled,
-    /// The delay jumped once, out of all proportion: something on the path stood still for a moment.
+    /// The one-way delay jumped once, far beyond its usual variation: packets were held up on the path.
     PathStalled,
-    /// The congestion window or another limit of the sender's transport broke the train up.
+    /// The congestion window, or another limit of the sending transport, delayed packets against the plan.
     SendingDisturbed,
 }
 
@@ -22,52 +23,55 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Rejection::PacketsMissing => "too many packets or time stamps were missing",
-            Rejection::ReceiverStalled => "the receiver's machine stalled",
-            Rejection::PathStalled => "the path stood still for a moment",
-            Rejection::SendingDisturbed => "the transport did not send the packets when it was asked to",
+            Rejection::ReceiverStalled => {
+                "the receiving host held packets back and delivered them at once (host scheduling delay)"
+            }
+            Rejection::PathStalled => "the one-way delay jumped: packets were held up on the path for a moment",
+            Rejection::SendingDisturbed => "the transport did not send the packets at the planned times",
         })
     }
 }
 
-/// What a measurement of one direction came to.
+/// The result of a method for one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// Available bandwidth, averaged over the measurement; none where the path could not be measured.
     pub available: Option<Estimate<Rate>>,
-    /// Why there is no value. Some exactly where `available` is none.
+    /// Why there is no value; none where there is one.
     pub reason: Option<String>,
-    /// Standard deviation of the available bandwidth between trains: how much the truth itself moved.
+    /// Standard deviation of the available bandwidth between trains: how much it varied during the measurement.
     pub spread: Option<Rate>,
     /// The capacity of the link that limits the path, as far as the method needed it.
     pub capacity: Option<Rate>,
     /// Trains that went into the value.
     pub trains_used: u32,
-    /// Trains that did not, by cause.
+    /// Trains that were left out, by cause.
     pub trains_rejected: BTreeMap<Rejection, u32>,
-    /// What a reader of the value should know.
+    /// Limits of the value's accuracy and validity.
     pub warnings: Vec<String>,
 }
 
-/// What a method wants done next; `O` is what it comes to.
+/// What a method wants done next; `O` is the type of its result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step<O = Outcome> {
-    /// Wait that long (counted from the last packet of the train before), then send this train.
+    /// Wait this long after the last packet of the train before, then send this train.
     Send {
-        /// How long the path needs to drain first.
+        /// How long queues need to drain first.
         wait: Span,
         /// What to send.
         train: Train,
     },
-    /// Nothing more to send.
+    /// The measurement is over.
     Done(O),
 }
 
-/// An estimator: plans trains, reads records, says when it knows enough. See the crate's loop contract.
+/// An estimator: plans trains, reads their records, and ends when the value is accurate enough or the budget spent. See
+/// the crate's loop contract.
 pub trait Method {
-    /// What to do now. `now` may come from any clock that runs steadily; budgets of time are counted on it.
+    /// What to do now. `now` may come from any monotonic clock; the time budget is counted on it.
     fn next(&mut self, now: Time) -> Step;
 
-    /// What became of the train that [`next`](Method::next) last asked for.
+    /// Takes in the record of the train that [`next`](Method::next) last asked for.
     fn record(&mut self, train: &TrainRecord);
 
     /// The value so far, for a progress display.

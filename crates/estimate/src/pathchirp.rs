@@ -30,11 +30,11 @@ const SCOUT: u32 = 10;
 /// With a scouted rate of 1, the chirps' first range. An excursion must have room above the available bandwidth.
 const FIRST_RANGE: (f64, f64) = (0.05, 3.0);
 /// How often the range is moved at most.
-const MOST_MOVES: u32 = 8;
+const MAX_MOVES: u32 = 8;
 /// Chirps take this part of the scouted rate in the mean.
 const LOAD: f64 = 0.1;
 /// On paths so slow that the budget would end first, up to this part.
-const MOST_LOAD: f64 = 0.5;
+const MAX_LOAD: f64 = 0.5;
 /// No path is measured outside of these, in bit/s.
 const LIMITS: (f64, f64) = (2e3, 30e9);
 
@@ -122,7 +122,7 @@ impl PathChirp {
         let full = self.scouted.unwrap_or(low / LOAD);
         let to_come = self.config.chirps.saturating_sub(self.found.len() as u32).max(1);
         let room = (self.budget.time - self.account.elapsed(now)).as_secs_f64() / f64::from(to_come);
-        let cycle = (bits / (LOAD * full)).min(room).max(bits / (MOST_LOAD * full));
+        let cycle = (bits / (LOAD * full)).min(room).max(bits / (MAX_LOAD * full));
         (Span::from_secs_f64(cycle) - train.duration(), train)
     }
 
@@ -147,7 +147,7 @@ impl PathChirp {
 
     /// A range that fits better, where a chirp's estimate lies at an end of its own.
     fn moved(&self, found: f64, low: f64, high: f64) -> Option<(f64, f64)> {
-        let free = self.config.range.is_none() && self.moves < MOST_MOVES;
+        let free = self.config.range.is_none() && self.moves < MAX_MOVES;
         match found {
             _ if !free => None,
             f if f > high / SPREAD.powi(BUSY_PERIOD as i32) && high * 2.0 <= LIMITS.1 => Some((low * 2.0, high * 2.0)),
@@ -171,10 +171,10 @@ impl PathChirp {
             }
         }
         if self.found.len() < self.config.chirps as usize {
-            warnings.push(format!("the budget ended after {} of {} chirps", self.found.len(), self.config.chirps));
+            warnings.push(format!("the budget was spent after {} of {} chirps", self.found.len(), self.config.chirps));
         }
         let found = if self.found.is_empty() {
-            Err("no chirp came through whole in the time".to_owned())
+            Err("no complete chirp arrived before the budget was spent".to_owned())
         } else {
             let [value, low, high] = [value, value - deviation, value + deviation].map(Rate::from_f64);
             Ok(Estimate { value, low, high, confidence: 0.0 })

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use train::{Estimate, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
-/// After so many useless trains in a row nothing more is tried.
-const HOPELESS: u32 = 8;
+/// After this many unusable trains in a row nothing more is tried.
+const MAX_FAILURES_IN_ROW: u32 = 8;
 
-/// Stamps further than this behind the plan mean that something held the packets back.
-const OFF_PLAN: f64 = 0.010;
+/// Packets that leave later than this after their planned time were held back by the sender.
+const MAX_LATENESS_SECONDS: f64 = 0.010;
 
 /// Clocks may differ by this part: it must not look like a queue that grows. A rate that exceeds the available bandwidth
 /// by a hundredth of a percent of the capacity looks the same.
-const SKEW: f64 = 100e-6;
+const MAX_SKEW: f64 = 100e-6;
 
 /// A packet that has both stamps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,7 +48,7 @@ impl Flight {
         for (packet, planned) in left {
             let at = packet.sent.unwrap_or_default();
             let sent = (at - start).as_secs_f64();
-            off_plan += usize::from((sent - planned.offset.as_secs_f64()).abs() > OFF_PLAN);
+            off_plan += usize::from((sent - planned.offset.as_secs_f64()).abs() > MAX_LATENESS_SECONDS);
             flight.sent.push((sent, packet.size));
             if let Some(received) = packet.received {
                 let delay = ((received - at) - zero).as_secs_f64();
@@ -68,7 +68,7 @@ impl Flight {
     /// Pathload and pathChirp look for any rise, and their papers trust that a train is too short for the clocks to
     /// drift apart. Next to the kernel's exact stamps it is not: a few µs rise steadily on an idle path.
     pub(crate) fn delays(&self) -> Vec<f64> {
-        self.arrived.iter().map(|packet| packet.delay - SKEW * packet.sent).collect()
+        self.arrived.iter().map(|packet| packet.delay - MAX_SKEW * packet.sent).collect()
     }
 
     /// At which rate the packets left, in bit/s. A stamp is taken as a packet begins to leave or has come: the first
@@ -117,11 +117,11 @@ impl Account {
         now - self.started.unwrap_or(now)
     }
 
-    /// Sends this train, unless the budget forbids it or nothing can be hoped for.
+    /// Sends this train, unless the budget forbids it or too many trains in a row were unusable.
     pub(crate) fn send(&mut self, now: Time, wait: Span, train: Train, budget: &Budget) -> Option<Step> {
         let spent = self.bytes.saturating_add(train.bytes());
         let took = self.elapsed(now) + wait + train.duration();
-        if self.hopeless() || spent > budget.bytes || took > budget.time {
+        if self.has_failed() || spent > budget.bytes || took > budget.time {
             return None;
         }
         self.bytes = spent;
@@ -154,16 +154,16 @@ impl Account {
         self.failures_in_row += 1;
     }
 
-    /// Whether one train after the other was useless.
-    pub(crate) fn hopeless(&self) -> bool {
-        self.failures_in_row >= HOPELESS
+    /// Whether too many trains in a row were unusable.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failures_in_row >= MAX_FAILURES_IN_ROW
     }
 
     /// What it all came to: a value, or the reason why there is none.
     pub(crate) fn outcome(&self, found: Result<Estimate<Rate>, String>, warnings: Vec<String>) -> Outcome {
         let (available, reason) = match found {
             Ok(estimate) => (Some(estimate), None),
-            Err(_) if self.hopeless() => (None, Some(self.why_hopeless())),
+            Err(_) if self.has_failed() => (None, Some(self.why_failed())),
             Err(reason) => (None, Some(reason)),
         };
         let rejected = self.rejected.clone();
@@ -171,9 +171,11 @@ impl Account {
         Outcome { available, reason, spread, capacity, trains_used, trains_rejected: rejected, warnings }
     }
 
-    fn why_hopeless(&self) -> String {
+    fn why_failed(&self) -> String {
         let most = self.rejected.iter().max_by_key(|(_, count)| **count);
-        most.map_or_else(String::new, |(why, _)| format!("{HOPELESS} trains in a row could not be used: {why}"))
+        most.map_or_else(String::new, |(why, _)| {
+            format!("{MAX_FAILURES_IN_ROW} trains in a row could not be used: {why}")
+        })
     }
 }
 

@@ -97,7 +97,7 @@ fn keys_must_be_the_same_on_both_sides() {
     let server = Serving::start(&["--key", &ours]);
     let with = |key: &str| kumade(&[&["measure", &server.address, "--key", key], &SCAN[..]].concat());
     with(&ours).success();
-    assert!(stderr(&with(&other).code(1)).contains("the keys differ"));
+    assert!(stderr(&with(&other).code(1)).contains("keys of client and server differ"));
     assert!(stderr(&with(&no_key).code(1)).contains("64 hexadecimal digits"));
     assert!(stderr(&with("/no/such/file").code(1)).contains("cannot read the key file /no/such/file"));
     assert!(stderr(&kumade(&["measure", &server.address]).code(1)).contains("requires a key"));

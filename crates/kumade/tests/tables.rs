@@ -1,5 +1,6 @@
-//! What stands in a table is known everywhere. The feature `dummy` adds a queue discipline to the table of disciplines,
-//! by a file and a line; the program built with it must know it wherever disciplines are named.
+//! What stands in a table is known everywhere. The feature `dummy` adds a queue discipline to the table of disciplines
+//! and a method to the table of methods, each by a file and a line; the program built with it must know them wherever
+//! disciplines and methods are named.
 
 use assert_cmd::Command;
 use std::fs;
@@ -86,4 +87,45 @@ fn the_lab_compares_the_discipline_with_others() {
     let schema = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
     assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&document));
     assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("dummy:drop-every=50"));
+}
+
+#[test]
+fn help_and_completions_name_the_method_and_its_parameter() {
+    for args in [["measure", "--help", "--no-capacity"], ["lab", "run", "--help"]] {
+        let text = stdout(&kumade(&args).success());
+        // Help breaks its lines anywhere.
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("a test of the table of methods; packets=N: packets in the train"), "{args:?}: {text}");
+    }
+    let completions = stdout(&kumade(&["completions", "zsh"]).success());
+    assert!(completions.matches("dummy\\:\"one back-to-back train").count() >= 2, "{completions}");
+}
+
+#[test]
+fn errors_name_the_method_among_those_to_choose_from() {
+    for args in [&["measure", "host", "--method", "dice"][..], &["lab", "run", "rake-accuracy", "--method", "dice"]] {
+        let text = stderr(&kumade(args).code(2));
+        assert!(text.contains("pathchirp, dummy"), "{args:?}: {text}");
+    }
+    for (method, said) in [("dummy:size=1", "it has packets"), ("dummy:packets=1", "dummy: give 2 to 100 packets")] {
+        let text = stderr(&kumade(&["measure", "host", "--method", method]).code(2));
+        assert!(text.contains(said), "{method}: {text}");
+    }
+}
+
+#[test]
+fn the_lab_measures_by_the_method() {
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tables-lab-method");
+    let _ = fs::remove_dir_all(&out);
+    let args = ["lab", "run", "rake-accuracy", "--virtual", "--runs", "1", "--cross", "30mbit", "--transport", "udp"];
+    let more = ["--method", "primed,dummy:packets=20", "--json", "--out", out.to_str().unwrap()];
+    let document: serde_json::Value =
+        serde_json::from_str(&stdout(&kumade(&[&args[..], &more].concat()).success())).unwrap();
+    let rows = [&document["rows"][0], &document["rows"][1]];
+    assert_eq!(rows.map(|row| row["method"].as_str().unwrap()), ["primed", "dummy:packets=20"]);
+    assert!(rows[1]["packets_sent"] == 20 && rows[1]["available_bits_per_second"]["value"].is_u64(), "{}", rows[1]);
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.lab.1.json");
+    let schema = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
+    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&document));
+    assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("dummy:packets=20"));
 }

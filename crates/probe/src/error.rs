@@ -219,10 +219,9 @@ fn handshake_hint(cause: &SessionError) -> Option<Hint> {
         SessionError::KeyRequired | SessionError::WrongKey => Some(Hint::GiveKey),
         SessionError::NoKey => Some(Hint::OmitKey),
         SessionError::Preamble(PreambleError::NotKumade) => Some(Hint::CheckService),
-        SessionError::Preamble(PreambleError::Malformed) | SessionError::Frame(_) | SessionError::Damaged => {
-            Some(Hint::UseSameRelease)
-        }
-        _ => None,
+        SessionError::Preamble(_) | SessionError::Frame(_) | SessionError::Damaged => Some(Hint::UseSameRelease),
+        SessionError::Full => Some(Hint::TryLater),
+        SessionError::NotOpen => None,
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn exchange(
 type Parts = (Part<Departure>, Part<Arrival>, Time);
 
 fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, timeout: Span) -> Result<Parts, Error> {
-    peer.tell(&ClientMessage::Receive { number, train: train.clone(), grace: timeout }, DOING)?;
+    peer.tell(&ClientMessage::Receive { number, train: train.clone(), timeout }, DOING)?;
     thread::sleep(AFTER_ANNOUNCEMENT);
     let began = clock::monotonic();
     let sent = probes.send(number, train);

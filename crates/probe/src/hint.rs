@@ -20,6 +20,8 @@ pub enum Hint {
     CheckServerAndPath,
     /// Use the same release on both ends.
     UseSameRelease,
+    /// The server is busy: try again later.
+    TryLater,
     /// Measure over many TCP connections, or leave the choice of the transport open.
     UseTcp,
     /// A firewall may limit connections: try again later, or measure over UDP.

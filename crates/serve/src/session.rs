@@ -190,7 +190,7 @@ impl<'s> Session<'s> {
             ClientMessage::AwaitConnections { transport, first, expected, wait } => {
                 turn.await_connections(transport, first, expected, wait)
             }
-            ClientMessage::Receive { number, train, grace } => turn.receive(number, &train, grace),
+            ClientMessage::Receive { number, train, timeout } => turn.receive(number, &train, timeout),
             ClientMessage::Send { number, train } => turn.send(number, &train),
             ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::Enter | ClientMessage::Leave => {
                 return Ok(());

@@ -112,10 +112,10 @@ impl Turn {
     }
 
     /// Collects a train.
-    pub(super) fn receive(&mut self, number: u32, train: &Train, grace: Span) -> Result<ServerMessage, Refusal> {
+    pub(super) fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ServerMessage, Refusal> {
         let clock = self.clock;
         let probes = self.charge(train)?;
-        Ok(match probes.receive(number, train, grace.min(MAX_WAIT)) {
+        Ok(match probes.receive(number, train, timeout.min(MAX_WAIT)) {
             Ok(mut received) => {
                 for arrival in &mut received.arrivals {
                     arrival.received = arrival.received.map(|at| clock.show(at));

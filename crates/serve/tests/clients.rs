@@ -83,7 +83,7 @@ fn in_the_middle_of_a_train(server: &Running, message: impl FnOnce(Train) -> Cli
 }
 
 fn receive(train: Train) -> ClientMessage {
-    ClientMessage::Receive { number: 1, train, grace: Span::MAX }
+    ClientMessage::Receive { number: 1, train, timeout: Span::MAX }
 }
 
 fn send(train: Train) -> ClientMessage {
@@ -181,7 +181,7 @@ fn a_full_server_says_so_and_has_room_again_later() {
     let server = Running::start(ServerConfig { max_clients: 1, ..ServerConfig::default() });
     let holder = RawClient::with_turn(server.address);
     let error = measure(&quick(&server), &mut |_| {}).unwrap_err();
-    assert!(error.to_string().contains("as many clients as it takes"), "{error}");
+    assert!(error.to_string().contains("as many clients as it accepts"), "{error}");
     drop(holder);
     assert!(eventually(|| measure(&quick(&server), &mut |_| {}).is_ok()));
 }
@@ -191,7 +191,7 @@ fn no_address_takes_all_places() {
     let server = Running::start(ServerConfig { max_clients: 8, ..ServerConfig::default() });
     let mut clients: Vec<_> = (0..3).map(|_| RawClient::connect(server.address)).collect();
     assert!(clients[..2].iter_mut().all(|client| matches!(client.hear(), Ok(ServerMessage::Welcome { .. }))));
-    assert!(clients[2].hear().unwrap_err().contains("as many clients as it takes"));
+    assert!(clients[2].hear().unwrap_err().contains("as many clients as it accepts"));
 }
 
 #[test]

@@ -123,7 +123,10 @@ fn one_direction_over_ipv6_with_a_key() {
     }
     let other = MeasureConfig { key: Some(Key::from_bytes([8; 32])), ..server.measuring() };
     let error = measure(&other, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, Error::Handshake { .. }) && error.to_string().contains("keys differ"), "{error}");
+    assert!(
+        matches!(error, Error::Handshake { .. }) && error.to_string().contains("keys of client and server differ"),
+        "{error}"
+    );
     let error = measure(&server.measuring(), &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("requires a key"), "{error}");
 }

@@ -203,5 +203,5 @@ fn a_frame_that_is_no_message() {
         stream.write_all(&[0, 0, 0, 1, 99]).unwrap();
         let _ = stream.read(&mut [0; 100]);
     })));
-    assert!(error.to_string().contains("holds no message"), "{error}");
+    assert!(error.to_string().contains("holds no valid message"), "{error}");
 }

@@ -329,13 +329,16 @@ fn what_the_stamps_do_not_show_is_not_guessed() {
     for seed in 0..SEEDS {
         let slow = Stamping { send_cost: Span::from_micros(50), ..Stamping::default() };
         let (value, why) = reason(Rate::from_mbit(1000), slow, seed);
-        assert!(value.is_none() && why.contains("sending is slower than the path: its capacity is beyond 2"), "{why}");
+        assert!(
+            value.is_none() && why.contains("the path is faster than the sender: its capacity is above 2"),
+            "{why}"
+        );
         for (mbit, micros) in [(100, 125), (100, 1000), (500, 125), (10, 5000)] {
             let batches = Stamping { batching: Span::from_micros(micros), ..Stamping::default() };
             let (value, why) = reason(Rate::from_mbit(mbit), batches, seed);
             assert!(value.is_none(), "{mbit} Mbit/s, {micros} µs: {value:?}");
             assert!(
-                ["batches", "disagree", "busy"].iter().any(|part| why.contains(part)),
+                ["batches", "disagree", "too much cross traffic"].iter().any(|part| why.contains(part)),
                 "{mbit} {micros} {seed} {why}"
             );
         }

@@ -65,9 +65,9 @@ fn rake(address: SocketAddr, count: u16) -> (Probes, Probes) {
     (Probes::Tcp(TcpProbes::rake(client).unwrap()), Probes::Tcp(TcpProbes::rake(server).unwrap()))
 }
 
-fn carry(from: &mut Probes, to: &mut Probes, number: u32, train: &Train, grace: Span) -> (Sending, Receiving) {
+fn carry(from: &mut Probes, to: &mut Probes, number: u32, train: &Train, timeout: Span) -> (Sending, Receiving) {
     thread::scope(|scope| {
-        let receiving = scope.spawn(|| to.receive(number, train, grace).unwrap());
+        let receiving = scope.spawn(|| to.receive(number, train, timeout).unwrap());
         let sending = from.send(number, train).unwrap();
         (sending, receiving.join().unwrap())
     })

@@ -32,27 +32,42 @@ const BYTE_UNITS: &[(&str, f64)] =
 const RATIO_UNITS: &[(&str, f64)] = &[("%", 0.01), ("", 1.0)];
 
 /// A rate such as `100mbit`, `1.5gbit`, or bits per second without a unit. As in `tc`, `bps` is *bytes* per second.
+///
+/// # Errors
+/// Says what is wrong with the text, with an example.
 pub fn rate(text: &str) -> Result<Rate, ParseError> {
     quantity(text, "rate", RATE_UNITS, "100mbit or 1.5gbit").map(Rate::from_f64)
 }
 
 /// A time such as `20ms`, `1.5s`, `300us`; the unit is needed.
+///
+/// # Errors
+/// Says what is wrong with the text, with an example.
 pub fn span(text: &str) -> Result<Span, ParseError> {
     quantity(text, "time", SPAN_UNITS, "20ms or 1.5s").map(|ns| Span::from_nanos(ns.round() as i64))
 }
 
 /// A size such as `1500`, `64kb`, `2mb` (powers of 1024, as in `tc`).
+///
+/// # Errors
+/// Says what is wrong with the text, with an example.
 pub fn bytes(text: &str) -> Result<u64, ParseError> {
     quantity(text, "size", BYTE_UNITS, "64kb or 2mb").map(|bytes| bytes.round() as u64)
 }
 
 /// A part of the whole, such as `0.1%` or `0.001`, from 0 to 1.
+///
+/// # Errors
+/// Says what is wrong with the text, with an example.
 pub fn ratio(text: &str) -> Result<f64, ParseError> {
     let value = quantity(text, "ratio", RATIO_UNITS, "0.1% or 0.001")?;
     if value <= 1.0 { Ok(value) } else { Err(error(text, "ratio", "it is more than the whole", "0.1% or 0.001")) }
 }
 
 /// A whole number such as `20`, as large as its type holds.
+///
+/// # Errors
+/// Says what is wrong with the text, with an example.
 pub fn number<N: FromStr>(text: &str) -> Result<N, ParseError> {
     text.trim().parse().map_err(|_| error(text, "whole number", "it has other than digits, or is too large", "20"))
 }

@@ -21,11 +21,11 @@ impl Message for ServerMessage {
     const MAX_BODY: usize = 256 << 10;
 }
 
-/// The bytes are no frame of the expected message.
+/// Why bytes are not a frame of the expected kind of message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// The length prefix exceeds the limit.
-    #[error("a frame of {length} bytes, the limit is {limit}")]
+    #[error("a frame has {length} bytes; the limit is {limit}")]
     TooLong {
         /// As announced, in bytes.
         length: usize,
@@ -33,7 +33,7 @@ pub enum FrameError {
         limit: usize,
     },
     /// The body is no message.
-    #[error("a frame that holds no message")]
+    #[error("a frame holds no valid message")]
     Malformed,
 }
 

@@ -1,7 +1,8 @@
-//! The control protocol between `kumade measure` and `kumade serve`: what the two say, and how it stands on the wire.
+//! The control protocol between `kumade measure` and `kumade serve`: its messages, their encoding, and its sessions;
+//! and the packets of STAMP (RFC 8762) and NTP (RFC 5905).
 //!
 //! Every TCP connection begins with a fixed-size [`Preamble`] each way, which names the protocol version and what the
-//! connection is for, so that strangers and other versions are told apart before anything is parsed. Control
+//! connection is for, so that other protocols and versions are refused before anything else is parsed. Control
 //! connections then carry length-prefixed frames, encrypted with Noise where a key is shared; probe connections
 //! carry nothing but probe packets.
 //!

@@ -30,7 +30,7 @@ pub struct Departure {
     pub sent: Option<Time>,
 }
 
-/// A packet that came.
+/// A packet that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// Its place in the train, counted from zero.
@@ -39,24 +39,24 @@ pub struct Arrival {
     pub received: Option<Time>,
 }
 
-/// What a client says.
+/// A message from the client to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientMessage {
     /// Answered by `Pong` at once: measures the round trip, and shows that the client is still there while it waits.
     Ping,
-    /// Asks for a turn: from then on nobody else's trains are on the server's line. Answered by `Place` as long as
-    /// others are ahead, then by `Turn`.
+    /// Asks for a turn, during which the server carries no other client's trains. Answered by `Place` while other clients
+    /// are ahead, then by `Turn`.
     Enter,
     /// Gives the turn back.
     Leave,
-    /// The nonce that came back by UDP: the client's address takes UDP from here. Answered by `UdpOpen`.
+    /// Returns the nonce that arrived by UDP, which proves that the client's address accepts UDP. Answered by `UdpOpen`.
     ProveUdp([u8; 16]),
     /// Which probe connections have arrived? Answered by `Connections` as soon as `expected` have, or at once after
     /// `wait`.
     AwaitConnections {
         /// Rake or single.
         transport: Transport,
-        /// Only those with this number or a higher one count: earlier ones belong to a set that is given up.
+        /// Only those with this number or a higher one count: earlier ones belong to a set that is no longer used.
         first: u16,
         /// How many the client has opened.
         expected: u32,
@@ -70,7 +70,7 @@ pub enum ClientMessage {
         /// What is on its way.
         train: Train,
         /// How long after its planned end to wait for the last packet.
-        grace: Span,
+        timeout: Span,
     },
     /// Send this train. Answered by `Sent` when it has left.
     Send {
@@ -79,11 +79,11 @@ pub enum ClientMessage {
         /// What to send.
         train: Train,
     },
-    /// How wrong may the server's clock be? Answered by `Clock`.
+    /// Asks for the maximum error of the server's clock. Answered by `Clock`.
     AskClock,
 }
 
-/// What a server says.
+/// A message from the server to the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServerMessage {
     /// The first message: the session's name and limits.
@@ -95,25 +95,25 @@ pub enum ServerMessage {
     },
     /// The answer to `Ping`.
     Pong,
-    /// So many clients have their turn first. Repeated every second or so, as a sign of life.
+    /// How many clients have their turn first. Repeated about every second while the client waits.
     Place(u32),
-    /// The turn has come.
+    /// The client's turn begins.
     Turn,
     /// UDP is open both ways.
     UdpOpen,
     /// These probe connections (by the number each showed) are in use, in this order; those of an earlier answer that
     /// are not among them are closed.
     Connections(Vec<u16>),
-    /// What came of a train.
+    /// The record of a train that the server received.
     Received {
         /// The train's number.
         number: u32,
-        /// In the order of the train; packets that did not come are left out.
+        /// In the order of the train; packets that did not arrive are left out.
         arrivals: Vec<Arrival>,
         /// Whether the stamps are the kernel's.
         kernel_stamps: bool,
     },
-    /// What left of a train.
+    /// The record of a train that the server sent.
     Sent {
         /// The train's number.
         number: u32,
@@ -122,17 +122,17 @@ pub enum ServerMessage {
         /// Whether the stamps are the kernel's.
         kernel_stamps: bool,
     },
-    /// The train could not be carried, for this reason, most likely because the path cut the probe connections;
-    /// others can be opened.
+    /// The train could not be carried, for this reason, most likely because the path closed the probe connections; the
+    /// client may open others.
     Failed {
         /// The train's number.
         number: u32,
         /// One line.
         reason: String,
     },
-    /// No, for this reason; the session ends.
+    /// The request is refused for this reason, and the session ends.
     Refused(String),
-    /// By how much the clock of the server's stamps may be wrong; none where nobody keeps it.
+    /// The maximum error of the clock that the server's stamps are by; none where it is not synchronised.
     Clock {
         /// Either way.
         maximum_error: Option<Span>,

@@ -16,7 +16,7 @@ pub const SIZE: usize = 48;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NtpError {
     /// Not an answer to the question that was asked.
-    #[error("it is no answer to the question")]
+    #[error("it is not an answer to the request")]
     Foreign,
     /// The server does not know the time itself, or will not tell it.
     #[error("the server is not synchronised, or refuses to answer")]

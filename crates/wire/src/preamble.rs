@@ -11,24 +11,24 @@ pub const MAGIC: [u8; 6] = *b"KUMADE";
 /// The protocol that this crate speaks.
 pub const VERSION: u16 = 2;
 
-/// The first bytes are not those of this protocol, or of another version of it.
+/// Why the first bytes cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PreambleError {
     /// Another protocol altogether.
     #[error("the peer does not speak the kumade protocol")]
     NotKumade,
     /// Another version of this protocol.
-    #[error("the peer speaks protocol version {theirs}, this is version {VERSION}: use the same release on both ends")]
+    #[error("the peer speaks protocol version {theirs}, this is version {VERSION}")]
     OtherVersion {
         /// The version that the peer named.
         theirs: u16,
     },
-    /// The right version, but with contents that it does not know.
-    #[error("the peer's first bytes make no sense in protocol version {VERSION}")]
+    /// The right version, but invalid contents.
+    #[error("the peer's first bytes are not valid in protocol version {VERSION}")]
     Malformed,
 }
 
-/// What a client says first on a TCP connection.
+/// The first bytes that a client sends on a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preamble {
     /// A control connection: messages in frames follow.
@@ -70,7 +70,7 @@ impl Preamble {
     /// Reads what a client sent first.
     ///
     /// # Errors
-    /// Strangers, other versions, unknown kinds of connection.
+    /// Another protocol, another version of this one, or an unknown kind of connection.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<Self, PreambleError> {
         check_opening(bytes)?;
         let (flags, index, token, rest) = (bytes[9], &bytes[10..12], &bytes[12..28], &bytes[28..]);
@@ -127,7 +127,7 @@ impl Answer {
     /// Reads what a server sent first.
     ///
     /// # Errors
-    /// Strangers, other versions, unknown verdicts.
+    /// Another protocol, another version of this one, or an unknown verdict.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<Self, PreambleError> {
         check_opening(bytes)?;
         Ok(Answer(match bytes[8] {

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Why a control connection cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SessionError {
-    /// The first bytes were wrong.
+    /// The first bytes cannot be read.
     #[error(transparent)]
     Preamble(#[from] PreambleError),
     /// The server has a key and the client did not use one.
@@ -18,15 +18,15 @@ pub enum SessionError {
     #[error("a key was given, and the server has none")]
     NoKey,
     /// Both use a key, but not the same one.
-    #[error("the keys differ: both sides need the same key file")]
+    #[error("the keys of client and server differ")]
     WrongKey,
-    /// The server has no room.
-    #[error("the server has as many clients as it takes: try again later")]
+    /// The server has as many clients as it accepts.
+    #[error("the server has as many clients as it accepts")]
     Full,
-    /// An encrypted record was altered on the way.
-    #[error("an encrypted record was damaged")]
+    /// An encrypted record fails its authentication.
+    #[error("an encrypted record is damaged")]
     Damaged,
-    /// What came is no message.
+    /// The peer sent something that is not a message.
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// A message was to be sent before the session was open, or after it had failed.

@@ -24,7 +24,7 @@ const SHORTEST_REPLY: usize = 41;
 
 /// A payload that is no STAMP packet: it has less octets than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{0} octets are no STAMP packet, which has {SIZE}")]
+#[error("{0} octets are too few for a STAMP packet, which has {SIZE}")]
 pub struct TooShort(pub usize);
 
 /// What a sender sends (RFC 8762, 4.2.1).

@@ -49,7 +49,7 @@ fn the_longest_messages_fit_their_frames() {
     let segment = Segment { count: u32::MAX, interval: Span::MAX, first_size: u32::MAX, size_step: i32::MIN };
     let train = Train { segments: vec![segment; 64] };
     let mut out = Vec::new();
-    wire::encode(&ClientMessage::Receive { number: u32::MAX, train, grace: Span::MAX }, &mut out).unwrap();
+    wire::encode(&ClientMessage::Receive { number: u32::MAX, train, timeout: Span::MAX }, &mut out).unwrap();
     assert!(out.len() < ClientMessage::MAX_BODY * 3 / 4, "{}", out.len());
 }
 

@@ -1,12 +1,12 @@
 //! What cross traffic gets between the packets of all bursts, where no burst shows it.
 
 use super::burst::Burst;
-use super::plan::NEGLIGIBLE;
-use super::sample::{REPLICATES, STAMPS, Sample, resampled};
+use super::plan::NEGLIGIBLE_PART;
+use super::sample::{REPLICATES, STAMP_SCATTER_SECONDS, Sample, resampled};
 use crate::stats::quantile;
 
 /// Packets that are sent in so small a part of the time that the link needs for one are queued.
-const QUEUED: f64 = 0.9;
+const MAX_QUEUED_PART: f64 = 0.9;
 
 /// What bursts as a whole tell of cross traffic: while packets are queued, each comes after the time that the link needs for
 /// one, and for what cross traffic sent since the one before. So in the mean the steps between arrivals grow by cross
@@ -25,14 +25,14 @@ impl CrossTraffic {
         let size = close.iter().map(|sample| sample.shape.size).max();
         let full = || close.iter().filter(|sample| Some(sample.shape.size) == size);
         let step = full().map(Sample::step).fold(f64::INFINITY, f64::min);
-        let queued = |burst: &Burst| burst.sending < QUEUED * step * f64::from(burst.gaps);
+        let queued = |burst: &Burst| burst.sending < MAX_QUEUED_PART * step * f64::from(burst.gaps);
         let near: Vec<Burst> = full().flat_map(Sample::plausible).collect();
         let far: Vec<Burst> = stretched.iter().flat_map(Sample::plausible).filter(queued).collect();
         let Some(steps) = Steps::mean(&near) else { return CrossTraffic { part: 1.0, rate: None } };
-        let told = Steps::mean(&far).is_some_and(|far| far.sending - steps.sending > STAMPS);
+        let told = Steps::mean(&far).is_some_and(|far| far.sending - steps.sending > STAMP_SCATTER_SECONDS);
         told.then(|| Self::told(&near, &far, state)).flatten().unwrap_or_else(|| {
             // Twice, since the first packets tell the pace only roughly by which bursts were planned.
-            let matters = steps.sending > 2.0 * NEGLIGIBLE * steps.arriving;
+            let matters = steps.sending > 2.0 * NEGLIGIBLE_PART * steps.arriving;
             CrossTraffic { part: if matters { 1.0 } else { 0.0 }, rate: None }
         })
     }

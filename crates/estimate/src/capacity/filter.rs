@@ -3,7 +3,7 @@
 use super::burst::Burst;
 use super::cross_traffic::CrossTraffic;
 use super::long_train::LongRate;
-use super::sample::{REPLICATES, SLEPT, STAMPS, Sample, Undelayed, resampled, samples};
+use super::sample::{MIN_DISPERSION_RATIO, REPLICATES, STAMP_SCATTER_SECONDS, Sample, Undelayed, resampled, samples};
 use super::shape::Shape;
 use crate::stats::{median, quantile};
 use thiserror::Error;
@@ -13,20 +13,20 @@ use units::{Rate, Span};
 /// Shapes whose rates differ by less than this part agree, however exact each seems.
 const AGREEMENT: f64 = 0.02;
 /// What lower layers may add to each packet, in bits: smaller packets are slower by it.
-const OVERHEAD: f64 = 60.0 * 8.0;
+const MAX_OVERHEAD_BITS: f64 = 60.0 * 8.0;
 /// The usual packet of cross traffic, in bits.
-const CROSS_PACKET: f64 = 12_000.0;
+const CROSS_PACKET_BITS: f64 = 12_000.0;
 /// A burst that came no more than so many times as long as it was sent tells of its sending.
-const INFORMATIVE: f64 = 1.1;
+const MAX_SENDER_LIMITED: f64 = 1.1;
 /// A long train is no slower than this, as a part, even where others' packets get between.
-const SLOWER: f64 = 0.5;
+const MIN_LONG_TRAIN_RATIO: f64 = 0.5;
 /// A long train may seem faster than the link by so much.
-const FASTER: f64 = 1.03;
+const MAX_LONG_TRAIN_RATIO: f64 = 1.03;
 /// One that seems faster by so much was held up by a machine that stalled, and let go at once.
-const STALLED: f64 = 1.5;
+const STALLED_RATIO: f64 = 1.5;
 const CONFIDENCE: f64 = 0.95;
 /// An interval of which a half is wider than this part of the value is no knowledge.
-const TOO_WIDE: f64 = 0.1;
+const MAX_HALF_WIDTH: f64 = 0.1;
 
 /// What all bursts together tell, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,15 +43,15 @@ pub(super) struct Reading {
 pub(super) enum Refusal {
     #[error("too many packets were lost")]
     Lost,
-    #[error("sending is slower than the path: its capacity is beyond {0}")]
+    #[error("the path is faster than the sender: its capacity is above {0}")]
     SendingSlower(Rate),
-    #[error("the receiver's device reports packets in batches")]
+    #[error("the receiving network device reports packets in batches")]
     Batches,
-    #[error("sizes disagree: {0}")]
+    #[error("{0}")]
     Disagreement(String),
-    #[error("the path is too busy for so few packets")]
+    #[error("there is too much cross traffic for so few packets")]
     TooFew,
-    #[error("the path is too busy: the capacity is anywhere in {0} … {1}")]
+    #[error("there is too much cross traffic: the capacity may be anywhere from {0} to {1}")]
     Busy(Rate, Rate),
 }
 
@@ -90,7 +90,7 @@ pub(super) fn read(bursts: &[Burst], long: &[LongRate], seed: u64) -> Result<Rea
     let agreed = agreement(&ratings).ok_or_else(|| disagreement(&ratings))?;
     let undelayed = combine(agreed);
     let reading = undelayed.raised(&cross);
-    if reading.half_width() > TOO_WIDE || undelayed.uncrossed > undelayed.value * (1.0 + TOO_WIDE) {
+    if reading.half_width() > MAX_HALF_WIDTH || undelayed.uncrossed > undelayed.value * (1.0 + MAX_HALF_WIDTH) {
         return Err(Refusal::Busy(Rate::from_f64(reading.low), Rate::from_f64(reading.high)));
     }
     if !samples.iter().all(Sample::settled) {
@@ -123,7 +123,7 @@ impl Reading {
 fn check_sending(samples: &[Sample], long: &[LongRate]) -> Result<(), Refusal> {
     let slower = |sample: &&Sample| {
         let Undelayed { dispersion, sending, .. } = sample.undelayed;
-        (SLEPT * sending..INFORMATIVE * sending).contains(&dispersion)
+        (MIN_DISPERSION_RATIO * sending..MAX_SENDER_LIMITED * sending).contains(&dispersion)
     };
     if samples.iter().filter(slower).count() * 2 <= samples.len() {
         return Ok(());
@@ -132,17 +132,19 @@ fn check_sending(samples: &[Sample], long: &[LongRate]) -> Result<(), Refusal> {
     let rates: Vec<f64> = rates.map(|burst| burst.bits / burst.sending).collect();
     let rate = median(&rates).unwrap_or(0.0);
     check_long(rate, rate, long)?;
-    Err(Refusal::SendingSlower(Rate::from_f64(rate / INFORMATIVE)))
+    Err(Refusal::SendingSlower(Rate::from_f64(rate / MAX_SENDER_LIMITED)))
 }
 
 /// Bursts that say `value`, at most `high`, are not to be believed where a long train came much slower, as behind a shaper
 /// that others kept from showing clearly, or a little faster, as none could.
 fn check_long(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
-    let faster = |rate: f64| (FASTER * high..STALLED * high).contains(&rate);
-    let contradicts = |rate: &&LongRate| rate.seen < SLOWER * value || faster(rate.undelayed);
+    let faster = |rate: f64| (MAX_LONG_TRAIN_RATIO * high..STALLED_RATIO * high).contains(&rate);
+    let contradicts = |rate: &&LongRate| rate.seen < MIN_LONG_TRAIN_RATIO * value || faster(rate.undelayed);
     let Some(rate) = long.iter().find(contradicts) else { return Ok(()) };
     let [value, rate] = [value, rate.seen].map(Rate::from_f64);
-    Err(Refusal::Disagreement(format!("bursts say {value}, a long train came at {rate}")))
+    Err(Refusal::Disagreement(format!(
+        "bursts and long trains disagree: bursts show {value}, a long train arrived at {rate}"
+    )))
 }
 
 /// A link needs its time for each packet: where many bursts have packets that came at once, it was the receiver.
@@ -161,12 +163,12 @@ impl Rating {
         let replicates: Vec<f64> =
             (0..REPLICATES).map(|_| Undelayed::of(&resampled(&sample.bursts, state)).rate).collect();
         let spread = quantile(&replicates, 0.975).unwrap_or(rate) - quantile(&replicates, 0.025).unwrap_or(rate);
-        let stamps = STAMPS / dispersion / (sample.bursts.len() as f64).sqrt();
+        let stamps = STAMP_SCATTER_SECONDS / dispersion / (sample.bursts.len() as f64).sqrt();
         // The last packet may have been delayed by as much as the first was (CapProbe's condition of convergence).
-        let doubt = (spread / 2.0 / rate).max(stamps).max((delay - least - STAMPS) / dispersion);
+        let doubt = (spread / 2.0 / rate).max(stamps).max((delay - least - STAMP_SCATTER_SECONDS) / dispersion);
         // How many packets may have got into all bursts; into all steps between their packets, where these are even.
         let steps = if even { sample.bursts[0].gaps } else { 1 };
-        let between = cross * sending / f64::from(steps) * rate / CROSS_PACKET;
+        let between = cross * sending / f64::from(steps) * rate / CROSS_PACKET_BITS;
         let crossed = cross * (sending / dispersion).min(0.9) * between.min(1.0).powi(steps as i32);
         Rating { shape: sample.shape, rate, replicates, doubt, crossed }
     }
@@ -177,7 +179,8 @@ impl Rating {
 fn agreement(ratings: &[Rating]) -> Option<&[Rating]> {
     let full = ratings.iter().map(|rating| rating.shape.size).max()?;
     let agree = |slow: &Rating, fast: &Rating| {
-        let overhead = if slow.shape.size < full { OVERHEAD / (8.0 * f64::from(slow.shape.size)) } else { 0.0 };
+        let overhead =
+            if slow.shape.size < full { MAX_OVERHEAD_BITS / (8.0 * f64::from(slow.shape.size)) } else { 0.0 };
         let doubt = (slow.doubt.powi(2) + fast.doubt.powi(2)).sqrt();
         fast.rate / slow.rate - 1.0 <= AGREEMENT + overhead + doubt.max(slow.crossed)
     };
@@ -190,11 +193,11 @@ fn agreement(ratings: &[Rating]) -> Option<&[Rating]> {
 }
 
 fn disagreement(ratings: &[Rating]) -> Refusal {
-    let say = |rating: &Rating| {
+    let show = |rating: &Rating| {
         let Shape { packets, size, .. } = rating.shape;
-        format!("{packets} × {size} bytes say {}", Rate::from_f64(rating.rate))
+        format!("{packets} × {size} bytes show {}", Rate::from_f64(rating.rate))
     };
-    Refusal::Disagreement(ratings.iter().map(say).collect::<Vec<_>>().join(", "))
+    Refusal::Disagreement(format!("bursts disagree: {}", ratings.iter().map(show).collect::<Vec<_>>().join(", ")))
 }
 
 /// The mean of the full-sized shapes, the surer ones counting for more. Cross traffic that gets into all bursts of a long
@@ -286,11 +289,11 @@ mod tests {
         let stretched = [(2, 0.0), (4, 30.0), (8, 200.0)];
         let bursts_of = |round| stretched.map(|(packets, late)| burst(packets, round, 0.0, late));
         let refusal = read(&(0..10).flat_map(bursts_of).collect::<Vec<_>>(), &[], 1).unwrap_err();
-        assert!(refusal.to_string().starts_with("sizes disagree: 8 × 1500 bytes say"), "{refusal}");
+        assert!(refusal.to_string().starts_with("bursts disagree: 8 × 1500 bytes show"), "{refusal}");
         let refusal = read(&bursts(), &long(&[120e6]), 1).unwrap_err();
-        assert!(refusal.to_string().contains("a long train came at 120 Mbit/s"), "{refusal}");
+        assert!(refusal.to_string().contains("a long train arrived at 120 Mbit/s"), "{refusal}");
         let refusal = read(&bursts(), &long(&[95e6, 20e6]), 1).unwrap_err();
-        assert!(refusal.to_string().contains("a long train came at 20 Mbit/s"), "{refusal}");
+        assert!(refusal.to_string().contains("a long train arrived at 20 Mbit/s"), "{refusal}");
         assert!(read(&bursts(), &long(&[95e6, 1e9]), 1).is_ok(), "a machine that stalled");
     }
 
@@ -298,7 +301,7 @@ mod tests {
     fn a_path_faster_than_sending_is_out_of_range() {
         let slow = |burst: Burst| Burst { sending: burst.bits / 100e6, ..burst };
         let refusal = read(&bursts().into_iter().map(slow).collect::<Vec<_>>(), &[], 1).unwrap_err();
-        assert_eq!(refusal, Refusal::SendingSlower(Rate::from_f64(100e6 / INFORMATIVE)));
+        assert_eq!(refusal, Refusal::SendingSlower(Rate::from_f64(100e6 / MAX_SENDER_LIMITED)));
         assert_eq!(read(&[], &[], 1), Err(Refusal::Lost));
     }
 }

@@ -3,7 +3,7 @@
 use train::PacketRecord;
 
 /// So many gaps between packets must be known.
-const LEAST_GAPS: usize = 5;
+const MIN_GAPS: usize = 5;
 
 /// Packets that came one after the other; of those around a lost one it is not known what passed between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,7 +34,7 @@ impl LongTrain {
         let gaps: Vec<(f64, f64)> = packets.windows(2).filter_map(came).collect();
         let (bits, seconds) = gaps.iter().fold((0.0, 0.0), |sum, gap| (sum.0 + gap.0, sum.1 + gap.1));
         let delay = first_delay(packets)?;
-        (gaps.len() >= LEAST_GAPS && seconds > 0.0).then_some(LongTrain { bits, seconds, delay })
+        (gaps.len() >= MIN_GAPS && seconds > 0.0).then_some(LongTrain { bits, seconds, delay })
     }
 
     /// In bit/s.

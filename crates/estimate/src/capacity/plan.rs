@@ -11,29 +11,29 @@ pub(super) const MAX_BURST_TRAINS: u32 = 8;
 /// Bursts of one train: each takes two segments, of which a train has 64.
 const MAX_BURSTS: usize = 32;
 /// A long train lasts about so many seconds at most.
-const LONG: f64 = 0.15;
-const LONG_PACKETS: f64 = 100.0;
+const LONG_TRAIN_SECONDS: f64 = 0.15;
+const LONG_TRAIN_PACKETS: f64 = 100.0;
 /// … or, on a path that is fast enough, so many packets in so many seconds: only a large bucket needs them.
-const LONGEST: f64 = 0.1;
+const LONGEST_TRAIN_SECONDS: f64 = 0.1;
 /// The first one has so many packets at most: it suffices for a small bucket, which may be that of a slow path.
-const SHORTER_PACKETS: u32 = 20;
+const FIRST_LONG_TRAIN_PACKETS: u32 = 20;
 /// A train of bursts lasts about so many seconds.
-const BURSTS: f64 = 0.1;
+const BURST_TRAIN_SECONDS: f64 = 0.1;
 /// Bursts are at least so far apart, in seconds: others come and go in milliseconds.
-const LEAST_SPACING: f64 = 2e-3;
+const MIN_SPACING_SECONDS: f64 = 2e-3;
 /// Stamps are good to a few µs: shorter than this, in seconds, no dispersion should be.
-const LEAST_DISPERSION: f64 = 60e-6;
+const MIN_DISPERSION_SECONDS: f64 = 60e-6;
 /// Slower than this the path needs so long for a packet that few must do.
-const SLOW: f64 = 3e6;
-const VERY_SLOW: f64 = 300e3;
+const SLOW_RATE: f64 = 3e6;
+const VERY_SLOW_RATE: f64 = 300e3;
 /// Others' packets that arrive in so short a part of a packet's time do not matter.
-pub(super) const NEGLIGIBLE: f64 = 0.02;
+pub(super) const NEGLIGIBLE_PART: f64 = 0.02;
 /// Packets are sent so many seconds farther apart, for what that changes to be seen, …
-const STRETCH: f64 = 10e-6;
+const STRETCH_SECONDS: f64 = 10e-6;
 /// … or not at all where the path does not queue them unless it is less than this.
-const LEAST_STRETCH: f64 = 3e-6;
+const MIN_STRETCH_SECONDS: f64 = 3e-6;
 /// From this rate on a few µs matter.
-const CLOSE: f64 = 50e6;
+const FAST_RATE: f64 = 50e6;
 /// A few packets that tell roughly how fast the path is.
 pub(super) fn scout(max_packet: u32) -> Train {
     back_to_back(4, max_packet)
@@ -43,15 +43,16 @@ pub(super) fn scout(max_packet: u32) -> Train {
 /// that it would be filled for too long.
 pub(super) fn long(rate: f64, second: bool, max_packet: u32) -> Option<Train> {
     let within = |seconds: f64, packets: f64| (rate * seconds / (f64::from(max_packet) * 8.0)).min(packets);
-    let packets = within(LONG, LONG_PACKETS).max(within(LONGEST, f64::from(MAX_PACKETS))) as u32;
-    let most = if second { MAX_PACKETS } else { SHORTER_PACKETS };
-    let worthwhile = if second { SHORTER_PACKETS } else { 7 };
+    let packets = within(LONG_TRAIN_SECONDS, LONG_TRAIN_PACKETS)
+        .max(within(LONGEST_TRAIN_SECONDS, f64::from(MAX_PACKETS))) as u32;
+    let most = if second { MAX_PACKETS } else { FIRST_LONG_TRAIN_PACKETS };
+    let worthwhile = if second { FIRST_LONG_TRAIN_PACKETS } else { 7 };
     (packets > worthwhile).then(|| back_to_back(packets.min(most), max_packet))
 }
 
 /// A train that shows again what became slower after so many packets.
 pub(super) fn again(packets: u32, max_packet: u32) -> Train {
-    back_to_back((packets * 5 / 2).clamp(SHORTER_PACKETS, MAX_PACKETS), max_packet)
+    back_to_back((packets * 5 / 2).clamp(FIRST_LONG_TRAIN_PACKETS, MAX_PACKETS), max_packet)
 }
 
 /// How long to wait before a long train where no bucket has shown; for the one before, of so many bits, to drain if it came
@@ -78,13 +79,13 @@ pub(super) fn pause(fill: Option<f64>, random: f64) -> Span {
 /// matters.
 pub(super) fn shapes(rate: f64, sending: f64, max_packets: f64, max_packet: u32) -> Vec<Shape> {
     let size = max_packet.max(2);
-    let gaps = (LEAST_DISPERSION * rate / (f64::from(size) * 8.0)).ceil().clamp(1.0, 6.0) as u32;
+    let gaps = (MIN_DISPERSION_SECONDS * rate / (f64::from(size) * 8.0)).ceil().clamp(1.0, 6.0) as u32;
     // Of packets that follow each other so closely, the first does not count.
-    let least = if rate > CLOSE { (gaps + 1).max(WAKING_PACKETS) } else { gaps + 1 };
+    let least = if rate > FAST_RATE { (gaps + 1).max(WAKING_PACKETS) } else { gaps + 1 };
     let counts = match rate {
-        ..VERY_SLOW => vec![2, 3],
-        VERY_SLOW..SLOW => vec![2, 3, 4],
-        CLOSE.. if (f64::from(WAKING_PACKETS) + 1.0..f64::from(least) + 2.0).contains(&max_packets) => {
+        ..VERY_SLOW_RATE => vec![2, 3],
+        VERY_SLOW_RATE..SLOW_RATE => vec![2, 3, 4],
+        FAST_RATE.. if (f64::from(WAKING_PACKETS) + 1.0..f64::from(least) + 2.0).contains(&max_packets) => {
             vec![WAKING_PACKETS, WAKING_PACKETS + 1]
         }
         _ if f64::from(least + 2) > max_packets => vec![2, 3, 4],
@@ -94,8 +95,8 @@ pub(super) fn shapes(rate: f64, sending: f64, max_packets: f64, max_packet: u32)
     let full = counts.iter().map(|&packets| Shape { packets, size, interval });
     let small = counts.get(1).map(|&packets| Shape { packets, size: size / 2, interval });
     let pace = f64::from(size) * 8.0 / rate;
-    let stretched = (sending + STRETCH).max(0.25 * pace).min(0.8 * pace);
-    let matters = sending > NEGLIGIBLE * pace && stretched - sending > LEAST_STRETCH;
+    let stretched = (sending + STRETCH_SECONDS).max(0.25 * pace).min(0.8 * pace);
+    let matters = sending > NEGLIGIBLE_PART * pace && stretched - sending > MIN_STRETCH_SECONDS;
     let interval = Span::from_secs_f64(stretched);
     let stretched = matters.then_some(Shape { packets: counts[1], size, interval });
     full.chain(small).chain(stretched).filter(|shape| f64::from(shape.packets) <= max_packets).collect()
@@ -105,10 +106,10 @@ pub(super) fn shapes(rate: f64, sending: f64, max_packets: f64, max_packet: u32)
 /// the bursts. `random` from 0 to 1 keeps them out of step with others' packets.
 pub(super) fn bursts(shapes: &[Shape], rate: f64, sending: f64, random: f64) -> (Vec<Shape>, Train) {
     let packets: u32 = shapes.iter().map(|shape| shape.packets).sum();
-    let spacing = |shape: &Shape| (shape.bits() / rate.max(MIN_RATE) * 2.2).max(LEAST_SPACING);
+    let spacing = |shape: &Shape| (shape.bits() / rate.max(MIN_RATE) * 2.2).max(MIN_SPACING_SECONDS);
     let round: f64 = shapes.iter().map(spacing).sum();
     let rounds = (MAX_BURSTS / shapes.len().max(1)).min((MAX_PACKETS / packets.max(1)) as usize);
-    let rounds = rounds.min((BURSTS / round) as usize).max(if rate < SLOW { 1 } else { 2 });
+    let rounds = rounds.min((BURST_TRAIN_SECONDS / round) as usize).max(if rate < SLOW_RATE { 1 } else { 2 });
     let order: Vec<Shape> = std::iter::repeat_n(shapes, rounds).flatten().copied().collect();
     let mut train = Train::default();
     for (index, shape) in order.iter().enumerate() {

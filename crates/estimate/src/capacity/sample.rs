@@ -9,25 +9,25 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How often the bootstrap draws bursts anew.
 pub(super) const REPLICATES: usize = 200;
 /// Stamps of one burst are good to this, in seconds.
-pub(super) const STAMPS: f64 = 3e-6;
+pub(super) const STAMP_SCATTER_SECONDS: f64 = 3e-6;
 /// Sums of delays that differ by less than this part of the dispersion count as equal.
-const EQUAL: f64 = 0.01;
+const MAX_EQUAL_DIFFERENCE: f64 = 0.01;
 /// Packets of a burst come in steps that differ by less than this part, or by the stamps, if nothing gets between them.
-const EVEN: f64 = 0.05;
+const MAX_EVEN_DIFFERENCE: f64 = 0.05;
 /// A burst that came in less than this part of the time in which it was sent had waited for the receiver.
-pub(super) const SLEPT: f64 = 0.8;
+pub(super) const MIN_DISPERSION_RATIO: f64 = 0.8;
 /// One in so many bursts is even, if evenness means anything on the path.
-const SOME: usize = 4;
+const MIN_EVEN_SHARE: usize = 4;
 /// A burst that took so many times as long as those that nothing delayed, or so small a part, was held up by a machine.
-const HELD_UP: f64 = 2.5;
+const MAX_DISPERSION_RATIO: f64 = 2.5;
 /// No clock runs faster or slower than another by more.
-const MOST_SKEW: f64 = 200e-6;
+const MAX_SKEW: f64 = 200e-6;
 /// Delays so many times the interquartile range below the first quartile were not on the path.
-const FAR: f64 = 3.0;
+const OUTLIER_RANGES: f64 = 3.0;
 /// At most one in so many is stamped late.
-const FEW: usize = 12;
+const MAX_LATE_SHARE: usize = 12;
 /// So many bursts of a shape do even where most were delayed.
-const MANY: usize = 8;
+const MIN_SETTLED_BURSTS: usize = 8;
 
 /// One shape's bursts, with what the clocks gained removed.
 pub(super) struct Sample {
@@ -61,9 +61,9 @@ fn without_late_stamps(bursts: &[Burst]) -> Vec<Burst> {
         let of_size = || bursts.iter().filter(move |burst| burst.shape.size == size);
         let heads: Vec<f64> = of_size().map(|burst| burst.head).collect();
         let [low, high] = [0.25, 0.75].map(|part| quantile(&heads, part).unwrap_or(f64::NEG_INFINITY));
-        let earliest = low - FAR * (high - low) - STAMPS;
+        let earliest = low - OUTLIER_RANGES * (high - low) - STAMP_SCATTER_SECONDS;
         // More than a few: the path is that fast, and mostly filled by cross traffic.
-        let few = of_size().filter(|burst| burst.head < earliest).count() * FEW <= heads.len();
+        let few = of_size().filter(|burst| burst.head < earliest).count() * MAX_LATE_SHARE <= heads.len();
         of_size().filter(move |burst| !few || burst.head >= earliest).copied()
     };
     sizes.into_iter().flat_map(kept).collect()
@@ -81,7 +81,7 @@ fn skew(bursts: &[Burst]) -> f64 {
     let middle = (first.0 + last.0) / 2.0;
     let spanning = hull.windows(2).find(|pair| pair[1].0 >= middle && pair[1].0 > pair[0].0);
     let slope = spanning.map_or(0.0, |pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0));
-    slope.clamp(-MOST_SKEW, MOST_SKEW)
+    slope.clamp(-MAX_SKEW, MAX_SKEW)
 }
 
 /// As many of the bursts, chosen at random.
@@ -121,19 +121,20 @@ impl Undelayed {
 /// Those whose packets came in even steps, or all where evenness is rare; and of these the ones with the least sum of the
 /// first and last packets' delays: what remains may differ by the stamps.
 fn undelayed(bursts: &[Burst]) -> Vec<Burst> {
-    let even = bursts.iter().filter(|burst| is_even(burst)).count() * SOME >= bursts.len();
+    let even = bursts.iter().filter(|burst| is_even(burst)).count() * MIN_EVEN_SHARE >= bursts.len();
     let candidates = || bursts.iter().filter(|burst| is_even(burst) || !even);
     let sum = |burst: &Burst| burst.first + burst.last;
     let Some(least) = candidates().min_by(|a, b| sum(a).total_cmp(&sum(b))) else { return Vec::new() };
-    let most = sum(least) + STAMPS.max(EQUAL * least.dispersion());
+    let most = sum(least) + STAMP_SCATTER_SECONDS.max(MAX_EQUAL_DIFFERENCE * least.dispersion());
     candidates().filter(|burst| sum(burst) <= most).copied().collect()
 }
 
 /// Whether packets came in steps as equal as if nothing had got between them, and not faster than they were sent, as they do
 /// when the receiver was asleep.
 fn is_even(burst: &Burst) -> bool {
-    let even = burst.unevenness < STAMPS.max(EVEN * burst.dispersion() / f64::from(burst.gaps));
-    even && burst.dispersion() > SLEPT * burst.sending
+    let even =
+        burst.unevenness < STAMP_SCATTER_SECONDS.max(MAX_EVEN_DIFFERENCE * burst.dispersion() / f64::from(burst.gaps));
+    even && burst.dispersion() > MIN_DISPERSION_RATIO * burst.sending
 }
 
 impl Sample {
@@ -145,8 +146,10 @@ impl Sample {
     /// Whether there are many bursts, or most of them were as long as those that were undelayed.
     pub(super) fn settled(&self) -> bool {
         let dispersion = self.undelayed.dispersion;
-        let equal = |burst: &&Burst| (burst.dispersion() - dispersion).abs() < STAMPS.max(EQUAL * dispersion);
-        self.bursts.len() >= MANY || self.bursts.iter().filter(equal).count() * 3 >= self.bursts.len() * 2
+        let equal = |burst: &&Burst| {
+            (burst.dispersion() - dispersion).abs() < STAMP_SCATTER_SECONDS.max(MAX_EQUAL_DIFFERENCE * dispersion)
+        };
+        self.bursts.len() >= MIN_SETTLED_BURSTS || self.bursts.iter().filter(equal).count() * 3 >= self.bursts.len() * 2
     }
 
     /// Without those that a machine held up for long.
@@ -154,7 +157,9 @@ impl Sample {
         let usual = self.undelayed.dispersion;
         self.bursts
             .iter()
-            .filter(move |burst| (usual / HELD_UP..usual * HELD_UP).contains(&burst.dispersion()))
+            .filter(move |burst| {
+                (usual / MAX_DISPERSION_RATIO..usual * MAX_DISPERSION_RATIO).contains(&burst.dispersion())
+            })
             .copied()
     }
 }

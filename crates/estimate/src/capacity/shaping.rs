@@ -7,23 +7,23 @@ use train::{Estimate, PacketRecord};
 use units::Rate;
 
 /// So many gaps must lie before a change, and …
-const LEAST_BEFORE: usize = 2;
+const MIN_GAPS_BEFORE: usize = 2;
 /// … so many behind it.
-const LEAST_AFTER: usize = 5;
+const MIN_GAPS_AFTER: usize = 5;
 /// By this factor the rate must fall.
-const FALL: f64 = 1.3;
+const MIN_FALL: f64 = 1.3;
 /// By less than this it may fall behind a link that is hardly wider than the one before it, when others fill that.
 const SLIGHT_FALL: f64 = 1.9;
 /// By more than this it does not fall but behind a token bucket.
 const DEEP_FALL: f64 = 5.0;
 /// A first packet that is late by this part of the time in which a bucket fills makes what looks like one.
-const LATENESS: f64 = 0.5;
+const MAX_LATENESS: f64 = 0.5;
 /// By so many standard errors the gaps must differ.
-const SIGNIFICANT: f64 = 6.0;
+const MIN_STANDARD_ERRORS: f64 = 6.0;
 /// Two trains show the same bucket if what passed differs by less than this part …
 const SAME_BURST: f64 = 0.15;
 /// … or by so many bits, which others may just have used …
-const OTHERS_PACKETS: f64 = 24_000.0;
+const CROSS_TRAFFIC_BITS: f64 = 24_000.0;
 /// … if the rate differs by less than this, and by less than this otherwise.
 const NEARLY_SAME_RATE: f64 = 0.01;
 /// … and the rate by less than this.
@@ -53,7 +53,7 @@ impl Change {
     /// Whether the train's first packet came so much later than it need have, on a path that takes `least` seconds, that what
     /// looks like a bucket came while the receiver was asleep, and was stamped all at once.
     pub(super) fn is_lateness(&self, least: f64) -> bool {
-        self.delay - least > LATENESS * self.burst / self.rate
+        self.delay - least > MAX_LATENESS * self.burst / self.rate
     }
 }
 
@@ -73,17 +73,17 @@ pub(crate) fn change(packets: &[PacketRecord]) -> Option<Change> {
     let pace = |part: &[Gap]| part.iter().map(|gap| gap.received / gap.bits).collect::<Vec<_>>();
     let (early, late) = (pace(before), pace(after));
     let error = |part: &[f64]| standard_deviation(part).powi(2) / part.len() as f64;
-    let clear = mean(&late) - mean(&early) > SIGNIFICANT * (error(&early) + error(&late)).sqrt();
+    let clear = mean(&late) - mean(&early) > MIN_STANDARD_ERRORS * (error(&early) + error(&late)).sqrt();
     let fall = median(&late)? / median(&early)?.max(1e-12);
     // The packet at the change waited for a part of its tokens only.
     let total = |of: fn(&Gap) -> f64| after[1..].iter().map(of).sum::<f64>();
     let received = total(|gap| gap.received);
     // Else it was the sender that became slower.
     let queued = received > 1.1 * total(|gap| gap.sent);
-    if !(clear && fall > FALL && queued && received > 0.0) {
+    if !(clear && fall > MIN_FALL && queued && received > 0.0) {
         return None;
     }
-    let rate = lasting_rate(&after[1..]);
+    let rate = sustained_rate(&after[1..]);
     let first = f64::from(packets.iter().find(|p| p.received.is_some())?.size) * 8.0;
     let mut passed = (first, 0.0);
     let mut beyond = Vec::with_capacity(gaps.len());
@@ -98,7 +98,7 @@ pub(crate) fn change(packets: &[PacketRecord]) -> Option<Change> {
 
 /// The rate of these gaps: of those that are about as long as most of them, if there are such, since in the others there
 /// may be somebody else's packet.
-fn lasting_rate(gaps: &[Gap]) -> f64 {
+fn sustained_rate(gaps: &[Gap]) -> f64 {
     let pace = |gap: &Gap| gap.received / gap.bits;
     let usual = median(&gaps.iter().map(pace).collect::<Vec<_>>()).unwrap_or(0.0);
     let alike: Vec<&Gap> = gaps.iter().filter(|gap| (0.8..1.25).contains(&(pace(gap) / usual))).collect();
@@ -110,10 +110,10 @@ fn lasting_rate(gaps: &[Gap]) -> f64 {
 fn split(gaps: &[Gap]) -> Option<usize> {
     let pace: Vec<f64> = gaps.iter().map(|gap| gap.received / gap.bits).collect();
     let total: f64 = pace.iter().sum();
-    let last = pace.len().checked_sub(LEAST_AFTER)?;
-    let mut sum: f64 = pace.iter().take(LEAST_BEFORE).sum();
+    let last = pace.len().checked_sub(MIN_GAPS_AFTER)?;
+    let mut sum: f64 = pace.iter().take(MIN_GAPS_BEFORE).sum();
     let mut best: Option<(f64, usize)> = None;
-    for split in LEAST_BEFORE..=last {
+    for split in MIN_GAPS_BEFORE..=last {
         let (before, after) = (split as f64, (pace.len() - split) as f64);
         let explained = (sum / before - (total - sum) / after).powi(2) * before * after;
         if best.is_none_or(|(most, _)| explained > most) {
@@ -172,7 +172,7 @@ fn alike(changes: &[Option<Change>]) -> Vec<Change> {
     let like = |one: &Change| {
         let same = |other: &&Change| {
             let others =
-                (one.burst - other.burst).abs() <= OTHERS_PACKETS && close(one.rate, other.rate, NEARLY_SAME_RATE);
+                (one.burst - other.burst).abs() <= CROSS_TRAFFIC_BITS && close(one.rate, other.rate, NEARLY_SAME_RATE);
             close(one.rate, other.rate, SAME_RATE) && (others || close(one.burst, other.burst, SAME_BURST))
         };
         found().filter(same).copied().collect::<Vec<_>>()

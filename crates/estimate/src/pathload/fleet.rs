@@ -18,10 +18,10 @@ const MODERATE_LOSS: f64 = 0.03;
 /// Between streams it stays silent for so many times a stream's duration: a tenth of the rate in the mean.
 const SILENCE: f64 = 9.0;
 /// Where time is short, at least for so many, in which the queue of a stream at twice the available bandwidth drains.
-const LEAST_SILENCE: f64 = 1.0;
+const MIN_SILENCE: f64 = 1.0;
 /// Where silence alone doesn't save enough, fewer streams, and then shorter ones: six medians still show a trend.
-const LEAST_FLEET: u32 = 4;
-const LEAST_STREAM: u32 = 36;
+const MIN_FLEET_STREAMS: u32 = 4;
+const MIN_STREAM_PACKETS: u32 = 36;
 
 /// How a fleet is sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,11 +43,11 @@ impl Shape {
     pub(super) fn within(room: Span, interval: Span, turnaround: Span) -> Self {
         let [room, interval, turnaround] = [room, interval, turnaround].map(Span::as_secs_f64);
         let duration = interval * f64::from(STREAM);
-        let silence = (room / (f64::from(FLEET) * duration) - 1.0).clamp(LEAST_SILENCE, SILENCE);
+        let silence = (room / (f64::from(FLEET) * duration) - 1.0).clamp(MIN_SILENCE, SILENCE);
         let each = |packets: u32| interval * f64::from(packets) * (1.0 + silence).max(1.0 + turnaround / duration);
-        let streams = ((room / each(STREAM)) as u32).clamp(LEAST_FLEET, FLEET);
+        let streams = ((room / each(STREAM)) as u32).clamp(MIN_FLEET_STREAMS, FLEET);
         let packets = (f64::from(STREAM) * room / (f64::from(streams) * each(STREAM))) as u32;
-        Shape { packets: packets.clamp(LEAST_STREAM, STREAM), streams, silence }
+        Shape { packets: packets.clamp(MIN_STREAM_PACKETS, STREAM), streams, silence }
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(within(6, 1, 1), (100, 12, 4.0));
         assert_eq!(within(6, 5, 1), (100, 6, 1.0));
         assert_eq!(within(6, 16, 1), (46, 4, 1.0));
-        assert_eq!(within(1, 16, 1), (LEAST_STREAM, 4, 1.0));
+        assert_eq!(within(1, 16, 1), (MIN_STREAM_PACKETS, 4, 1.0));
         // A long way back costs more than silence saves.
         assert_eq!(within(6, 1, 900), (100, 6, 4.0));
     }

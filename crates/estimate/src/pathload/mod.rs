@@ -21,15 +21,15 @@ use train::{Estimate, Segment, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// The shortest interval between packets of a stream, as long as packets can grow instead.
-const SHORTEST: f64 = 100e-6;
+const MIN_INTERVAL_SECONDS: f64 = 100e-6;
 /// The smallest packet of a stream.
-const SMALLEST: u32 = 200;
+const MIN_PACKET_BYTES: u32 = 200;
 /// Above this no path is measured.
-const HIGHEST: f64 = 10e9;
+const MAX_RATE: f64 = 10e9;
 /// Streams of a lower rate would last longer than a train may.
-const LOWEST: f64 = 10e3;
+const MIN_RATE: f64 = 10e3;
 /// Packets of the scout.
-const SCOUT: u32 = 10;
+const SCOUT_PACKETS: u32 = 10;
 
 /// How exact Pathload is to be. The default has resolutions in the ratio of the paper's experiments, which had ω = 1 and
 /// χ = 1.5 Mbit/s.
@@ -119,13 +119,13 @@ impl Pathload {
         let max_packet = self.max_packet;
         let Some(search) = &self.search else {
             self.scouted_at = now;
-            let scout = Segment { count: SCOUT, interval: Span::ZERO, first_size: max_packet, size_step: 0 };
+            let scout = Segment { count: SCOUT_PACKETS, interval: Span::ZERO, first_size: max_packet, size_step: 0 };
             return Some(Train { segments: vec![scout] });
         };
-        let on_the_way = || Span::from_secs_f64(f64::from(SCOUT * max_packet) * 8.0 / search.first);
+        let on_the_way = || Span::from_secs_f64(f64::from(SCOUT_PACKETS * max_packet) * 8.0 / search.first);
         let turnaround = *self.turnaround.get_or_insert_with(|| (now - self.scouted_at - on_the_way()).max(Span::ZERO));
         if self.fleet.is_none() {
-            let rate = search.next().filter(|rate| (LOWEST..=HIGHEST).contains(rate))?;
+            let rate = search.next().filter(|rate| (MIN_RATE..=MAX_RATE).contains(rate))?;
             let room = (self.budget.time - self.account.elapsed(now)) / search.fleets_to_come();
             let shape = Shape::within(room, stream(rate, max_packet).interval, turnaround);
             self.fleet = Some(Fleet::new(rate, shape));
@@ -141,7 +141,7 @@ impl Pathload {
         let Some(rate) = flight.receiving_rate().filter(|_| flight.loss() < 0.5) else {
             return self.account.reject(Rejection::PacketsMissing);
         };
-        let first = rate.clamp(LOWEST, HIGHEST);
+        let first = rate.clamp(MIN_RATE, MAX_RATE);
         let Pathload { config: PathloadConfig { resolution, grey_resolution, .. }, .. } = *self;
         self.search = Some(Search::new(first, resolution * first, grey_resolution * first));
         self.account.accept();
@@ -158,20 +158,23 @@ impl Pathload {
                 let [value, low, high] = [(low + high) / 2.0, low, high].map(Rate::from_f64);
                 Ok(Estimate { value, low, high, confidence: 0.0 })
             }
-            Some(Search { low, .. }) if low > 0.0 => {
-                Err(format!("no rate up to {} was too high for the path, or the budget ended", Rate::from_f64(low)))
-            }
-            _ => Err("the budget ended before the first fleet was over".to_owned()),
+            Some(Search { low, .. }) if low > 0.0 => Err(format!(
+                "no rate up to {} exceeded the available bandwidth, and there was no budget left or no higher rate to try",
+                Rate::from_f64(low)
+            )),
+            _ => Err("the budget was spent before the first fleet was complete".to_owned()),
         };
         if found.is_ok() && self.search.is_some_and(|search| search.next().is_some()) {
             warnings.push(
-                "the budget ended, or the lowest rate was reached, before the range was as narrow as it should be"
+                "the budget was spent, or the lowest rate reached, before the range was as narrow as intended"
                     .to_owned(),
             );
         }
         if self.shortened {
-            warnings
-                .push("streams, fleets or the silence between them were less than published, to suit the time".into());
+            warnings.push(
+                "streams, fleets or the pauses between them were shorter than published, to keep to the time budget"
+                    .into(),
+            );
         }
         self.account.outcome(found, warnings)
     }
@@ -207,7 +210,7 @@ impl Method for Pathload {
 /// A stream of this rate: the shortest interval and the size that fits, or else the smallest or largest size and the
 /// interval that fits.
 fn stream(rate: f64, max_packet: u32) -> Segment {
-    let size = ((rate * SHORTEST / 8.0) as u32).clamp(SMALLEST.min(max_packet), max_packet);
+    let size = ((rate * MIN_INTERVAL_SECONDS / 8.0) as u32).clamp(MIN_PACKET_BYTES.min(max_packet), max_packet);
     let interval = Span::from_secs_f64(f64::from(size) * 8.0 / rate);
     Segment { count: STREAM, interval, first_size: size, size_step: 0 }
 }
@@ -245,7 +248,7 @@ mod tests {
         assert_eq!(of(40e6), (500, Span::from_micros(100)));
         assert_eq!(of(1e6), (200, Span::from_micros(1600)));
         assert_eq!(of(240e6), (1500, Span::from_micros(50)));
-        assert!(Train { segments: vec![stream(LOWEST, 1500)] }.check(1500).is_ok());
+        assert!(Train { segments: vec![stream(MIN_RATE, 1500)] }.check(1500).is_ok());
     }
 
     #[test]
@@ -254,7 +257,7 @@ mod tests {
         let (outcome, _) = run(30e6, 100e6, budget);
         let found = outcome.available.unwrap();
         assert!(found.low.as_f64() <= 30e6 && 30e6 <= found.high.as_f64(), "{found:?}");
-        assert!(outcome.warnings.iter().any(|w| w.contains("the budget ended")), "{:?}", outcome.warnings);
+        assert!(outcome.warnings.iter().any(|w| w.contains("the budget was spent")), "{:?}", outcome.warnings);
     }
 
     #[test]

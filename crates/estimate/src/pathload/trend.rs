@@ -15,7 +15,7 @@ pub(super) enum Trend {
 }
 
 /// Fewer medians than these show no trend.
-const LEAST_GROUPS: usize = 3;
+const MIN_GROUPS: usize = 3;
 
 /// The pairwise comparison test says increasing above the first, not increasing below the second.
 const PCT: (f64, f64) = (0.66, 0.54);
@@ -25,7 +25,7 @@ const PDT: (f64, f64) = (0.55, 0.45);
 /// The trend of the one-way delays of one stream, in the order of sending.
 pub(super) fn trend(delays: &[f64]) -> Trend {
     let medians = group_medians(delays);
-    if medians.len() < LEAST_GROUPS {
+    if medians.len() < MIN_GROUPS {
         return Trend::Ambiguous;
     }
     match (judge(pct(&medians), PCT), judge(pdt(&medians), PDT)) {

@@ -104,21 +104,21 @@ impl PathTesterClassic {
 
     fn outcome(&self) -> Outcome {
         let mut warnings = vec![
-            "pathtester-classic is the published rule: it states no confidence, and knows the value to a factor of two"
+            "pathtester-classic is the published rule: it states no confidence, and is accurate to a factor of two"
                 .to_owned(),
         ];
         if self.next_iunit <= self.last_iunit() {
-            warnings.push("the budget ended before the range of waits was through".to_owned());
+            warnings.push("the budget was spent before every interval of the range had been tried".to_owned());
         }
         let Some(fitting) = self.fitting() else {
             let slowest = self.rates.iter().map(|(sending, _)| *sending).fold(f64::INFINITY, f64::min);
             let reason = if slowest.is_finite() {
                 format!(
-                    "even the slowest train, at {}, came slower than it was sent: raise the iunit range",
+                    "even the slowest train, at {}, arrived at a lower rate than it was sent: raise the iunit range",
                     Rate::from_f64(slowest)
                 )
             } else {
-                "no train came through".to_owned()
+                "no train arrived".to_owned()
             };
             return self.account.outcome(Err(reason), warnings);
         };

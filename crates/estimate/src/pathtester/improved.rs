@@ -81,8 +81,8 @@ impl PathTester {
     fn outcome(&self) -> Outcome {
         let kept = without_outliers(&self.rates);
         let mut warnings = vec![
-            "pathtester states three standard deviations of its trains: 99.73 % of them lie \
-            within, if they are normal; that the truth does is the paper's assumption"
+            "pathtester states three standard deviations of its trains: 99.73 % of them lie within, if they are normally \
+            distributed; that the true value does is an assumption of the paper"
                 .to_owned(),
         ];
         let dropped = self.rates.len() - kept.len();
@@ -90,11 +90,11 @@ impl PathTester {
             warnings.push(format!("trains left out as outliers: {dropped}"));
         }
         if self.rates.len() < self.config.trains as usize {
-            warnings.push(format!("the budget ended after {} of {} trains", self.rates.len(), self.config.trains));
+            warnings.push(format!("the budget was spent after {} of {} trains", self.rates.len(), self.config.trains));
         }
         let (value, deviation) = (mean(&kept), standard_deviation(&kept));
         let found = if kept.len() < 3 {
-            Err("fewer than three trains came through in the time".to_owned())
+            Err("fewer than three trains arrived before the budget was spent".to_owned())
         } else {
             let [value, low, high] = [value, value - 3.0 * deviation, value + 3.0 * deviation].map(Rate::from_f64);
             Ok(Estimate { value, low, high, confidence: CONFIDENCE })

@@ -280,7 +280,7 @@ mod tests {
         let outcome = measure(|_, train| TrainRecord {
             packets: train.packets().map(|p| PacketRecord { size: p.size, sent: None, received: None }).collect(),
         });
-        assert_eq!(outcome.reason.as_deref(), Some("no packet of any train came through"));
+        assert_eq!(outcome.reason.as_deref(), Some("no packet of any train arrived"));
         assert_eq!(outcome.trains_rejected[&Rejection::PacketsMissing], 8);
     }
 }

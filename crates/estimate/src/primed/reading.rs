@@ -6,13 +6,13 @@ use crate::fit::{Line, line, robust_line};
 use crate::stats::median;
 
 /// By how many seconds stamps on both ends scatter.
-const STAMP_SCATTER: f64 = 5e-6;
+const STAMP_SCATTER_SECONDS: f64 = 5e-6;
 
 /// Where a body lasts no longer than so many of those, each is a step and none an outlier.
-const FEW_PACKETS: f64 = 20.0;
+const MIN_ROBUST_PACKETS: f64 = 20.0;
 
 /// A token bucket may be served late by this part of a body without misleading the line through the others' packets.
-const LATE_SERVICE: f64 = 0.15;
+const MAX_LATE_SERVICE: f64 = 0.15;
 
 /// What one train says about the path while it passed.
 #[derive(Debug, Clone, Copy)]
@@ -64,12 +64,12 @@ impl Packets {
         let held: Vec<(f64, f64)> =
             self.body().map(|p| (p.sent, p.carried - turned_away(p) - capacity * p.delay)).collect();
         let duration = held.last()?.0 - held.first()?.0;
-        let few_steps = duration * capacity < FEW_PACKETS * CROSS_PACKET_BITS;
+        let few_steps = duration * capacity < MIN_ROBUST_PACKETS * CROSS_PACKET_BITS;
         let slope = if few_steps { line(&held)? } else { robust_line(&held)? }.slope;
         // It turned away the same part of the others' packets.
         let available = delivered.map_or(slope, |part| capacity - (capacity - slope) / part);
         let service = self.size_bits / capacity;
-        let idle = self.body().filter(|p| waited(p) < 0.5 * service + STAMP_SCATTER).count();
+        let idle = self.body().filter(|p| waited(p) < 0.5 * service + STAMP_SCATTER_SECONDS).count();
         Some(Reading {
             rate,
             growth: (rate - available) / capacity,
@@ -120,10 +120,10 @@ impl Packets {
     /// Packets came faster than the bottleneck lets them, after a pause that neither others behind it nor a device that
     /// reports them in batches explains.
     fn compressed(&self, bottleneck: Bottleneck, duration: f64) -> bool {
-        const LONGEST_BATCH: f64 = 150e-6;
+        const MAX_BATCH_SECONDS: f64 = 150e-6;
         let service = self.size_bits / bottleneck.capacity;
         // A token bucket that is served late makes up for it at once, and nothing is lost.
-        let late_service = if bottleneck.lends() { LATE_SERVICE * duration } else { 0.0 };
+        let late_service = if bottleneck.lends() { MAX_LATE_SERVICE * duration } else { 0.0 };
         let (mut recovered, mut most) = (0.0, 0.0);
         for pair in self.points.windows(2).filter(|w| w[0].index >= self.prime) {
             let fall = pair[0].delay - pair[1].delay;
@@ -131,7 +131,7 @@ impl Packets {
             recovered = if gap < 0.5 * service { recovered + fall } else { 0.0 };
             most = f64::max(most, recovered);
         }
-        most > LONGEST_BATCH.max(3.0 * service).max(late_service)
+        most > MAX_BATCH_SECONDS.max(3.0 * service).max(late_service)
     }
 
     fn jumped(&self, capacity: f64) -> bool {

@@ -19,15 +19,15 @@ struct Interval {
 }
 
 /// However well they agree, fewer trains are not enough: traffic that is often silent could have been missed.
-const ENOUGH_TRAINS: usize = 11;
+const MIN_SETTLED_TRAINS: usize = 11;
 
 /// A budget that is no longer than so many packets of others is stretched where the interval's half is more than this
 /// part of the value.
-const FEW_PACKETS: f64 = 100.0;
-const COARSE: f64 = 0.04;
+const SHORT_BUDGET_PACKETS: f64 = 100.0;
+const MAX_SHORT_HALF_WIDTH: f64 = 0.04;
 
 /// An interval of which the half is wider than so many times the capacity says nothing.
-const WIDEST: f64 = 3.0;
+const MAX_HALF_WIDTH: f64 = 3.0;
 
 /// Whether nothing more need be sent.
 pub(super) fn enough(state: &State, elapsed: Span) -> bool {
@@ -36,7 +36,7 @@ pub(super) fn enough(state: &State, elapsed: Span) -> bool {
     }
     let used = used(state);
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
-    if used.len() < ENOUGH_TRAINS || telling(&used, capacity) < MIN_TRAINS {
+    if used.len() < MIN_SETTLED_TRAINS || telling(&used, capacity) < MIN_TRAINS {
         return false;
     }
     let interval = interval(&used, elapsed.as_secs_f64(), &state.knowledge);
@@ -62,8 +62,8 @@ fn coarse(state: &State, used: &[Reading], elapsed: Span) -> bool {
     let packets = capacity * state.budget.time.as_secs_f64() / CROSS_PACKET_BITS;
     let interval = interval(used, elapsed.as_secs_f64(), &state.knowledge);
     // Behind a token bucket trains are longer, and fewer.
-    let few = if state.shaping.shaper().is_some() { 2.0 * FEW_PACKETS } else { FEW_PACKETS };
-    packets < few && interval.half > COARSE * interval.value
+    let few = if state.shaping.shaper().is_some() { 2.0 * SHORT_BUDGET_PACKETS } else { SHORT_BUDGET_PACKETS };
+    packets < few && interval.half > MAX_SHORT_HALF_WIDTH * interval.value
 }
 
 /// The readings that count: not those of trains sent so much too fast that an error of the capacity would show, and not
@@ -166,10 +166,14 @@ pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
     };
     if let Some(burst) = state.knowledge.burst_rate.filter(|_| !out_of_reach(state)) {
         let burst = Rate::from_f64(burst);
-        outcome.warnings.push(format!("a short burst passes at {burst}, far above what lasts: the path is shaped"));
+        outcome
+            .warnings
+            .push(format!("bursts pass at {burst}, far above the sustained rate: a token bucket shapes the path"));
     }
     if short_queue(&used) {
-        outcome.warnings.push("the queue before the bottleneck is too short to hold a train: less exact".to_owned());
+        outcome
+            .warnings
+            .push("the queue at the bottleneck is too short for a whole train: the value is less accurate".to_owned());
     }
     let few = telling(&used, state.knowledge.capacity.unwrap_or(0.0)) < MIN_TRAINS;
     if few || out_of_reach(state) || state.knowledge.hidden_bucket {
@@ -177,9 +181,9 @@ pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
         return outcome;
     }
     let interval = interval(&used, elapsed.as_secs_f64(), &state.knowledge);
-    if interval.half > WIDEST * state.knowledge.capacity.unwrap_or(0.0) {
+    if interval.half > MAX_HALF_WIDTH * state.knowledge.capacity.unwrap_or(0.0) {
         outcome.reason = Some(format!(
-            "trains disagree: by them, anything up to {} may be available",
+            "the trains disagree: up to {} may be available",
             Rate::from_f64(interval.value + interval.half)
         ));
         return outcome;
@@ -204,18 +208,18 @@ fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
 
 fn no_value(state: &State, used: &[Reading]) -> String {
     if state.knowledge.hidden_bucket {
-        return "a token bucket lets bursts pass far faster than what lasts, and its rate was not known before"
+        return "a token bucket passes bursts far above its committed rate, which was not known before the measurement"
             .to_owned();
     }
     if state.knowledge.short_primes as usize > used.len() {
-        return "no train was long enough to empty the token bucket on the path, which hides what is available"
+        return "no train was long enough to empty the token bucket on the path, which hides the available bandwidth"
             .to_owned();
     }
     if out_of_reach(state) {
         let fastest = state.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);
         let fastest = Rate::from_f64(fastest);
         return format!(
-            "out of range: the path took all that this machine could send, {fastest}; no less is available"
+            "out of range: the path carried the highest rate that could be sent, {fastest}: at least that is available"
         );
     }
     if used.len() >= MIN_TRAINS {
@@ -225,8 +229,8 @@ fn no_value(state: &State, used: &[Reading]) -> String {
     let causes = rejected(state);
     let rejected: u32 = causes.values().sum();
     match causes.iter().max_by_key(|(_, count)| **count) {
-        _ if state.scouted.is_none() => "no packet of any train came through".to_owned(),
+        _ if state.scouted.is_none() => "no packet of any train arrived".to_owned(),
         Some((why, _)) => format!("{rejected} trains could not be used, most of them because {why}"),
-        None => format!("the budget ended before {MIN_TRAINS} trains could be used"),
+        None => format!("the budget was spent before {MIN_TRAINS} trains could be used"),
     }
 }

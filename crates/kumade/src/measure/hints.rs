@@ -21,6 +21,7 @@ fn words(hint: Hint) -> Option<&'static str> {
         Hint::CheckService => "check that `kumade serve` runs on that port",
         Hint::CheckServerAndPath => "check that the server and the path to it are still up, then try again",
         Hint::UseSameRelease => "use the same release on both ends",
+        Hint::TryLater => "try again later",
         Hint::UseTcp => "measure with --transport rake, or auto",
         Hint::ConnectionsLimited => "a firewall may limit them: try again later, or --transport udp",
         Hint::UseFewerConnections => {
