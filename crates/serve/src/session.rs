@@ -103,7 +103,7 @@ impl<'s> Session<'s> {
             self.move_up()?;
             let deadline = self.check_patience()?;
             // One at a time: whoever sends many together gains no time by it.
-            match self.control.next()? {
+            match self.control.try_receive()? {
                 Some(message) => self.answer(message)?,
                 None => self.readiness.wait(&mut events, deadline).map_err(ControlError::Io)?,
             }

@@ -119,7 +119,7 @@ fn one_direction_over_ipv6_with_a_key() {
         };
         let report = measure(&config, &mut |_| {}).unwrap();
         assert_eq!(report.up, None);
-        sends_something(report.down.as_ref(), transport.into());
+        sends_something(report.down.as_ref(), transport);
     }
     let other = MeasureConfig { key: Some(Key::from_bytes([8; 32])), ..server.measuring() };
     let error = measure(&other, &mut |_| {}).unwrap_err();

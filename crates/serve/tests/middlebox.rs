@@ -103,8 +103,7 @@ fn a_cut_network_is_noticed() {
         let config = common::measuring(proxy.address).with_plan(|plan| {
             plan.directions = directions;
             plan.transport = TransportChoice::Fixed(Transport::Rake);
-            plan.allowance =
-                Allowance { bytes: Some(1 << 30), time: Some(Span::from_secs(170)), ..Allowance::default() };
+            plan.allowance = Allowance { bytes: Some(1 << 30), time: Some(Span::from_secs(170)) };
         });
         let mut cut = None;
         let error = measure(&config, &mut |event| {

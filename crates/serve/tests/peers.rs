@@ -133,7 +133,7 @@ fn liar(tell: impl Fn(u32, &Train) -> Vec<Arrival> + Send + 'static) -> SocketAd
         session.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
         let mut probes = Vec::new();
         loop {
-            while let Some(message) = session.next().unwrap() {
+            while let Some(message) = session.receive().unwrap() {
                 let answer = match message {
                     ClientMessage::Ping => ServerMessage::Pong,
                     ClientMessage::Enter => ServerMessage::Turn,

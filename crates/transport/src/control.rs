@@ -102,7 +102,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
     pub fn receive(&mut self, deadline: Time) -> Result<In, ControlError> {
         let mut late = false;
         loop {
-            if let Some(message) = self.next()? {
+            if let Some(message) = self.try_receive()? {
                 return Ok(message);
             }
             // A peer that sends on and on without an end must not keep us.
@@ -134,8 +134,8 @@ impl<In: Message, Out: Message> Control<In, Out> {
     ///
     /// # Errors
     /// Where the connection has ended, the peer is silent, or what it sent is not of the protocol.
-    pub fn next(&mut self) -> Result<Option<In>, ControlError> {
-        let result = self.session.next();
+    pub fn try_receive(&mut self) -> Result<Option<In>, ControlError> {
+        let result = self.session.receive();
         // A handshake answers by itself, and a refused one says why.
         self.flush()?;
         Ok(result?)
@@ -152,7 +152,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
             }
             self.read_once()?;
             // Whoever is welcome says nothing before the other has answered.
-            if self.next()?.is_some() {
+            if self.try_receive()?.is_some() {
                 break;
             }
         }

@@ -37,10 +37,10 @@ pub enum SessionError {
 /// One end of a control connection, without the connection: bytes go in, messages come out, and the reverse.
 ///
 /// **Loop contract.** Send what [`take_outgoing`](Session::take_outgoing) gives; [`feed`](Session::feed) what
-/// arrives; call [`next`](Session::next) until it answers `None`, then send again. After an error the session is over;
+/// arrives; call [`receive`](Session::receive) until it answers `None`, then send again. After an error the session is over;
 /// what is outgoing then still tells the peer why, and should be sent before closing.
 ///
-/// A peer makes it hold at most one message of the kind that it may send, and what was fed since the last `next`.
+/// A peer makes it hold at most one message of the kind that it may send, and what was fed since the last `receive`.
 pub struct Session<In, Out> {
     phase: Phase,
     /// Received and not yet decrypted; stays empty in a plain session that is open.
@@ -124,8 +124,7 @@ impl<In: Message, Out: Message> Session<In, Out> {
     ///
     /// # Errors
     /// See [`SessionError`]; the session is over then.
-    #[allow(clippy::should_implement_trait, reason = "a session is fed between two calls: it is no iterator")]
-    pub fn next(&mut self) -> Result<Option<In>, SessionError> {
+    pub fn receive(&mut self) -> Result<Option<In>, SessionError> {
         let result = self.advance();
         if result.is_err() {
             self.phase = Phase::Failed;

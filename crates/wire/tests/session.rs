@@ -24,14 +24,14 @@ fn connect(
     let verdict = judge(encrypted, server_key.is_some(), true);
     if verdict != Verdict::Welcome {
         client.feed(&Answer(verdict).encode());
-        let result = client.next().map(|_| ());
+        let result = client.receive().map(|_| ());
         return (client, None, result);
     }
     let mut server = ServerSession::server(server_key);
     server.feed(rest);
-    let heard = server.next();
+    let heard = server.receive();
     client.feed(&server.take_outgoing());
-    let result = client.next().map(|message| assert_eq!(message, None));
+    let result = client.receive().map(|message| assert_eq!(message, None));
     assert_eq!(heard.is_ok(), result.is_ok());
     (client, Some(server), result)
 }
@@ -65,16 +65,16 @@ fn messages_pass_both_ways_plain_and_encrypted_in_pieces_of_any_size() {
             client.send(&ClientMessage::Enter).unwrap();
             client.send(&ClientMessage::Ping).unwrap();
             server.feed(&client.take_outgoing());
-            assert_eq!(server.next(), Ok(Some(ClientMessage::Enter)));
-            assert_eq!(server.next(), Ok(Some(ClientMessage::Ping)));
-            assert_eq!(server.next(), Ok(None));
+            assert_eq!(server.receive(), Ok(Some(ClientMessage::Enter)));
+            assert_eq!(server.receive(), Ok(Some(ClientMessage::Ping)));
+            assert_eq!(server.receive(), Ok(None));
             server.send(&long_message()).unwrap();
             let bytes = server.take_outgoing();
             let mut came = None;
             for part in bytes.chunks(piece.min(bytes.len())) {
                 assert_eq!(came, None, "whole before its end");
                 client.feed(part);
-                came = client.next().unwrap();
+                came = client.receive().unwrap();
             }
             assert_eq!(came, Some(long_message()));
         }
@@ -88,7 +88,7 @@ fn a_key_on_one_side_only_and_different_keys_are_named() {
     let (mut client, server, result) = connect(Some(&key(1)), Some(&key(2)));
     assert_eq!(result, Err(SessionError::WrongKey));
     assert!(!client.is_open() && !server.unwrap().is_open());
-    assert_eq!(client.next(), Err(SessionError::NotOpen), "an error ends the session");
+    assert_eq!(client.receive(), Err(SessionError::NotOpen), "an error ends the session");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn an_encrypted_session_shows_nothing_and_notices_damage() {
     assert!(!bytes.windows(16).any(|w| w == token.0));
     *bytes.last_mut().unwrap() ^= 1;
     client.feed(&bytes);
-    assert_eq!(client.next(), Err(SessionError::Damaged));
+    assert_eq!(client.receive(), Err(SessionError::Damaged));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn peers_that_are_something_else_are_told_by_their_first_bytes() {
     let hears = |bytes: &[u8]| {
         let mut client = ClientSession::client(None);
         client.feed(bytes);
-        client.next()
+        client.receive()
     };
     assert_eq!(hears(b"HT"), Err(PreambleError::NotKumade.into()), "before a whole answer is there");
     assert_eq!(hears(b"SSH-2.0-OpenSSH_9.2p1 Debian"), Err(PreambleError::NotKumade.into()));
@@ -127,7 +127,7 @@ fn a_frame_beyond_the_limit_is_refused_by_its_prefix() {
     let mut server = ServerSession::server(None);
     server.feed(&u32::MAX.to_be_bytes());
     let limit = ClientMessage::MAX_BODY;
-    assert_eq!(server.next(), Err(FrameError::TooLong { length: u32::MAX as usize, limit }.into()));
+    assert_eq!(server.receive(), Err(FrameError::TooLong { length: u32::MAX as usize, limit }.into()));
 }
 
 #[test]
@@ -156,8 +156,8 @@ proptest! {
         for part in &parts {
             client.feed(part);
             server.feed(part);
-            while let Ok(Some(_)) = client.next() {}
-            while let Ok(Some(_)) = server.next() {}
+            while let Ok(Some(_)) = client.receive() {}
+            while let Ok(Some(_)) = server.receive() {}
         }
     }
 

@@ -99,7 +99,7 @@ impl RawClient {
     /// The next message; an error text where the connection or the session ends.
     pub fn hear(&mut self) -> Result<ServerMessage, String> {
         loop {
-            match self.session.next() {
+            match self.session.receive() {
                 Ok(Some(message)) => return Ok(message),
                 Ok(None) => {}
                 Err(error) => return Err(error.to_string()),

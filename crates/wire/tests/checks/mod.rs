@@ -87,7 +87,7 @@ fn all_messages<'b, In: Message, Out: Message>(
     for piece in pieces {
         session.feed(piece);
         loop {
-            match session.next() {
+            match session.receive() {
                 Ok(Some(message)) => messages.push(message),
                 Ok(None) => break,
                 Err(error) => return (messages, Some(error)),
