@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test reads its corpus")]
 fn the_corpus_is_replayed() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/middlebox");
     let mut count = 0;
