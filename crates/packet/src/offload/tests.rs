@@ -122,5 +122,5 @@ fn what_is_to_be_divided_within_a_tunnel_is_refused() {
     let packet = Sample::new(samples::V4, SampleKind::Udp, &[0; 3000]).packet();
     assert!(Segments::of(&packet, 0, 1000, Some(20)).is_ok());
     let error = Segments::of(&packet, 0, 1000, Some(78)).unwrap_err();
-    assert!(error.to_string().contains("in a tunnel"), "{error}");
+    assert!(error.to_string().contains("a tunnel's"), "{error}");
 }
