@@ -55,8 +55,10 @@ words! {
     }
 
     /// What implements the bottleneck.
+    #[derive(Default)]
     BottleneckKind {
         /// The link that this program emulates.
+        #[default]
         Emulated = "emulated",
         /// The kernel's hierarchical token bucket, as an outside reference; needs root and `tc`.
         Htb = "htb",
@@ -108,11 +110,5 @@ impl From<train::Transport> for Transport {
             train::Transport::Rake => Transport::Rake,
             train::Transport::Single => Transport::Single,
         }
-    }
-}
-
-impl Default for BottleneckKind {
-    fn default() -> Self {
-        BottleneckKind::Emulated
     }
 }
