@@ -1,4 +1,4 @@
-//! The lab: the papers' experiments, run on a network of its own.
+//! The lab: experiments, most of them published ones, on an emulated network on this machine or in virtual time.
 //!
 //! [`load`] reads an [`Experiment`], built in or from a scenario file. One on [`accuracy`] is run on a
 //! [`Testbed`](accuracy::Testbed), one on [`fairness`] by [`fairness::run`]; the rows become a [`Document`].
@@ -13,6 +13,8 @@
 //! | `report` | what both reports share: terminal, HTML, files, tables, plots |
 //! | `error` | the words of all errors |
 //!
+//! and single files for what both kinds of experiment use: `bounds`, `paper`, `repeat`, `statistics`, `values`.
+//!
 //! A new experiment is a file in `scenarios/` and a line in `scenario/catalogue.rs`.
 
 pub mod accuracy;
@@ -20,6 +22,7 @@ mod bounds;
 mod error;
 pub mod fairness;
 mod paper;
+mod repeat;
 mod report;
 pub mod scenario;
 mod statistics;

@@ -1,10 +1,11 @@
 //! The rules of the firewall on an experiment's path.
 
 use super::words::{FirewallAction, Protocol, Transport};
+use middlebox::{Match, Refusal, Rule};
 use serde::Deserialize;
 use std::fmt;
 
-/// What a firewall on the path does to some packets. What no rule names passes.
+/// What the firewall on the path does to some packets. What no rule names passes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FirewallRule {
@@ -27,5 +28,19 @@ impl fmt::Display for FirewallRule {
         write!(f, "{action} {}", self.protocol.word())?;
         let transports: Vec<_> = self.transports.iter().map(|transport| transport.word()).collect();
         if transports.is_empty() { Ok(()) } else { write!(f, " while {} is measured", transports.join(" or ")) }
+    }
+}
+
+impl From<&FirewallRule> for Rule {
+    fn from(rule: &FirewallRule) -> Self {
+        let protocol = match rule.protocol {
+            Protocol::Udp => packet::protocol::UDP,
+            Protocol::Tcp => packet::protocol::TCP,
+        };
+        let refusal = match rule.action {
+            FirewallAction::Reject => Refusal::Reject,
+            FirewallAction::Drop => Refusal::Drop,
+        };
+        Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port: None }, refusal }
     }
 }

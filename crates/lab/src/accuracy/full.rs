@@ -1,4 +1,4 @@
-//! What full measurements give besides the available bandwidth: capacity, token buckets, delay; and how right it is.
+//! The accuracy of what full measurements give besides the available bandwidth: capacity, token buckets, delay.
 
 use crate::accuracy::row::{DelayRow, Row};
 use crate::statistics::{mean, median, range};

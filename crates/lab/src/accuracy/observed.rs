@@ -4,13 +4,13 @@ use train::{Train, TrainRecord};
 use units::Direction;
 use units::Time;
 
-/// What a measurement lets see of itself while it runs. Sender and receiver read the same machine's clock here, so that
+/// What a measurement reports of itself while it runs. Sender and receiver read the same machine's clock here, so that
 /// their stamps, and the link's, can be compared.
 #[derive(Debug)]
 pub(crate) struct Observed {
     direction: Direction,
     window: Option<(Time, Time)>,
-    /// None where nobody asks for it.
+    /// None where it is not asked for.
     first: Option<Vec<TimelinePacket>>,
 }
 
@@ -30,12 +30,12 @@ impl Observed {
         }
     }
 
-    /// From the first packet that left to the last one that came; none where no stamp tells.
+    /// From the first packet sent to the last one received; none without time stamps.
     pub(crate) fn window(&self) -> Option<(Time, Time)> {
         self.window.filter(|(from, to)| to > from)
     }
 
-    /// The packets of the first train; empty where nobody asked.
+    /// The packets of the first train; empty where they were not asked for.
     pub(crate) fn timeline(self) -> Vec<TimelinePacket> {
         self.first.unwrap_or_default()
     }

@@ -1,13 +1,12 @@
-use crate::accuracy::firewall::FirewallRule;
 use crate::accuracy::observed::Observed;
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
 use crate::accuracy::runner::{Attempt, Testbed};
 use crate::accuracy::scenario::{Point, Scenario};
-use crate::accuracy::words::{BottleneckKind, CrossSource, FirewallAction, Protocol};
+use crate::accuracy::words::{BottleneckKind, CrossSource};
 use crate::error::RunError;
-use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use middlebox::{MiddleboxConfig, Rule};
 use net::clock;
 use probe::{Directions, MeasureConfig, MeasurementPlan};
 use serve::{ServeError, Server, ServerConfig};
@@ -24,12 +23,13 @@ use units::{Rate, Span};
 
 /// New cross traffic runs so long before anything is measured.
 const SETTLING: Span = Span::from_millis(100);
-/// TCP has to find its rate first.
+/// TCP first has to find its rate.
 const TCP_SETTLING: Span = Span::from_secs(1);
-/// What cross traffic by TCP uses, whatever the machine's default is.
+/// The congestion control of cross traffic by TCP.
 const CONGESTION_CONTROL: &str = "cubic";
 
-/// Measures on a network of real hosts in real time, with the programs that `kumade serve` and `kumade measure` are.
+/// Measures on a network of real hosts in real time, with the same client and server as `kumade measure` and `kumade
+/// serve`.
 pub struct RealTime {
     fabric: Box<dyn Fabric>,
     /// Cross traffic of real packets.
@@ -63,7 +63,7 @@ impl RealTime {
     }
 
     fn set_firewall(&mut self, scenario: &Scenario, point: &Point) -> Result<(), RunError> {
-        let rules = scenario.firewall_for(point.transport).map(rule).collect();
+        let rules = scenario.firewall_for(point.transport).map(Rule::from).collect();
         let middlebox = MiddleboxConfig { rules, ..Default::default() };
         self.fabric.set_middlebox(Some(middlebox)).map_err(failed("set up the firewall"))
     }
@@ -75,8 +75,8 @@ impl RealTime {
             self.fabric.set_cross(direction, &[]).map_err(&wrong)?;
             self.fabric.set_downstream_cross(direction, &[]).map_err(&wrong)?;
         }
-        let later = plan::downstream_pattern(scenario, point);
-        self.fabric.set_downstream_cross(point.direction, later.as_slice()).map_err(&wrong)?;
+        let downstream = plan::downstream_pattern(scenario, point);
+        self.fabric.set_downstream_cross(point.direction, downstream.as_slice()).map_err(&wrong)?;
         let mut settling = SETTLING;
         match (plan::pattern(scenario, point), scenario.cross_source()) {
             _ if point.cross == Rate::ZERO => {}
@@ -84,13 +84,13 @@ impl RealTime {
                 self.fabric.set_cross(point.direction, &[pattern]).map_err(&wrong)?;
             }
             (Some(pattern), CrossSource::Packets) => {
-                let (from, to) = self.others(point.direction).map_err(&wrong)?;
+                let (from, to) = self.cross_hosts(point.direction).map_err(&wrong)?;
                 self.traffic = Some(Traffic::udp(from, to, &pattern).map_err(&wrong)?);
             }
             (None, _) => {
-                let (from, to) = self.others(point.direction).map_err(&wrong)?;
-                let most = Some(point.cross).filter(|level| *level < scenario.bottleneck.rate_of(point.direction));
-                self.traffic = Some(Traffic::tcp(from, to, CONGESTION_CONTROL, most).map_err(&wrong)?);
+                let (from, to) = self.cross_hosts(point.direction).map_err(&wrong)?;
+                let max = Some(point.cross).filter(|level| *level < scenario.bottleneck.rate_of(point.direction));
+                self.traffic = Some(Traffic::tcp(from, to, CONGESTION_CONTROL, max).map_err(&wrong)?);
                 settling = TCP_SETTLING;
             }
         }
@@ -99,8 +99,8 @@ impl RealTime {
     }
 
     /// The hosts between which cross traffic of that direction goes: from the first to the second.
-    fn others(&self, direction: Direction) -> Result<(&Host, &Host), NetworkError> {
-        let (left, right) = (self.fabric.host(LEFT_OTHER)?, self.fabric.host(RIGHT_OTHER)?);
+    fn cross_hosts(&self, direction: Direction) -> Result<(&Host, &Host), NetworkError> {
+        let (left, right) = (self.fabric.host(LEFT_CROSS)?, self.fabric.host(RIGHT_CROSS)?);
         Ok(if direction == Direction::Up { (left, right) } else { (right, left) })
     }
 }
@@ -154,8 +154,8 @@ impl Drop for RealTime {
 /// The hosts that measure, and those that send cross traffic.
 const LEFT: &str = "a";
 const RIGHT: &str = "b";
-const LEFT_OTHER: &str = "c";
-const RIGHT_OTHER: &str = "d";
+const LEFT_CROSS: &str = "c";
+const RIGHT_CROSS: &str = "d";
 
 fn failed<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
     move |cause| RunError { doing, cause: cause.into() }
@@ -170,8 +170,8 @@ fn build(scenario: &Scenario) -> Result<Box<dyn Fabric>, NetworkError> {
     let (up_downstream_hop, down_downstream_hop) =
         (plan::downstream_link(scenario, Direction::Up), plan::downstream_link(scenario, Direction::Down));
     let mut network = NetworkSpec { up_downstream_hop, down, down_downstream_hop, ..NetworkSpec::pair(up) };
-    network.left.push(HostSpec::numbered(LEFT_OTHER, 3));
-    network.right.push(HostSpec::numbered(RIGHT_OTHER, 4));
+    network.left.push(HostSpec::numbered(LEFT_CROSS, 3));
+    network.right.push(HostSpec::numbered(RIGHT_CROSS, 4));
     Ok(Box::new(Network::build(network)?))
 }
 
@@ -186,18 +186,6 @@ fn measurement(scenario: &Scenario, point: &Point, server: SocketAddr) -> Measur
     // A real client always measures the idle delay.
     let plan = MeasurementPlan { idle_delay: true, ..plan::measurement(scenario, point, directions, 0) };
     MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) }
-}
-
-fn rule(rule: &FirewallRule) -> Rule {
-    let protocol = match rule.protocol {
-        Protocol::Udp => packet::protocol::UDP,
-        Protocol::Tcp => packet::protocol::TCP,
-    };
-    let refusal = match rule.action {
-        FirewallAction::Reject => Refusal::Reject,
-        FirewallAction::Drop => Refusal::Drop,
-    };
-    Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port: None }, refusal }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@ use crate::accuracy::experiment::Accuracy;
 use crate::accuracy::row::Row;
 use crate::accuracy::scenario::{Point, Scenario};
 use crate::error::RunError;
+use crate::repeat::{Repeated, Run, until_undisturbed};
 use testnet::STALL;
 use units::Span;
 
@@ -67,7 +68,7 @@ pub fn run(
                 return Ok(rows);
             }
             observer(Progress::Measuring { index: rows.len(), of, point: &point });
-            let row = until_undisturbed(scenario, &point, testbed, observer, stop)?;
+            let row = measure(scenario, &point, testbed, observer, stop)?;
             observer(Progress::Measured(&row));
             rows.push(row);
         }
@@ -75,25 +76,20 @@ pub fn run(
     Ok(rows)
 }
 
-fn until_undisturbed(
+fn measure(
     scenario: &Scenario,
     point: &Point,
     testbed: &mut dyn Testbed,
     observer: &mut dyn FnMut(Progress<'_>),
     stop: &dyn Fn() -> bool,
 ) -> Result<Row, RunError> {
-    let mut repeats = 0;
-    loop {
-        let Attempt { mut row, lateness } = testbed.measure(scenario, point)?;
-        let disturbed = lateness > STALL;
-        if disturbed && repeats < MAX_REPEATS && !stop() {
-            repeats += 1;
-            observer(Progress::Repeating { lateness });
-            continue;
-        }
-        (row.repeats, row.disturbed) = (repeats, disturbed);
-        return Ok(row);
-    }
+    let run = || {
+        let Attempt { row, lateness } = testbed.measure(scenario, point)?;
+        Ok(Run { row, lateness, disturbed: lateness > STALL })
+    };
+    let repeating = |lateness| observer(Progress::Repeating { lateness });
+    let Repeated { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+    Ok(Row { repeats, disturbed, ..row })
 }
 
 #[cfg(test)]

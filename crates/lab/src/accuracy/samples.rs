@@ -34,7 +34,7 @@ pub(crate) fn accuracy() -> Report {
     Report::new(&experiment, STARTED.into(), rows)
 }
 
-/// UDP fails, rake measures.
+/// UDP fails, many TCP connections measure.
 pub(crate) fn firewall() -> Report {
     let experiment = experiment("rake-firewall");
     let rows = vec![
@@ -44,7 +44,8 @@ pub(crate) fn firewall() -> Report {
     Report::new(&experiment, STARTED.into(), rows)
 }
 
-/// Everything measured: capacity a percent off, three percent off, refused; beside a token bucket, which was seen.
+/// Full measurements: capacity with errors of one and three percent, without a result; and a token bucket, which was
+/// detected.
 pub(crate) fn full() -> Report {
     let experiment = experiment("tester-capacity");
     let mut rows = vec![full_row(1, Some(1.01)), full_row(2, Some(0.97)), full_row(3, None)];
@@ -60,11 +61,11 @@ pub(crate) fn full() -> Report {
     Report::new(&experiment, STARTED.into(), rows)
 }
 
-/// A train that a congestion window of ten segments tore apart, and one that it did not.
+/// A train that was delayed by a congestion window of ten segments, and one that was not.
 pub(crate) fn cwnd() -> Report {
     let experiment = experiment("rake-cwnd");
-    let mut torn = failed(Transport::Single, "linear-scan", 50, 1, "every train was disturbed");
-    let mut whole = measured(Transport::Rake, "linear-scan", 50, 1, 9.0);
+    let mut delayed = failed(Transport::Single, "linear-scan", 50, 1, "every train was disturbed");
+    let mut on_time = measured(Transport::Rake, "linear-scan", 50, 1, 9.0);
     for i in 0..120 {
         let planned_seconds = f64::from(i) * 1e-4;
         let late = if i < 10 { 0.0 } else { 0.08 };
@@ -74,10 +75,10 @@ pub(crate) fn cwnd() -> Report {
             sent_seconds: Some(planned_seconds + late),
             received_seconds: received,
         };
-        torn.timeline.push(packet(late, (i < 10).then_some(planned_seconds + 0.01)));
-        whole.timeline.push(packet(0.0, Some(planned_seconds + 0.01)));
+        delayed.timeline.push(packet(late, (i < 10).then_some(planned_seconds + 0.01)));
+        on_time.timeline.push(packet(0.0, Some(planned_seconds + 0.01)));
     }
-    Report::new(&experiment, STARTED.into(), vec![torn, whole])
+    Report::new(&experiment, STARTED.into(), vec![delayed, on_time])
 }
 
 /// A measured run: cross traffic and error in Mbit/s on a bottleneck of 100 Mbit/s.
@@ -109,8 +110,8 @@ pub(crate) fn failed(transport: Transport, method: &str, cross: u64, run: u32, r
     row
 }
 
-/// A measurement of everything: the part of the bottleneck's rate that was found as its capacity, two percent either
-/// way. 5 ms were 5.05 up, and 5.2 down.
+/// A full measurement, with a capacity of this part of the bottleneck's rate, within two percent.
+/// A delay of 5 ms was measured as 5.05 ms up and 5.2 ms down.
 pub(crate) fn full_row(run: u32, capacity: Option<f64>) -> Row {
     let mut row = measured(Transport::Udp, "primed", 50, run, 0.1);
     let interval = |part: f64| {

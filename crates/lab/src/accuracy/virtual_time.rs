@@ -85,7 +85,7 @@ fn available(scenario: &Scenario, point: &Point) -> Rate {
     Rate::from_f64(scenario.bottleneck.rate_of(point.direction).as_f64() - point.cross.as_f64())
 }
 
-/// A path's truth where its line's rate holds for a burst only.
+/// A path's truth where the line rate applies to bursts only.
 fn sustained(scenario: &Scenario, direction: Direction, available: Rate) -> Rate {
     let burst_only = scenario.bottleneck.line_of(direction).as_f64() - scenario.bottleneck.rate_of(direction).as_f64();
     Rate::from_f64(available.as_f64() - burst_only)

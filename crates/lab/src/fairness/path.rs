@@ -1,10 +1,10 @@
-//! What a scenario's hops mean as links, in real time or virtually.
+//! Hops as links and their cross traffic, in real and in virtual time.
 
 use super::scenario::AccessHop;
 use link::{CrossConfig, CrossKind, LinkConfig, Medium, Periods, Wireless};
 use units::{Rate, Span, Time};
 
-/// Other users' packets, and how long a burst of them lasts in the mean.
+/// The packets of cross traffic, and the mean duration of a burst.
 const BACKGROUND_BYTES: u32 = 1500;
 const BURST: Span = Span::from_millis(20);
 
@@ -14,7 +14,7 @@ pub(super) fn hop_link(hop: &AccessHop) -> LinkConfig {
     LinkConfig { rate: hop.rate, medium, queue_bytes: hop.queue, delay: hop.delay, ..LinkConfig::default() }
 }
 
-/// Other users' packets on a hop: bursts at a rate halfway between their mean and the hop's.
+/// Cross traffic on a hop: bursts at a rate halfway between its mean and the hop's.
 pub(super) fn background(hop: &AccessHop) -> Option<CrossConfig> {
     let (mean, rate) = (hop.background?.as_f64(), hop.rate?.as_f64());
     let burst = (mean + rate) / 2.0;

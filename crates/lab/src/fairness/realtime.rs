@@ -14,35 +14,35 @@ use testnet::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, Wa
 use units::Direction;
 use units::{Span, Time};
 
-/// The kernel's TCP with the congestion controls that an experiment needs, as long as this lives.
+/// The kernel's TCP, with the congestion controls that an experiment needs loaded until this is dropped.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    /// What it lacked.
+    /// What was not built in.
     loaded: Vec<(Control, Loaded)>,
 }
 
-/// One run, and whether the machine was up to it.
+/// One run, and how host scheduling delay disturbed it.
 pub(super) struct Attempt {
     pub(super) row: FairnessRow,
-    /// How late 99 of 100 packets were delivered at most.
+    /// 99th percentile of the delay behind schedule of delivered packets.
     pub(super) lateness: Span,
-    /// Packets that the lab was too slow to see: they were lost, and by nobody's rule.
+    /// Packets that were lost because the lab read them too late.
     pub(super) missed: u64,
 }
 
-/// Connections are opened within so long, and find their rates in the time after it.
+/// Connections are opened within so long, before they warm up.
 pub(super) const START: Span = Span::from_secs(1);
-/// The papers' receive windows; enough for 128 ms at 1 Gbit/s.
+/// Receive windows as in the papers, enough for 128 ms at 1 Gbit/s.
 const WINDOW_BYTES: u32 = 32 << 20;
 const RECEIVER: &str = "receiver";
-/// What waits for the way back, where only acknowledgements go.
+/// The queue of the down direction, which carries only acknowledgements.
 const BACK_QUEUE_BYTES: u64 = 1 << 20;
 
 impl Kernel {
-    /// Sees to it that the kernel has what `experiment` asks for.
+    /// Loads the congestion controls that `experiment` needs.
     ///
     /// # Errors
-    /// Where it cannot have one, with what to do instead.
+    /// Where one cannot be loaded, with what to do instead.
     pub(super) fn prepare(experiment: &Fairness) -> Result<Self, RunError> {
         let mut loaded = Vec::new();
         for control in [Control::Compound, Control::Bic, Control::Vegas] {
@@ -56,14 +56,14 @@ impl Kernel {
         Ok(Kernel { loaded })
     }
 
-    /// Builds the network of `point`, lets its connections compete, and takes it down.
+    /// Builds the network of `point`, runs its connections, and removes it.
     ///
     /// # Errors
     /// Where the system refuses something.
     pub(super) fn run(&self, experiment: &Fairness, point: &FairnessPoint<'_>) -> Result<Attempt, RunError> {
         let network = build(point).map_err(|cause| RunError { doing: "build the network", cause })?;
         let observed = self.observe(experiment, point, &network);
-        let (observed, missed) = observed.map_err(|cause| RunError { doing: "let connections compete", cause })?;
+        let (observed, missed) = observed.map_err(|cause| RunError { doing: "run the connections", cause })?;
         let lateness = observed.lateness_p99.unwrap_or_default();
         Ok(Attempt { row: FairnessRow::new(point, &observed), lateness, missed })
     }
@@ -92,7 +92,7 @@ impl Kernel {
         Ok((observed, after.missed))
     }
 
-    /// Opens all connections, at times spread over [`START`], in an order that the run decides.
+    /// Opens all connections, at times spread over [`START`] in an order that depends on the run.
     fn connect(&self, point: &FairnessPoint<'_>, network: &Network) -> anyhow::Result<Vec<Traffic>> {
         let receiver = network.host(RECEIVER)?;
         let began = clock::monotonic();
@@ -115,7 +115,7 @@ impl Kernel {
         })
     }
 
-    /// What the kernel calls it.
+    /// Its name in the kernel.
     fn name(&self, control: Control) -> &'static str {
         let loaded = self.loaded.iter().find(|(loaded, _)| *loaded == control).map(|(_, loaded)| loaded.name());
         loaded.unwrap_or(match control {
@@ -129,7 +129,7 @@ impl Kernel {
     }
 }
 
-/// None where the kernel has it, as far as any kernel has.
+/// None for those that are built into any kernel.
 fn load(control: Control) -> Result<Option<(Control, Loaded)>, SetupError> {
     let loaded = match control {
         Control::Compound => Loaded::compound()?,
@@ -140,13 +140,13 @@ fn load(control: Control) -> Result<Option<(Control, Loaded)>, SetupError> {
     Ok(Some((control, loaded)))
 }
 
-/// What the counters stand at.
+/// The counters at one time.
 struct Look {
     time: Time,
     delivered: Vec<u64>,
     carried: u64,
     drops: DropCounts,
-    /// Since the last look.
+    /// Since the last one.
     waits: Waits,
     missed: u64,
 }
@@ -197,7 +197,7 @@ fn build(point: &FairnessPoint<'_>) -> anyhow::Result<Network> {
     Ok(network)
 }
 
-/// Lets the host's connections fill a long fast path, and forget what earlier ones learnt of it.
+/// Gives the host's connections windows for long fast paths, and no metrics of earlier connections.
 fn prepare(host: &Host) -> anyhow::Result<()> {
     let settings = [
         ("tcp_rmem", format!("4096 131072 {WINDOW_BYTES}")),

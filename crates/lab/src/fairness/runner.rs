@@ -3,6 +3,7 @@ use super::row::FairnessRow;
 use super::scenario::{Fairness, FairnessPoint};
 use super::virtual_time;
 use crate::error::RunError;
+use crate::repeat::{Repeated, Run, until_undisturbed};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -41,30 +42,27 @@ pub fn run(
     let mut rows = Vec::with_capacity(points.len());
     for point in points.iter().take_while(|_| !stop()) {
         observer(FairnessProgress::Running(point));
-        let row = until_undisturbed(&mut || kernel.run(experiment, point), observer, stop)?;
+        let row = in_real_time(&kernel, experiment, point, observer, stop)?;
         observer(FairnessProgress::Done(&row));
         rows.push(row);
     }
     Ok(rows)
 }
 
-fn until_undisturbed(
-    run: &mut dyn FnMut() -> Result<Attempt, RunError>,
+fn in_real_time(
+    kernel: &Kernel,
+    experiment: &Fairness,
+    point: &FairnessPoint<'_>,
     observer: &mut dyn FnMut(FairnessProgress<'_>),
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: &dyn Fn() -> bool,
 ) -> Result<FairnessRow, RunError> {
-    let mut repeats = 0;
-    loop {
-        let Attempt { mut row, lateness, missed } = run()?;
-        let disturbed = lateness > MAX_LATENESS || missed > 0;
-        if disturbed && repeats < MAX_REPEATS && !stop() {
-            repeats += 1;
-            observer(FairnessProgress::Repeating { lateness });
-            continue;
-        }
-        (row.repeats, row.disturbed) = (repeats, disturbed);
-        return Ok(row);
-    }
+    let run = || {
+        let Attempt { row, lateness, missed } = kernel.run(experiment, point)?;
+        Ok(Run { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
+    };
+    let repeating = |lateness| observer(FairnessProgress::Repeating { lateness });
+    let Repeated { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+    Ok(FairnessRow { repeats, disturbed, ..row })
 }
 
 /// The number of runs and how long they will take, in words.

@@ -141,9 +141,9 @@ pub struct Case {
 pub struct FairnessPoint<'a> {
     /// The network.
     pub case: &'a Case,
-    /// What stands before its bottleneck.
+    /// The discipline before its bottleneck.
     pub discipline: &'a DisciplineChoice,
-    /// The same as a queue of that bottleneck.
+    /// Its queue.
     pub queue: &'a QueueConfig,
     /// Counted from 1; also the seed.
     pub run: u32,

@@ -7,14 +7,16 @@ use link::{CrossConfig, LinkConfig};
 use sim::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
 use units::{Span, Time};
 
-/// Connections start within so long, as their seed has it, where their beginning is part of what is measured.
+/// Connections start within so long, at times drawn from the seed, where their start is part of what is measured.
 const TOGETHER: Span = Span::from_millis(100);
-/// By how many packet times at the bottleneck, as a fraction, packets are late at random. With one or less, senders fall into
-/// step with a full queue at some round-trip times; from two on, the bursts of short round trips are torn. In between,
-/// tail drop gives each controller within a few percent what the kernel's connections get at every delay.
+/// Random delay of packets, as a fraction of a packet's transmission time at the bottleneck. With one or less, senders
+/// synchronise with a full queue at some round-trip times; from two on, bursts are torn apart at short round-trip times.
+/// In between, each congestion control gets the same share under tail drop as in the kernel, within a few percent, at
+/// every delay.
 const JITTER: (u64, u64) = (6, 5);
-/// IP, TCP and time stamps.
+/// IP and TCP headers with time stamps.
 const HEADER_BYTES: u32 = 52;
+
 /// One run in virtual time.
 ///
 /// # Errors
@@ -38,7 +40,7 @@ pub(super) fn run(experiment: &Fairness, point: &FairnessPoint<'_>) -> Result<Fa
     Ok(FairnessRow::new(point, &observed))
 }
 
-/// How long it takes until all connections have begun, before they warm up.
+/// The time within which all connections start, before they warm up.
 fn opening(experiment: &Fairness) -> Span {
     if experiment.warm_up > Span::ZERO { START } else { Span::ZERO }
 }
@@ -49,7 +51,7 @@ struct Built {
     connections: Vec<FlowId>,
 }
 
-/// What the counters of a network stand at.
+/// The counters of a network at one time.
 struct Look {
     delivered: Vec<u64>,
     carried: u64,
@@ -74,16 +76,16 @@ fn build(experiment: &Fairness, point: &FairnessPoint<'_>) -> anyhow::Result<Bui
     let mut network = Network::new(u64::from(point.run));
     let link = LinkConfig { rate: Some(case.rate), delay: case.delay, ..LinkConfig::default() };
     let bottleneck = network.add_link(link, Some(point.queue.clone()))?;
-    let ways = case.groups.iter().map(|group| add_hops(&mut network, group)).collect::<Result<Vec<_>, _>>()?;
+    let routes = case.groups.iter().map(|group| add_hops(&mut network, group)).collect::<Result<Vec<_>, _>>()?;
     let mut connections = Vec::new();
     for (index, group) in case.connections() {
-        let way = &ways[index];
-        let config = connection(experiment, case, group, [&way.out, &[bottleneck][..]].concat(), way.back.clone());
+        let route = &routes[index];
+        let config = connection(experiment, case, group, [&route.out, &[bottleneck][..]].concat(), route.back.clone());
         connections.push(network.add_flow(config)?);
     }
-    // After the connections, whose numbers are their labels.
-    for (hop, others) in ways.iter().flat_map(|way| &way.background) {
-        network.add_flow(FlowConfig::new(vec![*hop], Source::Udp(others.clone())))?;
+    // After the connections, since their numbers are their labels.
+    for (hop, cross) in routes.iter().flat_map(|route| &route.background) {
+        network.add_flow(FlowConfig::new(vec![*hop], Source::Udp(cross.clone())))?;
     }
     Ok(Built { network, bottleneck, connections })
 }
@@ -105,7 +107,7 @@ fn connection(
     FlowConfig {
         back,
         delay_out: group.delay,
-        // Acknowledgements never fill the bottleneck's other direction: its delay will do for them.
+        // Acknowledgements never fill the bottleneck's other direction, of which only the delay matters.
         delay_back: group.delay + case.delay,
         jitter: case.rate.time_for(u64::from(tcp.packet_bytes()) * JITTER.0 / JITTER.1),
         start_jitter: opening(experiment).max(TOGETHER),
@@ -113,22 +115,22 @@ fn connection(
     }
 }
 
-/// The hops of one group.
-struct Way {
+/// The hops of one group, and their cross traffic.
+struct Route {
     out: Vec<LinkId>,
     back: Vec<LinkId>,
     background: Vec<(LinkId, CrossConfig)>,
 }
 
-fn add_hops(network: &mut Network, group: &Group) -> anyhow::Result<Way> {
-    let mut way = Way { out: Vec::new(), back: Vec::new(), background: Vec::new() };
+fn add_hops(network: &mut Network, group: &Group) -> anyhow::Result<Route> {
+    let mut route = Route { out: Vec::new(), back: Vec::new(), background: Vec::new() };
     for hop in &group.hops {
         let out = network.add_link(path::hop_link(hop), None)?;
-        way.back.insert(0, network.add_link(path::hop_link(hop), None)?);
-        way.background.extend(path::background(hop).map(|others| (out, others)));
-        way.out.push(out);
+        route.back.insert(0, network.add_link(path::hop_link(hop), None)?);
+        route.background.extend(path::background(hop).map(|cross| (out, cross)));
+        route.out.push(out);
     }
-    Ok(way)
+    Ok(route)
 }
 
 fn delays(sojourn: &Sojourn) -> Option<Delays> {

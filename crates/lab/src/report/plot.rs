@@ -8,11 +8,11 @@ use std::error::Error;
 
 /// A plot and what it shows.
 pub(crate) struct Plot {
-    /// What it is about: a transport, a discipline.
+    /// A transport or a discipline, for example.
     pub(crate) title: String,
     /// What it shows, with units.
     pub(crate) caption: String,
-    /// The drawing, to be put into an HTML page as it is.
+    /// The drawing, ready for an HTML page.
     pub(crate) svg: String,
 }
 

@@ -30,7 +30,7 @@ const BUILT_IN: [(&str, &str); 12] = built_in![
 /// Tables of mixes that they name.
 const BUILT_IN_TABLES: [(&str, &str); 1] = [("fair-mix.csv", include_str!("../../scenarios/fair-mix.csv"))];
 
-/// The built-in experiments, most of which repeat published ones.
+/// The built-in experiments; most of them repeat published ones.
 ///
 /// # Errors
 /// Where a built-in file is not a valid scenario, which a test rules out.

@@ -163,8 +163,8 @@ impl File {
         refuse(self.mixes.is_some(), || {
             format!("its table has paths of different delays, which only a virtual network has; {try_virtual}")
         })?;
-        let told = |discipline: &DisciplineChoice| discipline.name() == DisciplineChoice::STATIC;
-        refuse(self.disciplines.iter().any(told), || {
+        let is_static = |discipline: &DisciplineChoice| discipline.name() == DisciplineChoice::STATIC;
+        refuse(self.disciplines.iter().any(is_static), || {
             // In real time, ports are not known before the connections are open.
             format!("{} must know the heavy flows in advance; {try_virtual}", DisciplineChoice::STATIC)
         })?;
@@ -219,7 +219,7 @@ fn check_hop(hop: &AccessHop) -> Result<(), String> {
 }
 
 /// The queue of each discipline before this case's bottleneck. The flows of the first group are the heavy ones that the
-/// static discipline is told of.
+/// static discipline knows.
 fn set_queues(case: &mut Case, disciplines: &[DisciplineChoice]) -> Result<(), String> {
     let first = case.groups.first().map_or(0, |group| group.connections);
     let heavy: Vec<_> = (0..first).map(|flow| FlowId::nth(flow).label()).collect();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn fair_wired_is_the_papers_set_up_and_goes_beyond() {
+    fn fair_wired_is_the_papers_set_up_and_more() {
         // "10 接続の平均値", added delays of 1 to 64 ms (Fig. 2); here up to 128 ms.
         let experiment = named("fair-wired");
         let groups: Vec<_> = experiment.cases[0].groups.iter().map(|g| (g.connections, g.control)).collect();

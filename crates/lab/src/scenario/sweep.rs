@@ -84,7 +84,7 @@ pub(super) fn scale<'a>(bottleneck: &mut Bottleneck, crosses: impl IntoIterator<
     bottleneck.rate = rate;
 }
 
-/// Each of `variants` with each of `values`; `set` is told whether it is the first of these.
+/// Each of `variants` with each of `values`; the last argument of `set` is whether it is the first of these.
 fn vary<T>(variants: &mut Vec<Scenario>, values: &[T], set: impl Fn(&mut Scenario, &T, bool)) {
     if values.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What an experiment on accuracy came to, as a document and as people read it.
+//! The results of an experiment on accuracy, as a document and as people read them.
 
 mod case;
 mod case_plots;

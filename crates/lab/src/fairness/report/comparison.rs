@@ -82,7 +82,7 @@ impl Worst {
     }
 }
 
-/// One for each group; the index stands on the first. Keeps track of the worst differences.
+/// One for each group, the index in the first one. Keeps track of the largest differences.
 fn lines(point: &PointSummary, twin: &PointSummary, worst: &mut Worst) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
     for (own, theirs) in point.groups.iter().zip(&twin.groups) {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn only_what_exceeds_the_interval_is_significant() {
-        // Two runs each, 2 and 4 % apart: by Student's t, 12.7 and 25.4 % either way; 28.4 % together.
+        // Two runs each, 2 and 4 % apart: by Student's t, 12.7 and 25.4 % to each side; 28.4 % together.
         let text = compare(&report(&[594_000, 606_000]), &report(&[498_000, 522_000]));
         assert!(text.lines().any(|line| line.contains("cubic") && line.contains("-15.0 ± 28.4")), "{text}");
         assert!(text.contains("the interval): 0.0 %"), "{text}");

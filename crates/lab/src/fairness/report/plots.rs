@@ -143,7 +143,7 @@ fn scaled(value: Estimate<f64>, factor: f64) -> Estimate<f64> {
     value.map(|value| value * factor)
 }
 
-/// Cases stand side by side; lines join them where they follow an added delay.
+/// Cases are side by side, joined by lines where they differ by an added delay.
 fn plot(report: &FairnessReport, cases: &[&str], frame: &Frame<'_>, series: Vec<Series>) -> Drawn<Plot> {
     let swept = report.summary.points.iter().any(|point| point.added_delay_seconds > 0.0);
     let values = || series.iter().flat_map(|series| series.values.iter().flatten());

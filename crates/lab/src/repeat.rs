@@ -1,0 +1,42 @@
+use crate::error::RunError;
+use units::Span;
+
+/// What one run gave, and how host scheduling delay disturbed it.
+pub(crate) struct Run<R> {
+    pub(crate) row: R,
+    /// By how much the emulated link was late.
+    pub(crate) lateness: Span,
+    /// Whether that changed the result.
+    pub(crate) disturbed: bool,
+}
+
+/// The last of the repetitions of a run.
+pub(crate) struct Repeated<R> {
+    pub(crate) row: R,
+    /// Those before it.
+    pub(crate) repeats: u32,
+    /// Whether this one was disturbed as well.
+    pub(crate) disturbed: bool,
+}
+
+/// Repeats a run until it is not disturbed, at most `max_repeats` times; `repeating` hears of each disturbed run, and
+/// `stop` is asked whether to leave it at that.
+///
+/// # Errors
+/// Those of `run`.
+pub(crate) fn until_undisturbed<R>(
+    max_repeats: u32,
+    mut run: impl FnMut() -> Result<Run<R>, RunError>,
+    mut repeating: impl FnMut(Span),
+    stop: &dyn Fn() -> bool,
+) -> Result<Repeated<R>, RunError> {
+    let mut repeats = 0;
+    loop {
+        let Run { row, lateness, disturbed } = run()?;
+        if !disturbed || repeats == max_repeats || stop() {
+            return Ok(Repeated { row, repeats, disturbed });
+        }
+        repeats += 1;
+        repeating(lateness);
+    }
+}
