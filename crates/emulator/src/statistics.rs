@@ -230,10 +230,10 @@ impl Counts {
 
     fn since(&self, earlier: &Counts) -> Counts {
         Counts {
-            offered: minus(self.offered, earlier.offered),
-            delivered: minus(self.delivered, earlier.delivered),
-            marked: minus(self.marked, earlier.marked),
-            dropped: std::array::from_fn(|cause| minus(self.dropped[cause], earlier.dropped[cause])),
+            offered: self.offered.since(earlier.offered),
+            delivered: self.delivered.since(earlier.delivered),
+            marked: self.marked.since(earlier.marked),
+            dropped: std::array::from_fn(|cause| self.dropped[cause].since(earlier.dropped[cause])),
             queued_bytes: self.queued_bytes,
         }
     }
@@ -300,10 +300,6 @@ fn add(count: &mut Count, size: u32) {
 
 fn plus(left: Count, right: Count) -> Count {
     Count { packets: left.packets + right.packets, bytes: left.bytes + right.bytes }
-}
-
-fn minus(later: Count, earlier: Count) -> Count {
-    Count { packets: later.packets.saturating_sub(earlier.packets), bytes: later.bytes.saturating_sub(earlier.bytes) }
 }
 
 #[cfg(test)]

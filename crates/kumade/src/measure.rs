@@ -6,7 +6,7 @@ mod show;
 use crate::choice;
 use anyhow::{Context, anyhow};
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use estimate::{Allowance, MethodSettings};
 use measurement::{Directions, MeasurementPlan, TransportChoice};
 use probe::{Binding, DEFAULT_PORT, Family, Key, MeasureConfig, NtpServer};
@@ -205,7 +205,8 @@ impl MeasureArgs {
 
 /// Ends the program as wrong usage.
 fn usage(message: &str) -> ! {
-    crate::Cli::command().error(ErrorKind::ValueValidation, message).exit()
+    let command = MeasureArgs::augment_args(Command::new("kumade measure"));
+    command.bin_name("kumade measure").error(ErrorKind::ValueValidation, message).exit()
 }
 
 /// A host and a port.

@@ -86,6 +86,14 @@ pub struct Count {
     pub bytes: u64,
 }
 
+impl Count {
+    /// What was added since an earlier count.
+    pub fn since(self, earlier: Count) -> Count {
+        let packets = self.packets.saturating_sub(earlier.packets);
+        Count { packets, bytes: self.bytes.saturating_sub(earlier.bytes) }
+    }
+}
+
 /// What became of one kind of packets. Offered is what was forwarded, dropped for any reason, lost, or still waits.
 /// Delivered is, in the end, what was forwarded and duplicated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

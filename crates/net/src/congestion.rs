@@ -2,10 +2,12 @@
 //!
 //! A controller is always chosen per socket, and before it connects: a connection that was once BBR's keeps pacing.
 
+mod controller;
 #[cfg_attr(not(feature = "bpf"), path = "congestion/absent.rs")]
 mod loader;
 
 use crate::SetupError;
+use controller::Controller;
 use socket2::SockRef;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -91,32 +93,5 @@ impl Loaded {
             SetupError::new(format!("load {} into the kernel", controller.title()), error).hint(hint)
         })?;
         Ok(Loaded { controller, _registration: registration })
-    }
-}
-
-/// What can be loaded.
-#[derive(Debug, Clone, Copy)]
-enum Controller {
-    Bic,
-    Compound,
-    Vegas,
-}
-
-impl Controller {
-    /// At most 15 characters; the programs in `bpf/` register it.
-    fn name(self) -> &'static str {
-        match self {
-            Controller::Bic => "kumade_bic",
-            Controller::Compound => "kumade_compound",
-            Controller::Vegas => "kumade_vegas",
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Controller::Bic => "BIC",
-            Controller::Compound => "Compound TCP",
-            Controller::Vegas => "TCP Vegas",
-        }
     }
 }

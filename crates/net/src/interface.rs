@@ -1,8 +1,8 @@
 //! Interfaces and routes of the namespace that the calling thread is in, by rtnetlink(7).
 
+use crate::index::index_of;
 use crate::offloads::Switches;
 use crate::setup::SetupError;
-use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -109,10 +109,6 @@ pub fn master(name: &str) -> Result<Option<u32>, SetupError> {
         attributes = attributes.get(length.max(4).next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(None)
-}
-
-pub(crate) fn index_of(name: &str) -> Result<u32, SetupError> {
-    if_nametoindex(name).map_err(|error| SetupError::new(format!("find the interface {name}"), error))
 }
 
 /// struct ifinfomsg: family, padding, type, index, flags, change mask.

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod congestion;
 pub mod cpu;
 pub mod datagram;
+mod index;
 pub mod interface;
 pub mod low_latency;
 pub mod namespace;

@@ -1,6 +1,6 @@
 //! What an interface joins, splits or leaves unfinished for the sake of speed, by ethtool's ioctl.
 
-use crate::interface;
+use crate::index::index_of;
 use crate::setup::SetupError;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::io;
@@ -48,7 +48,7 @@ impl Switches {
     /// # Errors
     /// No such interface.
     pub fn open(name: &str) -> Result<Self, SetupError> {
-        interface::index_of(name)?;
+        index_of(name)?;
         let control = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
             .map_err(|error| SetupError::new(format!("look at the offloads of {name}"), error))?;
         Ok(Switches { name: name.into(), control })

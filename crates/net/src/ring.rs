@@ -1,7 +1,7 @@
 //! A packet(7) ring for receiving (TPACKET_V2, one frame per packet): the kernel stamps each packet as it passes, and
 //! reading it costs no system call.
 
-use crate::interface;
+use crate::index::index_of;
 use crate::option::{PacketReceiveRing, PacketStatistics, PacketVersion};
 use crate::setup::SetupError;
 use nix::libc;
@@ -53,7 +53,7 @@ impl Ring {
     /// Opens a socket on the interface `name` of the calling thread's namespace. `prepare` sets what must be set before
     /// there is a ring and any packet.
     pub(crate) fn open(name: &str, prepare: impl FnOnce(&OwnedFd) -> io::Result<()>) -> Result<Self, SetupError> {
-        let index = interface::index_of(name)?;
+        let index = index_of(name)?;
         let fail = |error: io::Error| SetupError::new(format!("watch the packets of {name}"), error);
         // Protocol 0: nothing arrives before the ring and the filter are in place and the socket is bound.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;

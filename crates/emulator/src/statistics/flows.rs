@@ -1,4 +1,3 @@
-use super::minus;
 use link::Count;
 use packet::FlowKey;
 
@@ -98,10 +97,10 @@ impl FlowStatistics {
         FlowStatistics {
             flow: self.flow,
             key: self.key,
-            offered: minus(self.offered, earlier.offered),
-            delivered: minus(self.delivered, earlier.delivered),
-            marked: minus(self.marked, earlier.marked),
-            dropped: minus(self.dropped, earlier.dropped),
+            offered: self.offered.since(earlier.offered),
+            delivered: self.delivered.since(earlier.delivered),
+            marked: self.marked.since(earlier.marked),
+            dropped: self.dropped.since(earlier.dropped),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! In the place of the loader, in a build without the feature `bpf`.
 
-use super::Controller;
+use super::controller::Controller;
 use std::io;
 use std::os::fd::OwnedFd;
 

@@ -1,6 +1,6 @@
 //! Loads what the build script compiled; `Controller` names it.
 
-use super::Controller;
+use super::controller::Controller;
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
 use libbpf_rs::{ErrorKind, MapCore, MapHandle, ObjectBuilder, PrintLevel};
 use std::io;

@@ -1,5 +1,5 @@
 use super::{Trouble, address, join_promiscuous, trouble};
-use crate::interface;
+use crate::index::index_of;
 use crate::option::{PacketCopyThreshold, PacketIgnoreOutgoing, PacketVnetHeader};
 use crate::ring::{FRAME_BYTES, Ring, Slot};
 use crate::setup::SetupError;
@@ -46,7 +46,7 @@ impl Receiver {
     /// # Errors
     /// No such interface, none of Ethernet, or not allowed.
     pub fn open(name: &str) -> Result<Self, SetupError> {
-        let index = interface::index_of(name)?;
+        let index = index_of(name)?;
         let ring = Ring::open(name, |socket| prepare(socket, index)).map_err(|error| match error.io().kind() {
             io::ErrorKind::PermissionDenied => error.hint("it takes CAP_NET_RAW in this namespace: run it as root"),
             _ => error,

@@ -1,5 +1,5 @@
 use super::{Trouble, trouble};
-use crate::interface;
+use crate::index::index_of;
 use crate::option::PacketQdiscBypass;
 use crate::ring;
 use crate::setup::SetupError;
@@ -26,7 +26,7 @@ impl Sender {
     /// # Errors
     /// No such interface, or not allowed.
     pub fn open(name: &str) -> Result<Self, SetupError> {
-        let index = interface::index_of(name)?;
+        let index = index_of(name)?;
         let fail = |error: io::Error| SetupError::new(format!("open {name} for sending"), error);
         // Protocol 0: this socket receives nothing.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
