@@ -19,7 +19,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Nothing known of the path but its largest packet, no limits beyond the method's own, and always the same seed.
+    /// Nothing known of the path but its largest packet, the method's own budget, and always the same seed.
     pub fn new(max_packet: u32) -> Self {
         Conditions { shaping: Shaping::Unknown, max_packet, budget: Allowance::default(), seed: 0x6b75_6d61_6465 }
     }

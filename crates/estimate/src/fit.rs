@@ -21,7 +21,7 @@ pub(crate) fn line(points: &[(f64, f64)]) -> Option<Line> {
 }
 
 /// The line that fits most points, by Huber's reweighted least squares: a few late stamps do not pull it, and points
-/// that scatter between two levels (others' packets are there or not) count in full. None for fewer than two distinct x.
+/// that scatter between two levels (with and without cross traffic) count in full. None for fewer than two distinct x.
 pub(crate) fn robust_line(points: &[(f64, f64)]) -> Option<Line> {
     let mut line = line(points)?;
     for _ in 0..20 {

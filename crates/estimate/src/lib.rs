@@ -1,12 +1,12 @@
-//! Trains and the estimators that read them.
+//! Estimators of available bandwidth, capacity and one-way delay from probe trains.
 //!
-//! A [`Method`] plans [`Train`]s and reads the [`TrainRecord`]s that come back; whatever carries the packets — UDP
-//! sockets, many TCP connections, a simulated path — is none of its business, so that every method runs over every
-//! transport.
+//! A [`Method`] plans [trains](train::Train) and reads their [records](train::TrainRecord). It does not know what carries
+//! the packets (UDP, many TCP connections, a simulated path), so that every method runs over every transport.
+//! [`CapacityProbe`] does the same for the capacity, and [`delay`] finds one-way delays in the records of any trains.
 //!
-//! **Loop contract.** Call [`Method::next`]; while it answers [`Step::Send`], wait as long as it asks, send that train
-//! and give what became of it to [`Method::record`]; when it answers [`Step::Done`], that is the outcome. A method
-//! never reads a clock: all times are in the records and in the `now` it is handed.
+//! **Loop contract.** Call [`Method::next`]. While it answers [`Step::Send`], wait as long as it asks, send the train and
+//! pass its record to [`Method::record`]; [`Step::Done`] holds the outcome. A method never reads a clock: all times are in
+//! the records and in the `now` that it is passed.
 //!
 //! **Adding a method** takes its own file, in which a [`MethodConfig`] says what users see of it, and one line in
 //! [`METHODS`].

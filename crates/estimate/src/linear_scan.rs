@@ -85,7 +85,7 @@ impl MethodConfig for LinearScanConfig {
         self.packets
     }
 
-    /// Packets that would grow beyond the largest are left out; everything else must be right.
+    /// Packets that would grow too large are left out; everything else must be valid.
     fn check(&self) -> Result<(), String> {
         let (first_size, size_step) = (self.first_size, self.size_step.min(0));
         let segment = Segment { count: self.packets, interval: self.interval(), first_size, size_step };

@@ -2,7 +2,7 @@
 //! network paths, PAM 2003): trains whose rate grows exponentially from packet to packet.
 //!
 //! A chirp tries many rates with few packets. Its *signature* is the queuing delay over the packets: at rates below the
-//! available bandwidth, bursts of others make *excursions* from which the delay comes back; the last excursion does not
+//! available bandwidth, bursts of cross traffic make *excursions* from which the delay comes back; the last excursion does not
 //! end, and where it begins the available bandwidth was exceeded for good. Each packet gives an estimate by the
 //! excursion in which it lies; a chirp's estimate is their mean, weighted with the spacings.
 //!
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_swallows_everything_has_no_number() {
+    fn a_path_that_loses_everything_has_no_value() {
         let mut method = PathChirp::new(PathChirpConfig::default(), &Conditions::new(1500));
         assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
     }

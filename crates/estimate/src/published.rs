@@ -1,5 +1,4 @@
-//! What the published methods of several trains have in common: what they may cost, the stamps of a train as seconds,
-//! and the account of what was sent.
+//! What the published methods have in common: the time stamps of a train in seconds, and the account of what was sent.
 
 use crate::config::Budget;
 use crate::method::{Outcome, Rejection, Step};
@@ -71,13 +70,13 @@ impl Flight {
         self.arrived.iter().map(|packet| packet.delay - MAX_SKEW * packet.sent).collect()
     }
 
-    /// At which rate the packets left, in bit/s. A stamp is taken as a packet begins to leave or has come: the first
-    /// packet's own bits lie outside of what the stamps span.
+    /// The rate at which the packets left, in bit/s. A stamp is taken when a packet begins to leave or has arrived: the
+    /// first packet's own bits are outside the time between the stamps.
     pub(crate) fn sending_rate(&self) -> Option<f64> {
         rate(self.sent.iter().copied())
     }
 
-    /// At which rate they came, in bit/s; those that were lost count as time without bits.
+    /// The rate at which they arrived, in bit/s; lost packets count as time without bits.
     pub(crate) fn receiving_rate(&self) -> Option<f64> {
         rate(self.arrived.iter().map(|p| (p.sent + p.delay, p.size)))
     }
@@ -92,7 +91,7 @@ fn rate(packets: impl Iterator<Item = (f64, u32)>) -> Option<f64> {
     (took > 0.0).then(|| bits / took)
 }
 
-/// What was sent, and what came of it.
+/// What was sent, and how many trains were used.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     started: Option<Time>,
@@ -129,7 +128,7 @@ impl Account {
         Some(Step::Send { wait, train })
     }
 
-    /// Takes in what became of the train on its way; none where it tells nothing. Counts as used unless
+    /// Takes in the record of the train on its way; none where it cannot be read. Counts as used unless
     /// [rejected](Self::reject) later.
     pub(crate) fn read(&mut self, record: &TrainRecord) -> Option<Flight> {
         let train = self.on_its_way.take()?;
@@ -159,7 +158,7 @@ impl Account {
         self.failures_in_row >= MAX_FAILURES_IN_ROW
     }
 
-    /// What it all came to: a value, or the reason why there is none.
+    /// The outcome: a value, or the reason why there is none.
     pub(crate) fn outcome(&self, found: Result<Estimate<Rate>, String>, warnings: Vec<String>) -> Outcome {
         let (available, reason) = match found {
             Ok(estimate) => (Some(estimate), None),
@@ -232,7 +231,7 @@ pub(crate) mod fluid {
         }
     }
 
-    /// As if the path swallowed everything.
+    /// As if every packet was lost.
     pub(crate) fn nothing(train: &Train) -> TrainRecord {
         let lost = |size| PacketRecord { size, sent: Some(Time::ZERO), received: None };
         TrainRecord { packets: train.packets().map(|p| lost(p.size)).collect() }

@@ -1,4 +1,4 @@
-//! What became of packets sent one right behind the other.
+//! The record of one burst.
 
 use super::shape::{MIN_RATE, Shape, WAKING_PACKETS};
 use crate::stats::median;
@@ -12,7 +12,7 @@ pub(super) struct Epoch {
     delay: Span,
 }
 
-/// Packets that all came, in order, and what their stamps say. Times in seconds.
+/// A burst of which all packets arrived in order. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Burst {
     pub(super) shape: Shape,
@@ -47,7 +47,7 @@ impl Epoch {
 }
 
 impl Burst {
-    /// None where a packet is missing, or came before the one ahead of it.
+    /// None where a packet is missing or out of order.
     pub(super) fn read(shape: Shape, packets: &[PacketRecord], epoch: Epoch) -> Option<Self> {
         let stamps: Option<Vec<(Time, Time)>> = packets.iter().map(|p| Some((p.sent?, p.received?))).collect();
         let stamps = stamps.filter(|stamps| stamps.len() == shape.packets as usize)?;
@@ -87,8 +87,8 @@ pub(super) fn sending_pace(packets: &[PacketRecord]) -> f64 {
     median(&gaps).unwrap_or(0.0).max(0.0)
 }
 
-/// The rate at which packets came, in bit/s: at most the capacity, or that of the line before a shaper. Packets that
-/// came all at once tell no more than that the path is fast.
+/// The rate at which packets arrived, in bit/s: at most the capacity, or the peak rate of a shaper. Packets that arrived
+/// all at once show only that the path is fast.
 pub(super) fn scouted_rate(packets: &[PacketRecord]) -> Option<f64> {
     const FAST: f64 = 1e9;
     let arrived: Vec<(Time, u32)> = packets.iter().filter_map(|p| Some((p.received?, p.size))).collect();

@@ -1,6 +1,6 @@
 use units::Span;
 
-/// How much it may cost to find the capacity.
+/// Budget and accuracy of a measurement of capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CapacityConfig {
     /// The largest packet that the transport carries whole, in bytes.

@@ -1,4 +1,4 @@
-//! Bursts that nothing delayed, and the rate on which their shapes agree.
+//! The rate on which the undelayed bursts of all shapes agree.
 
 use super::burst::Burst;
 use super::cross_traffic::CrossTraffic;
@@ -16,19 +16,19 @@ const AGREEMENT: f64 = 0.02;
 const MAX_OVERHEAD_BITS: f64 = 60.0 * 8.0;
 /// The usual packet of cross traffic, in bits.
 const CROSS_PACKET_BITS: f64 = 12_000.0;
-/// A burst that came no more than so many times as long as it was sent tells of its sending.
+/// A burst whose dispersion is at most this many times its sending time shows the sender's rate, not the path's.
 const MAX_SENDER_LIMITED: f64 = 1.1;
-/// A long train is no slower than this, as a part, even where others' packets get between.
+/// A long train is no slower than this part of the capacity, even with cross traffic between its packets.
 const MIN_LONG_TRAIN_RATIO: f64 = 0.5;
-/// A long train may seem faster than the link by so much.
+/// A long train may seem faster than the link by this factor.
 const MAX_LONG_TRAIN_RATIO: f64 = 1.03;
-/// One that seems faster by so much was held up by a machine that stalled, and let go at once.
+/// One that seems faster by this factor was held back by a host and delivered at once.
 const STALLED_RATIO: f64 = 1.5;
 const CONFIDENCE: f64 = 0.95;
-/// An interval of which a half is wider than this part of the value is no knowledge.
+/// No value is given where half the interval's width is more than this part of it.
 const MAX_HALF_WIDTH: f64 = 0.1;
 
-/// What all bursts together tell, in bit/s.
+/// The result of all bursts, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Reading {
     value: f64,
@@ -38,7 +38,7 @@ pub(super) struct Reading {
     uncrossed: f64,
 }
 
-/// Why they tell nothing.
+/// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub(super) enum Refusal {
     #[error("too many packets were lost")]
@@ -55,7 +55,7 @@ pub(super) enum Refusal {
     Busy(Rate, Rate),
 }
 
-/// What the undelayed bursts of one shape tell.
+/// The result of the undelayed bursts of one shape.
 #[derive(Debug, Clone)]
 struct Rating {
     shape: Shape,
@@ -69,7 +69,10 @@ struct Rating {
     crossed: f64,
 }
 
-/// Reads all bursts; `long` is how long trains came, and `seed` is the bootstrap's.
+/// Reads all bursts; `long` is the rates of long trains, and `seed` is the bootstrap's.
+///
+/// # Errors
+/// Why there is no result.
 pub(super) fn read(bursts: &[Burst], long: &[LongRate], seed: u64) -> Result<Reading, Refusal> {
     let (samples, stretched): (Vec<Sample>, Vec<Sample>) =
         samples(bursts).into_iter().partition(|sample| sample.shape.interval == Span::ZERO);
@@ -101,9 +104,9 @@ pub(super) fn read(bursts: &[Burst], long: &[LongRate], seed: u64) -> Result<Rea
 }
 
 impl Reading {
-    /// Where bursts as a whole tell of a faster link than those that nothing seems to have delayed, cross traffic was in all
-    /// of these, in packets too small to be seen. Then the value is the least that bursts as a whole allow, and the interval
-    /// reaches from what the undelayed ones tell to the most.
+    /// Where all bursts together show a faster link than those that seem undelayed, cross traffic was in all of these, in
+    /// packets too small to be seen. Then the value is the least that all bursts together allow, and the interval reaches
+    /// from the rate of the seemingly undelayed ones to the most.
     fn raised(self, cross: &CrossTraffic) -> Self {
         let Some((least, most)) = cross.rate.filter(|(least, _)| *least > self.value) else { return self };
         Reading { value: least, high: self.high.max(most), ..self }
@@ -135,8 +138,8 @@ fn check_sending(samples: &[Sample], long: &[LongRate]) -> Result<(), Refusal> {
     Err(Refusal::SendingSlower(Rate::from_f64(rate / MAX_SENDER_LIMITED)))
 }
 
-/// Bursts that say `value`, at most `high`, are not to be believed where a long train came much slower, as behind a shaper
-/// that others kept from showing clearly, or a little faster, as none could.
+/// Bursts that show `value`, at most `high`, are refused where a long train was much slower, as behind a shaper that cross
+/// traffic hides, or slightly faster, which is impossible.
 fn check_long(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
     let faster = |rate: f64| (MAX_LONG_TRAIN_RATIO * high..STALLED_RATIO * high).contains(&rate);
     let contradicts = |rate: &&LongRate| rate.seen < MIN_LONG_TRAIN_RATIO * value || faster(rate.undelayed);
@@ -147,7 +150,8 @@ fn check_long(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
     )))
 }
 
-/// A link needs its time for each packet: where many bursts have packets that came at once, it was the receiver.
+/// A link takes its transmission time for each packet: where many bursts have packets that arrived at once, the receiving
+/// device reports them in batches.
 fn check_batches(samples: &[Sample]) -> Result<(), Refusal> {
     let bursts = || samples.iter().flat_map(|sample| &sample.bursts);
     let pace = |burst: &Burst| burst.dispersion() / f64::from(burst.gaps);
@@ -250,7 +254,7 @@ mod tests {
         .collect()
     }
 
-    /// Trains that came at these rates.
+    /// Long trains of these rates.
     fn long(rates: &[f64]) -> Vec<LongRate> {
         rates.iter().map(|&rate| LongRate { seen: rate, undelayed: rate }).collect()
     }

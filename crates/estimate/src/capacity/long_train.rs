@@ -1,18 +1,18 @@
-//! How a long train came as a whole.
+//! The rate of a long train as a whole.
 
 use train::PacketRecord;
 
 /// So many gaps between packets must be known.
 const MIN_GAPS: usize = 5;
 
-/// Packets that came one after the other; of those around a lost one it is not known what passed between them.
+/// Consecutive packets that arrived; what passed between those around a lost one is not known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LongTrain {
     /// Without the first packet.
     bits: f64,
-    /// In which they came.
+    /// The time in which they arrived.
     seconds: f64,
-    /// How long the first packet took, in seconds, up to what the clocks differ by.
+    /// The delay of the first packet, in seconds, plus the clocks' unknown offset.
     delay: f64,
 }
 
@@ -20,8 +20,7 @@ pub(crate) struct LongTrain {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LongRate {
     pub(crate) seen: f64,
-    /// If its first packet had come as early as it could, and neither cross traffic nor the receiver had held it up: `seen`
-    /// or less.
+    /// With the first packet's excess delay, caused by cross traffic or the receiving host, added: `seen` or less.
     pub(crate) undelayed: f64,
 }
 
@@ -49,7 +48,7 @@ impl LongTrain {
     }
 }
 
-/// How long the first packet took of which that is known, in seconds, up to what the clocks differ by.
+/// The delay of the first packet that has both stamps, in seconds, plus the clocks' unknown offset.
 pub(super) fn first_delay(packets: &[PacketRecord]) -> Option<f64> {
     packets.iter().find_map(|p| Some((p.received? - p.sent?).as_secs_f64()))
 }

@@ -144,7 +144,7 @@ impl Observations {
     /// Reads all bursts; `seed` is the bootstrap's.
     ///
     /// # Errors
-    /// Why they tell nothing.
+    /// Why there is no result.
     pub(super) fn read(&self, seed: u64) -> Result<Reading, Refusal> {
         let trains: &[LongTrain] = if self.reproduced().is_some() { &[] } else { &self.long_trains };
         let least = self.least_delay().unwrap_or(f64::INFINITY);

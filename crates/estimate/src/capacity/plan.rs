@@ -6,34 +6,35 @@ use units::Span;
 
 /// The longest train's packets.
 pub(super) const MAX_PACKETS: u32 = 136;
-/// So many trains of bursts are sent where the path stays unclear.
+/// Trains of bursts that are sent where the value stays uncertain.
 pub(super) const MAX_BURST_TRAINS: u32 = 8;
 /// Bursts of one train: each takes two segments, of which a train has 64.
 const MAX_BURSTS: usize = 32;
-/// A long train lasts about so many seconds at most.
+/// A long train lasts at most about this long, and has at most this many packets …
 const LONG_TRAIN_SECONDS: f64 = 0.15;
 const LONG_TRAIN_PACKETS: f64 = 100.0;
-/// … or, on a path that is fast enough, so many packets in so many seconds: only a large bucket needs them.
+/// … or, on a path that is fast enough, [`MAX_PACKETS`] in this time: only a large bucket needs them.
 const LONGEST_TRAIN_SECONDS: f64 = 0.1;
-/// The first one has so many packets at most: it suffices for a small bucket, which may be that of a slow path.
+/// The first one has at most this many packets, which suffices for a small bucket, as slow paths may have.
 const FIRST_LONG_TRAIN_PACKETS: u32 = 20;
-/// A train of bursts lasts about so many seconds.
+/// A train of bursts lasts about this long.
 const BURST_TRAIN_SECONDS: f64 = 0.1;
-/// Bursts are at least so far apart, in seconds: others come and go in milliseconds.
+/// Bursts are at least this far apart: bursts of cross traffic last milliseconds.
 const MIN_SPACING_SECONDS: f64 = 2e-3;
-/// Stamps are good to a few µs: shorter than this, in seconds, no dispersion should be.
+/// Dispersions should be longer than this, since stamps are accurate to a few µs.
 const MIN_DISPERSION_SECONDS: f64 = 60e-6;
-/// Slower than this the path needs so long for a packet that few must do.
+/// On paths slower than these, packets take so long that few must suffice.
 const SLOW_RATE: f64 = 3e6;
 const VERY_SLOW_RATE: f64 = 300e3;
-/// Others' packets that arrive in so short a part of a packet's time do not matter.
+/// Cross traffic that arrives within this part of a packet's transmission time is negligible.
 pub(super) const NEGLIGIBLE_PART: f64 = 0.02;
-/// Packets are sent so many seconds farther apart, for what that changes to be seen, …
+/// Stretched bursts have packets this much farther apart, so that the difference can be measured …
 const STRETCH_SECONDS: f64 = 10e-6;
-/// … or not at all where the path does not queue them unless it is less than this.
+/// … but are left out where the path would queue them only below this.
 const MIN_STRETCH_SECONDS: f64 = 3e-6;
-/// From this rate on a few µs matter.
+/// From this rate on, a few µs matter.
 const FAST_RATE: f64 = 50e6;
+
 /// A few packets that tell roughly how fast the path is.
 pub(super) fn scout(max_packet: u32) -> Train {
     back_to_back(4, max_packet)
@@ -55,21 +56,21 @@ pub(super) fn again(packets: u32, max_packet: u32) -> Train {
     back_to_back((packets * 5 / 2).clamp(FIRST_LONG_TRAIN_PACKETS, MAX_PACKETS), max_packet)
 }
 
-/// How long to wait before a long train where no bucket has shown; for the one before, of so many bits, to drain if it came
-/// so slowly.
+/// How long to wait before a long train where no bucket has shown; for the one before, of so many bits, to drain if it
+/// arrived so slowly.
 pub(super) fn drain(slow: Option<f64>, bits: f64) -> Span {
     Span::from_secs_f64(slow.map_or(0.05, |rate| (2.0 * bits / rate).clamp(0.05, 1.0)))
 }
 
 /// How long to wait before a long train, so that a bucket is full which takes `fill` seconds if nobody else sends. What
-/// others have queued behind the train before drains first, which took `queue` seconds itself: longer after each train
+/// cross traffic has queued behind the train before drains first, which took `queue` seconds itself: longer after each train
 /// that `failed` to show the bucket again.
 pub(super) fn refill(fill: f64, queue: f64, failed: usize) -> Span {
     let failed = failed.min(4) as i32;
     Span::from_secs_f64(((2.0 * fill + (0.5 + f64::from(failed)) * queue) * 2f64.powi(failed)).clamp(0.02, 2.0))
 }
 
-/// How long to wait before a train of bursts, for others to come and go, and for the bucket if there is one.
+/// How long to wait before a train of bursts, for cross traffic to vary, and for the bucket to fill if there is one.
 pub(super) fn pause(fill: Option<f64>, random: f64) -> Span {
     Span::from_secs_f64(0.01 + 0.04 * random + fill.unwrap_or(0.0).min(1.0))
 }
@@ -103,7 +104,7 @@ pub(super) fn shapes(rate: f64, sending: f64, max_packets: f64, max_packet: u32)
 }
 
 /// A train of such bursts in turn, far enough from each other for the path to drain if it is this fast; and the order of
-/// the bursts. `random` from 0 to 1 keeps them out of step with others' packets.
+/// the bursts. `random` from 0 to 1 keeps them out of phase with periodic cross traffic.
 pub(super) fn bursts(shapes: &[Shape], rate: f64, sending: f64, random: f64) -> (Vec<Shape>, Train) {
     let packets: u32 = shapes.iter().map(|shape| shape.packets).sum();
     let spacing = |shape: &Shape| (shape.bits() / rate.max(MIN_RATE) * 2.2).max(MIN_SPACING_SECONDS);
@@ -116,7 +117,7 @@ pub(super) fn bursts(shapes: &[Shape], rate: f64, sending: f64, random: f64) -> 
         let wobble = 1.0 + 0.3 * (random + index as f64 * 0.618).fract();
         let pause = Span::from_secs_f64(spacing(shape) * wobble);
         let segment = |count, interval| Segment { count, interval, first_size: shape.size, size_step: 0 };
-        // Others' packets may come as regularly as these.
+        // Cross traffic may be as periodic as these.
         let irregular = 0.5 + 0.5 * (random + index as f64 * 0.382).fract();
         let interval = shape.interval.as_secs_f64();
         let apart = Span::from_secs_f64((sending + (interval - sending) * irregular).min(interval));

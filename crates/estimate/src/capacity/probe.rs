@@ -1,4 +1,4 @@
-//! Which train comes next, and what they all came to.
+//! The loop: which train comes next, and the result.
 
 use super::config::CapacityConfig;
 use super::filter::{Reading, Refusal};
@@ -133,7 +133,7 @@ impl CapacityProbe {
         plan::refill(change.burst / change.rate, self.seen.last_long / change.rate, failed)
     }
 
-    /// Whether another train of bursts would tell nothing new.
+    /// Whether the capacity is known well enough.
     fn known(&self) -> bool {
         match self.seen.read(self.config.seed) {
             Ok(reading) if self.seen.reproduced().is_some() => reading.half_width() <= PEAK_RATE_PRECISION,

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use train::Estimate;
 use units::Rate;
 
-/// What was found of one direction's narrowest link.
+/// The capacity of one direction's narrow link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
-    /// The rate that the path can carry for long if nobody else sends; that of the shaper where there is one.
+    /// The rate that the path sustains without cross traffic; the committed rate where there is a token bucket.
     pub bottleneck: Option<Estimate<Rate>>,
-    /// Why there is no value. Some exactly where `bottleneck` is none.
+    /// Why there is no value; none where there is one.
     pub reason: Option<String>,
     /// A token bucket on the path.
     pub shaper: Option<Shaper>,
-    /// Bursts and trains that could be read.
+    /// Bursts and long trains that were used.
     pub bursts_used: u32,
-    /// Trains that could not, by cause.
+    /// Trains that were left out, by cause.
     pub trains_rejected: BTreeMap<Rejection, u32>,
 }
 
@@ -34,9 +34,9 @@ pub struct Shaper {
 /// What is known of token buckets on a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shaping {
-    /// Nobody has looked, or could see.
+    /// It was not looked for, or could not be seen.
     Unknown,
-    /// None showed where one was looked for: what looks like one in a few trains is something else.
+    /// None showed where one was looked for: what looks like one in a few trains has another cause.
     Unshaped,
     /// There is one.
     Shaped(Shaper),
@@ -56,7 +56,7 @@ impl Shaping {
 const TOLERANCE: f64 = 0.03;
 
 impl Capacity {
-    /// What this tells of token buckets: nothing where there is no value.
+    /// What is known of a token bucket: nothing where there is no value.
     pub fn shaping(&self) -> Shaping {
         match (&self.shaper, &self.bottleneck) {
             (Some(shaper), _) => Shaping::Shaped(*shaper),
@@ -65,13 +65,13 @@ impl Capacity {
         }
     }
 
-    /// What a method came to on the same path: without its value, and with the reason, if that lies wholly above this
-    /// capacity. More than there is can't be available: one of the two was misled.
+    /// The outcome of a method on the same path, with the reason in place of the value where its interval lies above this
+    /// capacity as a whole: available bandwidth cannot exceed the capacity, so one of the two is wrong.
     pub fn refute(&self, outcome: Outcome) -> Outcome {
         match (&self.bottleneck, &outcome.available) {
             (Some(capacity), Some(found)) if found.low.as_f64() > capacity.high.as_f64() * (1.0 + TOLERANCE) => {
                 let (found, capacity) = (found.value, capacity.value);
-                let reason = format!("{found} seemed available, though the narrowest link carries {capacity} at most");
+                let reason = format!("{found} seemed available, though the narrow link carries {capacity} at most");
                 Outcome { available: None, reason: Some(reason), spread: None, ..outcome }
             }
             _ => outcome,
@@ -110,7 +110,7 @@ mod tests {
         }
         let refuted = capacity.refute(outcome(rates(56, 64)));
         assert_eq!((refuted.available, refuted.spread), (None, None));
-        let reason = "60 Mbit/s seemed available, though the narrowest link carries 50 Mbit/s at most";
+        let reason = "60 Mbit/s seemed available, though the narrow link carries 50 Mbit/s at most";
         assert_eq!(refuted.reason.as_deref(), Some(reason));
         let unknown = Capacity { bottleneck: None, reason: Some("lost".into()), ..capacity };
         assert!(unknown.refute(outcome(rates(56, 64))).available.is_some());

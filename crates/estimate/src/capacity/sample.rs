@@ -1,4 +1,4 @@
-//! Bursts of one shape, and those of them that nothing delayed.
+//! Bursts of one shape, and those of them that were not delayed.
 
 use super::burst::Burst;
 use super::shape::Shape;
@@ -6,27 +6,28 @@ use crate::fit::lower_hull;
 use crate::stats::{mean, quantile, random};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often the bootstrap draws bursts anew.
+/// Replicates of the bootstrap.
 pub(super) const REPLICATES: usize = 200;
-/// Stamps of one burst are good to this, in seconds.
+/// The accuracy of time stamps within a burst.
 pub(super) const STAMP_SCATTER_SECONDS: f64 = 3e-6;
 /// Sums of delays that differ by less than this part of the dispersion count as equal.
 const MAX_EQUAL_DIFFERENCE: f64 = 0.01;
-/// Packets of a burst come in steps that differ by less than this part, or by the stamps, if nothing gets between them.
+/// Packets of a burst arrive at intervals that differ by less than this part, or by the accuracy of the stamps, if no
+/// other packets get between them.
 const MAX_EVEN_DIFFERENCE: f64 = 0.05;
-/// A burst that came in less than this part of the time in which it was sent had waited for the receiver.
+/// A burst that arrived in less than this part of the time in which it was sent had been held back by the receiving host.
 pub(super) const MIN_DISPERSION_RATIO: f64 = 0.8;
-/// One in so many bursts is even, if evenness means anything on the path.
-const MIN_EVEN_SHARE: usize = 4;
-/// A burst that took so many times as long as those that nothing delayed, or so small a part, was held up by a machine.
+/// Evenness is a criterion where at least one in this many bursts is even.
+const MAX_BURSTS_PER_EVEN_ONE: usize = 4;
+/// A burst whose dispersion differs by more than this factor from that of undelayed ones was held back by a host.
 const MAX_DISPERSION_RATIO: f64 = 2.5;
-/// No clock runs faster or slower than another by more.
+/// The maximum skew between two clocks.
 const MAX_SKEW: f64 = 200e-6;
-/// Delays so many times the interquartile range below the first quartile were not on the path.
+/// Delays this many interquartile ranges below the first quartile are errors of the stamps.
 const OUTLIER_RANGES: f64 = 3.0;
-/// At most one in so many is stamped late.
-const MAX_LATE_SHARE: usize = 12;
-/// So many bursts of a shape do even where most were delayed.
+/// At most one in this many bursts is stamped late.
+const MIN_BURSTS_PER_LATE_ONE: usize = 12;
+/// This many bursts of a shape suffice even where most were delayed.
 const MIN_SETTLED_BURSTS: usize = 8;
 
 /// One shape's bursts, with what the clocks gained removed.
@@ -53,8 +54,8 @@ pub(super) fn samples(bursts: &[Burst]) -> Vec<Sample> {
     shapes.into_iter().filter_map(sample).collect()
 }
 
-/// Without the few whose first packet seems to have come far sooner than nearly all others': the sender stalled, and stamped
-/// it late.
+/// Without the few whose first packet seems to have arrived far sooner than nearly all: a host scheduling delay of the
+/// sender, which stamped it late.
 fn without_late_stamps(bursts: &[Burst]) -> Vec<Burst> {
     let sizes: BTreeSet<u32> = bursts.iter().map(|burst| burst.shape.size).collect();
     let kept = |size| {
@@ -63,7 +64,7 @@ fn without_late_stamps(bursts: &[Burst]) -> Vec<Burst> {
         let [low, high] = [0.25, 0.75].map(|part| quantile(&heads, part).unwrap_or(f64::NEG_INFINITY));
         let earliest = low - OUTLIER_RANGES * (high - low) - STAMP_SCATTER_SECONDS;
         // More than a few: the path is that fast, and mostly filled by cross traffic.
-        let few = of_size().filter(|burst| burst.head < earliest).count() * MAX_LATE_SHARE <= heads.len();
+        let few = of_size().filter(|burst| burst.head < earliest).count() * MIN_BURSTS_PER_LATE_ONE <= heads.len();
         of_size().filter(move |burst| !few || burst.head >= earliest).copied()
     };
     sizes.into_iter().flat_map(kept).collect()
@@ -99,7 +100,7 @@ pub(super) struct Undelayed {
     pub(super) delay: f64,
     /// From the sending of the packet from which dispersion counts to the last.
     pub(super) sending: f64,
-    /// Whether all their packets came in even steps.
+    /// Whether all their packets arrived at even intervals.
     pub(super) even: bool,
 }
 
@@ -118,10 +119,10 @@ impl Undelayed {
     }
 }
 
-/// Those whose packets came in even steps, or all where evenness is rare; and of these the ones with the least sum of the
-/// first and last packets' delays: what remains may differ by the stamps.
+/// Those whose packets arrived at even intervals, or all where that is rare; and of these the ones with the least sum of
+/// the first and last packets' delays, to within the accuracy of the stamps.
 fn undelayed(bursts: &[Burst]) -> Vec<Burst> {
-    let even = bursts.iter().filter(|burst| is_even(burst)).count() * MIN_EVEN_SHARE >= bursts.len();
+    let even = bursts.iter().filter(|burst| is_even(burst)).count() * MAX_BURSTS_PER_EVEN_ONE >= bursts.len();
     let candidates = || bursts.iter().filter(|burst| is_even(burst) || !even);
     let sum = |burst: &Burst| burst.first + burst.last;
     let Some(least) = candidates().min_by(|a, b| sum(a).total_cmp(&sum(b))) else { return Vec::new() };
@@ -129,8 +130,8 @@ fn undelayed(bursts: &[Burst]) -> Vec<Burst> {
     candidates().filter(|burst| sum(burst) <= most).copied().collect()
 }
 
-/// Whether packets came in steps as equal as if nothing had got between them, and not faster than they were sent, as they do
-/// when the receiver was asleep.
+/// Whether packets arrived at intervals as even as without cross traffic, and not closer together than they were sent, as
+/// they do when the receiving host was idle.
 fn is_even(burst: &Burst) -> bool {
     let even =
         burst.unevenness < STAMP_SCATTER_SECONDS.max(MAX_EVEN_DIFFERENCE * burst.dispersion() / f64::from(burst.gaps));
@@ -152,7 +153,7 @@ impl Sample {
         self.bursts.len() >= MIN_SETTLED_BURSTS || self.bursts.iter().filter(equal).count() * 3 >= self.bursts.len() * 2
     }
 
-    /// Without those that a machine held up for long.
+    /// Without those that a host held back for long.
     pub(super) fn plausible(&self) -> impl Iterator<Item = Burst> {
         let usual = self.undelayed.dispersion;
         self.bursts

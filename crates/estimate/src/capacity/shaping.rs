@@ -1,4 +1,4 @@
-//! Where in a train of packets sent back to back the rate falls for good.
+//! Where in a back-to-back train the rate of arrivals falls permanently: the sign of a token bucket.
 
 use super::long_train::{LongTrain, first_delay};
 use super::result::Shaper;
@@ -6,23 +6,24 @@ use crate::stats::{mean, median, quantile, standard_deviation, student_t_95};
 use train::{Estimate, PacketRecord};
 use units::Rate;
 
-/// So many gaps must lie before a change, and …
+/// Gaps needed before a change …
 const MIN_GAPS_BEFORE: usize = 2;
-/// … so many behind it.
+/// … and behind it.
 const MIN_GAPS_AFTER: usize = 5;
-/// By this factor the rate must fall.
+/// The rate must fall by at least this factor.
 const MIN_FALL: f64 = 1.3;
-/// By less than this it may fall behind a link that is hardly wider than the one before it, when others fill that.
+/// By a smaller factor it may also fall behind a link that is hardly faster than the one before it, which cross traffic
+/// fills.
 const SLIGHT_FALL: f64 = 1.9;
-/// By more than this it does not fall but behind a token bucket.
+/// By a larger factor it falls behind a token bucket only.
 const DEEP_FALL: f64 = 5.0;
-/// A first packet that is late by this part of the time in which a bucket fills makes what looks like one.
+/// A first packet that is late by this part of the time in which the bucket fills looks like a bucket.
 const MAX_LATENESS: f64 = 0.5;
-/// By so many standard errors the gaps must differ.
+/// The gaps before and behind must differ by this many standard errors.
 const MIN_STANDARD_ERRORS: f64 = 6.0;
-/// Two trains show the same bucket if what passed differs by less than this part …
+/// Two trains show the same bucket if the bursts differ by less than this part …
 const SAME_BURST: f64 = 0.15;
-/// … or by so many bits, which others may just have used …
+/// … or by this many bits, which cross traffic may have used …
 const CROSS_TRAFFIC_BITS: f64 = 24_000.0;
 /// … if the rate differs by less than this, and by less than this otherwise.
 const NEARLY_SAME_RATE: f64 = 0.01;
@@ -34,24 +35,24 @@ const SAME_RATE: f64 = 0.05;
 pub(crate) struct Change {
     /// Packets before it.
     pub(crate) packets: u32,
-    /// In bit/s from there on.
+    /// From there on, in bit/s.
     pub(crate) rate: f64,
-    /// How many times as fast it was before.
+    /// The rate before, divided by the rate from there on.
     pub(crate) fall: f64,
-    /// Bits that passed beyond that rate.
+    /// Bits that passed in excess of that rate.
     pub(crate) burst: f64,
-    /// How long the first packet took, in seconds, up to what the clocks differ by.
+    /// The delay of the first packet, in seconds, plus the clocks' unknown offset.
     delay: f64,
 }
 
 impl Change {
-    /// Whether others' traffic may well be the cause.
+    /// Whether cross traffic may be the cause.
     pub(crate) fn is_slight(&self) -> bool {
         self.fall < SLIGHT_FALL
     }
 
-    /// Whether the train's first packet came so much later than it need have, on a path that takes `least` seconds, that what
-    /// looks like a bucket came while the receiver was asleep, and was stamped all at once.
+    /// Whether the train's first packet was so much later than the path's least delay of `least` seconds that the packets
+    /// which look like a bucket's burst arrived while the receiving host was idle, and were stamped all at once.
     pub(super) fn is_lateness(&self, least: f64) -> bool {
         self.delay - least > MAX_LATENESS * self.burst / self.rate
     }
@@ -96,8 +97,8 @@ pub(crate) fn change(packets: &[PacketRecord]) -> Option<Change> {
     (burst > first).then_some(Change { packets: split as u32 + 1, rate, fall, burst, delay })
 }
 
-/// The rate of these gaps: of those that are about as long as most of them, if there are such, since in the others there
-/// may be somebody else's packet.
+/// The rate of these gaps: of those that are about as long as most of them, if there are such, since the rest may contain
+/// cross traffic.
 fn sustained_rate(gaps: &[Gap]) -> f64 {
     let pace = |gap: &Gap| gap.received / gap.bits;
     let usual = median(&gaps.iter().map(pace).collect::<Vec<_>>()).unwrap_or(0.0);
@@ -136,7 +137,7 @@ fn gaps(packets: &[PacketRecord]) -> Vec<Gap> {
 }
 
 /// The mean of the changes that are the same, if there are two or more, or three where the rate falls by little; a queue
-/// filled by others does not empty at the same byte again.
+/// filled by cross traffic does not empty at the same byte again.
 pub(crate) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
     let same = alike(changes);
     let mean_of = |of: fn(&Change) -> f64| mean(&same.iter().map(of).collect::<Vec<_>>());
@@ -150,7 +151,7 @@ pub(crate) fn reproduced(changes: &[Option<Change>]) -> Option<Change> {
     (same.len() >= if mean_change.is_slight() { 3 } else { 2 }).then_some(mean_change)
 }
 
-/// The change by which the rate fell so far, if a later train came wholly at that rate: the bucket was still empty. For
+/// The change by which the rate fell so far, if a later train arrived at that rate as a whole: the bucket was still empty. For
 /// where nothing better can be had, since the bucket may be larger than it was full.
 pub(super) fn confirmed(changes: &[Option<Change>], long: &[LongTrain]) -> Option<Change> {
     let fullest = fullest(changes)?;
@@ -158,7 +159,7 @@ pub(super) fn confirmed(changes: &[Option<Change>], long: &[LongTrain]) -> Optio
     (fullest.fall > DEEP_FALL && whole).then_some(fullest)
 }
 
-/// The change that showed the bucket at its fullest: others may have used some of it before.
+/// The change that showed the bucket at its fullest: cross traffic may have used part of it before.
 pub(super) fn fullest(changes: &[Option<Change>]) -> Option<Change> {
     changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst)).copied()
 }
@@ -171,9 +172,9 @@ fn alike(changes: &[Option<Change>]) -> Vec<Change> {
     let found = || changes.iter().flatten();
     let like = |one: &Change| {
         let same = |other: &&Change| {
-            let others =
+            let near =
                 (one.burst - other.burst).abs() <= CROSS_TRAFFIC_BITS && close(one.rate, other.rate, NEARLY_SAME_RATE);
-            close(one.rate, other.rate, SAME_RATE) && (others || close(one.burst, other.burst, SAME_BURST))
+            close(one.rate, other.rate, SAME_RATE) && (near || close(one.burst, other.burst, SAME_BURST))
         };
         found().filter(same).copied().collect::<Vec<_>>()
     };
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bucket_is_what_passed_beyond_the_lasting_rate() {
+    fn the_bucket_is_what_passed_in_excess_of_the_sustained_rate() {
         let change = change(&shaped()).unwrap();
         assert_eq!(change.packets, 7);
         assert!((change.rate - 10e6).abs() < 1e3, "{change:?}");
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn others_packets_and_a_slow_sender_are_no_shaper() {
+    fn cross_traffic_and_a_slow_sender_are_no_shaper() {
         // Every third packet has another's before it, first seldom and then more often.
         let mut came = 0.0;
         let busy = (0..60).map(|n| {

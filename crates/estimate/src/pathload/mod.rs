@@ -77,8 +77,8 @@ impl MethodConfig for PathloadConfig {
 ///   fewer and shorter streams: at 100 kbit/s one published fleet would take more than three minutes.
 /// - It ends with the budget, too; the range is then as wide as it is.
 ///
-/// Its streams are periodic, as published: where others' packets are just as regular, the two drift past each other, and
-/// a delay that rises or falls all along the stream says nothing of bandwidth.
+/// Its streams are periodic, as published: where cross traffic is just as regular, the two drift past each other, and a
+/// delay that rises or falls all along the stream does not depend on bandwidth.
 #[derive(Debug)]
 pub struct Pathload {
     config: PathloadConfig,
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_swallows_everything_has_no_number() {
+    fn a_path_that_loses_everything_has_no_value() {
         let mut method = Pathload::new(PathloadConfig::default(), &Conditions::new(1500));
         assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
     }

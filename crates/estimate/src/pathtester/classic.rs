@@ -15,7 +15,7 @@ use units::{Rate, Span, Time};
 pub struct PathTesterClassicConfig {
     /// The first exponent.
     pub first_iunit: u32,
-    /// The last exponent; beyond [`MAX_IUNIT`](Self::MAX_IUNIT) a train would last too long.
+    /// The last exponent; above [`MAX_IUNIT`](Self::MAX_IUNIT) a train would last too long.
     pub last_iunit: u32,
 }
 
@@ -96,7 +96,7 @@ impl PathTesterClassic {
         self.config.last_iunit.min(PathTesterClassicConfig::MAX_IUNIT)
     }
 
-    /// The fastest train that came as it was sent.
+    /// The fastest train that was not slowed down.
     fn fitting(&self) -> Option<f64> {
         let fitting = self.rates.iter().filter(|(sending, receiving)| *receiving >= MIN_RATE_RATIO * sending);
         fitting.map(|&(sending, _)| sending).max_by(f64::total_cmp)
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_swallows_everything_has_no_number() {
+    fn a_path_that_loses_everything_has_no_value() {
         let mut method = PathTesterClassic::new(PathTesterClassicConfig::default(), &Conditions::new(1500));
         assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
     }

@@ -47,9 +47,9 @@ impl MethodConfig for PathTesterConfig {
 /// receiving rates without outliers, its interval three standard deviations to both sides (3.1, equation 1).
 ///
 /// The paper draws the state machine of the wait in its figure 3, whose labels are lost. This one follows what the text
-/// says of it, "by comparing the receiving rate with the sending rate": as long as trains come slower than they were
-/// sent, the next one is sent at the rate at which the last one came; once one came as it was sent, the wait is
-/// searched between that train's and the last one that was too short.
+/// says of it, "by comparing the receiving rate with the sending rate": as long as trains arrive at a lower rate
+/// than they were sent, the next one is sent at the rate at which the last one arrived; once one was not slowed down, the
+/// wait is searched between that train's and the last one that was too short.
 #[derive(Debug)]
 pub struct PathTester {
     config: PathTesterConfig,
@@ -63,7 +63,7 @@ pub struct PathTester {
 /// The waits, in seconds, that the next train is chosen from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Steering {
-    /// No train has come as it was sent: this wait next, after one that was too short.
+    /// Every train so far was slowed down: this wait next, after one that was too short.
     Slower { wait: f64, short: f64 },
     /// This wait next, between one that was too short and one that was long enough.
     Between { wait: f64, short: f64, long: f64 },
@@ -142,7 +142,7 @@ impl Steering {
         Span::from_secs_f64(wait.min(5.0))
     }
 
-    /// The next wait; `received` is the interval at which the packets came.
+    /// The next wait; `received` is the mean interval between arrivals.
     fn after(self, as_sent: bool, received: f64) -> Self {
         match self {
             Steering::Slower { wait, .. } if !as_sent => Steering::Slower { wait: received.max(wait), short: wait },
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_swallows_everything_has_no_number() {
+    fn a_path_that_loses_everything_has_no_value() {
         let mut method = PathTester::new(PathTesterConfig::default(), &Conditions::new(1500));
         let (outcome, trains) = measure(&mut method, |_, train| nothing(train));
         assert!(outcome.available.is_none() && outcome.reason.unwrap().contains("in a row"));

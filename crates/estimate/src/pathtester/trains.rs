@@ -20,7 +20,7 @@ pub(super) fn train(wait: Span, max_packet: u32) -> Train {
     Train { segments: vec![Segment { count, interval: wait, first_size: size, size_step: 0 }] }
 }
 
-/// Sending and receiving rate; none where too little came to tell.
+/// Sending and receiving rate in bit/s; none where too few packets arrived.
 pub(super) fn rates(flight: &Flight) -> Option<(f64, f64)> {
     (flight.loss() < 0.5).then_some(())?;
     Some((flight.sending_rate()?, flight.receiving_rate()?))

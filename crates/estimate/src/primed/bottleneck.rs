@@ -1,6 +1,6 @@
 use crate::capacity::Shaper;
 
-/// The usual packet of others.
+/// The usual packet of cross traffic.
 pub(super) const CROSS_PACKET_BITS: f64 = 12_000.0;
 
 /// What limits the path.

@@ -95,7 +95,7 @@ fn prime_packets(knowledge: &Knowledge, service: f64) -> u32 {
     ((0.020 / service).max(4.0) as u32).clamp(2, most.max(2))
 }
 
-/// How much a token bucket may hold when the next train comes, in bits: what has come since the last one, less what others
+/// How much a token bucket may hold when the next train comes, in bits: the tokens since the last one, less what cross traffic
 /// must be expected to use.
 fn credit(state: &State, shaper: &Shaper, quiet: Option<Span>) -> f64 {
     let full = shaper.burst_bytes.high as f64 * 8.0;
@@ -151,14 +151,14 @@ pub(super) fn wait(state: &mut State) -> Span {
     let needs: Vec<f64> = readings.iter().rev().take(10).map(need).collect();
     let cycle = quantile(&needs, 0.75).unwrap_or(0.0).max(0.0);
     let next = need(last).clamp(cycle, 1.5 * cycle) - last.duration;
-    // Others' packets that come at a steady pace are met at every phase of it only if this is not short against it.
+    // Periodic cross traffic is sampled at every phase only if this is not short against its period.
     let duration = last.duration.max(0.0);
     let phase = duration.min(4.0 * CROSS_PACKET_BITS / capacity).max(0.5 * duration.min(0.02));
     Span::from_secs_f64((next + random * phase).clamp(0.0, 2.0))
 }
 
-/// The rate at which the scout came out: at most the capacity, at least the available bandwidth, roughly. A scout that
-/// came at once tells no more than that the path is fast.
+/// The rate at which the scout arrived: roughly between the available bandwidth and the capacity. A scout that arrived all
+/// at once shows only that the path is fast.
 pub(super) fn scouted_rate(record: &TrainRecord) -> Option<f64> {
     const FAST: f64 = 1e9;
     let mut received = record.packets.iter().filter_map(|p| Some((p.received?, p.size)));

@@ -22,11 +22,11 @@ pub(super) struct Knowledge {
     pub(super) prime_gap_ratio: f64,
     /// The rate at which most primes passed, where that is far more than the path can keep up: a token bucket.
     pub(super) burst_rate: Option<f64>,
-    /// Trains were faster than the path: primes came out slower than they went in, or bodies filled the queue.
+    /// Trains were faster than the path: primes arrived at a lower rate than they were sent, or bodies built a queue.
     pub(super) saturated: bool,
     /// Of all trains that tell something.
     pub(super) readings: Vec<Reading>,
-    /// Trains in which the receiver's machine stalled.
+    /// Trains that the receiving host held back.
     pub(super) receiver_stalls: u32,
     /// The newest train is one of them.
     pub(super) newest_stalled: bool,
@@ -39,7 +39,7 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    /// From all trains so far, at least one; the scout came out at the rate `scouted`. `shaping` is what was known before.
+    /// From all trains so far, at least one; the scout arrived at the rate `scouted`. `shaping` is what was known before.
     pub(super) fn of(trains: &[Packets], scouted: f64, shaping: &Shaping) -> Self {
         let shaper = shaping.shaper();
         let primes: Vec<Dispersion> = trains.iter().filter_map(Packets::dispersion).collect();
@@ -61,7 +61,7 @@ impl Knowledge {
         let stalled = |reading: &Reading| saturated && reading.compressed && !reading.credit_left;
         let receiver_stalls = readings.iter().filter(|r| stalled(r)).count() as u32;
         let newest_stalled = readings.last().is_some_and(stalled);
-        // A train far faster than the link tells the link's capacity and nothing else.
+        // A train far faster than the link shows the link's capacity only.
         readings.retain(|r| !stalled(r) && !r.credit_left && r.rate < 3.0 * capacity);
         let burst_rate = burst_rate(&primes, capacity);
         let hides = match shaping {
@@ -94,7 +94,7 @@ struct Found {
 }
 
 impl Found {
-    /// Where most primes came at this rate, unless queues grew as they do behind a slower link.
+    /// Where most primes arrived at this rate, unless queues grew as they do before a slower link.
     fn at(prime_rate: f64, scatter: f64, trains: &[Packets]) -> Self {
         let readings = read(trains, Bottleneck::link(prime_rate));
         let bound = bound(&readings);
@@ -104,7 +104,7 @@ impl Found {
         Found { capacity, capacity_scatter: scatter.min(bound), readings }
     }
 
-    /// Behind a token bucket primes come at the line's rate, which tells nothing.
+    /// Behind a token bucket primes arrive at the peak rate, which does not show the sustained one.
     fn behind(shaper: &Shaper, trains: &[Packets]) -> Self {
         let bottleneck = Bottleneck::behind(shaper);
         let half = (shaper.committed_rate.high.as_f64() - shaper.committed_rate.low.as_f64()) / 2.0;
@@ -113,7 +113,7 @@ impl Found {
     }
 }
 
-/// By so many times others' packets don't slow a train down on its way, and a machine that stalls seldom does …
+/// Cross traffic does not slow a train down by this factor from its start to its end, and a host scheduling delay seldom …
 const MIN_SLOWDOWN: f64 = 3.0;
 /// … and never by so many.
 const MAX_STALL_SLOWDOWN: f64 = 20.0;
@@ -133,7 +133,7 @@ fn slowed_down(trains: &[Packets]) -> usize {
 }
 
 /// Nothing available is the least there can be, which bounds what the queue's growth lets the capacity be. Over a short
-/// time others may send more than the link carries, which shows the more the slower a train is: a train counts only
+/// time cross traffic may exceed what the link carries, which shows the more the slower a train is: a train counts only
 /// together with all that were faster.
 fn bound(readings: &[Reading]) -> f64 {
     let mut steady: Vec<&Reading> = readings.iter().filter(|r| !r.jumped).collect();

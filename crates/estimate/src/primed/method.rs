@@ -77,7 +77,7 @@ impl Primed {
         Ok(())
     }
 
-    /// A small token bucket shows in the primes themselves: their first packets pass faster than the others.
+    /// A small token bucket shows in the primes themselves: their first packets pass faster than the rest.
     fn look_for_shaper(&mut self, prime: &[PacketRecord]) {
         if self.state.shaping == Shaping::Unknown {
             self.changes.push(shaping::change(prime));

@@ -1,17 +1,18 @@
 //! The default method: primed trains.
 //!
-//! A short back-to-back burst, the *prime*, fills the bottleneck's queue a little; the *body* then goes on at a
-//! constant rate near the available bandwidth. As long as the queue does not run empty, every bit of the link's
-//! capacity is spent on the train or on others, so that over any stretch of the body
+//! A primed train is a preloaded train: a back-to-back preload, the *prime*, followed by a constant-rate train, the *body*.
+//! The prime builds a short queue at the bottleneck; the body's rate is near the available bandwidth. As long as the queue
+//! does not run empty, the link carries nothing but the train and cross traffic at its full capacity, so that over any
+//! part of the body
 //!
 //! ```text
 //! available · Δt = what the train carried − capacity · Δ(one-way delay)
 //! ```
 //!
-//! exactly, however bursty the others are. The second term is small because the body's rate is kept near the
-//! available bandwidth: an error in the capacity, which the prime's dispersion gives, hardly enters. The prime also
-//! uses up a token bucket, which would hide the first excess. One train is right about its own milliseconds; the
-//! mean of many, and their scatter, tell about the measurement's whole time.
+//! exactly, however bursty the cross traffic is. The second term is small because the body's rate is kept near the
+//! available bandwidth: an error of the capacity, which is taken from the prime's dispersion, has little effect. The prime
+//! also empties a token bucket, which would otherwise hide the first excess. One train measures its own few milliseconds;
+//! the mean of many trains, and their scatter, measure the available bandwidth over the whole time.
 
 mod bottleneck;
 mod control;

@@ -50,12 +50,12 @@ pub(super) struct Packets {
     pub(super) prime: usize,
 }
 
-/// How a prime came out.
+/// The dispersion of a prime.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dispersion {
-    /// The rate in bit/s, by the median gap: the capacity of the narrowest link, if others' packets are in few gaps.
+    /// The rate in bit/s, by the median gap: the capacity of the narrow link, if cross traffic is in few gaps.
     pub(super) rate: f64,
-    /// The gaps on sending as a part of those on reception: how wide the door stood to others' packets.
+    /// The ratio of the input gap to the output gap: the larger, the more cross traffic can get between the packets.
     pub(super) gap_ratio: f64,
 }
 
@@ -109,7 +109,7 @@ impl Packets {
         Ok(Packets { points, losses, size_bits, prime_bits, prime })
     }
 
-    /// What the prime's dispersion shows; none where its stamps tell nothing.
+    /// The prime's dispersion; none where its stamps do not show it.
     pub(super) fn dispersion(&self) -> Option<Dispersion> {
         let pairs = self.points.windows(2).filter(|w| w[1].index < self.prime && w[1].index == w[0].index + 1);
         let (mut sent, mut received) = (Vec::new(), Vec::new());
@@ -132,10 +132,10 @@ impl Packets {
         (last.carried - first.carried) / (last.sent - first.sent).max(1e-9)
     }
 
-    /// How many times as fast the path let the first packets pass as the last ones, though those were sent much faster than
-    /// they came: as a token bucket does.
+    /// By what factor the rate of arrivals fell from the first packets to the last ones, though those were sent much faster
+    /// than they arrived: as behind a token bucket.
     pub(super) fn slowed_down(&self) -> f64 {
-        // By the mean and the median gap: a machine that stalls makes one gap long, a device that reports packets in
+        // By the mean and the median gap: a host scheduling delay makes one gap long, a device that reports packets in
         // batches makes most short.
         let rates = |points: &[Point]| {
             let gap = |pair: &[Point]| {
@@ -147,7 +147,7 @@ impl Packets {
         };
         let ends = [last(self.prime_points(), PRIME_END), last(&self.points, 2 * PRIME_END)];
         let Some(start) = self.points.get(..PRIME_END).and_then(rates) else { return 1.0 };
-        // Packets that come closer together than they left were held up by a machine that stalled.
+        // Packets that arrive closer together than they left were held back by a host.
         let credible = start.1 > 0.0 && start.1 < 1.25 * start.0;
         let slower = ends.into_iter().filter_map(rates).filter(|end| credible && end.0 > 2.5 * end.1);
         slower.map(|end| start.1 / end.1).fold(1.0, f64::max)
@@ -184,8 +184,8 @@ pub(super) fn last(points: &[Point], count: usize) -> &[Point] {
     &points[points.len().saturating_sub(count)..]
 }
 
-/// Whether a packet came behind three or more that had been sent after it: no queue does that, but TCP does when it
-/// repeats a lost one.
+/// Whether a packet arrived behind three or more that had been sent after it: no queue does that, but TCP does when it
+/// retransmits a lost one.
 fn is_retransmitted(record: &TrainRecord, index: usize, received: Time) -> bool {
     let later = record.packets[index + 1..].iter().filter_map(|p| p.received);
     later.filter(|&at| at < received).nth(2).is_some()

@@ -11,7 +11,7 @@ const STAMP_SCATTER_SECONDS: f64 = 5e-6;
 /// Where a body lasts no longer than so many of those, each is a step and none an outlier.
 const MIN_ROBUST_PACKETS: f64 = 20.0;
 
-/// A token bucket may be served late by this part of a body without misleading the line through the others' packets.
+/// A token bucket may be served late by this part of a body without misleading the line through the packets.
 const MAX_LATE_SERVICE: f64 = 0.15;
 
 /// What one train says about the path while it passed.
@@ -23,21 +23,20 @@ pub(super) struct Reading {
     pub(super) available: f64,
     /// By how many seconds a second the delay grew.
     pub(super) growth: f64,
-    /// How long the body was on the way, in seconds.
+    /// The time from the body's first packet to its last, in seconds.
     pub(super) duration: f64,
     /// The queue ran empty: `available` is a lower bound.
     pub(super) emptied: bool,
     /// A token bucket held credit when the body began, which hides whatever the body had too much: nothing is known.
     pub(super) credit_left: bool,
-    /// The part of the body that the queue turned away because it was full; zero where no queue overflowed. Others lost
-    /// packets likewise, which `available` takes into account as well as it can.
-    pub(super) turned_away: f64,
+    /// The part of the body that was lost because a queue was full; zero where no queue overflowed. Cross traffic is
+    /// assumed to lose the same part, which `available` takes into account.
+    pub(super) dropped: f64,
     /// The queue had no room for the prime.
     pub(super) prime_spilt: bool,
-    /// Packets came in clumps, faster than the bottleneck lets them: the receiver's machine stalled.
+    /// Packets arrived closer together than the bottleneck can deliver them: the receiving host held them back.
     pub(super) compressed: bool,
-    /// The delay jumped once, out of all proportion to what it does otherwise: the path or a machine on it stood still,
-    /// or somebody sent a burst.
+    /// The delay jumped once, far beyond its usual variation: packets were held up, or cross traffic sent a burst.
     pub(super) jumped: bool,
     /// What the last packet left in the queue, in bits.
     pub(super) backlog: f64,
@@ -46,7 +45,7 @@ pub(super) struct Reading {
 impl Reading {
     /// Whether a queue overflowed in the body.
     pub(super) fn overflowed(&self) -> bool {
-        self.turned_away > 0.0
+        self.dropped > 0.0
     }
 }
 
@@ -59,14 +58,14 @@ impl Packets {
         let rate = self.body_rate();
         let waited = |p: &Point| self.waited(p, bottleneck, floor);
         let delivered = self.delivered_of_overflow(bottleneck, floor, full);
-        // What the queue turned away did not use the link.
-        let turned_away = |p: &Point| if delivered.is_some() { p.lost } else { 0.0 };
+        // What a full queue dropped did not use the link.
+        let dropped = |p: &Point| if delivered.is_some() { p.lost } else { 0.0 };
         let held: Vec<(f64, f64)> =
-            self.body().map(|p| (p.sent, p.carried - turned_away(p) - capacity * p.delay)).collect();
+            self.body().map(|p| (p.sent, p.carried - dropped(p) - capacity * p.delay)).collect();
         let duration = held.last()?.0 - held.first()?.0;
         let few_steps = duration * capacity < MIN_ROBUST_PACKETS * CROSS_PACKET_BITS;
         let slope = if few_steps { line(&held)? } else { robust_line(&held)? }.slope;
-        // It turned away the same part of the others' packets.
+        // Cross traffic lost the same part of its packets.
         let available = delivered.map_or(slope, |part| capacity - (capacity - slope) / part);
         let service = self.size_bits / capacity;
         let idle = self.body().filter(|p| waited(p) < 0.5 * service + STAMP_SCATTER_SECONDS).count();
@@ -77,7 +76,7 @@ impl Packets {
             duration,
             emptied: idle * 10 > held.len(),
             credit_left: bottleneck.lends() && self.credit_left(bottleneck, floor),
-            turned_away: delivered.map_or(0.0, |part| 1.0 - part),
+            dropped: delivered.map_or(0.0, |part| 1.0 - part),
             prime_spilt: self.losses.iter().any(|loss| loss.index < self.prime),
             compressed: self.compressed(bottleneck, duration),
             jumped: self.jumped(capacity),
@@ -94,7 +93,7 @@ impl Packets {
         point.delay - floor.at(point.sent) - self.size_bits / bottleneck.line
     }
 
-    /// Whether the prime's last packets still came faster than the bucket fills, or without waiting.
+    /// Whether the prime's last packets still arrived faster than the bucket fills, or without queueing.
     fn credit_left(&self, bottleneck: Bottleneck, floor: Line) -> bool {
         let end = last(self.prime_points(), PRIME_END);
         let ([first, .., last], service) = (end, self.prime_bits / bottleneck.capacity) else { return true };
@@ -103,8 +102,8 @@ impl Packets {
         pace > between * bottleneck.capacity || self.waited(last, bottleneck, floor) < 0.5 * service
     }
 
-    /// Which part of the body came through, if most of its losses happened where a queue was as full as ever: that
-    /// tells an overflow from a path that loses now and then.
+    /// Which part of the body arrived, if most of its losses happened where a queue was as full as ever seen: that tells
+    /// an overflow from random loss.
     fn delivered_of_overflow(&self, bottleneck: Bottleneck, floor: Line, full: f64) -> Option<f64> {
         let lost: Vec<&Loss> = self.losses.iter().filter(|loss| loss.index >= self.prime).collect();
         let [passing, service] = [bottleneck.line, bottleneck.capacity].map(|rate| self.size_bits / rate);
@@ -117,8 +116,8 @@ impl Packets {
         (at_full * 2 > lost.len()).then(|| arrived as f64 / (arrived + lost.len()) as f64)
     }
 
-    /// Packets came faster than the bottleneck lets them, after a pause that neither others behind it nor a device that
-    /// reports them in batches explains.
+    /// Packets arrived closer together than the bottleneck can deliver them, after a pause that neither queues behind it
+    /// nor a device that reports packets in batches explains.
     fn compressed(&self, bottleneck: Bottleneck, duration: f64) -> bool {
         const MAX_BATCH_SECONDS: f64 = 150e-6;
         let service = self.size_bits / bottleneck.capacity;

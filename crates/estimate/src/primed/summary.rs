@@ -1,4 +1,4 @@
-//! When it is enough, and what it all came to.
+//! When the value is accurate enough, and the outcome.
 
 use super::bottleneck::CROSS_PACKET_BITS;
 use super::control;
@@ -21,8 +21,8 @@ struct Interval {
 /// However well they agree, fewer trains are not enough: traffic that is often silent could have been missed.
 const MIN_SETTLED_TRAINS: usize = 11;
 
-/// A budget that is no longer than so many packets of others is stretched where the interval's half is more than this
-/// part of the value.
+/// A time budget that is shorter than this many packets of cross traffic is stretched where half the interval's width is
+/// more than this part of the value.
 const SHORT_BUDGET_PACKETS: f64 = 100.0;
 const MAX_SHORT_HALF_WIDTH: f64 = 0.04;
 
@@ -43,7 +43,7 @@ pub(super) fn enough(state: &State, elapsed: Span) -> bool {
     interval.half <= (interval.value * state.config.precision).max(capacity * 0.0025)
 }
 
-/// Whether the path took all that this machine can send.
+/// Whether the path carried the highest rate that could be sent.
 fn out_of_reach(state: &State) -> bool {
     !state.knowledge.saturated && state.knowledge.readings.len() >= 2 * MIN_TRAINS
 }
@@ -55,8 +55,8 @@ pub(super) fn time_limit(state: &State, elapsed: Span) -> Span {
     state.budget.time * if stretched { 6 } else { 1 }
 }
 
-/// Whether the budget is as long as few packets on this path, so that one packet of others more or less shows, and the
-/// value is known accordingly.
+/// Whether the time budget is so few packets long on this path that a single packet of cross traffic shows in the value,
+/// and the interval is accordingly wide.
 fn coarse(state: &State, used: &[Reading], elapsed: Span) -> bool {
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
     let packets = capacity * state.budget.time.as_secs_f64() / CROSS_PACKET_BITS;
@@ -140,15 +140,15 @@ fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Interval {
     // Few trains know their own spread too badly even for Student, where the traffic is not normal but on or off.
     let few = 1.0 + 5.0 / n;
     let sampling = few * student_t_95(weighted.len()) * spread / n.sqrt() * (1.0 - watched).sqrt();
-    // What all trains have in common: an error of the capacity, which others' packets between the prime's make too
-    // small, enters by what the body's rate was too high; what others lost as we did; and that the truth itself comes in
-    // whole packets.
+    // What all trains have in common: an error of the capacity, which cross traffic within the prime makes too small, has
+    // an effect as far as the body's rate was too high; what cross traffic lost; and that the true value itself consists
+    // of whole packets.
     let excess = used.iter().map(|r| (r.rate - r.available).max(0.0)).sum::<f64>() / used.len() as f64;
     let crossed = 0.5 * knowledge.prime_gap_ratio * (1.0 - value / capacity).clamp(0.0, 1.0);
     let capacity_error = excess * (knowledge.capacity_scatter / capacity + crossed);
-    let turned_away = used.iter().map(|r| r.turned_away).sum::<f64>() / used.len() as f64;
+    let dropped = used.iter().map(|r| r.dropped).sum::<f64>() / used.len() as f64;
     let granularity = CROSS_PACKET_BITS / elapsed.max(1e-9);
-    let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.001).hypot(capacity * turned_away);
+    let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.001).hypot(capacity * dropped);
     Interval { value, half, spread }
 }
 
