@@ -51,7 +51,7 @@ impl VirtualTime {
             }
             Err(Failure::TransportUnavailable { transport, reason }) => {
                 row.truth_bits_per_second = available(scenario, point).bits_per_second();
-                row.reason = Some(format!("{transport} does not pass: {reason}"));
+                row.reason = Some(format!("cannot measure over {transport}: {reason}"));
             }
             Err(Failure::ConnectionsKeepBreaking { .. }) => {
                 row.reason = Some("the connections kept breaking".to_owned())

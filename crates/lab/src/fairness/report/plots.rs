@@ -24,63 +24,67 @@ struct Frame<'a> {
     legend: SeriesLabelPosition,
 }
 
-/// Shares for each discipline, then index, utilisation and delay of all disciplines.
+/// Index, shares for each discipline, then utilisation and delay of all disciplines.
 pub(super) fn all(report: &FairnessReport) -> Drawn<Vec<Plot>> {
-    let points = &report.summary.points;
-    let disciplines = report.summary.discipline_names();
-    let cases = cases(points);
-    let max = points.iter().flat_map(|point| &point.groups).filter_map(|group| group.goodput_bits_per_second);
-    let max = max.map(|mean| mean.high / 1e6).fold(0.0, f64::max);
+    let cases = cases(&report.summary.points);
     let mut plots = vec![index(report, &cases)?];
-    // Where groups differ between cases, the table shows more than lines could.
-    if points.windows(2).all(|pair| pair[0].groups.iter().map(|g| &g.group).eq(pair[1].groups.iter().map(|g| &g.group)))
-    {
-        for name in &disciplines {
-            let frame = Frame {
-                title: name,
-                caption: "Mean goodput of the connections of each group, Mbit/s, with 95 % intervals over the runs.",
-                y_axis: "goodput per connection, Mbit/s",
-                range: (0.0, max * 1.04),
-                legend: SeriesLabelPosition::LowerLeft,
-            };
-            plots.push(plot(report, &cases, &frame, shares(points, name, &cases))?);
-        }
+    plots.extend(goodputs(report, &cases)?);
+    plots.push(utilisation(report, &cases)?);
+    plots.push(queueing_delay(report, &cases)?);
+    Ok(plots)
+}
+
+/// The goodputs of the groups, a plot for each discipline. Where groups differ between cases there is none: the table shows
+/// more than lines could.
+fn goodputs(report: &FairnessReport, cases: &[&str]) -> Drawn<Vec<Plot>> {
+    let points = &report.summary.points;
+    let names = |point: &PointSummary| point.groups.iter().map(|group| group.group.clone()).collect::<Vec<_>>();
+    if points.windows(2).any(|pair| names(&pair[0]) != names(&pair[1])) {
+        return Ok(Vec::new());
     }
-    let used = Frame {
+    let goodputs = points.iter().flat_map(|point| &point.groups).filter_map(|group| group.goodput_bits_per_second);
+    let max = goodputs.map(|mean| mean.high / 1e6).fold(0.0, f64::max);
+    let of_discipline = |name: &str| {
+        let frame = Frame {
+            title: name,
+            caption: "Mean goodput of the connections of each group, Mbit/s, with 95 % intervals over the runs.",
+            y_axis: "goodput per connection, Mbit/s",
+            range: (0.0, max * 1.04),
+            legend: SeriesLabelPosition::LowerLeft,
+        };
+        plot(report, cases, &frame, shares(points, name, cases))
+    };
+    report.summary.discipline_names().into_iter().map(of_discipline).collect()
+}
+
+fn utilisation(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
+    let frame = Frame {
         title: "utilisation",
         caption: "Utilisation of the bottleneck, %.",
         y_axis: "utilisation, %",
         range: (80.0, 100.5),
         legend: SeriesLabelPosition::LowerLeft,
     };
-    plots.push(plot(
-        report,
-        &cases,
-        &used,
-        by_discipline(points, &disciplines, &cases, &|point| point.utilisation_ratio.map(|mean| scaled(mean, 100.0))),
-    )?);
-    let waits = Frame {
+    let percent = |point: &PointSummary| point.utilisation_ratio.map(|mean| scaled(mean, 100.0));
+    plot(report, cases, &frame, by_discipline(report, cases, &percent))
+}
+
+fn queueing_delay(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
+    let frame = Frame {
         title: "queueing delay",
         caption: "Median queueing delay at the bottleneck, ms.",
         y_axis: "median queueing delay, ms",
         range: (0.0, 1.0),
         legend: SeriesLabelPosition::UpperLeft,
     };
-    plots.push(plot(
-        report,
-        &cases,
-        &waits,
-        by_discipline(points, &disciplines, &cases, &|point| {
-            point.queueing_median_seconds.map(|seconds| alone(seconds * 1e3))
-        }),
-    )?);
-    Ok(plots)
+    let millis = |point: &PointSummary| point.queueing_median_seconds.map(|seconds| alone(seconds * 1e3));
+    plot(report, cases, &frame, by_discipline(report, cases, &millis))
 }
 
 /// Jain's index, with the published values in grey where there are some.
 fn index(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
     let points = &report.summary.points;
-    let mut series = by_discipline(points, &report.summary.discipline_names(), cases, &|point| point.jain_index);
+    let mut series = by_discipline(report, cases, &|point| point.jain_index);
     let published = |case: &&str| points.iter().find(|point| point.case == **case)?.published;
     if cases.iter().any(|case| published(case).is_some()) {
         let value = |case: &&str| Some(alone(published(case)?.cebinae.jain_index));
@@ -121,15 +125,15 @@ fn shares(points: &[PointSummary], discipline: &str, cases: &[&str]) -> Vec<Seri
 }
 
 fn by_discipline(
-    points: &[PointSummary],
-    disciplines: &[&str],
+    report: &FairnessReport,
     cases: &[&str],
     value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
 ) -> Vec<Series> {
-    let series = disciplines.iter().enumerate().map(|(index, name)| {
-        let of_case = |case: &&str| points.iter().find(|p| p.discipline == **name && p.case == **case).and_then(value);
+    let points = &report.summary.points;
+    let series = report.summary.discipline_names().into_iter().enumerate().map(|(index, name)| {
+        let of_case = |case: &&str| points.iter().find(|p| p.discipline == name && p.case == **case).and_then(value);
         let values = cases.iter().map(of_case).collect();
-        Series { name: (*name).to_owned(), values, colour: SERIES[index % SERIES.len()] }
+        Series { name: name.to_owned(), values, colour: SERIES[index % SERIES.len()] }
     });
     series.collect()
 }
