@@ -25,7 +25,7 @@ pub struct PrefixPair {
 pub enum Hosts {
     /// Sources of outbound and destinations of inbound packets.
     Inside,
-    /// Destinations of outbound and sources of inbound packets (twice NAT, RFC 2663 §4.4).
+    /// Destinations of outbound and sources of inbound packets (twice NAT, RFC 2663 §4.3).
     Outside,
 }
 
@@ -130,9 +130,9 @@ fn exchange_v4(address: Ipv4Addr, to: Ipv4Net) -> Ipv4Addr {
     Ipv4Addr::from_bits(to.network().to_bits() | address.to_bits() & to.hostmask().to_bits())
 }
 
-/// RFC 6296 §3.1: the prefix bits are overwritten, then the adjustment is added to one 16-bit word. §3.4: for prefixes of
-/// up to 48 bits that is the subnet word; §3.5: for longer ones the first word of the interface identifier that is not
-/// 0xFFFF. "A result of 0xFFFF is changed to 0x0000."
+/// RFC 6296 §3.2: the prefix bits are overwritten, then the adjustment is added to one 16-bit word, where 0xFFFF becomes
+/// 0x0000. §3.4: for prefixes of up to 48 bits that is the subnet word; §3.5: for longer ones the first word of the
+/// interface identifier that is not 0xFFFF.
 fn exchange_v6(address: Ipv6Addr, to: Ipv6Net, adjustment: u16) -> Result<Ipv6Addr, DropCause> {
     let mut words =
         Ipv6Addr::from_bits(to.network().to_bits() | address.to_bits() & to.hostmask().to_bits()).segments();

@@ -2,7 +2,7 @@ use crate::flow::FlowKey;
 use crate::headers::protocol;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What identifies the flow of a packet to a queue (RFC 8290 §4.1.1), for any IP packet, complete or not. Unlike
+/// What identifies the flow of a packet to a queue (RFC 8290 §4.1), for any IP packet, complete or not. Unlike
 /// [`crate::FlowKey`] it covers protocols without ports, and needs fewer bytes of the packet.
 ///
 /// Only the first fragment of a datagram has ports, so that all fragments are classified by addresses and protocol

@@ -77,7 +77,7 @@ fn ipv4_hosts_keep_their_host_bits() {
     assert_eq!(out(&mut router, &foreign, Time::ZERO), Some(foreign), "not of the prefix");
 }
 
-/// Twice NAT (RFC 2663 §4.4): the hosts of the far site, too, appear under other addresses.
+/// Twice NAT (RFC 2663 §4.3): the hosts of the far site, too, appear under other addresses.
 #[test]
 fn the_addresses_of_outside_hosts_are_translated_at_the_other_end() {
     let mut router =
