@@ -249,7 +249,7 @@ mod tests {
             while control.receive(within(Span::from_secs(20))).is_ok() {
                 // Two of them wait in a queue.
                 if (PINGS..PINGS + 2).contains(&answered) {
-                    thread::sleep(Duration::from_millis(300));
+                    thread::sleep(Duration::from_millis(100));
                 }
                 control.send(&ServerMessage::Pong).unwrap();
                 answered += 1;

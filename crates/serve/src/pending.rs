@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(pending.admit(end), place, "the first one's place");
         assert_eq!(first.read(&mut [0]).unwrap(), 0, "the first one was closed");
         third.write_all(&Preamble::Control { encrypted: false }.encode()).unwrap();
-        let soon = clock::monotonic() + Span::from_secs(10);
+        let soon = clock::monotonic() + Span::from_secs(60);
         assert!(readiness::readable(pending.stream(place).unwrap(), soon).unwrap());
         let heard = pending.hear(place).map(|(_, bytes)| bytes);
         assert_eq!(heard, Some(Preamble::Control { encrypted: false }.encode()));

@@ -12,7 +12,7 @@ use wire::Token;
 const V4: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const V6: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
 const TOKEN: Token = Token([7; 16]);
-const GRACE: Span = Span::from_secs(10);
+const GRACE: Span = Span::from_secs(60);
 const SHORT_GRACE: Span = Span::from_millis(300);
 
 fn train(count: u32, interval_us: i64, first_size: u32, size_step: i32) -> Train {
@@ -43,7 +43,7 @@ fn streams(address: SocketAddr, count: u16) -> (Vec<TcpStream>, Vec<TcpStream>) 
     let listener = TcpListener::bind(address).unwrap();
     net::tcp::prepare_listener(&listener).unwrap();
     let at = listener.local_addr().unwrap();
-    let opened = open_connections(at, &net::Binding::default(), count, Span::ZERO, Span::from_secs(10), |n| {
+    let opened = open_connections(at, &net::Binding::default(), count, Span::ZERO, Span::from_secs(60), |n| {
         n.to_be_bytes().to_vec()
     })
     .unwrap();

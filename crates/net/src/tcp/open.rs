@@ -171,7 +171,7 @@ mod tests {
             let listener = TcpListener::bind(address).unwrap();
             let at = listener.local_addr().unwrap();
             let opened =
-                open_connections(at, &Binding::default(), 20, SHORT, Span::from_secs(5), |n| n.to_be_bytes().to_vec())
+                open_connections(at, &Binding::default(), 20, SHORT, Span::from_secs(60), |n| n.to_be_bytes().to_vec())
                     .unwrap();
             assert_eq!((opened.streams.len(), opened.refused, opened.timed_out), (20, 0, 0));
             let mut seen: Vec<u16> = Vec::new();
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_closed_port_refuses_at_once() {
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let opened = open_connections(at, &Binding::default(), 5, SHORT, Span::from_secs(30), |_| vec![1]).unwrap();
+        let opened = open_connections(at, &Binding::default(), 5, SHORT, Span::from_secs(60), |_| vec![1]).unwrap();
         assert_eq!((opened.streams.len(), opened.refused, opened.timed_out), (0, 5, 0));
         assert_eq!(opened.refusal.unwrap().kind(), io::ErrorKind::ConnectionRefused);
     }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn connections_that_hang_are_counted_when_the_deadline_comes() {
         let (_full, at) = nearly_full();
-        let opened = open_connections(at, &Binding::default(), 12, SHORT, Span::from_millis(300), |_| vec![1]).unwrap();
+        let opened = open_connections(at, &Binding::default(), 12, SHORT, Span::from_secs(1), |_| vec![1]).unwrap();
         assert!(!opened.streams.is_empty() && opened.timed_out > 0, "{opened:?}");
         assert_eq!(opened.streams.len() as u32 + opened.timed_out, 12);
     }
