@@ -3,6 +3,8 @@
 
 pub mod proxy;
 
+pub use testnet::{TEST_DEADLINE as DEADLINE, eventually};
+
 use probe::MeasureConfig;
 use serve::{Server, ServerConfig};
 use std::io::{Read, Write};
@@ -10,25 +12,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 use wire::{ClientMessage, ClientSession, ServerMessage, Token};
-
-/// What must happen has happened by then on any machine, however busy: only what hangs exceeds it.
-pub const DEADLINE: Duration = Duration::from_secs(120);
-
-/// Whether `condition` holds at last, asked every few milliseconds until [`DEADLINE`].
-pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + DEADLINE;
-    loop {
-        if condition() {
-            return true;
-        }
-        if Instant::now() > end {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// Stops, and waits for its threads, when dropped.
 pub struct Running {
