@@ -26,7 +26,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // The label that a link wants of each packet: flow and ECN.
     ("runtime", &["link", "net", "packet", "units"]),
     ("service", &["net", "units"]),
-    ("testnet", &["link", "middlebox", "net", "packet", "runtime", "units"]),
+    // Its reference clock speaks NTP.
+    ("testnet", &["link", "middlebox", "net", "packet", "runtime", "units", "wire"]),
     // The STAMP client fits the clocks itself (`estimate::delay`).
     ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
     ("serve", &["net", "train", "transport", "units", "wire"]),
