@@ -1,8 +1,11 @@
-//! Joins two interfaces, or two TUN devices, through a `link` each way, in real time.
+//! Emulates a link between two interfaces, or two TUN devices, in real time.
 //!
-//! An [`Engine`] takes the packets of either side with the kernel's stamps, lets the pure [`link`] decide what becomes
-//! of each, and writes what is due to the other side. One thread does all of it, from a packet's arrival to its
-//! departure; the departures follow from the stamps, not from when the thread ran.
+//! An [`Engine`] takes the packets of either side with the kernel's stamps, lets the pure [`link`] of the direction decide
+//! on each, and sends those that are due to the other side. It runs on [`runtime`]'s packet loop. Departures are computed
+//! from the stamps, not from when the thread ran: nothing is early, and the [`statistics`] say how late packets were.
+//!
+//! A [`session::Session`] is an engine with a name and [`settings`], which [`control`] changes, a [`schedule`] too, and
+//! [`report`] and [`prometheus`] show.
 #![forbid(unsafe_code)]
 
 mod config;

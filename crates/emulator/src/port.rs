@@ -11,20 +11,20 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use units::Time;
 
-/// What stands at one end of the bridge.
+/// One end of an emulated link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortSpec {
-    /// An Ethernet interface that exists, by name. While the bridge runs it is promiscuous, and joins no packets as they
-    /// arrive (GRO and LRO are off).
+    /// An Ethernet interface that exists, by name. While the link runs it is promiscuous, and its receive offloads (GRO,
+    /// LRO) are off.
     Interface(String),
-    /// A TUN device that is made for this, switched on and without addresses; it vanishes with the bridge.
+    /// A TUN device that is created for this, switched on and without addresses; it vanishes with the link.
     Tun {
-        /// What it is to be called.
+        /// Its name.
         name: String,
     },
 }
 
-/// One end of a bridge, open. It belongs to the network namespace in which it was opened.
+/// One end of an emulated link, open. It belongs to the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Port(Kind);
 
@@ -35,7 +35,7 @@ enum Kind {
 }
 
 impl PortSpec {
-    /// What the interface or device is called.
+    /// The name of the interface or device.
     pub fn name(&self) -> &str {
         match self {
             PortSpec::Interface(name) | PortSpec::Tun { name } => name,
@@ -47,7 +47,7 @@ impl Port {
     /// Opens it in the calling thread's network namespace.
     ///
     /// # Errors
-    /// No such interface, none that can be bridged, or not allowed.
+    /// No such interface, none that can be used, or not allowed.
     pub fn open(spec: &PortSpec) -> Result<Self, EmulatorError> {
         Ok(Port(match spec {
             PortSpec::Interface(name) => Kind::Ethernet(EthernetPort::open(name)?),
@@ -55,7 +55,7 @@ impl Port {
         }))
     }
 
-    /// What the interface or device is called.
+    /// The name of the interface or device.
     pub fn name(&self) -> &str {
         match &self.0 {
             Kind::Ethernet(port) => port.name(),
@@ -79,8 +79,8 @@ impl Port {
         }
     }
 
-    /// Takes one packet, or what became several, to `take` with the time of arrival; false where none waits. What cannot
-    /// be forwarded counts by its bytes.
+    /// Hands one packet, or the segments that it stands for, to `take` with the time of arrival; false where none waits. A
+    /// packet that cannot be forwarded is an error with its size in bytes.
     ///
     /// # Errors
     /// The device fails for good.
@@ -95,7 +95,7 @@ impl Port {
         }
     }
 
-    /// Sends packets, in this order; tells of those that were not taken.
+    /// Sends packets in this order, and reports those that the device does not take.
     pub(crate) fn send<'a>(
         &mut self,
         frames: impl Iterator<Item = &'a Frame>,

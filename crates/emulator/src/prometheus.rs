@@ -45,7 +45,7 @@ impl Metrics {
         type Of = fn(&Direction) -> &Traffic;
         let kinds: [(&str, &str, Of); 3] = [
             ("offered", "that reached the link", |direction| &direction.offered),
-            ("delivered", "that came out", |direction| &direction.delivered),
+            ("delivered", "that were delivered", |direction| &direction.delivered),
             ("marked", "that the queue marked (ECN)", |direction| &direction.marked),
         ];
         for (kind, what, of) in kinds {
@@ -73,16 +73,16 @@ impl Metrics {
                 counts.push((labels, traffic));
             }
         }
-        counters(encoder, "dropped", "that did not come out", &counts)
+        counters(encoder, "dropped", "that were dropped", &counts)
     }
 
     fn flows(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         type Of = fn(&FlowTraffic) -> &Traffic;
         let kinds: [(&str, &str, Of); 4] = [
-            ("flow_offered", "of one of the heaviest flows that reached the link", |flow| &flow.offered),
-            ("flow_delivered", "of one of the heaviest flows that came out", |flow| &flow.delivered),
-            ("flow_marked", "of one of the heaviest flows that the queue marked (ECN)", |flow| &flow.marked),
-            ("flow_dropped", "of one of the heaviest flows that did not come out", |flow| &flow.dropped),
+            ("flow_offered", "of one of the largest flows that reached the link", |flow| &flow.offered),
+            ("flow_delivered", "of one of the largest flows that were delivered", |flow| &flow.delivered),
+            ("flow_marked", "of one of the largest flows that the queue marked (ECN)", |flow| &flow.marked),
+            ("flow_dropped", "of one of the largest flows that were dropped", |flow| &flow.dropped),
         ];
         for (kind, what, of) in kinds {
             let mut counts = Vec::new();
@@ -101,7 +101,7 @@ impl Metrics {
     fn gauges(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         type Of = fn(&Direction) -> Option<f64>;
         let gauges: [(&str, &str, Of); 3] = [
-            ("queued_bytes", "Bytes that wait for the link", |direction| Some(direction.queued_bytes as f64)),
+            ("queued_bytes", "Bytes in the queue", |direction| Some(direction.queued_bytes as f64)),
             ("fairness_index_ratio", "Jain's index of the active flows since the start", |direction| {
                 direction.fairness_index_ratio
             }),

@@ -46,11 +46,11 @@ pub enum Covers {
     Total,
 }
 
-/// Whether the machine kept up with the link that it was to be.
+/// Whether the machine kept up with the emulated link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
-    /// Whether what was delivered came out when it was due: 99 of 100 packets at most 0.3 ms late.
+    /// Whether packets were delivered when they were due: 99 % of them at most 0.3 ms late.
     pub on_time: bool,
     /// The same in words, with what to do.
     pub message: String,
@@ -60,38 +60,38 @@ pub struct Verdict {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Direction {
-    /// The interface where packets come in.
+    /// The interface where packets arrive.
     pub from: String,
-    /// The interface where they go out.
+    /// The interface where they are sent.
     pub to: String,
-    /// The settings at the end of the span, as they are written.
+    /// The settings at the end of the span, as on the command line.
     pub settings: String,
     /// Reached the link.
     pub offered: Traffic,
-    /// Came out.
+    /// Delivered to the other side.
     pub delivered: Traffic,
     /// Marked by the queue (ECN); counted as delivered too.
     pub marked: Traffic,
-    /// Did not come out, by cause.
+    /// Dropped, by cause.
     pub dropped: Drops,
-    /// What waited for the link at the end of the span.
+    /// In the queue at the end of the span.
     pub queued_bytes: u64,
     /// From arrival to delivery; null where nothing was delivered.
     pub sojourn: Option<Percentiles>,
-    /// How many packets took how long, each bucket without those of the one before it.
+    /// The histogram of that; a bucket does not include the one before it.
     pub sojourn_histogram: Vec<Bucket>,
-    /// How much later than due packets were delivered: what this machine added. Null where nothing was delivered.
+    /// How much later than due packets were delivered, an error of this machine; null where nothing was delivered.
     pub lateness: Option<Percentiles>,
-    /// How many packets were how late, in the same way.
+    /// The histogram of that, in the same way.
     pub lateness_histogram: Vec<Bucket>,
-    /// Jain's index of what the active flows got through, in a total the mean of its intervals; null where none was
-    /// active.
+    /// Jain's fairness index of the bytes delivered of active flows, in a total the mean over its intervals; null where
+    /// no flow was active.
     pub fairness_index_ratio: Option<f64>,
-    /// Flows of which at least ten packets were offered.
+    /// The number of active flows: those with at least ten packets offered.
     pub active_flows: u64,
-    /// The flows that sent most, most first: at most twenty.
+    /// The largest flows, the largest first: at most twenty.
     pub flows: Vec<Flow>,
-    /// All the others together.
+    /// All other flows together.
     pub other_flows: FlowTraffic,
 }
 
@@ -107,65 +107,65 @@ pub struct Traffic {
     pub bits_per_second: f64,
 }
 
-/// What did not come out, by cause.
+/// Dropped packets, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Drops {
     /// The queue had no room.
     pub queue_full: Traffic,
-    /// The queue's discipline chose it.
+    /// The queue discipline dropped them, although the queue had room.
     pub managed: Traffic,
-    /// Lost as the settings ask.
+    /// The emulated loss.
     pub loss: Traffic,
-    /// A rule refused it.
+    /// A filter rule dropped them.
     pub refused: Traffic,
-    /// It was no packet that can be forwarded.
+    /// Malformed: they cannot be forwarded.
     pub malformed: Traffic,
-    /// It was larger than the other side takes.
+    /// Larger than the MTU of the other side.
     pub too_large: Traffic,
-    /// More came than this program could read in time, or was on its way than it may hold.
+    /// They arrived faster than this program could read them, or more were in flight than it may hold.
     pub overload: Traffic,
-    /// The other side did not take it.
+    /// The other side's interface refused them.
     pub output: Traffic,
 }
 
-/// How long something took.
+/// Durations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Percentiles {
     /// The mean.
     pub mean_seconds: f64,
-    /// What half of them do not exceed.
+    /// The median.
     pub p50_seconds: f64,
-    /// What 90 % do not exceed.
+    /// The 90th percentile.
     pub p90_seconds: f64,
-    /// What 99 % do not exceed.
+    /// The 99th percentile.
     pub p99_seconds: f64,
-    /// What 99.9 % do not exceed.
+    /// The 99.9th percentile.
     pub p99_9_seconds: f64,
-    /// The longest.
+    /// The maximum.
     pub maximum_seconds: f64,
 }
 
-/// One of the histogram's ranges.
+/// A bucket of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bucket {
-    /// No more than this; null for all that are beyond the bucket before.
+    /// The upper bound; null for the last bucket, which has none.
     pub up_to_seconds: Option<f64>,
     /// How many.
     pub packets: u64,
 }
 
-/// What one flow did.
+/// A flow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// The number by which it is told from others, as `heavy-flows` wants it.
+    /// Its identifier, as the setting `heavy-flows` takes it.
     pub id: String,
-    /// Who speaks to whom, such as `tcp 10.0.0.1:5000 > 10.0.0.2:80`; null where that is not known.
+    /// Protocol, addresses and ports, such as `tcp 10.0.0.1:5000 > 10.0.0.2:80`; null where they are not known.
     pub name: Option<String>,
-    /// What it did.
+    /// Its packets.
     pub traffic: FlowTraffic,
 }
 
@@ -175,11 +175,11 @@ pub struct Flow {
 pub struct FlowTraffic {
     /// Reached the link.
     pub offered: Traffic,
-    /// Came out.
+    /// Delivered to the other side.
     pub delivered: Traffic,
     /// Marked by the queue (ECN).
     pub marked: Traffic,
-    /// Did not come out, for whatever cause.
+    /// Dropped, for whatever cause.
     pub dropped: Traffic,
 }
 
@@ -200,7 +200,7 @@ pub struct Occasion<'a> {
     pub fairness: [Option<f64>; 2],
 }
 
-/// Above this the link was not what it was set to be. The lab judges by the same.
+/// Above this lateness the emulated link differs from its settings. The lab has the same bound.
 pub const LATE_ABOVE: Span = Span::from_micros(300);
 /// The ranges of the histograms.
 const SOJOURN_BUCKETS: [Span; 13] = [
@@ -302,19 +302,21 @@ impl Verdict {
         let overload = statistics.iter().any(|direction| direction.counts.dropped(DropCause::Overload).packets > 0);
         let (on_time, message) = match late {
             _ if overload => {
-                let text = "packets were dropped because more came than this program could read in time, or was on its \
-                            way than it may hold: lower the rate or the delay, or leave it a processor of its own";
+                let text = "packets were dropped because they arrived faster than this program could read them, or more of \
+                            them were in flight than it may hold: lower the rate or the delay, or leave it a CPU of its own";
                 (false, text.to_owned())
             }
             Some(late) if late > LATE_ABOVE => {
                 let text = format!(
-                    "this machine was too slow: one packet in a hundred came out {late} late or more, where {LATE_ABOVE} \
-                     are the bound; lower the rate, or leave this program a processor of its own"
+                    "this machine was too slow: 1 % of the packets were delivered {late} late or more, above the bound of \
+                     {LATE_ABOVE}; lower the rate, or leave this program a CPU of its own"
                 );
                 (false, text)
             }
-            Some(late) => (true, format!("the machine kept up: 99 of 100 packets came out at most {late} late")),
-            None => (true, "nothing has come out".to_owned()),
+            Some(late) => {
+                (true, format!("the machine kept up: 99 % of the packets were delivered at most {late} late"))
+            }
+            None => (true, "no packet was delivered".to_owned()),
         };
         Verdict { on_time, message }
     }

@@ -7,8 +7,8 @@
 //! 30s     repeat
 //! ```
 //!
-//! Times count from the start, never backwards. `repeat` ends the file: at that time it begins anew, from the settings
-//! that are then in force.
+//! Times count from the start and never decrease. `repeat` is the last line: at that time the schedule begins anew, with the
+//! settings that are then in force.
 
 use crate::settings::{Change, SettingError, Settings};
 use crate::text_file;
@@ -30,7 +30,7 @@ pub struct Schedule {
     next: usize,
 }
 
-/// A line that cannot be followed.
+/// A line that is wrong.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("line {line}: {reason}")]
 pub struct ScheduleError {
@@ -90,7 +90,7 @@ impl Schedule {
 
     fn push(&mut self, words: &str) -> Result<(), String> {
         if self.period.is_some() {
-            return Err("nothing may follow `repeat`".to_owned());
+            return Err("`repeat` must be the last line".to_owned());
         }
         let (time, change) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
         let time = parse::span(time).map_err(|error| error.to_string())?;
@@ -106,7 +106,7 @@ impl Schedule {
         }
         let change = Change::parse(change).map_err(|error| error.to_string())?;
         if change.is_empty() {
-            return Err("nothing stands behind the time; write it like `10s rate 5mbit`".to_owned());
+            return Err("no setting follows the time; write it like `10s rate 5mbit`".to_owned());
         }
         self.steps.push((time, change));
         Ok(())
@@ -183,14 +183,14 @@ mod tests {
     fn a_line_that_cannot_be_followed_is_named() {
         for (text, line, reason) in [
             ("1s rate 5mbit\nsoon rate 1mbit", 2, "`soon` is not a time"),
-            ("1s", 1, "nothing stands behind the time"),
+            ("1s", 1, "no setting follows the time"),
             ("5 rate 1mbit", 1, "the unit must be one of s, ms"),
             ("2s rate 1mbit\n1s rate 2mbit", 2, "1 s is before 2 s"),
             ("1s rate 0", 1, "lets nothing pass"),
-            ("1s speed 3", 1, "`speed` is no setting"),
+            ("1s speed 3", 1, "there is no setting `speed`"),
             ("1s repeat", 1, "needs changes above it"),
             ("0s rate 1mbit\n0s repeat", 2, "needs changes above it"),
-            ("1s rate 1mbit\n2s repeat\n3s rate 2mbit", 3, "nothing may follow"),
+            ("1s rate 1mbit\n2s repeat\n3s rate 2mbit", 3, "must be the last line"),
             ("1s rate 1gbit\n2s delay 60s", 2, "on their way"),
             ("1s seed 7", 1, "when the link starts"),
             ("\n1s rate 1mbit\n2s target 5ms", 3, "the queue discipline tail-drop has no parameter"),

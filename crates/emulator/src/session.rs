@@ -1,4 +1,4 @@
-//! A bridge with a name, settings and statistics: what a program runs, and others ask and change.
+//! An emulated link with a name, settings and statistics: what a program runs, and others ask and change.
 
 use crate::control::{Reply, Request};
 use crate::report::{Covers, Document, Occasion};
@@ -10,7 +10,7 @@ use std::time::Instant;
 use thiserror::Error;
 use units::Span;
 
-/// A running bridge. Any thread may use it; it ends when it is stopped or dropped.
+/// A running link. Any thread may use it; it ends when it is stopped or dropped.
 #[derive(Debug)]
 pub struct Session {
     name: String,
@@ -30,13 +30,13 @@ struct Last {
     fairness: [MeanFairness; 2],
 }
 
-/// Why a bridge is not started, or not changed.
+/// Why a link is not started, or not changed.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// What was asked for makes no sense.
+    /// The settings are impossible.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// It cannot be had.
+    /// The link cannot start, or has ended.
     #[error(transparent)]
     Engine(#[from] EmulatorError),
 }
@@ -64,7 +64,7 @@ impl Session {
     /// Changes settings while packets pass; gives all of them as they are now.
     ///
     /// # Errors
-    /// They would be impossible, and nothing is changed; or the bridge has ended.
+    /// They are impossible, and nothing is changed; or the link has ended.
     pub fn change(&self, change: &Change) -> Result<[Settings; 2], SessionError> {
         let mut settings = lock(&self.settings);
         let changed = change.apply_running(&settings)?;
@@ -118,7 +118,7 @@ impl Session {
         self.engine.is_running()
     }
 
-    /// Ends the bridge, if it has not ended, and leaves its interfaces as they were found.
+    /// Ends the link, if it has not ended, and leaves its interfaces as they were found.
     ///
     /// # Errors
     /// Why it ended before.
@@ -137,7 +137,7 @@ impl Session {
     }
 }
 
-/// What is behind these locks is whole at any time, even if a thread has panicked.
+/// The values behind these locks are consistent at any time, even if a thread has panicked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

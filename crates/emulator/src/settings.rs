@@ -1,4 +1,4 @@
-//! The settings of a bridge as a user writes them: names, each with a value, as `tc` writes them.
+//! The settings of an emulated link as a user writes them: names, each with a value, as `tc` writes them.
 //!
 //! ```text
 //! rate 100mbit delay 20ms loss 0.1% queue fair-share target 5ms
@@ -27,19 +27,19 @@ use std::fmt;
 use thiserror::Error;
 use units::{Rate, Span, show};
 
-/// How many bytes may wait in the queue of one direction at most.
+/// The maximum of a queue's limit, in bytes.
 const MAX_QUEUE_BYTES: u64 = 256 << 20;
 
-/// A setting that makes no sense.
+/// An impossible setting.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SettingError {
-    /// There is none of this name.
-    #[error("`{0}` is no setting; the settings are {names}", names = keys::names())]
+    /// No setting has this name.
+    #[error("there is no setting `{0}`; the settings are {names}", names = keys::names())]
     Unknown(String),
-    /// The words end too soon.
+    /// Its value is missing.
     #[error("`{0}` needs a value: {example}", example = keys::example(.0))]
     Incomplete(String),
-    /// The value is none that it can have.
+    /// It cannot have this value.
     #[error("cannot set {key}: {reason}")]
     Value {
         /// Which setting.
@@ -47,7 +47,7 @@ pub enum SettingError {
         /// What is wrong with its value, and what to give.
         reason: String,
     },
-    /// Each for itself makes sense, but not together.
+    /// Possible each by itself, but not together.
     #[error("{0}")]
     Together(String),
     /// The link refuses it.
@@ -138,10 +138,10 @@ impl Settings {
         Ok(())
     }
 
-    /// What a direction is to do; `direction`, 0 or 1, only keeps the chance in the two apart.
+    /// The configuration of a direction; `direction`, 0 or 1, gives the two different random numbers.
     ///
     /// # Errors
-    /// The settings do not go together, with the reason.
+    /// The settings are not possible together, with the reason.
     pub fn direction(&self, direction: usize) -> Result<DirectionConfig, SettingError> {
         self.check_limit()?;
         let (rate, medium) = self.rate_and_medium()?;
@@ -206,21 +206,19 @@ impl Settings {
         if let LossSettings::Mean { part, .. } = self.loss { part } else { 0.0 }
     }
 
-    /// What carries the packets, through the token bucket if there is one.
+    /// The rate and the medium, which is a token bucket if there is one.
     fn rate_and_medium(&self) -> Result<(Option<Rate>, Option<Medium>), SettingError> {
         let refused = |reason: &str| Err(SettingError::Together(reason.to_owned()));
         match (self.burst_bytes, self.peak_rate, &self.service_rate) {
             (0, None, service_rate) => Ok(service_rate.rate_and_medium()),
-            (0, Some(_), _) => {
-                refused("a peak-rate needs a burst that passes at it: give one, or `peak-rate unlimited`")
-            }
+            (0, Some(_), _) => refused("a peak-rate needs a burst: give one, or `peak-rate unlimited`"),
             (_, Some(peak), ServiceRate::Rate(Some(rate))) if peak <= *rate => {
-                refused("the peak-rate is no higher than the rate, so that there are no bursts: give a higher one")
+                refused("the peak-rate must be higher than the rate")
             }
             (burst_bytes, peak, ServiceRate::Rate(Some(rate))) => {
                 Ok((peak, Some(Medium::TokenBucket(TokenBucket { rate: *rate, burst_bytes }))))
             }
-            _ => refused("a burst needs a rate that holds after it: give one, or `burst 0b` for none"),
+            _ => refused("a burst needs a rate: give one, or `burst 0b`"),
         }
     }
 
@@ -235,7 +233,7 @@ impl Settings {
         })
     }
 
-    /// What waits is held in memory, and something must have room. The link sees to what is on its way.
+    /// Queued packets are held in memory, and at least one must fit. The link limits packets in flight.
     fn check_limit(&self) -> Result<(), SettingError> {
         let refused = |text| Err(SettingError::Together(text));
         let limit = value::show_limit(self.limit);
@@ -245,15 +243,13 @@ impl Settings {
         };
         if waiting > MAX_QUEUE_BYTES {
             let most = show::bytes(MAX_QUEUE_BYTES);
-            return refused(format!(
-                "a queue limit of {limit} is more than the {most} that may wait: give a lower limit"
-            ));
+            return refused(format!("a queue limit of {limit} is more than the maximum of {most}"));
         }
         // With tail drop alone, a packet reaches an idle rate without waiting.
         let all_wait = !self.queue.is_tail_drop() || !matches!(self.service_rate, ServiceRate::Rate(_));
         if all_wait && waiting < value::USUAL_PACKET {
             return refused(format!(
-                "a queue limit of {limit} has no room for a packet, and here each has to wait: give at least 1packets"
+                "a queue limit of {limit} holds no packet, and with this queue or medium every packet is queued: give at least 1packets"
             ));
         }
         Ok(())
@@ -261,10 +257,10 @@ impl Settings {
 }
 
 impl fmt::Display for Settings {
-    /// The words, with `as it is` for none.
+    /// The words, or `no impairments`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<_> = self.words().into_iter().map(|(key, value)| format!("{key} {value}")).collect();
-        if words.is_empty() { write!(f, "as it is") } else { write!(f, "{}", words.join(" ")) }
+        if words.is_empty() { write!(f, "no impairments") } else { write!(f, "{}", words.join(" ")) }
     }
 }
 

@@ -31,7 +31,7 @@ fn a_link_is_asked_and_changed_by_its_name() {
     let _ = fs::remove_dir_all(&directory);
     let links = Registry::<LinkProtocol>::new(RuntimeDir::only(directory));
     let _server = links.claim("one").unwrap().serve(handler()).unwrap();
-    let done = Reply::Done { settings: ["rate 5mbit".to_owned(), "as it is".to_owned()] };
+    let done = Reply::Done { settings: ["rate 5mbit".to_owned(), "no impairments".to_owned()] };
     assert_eq!(links.ask("one", &set("up rate 5mbit")).unwrap(), done);
     let refused = links.ask("one", &set("loss 150%")).unwrap();
     assert!(matches!(&refused, Reply::Refused { reason } if reason.contains("more than the whole")), "{refused:?}");

@@ -1,4 +1,4 @@
-//! Bridges between the interfaces and TUN devices of real hosts: what they say to each other arrives.
+//! Emulated links between the interfaces and TUN devices of real hosts: their packets arrive unchanged.
 
 mod common;
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use testnet::{TEST_DEADLINE, VethHosts, in_namespaces, ip};
 use units::{Rate, Span};
 
-/// TCP checks every byte; the senders leave checksums and division to a card that the bridge has to be.
+/// TCP checks every byte; the senders leave checksums and segmentation to a network card, whose part the emulator plays.
 #[test]
 fn tcp_passes_unharmed_with_the_senders_offloads_on() {
     in_namespaces("tcp_passes_unharmed_with_the_senders_offloads_on", || {
@@ -88,8 +88,8 @@ fn settings_change_while_packets_are_on_their_way() {
 }
 
 #[test]
-fn an_idle_bridge_rests_also_after_it_was_changed() {
-    in_namespaces("an_idle_bridge_rests_also_after_it_was_changed", || {
+fn an_idle_link_sleeps_also_after_it_was_changed() {
+    in_namespaces("an_idle_link_sleeps_also_after_it_was_changed", || {
         let hosts = VethHosts::new(1500).unwrap();
         let engine = emulate(&hosts, [config(), config()]);
         let (sender, receiver) = sockets(&hosts);

@@ -1,4 +1,4 @@
-//! What goes wrong: interfaces that cannot be bridged, that vanish, and a bridge that is killed.
+//! Faults: interfaces that cannot be used, that vanish, and an emulator that is killed.
 
 mod common;
 
@@ -12,13 +12,13 @@ use std::time::Duration;
 use std::{env, fs, process, thread};
 use testnet::{VethHosts, eventually, in_namespaces, ip};
 
-/// Tells a copy of this test to be the bridge of these interfaces until its input ends.
-const BRIDGE: &str = "KUMADE_TEST_BRIDGE";
+/// Tells a copy of this test to emulate a link between these interfaces until its input ends.
+const COPY: &str = "KUMADE_TEST_EMULATOR";
 const PORTS: [&str; 2] = ["one", "two"];
 
 #[test]
-fn an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was() {
-    in_namespaces("an_interface_that_vanishes_ends_the_bridge_and_the_other_is_as_it_was", || {
+fn an_interface_that_vanishes_ends_the_link_and_the_other_is_as_it_was() {
+    in_namespaces("an_interface_that_vanishes_ends_the_link_and_the_other_is_as_it_was", || {
         let hosts = VethHosts::new(1500).unwrap();
         let before = with_receive_offload(&hosts);
         assert_ne!(before, before.receiving_off(), "there is something to switch off");
@@ -54,18 +54,18 @@ fn an_interface_that_is_switched_off_and_on_goes_on() {
 }
 
 #[test]
-fn a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfaces() {
-    const TEST: &str = "a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfaces";
-    if let Ok(names) = env::var(BRIDGE) {
-        return be_the_bridge(&names);
+fn a_killed_emulator_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfaces() {
+    const TEST: &str = "a_killed_emulator_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfaces";
+    if let Ok(names) = env::var(COPY) {
+        return emulate_until_the_end(&names);
     }
     in_namespaces(TEST, || {
         let hosts = VethHosts::new(1500).unwrap();
-        let notes = env::temp_dir().join(format!("kumade-bridge-test-{}", process::id()));
+        let notes = env::temp_dir().join(format!("kumade-emulator-test-{}", process::id()));
         fs::create_dir_all(&notes).unwrap();
         let start = |ports: [&str; 2]| {
             let mut command = hosts.middle.command(env::current_exe().unwrap());
-            command.args([TEST, "--exact", "--nocapture"]).env(BRIDGE, ports.join(" ")).env("XDG_RUNTIME_DIR", &notes);
+            command.args([TEST, "--exact", "--nocapture"]).env(COPY, ports.join(" ")).env("XDG_RUNTIME_DIR", &notes);
             started(&mut command)
         };
         let before = with_receive_offload(&hosts);
@@ -73,7 +73,7 @@ fn a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfac
         assert_eq!(said, "running\n");
         assert_eq!(offloads(&hosts), before.receiving_off());
         let (mut second, said) = start(PORTS);
-        assert!(said.contains(&format!("process {} does already", first.id())), "{said}");
+        assert!(said.contains(&format!("the link of process {} has it", first.id())), "{said}");
         second.wait().unwrap();
         // SIGKILL: nothing is put back.
         let kill = |child: &mut Child| {
@@ -103,8 +103,8 @@ fn a_killed_bridge_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interfac
 }
 
 #[test]
-fn what_cannot_be_bridged_is_refused_with_the_reason() {
-    in_namespaces("what_cannot_be_bridged_is_refused_with_the_reason", || {
+fn an_interface_that_cannot_be_used_is_refused_with_the_reason() {
+    in_namespaces("an_interface_that_cannot_be_used_is_refused_with_the_reason", || {
         let hosts = VethHosts::new(1500).unwrap();
         ip(&hosts.middle, &["link", "add", "other", "type", "veth", "peer", "name", "free"]).unwrap();
         ip(&hosts.middle, &["link", "add", "bundle", "type", "bridge"]).unwrap();
@@ -114,9 +114,9 @@ fn what_cannot_be_bridged_is_refused_with_the_reason() {
         let tun = || PortSpec::Tun { name: "end".into() };
         for (ports, reason) in [
             ([interface("one"), interface("nowhere")], "find the interface nowhere"),
-            ([interface("one"), interface("one")], "with itself"),
+            ([interface("one"), interface("one")], "to itself"),
             ([interface("one"), interface("lo")], "not an Ethernet interface"),
-            ([interface("one"), interface("other")], "a port of another bridge"),
+            ([interface("one"), interface("other")], "a port of a bridge"),
             ([interface("one"), tun()], "give two of a kind"),
         ] {
             let error = hosts.middle.run(|| Engine::start(ports, [config(), config()])).unwrap().unwrap_err();
@@ -126,7 +126,7 @@ fn what_cannot_be_bridged_is_refused_with_the_reason() {
     });
 }
 
-fn be_the_bridge(names: &str) {
+fn emulate_until_the_end(names: &str) {
     let (first, second) = names.split_once(' ').unwrap();
     let ports = [first, second].map(|name| PortSpec::Interface(name.into()));
     match Engine::start(ports, [config(), config()]) {
@@ -148,7 +148,7 @@ fn started(command: &mut Command) -> (Child, String) {
     (child, said)
 }
 
-/// Switches on what a bridge must switch off, as network cards have it.
+/// Switches on a receive offload that the emulator must switch off, as network cards have it.
 fn with_receive_offload(hosts: &VethHosts) -> Offloads {
     let set = || Switches::open("one").unwrap().set(Offloads::from_entries([("gro", 1)])).unwrap();
     hosts.middle.run(set).unwrap();

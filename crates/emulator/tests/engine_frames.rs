@@ -69,7 +69,7 @@ fn frames() -> Vec<Vec<u8>> {
     };
     vec![
         frame(&[IPV4], &[&v4([0, 0], 28)[..], &udp].concat()),
-        // Tags: one, which the kernel takes out and the bridge puts back, and two.
+        // Tags: one, which the kernel takes out and the emulator puts back, and two.
         frame(&[VLAN, IPV4], &[&v4([0, 0], 28)[..], &udp].concat()),
         frame(&[PROVIDER_VLAN, VLAN, IPV4], &[&v4([0, 0], 28)[..], &udp].concat()),
         frame(&[VLAN, EXPERIMENT], &[9; 100]),

@@ -86,7 +86,7 @@ struct StartArgs {
     settings: SettingOptions,
 }
 
-/// Change settings of a running link; what is not named stays as it is
+/// Change settings of a running link; settings that are not named are unchanged
 ///
 /// Example: kumade link set --rate 5mbit --down 'loss 1%'
 #[derive(Debug, Args)]
@@ -164,7 +164,7 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Follows the schedule and shows statistics until a signal comes or the bridge ends.
+/// Follows the schedule and shows statistics until a signal comes or the link ends.
 fn watch(
     session: &Session,
     schedule: &mut Schedule,

@@ -196,7 +196,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_touched() {
         (&["start", "a", "b", "--loss", "150%"], "more than the whole"),
         (&["start", "a", "b", "--rate", "1gbit", "--delay", "60s"], "more than the limit of bytes in flight"),
         (&["start", "a", "b", "--delay", "-5ms"], "cannot set delay"),
-        (&["start", "a", "b", "--up", "speed 5"], "`speed` is no setting"),
+        (&["start", "a", "b", "--up", "speed 5"], "there is no setting `speed`"),
         (&["start", "a", "b", "--target", "5ms"], "the queue discipline tail-drop has no parameter"),
         (&["start", "a", "b", "--every", "0s"], "shows nothing"),
         (&["start", "a", "b", "--json", "--json-stream"], "cannot be used with"),
@@ -328,7 +328,7 @@ fn an_interface_that_vanishes_ends_the_link_with_the_reason() {
         ip(&network.right, &["link", "del", "host"]);
         let (status, printed, said) = running.end();
         assert_eq!((status, &check(&printed)["covers"]), (Some(1), &"total".into()));
-        assert!(said.contains("kumade: the bridge has ended: its interface two has vanished"), "{said}");
+        assert!(said.contains("kumade: the link has ended: its interface two has vanished"), "{said}");
         let missing = network.call(&["start", "one", "two"]);
         assert_eq!(missing.status.code(), Some(1));
         assert!(stderr(&missing).contains("two"), "{}", stderr(&missing));

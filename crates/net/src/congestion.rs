@@ -2,11 +2,16 @@
 //!
 //! A controller is always chosen per socket, and before it connects: a connection that was once BBR's keeps pacing.
 
+#[cfg(not(feature = "bpf"))]
+mod absent;
 mod controller;
-#[cfg_attr(not(feature = "bpf"), path = "congestion/absent.rs")]
+#[cfg(feature = "bpf")]
 mod loader;
 
-use crate::SetupError;
+#[cfg(not(feature = "bpf"))]
+use absent as loader;
+
+use crate::setup::SetupError;
 use controller::Controller;
 use socket2::SockRef;
 use std::fs;

@@ -160,7 +160,7 @@ fn answer_requests<S: Shard>(shard: &mut S, inbox: &Receiver<Request<S>>) -> boo
     }
 }
 
-/// What is behind these locks is whole at any time, even if a thread has panicked.
+/// The values behind these locks are consistent at any time, even if a thread has panicked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

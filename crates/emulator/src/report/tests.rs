@@ -57,7 +57,7 @@ fn the_verdict_says_whether_the_machine_kept_up() {
     recorder.dropped(0, 0, DropCause::Overload);
     let both = [recorder.snapshot(), DirectionStatistics::default()];
     let full = Document::new(&occasion(&Default::default()), &both).verdict;
-    assert!(!full.on_time && full.message.contains("more came than this program could read"), "{full:?}");
+    assert!(!full.on_time && full.message.contains("faster than this program could read"), "{full:?}");
     assert!(!late.on_time && late.message.contains("too slow") && late.message.contains("lower the rate"), "{late:?}");
 }
 
@@ -65,13 +65,13 @@ fn the_verdict_says_whether_the_machine_kept_up() {
 fn people_read_rates_causes_and_flows() {
     let text = document(Span::from_micros(10)).to_string();
     for part in [
-        "veth1 > veth2: as it is\n",
+        "veth1 > veth2: no impairments\n",
         "offered 32 Mbit/s, delivered 28.8 Mbit/s",
         "320 by the discipline",
         "half up to 5.01 ms",
         "of 30 active flow(s)",
         "tcp 10.0.0.29:80 > 10.0.0.99:80: delivered",
-        "veth2 > veth1: as it is\n",
+        "veth2 > veth1: no impairments\n",
     ] {
         assert!(text.contains(part), "`{part}` in {text}");
     }

@@ -2,7 +2,7 @@ use super::{SettingError, Settings};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Which directions are meant.
+/// The directions that a setting is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -69,7 +69,7 @@ impl Change {
         self.assignments.push((scope, key.to_owned(), value.to_owned()));
     }
 
-    /// Makes the names of files say the same in every directory.
+    /// Makes file names absolute, relative to `directory`.
     pub fn anchor(&mut self, directory: &Path) {
         for (_, key, value) in &mut self.assignments {
             if key == "trace" {
@@ -86,7 +86,7 @@ impl Change {
     /// The settings of both directions, changed.
     ///
     /// # Errors
-    /// A value is impossible, by itself or with the others.
+    /// A value is impossible, by itself or together with other settings.
     pub fn apply(&self, settings: &[Settings; 2]) -> Result<[Settings; 2], SettingError> {
         let mut changed = settings.clone();
         for (scope, key, value) in &self.assignments {
@@ -105,11 +105,11 @@ impl Change {
     /// As [`Change::apply`], for a link that runs.
     ///
     /// # Errors
-    /// As there; or it is a setting that has its effect at the start alone.
+    /// As there; or a setting can only be given when the link starts.
     pub fn apply_running(&self, settings: &[Settings; 2]) -> Result<[Settings; 2], SettingError> {
         let changed = self.apply(settings)?;
         if settings.iter().zip(&changed).any(|(before, after)| before.seed != after.seed) {
-            let reason = "chance has begun already; give it when the link starts".to_owned();
+            let reason = "the random numbers are in use already; give it when the link starts".to_owned();
             return Err(SettingError::Value { key: "seed".to_owned(), reason });
         }
         Ok(changed)

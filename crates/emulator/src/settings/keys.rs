@@ -42,33 +42,33 @@ fn link() -> Vec<Key> {
             Group::Link,
             "burst",
             "SIZE",
-            "Token bucket: after a pause so much passes at once, such as 32kb, before `rate` holds; 0b for none",
+            "Token bucket: its size, which passes at `peak-rate` after an idle period, such as 32kb; `rate` is the committed rate; 0b for none",
         ),
-        key(Group::Link, "peak-rate", "RATE", "Rate at which a burst passes; `unlimited` unless set"),
-        key(Group::Link, "trace", "FILE", "Opportunities to send, as mahimahi records them, instead of a rate"),
+        key(Group::Link, "peak-rate", "RATE", "Token bucket: peak rate; `unlimited` unless set"),
+        key(Group::Link, "trace", "FILE", "A trace of delivery opportunities in mahimahi's format, instead of a rate"),
         key(
             Group::Link,
             "wireless",
             "SLOWEST-FASTEST",
-            "A last hop like 802.11ac instead of a rate: it aggregates, and wanders between these coding schemes, such as 3-9",
+            "A wireless hop like 802.11ac instead of a rate: it aggregates frames, and its modulation and coding scheme varies in this range, such as 3-9",
         ),
-        key(Group::Link, "delay", "TIME", "Time on the way, such as 20ms"),
-        key(Group::Link, "jitter", "TIME", "Extra delay by chance, from 0 to this; packets keep their order"),
-        key(Group::Link, "loss", "PART", "Part of the packets that is lost, such as 0.1%"),
-        key(Group::Link, "loss-burst", "N", "Lose packets in bursts of so many on the average"),
+        key(Group::Link, "delay", "TIME", "Propagation delay, such as 20ms"),
+        key(Group::Link, "jitter", "TIME", "Random extra delay, uniform from 0 to this; packets keep their order"),
+        key(Group::Link, "loss", "RATIO", "Ratio of packets lost, such as 0.1%"),
+        key(Group::Link, "loss-burst", "N", "Mean length of loss bursts, in packets"),
         key(
             Group::Link,
             "gilbert-elliott",
             "P[,R[,BAD[,GOOD]]]",
-            "Loss that comes and goes: probability of turning bad, of turning good, of a loss in bad and in good times, such \
-         as 1%,25%,50%,0.1%",
+            "Gilbert-Elliott loss: probability of the transition to the bad state, of that to the good state, of loss in the \
+         bad and in the good state, such as 1%,25%,50%,0.1%",
         ),
-        key(Group::Link, "reorder", "PART", "Part of the packets that is held back, so that others overtake them"),
-        key(Group::Link, "reorder-delay", "TIME", "For how long they are held back; 10ms unless set"),
-        key(Group::Link, "duplicate", "PART", "Part of the packets that is delivered twice"),
-        key(Group::Link, "in-flight", "SIZE", "How much may be on its way; 256mb unless set"),
-        key(Group::Link, "limit", "SIZE", "How much may wait, such as 64kb or 100packets; 1000packets unless set"),
-        key(Group::Link, "seed", "N", "Seed of all that is left to chance; for the start alone"),
+        key(Group::Link, "reorder", "RATIO", "Ratio of packets held back so that later ones overtake them"),
+        key(Group::Link, "reorder-delay", "TIME", "How long they are held back; 10ms unless set"),
+        key(Group::Link, "duplicate", "RATIO", "Ratio of packets delivered twice"),
+        key(Group::Link, "in-flight", "SIZE", "Maximum of packets in flight; 256mb unless set"),
+        key(Group::Link, "limit", "SIZE", "Queue limit, such as 64kb or 100packets; 1000packets unless set"),
+        key(Group::Link, "seed", "N", "Seed of the random numbers; only when the link starts"),
     ]
 }
 
@@ -106,22 +106,22 @@ fn help_on(name: &str, all: &[(&DisciplineInfo, Vec<ParameterInfo>)]) -> String 
 
 fn rules() -> Vec<Key> {
     vec![
-        key(Group::Rules, "rules", "none", "Take away all rules that there are"),
-        key(Group::Rules, "drop", "WHAT", "Drop in silence: all, tcp, udp, icmp, tcp/PORT or udp/PORT"),
-        key(Group::Rules, "reject", "WHAT", "Drop, and tell the sender: as `drop`"),
-        key(Group::Rules, "allow-only", "PORT[/reject]", "Refuse all but TCP from and to this port"),
+        key(Group::Rules, "rules", "none", "Remove all rules"),
+        key(Group::Rules, "drop", "WHAT", "Drop silently: all, tcp, udp, icmp, tcp/PORT or udp/PORT"),
+        key(Group::Rules, "reject", "WHAT", "Drop and notify the sender (ICMP error or TCP reset): as `drop`"),
+        key(Group::Rules, "allow-only", "PORT[/reject]", "Drop everything but TCP from and to this port"),
         key(
             Group::Rules,
             "limit-connections",
             "N[/reject]",
-            "Refuse TCP connections beyond so many from one host to one port of another",
+            "Maximum of TCP connections from one host to one port of another",
         ),
-        key(Group::Rules, "limit-syns", "N[/BURST]", "Drop new TCP connections beyond so many a second"),
+        key(Group::Rules, "limit-syns", "N[/BURST]", "Maximum of new TCP connections per second; others are dropped"),
         key(
             Group::Rules,
             "reset-after",
             "N[/total]",
-            "Break TCP connections off after so many packets with data, each connection's or all together",
+            "Reset TCP connections after so many packets with data, per connection or in total",
         ),
     ]
 }

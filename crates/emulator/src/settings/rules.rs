@@ -1,4 +1,4 @@
-//! What is refused before the link, one rule a setting.
+//! Filter rules in front of the link, one rule per setting.
 
 use super::value;
 use middlebox::{Match, Refusal, ResetScope, Rule};
@@ -10,7 +10,7 @@ const MAX_RULES: usize = 100;
 const PROTOCOLS: [(&str, Option<u8>); 4] =
     [("all", None), ("tcp", Some(protocol::TCP)), ("udp", Some(protocol::UDP)), ("icmp", Some(protocol::ICMP))];
 
-/// Adds a rule behind those that there are; `rules none` takes them away.
+/// Appends a rule; `rules none` removes all.
 pub(super) fn set(rules: &mut Vec<Rule>, key: &str, text: &str) -> Result<(), String> {
     if key == "rules" {
         if text != "none" {
@@ -20,7 +20,7 @@ pub(super) fn set(rules: &mut Vec<Rule>, key: &str, text: &str) -> Result<(), St
         return Ok(());
     }
     if rules.len() == MAX_RULES {
-        return Err(format!("there are {MAX_RULES} rules already; `rules none` takes them away"));
+        return Err(format!("there are {MAX_RULES} rules already, the maximum; `rules none` removes them"));
     }
     rules.push(read(key, text)?);
     Ok(())

@@ -17,7 +17,7 @@ fn direction(words: &str) -> DirectionConfig {
 fn nothing_set_does_nothing() {
     let plain = direction("");
     assert_eq!((plain.link.rate, plain.link.delay, plain.link.loss, plain.rules), (None, Span::ZERO, Loss::None, None));
-    assert_eq!(Settings::default().to_string(), "as it is");
+    assert_eq!(Settings::default().to_string(), "no impairments");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_burst_makes_a_token_bucket_of_the_rate() {
         ("burst 32kb", "needs a rate"),
         ("wireless 3-9 burst 32kb", "needs a rate"),
         ("rate 1mbit peak-rate 2mbit", "needs a burst"),
-        ("rate 1mbit burst 9kb peak-rate 1mbit", "no higher than the rate"),
+        ("rate 1mbit burst 9kb peak-rate 1mbit", "must be higher than the rate"),
     ] {
         let error = settings(words).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
@@ -145,7 +145,7 @@ fn a_change_is_for_the_directions_that_it_names() {
 #[test]
 fn nonsense_is_refused_with_the_reason() {
     for (words, reason) in [
-        ("speed 5mbit", "`speed` is no setting; the settings are rate, burst, "),
+        ("speed 5mbit", "there is no setting `speed`; the settings are rate, burst, "),
         ("rate", "`rate` needs a value: rate RATE"),
         ("rate 0", "a rate of 0 lets nothing pass"),
         ("rate fast", "does not begin with a number"),
@@ -160,9 +160,9 @@ fn nonsense_is_refused_with_the_reason() {
         ("trace /dev/zero", "longer than 64mb"),
         ("wireless 9-3", "from the slowest to the fastest"),
         ("wireless 3-99", "cannot set"),
-        ("limit 10g", "more than the 256mb that may wait"),
-        ("queue codel limit 0", "a queue limit of 0b has no room for a packet"),
-        ("wireless 3-9 limit 0packets", "has no room"),
+        ("limit 10g", "more than the maximum of 256mb"),
+        ("queue codel limit 0", "a queue limit of 0b holds no packet"),
+        ("wireless 3-9 limit 0packets", "holds no packet"),
         ("queue fastest", "`fastest` is not a queue discipline; choose one of tail-drop, codel"),
         ("target 5ms", "tail-drop has no parameter `target`: it has none"),
         ("queue codel min 5kb", "codel has no parameter `min`: it has target, interval, mtu, law, ecn"),

@@ -1,4 +1,4 @@
-//! What must hold for any bytes that a bridge may be given: for the fuzzer, and for the test that replays its finds.
+//! What must hold for any bytes that may arrive: for the fuzzer, and for the test that replays its finds.
 
 use packet::offload::{Offload, Segments};
 use packet::{Detail, Ethernet, Headers, Selector, checksum, ecn};
