@@ -2,55 +2,55 @@ use crate::loss::Loss;
 use crate::medium::Medium;
 use units::{ConfigError, Rate, Span};
 
-/// What one direction of a link does to packets.
+/// The settings of one direction of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkConfig {
-    /// IP-layer rate; `None` passes every packet on at the moment it arrives.
+    /// IP-layer rate; `None` transmits each packet at once.
     pub rate: Option<Rate>,
-    /// What carries the packets instead, where it is not a constant rate; of the others only a token bucket heeds `rate`.
+    /// Used instead of a constant rate. A token bucket takes `rate` as its peak rate; all other media ignore it.
     pub medium: Option<Medium>,
-    /// How many bytes may wait. The packet in service does not count; what finds no room is dropped at the tail.
-    /// A queue given to [`crate::Link::with_queue`] has its own limit instead.
+    /// Capacity of the tail-drop queue in bytes, without the packet in transmission. A queue given to
+    /// [`crate::Link::with_queue`] has its own limit instead.
     pub queue_bytes: u64,
-    /// Propagation delay, added to the end of service. When it is made shorter on a running link, packets still do not
+    /// Propagation delay, added to the end of transmission. When it is reduced on a running link, packets still do not
     /// overtake those sent before.
     pub delay: Span,
     /// Extra delay, uniform from zero to this. It never reorders: a packet is not due before the one ahead of it, so
     /// packets that follow each other closer than this keep some of the delay of those ahead.
     pub jitter: Span,
-    /// Which packets are lost after their service, as on a lossy medium.
+    /// Which packets are lost after their transmission, as on a lossy medium.
     pub loss: Loss,
-    /// Which packets are held back so that others overtake them.
+    /// Which packets are delayed further so that following ones overtake them.
     pub reordering: Reordering,
-    /// Probability from 0 to 1 that a packet which is not lost is delivered twice, the copy right behind it.
+    /// Probability from 0 to 1 that a packet which is not lost is delivered twice, the duplicate right after it.
     pub duplication: f64,
-    /// How many bytes may be on their way, from the beginning of their service until [`crate::Link::pop_due`] gives them
-    /// out; each packet counts 64 bytes besides its own for its keeping. What exceeds it is dropped: memory stays bounded
+    /// Limit of bytes in flight: from the beginning of their transmission until [`crate::Link::pop_due`] returns them. Each
+    /// packet counts 64 bytes more than its size, for bookkeeping. What exceeds the limit is dropped, which bounds memory
     /// whatever is offered.
     pub in_flight_bytes: u64,
-    /// The seed of all that is random here; the same seed and arrivals give the same deliveries. Loss, jitter,
-    /// reordering, duplication, the wireless medium and the queue draw independently of each other: switching one on
-    /// does not change what another does to which packet.
+    /// The seed of all random decisions; the same seed and arrivals give the same deliveries. Loss, jitter, reordering,
+    /// duplication, the wireless medium and the queue draw independent numbers: switching one on does not change what
+    /// another does to which packet.
     pub seed: u64,
 }
 
-/// Some packets are held back for longer than the link's delay, and those behind that are due earlier overtake them. No
-/// packet is early, and the others are due when they would have been.
+/// Some packets are delayed for longer than the link's delay, and following ones that are due earlier overtake them. No
+/// packet is early, and all other packets are due when they would have been without.
 ///
-/// In the terms of RFC 4737, this part of all packets is reordered if the following are close enough, each with a late
-/// time of up to `extra` less its distance to the next packet, and an extent of as many packets as are sent within
-/// `extra`. (The `reorder` option of `tc netem` does the reverse: it sends packets ahead of their time, and each makes all
-/// that it overtakes count as reordered.)
+/// In the terms of RFC 4737, this ratio of packets is reordered if the following ones are close enough, each with a late
+/// time offset of up to `extra` less its distance to the next packet, and an extent of as many packets as are sent within
+/// `extra`. (The `reorder` option of `tc netem` does the reverse: it sends packets early, and each makes all packets that
+/// it overtakes count as reordered.)
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Reordering {
-    /// Probability from 0 to 1 that a packet is held back.
+    /// Probability from 0 to 1 that a packet is delayed.
     pub probability: f64,
-    /// For how long.
+    /// The extra delay.
     pub extra: Span,
 }
 
 impl Default for LinkConfig {
-    /// A link that does nothing to packets; where a rate is set, a thousand packets of 1500 bytes may wait.
+    /// A link without effect; where a rate is set, a thousand packets of 1500 bytes can be queued.
     fn default() -> Self {
         LinkConfig {
             rate: None,
@@ -97,7 +97,7 @@ impl LinkConfig {
         self.check_memory()
     }
 
-    /// A delay that fills the memory at the full rate is refused; one without a rate is bounded as it fills.
+    /// Refuses a delay whose bandwidth-delay product exceeds the limit. Without a rate, the limit holds packet by packet.
     fn check_memory(&self) -> Result<(), ConfigError> {
         let Some(rate) = self.medium.as_ref().map(Medium::highest_rate).or(self.rate) else { return Ok(()) };
         let longest = self.delay + self.jitter + self.reordering.extra;

@@ -8,7 +8,7 @@ use units::{Rate, Span, Time};
 /// One packet of cross traffic reaching a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrossArrival {
-    /// When.
+    /// When it arrives.
     pub time: Time,
     /// IP packet size in bytes.
     pub size: u32,
@@ -19,13 +19,12 @@ pub struct CrossArrival {
 pub struct CrossConfig {
     /// The pattern.
     pub kind: CrossKind,
-    /// Nothing is sent before this.
+    /// When it begins to send.
     pub start: Time,
-    /// Which part of a cycle, from 0 up to but not including 1, has passed at `start`: of the interval between packets
-    /// ([`CrossKind::Constant`]) or of an on and an off period ([`Periods::Fixed`]). The others have no cycle and begin
-    /// in their steady state.
+    /// The phase at `start`, in `[0, 1)`, of the interval between packets ([`CrossKind::Constant`]) or of an on and an off
+    /// period ([`Periods::Fixed`]). Other patterns have no cycle and begin in their steady state.
     pub phase: f64,
-    /// The seed of all that is random in it.
+    /// The seed of its random numbers.
     pub seed: u64,
 }
 
@@ -64,7 +63,7 @@ pub enum CrossKind {
 /// How the lengths of on and off periods vary about their means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Periods {
-    /// Not at all.
+    /// They don't.
     Fixed,
     /// Exponentially.
     Exponential,
@@ -74,7 +73,7 @@ pub enum Periods {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeMix(Vec<(u32, u32)>);
 
-/// A source of cross traffic: an endless iterator over its packets in order of time, made as they are asked for.
+/// A source of cross traffic: an endless iterator over its packets in order of time.
 #[derive(Debug, Clone)]
 pub struct CrossTraffic {
     rng: Pcg64Mcg,
@@ -147,6 +146,9 @@ impl SizeMix {
 
 impl CrossTraffic {
     /// A source at its start.
+    ///
+    /// # Errors
+    /// A value is out of range; the error names it and says what to give instead.
     pub fn new(config: CrossConfig) -> Result<Self, ConfigError> {
         config.check()?;
         let CrossConfig { kind, start, phase, seed } = config;

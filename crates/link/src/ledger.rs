@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use units::{Span, Time};
 
-/// What a link did, for the truth afterwards: counters always, single packets if asked to record them.
+/// What happened on a link: counters always, single packets where recording is switched on. Measurements are judged by it.
 #[derive(Debug)]
 pub struct Ledger {
     packets: Counters,
@@ -23,7 +23,7 @@ pub struct Ledger {
 /// How much a [`Ledger`] keeps besides its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Recording {
-    /// Nothing.
+    /// Counters only.
     Off,
     /// Arrivals of cross traffic, for [`Ledger::cross_bytes_between`]: 16 bytes each.
     Cross,
@@ -31,49 +31,49 @@ pub enum Recording {
     All,
 }
 
-/// Why a packet does not come out.
+/// Why a packet is not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropCause {
     /// The queue had no room for it.
     QueueFull,
-    /// There was room, but the queue's discipline chose it, to keep the queue short or the flows' shares fair.
+    /// Dropped by the queue discipline (AQM) although there was room.
     Managed,
-    /// Lost behind the queue, after its service.
+    /// Lost on the medium, after its transmission.
     Loss,
-    /// More was on its way behind the queue than [`crate::LinkConfig::in_flight_bytes`] allows.
+    /// More bytes were in flight than [`crate::LinkConfig::in_flight_bytes`] allows.
     InFlightFull,
 }
 
-/// Whose a packet is.
+/// The origin of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Offered to the link, and delivered.
+    /// Offered by the driver.
     Packet,
     /// Computed cross traffic.
     Cross,
 }
 
-/// What became of a packet.
+/// The outcome for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Its last bit left the queue then; it is delivered a delay later.
+    /// Its transmission ended then; it is delivered after the delay.
     Departed(Time),
     /// Dropped then.
     Dropped(Time, DropCause),
 }
 
-/// One packet, noted when its service begins or it is dropped.
+/// One packet, recorded when its transmission begins or it is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// When it reached the queue.
     pub arrival: Time,
     /// IP packet size in bytes.
     pub size: u32,
-    /// Whose it is.
+    /// Its origin.
     pub kind: Kind,
-    /// Which flow it belongs to.
+    /// The flow it belongs to.
     pub flow: u64,
-    /// What became of it.
+    /// The outcome.
     pub fate: Fate,
 }
 
@@ -94,40 +94,40 @@ impl Count {
     }
 }
 
-/// What became of one kind of packets. Offered is what was forwarded, dropped for any reason, lost, or still waits.
-/// Delivered is, in the end, what was forwarded and duplicated.
+/// Counters for the packets of one origin. What was offered was forwarded, dropped for one of the causes, lost, or is
+/// still queued. What is delivered in the end is what was forwarded and what was duplicated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Arrived at the queue.
     pub offered: Count,
-    /// Taken into service and not lost after it.
+    /// Transmitted and not lost.
     pub forwarded: Count,
     /// Found no room in the queue.
     pub queue_full: Count,
-    /// Dropped by the queue's discipline though there was room.
+    /// Dropped by the queue discipline although there was room.
     pub managed: Count,
-    /// Served, then lost.
+    /// Transmitted, then lost.
     pub lost: Count,
-    /// Served, then dropped because too much was on its way already.
+    /// Transmitted, then dropped because too much was in flight.
     pub in_flight_full: Count,
-    /// Copies delivered besides the packets above.
+    /// Duplicates delivered in addition.
     pub duplicated: Count,
-    /// Held back, for others to overtake them. They are counted above too.
+    /// Delayed so that following packets overtake them; also counted above.
     pub reordered: Count,
-    /// Marked by the queue (ECN). They are counted above too.
+    /// Marked by the queue (ECN); also counted above.
     pub marked: Count,
 }
 
-/// How late a driver delivered, against each packet's due time.
+/// How late a driver delivered packets, relative to their due times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lateness {
     /// Packets delivered.
     pub count: u64,
     /// Those later than the threshold.
     pub late: u64,
-    /// The worst.
+    /// The maximum.
     pub max: Span,
-    /// Of all packets together.
+    /// The sum over all packets.
     pub sum: Span,
 }
 
@@ -143,22 +143,22 @@ impl Ledger {
             log_until: Time::from_nanos(i64::MIN),
             log_base: 0,
             lateness: Lateness::default(),
-            // A train in which the machine stalled for longer than this does not tell the truth of the link.
+            // Trains in which the host was late by more than this do not show the behaviour of the link.
             late_above: Span::from_micros(300),
         }
     }
 
-    /// The packets offered by the driver.
+    /// Counters for the packets that the driver offered.
     pub fn packets(&self) -> &Counters {
         &self.packets
     }
 
-    /// The computed cross traffic.
+    /// Counters for computed cross traffic.
     pub fn cross(&self) -> &Counters {
         &self.cross
     }
 
-    /// Records from the link's present time on. What was recorded before is kept if it is still being recorded.
+    /// Records from the link's current time on. Earlier records are kept if their kind is still recorded.
     pub fn record(&mut self, recording: Recording) {
         if self.recording == Recording::Off || recording == Recording::Off {
             self.cross_log.clear();
@@ -192,7 +192,7 @@ impl Ledger {
         Some(before(to).saturating_sub(before(from)))
     }
 
-    /// Forgets what arrived before `time`, so that a long run needs no more memory than it asks about.
+    /// Discards records of arrivals before `time`, to bound the memory of long runs.
     pub fn forget_before(&mut self, time: Time) {
         while self.cross_log.front().is_some_and(|(arrival, _)| *arrival < time) {
             self.log_base = self.cross_log.pop_front().map_or(self.log_base, |(_, total)| total);
@@ -203,7 +203,7 @@ impl Ledger {
         self.log_from = self.log_from.max(time);
     }
 
-    /// A driver delivered a packet this much after it was due; early counts as in time.
+    /// To be called by the driver: it delivered a packet this long after its due time. Early counts as on time.
     pub fn delivered(&mut self, lateness: Span) {
         let lateness = lateness.max(Span::ZERO);
         self.lateness.count += 1;
@@ -212,7 +212,7 @@ impl Ledger {
         self.lateness.sum += lateness;
     }
 
-    /// Counts packets as late above this (300 µs unless set).
+    /// Sets from which lateness on packets count as late; 300 µs by default.
     pub fn set_late_above(&mut self, threshold: Span) {
         self.late_above = threshold;
     }
@@ -222,7 +222,7 @@ impl Ledger {
         &self.lateness
     }
 
-    /// Lateness so far, starting anew: for judging one run by itself.
+    /// Returns the lateness so far and resets it, to judge each run by itself.
     pub fn take_lateness(&mut self) -> Lateness {
         std::mem::take(&mut self.lateness)
     }

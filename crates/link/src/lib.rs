@@ -1,19 +1,19 @@
 //! One direction of an emulated link: a queue in front of a rate, then loss, delay, jitter, reordering and duplication.
 //!
-//! A [`Link`] is a calculation, not a device. It takes packets with the time of their arrival and says when each comes
-//! out at the other end; the simulator moves it along a virtual clock, the lab's packet loop along the real one, and
-//! both see the same departures to the nanosecond. [`CrossTraffic`] shares its queue and its rate without a packet
-//! being sent, and the [`Ledger`] keeps what is needed to say afterwards what was true. Which packets wait, go and are
-//! dropped is up to a [`queue`] discipline. Instead of a constant rate, a [`Medium`] may carry the packets: a schedule of
-//! rates, a token bucket, a trace recorded on a cellular network, or a wireless hop that aggregates. All settings can
-//! change while packets are under way, by [`Link::reconfigure`] and [`Link::replace_queue`].
+//! A [`Link`] is a calculation, not a device. It takes packets with their arrival times and says when each leaves at the
+//! far end; a simulator drives it with a virtual clock, a packet loop with the real one, and both see the same
+//! departures to the nanosecond. [`CrossTraffic`] shares its queue and its rate without a packet being sent, and the
+//! [`Ledger`] records what measurements are later compared with. Which packets are queued, sent and dropped is decided by
+//! a [`queue`] discipline. Instead of at a constant rate, packets can be transmitted by a [`Medium`]: a schedule of
+//! rates, a token bucket, a trace recorded on a cellular network, or a wireless hop with aggregation. All settings can
+//! change while packets are on the link, by [`Link::reconfigure`] and [`Link::replace_queue`].
 //!
 //! **Loop contract.** Hand over each packet by [`Link::offer`] in order of arrival; when time passes, call
 //! [`Link::advance`], then [`Link::pop_due`] until it is empty, then sleep until [`Link::next_event`] or the next
 //! arrival, whichever is first. Nothing happens between calls, and nothing depends on how often they are made:
 //! departures follow from arrivals alone. A driver that learns of arrivals late (a real clock) advances the link to a
-//! moment in the past, `now − holdback`, and pops by the present one; it loses nothing as long as the link's delay is at
-//! least that holdback. It changes settings at the time to which it advances, too.
+//! time in the past, `now − holdback`, and pops by the current one; this is exact as long as the link's delay is at least
+//! that holdback. It changes settings at the time to which it advances, too.
 //!
 //! **Limits.** Memory is bounded by the queue's limit and by [`LinkConfig::in_flight_bytes`], time by what is offered:
 //! each packet costs a bounded number of steps, and no allocation once the buffers have grown to the load

@@ -17,9 +17,9 @@ use units::Time;
 pub struct Link<P> {
     config: LinkConfig,
     now: Time,
-    /// Whether the queue is another than that of [`LinkConfig::queue_bytes`].
+    /// Whether the queue is not that of [`LinkConfig::queue_bytes`].
     queue_given: bool,
-    /// What is without content is computed cross traffic.
+    /// Computed cross traffic has no content.
     queue: Queue<Option<P>>,
     /// Dropped by the queue, on the way to the ledger.
     drops: Vec<Dropped<Option<P>>>,
@@ -37,14 +37,14 @@ pub struct Link<P> {
     ledger: Ledger,
 }
 
-/// What a queue's discipline must know of a packet.
+/// What a queue discipline has to know of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label {
     /// IP packet size in bytes.
     pub size: u32,
-    /// Which flow it belongs to: any number, such as a hash of what its packets have in common.
+    /// The flow it belongs to: any number, such as a hash of addresses and ports.
     pub flow: u64,
-    /// Whether it may be marked.
+    /// The ECN field, which says whether it can be marked.
     pub ecn: Ecn,
 }
 
@@ -59,13 +59,19 @@ struct CrossSource {
 const BEGINNING: Time = Time::from_nanos(i64::MIN);
 
 impl<P> Link<P> {
-    /// An idle link that drops at the tail what finds no room.
+    /// An idle link with a tail-drop queue of [`LinkConfig::queue_bytes`].
+    ///
+    /// # Errors
+    /// As [`LinkConfig::check`].
     pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
         let queue = tail_drop(&config);
         Link::build(config, &queue, false)
     }
 
-    /// An idle link with this queue in place of the tail drop of [`LinkConfig::queue_bytes`].
+    /// An idle link with this queue instead.
+    ///
+    /// # Errors
+    /// As [`LinkConfig::check`] and [`QueueConfig::check`].
     pub fn with_queue(config: LinkConfig, queue: &QueueConfig) -> Result<Self, ConfigError> {
         Link::build(config, queue, true)
     }
@@ -89,8 +95,8 @@ impl<P> Link<P> {
         })
     }
 
-    /// Adds computed cross traffic. Whatever it should have sent before the link's present time arrives now, so start
-    /// it at the present or later. Each source is a flow of its own to the queue.
+    /// Adds computed cross traffic. Packets that it should have sent before the link's current time arrive now, so let it
+    /// start at that time or later. For the queue, each source is a flow of its own.
     pub fn add_cross(&mut self, mut traffic: CrossTraffic) {
         if let Some(next) = traffic.next() {
             self.cross_flow = self.cross_flow.wrapping_sub(1);
@@ -98,27 +104,33 @@ impl<P> Link<P> {
         }
     }
 
-    /// Ends all computed cross traffic: nothing of it arrives any more, and what waits is still served.
+    /// Ends all computed cross traffic. What is queued is still transmitted.
     pub fn stop_cross(&mut self) {
         self.cross.clear();
     }
 
-    /// A packet of `size` IP bytes reaches the queue at `arrival`. An arrival before the link's time counts as arriving
-    /// at that time; cross traffic of the same instant goes first. An error means that the packet is gone. To a queue
-    /// that tells flows apart, all packets offered like this are one flow (0), which understands no marks.
+    /// A packet of `size` IP bytes reaches the queue at `arrival`. An arrival before the link's current time counts as
+    /// arriving at that time; cross traffic of the same instant goes first. For a queue discipline that distinguishes
+    /// flows, all packets offered like this are one flow (0) without ECN support.
+    ///
+    /// # Errors
+    /// The packet was dropped.
     pub fn offer(&mut self, packet: P, size: u32, arrival: Time) -> Result<(), DropCause> {
         self.offer_labelled(packet, Label { size, flow: 0, ecn: Ecn::NotCapable }, arrival)
     }
 
-    /// As [`Link::offer`], for a queue that tells flows apart or marks. A packet that the queue has taken may still be
-    /// dropped by its discipline later.
+    /// As [`Link::offer`], for a queue discipline that distinguishes flows or marks packets. It may still drop later what
+    /// it has queued.
+    ///
+    /// # Errors
+    /// The packet was dropped.
     pub fn offer_labelled(&mut self, packet: P, label: Label, arrival: Time) -> Result<(), DropCause> {
         self.advance(arrival);
         let Label { size, flow, ecn } = label;
         self.accept(Queued { content: Some(packet), size, flow, ecn, marked: false, arrival: self.now })
     }
 
-    /// Serves queue and cross traffic up to and including `now`; a time that has already passed changes nothing.
+    /// Advances the link up to and including `now`; a time that has already passed changes nothing.
     pub fn advance(&mut self, now: Time) {
         if now < self.now {
             return;
@@ -142,13 +154,13 @@ impl<P> Link<P> {
         self.flight.pop_due(now)
     }
 
-    /// The due time of the earliest packet whose service has begun. One that still waits is not known yet.
+    /// The due time of the earliest packet whose transmission has begun. Those of queued packets are not known yet.
     pub fn next_due(&self) -> Option<Time> {
         self.flight.next_due()
     }
 
-    /// When to call [`Link::advance`] and [`Link::pop_due`] again at the latest for no packet to be late: the earliest
-    /// known due time or the earliest that a waiting packet could have. `None` while no packet is on the link.
+    /// When to call [`Link::advance`] and [`Link::pop_due`] again at the latest so that no packet is late: the earliest
+    /// known due time, or the earliest one that a queued packet can have. `None` while no packet is on the link.
     pub fn next_event(&self) -> Option<Time> {
         let waiting = (self.waiting > 0).then(|| self.server.ready() + self.config.delay);
         self.next_due().into_iter().chain(waiting).min()
@@ -159,7 +171,7 @@ impl<P> Link<P> {
         (self.now > BEGINNING).then_some(self.now)
     }
 
-    /// Bytes that wait for service, cross traffic included.
+    /// Bytes in the queue, cross traffic included.
     pub fn queued_bytes(&self) -> u64 {
         self.queue.bytes()
     }
@@ -169,12 +181,12 @@ impl<P> Link<P> {
         &self.config
     }
 
-    /// What has happened.
+    /// What has happened on the link.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// To switch recording on, and to note deliveries.
+    /// To switch recording on, and to report deliveries.
     pub fn ledger_mut(&mut self) -> &mut Ledger {
         &mut self.ledger
     }

@@ -3,17 +3,17 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use units::ConfigError;
 
-/// Which packets a link loses after their service, as a lossy medium does. All probabilities are from 0 to 1.
+/// Which packets a link loses after their transmission, as a lossy medium does. All probabilities are from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Loss {
-    /// None.
+    /// No packet.
     #[default]
     None,
-    /// Each packet with this probability, whatever became of those before.
+    /// Each packet with this probability, independently.
     Independent(f64),
-    /// In bursts (Gilbert 1960, Elliott 1963): the medium is good or bad, a packet is lost with the probability of the
-    /// present state, and then the state may change. It begins in its steady state, so that short runs lose as much
-    /// on the average as long ones. [`Loss::bursts`] makes one from what users know.
+    /// In bursts (Gilbert 1960, Elliott 1963): the medium is in a good or a bad state, a packet is lost with the
+    /// probability of the current state, and then the state may change. It begins in its steady state, so that short runs
+    /// have the same mean loss as long ones. [`Loss::bursts`] computes the probabilities from mean and burst length.
     GilbertElliott {
         /// Probability that the medium turns bad after a packet in the good state.
         good_to_bad: f64,
@@ -35,12 +35,11 @@ pub(crate) struct LossProcess {
 }
 
 impl Loss {
-    /// The simple Gilbert model that loses this part of all packets, in bursts of this many successive packets on the
-    /// average.
+    /// The simple Gilbert model with this loss ratio, in bursts of this many successive packets on average.
     ///
     /// # Errors
-    /// Where the mean is no probability, a burst is shorter than a packet, or the bursts would have to follow each other
-    /// more closely than the model can: a burst is at least `mean / (1 − mean)` packets long.
+    /// The mean is no probability, or the bursts are shorter than a packet or than `mean / (1 − mean)` packets, the minimum
+    /// of the model for this loss ratio.
     pub fn bursts(mean: f64, mean_length: f64) -> Result<Self, ConfigError> {
         let error = ConfigError::of("loss");
         if !(0.0..1.0).contains(&mean) {
@@ -57,7 +56,7 @@ impl Loss {
         Ok(Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good: 0.0, loss_in_bad: 1.0 })
     }
 
-    /// The part of all packets that is lost in the long run.
+    /// The loss ratio in the long run.
     pub fn mean(&self) -> f64 {
         match *self {
             Loss::None => 0.0,

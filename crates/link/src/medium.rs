@@ -10,16 +10,16 @@ pub use wireless::Wireless;
 
 use units::{ConfigError, Rate};
 
-/// What carries packets, where that is not a constant rate.
+/// How a link transmits packets, where it is not at a constant rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Medium {
-    /// A rate that changes at set times.
+    /// At a rate that changes at given times.
     Schedule(RateSchedule),
-    /// A shaper in front of the link's rate.
+    /// Shaped by a token bucket in front of the link's rate.
     TokenBucket(TokenBucket),
-    /// Opportunities recorded on a cellular network.
+    /// At the transmission opportunities recorded on a cellular network.
     Trace(Trace),
-    /// A last hop that aggregates, at a wandering rate.
+    /// In aggregates and at a varying rate, as a wireless last hop does.
     Wireless(Wireless),
 }
 

@@ -1,8 +1,8 @@
 //! A network of links and flows under a virtual clock.
 //!
-//! A [`Network`] is built from [`link::Link`]s and flows over them, then run to chosen moments; between two of them the
-//! counters say what each flow got. Nothing depends on how often it is stopped. The seed decides all that is random,
-//! and is printed with the network.
+//! A [`Network`] is built from [`link::Link`]s and flows over them, then run up to given times; counters read at two
+//! times show what each flow got in between. Nothing depends on how often it is stopped. All random numbers follow from
+//! the seed, which is printed with the network.
 
 mod agenda;
 mod flow;
@@ -33,7 +33,7 @@ pub struct Network {
     now: Time,
     events: u64,
     agenda: Agenda,
-    /// What stands at each place of the agenda.
+    /// What is scheduled at each place of the agenda.
     places: Vec<Place>,
     links: Vec<LinkState>,
     flows: Vec<FlowState>,
@@ -79,11 +79,11 @@ impl Network {
         }
     }
 
-    /// Adds a link, with a queue in place of tail drop if one is given. What is random in it follows from its seed and
-    /// the network's.
+    /// Adds a link, with this queue if one is given, else with tail drop. Its random numbers follow from its seed and the
+    /// network's.
     ///
     /// # Errors
-    /// Passes on what [`Link`] refuses.
+    /// [`Link`] refuses a setting.
     pub fn add_link(&mut self, config: LinkConfig, queue: Option<QueueConfig>) -> Result<LinkId, ConfigError> {
         let config = LinkConfig { seed: config.seed ^ self.random.random::<u64>(), ..config };
         let mut link = match queue {
@@ -100,10 +100,10 @@ impl Network {
     /// Adds a flow. One whose start has passed begins now.
     ///
     /// # Errors
-    /// Passes on what [`CrossTraffic`](link::CrossTraffic) refuses.
+    /// [`CrossTraffic`](link::CrossTraffic) refuses a setting.
     ///
     /// # Panics
-    /// Where a link of its path is not of this network.
+    /// A link of its path is not in this network.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, ConfigError> {
         let known = |id: &LinkId| (id.0 as usize) < self.links.len();
         assert!(config.forward.iter().chain(&config.back).all(known), "a flow goes over links of its own network");
@@ -148,7 +148,7 @@ impl Network {
         self.now
     }
 
-    /// What decides all that is random here.
+    /// The seed of all random numbers.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -163,34 +163,34 @@ impl Network {
         (0..self.flows.len() as u32).map(FlowId)
     }
 
-    /// What a flow did so far.
+    /// The counters of a flow.
     ///
     /// # Panics
-    /// Where the flow is not of this network.
+    /// The flow is not in this network.
     pub fn flow(&self, id: FlowId) -> FlowStatistics {
         self.flows[id.0 as usize].flow.statistics()
     }
 
-    /// What a link did so far.
+    /// What has happened on a link.
     ///
     /// # Panics
-    /// Where the link is not of this network.
+    /// The link is not in this network.
     pub fn ledger(&self, id: LinkId) -> &Ledger {
         self.links[id.0 as usize].link.ledger()
     }
 
-    /// How long packets waited in a link's queue so far.
+    /// The sojourn times of packets in a link's queue.
     ///
     /// # Panics
-    /// Where the link is not of this network.
+    /// The link is not in this network.
     pub fn sojourn(&self, id: LinkId) -> &Sojourn {
         &self.links[id.0 as usize].sojourn
     }
 
-    /// To record what a link does.
+    /// A link's ledger, to switch recording on.
     ///
     /// # Panics
-    /// Where the link is not of this network.
+    /// The link is not in this network.
     pub fn ledger_mut(&mut self, id: LinkId) -> &mut Ledger {
         self.links[id.0 as usize].link.ledger_mut()
     }

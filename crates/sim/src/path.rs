@@ -5,28 +5,28 @@ use train::{PacketRecord, Train, TrainRecord};
 use units::ConfigError;
 use units::{Rate, Span, Time};
 
-/// One link of a path with what else goes over it.
+/// One link of a path, with its cross traffic.
 #[derive(Debug, Clone)]
 pub struct Hop {
-    /// The link; its rate must be given.
+    /// The link; it needs a rate.
     pub link: LinkConfig,
-    /// The others' packets.
+    /// The cross traffic that enters here.
     pub cross: Vec<CrossConfig>,
 }
 
-/// How far the stamps are from the truth.
+/// Errors of the hosts' time stamps.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamping {
-    /// Between two packets sent back to back: what a send costs.
+    /// The interval between two packets sent back to back, which is the time that a send takes.
     pub send_cost: Span,
     /// The receiver's stamps are late by up to this, uniformly.
     pub receive_jitter: Span,
     /// The receiver's device reports packets only at multiples of this, all of them with one stamp (interrupt
     /// coalescing); zero reports each at once.
     pub batching: Span,
-    /// What the receiver's clock shows when the sender's shows zero.
+    /// The receiver's clock when the sender's is at zero.
     pub clock_offset: Span,
-    /// How much faster the receiver's clock runs, as a part: 50e-6 is 50 ppm.
+    /// How much faster the receiver's clock runs, as a ratio: 50e-6 is 50 ppm.
     pub clock_skew: f64,
 }
 
@@ -43,8 +43,7 @@ impl Default for Stamping {
     }
 }
 
-/// Links one behind the other. Packets of one train don't overtake, so that a whole train can go through one hop after
-/// the other.
+/// Links in series. Packets of a train don't overtake each other, so that each hop can carry all of it before the next.
 #[derive(Debug)]
 pub struct VirtualPath {
     hops: Vec<Link<usize>>,
@@ -57,7 +56,7 @@ impl VirtualPath {
     /// An idle path at time zero.
     ///
     /// # Errors
-    /// Passes on what [`Link`] and [`CrossTraffic`] refuse.
+    /// [`Link`] or [`CrossTraffic`] refuses a setting.
     pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
         let build = |hop: &Hop| {
             let mut link = Link::new(hop.link.clone())?;

@@ -9,13 +9,13 @@ use units::{Direction, Rate, Span, Time};
 /// A finished run of one method on a virtual path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// What the method found.
+    /// The result of the method.
     pub outcome: Outcome,
-    /// What was available, from the first packet to the last.
+    /// The available bandwidth from the first packet to the last.
     pub truth: Rate,
     /// When the first packet left.
     pub started: Time,
-    /// When the last one came.
+    /// When the last one arrived.
     pub ended: Time,
     /// IP packets sent.
     pub packets: u64,
@@ -23,7 +23,7 @@ pub struct Run {
     pub bytes: u64,
 }
 
-/// Runs one method on a path, without what a whole measurement does besides.
+/// Runs one method on a path, without the other parts of a measurement.
 pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
     let mut series = TrainSeries::new(Direction::Up, path.now());
     let mut window = Window::default();
@@ -48,32 +48,32 @@ pub fn measure(method: &mut dyn Method, path: &mut VirtualPath) -> Run {
     }
 }
 
-/// Both directions of a virtual path, and what passes on it.
+/// Both directions of a virtual path, and which transports it passes.
 #[derive(Debug)]
 pub struct VirtualPaths {
-    /// From the near end to the far end.
+    /// From the host that measures to the far end.
     pub up: VirtualPath,
-    /// The other way.
+    /// From the far end back.
     pub down: VirtualPath,
     /// Whether UDP passes.
     pub udp: bool,
 }
 
-/// What a measurement of virtual paths came to.
+/// The result of a measurement of virtual paths.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// The document.
+    /// The report.
     pub report: Report,
-    /// What was available up and down, from the first packet of the trains for the available bandwidth to the last; none
-    /// where there were none.
+    /// The available bandwidth up and down, from the first packet of the trains that measured it to the last; none where
+    /// there were no such trains.
     pub truth: [Option<Rate>; 2],
 }
 
 impl VirtualPaths {
-    /// Drives a whole measurement, as `probe` does over sockets. `on_event` is told of its progress.
+    /// Drives a full measurement, as `probe` does over sockets. `on_event` gets its progress.
     ///
     /// # Errors
-    /// Where the measurement ends without a report.
+    /// The measurement ends without a report.
     pub fn measure(
         &mut self,
         mut measurement: Measurement,

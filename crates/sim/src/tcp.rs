@@ -4,7 +4,7 @@
 //! be called again; the [network](crate::network) carries it. They behave as Linux does with its defaults of 2024:
 //! selective acknowledgements and time stamps, loss found by time (RACK-TLP, RFC 8985), proportional rate reduction
 //! (RFC 6937), the retransmission timer of RFC 6298 with at least 200 ms of variance, recoveries undone that time stamps
-//! (RFC 3522) or duplicates reported (RFC 2883) show to be uncalled for, and delayed acknowledgements.
+//! (RFC 3522) or reported duplicates (RFC 2883) show to be spurious, and delayed acknowledgements.
 //!
 //! Everything counts in segments of one size, numbered from zero, so that the bookkeeping is rings and not maps. What
 //! is left out does not move long-run shares: handshake and close, F-RTO (the time stamps find the same), the receive
@@ -26,14 +26,14 @@ pub use sender::{Sender, SenderConfig, SenderStatistics};
 
 use units::Time;
 
-/// A segment on its way.
+/// A segment with data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Data {
     /// Its number; the first is 0.
     pub number: u32,
     /// When it was sent, for the receiver to echo (RFC 7323).
     pub stamp: Time,
-    /// Whether it was sent before.
+    /// Whether it is a retransmission.
     pub again: bool,
     /// Whether nothing follows it, so that its acknowledgement should not wait.
     pub last: bool,
@@ -42,12 +42,12 @@ pub struct Data {
     pub reduced: bool,
 }
 
-/// What a receiver says has arrived.
+/// An acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acknowledgement {
-    /// All before this one has arrived.
+    /// The next segment expected: all before it have arrived.
     pub next: u32,
-    /// The stamp of the segment that it answers.
+    /// The time stamp of the segment that it answers (RFC 7323).
     pub echo: Time,
     /// What has arrived beyond `next`, that with the newest arrival first (SACK, RFC 2018). An empty block ends the list.
     pub blocks: [Block; 3],

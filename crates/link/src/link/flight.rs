@@ -10,19 +10,19 @@ use units::{Span, Time};
 /// A packet that comes out of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery<P> {
-    /// What was offered.
+    /// The packet that was offered.
     pub packet: P,
-    /// Its size as offered.
+    /// Its IP packet size in bytes, as offered.
     pub size: u32,
-    /// The queue marked it: its ECN field is to say so (RFC 3168) when it is delivered.
+    /// Whether the queue has marked it: its ECN field has to say so (RFC 3168) when it is delivered.
     pub marked: bool,
-    /// It is the second of a packet that the link has duplicated.
+    /// Whether it is the duplicate of a packet.
     pub copy: bool,
     /// When it reached the queue.
     pub arrival: Time,
-    /// When its service began; what lies between arrival and this is its sojourn in the queue (RFC 8289).
+    /// When its transmission began; the time from `arrival` is its sojourn time (RFC 8289).
     pub service_start: Time,
-    /// When it is to be delivered: end of service, delay and jitter, and for how long it is held back.
+    /// When it has to be delivered: end of transmission, plus delay, jitter and the extra delay of reordering.
     pub due: Time,
 }
 

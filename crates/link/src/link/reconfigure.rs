@@ -5,20 +5,20 @@ use units::ConfigError;
 use units::Time;
 
 impl<P> Link<P> {
-    /// Goes on with other settings from `now` on, exactly; nothing that is on the link is lost over it unless it finds no
-    /// room in a smaller queue. `now` is what [`Link::advance`] would be called with.
+    /// Applies other settings from exactly `now` on, the time with which [`Link::advance`] would be called. No packet is
+    /// lost because of it, except those that exceed a smaller queue.
     ///
-    /// - A packet in service at a rate is served on at the new one: what is left of it, to the bit. On a token bucket, a
-    ///   trace or a wireless medium, before or after, the service under way ends as it would have.
-    /// - A new delay is that of packets which depart from now on. It never makes a packet overtake another.
-    /// - Jitter, loss, reordering and duplication are new for packets whose service begins from now on.
-    /// - A new [`LinkConfig::queue_bytes`] is as [`Link::replace_queue`]; a queue given by that or by
-    ///   [`Link::with_queue`] stays as it is.
-    /// - The limit of bytes in flight is that of packets whose service begins from now on.
-    /// - The seed stays what it was.
+    /// - The rest of a packet in transmission at a rate is transmitted at the new rate, to the bit. With a token bucket, a
+    ///   trace or a wireless medium, before or after, the transmission in progress ends as it would have.
+    /// - A new delay holds for packets that depart from now on. It never makes a packet overtake another.
+    /// - Jitter, loss, reordering, duplication and the limit of bytes in flight are new for packets whose transmission
+    ///   begins from now on.
+    /// - A new [`LinkConfig::queue_bytes`] acts as [`Link::replace_queue`]; a queue set by that or by [`Link::with_queue`]
+    ///   stays.
+    /// - The seed stays.
     ///
     /// # Errors
-    /// What no link can have; nothing changes then.
+    /// As [`LinkConfig::check`]; nothing changes then.
     pub fn reconfigure(&mut self, config: LinkConfig, now: Time) -> Result<(), ConfigError> {
         config.check()?;
         self.advance(now);
@@ -34,12 +34,12 @@ impl<P> Link<P> {
         Ok(())
     }
 
-    /// Lets another discipline, or one of another limit, decide from `now` on. What waits goes over to it in the order
-    /// in which it would have been served, with the times of its arrival; what the old discipline drops when it is asked
-    /// for everything now, and what the new one does not take, is dropped.
+    /// Uses another queue discipline or limit from `now` on. Queued packets are moved to it in the order in which they
+    /// would have been sent, with their arrival times. What the old discipline drops while all is dequeued, and what the
+    /// new one does not accept, is dropped.
     ///
     /// # Errors
-    /// What no discipline can have; nothing changes then.
+    /// As [`QueueConfig::check`]; nothing changes then.
     pub fn replace_queue(&mut self, queue: &QueueConfig, now: Time) -> Result<(), ConfigError> {
         self.advance(now);
         self.carry_over(queue)?;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use units::ConfigError;
 use units::{Rate, Span, Time};
 
-/// A rate that changes at set times, exactly: a packet in service when it changes is served at both rates.
+/// A rate that changes at given times, exactly: a packet in transmission when it changes is transmitted at both rates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateSchedule {
     /// Nanoseconds after the origin, increasing from 0, and the rate in bit/s from then on.
@@ -38,7 +38,7 @@ impl RateSchedule {
         Self::build(steps, None)
     }
 
-    /// As [`RateSchedule::new`], but after `period` the steps are taken anew, for ever.
+    /// As [`RateSchedule::new`], but repeated with this period.
     ///
     /// # Errors
     /// The first time is not 0, the times do not increase up to the period, or all rates are zero.

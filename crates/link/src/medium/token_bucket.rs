@@ -2,8 +2,8 @@ use crate::exact::ExactTime;
 use units::ConfigError;
 use units::{Rate, Span, Time};
 
-/// A shaper in front of the line, as `tc tbf` and many access lines have it: packets pass at the line's rate as long as
-/// there are tokens for them, and at the shaped rate when those are used up. The line's rate is
+/// A token bucket shaper, as `tc tbf` and many access links have it: packets pass at the peak rate as long as there are
+/// tokens for them, and at the committed rate when the tokens are used up. The peak rate is
 /// [`LinkConfig::rate`](crate::LinkConfig::rate).
 ///
 /// The bucket is full at first, and again when either setting is changed on a running link. A packet larger than the
@@ -11,9 +11,9 @@ use units::{Rate, Span, Time};
 /// as queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenBucket {
-    /// At which tokens come: the rate in the long run.
+    /// The committed rate, at which tokens are added.
     pub rate: Rate,
-    /// How many bytes the bucket holds: what passes at the line's rate after a pause.
+    /// The bucket's size in bytes: what passes at the peak rate after an idle period.
     pub burst_bytes: u64,
 }
 

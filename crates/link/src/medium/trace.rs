@@ -9,13 +9,13 @@ const OPPORTUNITY: u32 = 1504;
 const HEADER: u32 = 4;
 const MILLISECOND: i64 = 1_000_000;
 
-/// When packets may pass, as recorded on a cellular network and written down for mahimahi's `mm-link` (Netravali and
+/// When packets can be transmitted, as recorded on a cellular network and written down for mahimahi's `mm-link` (Netravali and
 /// others 2015): a text with one time in milliseconds a line, each an opportunity to deliver 1504 bytes at that
 /// moment. After the last, the trace begins anew at that time.
 ///
 /// As there, several small packets share an opportunity, a packet too large for what is left of one goes on in the
-/// next and is delivered with its last byte, each packet counts 4 bytes more than its own, and what finds nothing
-/// waiting is lost. Packets wait for an opportunity even on an idle link, so the queue needs room. A packet that arrives
+/// next and is delivered with its last byte, each packet counts 4 bytes more than its own, and an opportunity without
+/// queued packets is lost. Packets wait for an opportunity even on an idle link, so the queue needs room. A packet that arrives
 /// at the moment of an opportunity is too late for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
@@ -24,7 +24,7 @@ pub struct Trace {
     origin: Time,
 }
 
-/// Why a text is no trace.
+/// Why a text cannot be read as a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot read the trace: line {line} {problem}; each line is a time in whole milliseconds, none before another")]
 pub struct TraceError {
@@ -32,7 +32,7 @@ pub struct TraceError {
     problem: String,
 }
 
-/// Where in a trace a link is.
+/// The position of a link in a trace.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     trace: Trace,
@@ -75,7 +75,7 @@ impl Trace {
         Trace { origin, ..self }
     }
 
-    /// What packets that fill an opportunity each get in the long run.
+    /// The mean rate available to packets that fill an opportunity each.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_bytes_over(
             self.millis.len() as u64 * u64::from(OPPORTUNITY - HEADER),

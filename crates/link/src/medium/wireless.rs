@@ -9,12 +9,12 @@ use units::{Rate, Span, Time};
 const VHT80_TWO_STREAMS: [u64; 10] =
     [65_000, 130_000, 195_000, 260_000, 390_000, 520_000, 585_000, 650_000, 780_000, 866_700];
 const SLOT: Span = Span::from_micros(9);
-/// After so many steps a walk over ten places may as well begin anew.
-const LONGEST_WALK: i64 = 1000;
+/// After this many missed steps a walk over ten schemes is in its steady state: it restarts.
+const MAX_WALK_STEPS: i64 = 1000;
 
 /// A last hop like IEEE 802.11ac: one transmission at a time, each an aggregate of packets that are delivered together
-/// at its end, after a fixed overhead and a random backoff. The physical rate wanders: at each interval it goes one
-/// scheme up, down or stays, with equal probability, within its bounds.
+/// at its end, after a fixed overhead and a random backoff. The physical rate varies: at each interval it goes
+/// one scheme up or down or stays, with equal probability, within its bounds.
 ///
 /// Contention begins when a packet waits and the medium is free; at its end the queue gives up packets until the
 /// aggregate is full. So packets wait on an idle link too, and the queue needs room for them. There are no retries:
@@ -27,19 +27,19 @@ pub struct Wireless {
     pub fastest: usize,
     /// How often the rate may change.
     pub interval: Span,
-    /// Most packets of an aggregate.
+    /// Maximum number of packets of an aggregate.
     pub packets: u32,
-    /// Longest time on the air of an aggregate's packets: it is full when another packet like the last would exceed it.
+    /// Maximum airtime of an aggregate's packets: it is full when another packet like the last would exceed it.
     pub airtime: Span,
-    /// What each transmission takes besides backoff and packets.
+    /// Time that each transmission takes in addition to backoff and packets.
     pub overhead: Span,
     /// The backoff is uniform from 0 to this number of slots of 9 µs.
     pub backoff_slots: u32,
-    /// Bytes that each packet takes on the air besides its own.
+    /// Bytes transmitted with each packet in addition to its own.
     pub header_bytes: u32,
 }
 
-/// The medium at work.
+/// The state of the medium.
 #[derive(Debug)]
 pub(crate) struct Channel {
     config: Wireless,
@@ -127,7 +127,7 @@ impl Channel {
     pub(crate) fn wander(&mut self, now: Time) {
         let stepped = *self.stepped.get_or_insert(now);
         let due = (now - stepped).as_nanos() / self.config.interval.as_nanos();
-        for _ in 0..due.min(LONGEST_WALK) {
+        for _ in 0..due.min(MAX_WALK_STEPS) {
             self.scheme = match self.walk.random_range(0..3) {
                 0 => self.scheme.saturating_sub(1).max(self.config.slowest),
                 1 => (self.scheme + 1).min(self.config.fastest),

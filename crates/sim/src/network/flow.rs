@@ -9,37 +9,37 @@ use std::collections::VecDeque;
 use units::ConfigError;
 use units::{Rate, Span, Time};
 
-/// A flow between two hosts of its own.
+/// A flow between two hosts that have no other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowConfig {
     /// The links from the source, in order.
     pub forward: Vec<LinkId>,
     /// The links that acknowledgements take; without any they only take [`FlowConfig::delay_back`].
     pub back: Vec<LinkId>,
-    /// What the way from the source to the first link takes; at least a nanosecond, so that time passes.
+    /// Delay from the source to the first link; at least a nanosecond, so that time passes.
     pub delay_out: Span,
-    /// What the way of an acknowledgement to the first link back takes.
+    /// Delay of an acknowledgement to the first link back.
     pub delay_back: Span,
-    /// Each packet takes longer on its way out by up to this, uniformly, without overtaking. A little of it (a packet's
+    /// Additional delay of each packet from the source, uniform from zero to this, without overtaking. A little of it (a packet's
     /// time at the bottleneck) keeps flows from falling into step with the queue, which real hosts do not (Floyd and
     /// Jacobson 1992).
     pub jitter: Span,
-    /// Nothing is sent before this.
+    /// When it begins to send.
     pub start: Time,
-    /// The start is later by up to this, uniformly.
+    /// Additional time before the start, uniform from zero to this.
     pub start_jitter: Span,
-    /// Nothing new is sent from then on.
+    /// When it stops sending new data.
     pub stop: Option<Time>,
-    /// What sends.
+    /// The sender.
     pub source: Source,
 }
 
-/// What sends.
+/// The sender of a flow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     /// A TCP connection.
     Tcp(TcpConfig),
-    /// Packets that nobody answers. Their times count from the flow's start.
+    /// UDP packets without acknowledgements. Their times count from the flow's start.
     Udp(CrossConfig),
 }
 
@@ -54,29 +54,29 @@ pub struct TcpConfig {
     pub header_bytes: u32,
     /// 1 acknowledges every segment, 2 every other (RFC 1122), delayed by at most 40 ms.
     pub acknowledge_every: u32,
-    /// The rate of the source's own line, in IP bytes.
+    /// The rate of the source's access link, in IP bits; unlimited if not given.
     pub access_rate: Option<Rate>,
-    /// How much there is to send; without it, ever more. No connection sends more than 2³² − 2 segments (5154 s of full
+    /// Payload bytes to send; without end if not given. No connection sends more than 2³² − 2 segments (5154 s of full
     /// packets at 10 Gbit/s): it then ends.
     pub bytes: Option<u64>,
     /// Whether queues may mark its packets.
     pub ecn: bool,
-    /// How many payload bytes the receiver takes beyond what has arrived in order.
+    /// The receive window in payload bytes; unlimited if not given.
     pub receive_window: Option<u64>,
 }
 
-/// What a flow did so far.
+/// The counters of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowStatistics {
-    /// Payload bytes that arrived in order, each counted once. Of UDP all, less 28 bytes of headers a packet.
+    /// Payload bytes that arrived in order, each counted once; of UDP, all, less 28 bytes of headers per packet.
     pub goodput_bytes: u64,
-    /// IP bytes that arrived, whether needed or not.
+    /// IP bytes that arrived, duplicates included.
     pub delivered_bytes: u64,
     /// Packets that arrived.
     pub delivered_packets: u64,
     /// Packets that left the source.
     pub sent_packets: u64,
-    /// What the TCP sender did.
+    /// The counters of a TCP sender.
     pub tcp: SenderStatistics,
     /// The smoothed round-trip time of a TCP sender.
     pub smoothed_round_trip: Option<Span>,
@@ -120,8 +120,8 @@ impl TcpConfig {
         self.header_bytes.saturating_add(u64::from(self.segment_bytes).min(left) as u32)
     }
 
-    /// A window beyond this could only fill memory.
-    const MOST_OUTSTANDING: u32 = 1 << 20;
+    /// Bounds the memory of a connection.
+    const MAX_OUTSTANDING: u32 = 1 << 20;
 
     fn sender(&self) -> Sender {
         let window = self.receive_window.map_or(u32::MAX, |bytes| self.segments(bytes).max(1));
@@ -129,7 +129,7 @@ impl TcpConfig {
             packet_bytes: self.packet_bytes(),
             // Numbers are not to overflow when a block ends after the last.
             segments: self.bytes.map_or(u32::MAX, |bytes| self.segments(bytes)).min(u32::MAX - 1),
-            receive_window: window.min(TcpConfig::MOST_OUTSTANDING),
+            receive_window: window.min(TcpConfig::MAX_OUTSTANDING),
         };
         Sender::new(config, self.control.build(self.packet_bytes()))
     }

@@ -7,7 +7,7 @@ pub struct LinkId(pub(super) u32);
 pub struct FlowId(pub(super) u32);
 
 impl FlowId {
-    /// The flow that is added after so many others: for a queue that must know flows before there are any.
+    /// The flow that is added after this many: for a queue that has to know flows before there are any.
     pub fn nth(others: u32) -> Self {
         FlowId(others)
     }

@@ -1,7 +1,7 @@
 use units::Span;
 
-/// How long packets waited in a queue until their service began (RFC 8289's sojourn time), of those that came through:
-/// their number, mean, and any percentile to 3 %.
+/// The distribution of sojourn times (RFC 8289) in a queue, of packets that were transmitted: number, mean, and any
+/// percentile to 3 %.
 #[derive(Debug, Clone)]
 pub struct Sojourn {
     /// Sixteen steps to each doubling.
@@ -37,7 +37,7 @@ impl Sojourn {
         Span::from_nanos((self.sum / i128::from(self.count.max(1))) as i64)
     }
 
-    /// What this part of the packets, from 0 to 1, did not exceed; zero without packets.
+    /// The quantile of this order, from 0 to 1; zero without packets.
     pub fn quantile(&self, part: f64) -> Span {
         let rank = (self.count as f64 * part).ceil() as u64;
         let mut seen = 0;

@@ -1,6 +1,6 @@
 //! How much a TCP sender may have in flight: the controllers whose flows meet at a bottleneck.
 //!
-//! A [`Controller`] hears what the sender learns, in the sender's order, and answers with a window and, if it paces,
+//! A [`Controller`] is told what the sender learns, in the sender's order, and answers with a window and, if it paces,
 //! with a rate. It never sees the network. Windows count segments; a sender has at most [`Controller::window`] of them
 //! in flight, rounded down but at least one.
 //!
@@ -84,9 +84,9 @@ impl fmt::Display for Control {
     }
 }
 
-/// A word that names no congestion controller.
+/// There is no congestion controller of this name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no congestion controller `{word}`; give one of {}", Control::ALL.map(|(name, _)| name).join(", "))]
+#[error("`{word}` is not a congestion control; choose one of {}", Control::ALL.map(|(name, _)| name).join(", "))]
 pub struct UnknownControl {
     word: String,
 }

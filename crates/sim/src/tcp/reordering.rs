@@ -22,7 +22,7 @@ const TOLERATED: u32 = 3;
 /// Section 6.2, step 4: after so many recoveries without duplicates the window is small again.
 const RECOVERIES: u32 = 16;
 /// As in Linux, whose counter has 8 bits.
-const MOST_QUARTERS: u32 = 255;
+const MAX_QUARTERS: u32 = 255;
 
 impl Reordering {
     pub(super) fn new() -> Self {
@@ -52,7 +52,7 @@ impl Reordering {
     pub(super) fn duplicated(&mut self, first: u32, next: u32) {
         if self.seen && first >= self.round_end {
             self.round_end = next;
-            self.quarters = (self.quarters + 1).min(MOST_QUARTERS);
+            self.quarters = (self.quarters + 1).min(MAX_QUARTERS);
             self.recoveries_left = RECOVERIES;
         }
     }

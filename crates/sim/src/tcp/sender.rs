@@ -12,36 +12,36 @@ use super::{Acknowledgement, Data};
 use units::{Span, Time};
 use usage::Usage;
 
-/// How a sender behaves.
+/// The settings of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderConfig {
-    /// IP bytes of a segment with its headers: what the pacing counts.
+    /// IP bytes of a segment with its headers, for pacing.
     pub packet_bytes: u32,
-    /// How many segments there are to send.
+    /// The number of segments to send.
     pub segments: u32,
     /// The receiver's window in segments.
     pub receive_window: u32,
 }
 
-/// What a sender did.
+/// The counters of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SenderStatistics {
-    /// Segments sent, those sent again included.
+    /// Segments sent, retransmissions included.
     pub sent: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmissions: u64,
-    /// How often the retransmission timer ran out.
+    /// Expirations of the retransmission timer.
     pub timeouts: u64,
-    /// Probes for a loss at the tail.
+    /// Tail loss probes (RFC 8985).
     pub probes: u64,
-    /// How often the window was reduced.
+    /// Reductions of the window.
     pub reductions: u64,
-    /// Recoveries and timeouts that turned out to be uncalled for.
+    /// Recoveries and timeouts that were spurious and undone.
     pub undone: u64,
 }
 
-/// The end that sends. Tell it of every [`Acknowledgement`] and call [`Sender::on_time`] at [`Sender::next_time`]; after
-/// either, and at the start, call [`Sender::poll_send`] until it gives nothing.
+/// The sender of a connection. Tell it of every [`Acknowledgement`] and call [`Sender::on_time`] at [`Sender::next_time`]; after
+/// either, and at the start, call [`Sender::poll_send`] until it returns nothing.
 #[derive(Debug)]
 pub struct Sender {
     config: SenderConfig,
@@ -124,7 +124,7 @@ impl Sender {
         self.board.first() >= self.config.segments
     }
 
-    /// What it did.
+    /// The counters.
     pub fn statistics(&self) -> &SenderStatistics {
         &self.statistics
     }

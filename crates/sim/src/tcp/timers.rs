@@ -1,7 +1,7 @@
 use units::{Span, Time};
 
 /// RFC 6298 says 1 s; this is Linux's `TCP_RTO_MIN`, which bounds the variance's part.
-const LEAST_VARIANCE: Span = Span::from_millis(200);
+const MIN_VARIANCE: Span = Span::from_millis(200);
 /// Before the first measurement.
 const INITIAL: Span = Span::from_secs(1);
 /// Linux's `TCP_RTO_MAX`.
@@ -62,7 +62,7 @@ impl RoundTrips {
 
     /// How long to wait before all in flight counts as lost.
     pub(super) fn timeout(&self) -> Span {
-        let base = self.smoothed.map_or(INITIAL, |smoothed| smoothed + (self.variance * 4).max(LEAST_VARIANCE));
+        let base = self.smoothed.map_or(INITIAL, |smoothed| smoothed + (self.variance * 4).max(MIN_VARIANCE));
         (base.min(MOST) * (1 << self.backoff)).min(MOST)
     }
 

@@ -9,7 +9,7 @@ use units::{ConfigError, Span, Time};
 /// The settings of [`FairShare`]; the default suits paths of the Internet at any rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairShareConfig {
-    /// How long packets shall wait at most, while flows send more than the link carries. As long as the link does not
+    /// The queueing delay to hold while flows send more than the link carries. As long as the link does not
     /// fall idle and few packets pay, they wait less, down to a tenth of this; up to four times this where a packet of
     /// each flow takes longer to send.
     pub target: Span,
@@ -21,27 +21,27 @@ pub struct FairShareConfig {
     pub ecn: bool,
 }
 
-/// The project's own discipline: one queue, in which each flow is charged for what it sends beyond the fair share and
-/// pays with a packet whenever the charge is worth one.
+/// This project's own discipline: one queue, in which each flow is charged for what it sends above the fair share. When
+/// the charge reaches the size of a packet, one packet of the flow is dropped or marked: the flow pays with it.
 ///
-/// Of what is known from AFD it keeps the law, to drop `1 − share / own` of a flow, and does without what makes AFD
-/// depend on the rate or on chance:
+/// It keeps AFD's law, to drop the ratio `1 − share / own` of a flow, but not what makes AFD depend on the rate or on
+/// chance:
 ///
-/// - Flows are measured exactly, within a window of time, in a table of bounded size; a sample of packets cannot tell
-///   twenty like flows apart.
-/// - Charges instead of dice space a flow's drops evenly, so that a window of packets seldom loses several.
+/// - Flows are measured exactly, over a time window, in a table of bounded size; a sample of packets cannot distinguish
+///   twenty similar flows.
+/// - Charges instead of random draws space a flow's drops evenly, so that a congestion window rarely loses several.
 /// - The share follows the *delay* of the queue in relative steps, whatever the link's rate is or becomes. It stays near
-///   or above what is sure to be fair: the link's rate over the number of flows, both as measured. Else a start of many
+///   or above a lower bound of what is fair: the link's rate over the number of flows, both as measured. Else a start of many
 ///   connections, whose packets keep coming for a round trip after the first drops, would press it far too low.
 /// - Where more waits than leaves in half a window, a flow pays with its packet that leaves next, so that senders learn at
 ///   once of a link that has become slow.
-/// - The delay aimed at falls as long as there is always something to send and few packets pay. So senders that make way
-///   for delay (Vegas) get their share too; a queue only as long as the others' reaction needs is left for them to see.
+/// - The target delay falls as long as the link is busy and few packets pay. So delay-based senders (Vegas) get their
+///   share too: they see a queue only as long as the reaction of loss-based flows needs.
 ///
-/// Who sends less than the share never pays, whatever the others do. It cannot help where the share falls below a packet
-/// per window, where more heavy flows come at once than the table holds, or against a sender that spreads its packets
+/// A flow that sends less than the share never pays, whatever other flows do. The discipline cannot help where the share falls below a packet
+/// per window, where more heavy flows begin at once than the table holds, or against a sender that spreads its packets
 /// over many flows; and on fast and long paths even the least delay of one common queue slows Vegas down. Short flows get
-/// no head start, as a queue of their own gives them; a few large flows of very different kinds (one CUBIC beside one
+/// no head start, as a queue of their own gives them; a few large flows of very different kinds (one CUBIC and one
 /// Vegas) stay unequal; one NewReno alone leaves a tenth of the link empty, as the queue is too short for half its window
 /// to keep it busy; and bursts at the link's full rate cost some of it, since the share takes a while to rise again.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub struct FairShare<P> {
     rates: FlowRates,
     /// How many bytes of a window a flow may send.
     share: f64,
-    /// The most that any flow has sent within a window lately; beyond it a share would mean nothing.
+    /// The maximum that a flow has recently sent within a window; a share above it has no meaning.
     peak: f64,
     /// The link's rate as last seen while packets waited, in bytes per window.
     capacity: f64,
@@ -71,39 +71,39 @@ pub struct FairShare<P> {
 
 /// How often the share is adjusted, and what of the peak and of the counts of packets remains each time.
 const UPDATE: Span = Span::from_millis(5);
-const REMAINS: f64 = 0.99;
+const DECAY: f64 = 0.99;
 /// How strongly the share follows the delay's change since the last update, in targets, and its distance from what is
 /// aimed at, as a part of that. The second must be far weaker: flows take some round trips to follow, and a share that
 /// goes on falling meanwhile makes many of them halve at once, after which long paths stay part empty for seconds.
 const GAINS: (f64, f64) = (0.3, 0.0005);
-/// With fewer packets in the share than so many, the second is stronger in proportion, but not beyond so many times: the
-/// fewer packets a flow has in flight, the more of them it must lose to slow down by as much.
-const FEW: f64 = 200.0;
-const MOST_HASTE: f64 = 8.0;
+/// With fewer packets than this in the share, the second gain is greater in proportion, up to this factor: the fewer
+/// packets a flow has in flight, the more of them it must lose to slow down by as much.
+const FULL_GAIN_PACKETS: f64 = 200.0;
+const MAX_GAIN_FACTOR: f64 = 8.0;
 /// How much the share rises at each update if a packet found the queue empty: what the link does not use is lost.
-const IDLE_RISE: f64 = 0.04;
+const IDLE_INCREASE: f64 = 0.04;
 /// How much the delay aimed at rises at each update if a packet found the queue empty or little delay costs too many
 /// packets (this part of them); how much it falls at each other update, and to what part of the target.
-const AIM_RISE: f64 = 0.05;
-const TOO_MANY: f64 = 0.03;
-const AIM_FALL: f64 = 0.0005;
-const LEAST_AIM: f64 = 0.1;
-/// Where a packet of each flow takes longer than the target, it rises to that, but not beyond so many targets: with less
-/// than a packet in the queue, a flow can only wait for its timer.
-const MOST_AIM: f64 = 4.0;
+const AIM_INCREASE: f64 = 0.05;
+const MAX_PAID_RATIO: f64 = 0.03;
+const AIM_DECREASE: f64 = 0.0005;
+const MIN_AIM: f64 = 0.1;
+/// Where one packet of each flow takes longer than the target, the aim rises to that time, up to this many targets: with
+/// less than a packet in the queue, a flow can only wait for its timer.
+const MAX_AIM: f64 = 4.0;
 /// The share never falls below a packet, else nobody could send; nor below this part of the rate over the number of
 /// flows: a little less than all of it, so that a queue can be drained.
-const LEAST_SHARE: f64 = 1500.0;
-const LEAST_PART: f64 = 0.9;
-/// By how much less for each target that packets wait beyond so many: a link that has become slow must drain its queue.
+const MIN_SHARE_BYTES: f64 = 1500.0;
+const MIN_SHARE_RATIO: f64 = 0.9;
+/// How much that ratio decreases per target of delay above this many: a link that has become slow must drain its queue.
 const DRAIN: f64 = 0.05;
-const LONG: f64 = 5.0;
+const DRAIN_ABOVE: f64 = 5.0;
 /// Where more waits than leaves in this part of a window, which is longer than most starts of connections make it, a flow
 /// pays with its own packet among so many that leave next.
-const BEHIND: f64 = 0.5;
-const NEXT: usize = 64;
+const FRONT_DROP_WINDOWS: f64 = 0.5;
+const FRONT_PACKETS: usize = 64;
 /// The least target in bytes, some packets: on a slow link the usual one would be a part of a packet's time.
-const LEAST_TARGET: f64 = 6000.0;
+const MIN_TARGET_BYTES: f64 = 6000.0;
 
 impl Default for FairShareConfig {
     fn default() -> Self {
@@ -154,14 +154,14 @@ impl DisciplineConfig for FairShareConfig {
             rates: FlowRates::new(self.flows, self.window, seed),
             // None is known before there is a queue.
             share: f64::MAX,
-            peak: LEAST_SHARE,
+            peak: MIN_SHARE_BYTES,
             capacity: 0.0,
             served: 0.0,
             arrived: 0.0,
             paid: 0.0,
             last_update: None,
             last_delay: 0.0,
-            aim: LEAST_AIM,
+            aim: MIN_AIM,
             idled: None,
         }
     }
@@ -178,22 +178,22 @@ impl<P> FairShare<P> {
         let idle = self.idled.take().unwrap_or(self.buffer.len() == 0);
         self.learn_capacity(elapsed, !idle && self.buffer.len() > 0);
         let delay = if idle { 0.0 } else { self.waiting() };
-        let too_many = self.paid > TOO_MANY * self.arrived;
-        let more_aim = if idle || too_many { AIM_RISE } else { -AIM_FALL };
-        let more_share = if idle { IDLE_RISE } else { 0.0 };
-        let haste = (FEW * LEAST_SHARE / self.share).clamp(1.0, MOST_HASTE);
+        let too_many = self.paid > MAX_PAID_RATIO * self.arrived;
+        let more_aim = if idle || too_many { AIM_INCREASE } else { -AIM_DECREASE };
+        let more_share = if idle { IDLE_INCREASE } else { 0.0 };
+        let gain_factor = (FULL_GAIN_PACKETS * MIN_SHARE_BYTES / self.share).clamp(1.0, MAX_GAIN_FACTOR);
         let change =
-            1.0 + more_share - GAINS.0 * (delay - self.last_delay) - GAINS.1 * haste * (delay / self.aim - 1.0);
+            1.0 + more_share - GAINS.0 * (delay - self.last_delay) - GAINS.1 * gain_factor * (delay / self.aim - 1.0);
         self.last_delay = delay;
         let flows = self.rates.active(now);
-        let most_aim = flows as f64 * LEAST_SHARE / self.target_bytes();
-        self.aim = (self.aim * (1.0 + more_aim)).clamp(LEAST_AIM, most_aim.clamp(1.0, MOST_AIM));
-        self.arrived *= REMAINS;
-        self.paid *= REMAINS;
-        self.peak = (self.peak * REMAINS).max(LEAST_SHARE);
+        let most_aim = flows as f64 * MIN_SHARE_BYTES / self.target_bytes();
+        self.aim = (self.aim * (1.0 + more_aim)).clamp(MIN_AIM, most_aim.clamp(1.0, MAX_AIM));
+        self.arrived *= DECAY;
+        self.paid *= DECAY;
+        self.peak = (self.peak * DECAY).max(MIN_SHARE_BYTES);
         let most = if self.capacity > 0.0 { self.peak * 1.5 } else { f64::MAX };
-        let drain = (1.0 - DRAIN * (delay - LONG).max(0.0)).max(0.5);
-        let least = (drain * self.sure_share(flows)).clamp(LEAST_SHARE, most);
+        let drain = (1.0 - DRAIN * (delay - DRAIN_ABOVE).max(0.0)).max(0.5);
+        let least = (drain * self.sure_share(flows)).clamp(MIN_SHARE_BYTES, most);
         self.share = (self.share * change.clamp(0.5, 1.5)).clamp(least, most);
     }
 
@@ -206,7 +206,7 @@ impl<P> FairShare<P> {
     /// What the link carries within the target.
     fn target_bytes(&self) -> f64 {
         let target = self.config.target.as_nanos() as f64 / self.config.window.as_nanos() as f64;
-        (target * self.capacity).max(LEAST_TARGET)
+        (target * self.capacity).max(MIN_TARGET_BYTES)
     }
 
     /// Takes what has left within `elapsed` for the link's rate if it was `busy` throughout.
@@ -222,16 +222,16 @@ impl<P> FairShare<P> {
     /// The flow's packet that leaves next, to pay with where the queue is that long. Senders hear of that one soon; of the
     /// packet that has just come only once all before it has drained, at a rate that they do not know of yet.
     fn take_next_of(&mut self, flow: u64) -> Option<Queued<P>> {
-        if self.buffer.bytes() as f64 <= BEHIND * self.capacity {
+        if self.buffer.bytes() as f64 <= FRONT_DROP_WINDOWS * self.capacity {
             return None;
         }
-        let mut next = 0..self.buffer.len().min(NEXT);
+        let mut next = 0..self.buffer.len().min(FRONT_PACKETS);
         next.find(|place| self.buffer.flow_at(*place) == Some(flow)).and_then(|place| self.buffer.remove(place))
     }
 
-    /// What is fair however the others behave; nothing is sure if there may be more flows than the table holds.
+    /// The lower bound of the fair share, whatever other flows do; 0 if there may be more flows than the table holds.
     fn sure_share(&self, flows: usize) -> f64 {
-        if flows < self.rates.most() { LEAST_PART * self.capacity / flows.max(1) as f64 } else { 0.0 }
+        if flows < self.rates.most() { MIN_SHARE_RATIO * self.capacity / flows.max(1) as f64 } else { 0.0 }
     }
 }
 
@@ -273,7 +273,7 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
 }
 
 impl FlowRate {
-    /// Charges the flow for the part of the packet that is beyond the share, and tells whether it pays with it.
+    /// Charges the flow for the part of the packet above the share, and returns whether it pays with it.
     fn pays(&mut self, share: f64, size: u32) -> bool {
         let size = f64::from(size);
         let excess = size * (1.0 - share / self.bytes).max(-1.0);

@@ -22,19 +22,19 @@ const DRAIN_GAIN: f64 = 1.0 / HIGH_GAIN;
 const WINDOW_GAIN: f64 = 2.0;
 /// It paces a hundredth below its estimate, so that queues drain in the long run.
 const PACING_MARGIN: f64 = 0.99;
-const LEAST_WINDOW: u32 = 4;
+const MIN_WINDOW: u32 = 4;
 /// What it takes for the round-trip time before it knows it.
 const NOMINAL_ROUND_TRIP: Span = Span::from_millis(1);
 /// How long the least round-trip time is believed.
-const LEAST_ROUND_TRIP_AGE: Span = Span::from_secs(10);
+const MIN_ROUND_TRIP_LIFETIME: Span = Span::from_secs(10);
 /// How long the queue is left empty to measure it anew.
 const PROBE_ROUND_TRIP: Span = Span::from_millis(200);
 /// Below this rate segments are sent one by one, above two at once or as many as it carries in a 1024th of a second.
 const SINGLE_SEGMENTS: Rate = Rate::from_bits_per_second(1_200_000);
 /// The most bytes that are sent at once.
-const LARGEST_BURST: f64 = 65535.0;
+const MAX_BURST_BYTES: f64 = 65535.0;
 /// The most segments, however small.
-const MOST_AT_ONCE: u32 = 127;
+const MAX_BURST: u32 = 127;
 
 /// Models the path by its bandwidth and least round-trip time, paces at the one and keeps in flight twice the product:
 /// see the module's documentation for what it leaves out.
@@ -142,8 +142,8 @@ impl Bbr {
     fn burst(&self) -> u32 {
         let bytes_per_second = self.pacing * f64::from(self.segment_bytes);
         let least = if bytes_per_second * 8.0 < SINGLE_SEGMENTS.as_f64() { 1 } else { 2 };
-        let bytes = (bytes_per_second / 1024.0).min(LARGEST_BURST);
-        ((bytes / f64::from(self.segment_bytes)) as u32).clamp(least, MOST_AT_ONCE)
+        let bytes = (bytes_per_second / 1024.0).min(MAX_BURST_BYTES);
+        ((bytes / f64::from(self.segment_bytes)) as u32).clamp(least, MAX_BURST)
     }
 
     /// Segments that `gain` times the product of bandwidth and round-trip time holds.
@@ -208,7 +208,7 @@ impl Bbr {
     }
 
     fn update_round_trip(&mut self, ack: &Ack) {
-        let expired = self.round_trip.as_ref().is_some_and(|least| ack.now - least.measured > LEAST_ROUND_TRIP_AGE);
+        let expired = self.round_trip.as_ref().is_some_and(|least| ack.now - least.measured > MIN_ROUND_TRIP_LIFETIME);
         if let Some(span) = ack.round_trip
             && (expired || self.round_trip.as_ref().is_none_or(|least| span <= least.span))
         {
@@ -226,7 +226,7 @@ impl Bbr {
 
     fn probe_round_trip(&mut self, ack: &Ack, ends: Option<Time>, round_done: bool) {
         let Some(end) = ends else {
-            if ack.in_flight <= LEAST_WINDOW {
+            if ack.in_flight <= MIN_WINDOW {
                 self.mode = Mode::ProbeRoundTrip { ends: Some(ack.now + PROBE_ROUND_TRIP), round_done: false };
                 self.rounds.restart(ack);
             }
@@ -263,7 +263,7 @@ impl Bbr {
             }
         }
         if matches!(self.mode, Mode::ProbeRoundTrip { .. }) {
-            self.window = self.window.min(LEAST_WINDOW);
+            self.window = self.window.min(MIN_WINDOW);
         }
     }
 
@@ -296,7 +296,7 @@ impl Bbr {
         } else if self.window < self.with_quanta(product) || ack.total_delivered < u64::from(INITIAL) {
             self.window = grown;
         }
-        self.window = self.window.max(LEAST_WINDOW);
+        self.window = self.window.max(MIN_WINDOW);
     }
 
     /// Keeps the window for after the recovery. If one is under way, or the path is being emptied, it is cut already.

@@ -6,7 +6,7 @@ use units::{Span, Time};
 /// Up to this window BIC is NewReno.
 const LOW_WINDOW: u32 = 14;
 /// The most segments that the window grows by in a round trip.
-const MOST_PER_ROUND: u32 = 16;
+const MAX_INCREASE: u32 = 16;
 /// The search goes a quarter of the way to the window at the last loss, and as far beyond it before it speeds up.
 const SEARCH: u32 = 4;
 /// Round trips for the last quarter.
@@ -85,8 +85,8 @@ impl Default for Bic {
 fn search(window: u32, step: u32) -> u32 {
     match step {
         0..=1 => slowest(window),
-        2..=MOST_PER_ROUND => window / step,
-        _ => window / MOST_PER_ROUND,
+        2..=MAX_INCREASE => window / step,
+        _ => window / MAX_INCREASE,
     }
 }
 
@@ -94,10 +94,10 @@ fn search(window: u32, step: u32) -> u32 {
 fn probe(window: u32, beyond: u32) -> u32 {
     if beyond < SEARCH {
         slowest(window)
-    } else if beyond < MOST_PER_ROUND * (SEARCH - 1) {
+    } else if beyond < MAX_INCREASE * (SEARCH - 1) {
         window.saturating_mul(SEARCH - 1) / beyond
     } else {
-        window / MOST_PER_ROUND
+        window / MAX_INCREASE
     }
 }
 

@@ -34,7 +34,7 @@ const ALPHA: f64 = 1.0 / 8.0;
 const K: f64 = 0.75;
 const GAMMA: f64 = 30.0;
 const ZETA: f64 = 1.0;
-const LEAST_SUM: u32 = 2;
+const MIN_SUM: u32 = 2;
 
 /// A window of two parts, one heeding loss and one delay: see the module's documentation for its rules.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ impl Compound {
     fn set_delay_based(&mut self, from: f64, to: f64) {
         self.delay_based = to;
         let rest = self.sum.segments().saturating_sub(from as u32);
-        self.sum.set(rest.saturating_add(to as u32).max(LEAST_SUM));
+        self.sum.set(rest.saturating_add(to as u32).max(MIN_SUM));
     }
 }
 

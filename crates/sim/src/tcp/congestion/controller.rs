@@ -1,16 +1,16 @@
 use std::fmt;
 use units::{Rate, Span, Time};
 
-/// What an acknowledgement that brings news tells a controller.
+/// What a controller learns from an acknowledgement that reports something new.
 #[derive(Debug, Clone, Copy)]
 pub struct Ack {
     /// When it reached the sender.
     pub now: Time,
-    /// Segments that it newly acknowledges in sequence.
+    /// Segments newly acknowledged in sequence.
     pub acked: u32,
-    /// Segments that it reports delivered for the first time: in sequence or by SACK.
+    /// Segments newly reported as delivered: in sequence or by SACK.
     pub delivered: u32,
-    /// Segments that it made the sender take for lost.
+    /// Segments that the sender newly considers lost.
     pub lost: u32,
     /// Round-trip time of the newest segment acknowledged, unless that was sent twice (Karn's rule).
     pub round_trip: Option<Span>,
@@ -20,11 +20,11 @@ pub struct Ack {
     pub in_flight: u32,
     /// Segments in flight just before it.
     pub was_in_flight: u32,
-    /// Whether the window was what kept the sender from sending more in this flight (RFC 7661); windows grow only then.
+    /// Whether the window limited the sender in this flight (RFC 7661); windows grow only then.
     pub window_limited: bool,
-    /// Why the sender reduces its window at present, if it does. After a timeout it does not: windows grow again at once.
+    /// Why the sender is currently reducing its window, if it is. After a timeout it is not: windows grow again at once.
     pub reduction: Option<Reduction>,
-    /// How fast the network delivers, if the acknowledgement could tell (draft-cheng-iccrg-delivery-rate-estimation).
+    /// The delivery rate, if the acknowledgement gave a sample (draft-cheng-iccrg-delivery-rate-estimation).
     pub delivery: Option<DeliveryRate>,
     /// Segments delivered since the connection began.
     pub total_delivered: u64,
@@ -36,9 +36,9 @@ pub struct Ack {
 /// Why a sender reduces its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
-    /// It answers a mark; nothing is sent again.
+    /// In response to an ECN mark; nothing is retransmitted.
     Mark,
-    /// It repairs losses.
+    /// In fast recovery.
     Loss,
 }
 

@@ -1,6 +1,6 @@
 use super::controller::Ack;
 use super::rounds::Rounds;
-use super::window::{LEAST_THRESHOLD, Window};
+use super::window::{MIN_THRESHOLD, Window};
 use super::windowed::Windowed;
 use units::Span;
 
@@ -108,7 +108,7 @@ impl Vegas {
         } else if queued < ALPHA {
             self.window.set(window.saturating_add(1));
         }
-        self.window.set(self.window.segments().max(LEAST_THRESHOLD));
+        self.window.set(self.window.segments().max(MIN_THRESHOLD));
         self.window.lift_threshold();
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Window {
 /// The window that a connection begins with (RFC 6928).
 pub(super) const INITIAL: u32 = 10;
 /// The least that a threshold may be (RFC 5681).
-pub(super) const LEAST_THRESHOLD: u32 = 2;
+pub(super) const MIN_THRESHOLD: u32 = 2;
 
 impl Window {
     pub(super) fn new() -> Self {
@@ -91,7 +91,7 @@ impl Window {
 
     /// Sets the threshold, at least to the least there is.
     pub(super) fn set_threshold(&mut self, segments: u32) {
-        self.threshold = segments.max(LEAST_THRESHOLD);
+        self.threshold = segments.max(MIN_THRESHOLD);
     }
 
     /// The threshold no higher than the window: slow start is over.

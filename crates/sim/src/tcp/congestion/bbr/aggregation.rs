@@ -3,9 +3,9 @@ use units::Time;
 /// For so many round trips at least, and twice as many at most, an excess counts.
 const ROUNDS: u32 = 5;
 /// An epoch ends after so many segments.
-const LONGEST_EPOCH: f64 = 1_048_576.0;
+const MAX_EPOCH_SEGMENTS: f64 = 1_048_576.0;
 /// No more is allowed for than the path carries in this time, in seconds.
-const LONGEST_SILENCE: f64 = 0.1;
+const MAX_SILENCE_SECONDS: f64 = 0.1;
 
 /// How many segments more than the bandwidth explains are acknowledged at once: so many more must be in flight for the
 /// sender not to run dry while acknowledgements are held back.
@@ -32,7 +32,7 @@ impl Aggregation {
         let segments = f64::from(segments);
         let epoch = *self.epoch.get_or_insert(now);
         let mut expected = (bandwidth * (now - epoch).as_secs_f64()).max(0.0);
-        if self.delivered <= expected || self.delivered + segments >= LONGEST_EPOCH {
+        if self.delivered <= expected || self.delivered + segments >= MAX_EPOCH_SEGMENTS {
             self.epoch = Some(now);
             self.delivered = 0.0;
             expected = 0.0;
@@ -44,7 +44,7 @@ impl Aggregation {
 
     /// Segments to add to the window.
     pub(super) fn allowance(&self, bandwidth: f64) -> f64 {
-        self.excess[0].max(self.excess[1]).min((bandwidth * LONGEST_SILENCE).floor())
+        self.excess[0].max(self.excess[1]).min((bandwidth * MAX_SILENCE_SECONDS).floor())
     }
 }
 
