@@ -1,6 +1,7 @@
 //! The method's loop.
 
 use super::control::{self, Shape};
+use super::interval;
 use super::knowledge::Knowledge;
 use super::packets::{Epoch, Packets};
 use super::state::{BUDGET, PrimedConfig, State};
@@ -131,7 +132,7 @@ impl Method for Primed {
 
     fn so_far(&self) -> Option<Rate> {
         let used = summary::used(&self.state);
-        (!used.is_empty()).then(|| Rate::from_f64(summary::value(&used, self.state.knowledge.capacity.unwrap_or(0.0))))
+        (!used.is_empty()).then(|| Rate::from_f64(interval::value(&used, self.state.knowledge.capacity.unwrap_or(0.0))))
     }
 }
 

@@ -17,6 +17,7 @@
 mod bottleneck;
 mod control;
 mod floor;
+mod interval;
 mod knowledge;
 mod method;
 mod packets;

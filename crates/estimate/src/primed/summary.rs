@@ -2,23 +2,16 @@
 
 use super::bottleneck::CROSS_PACKET_BITS;
 use super::control;
-use super::knowledge::{Knowledge, MIN_TRAINS};
+use super::interval::{Interval, interval, telling};
+use super::knowledge::MIN_TRAINS;
 use super::reading::Reading;
 use super::state::State;
 use crate::method::{Outcome, Rejection};
-use crate::stats::{mean, student_t_95};
+use crate::stats::mean;
 use std::collections::BTreeMap;
-use train::Estimate;
 use units::{Rate, Span};
 
-/// Value and half width of the interval, in bit/s.
-struct Interval {
-    value: f64,
-    half: f64,
-    spread: f64,
-}
-
-/// However well they agree, fewer trains are not enough: traffic that is often silent could have been missed.
+/// However well they agree, fewer trains are not enough: cross traffic that is often silent could have been missed.
 const MIN_SETTLED_TRAINS: usize = 11;
 
 /// A time budget that is shorter than this many packets of cross traffic is stretched where half the interval's width is
@@ -26,7 +19,7 @@ const MIN_SETTLED_TRAINS: usize = 11;
 const SHORT_BUDGET_PACKETS: f64 = 100.0;
 const MAX_SHORT_HALF_WIDTH: f64 = 0.04;
 
-/// An interval of which the half is wider than so many times the capacity says nothing.
+/// No value is given where half the interval's width is more than this many times the capacity.
 const MAX_HALF_WIDTH: f64 = 3.0;
 
 /// Whether nothing more need be sent.
@@ -94,108 +87,45 @@ fn stalls(readings: &[Reading]) -> usize {
     if jumped * 4 <= readings.len() { jumped } else { 0 }
 }
 
-/// The mean of what the trains found.
-pub(super) fn value(used: &[Reading], capacity: f64) -> f64 {
-    weighted(used, capacity).iter().map(|(value, weight)| value * weight).sum()
-}
-
-/// Values with weights that add up to one. Where the queue ran empty, only a lower bound is known: its weight goes, in
-/// equal parts, to all that found more (Efron's redistribution to the right, which gives the Kaplan-Meier estimate).
-fn weighted(used: &[Reading], capacity: f64) -> Vec<(f64, f64)> {
-    let mut sorted = used.to_vec();
-    sorted.sort_by(|a, b| a.available.total_cmp(&b.available));
-    let mut out: Vec<(f64, f64)> = Vec::with_capacity(sorted.len());
-    let mut weight = 1.0 / sorted.len() as f64;
-    for (i, reading) in sorted.iter().enumerate() {
-        let right = sorted.len() - i - 1;
-        match (is_bound(reading, capacity), right) {
-            (true, 0) => out.push(((reading.available + capacity) / 2.0, weight)),
-            (true, _) => weight += weight / right as f64,
-            (false, _) => out.push((reading.available, weight)),
-        }
-    }
-    out
-}
-
-/// Whether a reading tells no more than the least that was available. At the capacity's own rate an empty queue tells
-/// all: nobody else was there.
-fn is_bound(reading: &Reading, capacity: f64) -> bool {
-    reading.emptied && reading.rate < 0.9 * capacity
-}
-
-/// Trains that tell how much was available, not only how much at least.
-fn telling(used: &[Reading], capacity: f64) -> usize {
-    used.iter().filter(|r| !is_bound(r, capacity)).count()
-}
-
-fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) -> Interval {
-    let capacity = knowledge.capacity.unwrap_or(0.0);
-    let weighted = weighted(used, capacity);
-    let n = weighted.len() as f64;
-    let value: f64 = weighted.iter().map(|(v, w)| v * w).sum();
-    let variance: f64 = weighted.iter().map(|(v, w)| w * (v - value).powi(2)).sum::<f64>() * n / (n - 1.0).max(0.5);
-    let spread = variance.sqrt();
-    // The trains are a sample of the measurement's own time, whose mean is asked for: what was watched is known.
-    let watched = (used.iter().map(|r| r.duration).sum::<f64>() / elapsed.max(1e-9)).min(0.9);
-    // Few trains know their own spread too badly even for Student, where the traffic is not normal but on or off.
-    let few = 1.0 + 5.0 / n;
-    let sampling = few * student_t_95(weighted.len()) * spread / n.sqrt() * (1.0 - watched).sqrt();
-    // What all trains have in common: an error of the capacity, which cross traffic within the prime makes too small, has
-    // an effect as far as the body's rate was too high; what cross traffic lost; and that the true value itself consists
-    // of whole packets.
-    let excess = used.iter().map(|r| (r.rate - r.available).max(0.0)).sum::<f64>() / used.len() as f64;
-    let crossed = 0.5 * knowledge.prime_gap_ratio * (1.0 - value / capacity).clamp(0.0, 1.0);
-    let capacity_error = excess * (knowledge.capacity_scatter / capacity + crossed);
-    let dropped = used.iter().map(|r| r.dropped).sum::<f64>() / used.len() as f64;
-    let granularity = CROSS_PACKET_BITS / elapsed.max(1e-9);
-    let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.001).hypot(capacity * dropped);
-    Interval { value, half, spread }
-}
-
-/// The measurement's outcome as far as it got.
+/// The outcome so far.
 pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
     let used = used(state);
-    let mut outcome = Outcome {
-        available: None,
-        reason: None,
-        spread: None,
+    let found = find(state, &used, elapsed);
+    Outcome {
+        available: found.as_ref().ok().map(Interval::estimate),
+        spread: found.as_ref().ok().map(|interval| Rate::from_f64(interval.spread)),
+        reason: found.err(),
         capacity: state.knowledge.capacity.map(Rate::from_f64),
         trains_used: used.len() as u32,
         trains_rejected: rejected(state),
-        warnings: Vec::new(),
-    };
+        warnings: warnings(state, &used),
+    }
+}
+
+/// The value; or the reason why there is none.
+fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, String> {
+    let capacity = state.knowledge.capacity.unwrap_or(0.0);
+    if telling(used, capacity) < MIN_TRAINS || out_of_reach(state) || state.knowledge.hidden_bucket {
+        return Err(no_value(state, used));
+    }
+    let interval = interval(used, elapsed.as_secs_f64(), &state.knowledge);
+    if interval.half > MAX_HALF_WIDTH * capacity {
+        return Err(format!("the trains disagree: up to {} may be available", interval.estimate().high));
+    }
+    Ok(interval)
+}
+
+fn warnings(state: &State, used: &[Reading]) -> Vec<String> {
+    let mut warnings = Vec::new();
     if let Some(burst) = state.knowledge.burst_rate.filter(|_| !out_of_reach(state)) {
         let burst = Rate::from_f64(burst);
-        outcome
-            .warnings
-            .push(format!("bursts pass at {burst}, far above the sustained rate: a token bucket shapes the path"));
+        warnings.push(format!("bursts pass at {burst}, far above the sustained rate: a token bucket shapes the path"));
     }
-    if short_queue(&used) {
-        outcome
-            .warnings
+    if short_queue(used) {
+        warnings
             .push("the queue at the bottleneck is too short for a whole train: the value is less accurate".to_owned());
     }
-    let few = telling(&used, state.knowledge.capacity.unwrap_or(0.0)) < MIN_TRAINS;
-    if few || out_of_reach(state) || state.knowledge.hidden_bucket {
-        outcome.reason = Some(no_value(state, &used));
-        return outcome;
-    }
-    let interval = interval(&used, elapsed.as_secs_f64(), &state.knowledge);
-    if interval.half > MAX_HALF_WIDTH * state.knowledge.capacity.unwrap_or(0.0) {
-        outcome.reason = Some(format!(
-            "the trains disagree: up to {} may be available",
-            Rate::from_f64(interval.value + interval.half)
-        ));
-        return outcome;
-    }
-    outcome.spread = Some(Rate::from_f64(interval.spread));
-    outcome.available = Some(Estimate {
-        value: Rate::from_f64(interval.value),
-        low: Rate::from_f64(interval.value - interval.half),
-        high: Rate::from_f64(interval.value + interval.half),
-        confidence: 0.95,
-    });
-    outcome
+    warnings
 }
 
 fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
