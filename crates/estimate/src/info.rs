@@ -12,7 +12,7 @@ use units::{Rate, parse};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MethodError {
     /// There is no such method.
-    #[error("there is no method `{name}`; choose one of {}", .known.join(", "))]
+    #[error("`{name}` is not a method; choose one of {}", .known.join(", "))]
     UnknownMethod {
         /// As given.
         name: String,
@@ -20,7 +20,7 @@ pub enum MethodError {
         known: Vec<&'static str>,
     },
     /// The method has no such parameter.
-    #[error("{method} has no parameter `{name}`; {}", listed(.known))]
+    #[error("the method {method} has no parameter `{name}`: it has {}", listed(.known))]
     UnknownParameter {
         /// The method.
         method: &'static str,
@@ -55,7 +55,7 @@ pub enum MethodError {
 }
 
 fn listed(parameters: &[&str]) -> String {
-    if parameters.is_empty() { "it has none".to_owned() } else { format!("it has {}", parameters.join(", ")) }
+    if parameters.is_empty() { "no parameters".to_owned() } else { parameters.join(", ") }
 }
 
 /// An entry of [`METHODS`](crate::METHODS): what users see of a method.

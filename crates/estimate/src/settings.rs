@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_what_may_stand_there() {
         for (text, said) in [
-            ("rake", "there is no method `rake`; choose one of primed, linear-scan, "),
-            ("primed:speed=1", "primed has no parameter `speed`; it has none"),
+            ("rake", "`rake` is not a method; choose one of primed, linear-scan, "),
+            ("primed:speed=1", "the method primed has no parameter `speed`: it has no parameters"),
             ("linear-scan:speed=1", "it has interval, first-size, size-step, packets"),
             ("linear-scan:packets", "`packets` is not a parameter: it has no `=`"),
             ("linear-scan:interval=soon", "linear-scan: interval=soon: `soon` is not a time"),

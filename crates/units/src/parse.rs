@@ -82,7 +82,7 @@ pub type Parameters<'a> = Vec<(&'a str, &'a str)>;
 pub fn named(text: &str) -> Result<(&str, Parameters<'_>), ParseError> {
     let mut parts = text.trim().split(':');
     let name = parts.next().unwrap_or_default();
-    let parameter = |part: &str| error(part, "parameter", "it has no `=`", "fair-share:target=5ms");
+    let parameter = |part: &str| error(part, "parameter", "it has no `=`", "interval=5ms");
     let split = |part| str::split_once(part, '=').ok_or_else(|| parameter(part));
     Ok((name, parts.map(split).collect::<Result<_, _>>()?))
 }

@@ -127,7 +127,7 @@ mod tests {
         for (text, part) in [
             ("coddle", "choose one of tail-drop, codel"),
             ("coddle", "fair-share, fair-codel-static"),
-            ("codel:target", "write it like target=5ms"),
+            ("codel:target", "`target` is not a parameter: it has no `=`"),
             ("codel:target=soon", "target=soon: `soon` is not a time"),
             ("codel:speed=1", "no parameter `speed`: it has target, interval, mtu, law, ecn"),
             ("fair-codel-static:rec-int=2", "leave rec-int out"),

@@ -3,7 +3,7 @@ use super::parameter::Given;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
-use units::Rate;
+use units::{Rate, parse};
 
 /// A discipline by its name, and those of its parameters that are set, as users write them: `codel`, or
 /// `fair-share:target=5ms:window=300ms`. Values are written as `tc` writes them. The default is tail drop.
@@ -43,9 +43,9 @@ pub enum ParameterError {
     /// The parameter cannot have this value, for this reason.
     #[error("{0}")]
     Value(String),
-    /// There is no value.
-    #[error("`{0}` sets nothing; write it like target=5ms")]
-    NoValue(String),
+    /// What follows the name is not a list of parameters.
+    #[error(transparent)]
+    Form(#[from] parse::ParseError),
 }
 
 impl DisciplineSettings {
@@ -101,12 +101,11 @@ impl FromStr for DisciplineSettings {
     type Err = ParameterError;
 
     fn from_str(text: &str) -> Result<Self, ParameterError> {
-        let mut parts = text.trim().split(':');
-        let mut settings = DisciplineSettings::new(parts.next().unwrap_or_default())?;
-        for part in parts {
-            let (parameter, value) = part.split_once('=').ok_or_else(|| ParameterError::NoValue(part.to_owned()))?;
+        let (name, given) = parse::named(text)?;
+        let mut settings = DisciplineSettings::new(name)?;
+        for (parameter, value) in given {
             settings.set(parameter, value).map_err(|error| match error {
-                ParameterError::Value(reason) => ParameterError::Value(format!("{part}: {reason}")),
+                ParameterError::Value(reason) => ParameterError::Value(format!("{parameter}={value}: {reason}")),
                 other => other,
             })?;
         }
