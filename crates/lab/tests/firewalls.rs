@@ -214,7 +214,7 @@ fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
     });
 }
 
-const BROKE: &str = "connections broke in the middle of";
+const BROKE: &str = "connections broke during";
 
 #[test]
 fn where_connections_are_reset_all_the_time_the_error_says_so() {

@@ -2,21 +2,21 @@ use estimate::delay::ClockReference;
 use train::ClockError;
 use units::{Span, Time};
 
-/// What is known of the clocks of both ends.
+/// The maximum errors of both ends' clocks against UTC, as far as known.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Clocks {
-    /// When this was so, by the near clock.
+    /// The time for which the errors hold, by this host's clock; they grow with age.
     pub at: Time,
-    /// Of this host's clock; none where nothing is known.
+    /// Error of this host's clock; none if unknown.
     pub near: Option<ClockError>,
-    /// Of the far clock.
+    /// Error of the peer's clock; none if unknown.
     pub far: Option<ClockError>,
-    /// What a reader of delays should know of this.
+    /// Circumstances that limit the validity of one-way delays, for the report.
     pub warnings: Vec<String>,
 }
 
 impl Clocks {
-    /// What follows for the offset between both clocks at these moments, by the near clock.
+    /// Bounds of the offset between both clocks at these times (by this host's clock); none unless both errors are known.
     pub fn references(&self, moments: [Time; 2]) -> Vec<ClockReference> {
         let (Some(near), Some(far)) = (self.near, self.far) else { return Vec::new() };
         let reference = |at| {
@@ -26,12 +26,12 @@ impl Clocks {
         moments.into_iter().map(reference).collect()
     }
 
-    /// By how much this host's clock may be wrong either way.
+    /// Maximum absolute error of this host's clock.
     pub fn near_error(&self) -> Option<Span> {
         self.near.map(|error| error.high.max(-error.low))
     }
 
-    /// By how much the far clock may be wrong either way.
+    /// Maximum absolute error of the peer's clock.
     pub fn far_error(&self) -> Option<Span> {
         self.far.map(|error| error.high.max(-error.low))
     }

@@ -1,5 +1,5 @@
-//! One-way delay and loss by the trains of a measurement: short ones in both directions on the idle path, then those of
-//! the methods.
+//! One-way delay and loss from the trains of a measurement: short trains in both directions on the unloaded path, then
+//! those of the methods.
 
 use crate::clocks::Clocks;
 use crate::report::{ClockReport, DelayFigures, DelayReport, PacketReport};
@@ -7,67 +7,67 @@ use estimate::delay::{ClockModel, Deliveries, OneWaySample};
 use train::{Segment, Train, TrainRecord, Transport};
 use units::{Direction, Span, Time};
 
-/// Packets of one idle train.
+/// Packets of one idle train: a short train that measures the delay of the path without load.
 const PACKETS: u32 = 8;
-/// Between two of them, at least …
+/// Minimum interval between two of them.
 const MIN_INTERVAL: Span = Span::from_millis(3);
-/// … and at most: at 100 kbit/s a packet takes 5 ms, and those must not queue behind each other.
+/// Maximum interval: at 100 kbit/s the transmission of a packet takes 5 ms, and they must not queue behind each other.
 const MAX_INTERVAL: Span = Span::from_millis(8);
-/// What the idle trains may take, roughly; at least one goes in each direction.
+/// Approximate time for all idle trains; at least one is sent in each direction.
 const IDLE: Span = Span::from_millis(400);
-/// More trains than this in each direction tell no more.
+/// Maximum number of idle trains in each direction.
 const MAX_ROUNDS: i64 = 4;
-/// Packets whose delays are kept.
+/// Maximum number of packets whose delays are kept.
 const MAX_SAMPLES: usize = 200_000;
 
-/// What the trains of a measurement have shown of delay and loss.
+/// Delay samples and packet counts from the trains of a measurement.
 #[derive(Debug, Default)]
 pub(crate) struct DelayRecord {
     /// In the order in which they were sent.
     samples: Vec<OneWaySample>,
-    /// How many of them are of idle trains.
+    /// How many of them are from idle trains; these come first.
     idle: usize,
-    /// What became of the packets of idle trains, and of the others.
+    /// Packet counts of idle trains, and of the methods' trains.
     idle_packets: ByDirection,
     loaded_packets: ByDirection,
 }
 
-/// Up and down.
+/// Packet counts of each direction.
 #[derive(Debug, Clone, Copy, Default)]
 struct ByDirection {
     up: Deliveries,
     down: Deliveries,
 }
 
-/// A small train, as it should find the path idle. Where the round trip is short, no link is slow.
+/// An idle train. Its interval follows the round-trip time, since a short one excludes slow links.
 pub(crate) fn idle_train(round_trip: Span) -> Train {
     let interval = (round_trip / 2).clamp(MIN_INTERVAL, MAX_INTERVAL);
     // The smallest packets that every transport can send.
     Train { segments: vec![Segment { count: PACKETS, interval, first_size: 64, size_step: 0 }] }
 }
 
-/// How many idle trains go in each direction, so that it does not take long on a long path.
+/// Number of idle trains in each direction: fewer on paths with a long round-trip time.
 pub(crate) fn idle_rounds(round_trip: Span) -> u32 {
     let one = (idle_train(round_trip).duration() + round_trip) * 2;
     (IDLE.as_nanos() / one.as_nanos().max(1)).clamp(1, MAX_ROUNDS) as u32
 }
 
 impl DelayRecord {
-    /// How long after a round trip the last packet of an idle train is waited for.
+    /// Receive timeout of an idle train, beyond a round trip.
     pub(crate) const IDLE_TIMEOUT: Span = Span::from_millis(200);
-    /// No further idle trains are sent after this.
+    /// Time after which no further idle train is sent.
     pub(crate) const MAX_IDLE_TIME: Span = Span::from_millis(400);
 
-    /// Takes in what became of an idle train; whether any of it arrived.
+    /// Adds the record of an idle train. Returns whether any of its packets arrived.
     pub(crate) fn add_idle(&mut self, direction: Direction, record: &TrainRecord) -> bool {
         self.idle_packets.count(direction, record);
         self.add_samples(direction, record);
-        let came = self.samples.len() > self.idle;
+        let has_arrivals = self.samples.len() > self.idle;
         self.idle = self.samples.len();
-        came
+        has_arrivals
     }
 
-    /// Takes in what became of a method's train.
+    /// Adds the record of a method's train.
     pub(crate) fn add(&mut self, direction: Direction, record: &TrainRecord) {
         self.loaded_packets.count(direction, record);
         self.add_samples(direction, record);
@@ -79,7 +79,7 @@ impl DelayRecord {
         self.samples.extend(arrived.map(|(sent, received)| OneWaySample { direction, sent, received }).take(room));
     }
 
-    /// What they came to.
+    /// The delay part of the report.
     pub(crate) fn report(&self, transport: Transport, clocks: &Clocks) -> DelayReport {
         let mut report = DelayReport::new("trains");
         if transport == Transport::Udp {
@@ -92,23 +92,25 @@ impl DelayRecord {
         report.up_loaded = DelayFigures::of(&model, Direction::Up, |place| place >= idle);
         report.down_loaded = DelayFigures::of(&model, Direction::Down, |place| place >= idle);
         if transport != Transport::Udp {
-            report.warnings.push("delays were measured over TCP connections: they include what TCP does".into());
+            let text =
+                "delays were measured over TCP: they include the effects of retransmission and congestion control";
+            report.warnings.push(text.into());
         }
         report
     }
 
-    /// TCP sends lost packets again: what is lost does not show.
+    /// For UDP only: over TCP, retransmission hides loss.
     fn report_packets(&self, report: &mut DelayReport) {
-        let stated = |counts: Deliveries| (counts.sent > 0).then(|| PacketReport::of_trains(counts));
-        report.up_packets = stated(self.idle_packets.up);
-        report.down_packets = stated(self.idle_packets.down);
-        report.up_loaded_packets = stated(self.loaded_packets.up);
-        report.down_loaded_packets = stated(self.loaded_packets.down);
+        let if_any = |counts: Deliveries| (counts.sent > 0).then(|| PacketReport::of_trains(counts));
+        report.up_packets = if_any(self.idle_packets.up);
+        report.down_packets = if_any(self.idle_packets.down);
+        report.up_loaded_packets = if_any(self.loaded_packets.up);
+        report.down_loaded_packets = if_any(self.loaded_packets.down);
     }
 }
 
-/// Puts the delays of both directions on the idle path (those of the samples at the places that are idle) and what is
-/// known of the clocks into `report`. None where the samples fit no course of the clocks: then it has the reason.
+/// Fills in `report` the one-way delays of both directions on the unloaded path (from the samples whose index `is_idle`
+/// accepts) and the clocks' offset. Returns none if the samples fit no clock model; `report` then has the reason.
 pub fn report_one_way(
     report: &mut DelayReport,
     samples: &[OneWaySample],
@@ -129,21 +131,24 @@ pub fn report_one_way(
     report.clock = Some(ClockReport::new(&model, started, clocks.near_error(), clocks.far_error()));
     report.warnings.extend(clocks.warnings.iter().cloned());
     if model.is_contradicted() {
-        let text = "the stated errors of the clocks contradict the packets: the bounds are those of the round trip";
+        let text = "the clocks' stated maximum errors contradict the measured delays: one-way delays are bounded by the \
+            round-trip time only";
         report.warnings.push(text.into());
     } else if references.is_empty() {
         let text =
-            "one-way delays are known no better than the round trip allows: at least one clock is unsynchronised";
+            "one-way delays are bounded by the round-trip time only: at least one of the clocks is unsynchronised";
         report.warnings.push(text.into());
     }
     for step in model.steps() {
         let after = step.at - started;
-        report.warnings.push(format!("a clock was set after {after}: the peer's is {} further ahead since", step.size));
+        report
+            .warnings
+            .push(format!("clock step after {after}: the offset of the peer's clock changed by {}", step.size));
     }
     Some(model)
 }
 
-/// From when to when the samples were taken; zero where this end saw none.
+/// Times of the first and the last sample by this host's clock; zero if there is none.
 fn by_near_clock(samples: &[OneWaySample]) -> (Time, Time) {
     let near = |sample: &OneWaySample| if sample.direction == Direction::Up { sample.sent } else { sample.received };
     let first_sent = samples.iter().find(|sample| sample.direction == Direction::Up).map(|sample| sample.sent);
@@ -152,7 +157,7 @@ fn by_near_clock(samples: &[OneWaySample]) -> (Time, Time) {
 }
 
 impl ByDirection {
-    /// Counts the packets that are known to have left.
+    /// Counts the packets that were sent.
     fn count(&mut self, direction: Direction, record: &TrainRecord) {
         let left = record.packets.iter().filter(|packet| packet.sent.is_some());
         let mut arrivals: Vec<_> =
@@ -188,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_left_are_counted_by_what_became_of_them() {
+    fn sent_packets_are_counted_as_arrived_lost_or_reordered() {
         let at = |nanos: Option<i64>| nanos.map(Time::from_nanos);
         let packet = |(sent, received)| PacketRecord { size: 64, sent: at(sent), received: at(received) };
         let packets = [

@@ -8,54 +8,54 @@ use units::Direction;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// The server has answered. Stated by whoever connects.
+    /// The server has answered. Comes from the driver that connects, not from the state machine.
     Connected {
         /// Address and port.
         peer: String,
-        /// The minimum of a few round trips on the control connection.
+        /// Minimum of a few round-trip times on the control connection.
         round_trip_seconds: f64,
     },
-    /// Other clients of the server are measured first. Stated by whoever connects.
+    /// The server measures other clients first. Comes from the driver that connects, not from the state machine.
     Waiting {
         /// Clients ahead of this one.
         ahead: u32,
     },
-    /// A transport is open and carries trains.
+    /// A transport is open.
     Opened {
-        /// What carries them.
+        /// The transport.
         transport: Transport,
         /// TCP connections in use; zero for UDP.
         connections: u32,
     },
-    /// A train for the available bandwidth has been read.
+    /// A train that measures the available bandwidth has been evaluated.
     Train {
-        /// The direction in which it went.
+        /// Direction of the train.
         direction: Direction,
-        /// Counted from one in each direction.
+        /// Number of the train, counted from one in each direction.
         number: u32,
         /// IP bytes sent in this direction so far.
         bytes_sent: u64,
         /// The estimate so far.
         available_bits_per_second: Option<u64>,
-        /// The plan; not written out.
+        /// The plan; not serialised.
         #[serde(skip)]
         train: Train,
-        /// What became of it, packet by packet; not written out.
+        /// Its send and receive times, packet by packet; not serialised.
         #[serde(skip)]
         record: TrainRecord,
     },
-    /// The capacity of a direction is known, or why it can't be.
+    /// The capacity of a direction has been measured, or could not be.
     Capacity {
         /// Which direction.
         direction: Direction,
-        /// What was found.
+        /// The result.
         result: Box<CapacityReport>,
     },
     /// A direction is done.
     Done {
         /// Which direction.
         direction: Direction,
-        /// What it came to.
+        /// The result.
         result: Box<DirectionReport>,
     },
 }

@@ -1,16 +1,17 @@
-//! A whole measurement as a pure state machine: which transport carries the trains, the delay of the idle path, then for
-//! each direction the capacity, the available bandwidth by a method, and whether the two agree; at last the report.
+//! A full measurement as a pure state machine: choice of the transport, one-way delay of the unloaded path, then for each
+//! direction the capacity, the available bandwidth by an estimation method and a check that both are consistent, and
+//! finally the report.
 //!
-//! A [`Measurement`] decides what comes after what, and what it may cost. Whoever carries the trains (`probe` over
-//! sockets, `sim` over virtual paths) has no second copy of that.
+//! A [`Measurement`] decides the order of the trains and divides the budget. Drivers carry the trains: `probe` over
+//! sockets, `sim` over virtual paths.
 //!
-//! **Loop contract.** Call [`Measurement::next`]. On [`Step::Open`] open that transport and say what came of it by
-//! [`opened`](Measurement::opened) or [`not_opened`](Measurement::not_opened); on [`Step::Send`] wait, send the train,
-//! collect it and give what became of it to [`carried`](Measurement::carried); [`Step::Progress`] is for whoever
-//! watches. Then call `next` again, until it answers [`Step::Done`] or [`Step::Failed`]. Nothing happens between calls, and no clock is read: `now`
-//! comes from the caller, stamps are in the records.
+//! **Loop contract.** Call [`Measurement::next`]. On [`Step::Open`], open that transport and report the result with
+//! [`opened`](Measurement::opened) or [`not_opened`](Measurement::not_opened). On [`Step::Send`], wait, send the train,
+//! receive it at the other end and pass the record to [`carried`](Measurement::carried). [`Step::Progress`] is an event
+//! for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
+//! clock: `now` comes from the caller, and time stamps are in the records.
 //!
-//! [`report`] is what a measurement comes to, the document `kumade.measure/1`.
+//! [`report`] has the result, the document `kumade.measure/1`.
 #![forbid(unsafe_code)]
 
 mod clocks;

@@ -14,13 +14,13 @@ use std::mem;
 use train::{Train, Transport};
 use units::{Direction, Rate, Span, Time};
 
-/// What a packet of a size test may take beyond a round trip.
+/// Receive timeout of a packet size test, beyond a round trip.
 const PACKET_SIZE_TIMEOUT: Span = Span::from_millis(500);
-/// Trains with which a capacity is found, roughly: on a long path each takes a round trip beyond what it takes itself.
+/// Approximate number of trains of a capacity measurement, each of which takes a round trip beyond its duration.
 const CAPACITY_TRAINS: i64 = 10;
 
-const UNSEEN_SHAPER: &str = "the path is shaped by a token bucket, which this method does not account for: its value may \
-    hold for a short burst only; `primed` accounts for it";
+const UNSEEN_SHAPER: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
+    short burst only; use the method `primed`";
 
 /// One measurement as a state machine. See the crate's loop contract.
 pub struct Measurement {
@@ -30,7 +30,7 @@ pub struct Measurement {
     timeout: ReceiveTimeout,
     delays: DelayRecord,
     phase: Phase,
-    /// The train that was asked for, until what became of it is known.
+    /// The train that was requested, until its record arrives.
     pending: Option<SendRequest>,
     events: VecDeque<Event>,
     up: Option<DirectionReport>,
@@ -41,9 +41,9 @@ pub struct Measurement {
 enum Phase {
     /// No train has been sent yet.
     Beginning,
-    /// The delay of the idle path: so many rounds are left, this direction is next, and none begins after that time.
+    /// The delay of the unloaded path: rounds left, the next direction, and the time after which no round begins.
     IdleDelay(u32, Direction, Time),
-    /// This direction is next, as far as it is wanted.
+    /// This direction is next, if it is part of the plan.
     Direction(Direction),
     Capacity(CapacityPhase),
     Available(AvailablePhase),
@@ -58,11 +58,11 @@ struct CapacityPhase {
 struct AvailablePhase {
     series: TrainSeries,
     method: Box<dyn Method>,
-    /// What was found before.
+    /// The result of the capacity phase.
     capacity: Option<FoundCapacity>,
 }
 
-/// A capacity that was looked for, with its place in the report.
+/// The result of a capacity phase, its report, and its cost.
 struct FoundCapacity {
     capacity: Capacity,
     report: CapacityReport,
@@ -70,7 +70,7 @@ struct FoundCapacity {
 }
 
 impl Measurement {
-    /// A measurement by this plan, of which nothing is done yet.
+    /// A measurement that follows this plan.
     pub fn new(plan: MeasurementPlan, session: Session) -> Self {
         Measurement {
             transport: TransportInUse::new(&plan, session.max_connections),
@@ -86,7 +86,7 @@ impl Measurement {
         }
     }
 
-    /// What to do now. `now` may come from any clock that runs steadily; the allowed time is counted on it.
+    /// The next step. `now` may come from any monotonic clock; the time budget is counted on it.
     pub fn next(&mut self, now: Time) -> Step {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -110,17 +110,17 @@ impl Measurement {
         }
     }
 
-    /// The transport that was asked for is open at both ends.
+    /// Reports that the requested transport is open at both ends.
     pub fn opened(&mut self, opened: Opened, now: Time) {
         self.transport.opened(opened, now);
     }
 
-    /// The transport that was asked for can't be had, for this reason.
+    /// Reports that the requested transport could not be opened, and why.
     pub fn not_opened(&mut self, reason: impl Into<String>) {
         self.transport.not_opened(reason.into());
     }
 
-    /// What became of the train that [`next`](Self::next) asked for.
+    /// Reports the record of the train that [`next`](Self::next) requested.
     pub fn carried(&mut self, carried: CarriedTrain) {
         let Some(SendRequest { direction, purpose, train, .. }) = self.pending.take() else { return };
         if purpose == Purpose::PacketSize {
@@ -161,7 +161,7 @@ impl Measurement {
         });
     }
 
-    /// One step of a phase: the phase that it leads to, and what is to be done for it, if anything.
+    /// Advances a phase: returns the phase that follows, and a step for the caller, if any.
     fn advance(&mut self, phase: Phase, now: Time) -> (Phase, Option<Step>) {
         match phase {
             Phase::Beginning => {
@@ -181,8 +181,8 @@ impl Measurement {
         }
     }
 
-    /// Trains in both directions by turns, so that what the clocks do meanwhile shows. On a path that loses packets each is
-    /// waited for: after a while there are no more.
+    /// Idle trains in alternating directions, so that the clocks' drift and steps can be estimated. On a lossy path each
+    /// waits for its timeout, so the phase is limited in time as well.
     fn idle_delay(&mut self, rounds: u32, direction: Direction, end: Time, now: Time) -> (Phase, Option<Step>) {
         if rounds == 0 || (direction == Direction::Up && now > end) {
             return (Phase::Direction(Direction::Up), None);
@@ -226,7 +226,7 @@ impl Measurement {
         }
     }
 
-    /// The method has what the capacity has left of the allowance, and knows what it found.
+    /// The method gets what the capacity phase has left of the budget, and its result.
     fn begin_available(&self, direction: Direction, capacity: Option<FoundCapacity>, now: Time) -> Phase {
         let spent = capacity.as_ref().map_or(Cost::default(), |found| found.cost);
         let shaping = capacity.as_ref().map_or(Shaping::Unknown, |found| found.capacity.shaping());
@@ -268,7 +268,7 @@ impl Measurement {
         }
         let mut warnings = self.transport.warnings();
         if !phase.series.has_kernel_stamps() {
-            let text = "the kernel gave no time stamps at one end at least: the programs' own are less exact";
+            let text = "no kernel time stamps at one end at least: user-space time stamps are less accurate";
             warnings.push(text.into());
         }
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
@@ -289,7 +289,7 @@ impl Measurement {
         }
     }
 
-    /// The next train of a series, that long after the one before.
+    /// The next train of a series, to leave `gap` after the end of the preceding one.
     fn send_next(
         &mut self,
         series: &TrainSeries,
@@ -311,7 +311,7 @@ impl Measurement {
 }
 
 impl AvailablePhase {
-    /// The sustained rate of a token bucket that was found.
+    /// The committed rate of the token bucket, if one was detected.
     fn shaped_rate(&self) -> Option<Rate> {
         Some(self.capacity.as_ref()?.capacity.shaping().shaper()?.committed_rate.value)
     }

@@ -3,34 +3,34 @@ use estimate::{Allowance, MethodSettings};
 use train::Transport;
 use units::{Direction, Span};
 
-/// What is to be measured, and how.
+/// What to measure, and how.
 #[derive(Debug, Clone)]
 pub struct MeasurementPlan {
     /// Which directions.
     pub directions: Directions,
-    /// What carries the trains.
+    /// Which transport carries the trains.
     pub transport: TransportChoice,
-    /// What plans and reads the trains for the available bandwidth.
+    /// The estimation method for the available bandwidth.
     pub method: MethodSettings,
-    /// TCP connections to open for the rake.
+    /// TCP connections to open for the rake transport.
     pub connections: u16,
-    /// What each direction may cost at most. The capacity takes half of it at most, and the method what that leaves.
+    /// Budget of each direction, in bytes and time. The capacity uses at most half of it, the method the rest.
     pub allowance: Allowance,
-    /// Whether to measure the bottleneck's capacity, too. One TCP connection can't tell it.
+    /// Whether to measure the capacity, too. It can't be measured over a single TCP connection.
     pub capacity: bool,
-    /// Whether to measure the delay of the idle path in both directions first.
+    /// Whether to measure the delay of the unloaded path in both directions first.
     pub idle_delay: bool,
-    /// For what is random in methods.
+    /// Seed of the methods' random numbers.
     pub seed: u64,
 }
 
 impl MeasurementPlan {
-    /// TCP connections of the papers' rake.
+    /// Number of TCP connections in the paper on PathRakeTCP.
     pub const CONNECTIONS: u16 = 120;
 }
 
 impl Default for MeasurementPlan {
-    /// Delay, capacity and available bandwidth in both directions, by the default method over what passes.
+    /// Delay, capacity and available bandwidth in both directions, with the default method, over UDP or else TCP.
     fn default() -> Self {
         MeasurementPlan {
             directions: Directions::Both,
@@ -48,11 +48,11 @@ impl Default for MeasurementPlan {
 /// Which directions to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directions {
-    /// From here to the far end.
+    /// From this host to the peer.
     Up,
-    /// From the far end to here.
+    /// From the peer to this host.
     Down,
-    /// One after the other, up first.
+    /// Both, one after the other, up first.
     Both,
 }
 
@@ -72,26 +72,26 @@ impl From<Direction> for Directions {
     }
 }
 
-/// What carries the trains.
+/// Which transport carries the trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportChoice {
-    /// UDP where it passes, else the rake.
+    /// UDP if it passes, else many TCP connections ([`Transport::Rake`]).
     Auto,
-    /// This one, or no measurement.
+    /// This one; the measurement fails if it does not pass.
     Fixed(Transport),
 }
 
-/// What is known when the measurement begins.
+/// The connection to the peer, as the driver found it before the measurement.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// The far end, as the report names it: address and port.
+    /// Address and port of the peer, for the report.
     pub peer: String,
-    /// When the measurement began, UTC, RFC 3339.
+    /// Start of the measurement, UTC (RFC 3339), for the report.
     pub started: String,
-    /// The minimum of a few round trips.
+    /// Minimum of a few round-trip times.
     pub round_trip: Span,
-    /// TCP connections that the far end grants.
+    /// Maximum number of TCP connections that the peer allows.
     pub max_connections: u32,
-    /// The clocks of both ends.
+    /// Maximum errors of both clocks.
     pub clocks: Clocks,
 }

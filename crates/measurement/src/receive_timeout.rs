@@ -1,19 +1,20 @@
-//! How long a receiver waits for stragglers.
+//! How long a receiver waits for late packets of a train.
 
 use train::{Train, TrainRecord};
 use units::{Rate, Span};
 
-/// Whatever the path has shown, its queues may grow by this much.
+/// Margin for queues that grow beyond what earlier trains have shown.
 const JITTER: Span = Span::from_millis(50);
-/// As long as no train has shown how much the path delays.
+/// Margin before the first train.
 const UNKNOWN: Span = Span::from_secs(1);
+/// Maximum timeout.
 const MAX: Span = Span::from_secs(4);
 
-/// A packet that is lost costs the full timeout on every train, so it is no longer than what the path has shown asks for.
+/// Adapts the timeout to the queueing delay of earlier trains, since every lost packet costs a full timeout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReceiveTimeout {
     round_trip: Span,
-    /// By how much a train was longer when it came than when it left.
+    /// How much the delay grew within a train, with decay.
     growth: Option<Span>,
 }
 
@@ -22,14 +23,14 @@ impl ReceiveTimeout {
         ReceiveTimeout { round_trip, growth: None }
     }
 
-    /// For this train; `available` is the value so far.
+    /// The timeout after the planned end of this train; `available` is the estimate so far.
     pub(crate) fn for_train(&self, train: &Train, available: Option<Rate>) -> Span {
         let margin = self.growth.map_or(UNKNOWN, |growth| JITTER + growth * 4);
         let queue = available.map_or(Span::ZERO, |rate| rate.time_for(train.bytes()) - train.duration());
         (self.round_trip + margin + queue.max(Span::ZERO) * 2).min(MAX)
     }
 
-    /// Takes in what a train has shown.
+    /// Learns from the record of a train.
     pub(crate) fn learn(&mut self, record: &TrainRecord) {
         let mut both = record.packets.iter().filter_map(|p| Some((p.sent?, p.received?)));
         let Some((sent, received)) = both.next() else { return };

@@ -1,5 +1,5 @@
-//! The document `kumade.measure/1`, on which other programs may rely: it can be written and read back. Its JSON Schema
-//! is `schemas/kumade.measure.1.json`.
+//! The document `kumade.measure/1`, a stable format for other programs, which can be serialised and deserialised. Its
+//! JSON Schema is `schemas/kumade.measure.1.json`.
 
 mod capacity;
 mod clock;

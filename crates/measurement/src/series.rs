@@ -1,33 +1,34 @@
 use train::TrainRecord;
 use units::{Direction, Span, Time};
 
-/// What trains have cost.
+/// Cost of a series of trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     /// IP packets sent.
     pub packets: u64,
     /// IP bytes sent.
     pub bytes: u64,
-    /// From the beginning of the series to its result.
+    /// Time from the beginning of the series to its result.
     pub duration: Span,
 }
 
-/// What became of a train, and of what carried it.
+/// The record of a train, and the state of its transport afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CarriedTrain {
-    /// Packet by packet, as planned.
+    /// Send and receive times in the order of the plan.
     pub record: TrainRecord,
     /// Packets that were sent.
     pub packets: u64,
     /// Their IP bytes.
     pub bytes: u64,
-    /// When the last packet left (up) or came (down), on the clock of `now`: the wait for the next train counts from then.
+    /// When the last packet was sent (up) or received (down), on the clock of `now`: the gap to the next train counts from
+    /// then.
     pub ended: Time,
-    /// Whether all stamps are of the kernels.
+    /// Whether all time stamps come from the kernel.
     pub kernel_stamps: bool,
-    /// Whether either side could not go on with its sockets: they must be replaced.
+    /// Whether a socket failed at either end, so that the transport must be reopened.
     pub broken: bool,
-    /// TCP connections that are alive afterwards; zero for UDP.
+    /// TCP connections that are still open; zero for UDP.
     pub connections: u32,
 }
 
@@ -36,7 +37,7 @@ pub struct CarriedTrain {
 pub struct TrainSeries {
     direction: Direction,
     began: Time,
-    /// When the newest train had gone.
+    /// When the last train ended.
     ended: Time,
     trains: u32,
     packets: u64,
@@ -45,7 +46,7 @@ pub struct TrainSeries {
 }
 
 impl TrainSeries {
-    /// Begins now, without a train.
+    /// An empty series that begins now.
     pub fn new(direction: Direction, now: Time) -> Self {
         TrainSeries { direction, began: now, ended: now, trains: 0, packets: 0, bytes: 0, kernel_stamps: true }
     }
@@ -55,13 +56,13 @@ impl TrainSeries {
         self.direction
     }
 
-    /// How long to wait from now, where the next train is to leave `gap` after the end of the newest one. What became of
-    /// that is known later only.
+    /// How long to wait from now until the next train, which is to leave `gap` after the end of the last one. (Its record
+    /// arrives some time after its end.)
     pub fn wait(&self, gap: Span, now: Time) -> Span {
         (self.ended + gap - now).max(Span::ZERO)
     }
 
-    /// Counts a train.
+    /// Adds a train.
     pub fn add(&mut self, carried: &CarriedTrain) {
         self.ended = carried.ended;
         self.trains += 1;
@@ -70,7 +71,7 @@ impl TrainSeries {
         self.kernel_stamps &= carried.kernel_stamps;
     }
 
-    /// Trains so far.
+    /// Number of trains so far.
     pub fn trains(&self) -> u32 {
         self.trains
     }
@@ -80,12 +81,12 @@ impl TrainSeries {
         self.bytes
     }
 
-    /// Whether all stamps so far are of the kernels.
+    /// Whether all time stamps so far come from the kernel.
     pub fn has_kernel_stamps(&self) -> bool {
         self.kernel_stamps
     }
 
-    /// What it has cost so far.
+    /// The cost so far.
     pub fn cost(&self, now: Time) -> Cost {
         Cost { packets: self.packets, bytes: self.bytes, duration: now - self.began }
     }

@@ -3,7 +3,7 @@ use crate::report::Report;
 use train::{Train, Transport};
 use units::{Direction, Span};
 
-/// What a measurement wants done next.
+/// What the driver of a measurement has to do next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Open this transport at both ends, then call [`opened`](crate::Measurement::opened) or
@@ -11,84 +11,84 @@ pub enum Step {
     Open(OpenRequest),
     /// Send this train, then call [`carried`](crate::Measurement::carried).
     Send(SendRequest),
-    /// Nothing to do: this has happened.
+    /// Nothing to do: an event for the user.
     Progress(Event),
     /// The measurement has ended with this result.
     Done(Box<Report>),
-    /// The measurement has ended without one.
+    /// The measurement has failed.
     Failed(Failure),
 }
 
 /// A transport to be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenRequest {
-    /// Which.
+    /// The transport.
     pub transport: Transport,
-    /// TCP connections to open; of no meaning for UDP.
+    /// TCP connections to open; meaningless for UDP.
     pub connections: u16,
-    /// How many of them suffice.
+    /// Minimum number of them; with fewer, opening fails.
     pub needed: u16,
-    /// The number of the first one; the others follow. None is used twice in a measurement.
+    /// Number of the first connection; they are numbered consecutively, and no number is used twice in a measurement.
     pub first: u16,
-    /// Whether it replaces one that broke: that is to be closed before, by RST where it is TCP, so that a firewall that
-    /// counts connections forgets them.
+    /// Whether it replaces a broken transport, whose TCP connections must be reset (RST) before, so that a firewall that
+    /// counts connections removes them from its table.
     pub replaces: bool,
 }
 
 /// A transport that is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// The largest IP packet that this host can send over it as one packet, in bytes.
+    /// Size in bytes of the largest IP packet that this host can send unfragmented.
     pub max_packet: u32,
-    /// Whether packets of that size are known to pass the path; else those over UDP are tested.
+    /// Whether packets of that size are known to pass the path; otherwise sizes are tested over UDP.
     pub is_size_known: bool,
-    /// TCP connections that both ends have; zero for UDP.
+    /// TCP connections that are open at both ends; zero for UDP.
     pub connections: u32,
-    /// What a reader of the result should know of the opening.
+    /// A warning for the report.
     pub warning: Option<String>,
 }
 
 /// A train to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendRequest {
-    /// In which direction.
+    /// Direction of the train.
     pub direction: Direction,
-    /// What for.
+    /// Purpose of the train.
     pub purpose: Purpose,
-    /// How long to wait first, from the call that gave this.
+    /// How long to wait before it is sent, from the call that returned this request.
     pub wait: Span,
-    /// What to send.
+    /// The train.
     pub train: Train,
-    /// How long after the train's planned end its receiver waits for the last packets.
+    /// Receive timeout, from the train's planned end.
     pub timeout: Span,
 }
 
 /// What a train is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Whether packets of a size pass.
+    /// To test whether packets of a size pass.
     PacketSize,
-    /// The delay of the idle path.
+    /// To measure the delay of the unloaded path.
     IdleDelay,
-    /// The bottleneck's capacity.
+    /// To measure the capacity.
     Capacity,
-    /// The available bandwidth.
+    /// To measure the available bandwidth.
     AvailableBandwidth,
 }
 
-/// Why a measurement has no result.
+/// Why a measurement failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The transport asked for can't be opened, or not again.
+    /// The requested transport could not be opened or reopened.
     TransportUnavailable {
-        /// Which.
+        /// The transport.
         transport: Transport,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// Sockets broke again and again in the middle of trains.
+    /// Sockets failed repeatedly during trains.
     ConnectionsKeepBreaking {
-        /// How often they were replaced.
+        /// How often the transport was reopened.
         replacements: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! The transport in use: chosen, tested, and replaced when the path breaks it.
+//! The transport in use: its choice, the test of packet sizes, and its replacement when connections break.
 
 use crate::plan::{MeasurementPlan, TransportChoice};
 use crate::series::CarriedTrain;
@@ -6,24 +6,24 @@ use crate::step::{Failure, OpenRequest, Opened};
 use train::{Segment, Train, Transport};
 use units::{Direction, Span, Time};
 
-/// Broken sockets are replaced so often at most; servers bound the connections of a turn, too.
+/// Maximum number of replacements; servers limit the connections of a turn as well.
 const MAX_REPLACEMENTS: u32 = 4;
-/// Nor for longer than this altogether: a firewall that lets few new connections pass makes each replacement slow.
+/// Maximum total time of replacements, which are slow behind a firewall that limits the rate of new connections.
 const MAX_REPLACEMENT_TIME: Span = Span::from_secs(2);
-/// Sizes in bytes that are tried over UDP where the largest does not pass: a tunnel's, and what IPv6 guarantees (RFC
-/// 8200, 5).
+/// Packet sizes in bytes that are tested over UDP if the largest does not pass: that of a typical tunnel, and the minimum
+/// MTU of IPv6 (RFC 8200, 5).
 const SMALLER_SIZES: [u32; 2] = [1400, 1280];
 
-/// What the transport needs next.
+/// What the transport requires next.
 #[derive(Debug)]
 pub(crate) enum Need {
-    /// To be opened, or replaced.
+    /// Open or reopen it.
     Open(OpenRequest),
-    /// A train that shows whether packets of a size pass.
+    /// Send a train that tests whether packets of a size pass.
     Test(Direction, Train),
-    /// Nothing: trains can be sent.
+    /// Nothing: it is ready for trains.
     Nothing,
-    /// There is none.
+    /// It has failed.
     Impossible(Failure),
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Need {
 enum State {
     Closed,
     Opening,
-    /// These packet sizes are left to be tested over UDP, the first of them in these directions.
+    /// Packet sizes to be tested over UDP, and the directions in which the first of them is still to be tested.
     Testing(Vec<u32>, Vec<Direction>),
     Ready,
     Broken,
@@ -45,13 +45,13 @@ pub(crate) struct TransportInUse {
     state: State,
     kind: Transport,
     may_fall_back: bool,
-    /// Those to be measured.
+    /// The directions to be measured.
     directions: Vec<Direction>,
-    /// Connections to open, and how many of them suffice.
+    /// Connections to open, and the minimum number of them.
     wanted: (u16, u16),
     /// The number of the next connection; none is used twice in a session.
     next_connection: u16,
-    /// Connections that were opened last, and that are alive.
+    /// Connections when it was last opened, and now.
     opened: u32,
     alive: u32,
     /// The largest packet that passes, in bytes.
@@ -73,7 +73,7 @@ impl TransportInUse {
             state: State::Closed,
             kind,
             may_fall_back,
-            directions: Direction::BOTH.into_iter().filter(|&way| plan.directions.contains(way)).collect(),
+            directions: Direction::BOTH.into_iter().filter(|&direction| plan.directions.contains(direction)).collect(),
             wanted: (plan.connections.min(granted), needed.try_into().unwrap_or(u16::MAX)),
             next_connection: 0,
             opened: 0,
@@ -89,7 +89,7 @@ impl TransportInUse {
         self.kind
     }
 
-    /// TCP connections that are alive; zero for UDP.
+    /// Open TCP connections; zero for UDP.
     pub(crate) fn connections(&self) -> u32 {
         self.alive
     }
@@ -98,22 +98,22 @@ impl TransportInUse {
         self.max_packet
     }
 
-    /// What a reader of the result should know of it.
+    /// Warnings for the report.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
         let trains =
             if self.replacements == 1 { "a train".to_owned() } else { format!("{} trains", self.replacements) };
         warnings.extend((self.replacements > 0).then(|| match self.kind {
-            Transport::Udp => format!("UDP failed in the middle of {trains} and was opened anew"),
+            Transport::Udp => format!("UDP failed during {trains} and was reopened"),
             _ => format!(
-                "connections broke in the middle of {trains} and were replaced: {} at the end",
+                "connections broke during {trains} and were replaced: {} connections at the end",
                 self.connections()
             ),
         }));
         warnings
     }
 
-    /// What must be done before the next train.
+    /// What has to be done before the next train.
     pub(crate) fn next(&mut self, now: Time) -> Need {
         match &self.state {
             State::Ready => Need::Nothing,
@@ -135,7 +135,7 @@ impl TransportInUse {
         }
     }
 
-    /// The far end has it, too.
+    /// It is open at both ends.
     pub(crate) fn opened(&mut self, opened: Opened, now: Time) {
         (self.opened, self.alive) = (opened.connections, opened.connections);
         self.state = match self.state {
@@ -151,18 +151,18 @@ impl TransportInUse {
         };
     }
 
-    /// It can't be had.
+    /// It could not be opened.
     pub(crate) fn not_opened(&mut self, reason: String) {
         if self.kind == Transport::Udp && self.may_fall_back && !matches!(self.state, State::Replacing(_)) {
             self.kind = Transport::Rake;
-            self.warnings = vec![format!("UDP does not pass ({reason}): measured over TCP connections")];
+            self.warnings = vec![format!("UDP does not pass ({reason}): measured over TCP")];
             self.state = State::Closed;
         } else {
             self.state = State::Failed(Failure::TransportUnavailable { transport: self.kind, reason });
         }
     }
 
-    /// What became of a [test](Need::Test): a size passes where some of its packets do in each direction.
+    /// Evaluates a [test](Need::Test): a size passes if at least one packet passes in each direction.
     pub(crate) fn tested(&mut self, carried: &CarriedTrain) {
         let State::Testing(sizes, directions) = &mut self.state else { return };
         let passes = carried.record.packets.iter().any(|packet| packet.received.is_some());
@@ -178,14 +178,14 @@ impl TransportInUse {
         if directions.is_empty() {
             let size = sizes[0];
             if size < self.max_packet {
-                self.warnings.push(format!("UDP packets above {size} bytes do not pass"));
+                self.warnings.push(format!("UDP packets larger than {size} bytes do not pass"));
             }
             self.max_packet = size;
             self.state = State::Ready;
         }
     }
 
-    /// Takes note of what a train did to it.
+    /// Updates its state after a train.
     pub(crate) fn carried(&mut self, carried: &CarriedTrain) {
         self.alive = carried.connections;
         if carried.broken || self.alive < self.opened {
@@ -193,7 +193,7 @@ impl TransportInUse {
         }
     }
 
-    /// UDP's packet sizes are tested; TCP finds its own.
+    /// Packet sizes are tested over UDP; TCP has its own path MTU discovery.
     fn first_test(&self, is_size_known: bool) -> State {
         if is_size_known || self.kind != Transport::Udp {
             return State::Ready;
@@ -213,7 +213,7 @@ impl TransportInUse {
         Need::Open(self.request_replacement())
     }
 
-    /// As many connections as survived, or half as many as there were.
+    /// As many connections as are still open, but at least half as many as there were.
     fn request_replacement(&mut self) -> OpenRequest {
         let needed = if self.kind == Transport::Single { 1 } else { self.wanted.1 };
         let count = self.alive.max(self.opened / 2).max(u32::from(needed));

@@ -6,7 +6,7 @@ use measurement::report::StreamLine;
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure.1.json");
 const STREAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.measure-stream.1.json");
 
-/// Set `UPDATE_SCHEMAS` to write the files anew after a deliberate change.
+/// Set `UPDATE_SCHEMAS` to regenerate the files after a deliberate change.
 #[test]
 fn the_published_schemas_are_up_to_date() {
     for (file, schema) in [(DOCUMENT, Report::json_schema()), (STREAM, StreamLine::json_schema())] {

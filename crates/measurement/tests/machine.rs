@@ -1,4 +1,4 @@
-//! The state machine over a path made up here: what it asks for, in which order, and what it makes of answers.
+//! The state machine over a simulated path: what it requests, in which order, and how it handles the results.
 
 use measurement::{
     Allowance, CarriedTrain, Clocks, Directions, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened,
@@ -7,7 +7,7 @@ use measurement::{
 use train::{PacketRecord, Train, TrainRecord, Transport};
 use units::{Direction, Rate, Span, Time};
 
-/// One link each way, of this rate, without other traffic: the queue of a train is all there is.
+/// One link in each direction, of this rate, without cross traffic.
 struct Path {
     rate: Rate,
     now: Time,
@@ -153,7 +153,7 @@ fn packets_are_as_large_as_pass_in_both_directions() {
     let largest = path.sent[3..].iter().flat_map(|sent| sent.train.packets()).map(|packet| packet.size).max();
     assert_eq!(largest, Some(1400));
     let warnings = report.up.unwrap().warnings;
-    assert!(warnings.iter().any(|warning| warning.contains("above 1400 bytes do not pass")), "{warnings:?}");
+    assert!(warnings.iter().any(|warning| warning.contains("larger than 1400 bytes do not pass")), "{warnings:?}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn connections_that_break_are_replaced_by_new_ones_a_few_times() {
     let plan = MeasurementPlan { transport, directions: Directions::Up, ..MeasurementPlan::default() };
     let mut path = Path { breaks: |train| train == 3, ..Path::new() };
     let up = path.measure(plan.clone()).unwrap().up.unwrap();
-    assert!(up.warnings.iter().any(|warning| warning.contains("in the middle of a train")), "{:?}", up.warnings);
+    assert!(up.warnings.iter().any(|warning| warning.contains("during a train")), "{:?}", up.warnings);
     let [first, second] = path.opened[..] else { panic!("{:?}", path.opened) };
     assert!(!first.replaces && second.replaces);
     assert_eq!((first.first, second.first), (0, 120), "no number is used twice");

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use units::{Span, Time};
 
-/// Ends measurements from another thread. Clones are one and the same token; once cancelled it stays so.
+/// Cancels measurements from another thread. Clones share their state; cancellation is permanent.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<Shared>);
 
@@ -18,13 +18,12 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     is_cancelled: bool,
-    /// The control connections of measurements under way: whoever reads from one wakes up when it is shut down.
+    /// The control connections of running measurements: shutting them down wakes up blocked readers.
     connections: Vec<TcpStream>,
 }
 
 impl CancelToken {
-    /// Ends the measurements that hold this token, within about a tenth of a second: they fail with
-    /// [`Error::Cancelled`].
+    /// Ends the measurements that hold this token within about 100 ms: they fail with [`Error::Cancelled`].
     pub fn cancel(&self) {
         let mut state = self.lock();
         state.is_cancelled = true;
@@ -44,7 +43,7 @@ impl CancelToken {
     }
 }
 
-/// What ends a measurement before its time.
+/// Ends a measurement early: cancellation and deadline.
 #[derive(Debug, Clone)]
 pub(crate) struct Limit {
     cancel: CancelToken,
@@ -52,15 +51,15 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// No measurement waits longer than this without asking whether it shall end.
-    pub(crate) const LOOK: Span = Span::from_millis(100);
+    /// Maximum time that a measurement waits without a check.
+    pub(crate) const CHECK_INTERVAL: Span = Span::from_millis(100);
 
-    /// From now on.
+    /// A limit whose deadline counts from now.
     pub(crate) fn new(cancel: &CancelToken, deadline: Option<Span>) -> Self {
         Limit { cancel: cancel.clone(), deadline: deadline.map(|span| (clock::monotonic() + span, span)) }
     }
 
-    /// Whether to go on.
+    /// Fails if the measurement has been cancelled or has exceeded its deadline.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.cancel.is_cancelled() {
             return Err(Error::Cancelled);
@@ -71,17 +70,17 @@ impl Limit {
         }
     }
 
-    /// When it ends at the latest.
+    /// The deadline, if there is one.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.deadline.map(|(deadline, _)| deadline)
     }
 
-    /// Not later than `time`, nor than the deadline.
+    /// The earlier of `time` and the deadline.
     pub(crate) fn until(&self, time: Time) -> Time {
         self.deadline().map_or(time, |deadline| time.min(deadline))
     }
 
-    /// Sleeps until then, unless the measurement shall end before.
+    /// Sleeps until then; fails at once when the measurement is to end.
     pub(crate) fn sleep_until(&self, time: Time) -> Result<(), Error> {
         let end = self.until(time);
         let mut state = self.cancel.lock();
@@ -108,7 +107,7 @@ impl Limit {
     }
 }
 
-/// A connection that ends with its token.
+/// A connection that is shut down when its token is cancelled.
 #[derive(Debug)]
 pub(crate) struct Watched {
     cancel: CancelToken,

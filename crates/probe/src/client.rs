@@ -15,19 +15,19 @@ use train::Transport;
 use transport::Probes;
 use units::Span;
 
-/// No method waits longer between two trains: the server would think us gone.
+/// Maximum wait between two trains: after longer silence the server closes the session.
 const MAX_WAIT: Span = Span::from_secs(5);
 
 /// Measures the path to a server. `on_event` is called in this thread, between trains.
 ///
 /// # Errors
-/// Where the server can't be reached or the path can't carry trains: within ten seconds, unless other clients are measured
-/// first, or an NTP server or its name does not answer; and where the measurement is cancelled or exceeds its deadline. A
-/// path that carries trains which tell nothing is no error: the report gives the reason.
+/// If the server can't be reached or the path can't carry trains (within ten seconds, unless other clients are measured
+/// first, or an NTP server or a name server does not answer), and if the measurement is cancelled or exceeds its deadline.
+/// If trains arrive but give no estimate, that is not an error: the report has the reason.
 pub fn measure(config: &MeasureConfig, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
     let limit = Limit::new(&config.cancel, config.deadline);
     let result = measure_within(config, &limit, on_event);
-    // Whatever broke because of it, the cause is that it was to end.
+    // Cancellation makes other operations fail: it is the cause to report.
     result.map_err(|error| limit.check().err().unwrap_or(error))
 }
 
@@ -37,7 +37,7 @@ fn measure_within(config: &MeasureConfig, limit: &Limit, on_event: &mut dyn FnMu
     let connected = peer.address.to_string();
     let round_trip_seconds = peer.round_trip.as_secs_f64();
     on_event(&Event::Connected { peer: connected.clone(), round_trip_seconds });
-    // A time server that is silent must not cost other clients their turn.
+    // Before the turn begins: waiting for an NTP server must not delay other clients.
     let known = clocks::of_this_host(config.ntp.as_ref(), limit)?;
     peer.enter(on_event)?;
     let known = known.refreshed(config.ntp.as_ref(), limit)?;
@@ -56,12 +56,12 @@ fn measure_within(config: &MeasureConfig, limit: &Limit, on_event: &mut dyn FnMu
     Ok(report)
 }
 
-/// Does what a measurement asks for.
+/// Carries out the steps of a measurement.
 struct Driver<'c> {
     peer: Peer,
     config: &'c MeasureConfig,
     limit: &'c Limit,
-    /// None before the first is open.
+    /// None before the first transport is open.
     probes: Option<Probes>,
     trains: u32,
 }
@@ -86,7 +86,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Opens a transport at both ends; or why that is impossible.
+    /// Opens a transport at both ends. The inner error is the reason why that is not possible.
     fn open(&mut self, request: &OpenRequest) -> Result<Result<Opened, String>, Error> {
         if request.transport == Transport::Udp {
             return Ok(open::udp(&mut self.peer, &self.config.binding)?.map(|probes| self.adopt(probes, None)));
@@ -122,6 +122,6 @@ fn failed(address: SocketAddr, failure: Failure) -> Error {
         Failure::TransportUnavailable { transport, reason } => {
             Error::TransportUnavailable { address, transport, reason }
         }
-        Failure::ConnectionsKeepBreaking { replacements } => Error::Disturbed { address, times: replacements },
+        Failure::ConnectionsKeepBreaking { replacements } => Error::ConnectionsKeepBreaking { address, replacements },
     }
 }

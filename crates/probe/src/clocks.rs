@@ -1,4 +1,4 @@
-//! What is known of this host's clock.
+//! The maximum error of this host's clock, from the kernel and an NTP server.
 
 use crate::cancel::Limit;
 use crate::error::Error;
@@ -14,37 +14,37 @@ use transport::within;
 use units::{Span, Time};
 use wire::ntp;
 
-/// Questions to an NTP server: the quickest answer tells most.
-const QUESTIONS: usize = 4;
-/// What all of them may take together.
-const PATIENCE: Span = Span::from_secs(1);
+/// Requests to an NTP server: the one with the shortest round trip gives the tightest bound.
+const REQUESTS: usize = 4;
+/// Timeout of all of them together.
+const NTP_TIMEOUT: Span = Span::from_secs(1);
 
-/// What is known is used as it is for so long: it has become worse by half a millisecond at most.
-const FRESH: Span = Span::from_secs(1);
+/// Maximum age of a clock error that is used without asking again: it grows by at most 0.5 ms in that time.
+const MAX_AGE: Span = Span::from_secs(1);
 
 /// An NTP server to ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NtpServer {
     /// A name or an address.
     pub host: String,
-    /// 123 unless told otherwise.
+    /// UDP port; [`NtpServer::PORT`] by default.
     pub port: u16,
 }
 
 impl NtpServer {
-    /// Where NTP servers answer.
+    /// The port of NTP (123).
     pub const PORT: u16 = ntp::PORT;
 }
 
-/// What is known of this host's clock, and whether it is worth asking again.
+/// The error of this host's clock, and whether an NTP server can be asked again.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Of the far clock nothing is known yet.
+    /// Without the peer's clock.
     pub(crate) clocks: Clocks,
     is_server_silent: bool,
 }
 
-/// Asks this host's kernel, and an NTP server if there is one to ask.
+/// Asks this host's kernel, and the NTP server, if one is given.
 pub(crate) fn of_this_host(server: Option<&NtpServer>, limit: &Limit) -> Result<Known, Error> {
     let mut known = Known::default();
     let asked = server.map(|server| known.ask(server, limit)).transpose()?.flatten();
@@ -53,7 +53,7 @@ pub(crate) fn of_this_host(server: Option<&NtpServer>, limit: &Limit) -> Result<
     known.clocks.near = match (kernel, asked) {
         (Some(kernel), Some(asked)) => Some(kernel.and(asked).unwrap_or_else(|| {
             let text =
-                "the kernel and the NTP server contradict each other on this host's clock: used the server's word";
+                "the kernel and the NTP server disagree on the error of this host's clock: the NTP server is used";
             known.clocks.warnings.push(text.into());
             asked
         })),
@@ -63,31 +63,31 @@ pub(crate) fn of_this_host(server: Option<&NtpServer>, limit: &Limit) -> Result<
 }
 
 impl Known {
-    /// The same in a while: what has aged is asked for anew, but not of a server that told nothing.
+    /// Asks again if the errors are older than [`MAX_AGE`], unless the server has not answered.
     pub(crate) fn refreshed(self, server: Option<&NtpServer>, limit: &Limit) -> Result<Self, Error> {
-        let is_fresh = (Span::ZERO..FRESH).contains(&(clock::realtime() - self.clocks.at));
+        let is_fresh = (Span::ZERO..MAX_AGE).contains(&(clock::realtime() - self.clocks.at));
         if is_fresh || self.is_server_silent { Ok(self) } else { of_this_host(server, limit) }
     }
 
-    /// What the server tells; where it tells nothing, that is a warning.
+    /// The clock error by the server; adds a warning if it gives none.
     fn ask(&mut self, NtpServer { host, port }: &NtpServer, limit: &Limit) -> Result<Option<ClockError>, Error> {
         match ask(&resolve(host, *port, Family::Any, limit)?) {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => {
                 self.is_server_silent = true;
-                self.clocks.warnings.push(format!("the NTP server {host} gave no time: {error}"));
+                self.clocks.warnings.push(format!("the NTP server {host} could not be used: {error}"));
                 Ok(None)
             }
         }
     }
 }
 
-/// What an NTP server's answers tell together of this host's clock.
+/// This host's clock error by all answers of an NTP server together.
 fn ask(addresses: &[SocketAddr]) -> io::Result<ClockError> {
     let socket = datagram::connect(addresses, &Binding::default())?;
-    let deadline = within(PATIENCE);
+    let deadline = within(NTP_TIMEOUT);
     let mut known: Option<(ClockError, Time)> = None;
-    for _ in 0..QUESTIONS {
+    for _ in 0..REQUESTS {
         let answer = match ask_once(&socket, deadline) {
             Ok(answer) => answer,
             // One answer suffices.

@@ -6,34 +6,34 @@ use net::Binding;
 use units::Span;
 use wire::Key;
 
-/// The port of `kumade serve` unless it is told another.
+/// Default port of `kumade serve`.
 pub const DEFAULT_PORT: u16 = wire::DEFAULT_PORT;
 
-/// What to measure, against whom, and from where.
+/// What to measure, to which server, and from which source.
 #[derive(Debug, Clone)]
 pub struct MeasureConfig {
-    /// The server: a name or an address.
+    /// Name or address of the server.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
     /// Which addresses of the server to use.
     pub family: Family,
-    /// What to measure, and how. The seed is drawn anew for each measurement.
+    /// What to measure, and how. Its seed is replaced by a random one for each measurement.
     pub plan: MeasurementPlan,
-    /// From where on this host.
+    /// Source address, interface and firewall mark.
     pub binding: Binding,
-    /// The key that the server wants.
+    /// The pre-shared key of the server.
     pub key: Option<Key>,
-    /// A server that knows how wrong this host's clock is.
+    /// An NTP server that bounds the error of this host's clock.
     pub ntp: Option<NtpServer>,
-    /// The measurement fails if it has not ended so long after its start; none waits for as long as it takes.
+    /// Maximum time of the measurement from its start, after which it fails; none for no limit.
     pub deadline: Option<Span>,
     /// Ends the measurement from another thread.
     pub cancel: CancelToken,
 }
 
 impl MeasureConfig {
-    /// Delay, capacity and available bandwidth in both directions to `host`, by the default method over what passes.
+    /// Delay, capacity and available bandwidth in both directions, with the default method, over UDP or else TCP.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         MeasureConfig {
             host: host.into(),
@@ -48,7 +48,7 @@ impl MeasureConfig {
         }
     }
 
-    /// The same with a plan that is changed so.
+    /// Changes the plan.
     pub fn with_plan(mut self, change: impl FnOnce(&mut MeasurementPlan)) -> Self {
         change(&mut self.plan);
         self

@@ -7,25 +7,25 @@ use transport::ControlError;
 use units::Span;
 use wire::{PreambleError, SessionError};
 
-/// Why a measurement failed: what was tried, on what, and why it failed. [`Error::hint`] says what to try.
+/// Why a measurement failed: the operation, its object, and the cause. [`Error::hint`] says what to try.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The host's name has no address.
-    #[error("cannot find the address of {host}: {cause}")]
+    /// The host name can't be resolved.
+    #[error("cannot resolve {host}: {cause}")]
     Resolve {
         /// As given.
         host: String,
         /// The resolver's answer.
         cause: String,
     },
-    /// A link-local address does not say through which interface.
-    #[error("cannot use the link-local address {host}: it does not name its interface")]
+    /// A link-local address without an interface (zone).
+    #[error("cannot use the link-local address {host}: it has no interface")]
     NoInterface {
         /// As given.
         host: String,
     },
-    /// The host has addresses, but none of the IP version asked for.
+    /// The host has addresses, but none of the requested IP version.
     #[error("{host} has no {family} address")]
     Family {
         /// As given.
@@ -33,7 +33,7 @@ pub enum Error {
         /// IPv4 or IPv6.
         family: &'static str,
     },
-    /// Sockets can't be bound as asked.
+    /// A socket can't be bound as configured.
     #[error("cannot send from {binding}: {cause}")]
     Bind {
         /// Source address, interface, mark.
@@ -42,7 +42,7 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
-    /// No TCP connection.
+    /// The TCP connection can't be established.
     #[error("cannot connect to {address}: {cause}")]
     Connect {
         /// The last address tried.
@@ -51,94 +51,96 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
-    /// No STAMP reflector.
+    /// No STAMP reflector answers.
     #[error("no STAMP reflector answers at {address}: {cause}")]
     NoReflector {
-        /// Where it was sought.
+        /// Its supposed address.
         address: SocketAddr,
-        /// The system's answer, or silence.
+        /// The system's error, or a timeout.
         #[source]
         cause: io::Error,
     },
-    /// A connection, but not to a server that accepts this client.
+    /// The connection is established, but the handshake failed.
     #[error("cannot open a session with {address}: {cause}")]
     Handshake {
         /// The far end.
         address: SocketAddr,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         cause: SessionError,
     },
-    /// A connection, and nothing on it.
-    #[error("{address} accepted the connection but did not answer like a kumade server ({cause})")]
-    Mute {
+    /// The connection is established, but the peer does not answer.
+    #[error("{address} accepted the connection but did not answer as a kumade server does ({cause})")]
+    NoAnswer {
         /// The far end.
         address: SocketAddr,
-        /// Silent, or closed.
+        /// Timeout, or connection closed.
         cause: String,
     },
-    /// The connection broke in the middle of the measurement.
-    #[error("lost {address} while {doing}: {cause}")]
+    /// The control connection broke during the measurement.
+    #[error("lost the connection to {address} while {doing}: {cause}")]
     Lost {
         /// The far end.
         address: SocketAddr,
-        /// What was going on.
+        /// The operation.
         doing: &'static str,
-        /// Silent, closed, or damaged.
+        /// Timeout, connection closed, or invalid data.
         cause: String,
     },
-    /// The server said no.
-    #[error("{address} refused: {reason}")]
+    /// The server refused the request.
+    #[error("{address} refused the measurement: {reason}")]
     Refused {
         /// The far end.
         address: SocketAddr,
-        /// In the server's words.
+        /// As the server states it.
         reason: String,
     },
-    /// The server answered something that was not asked.
-    #[error("{address} does not keep to the protocol while {doing}")]
+    /// The server sent an unexpected message.
+    #[error("{address} violated the protocol while {doing}")]
     Protocol {
         /// The far end.
         address: SocketAddr,
-        /// What was going on.
+        /// The operation.
         doing: &'static str,
     },
-    /// The transport asked for can't be opened.
+    /// The requested transport can't be opened.
     #[error("cannot measure over {transport} to {address}: {reason}")]
     TransportUnavailable {
         /// The far end.
         address: SocketAddr,
-        /// Which.
+        /// The transport.
         transport: Transport,
-        /// Rejected, or silence.
+        /// The cause.
         reason: String,
     },
-    /// Too few probe connections opened.
-    #[error("only {opened} of {asked} probe connections to {address} opened, at least {needed} are needed: {why}")]
+    /// Too few probe connections could be opened.
+    #[error(
+        "only {opened} of {requested} probe connections to {address} could be opened, at least {needed} are needed: {why}"
+    )]
     TooFewConnections {
         /// The far end.
         address: SocketAddr,
-        /// In use.
+        /// Connections opened.
         opened: usize,
-        /// Tried.
-        asked: u16,
-        /// For the packets of one train.
+        /// Connections requested.
+        requested: u16,
+        /// Connections needed for the packets of one train.
         needed: u16,
-        /// What became of the others.
+        /// Why the remaining ones failed.
         why: String,
     },
-    /// Connections were reset again and again.
+    /// Probe connections were reset repeatedly.
     #[error(
-        "the probe connections to {address} broke in the middle of a train again and again, though they were replaced \
-         {times} times"
+        "the probe connections to {address} keep breaking during trains, although they were replaced {replacements} \
+         times"
     )]
-    Disturbed {
+    ConnectionsKeepBreaking {
         /// The far end.
         address: SocketAddr,
-        /// How often new ones were opened.
-        times: u32,
+        /// How often they were replaced.
+        replacements: u32,
     },
-    /// The trains could not be carried.
+    /// Trains could not be sent or received.
     #[error("cannot send packet trains to {address}: {cause}")]
     Transport {
         /// The far end.
@@ -150,16 +152,16 @@ pub enum Error {
     /// The [token](crate::CancelToken) was cancelled.
     #[error("the measurement was cancelled")]
     Cancelled,
-    /// The measurement had not ended by its deadline.
-    #[error("the measurement had not ended after {deadline}")]
+    /// The measurement exceeded its deadline.
+    #[error("the measurement exceeded its deadline of {deadline}")]
     DeadlineExceeded {
-        /// As asked for.
+        /// As configured.
         deadline: Span,
     },
 }
 
 impl Error {
-    /// What may help.
+    /// What to try; none if there is no general advice.
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Error::Resolve { .. } => Some(Hint::CheckName),
@@ -169,12 +171,12 @@ impl Error {
             Error::Connect { cause, .. } => connect_hint(cause),
             Error::NoReflector { cause, .. } => Some(reflector_hint(cause)),
             Error::Handshake { cause, .. } => handshake_hint(cause),
-            Error::Mute { .. } => Some(Hint::CheckService),
+            Error::NoAnswer { .. } => Some(Hint::CheckService),
             Error::Lost { .. } => Some(Hint::CheckServerAndPath),
             Error::Protocol { .. } => Some(Hint::UseSameRelease),
             Error::TransportUnavailable { transport: Transport::Udp, .. } => Some(Hint::UseTcp),
             Error::TooFewConnections { .. } => Some(Hint::ConnectionsLimited),
-            Error::Disturbed { .. } => Some(Hint::UseFewerConnections),
+            Error::ConnectionsKeepBreaking { .. } => Some(Hint::UseFewerConnections),
             Error::Transport { cause, .. } => transport_hint(cause),
             Error::Refused { .. }
             | Error::TransportUnavailable { .. }
@@ -183,15 +185,15 @@ impl Error {
         }
     }
 
-    /// A control connection that failed before it was open.
+    /// From a control connection that failed during the handshake.
     pub(crate) fn handshake(address: SocketAddr) -> impl FnOnce(ControlError) -> Error {
         move |error| match error {
             ControlError::Session(cause) => Error::Handshake { address, cause },
-            other => Error::Mute { address, cause: other.to_string() },
+            other => Error::NoAnswer { address, cause: other.to_string() },
         }
     }
 
-    /// A control connection that failed later.
+    /// From a control connection that failed after the handshake.
     pub(crate) fn lost(address: SocketAddr, doing: &'static str) -> impl FnOnce(ControlError) -> Error {
         move |error| Error::Lost { address, doing, cause: error.to_string() }
     }

@@ -1,4 +1,4 @@
-//! One train: sent by one side, collected by the other, put together here.
+//! One train: sent at one end, received at the other; both records are merged here.
 
 use crate::error::Error;
 use crate::peer::Peer;
@@ -11,13 +11,13 @@ use transport::{Probes, Receiving, SEND_SLACK, STAMP_WAIT, Sending, StampSource,
 use units::{Direction, Span, Time};
 use wire::{Arrival, ClientMessage, Departure, ServerMessage};
 
-/// From the word that a train follows to its first packet: the word must not meet the train in a queue.
+/// From the announcement of a train to its first packet, so that they don't share a queue.
 const AFTER_ANNOUNCEMENT: Duration = Duration::from_millis(1);
-/// What the server's answer may take beyond what the train does.
-const ANSWER: Span = Span::from_secs(2);
+/// Timeout of the server's answer, beyond the train's own time.
+const ANSWER_TIMEOUT: Span = Span::from_secs(2);
 const DOING: &str = "measuring";
 
-/// One side's part: what it recorded, and whether by the kernel's stamps; none where its probes failed.
+/// The record of one end, and whether its time stamps come from the kernel; none if its sockets failed.
 type Part<T> = Option<(Vec<T>, bool)>;
 
 /// Carries train `number`.
@@ -54,16 +54,16 @@ fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, tim
     let began = clock::monotonic();
     let sent = probes.send(number, train);
     let ended = began + train.duration();
-    let deadline = ended.max(clock::monotonic()) + timeout + ANSWER;
+    let deadline = ended.max(clock::monotonic()) + timeout + ANSWER_TIMEOUT;
     let received = match peer.hear(deadline, DOING)? {
         ServerMessage::Received { number: n, arrivals, kernel_stamps } if n == number => {
             Some((arrivals, kernel_stamps))
         }
         ServerMessage::Failed { number: n, reason } if n == number => {
-            tracing::debug!("the server could not collect train {number}: {reason}");
+            tracing::debug!("the server could not receive train {number}: {reason}");
             None
         }
-        _ => return Err(peer.confused(DOING)),
+        _ => return Err(peer.unexpected(DOING)),
     };
     let sent = survived(peer, number, sent)?.map(|Sending { departures, source }| (departures, kernel(source)));
     Ok((sent, received, ended))
@@ -73,7 +73,7 @@ fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, 
     peer.tell(&ClientMessage::Send { number, train: train.clone() }, DOING)?;
     let received = probes.receive(number, train, timeout + peer.round_trip);
     let ended = clock::monotonic();
-    let sent = match peer.hear(within(SEND_SLACK + STAMP_WAIT + ANSWER), DOING)? {
+    let sent = match peer.hear(within(SEND_SLACK + STAMP_WAIT + ANSWER_TIMEOUT), DOING)? {
         ServerMessage::Sent { number: n, departures, kernel_stamps } if n == number => {
             Some((departures, kernel_stamps))
         }
@@ -81,20 +81,20 @@ fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, 
             tracing::debug!("the server could not send train {number}: {reason}");
             None
         }
-        _ => return Err(peer.confused(DOING)),
+        _ => return Err(peer.unexpected(DOING)),
     };
     let received = survived(peer, number, received)?.map(|Receiving { arrivals, source }| (arrivals, kernel(source)));
     Ok((sent, received, ended))
 }
 
-/// What the path did to the probes can be mended; a plan that they can't carry can't.
+/// Broken sockets can be replaced, which gives none; a plan that the transport can't carry is an error.
 fn survived<T>(peer: &Peer, number: u32, result: Result<T, transport::Error>) -> Result<Option<T>, Error> {
     use transport::Error::{Plan, TooManyPerConnection};
     match result {
         Ok(part) => Ok(Some(part)),
         Err(cause @ (Plan(_) | TooManyPerConnection { .. })) => Err(Error::Transport { address: peer.address, cause }),
         Err(error) => {
-            tracing::debug!("could not carry train {number}: {error}");
+            tracing::debug!("could not transfer train {number}: {error}");
             Ok(None)
         }
     }
@@ -104,7 +104,7 @@ fn kernel(source: StampSource) -> bool {
     source == StampSource::Kernel
 }
 
-/// Puts both sides' parts in the order of the plan. What a peer claims of packets that were not planned is dropped.
+/// Merges both ends' records in the order of the plan. Records of packets that were not planned are ignored.
 fn merge(train: &Train, departures: &[Departure], arrivals: &[Arrival]) -> TrainRecord {
     let planned = train.packets().map(|p| PacketRecord { size: p.size, sent: None, received: None });
     let mut packets: Vec<_> = planned.collect();

@@ -1,7 +1,7 @@
 /// Which addresses of a host to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// As the system prefers; those of the source address's version where one is given.
+    /// Both, in the system's order of preference; only the source address's version if one is given.
     Any,
     /// IPv4 only.
     V4,

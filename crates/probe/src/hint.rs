@@ -1,4 +1,4 @@
-/// What may help against an [`Error`](crate::Error). Words for it are up to the program that shows it.
+/// What to try after an [`Error`](crate::Error). The program that shows it chooses the wording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Hint {
@@ -8,34 +8,34 @@ pub enum Hint {
     AllowOtherFamily,
     /// Name the interface of a link-local address: `fe80::1%eth0`.
     NameInterface,
-    /// Nothing listens there: check the port, and that the server runs.
+    /// Nothing listens on that port: check the port, and that the server is running.
     StartServer,
-    /// Nothing answers: check the address, and that a firewall lets the port through.
+    /// No answer: check the address, and that firewalls pass the port.
     CheckAddressAndFirewall,
     /// Check the route and the firewall.
     CheckRouteAndFirewall,
-    /// Something else listens there: check the port, and that the server runs on it.
+    /// Another service listens on that port: check the port, and that the server is running on it.
     CheckService,
-    /// Check that server and path are still up, then try again.
+    /// Check that the server and the path are still up, then retry.
     CheckServerAndPath,
     /// Use the same release on both ends.
     UseSameRelease,
-    /// The server is busy: try again later.
+    /// The server is busy: retry later.
     TryLater,
-    /// Measure over many TCP connections, or leave the choice of the transport open.
+    /// Measure over many TCP connections, or choose the transport automatically.
     UseTcp,
-    /// A firewall may limit connections: try again later, or measure over UDP.
+    /// A firewall may limit the number of connections: retry later, or measure over UDP.
     ConnectionsLimited,
-    /// Something on the path resets connections: open fewer of them, or measure over UDP.
+    /// A middlebox resets connections: open fewer of them, or measure over UDP.
     UseFewerConnections,
-    /// Check that a STAMP reflector runs on that port.
+    /// Check that a STAMP reflector is running on that port.
     StartReflector,
-    /// Check the reflector, its port, and that a firewall lets UDP through.
+    /// Check the reflector, its port, and that firewalls pass UDP.
     CheckReflectorAndFirewall,
-    /// Give the key that the server has.
+    /// Use the server's key.
     GiveKey,
-    /// Measure without a key, or start the server with it.
+    /// Measure without a key, or start the server with one.
     OmitKey,
-    /// Check the source address, interface and firewall mark; a mark takes privileges.
+    /// Check the source address, interface and firewall mark; a mark requires privileges.
     CheckBinding,
 }

@@ -1,11 +1,13 @@
-//! Measures a path between this host and one that runs `kumade serve` (crate `serve`), or a STAMP reflector.
+//! Measures available bandwidth, capacity, one-way delay and loss between this host and one that runs `kumade serve`
+//! (crate `serve`), or delay and loss to a STAMP reflector.
 //!
-//! [`measure`] opens a control connection, waits for its turn, and drives a [`Measurement`] over real sockets: UDP where
-//! it passes, else many TCP connections. [`MeasureConfig`] says what to measure and from where: source address, interface,
-//! firewall mark. A measurement ends by itself, at a deadline, or when another thread [cancels](CancelToken) it.
+//! [`measure`] opens a control connection, waits for its turn, and drives a [`Measurement`] over real sockets: UDP if it
+//! passes, otherwise many TCP connections. [`MeasureConfig`] says what to measure, and from which source address,
+//! interface and firewall mark. A measurement ends by itself, at a deadline, or when another thread
+//! [cancels](CancelToken) it.
 //!
-//! Everything that can happen comes back as values: progress as [`Event`]s, the result as a [`Report`] that can be written
-//! and read back, failures as [`Error`]s with a [`Hint`] that a program puts into its own words.
+//! Progress comes as [`Event`]s, the result as a [`Report`] that can be serialised and deserialised, and failures as
+//! [`Error`]s with a [`Hint`], for which the program chooses the wording.
 //!
 //! ```
 //! use probe::{Directions, Event, MeasureConfig, measure};

@@ -1,4 +1,4 @@
-//! Opening a transport: UDP where it passes, else many TCP connections.
+//! Opening a transport: UDP, or TCP connections.
 
 use crate::error::Error;
 use crate::peer::Peer;
@@ -12,43 +12,44 @@ use transport::{Opened, Probes, TcpProbes, UdpProbes, open_connections};
 use units::{Span, Time};
 use wire::{ClientMessage, Preamble, ServerMessage, UdpAnswer, UdpRequest};
 
-/// When requests for UDP are sent, counted from the first.
+/// Times at which requests for UDP are sent, from the first.
 const REQUESTS: [Span; 4] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150), Span::from_millis(300)];
-/// Silence for this long, or for three round trips, means that UDP is dropped.
-const UDP_SILENCE: Span = Span::from_millis(600);
-/// Connections that have not opened by then are most likely dropped by a firewall.
-const CONNECTIONS_OPEN: Span = Span::from_secs(2);
-/// What the last hello may take after the last connection has opened, beyond a round trip: one may be lost and sent again.
-const HELLOS: Span = Span::from_secs(1);
-const SERVER: Span = Span::from_secs(3);
+/// UDP is taken to be dropped without an answer for this long, or for three round trips if that is longer.
+const UDP_TIMEOUT: Span = Span::from_millis(600);
+/// Connections that have not been established by then are most likely dropped by a firewall.
+const CONNECT_TIMEOUT: Span = Span::from_secs(2);
+/// Timeout of the last connection's preamble at the server, beyond a round trip: one may be retransmitted.
+const PREAMBLE_TIMEOUT: Span = Span::from_secs(1);
+/// Timeout of the server's answer.
+const ANSWER_TIMEOUT: Span = Span::from_secs(3);
 
-/// Opens UDP, in a round trip or two; or says /// why it does not pass.
+/// Opens UDP, in one or two round trips. The inner error is the reason why it does not pass.
 pub(crate) fn udp(peer: &mut Peer, binding: &Binding) -> Result<Result<Probes, String>, Error> {
     let address = peer.address;
     let socket = match ask_for_udp(peer, binding) {
         Ok((socket, nonce)) => {
             let doing = "opening UDP";
-            match peer.ask(&ClientMessage::ProveUdp(nonce), SERVER, doing)? {
+            match peer.ask(&ClientMessage::ProveUdp(nonce), ANSWER_TIMEOUT, doing)? {
                 ServerMessage::UdpOpen => socket,
-                _ => return Err(peer.confused(doing)),
+                _ => return Err(peer.unexpected(doing)),
             }
         }
         Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Err("no answer".to_owned())),
         Err(error) => {
             tracing::debug!("UDP: {error}");
-            return Ok(Err("it is rejected".to_owned()));
+            return Ok(Err("rejected".to_owned()));
         }
     };
     let probes = UdpProbes::new(socket, peer.token).map_err(|cause| Error::Transport { address, cause })?;
     Ok(Ok(depending(peer, Probes::Udp(probes))?))
 }
 
-/// Shows our token until the server's nonce comes back.
+/// Sends the session's token until the server answers with a nonce.
 fn ask_for_udp(peer: &Peer, binding: &Binding) -> io::Result<(UdpSocket, [u8; 16])> {
     let socket = binding.connect_udp(peer.address)?;
     let request = UdpRequest { token: peer.token }.encode();
     let began = clock::monotonic();
-    let end = began + UDP_SILENCE.max(peer.round_trip * 3);
+    let end = began + UDP_TIMEOUT.max(peer.round_trip * 3);
     for (tried, after) in REQUESTS.iter().enumerate() {
         socket.send(&request)?;
         let next = REQUESTS.get(tried + 1).map_or(end, |&next| began + next.max(*after));
@@ -59,7 +60,7 @@ fn ask_for_udp(peer: &Peer, binding: &Binding) -> io::Result<(UdpSocket, [u8; 16
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// Waits for the nonce until `deadline`; anything else that comes is passed over.
+/// Waits for the nonce until `deadline`; ignores everything else.
 fn hear_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>> {
     let mut payload = [0; UdpAnswer::SIZE + 1];
     loop {
@@ -82,7 +83,7 @@ fn hear_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>
     }
 }
 
-/// Opens probe connections, all at once; returns those that both sides have, and a warning if some are missing.
+/// Opens probe connections in parallel; returns those that are open at both ends, and a warning if some are missing.
 pub(crate) fn tcp(
     peer: &mut Peer,
     binding: &Binding,
@@ -92,7 +93,7 @@ pub(crate) fn tcp(
     let address = peer.address;
     let token = peer.token;
     let hello = |number: u16| Preamble::Probe { token, index: first.wrapping_add(number) }.encode().to_vec();
-    let opened = open_connections(address, binding, count, peer.round_trip, CONNECTIONS_OPEN, hello);
+    let opened = open_connections(address, binding, count, peer.round_trip, CONNECT_TIMEOUT, hello);
     let opened = opened.map_err(|cause| Error::Transport {
         address,
         cause: transport::Error::Io { operation: "open connections to", peer: address, cause },
@@ -101,21 +102,21 @@ pub(crate) fn tcp(
     let mut streams: BTreeMap<u16, _> =
         opened.streams.into_iter().map(|(number, stream)| (first.wrapping_add(number), stream)).collect();
     let doing = "opening probe connections";
-    let wait = peer.round_trip + HELLOS;
+    let wait = peer.round_trip + PREAMBLE_TIMEOUT;
     let expected = streams.len() as u32;
     let question = ClientMessage::AwaitConnections { transport: kind, first, expected, wait };
-    let ServerMessage::Connections(numbers) = peer.ask(&question, wait + SERVER, doing)? else {
-        return Err(peer.confused(doing));
+    let ServerMessage::Connections(numbers) = peer.ask(&question, wait + ANSWER_TIMEOUT, doing)? else {
+        return Err(peer.unexpected(doing));
     };
     let streams: Option<Vec<_>> = numbers.iter().map(|number| streams.remove(number)).collect();
-    let streams = streams.ok_or_else(|| peer.confused(doing))?;
+    let streams = streams.ok_or_else(|| peer.unexpected(doing))?;
     if streams.len() < usize::from(needed) {
-        let why = missing.unwrap_or_else(|| "no more were asked for, or they were cut off".to_owned());
-        return Err(Error::TooFewConnections { address, opened: streams.len(), asked: count, needed, why });
+        let why = missing.unwrap_or_else(|| "the server allows no more, or they were closed".to_owned());
+        return Err(Error::TooFewConnections { address, opened: streams.len(), requested: count, needed, why });
     }
     let warning = (streams.len() < usize::from(count)).then(|| {
-        let why = missing.unwrap_or_else(|| "cut off after opening".to_owned());
-        format!("only {} of {count} connections are in use ({why}): several packets travel on each", streams.len())
+        let why = missing.unwrap_or_else(|| "closed after opening".to_owned());
+        format!("only {} of {count} connections are in use ({why}): each carries several packets", streams.len())
     });
     let probes = if kind == Transport::Single {
         streams.into_iter().next().map_or(Err(transport::Error::NoConnection(0)), TcpProbes::single)
@@ -124,25 +125,25 @@ pub(crate) fn tcp(
     };
     let probes = Probes::Tcp(probes.map_err(|cause| match cause {
         transport::Error::NoConnection(_) => {
-            let why = "all were cut off after opening".to_owned();
-            Error::TooFewConnections { address, opened: 0, asked: count, needed, why }
+            let why = "all were closed after opening".to_owned();
+            Error::TooFewConnections { address, opened: 0, requested: count, needed, why }
         }
         cause => Error::Transport { address, cause },
     })?);
     Ok((depending(peer, probes)?, warning))
 }
 
-/// Probes whose trains end when the server is gone.
+/// Makes trains end early when the server is gone.
 fn depending(peer: &Peer, mut probes: Probes) -> Result<Probes, Error> {
     probes.depend_on(peer.lifeline()?);
     Ok(probes)
 }
 
-/// What became of the connections that did not open.
+/// Why connections did not open; none if all did.
 fn missing(opened: &Opened) -> Option<String> {
     let mut parts = Vec::new();
     if opened.timed_out > 0 {
-        parts.push(format!("{} did not open within {CONNECTIONS_OPEN}", opened.timed_out));
+        parts.push(format!("{} timed out after {CONNECT_TIMEOUT}", opened.timed_out));
     }
     if opened.refused > 0 {
         let why = opened.refusal.as_ref().map_or_else(|| "refused".to_owned(), ToString::to_string);

@@ -1,4 +1,4 @@
-//! The server as the client sees it: finding it, connecting, asking.
+//! The control connection to the server: connecting, requests, round-trip time.
 
 use crate::cancel::{Limit, Watched};
 use crate::config::MeasureConfig;
@@ -14,25 +14,25 @@ use transport::{Control, ControlError, Lifeline, within};
 use units::{Span, Time};
 use wire::{ClientMessage, ClientSession, Limits, ServerMessage, Token};
 
-/// From the start until the round trip is known, whatever goes wrong.
-const PATIENCE: Span = Span::from_millis(9500);
-/// All addresses together.
-const CONNECT: Span = Span::from_secs(4);
-/// From the connection to the server's first message.
-const WELCOME: Span = Span::from_secs(4);
-/// The answer about the clock.
-const CLOCK: Span = Span::from_secs(3);
-/// The answer to a ping.
-const ANSWER: Span = Span::from_secs(4);
-/// A server that keeps a client waiting says so every second.
-const QUEUE_SILENCE: Span = Span::from_secs(8);
-/// Round trips that are measured on the control connection.
+/// Timeout from the start until the round-trip time is known.
+const TOTAL_TIMEOUT: Span = Span::from_millis(9500);
+/// Timeout of the connection, for all addresses together.
+const CONNECT_TIMEOUT: Span = Span::from_secs(4);
+/// Timeout of the server's first message.
+const WELCOME_TIMEOUT: Span = Span::from_secs(4);
+/// Timeout of the answer to [`ClientMessage::AskClock`].
+const CLOCK_TIMEOUT: Span = Span::from_secs(3);
+/// Timeout of the answer to a ping.
+const PING_TIMEOUT: Span = Span::from_secs(4);
+/// Timeout in the queue, where the server reports the client's position every second.
+const QUEUE_TIMEOUT: Span = Span::from_secs(8);
+/// Round-trip times that are measured on the control connection.
 const PINGS: usize = 3;
-/// Round trips within this of each other are alike.
-const CALM: Span = Span::from_millis(5);
-/// A path whose queues have not drained by then is busy with others.
-const SETTLING: Span = Span::from_secs(2);
-/// No more of a server's words is shown.
+/// Margin of a round-trip time on a path whose queues have drained.
+const DRAINED_MARGIN: Span = Span::from_millis(5);
+/// A path whose queues have not drained by then carries cross traffic.
+const DRAIN_TIMEOUT: Span = Span::from_secs(2);
+/// Maximum number of characters of a server's reason that are shown.
 const MAX_REASON: usize = 200;
 
 /// An open control connection.
@@ -40,7 +40,7 @@ pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) token: Token,
     pub(crate) limits: Limits,
-    /// The least of a few round trips.
+    /// Minimum of a few round-trip times.
     pub(crate) round_trip: Span,
     control: Control<ServerMessage, ClientMessage>,
     limit: Limit,
@@ -49,17 +49,17 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Finds the host, connects, shakes hands, and measures the round trip.
+    /// Resolves the host, connects, performs the handshake, and measures the round-trip time.
     pub(crate) fn connect(config: &MeasureConfig, limit: &Limit) -> Result<Self, Error> {
-        let end = limit.until(within(PATIENCE));
+        let end = limit.until(within(TOTAL_TIMEOUT));
         let addresses = resolve(&config.host, config.port, family(config), limit)?;
-        let stream = connect_any(&addresses, &config.binding, end.min(within(CONNECT)), limit)?;
+        let stream = connect_any(&addresses, &config.binding, end.min(within(CONNECT_TIMEOUT)), limit)?;
         let address =
             stream.peer_addr().map_err(|cause| Error::Connect { address: ([0, 0, 0, 0], 0).into(), cause })?;
         let watched = limit.watch(&stream).map_err(|cause| Error::Connect { address, cause })?;
         let begin = || {
             let mut control = Control::begin(stream, ClientSession::client(config.key.as_ref()))?;
-            let welcome = control.receive(end.min(within(WELCOME)))?;
+            let welcome = control.receive(end.min(within(WELCOME_TIMEOUT)))?;
             Ok((control, welcome))
         };
         let (control, welcome) = begin().map_err(Error::handshake(address))?;
@@ -74,32 +74,32 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Waits until it is our turn.
+    /// Queues for a turn and waits until it begins.
     pub(crate) fn enter(&mut self, on_event: &mut dyn FnMut(&Event)) -> Result<(), Error> {
         let doing = "waiting for a turn";
         self.tell(&ClientMessage::Enter, doing)?;
         loop {
-            match self.hear(within(QUEUE_SILENCE), doing)? {
+            match self.hear(within(QUEUE_TIMEOUT), doing)? {
                 ServerMessage::Turn => return Ok(()),
                 ServerMessage::Place(ahead) => {
                     on_event(&Event::Waiting { ahead });
                     self.tell(&ClientMessage::Ping, doing)?;
                 }
-                _ => return Err(self.confused(doing)),
+                _ => return Err(self.unexpected(doing)),
             }
         }
     }
 
-    /// What the server knows of its clock.
+    /// The maximum error of the server's clock, if it is known.
     pub(crate) fn clock_error(&mut self) -> Result<Option<ClockError>, Error> {
         let doing = "asking for the server's clock";
-        match self.ask(&ClientMessage::AskClock, CLOCK, doing)? {
+        match self.ask(&ClientMessage::AskClock, CLOCK_TIMEOUT, doing)? {
             ServerMessage::Clock { maximum_error } => Ok(maximum_error.map(ClockError::within)),
-            _ => Err(self.confused(doing)),
+            _ => Err(self.unexpected(doing)),
         }
     }
 
-    /// Trains end when the server does.
+    /// Makes trains end early when the control connection does, or at the deadline.
     pub(crate) fn lifeline(&self) -> Result<Lifeline, Error> {
         let address = self.address;
         let lifeline = Lifeline::of(self.control.stream());
@@ -109,7 +109,7 @@ impl Peer {
         })
     }
 
-    /// Says goodbye; a server that is gone by now does not matter.
+    /// Ends the turn. Errors don't matter any more.
     pub(crate) fn leave(mut self) {
         let _ = self.control.send(&ClientMessage::Leave);
     }
@@ -118,24 +118,24 @@ impl Peer {
     pub(crate) fn ask(
         &mut self,
         message: &ClientMessage,
-        patience: Span,
+        timeout: Span,
         doing: &'static str,
     ) -> Result<ServerMessage, Error> {
         self.tell(message, doing)?;
-        self.hear(within(patience), doing)
+        self.hear(within(timeout), doing)
     }
 
     /// Sends a message.
     pub(crate) fn tell(&mut self, message: &ClientMessage, doing: &'static str) -> Result<(), Error> {
         let Err(error) = self.control.send(message) else { return Ok(()) };
-        // A server that refuses says why before it closes.
+        // A server that refuses sends the reason before it closes the connection.
         if let Ok(ServerMessage::Refused(reason)) = self.control.receive(clock::monotonic()) {
             return Err(Error::Refused { address: self.address, reason: printable(&reason) });
         }
         Err(Error::lost(self.address, doing)(error))
     }
 
-    /// The next message. The answers to signs of life, for which nobody waits, are passed over.
+    /// The next message. Answers to keepalive pings are skipped.
     pub(crate) fn hear(&mut self, deadline: Time, doing: &'static str) -> Result<ServerMessage, Error> {
         loop {
             match self.control.receive(self.limit.until(deadline)).map_err(Error::lost(self.address, doing))? {
@@ -151,42 +151,42 @@ impl Peer {
         }
     }
 
-    /// Waits until what was just sent has drained from the path's queues, which on a slow path can take seconds: until a
-    /// round trip takes hardly longer than the least one.
+    /// Waits until the queues on the path have drained, which on a slow path can take seconds: until the round-trip time is
+    /// close to its minimum.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
-        let end = within(SETTLING);
-        let calm = self.round_trip * 2 + CALM;
-        while clock::monotonic() < end && self.ping(within(ANSWER))? > calm {}
+        let end = within(DRAIN_TIMEOUT);
+        let drained = self.round_trip * 2 + DRAINED_MARGIN;
+        while clock::monotonic() < end && self.ping(within(PING_TIMEOUT))? > drained {}
         Ok(())
     }
 
     /// One round trip of the control connection.
     fn ping(&mut self, end: Time) -> Result<Span, Error> {
-        let doing = "measuring the round trip";
+        let doing = "measuring the round-trip time";
         let asked = clock::monotonic();
         self.tell(&ClientMessage::Ping, doing)?;
         match self
             .control
-            .receive(self.limit.until(end.min(asked + ANSWER)))
+            .receive(self.limit.until(end.min(asked + PING_TIMEOUT)))
             .map_err(Error::lost(self.address, doing))?
         {
             ServerMessage::Pong => Ok(clock::monotonic() - asked),
-            _ => Err(self.confused(doing)),
+            _ => Err(self.unexpected(doing)),
         }
     }
 
-    /// The server answered what was not asked.
-    pub(crate) fn confused(&self, doing: &'static str) -> Error {
+    /// The error for an unexpected message.
+    pub(crate) fn unexpected(&self, doing: &'static str) -> Error {
         Error::Protocol { address: self.address, doing }
     }
 }
 
-/// The server's words, fit for a terminal.
+/// The server's reason without control characters, for a terminal.
 fn printable(reason: &str) -> String {
     reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REASON).collect()
 }
 
-/// Only addresses that can be reached from the source address.
+/// The family of the source address, unless another is configured.
 fn family(config: &MeasureConfig) -> Family {
     match (config.family, config.binding.source) {
         (Family::Any, Some(source)) if source.is_ipv4() => Family::V4,
@@ -195,7 +195,7 @@ fn family(config: &MeasureConfig) -> Family {
     }
 }
 
-/// One address after the other, each with an equal share of the time that is left.
+/// Tries one address after the other, each with an equal share of the remaining time.
 fn connect_any(addresses: &[SocketAddr], binding: &Binding, deadline: Time, limit: &Limit) -> Result<TcpStream, Error> {
     let mut failure = None;
     for (tried, &address) in addresses.iter().enumerate() {
@@ -209,13 +209,13 @@ fn connect_any(addresses: &[SocketAddr], binding: &Binding, deadline: Time, limi
     Err(failure.unwrap_or(Error::Connect { address: unspecified, cause: io::ErrorKind::AddrNotAvailable.into() }))
 }
 
-/// Asks every now and then whether it shall end.
+/// Connects to one address, with regular checks of the limit.
 fn connect(address: SocketAddr, binding: &Binding, end: Time, limit: &Limit) -> Result<io::Result<TcpStream>, Error> {
     let bound = |cause| Error::Bind { binding: binding.to_string(), cause };
     let mut connecting = tcp::Connecting::begin(address, binding).map_err(bound)?;
     loop {
         limit.check()?;
-        let look = end.min(within(Limit::LOOK));
+        let look = end.min(within(Limit::CHECK_INTERVAL));
         match connecting.wait(look) {
             Ok(Some(stream)) => return Ok(Ok(stream)),
             Ok(None) if clock::monotonic() >= end => return Ok(Err(io::ErrorKind::TimedOut.into())),

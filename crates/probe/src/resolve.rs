@@ -1,4 +1,4 @@
-//! Names to addresses.
+//! Name resolution.
 
 use crate::cancel::Limit;
 use crate::error::Error;
@@ -11,10 +11,10 @@ use std::thread;
 use transport::within;
 use units::Span;
 
-/// The resolver's own patience can be much longer.
-const PATIENCE: Span = Span::from_secs(6);
+/// Timeout of name resolution; the system resolver's own can be much longer.
+const RESOLVE_TIMEOUT: Span = Span::from_secs(6);
 
-/// The usable addresses of a host, the system's first choice first; at least one.
+/// The addresses of a host that belong to `family`, in the system's order of preference; at least one.
 pub(crate) fn resolve(host: &str, port: u16, family: Family, limit: &Limit) -> Result<Vec<SocketAddr>, Error> {
     let (family, name): (fn(&SocketAddr) -> bool, _) = match family {
         Family::Any => (|_| true, "usable"),
@@ -36,18 +36,18 @@ fn lacks_interface(address: &SocketAddr) -> bool {
     matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0)
 }
 
-/// Asks the system's resolver, which knows no deadline: it gets a thread that may outlive this call.
+/// Asks the system resolver, which has no deadline, in a thread that may outlive this call.
 fn look_up(host: &str, port: u16, limit: &Limit) -> Result<Vec<SocketAddr>, Error> {
     let (done, answer) = mpsc::channel();
     let target = (host.to_owned(), port);
     thread::spawn(move || done.send(target.to_socket_addrs().map(Iterator::collect::<Vec<_>>)));
     let failed = |cause: String| Error::Resolve { host: host.to_owned(), cause };
-    let end = within(PATIENCE);
+    let end = within(RESOLVE_TIMEOUT);
     while clock::monotonic() < end {
         limit.check()?;
-        if let Ok(addresses) = answer.recv_timeout(Limit::LOOK.to_duration()) {
+        if let Ok(addresses) = answer.recv_timeout(Limit::CHECK_INTERVAL.to_duration()) {
             return addresses.map_err(|error: io::Error| failed(error.to_string()));
         }
     }
-    Err(failed(format!("no answer from the name service within {PATIENCE}")))
+    Err(failed(format!("no answer from the name service within {RESOLVE_TIMEOUT}")))
 }

@@ -1,8 +1,8 @@
-//! STAMP (RFC 8762): measuring any standard reflector.
+//! STAMP (RFC 8762): a session sender for any standard reflector.
 
 mod config;
 mod count;
-mod flight;
+mod exchange;
 mod sender;
 
 pub use config::StampConfig;

@@ -64,7 +64,7 @@ fn too_few_connections_are_an_error() {
     let proxy = Proxy::start(server.address, Faults { connections: 1 + 5, ..Faults::NONE });
     let began = Instant::now();
     let error = measure(&up(&proxy), &mut |_| {}).unwrap_err();
-    assert!(matches!(error, Error::TooFewConnections { opened: ..=5, asked: 120, .. }), "{error}");
+    assert!(matches!(error, Error::TooFewConnections { opened: ..=5, requested: 120, .. }), "{error}");
     assert!(began.elapsed() < DEADLINE);
 }
 
@@ -84,7 +84,9 @@ fn connections_that_are_reset_again_and_again_give_no_number() {
     let proxy = Proxy::start(server.address, Faults { reset_after: 15_000, resets: u64::MAX, ..Faults::NONE });
     let began = Instant::now();
     match measure(&up(&proxy), &mut |_| {}) {
-        Err(error) => assert!(matches!(error, Error::Disturbed { .. } | Error::TooFewConnections { .. }), "{error}"),
+        Err(error) => {
+            assert!(matches!(error, Error::ConnectionsKeepBreaking { .. } | Error::TooFewConnections { .. }), "{error}")
+        }
         // The method may give up first: then its report says so.
         Ok(report) => {
             let up = report.up.unwrap();

@@ -74,9 +74,9 @@ fn a_silent_listener_and_one_that_closes() {
     let error = failure(&measuring(peer(|mut stream| {
         let _ = stream.read(&mut [0; 100]);
     })));
-    assert!(matches!(&error, Error::Mute { cause, .. } if cause.contains("no answer")), "{error}");
+    assert!(matches!(&error, Error::NoAnswer { cause, .. } if cause.contains("no answer")), "{error}");
     let error = failure(&measuring(peer(drop)));
-    assert!(matches!(&error, Error::Mute { cause, .. } if cause.contains("closed")), "{error}");
+    assert!(matches!(&error, Error::NoAnswer { cause, .. } if cause.contains("closed")), "{error}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_server_that_stops_speaking_in_the_middle_of_a_message() {
         stream.write_all(&[0, 0, 0, 50, 1, 2, 3]).unwrap();
         let _ = stream.read(&mut [0; 100]);
     })));
-    assert!(matches!(error, Error::Mute { .. }), "{error}");
+    assert!(matches!(error, Error::NoAnswer { .. }), "{error}");
 }
 
 #[test]

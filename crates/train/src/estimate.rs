@@ -2,29 +2,29 @@ use crate::statistics::{mean, standard_deviation, student_t_95};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A value and the interval that holds the truth with the stated confidence.
+/// A point estimate with an interval of stated confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate<T> {
-    /// The best single figure.
+    /// The point estimate.
     pub value: T,
     /// Lower end of the interval.
     pub low: T,
     /// Upper end of the interval.
     pub high: T,
-    /// The interval's coverage: in how many of many measurements it holds the truth, from 0 to 1. 1 is a bound; 0 says
-    /// that the method promises nothing.
+    /// Confidence level of the interval, from 0 to 1: its nominal coverage of the true value. 1 means a hard bound; 0 means
+    /// that the method states no confidence.
     pub confidence: f64,
 }
 
 impl<T> Estimate<T> {
-    /// The same figures in another unit.
+    /// The same estimate in another unit.
     pub fn map<U>(self, unit: impl Fn(T) -> U) -> Estimate<U> {
         Estimate { value: unit(self.value), low: unit(self.low), high: unit(self.high), confidence: self.confidence }
     }
 }
 
 impl<T: PartialOrd> Estimate<T> {
-    /// Whether the interval holds `truth`; none where the method promises nothing.
+    /// Whether the interval covers `truth`; none if no confidence is stated.
     pub fn covers(&self, truth: T) -> Option<bool> {
         (self.confidence > 0.0).then(|| self.low <= truth && truth <= self.high)
     }
@@ -45,7 +45,7 @@ impl Estimate<f64> {
         }
     }
 
-    /// By how much the interval extends above the value; none where the method promises nothing.
+    /// By how much the interval extends above the value; none if no confidence is stated.
     pub fn margin(&self) -> Option<f64> {
         (self.confidence > 0.0).then_some(self.high - self.value)
     }

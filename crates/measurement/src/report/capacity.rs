@@ -1,4 +1,4 @@
-//! The narrowest link of one direction, as the document states it.
+//! The capacity of one direction in the document.
 
 use super::figures::{Bytes, Confidence};
 use crate::series::Cost;
@@ -9,38 +9,39 @@ use std::fmt;
 use train::Estimate;
 use units::Rate;
 
-/// How fast the narrowest link is when nobody else sends.
+/// The capacity of one direction: the rate of its narrow link without cross traffic (RFC 5136).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CapacityReport {
-    /// The rate that the path carries for long; a shaper's where there is one. Null where it could not be told.
+    /// The sustained rate of the narrow link; behind a token bucket, its committed rate. Null if it could not be
+    /// determined.
     pub bottleneck_bits_per_second: Option<Estimate<Rate>>,
-    /// Why there is no value; null where there is one.
+    /// Why there is no value; null if there is one.
     pub reason: Option<String>,
-    /// A token bucket on the path; null where none showed. Buckets of more than about 150 kB do not show.
+    /// A token bucket on the path; null if none was detected. Bursts of more than about 150 kB are not detected.
     pub shaper: Option<ShaperReport>,
-    /// Bursts of packets that could be read.
+    /// Bursts of packets that were used.
     pub bursts: u32,
-    /// Probe packets sent for it.
+    /// Probe packets sent to measure the capacity.
     pub packets_sent: u64,
-    /// Bytes of them, IP headers included.
+    /// Bytes of those packets, including IP headers.
     pub bytes_sent: u64,
-    /// From the first train to the value.
+    /// Time from the first train to the result.
     pub duration_seconds: f64,
 }
 
 /// A token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShaperReport {
-    /// The rate at which a burst passes; null where it is not known.
+    /// Peak rate, at which a burst passes: the rate of the link; null if unknown.
     pub link_bits_per_second: Option<Estimate<Rate>>,
-    /// The rate in the long run.
+    /// Committed rate: the sustained rate.
     pub rate_bits_per_second: Estimate<Rate>,
-    /// What passes beyond it after a pause.
+    /// Burst size: bytes that pass at the peak rate after an idle period.
     pub burst_bytes: Estimate<u64>,
 }
 
 impl CapacityReport {
-    /// Of what was found at this cost.
+    /// From an estimate and what it cost.
     pub fn new(found: Capacity, cost: &Cost) -> Self {
         CapacityReport {
             bottleneck_bits_per_second: found.bottleneck,
@@ -65,7 +66,7 @@ impl From<Shaper> for ShaperReport {
 }
 
 impl fmt::Display for CapacityReport {
-    /// In plain language on one line: `bottleneck capacity 99.9 Mbit/s (95 %: 99.1 Mbit/s … 101 Mbit/s)`.
+    /// One line: `bottleneck capacity 99.9 Mbit/s (95 %: 99.1 Mbit/s … 101 Mbit/s)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.bottleneck_bits_per_second, &self.reason) {
             (Some(v), _) => {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_is_one_plain_line() {
+    fn a_capacity_is_summarised_on_one_line() {
         let plain = "bottleneck capacity 99.9 Mbit/s (95 %: 99.1 Mbit/s … 101 Mbit/s) — 330 kB, 0.2 s";
         assert_eq!(said(Some(rates(99_900, 99_100, 100_600)), None, None), plain);
         let rate = rates(10_000, 9_970, 10_020);

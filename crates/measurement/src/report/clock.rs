@@ -6,32 +6,32 @@ use std::fmt;
 use train::Estimate;
 use units::{Span, Time};
 
-/// The peer's clock against this host's.
+/// The peer's clock relative to this host's clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockReport {
-    /// What the peer's is ahead.
+    /// By how many seconds the peer's clock is ahead; negative if it is behind.
     pub offset_seconds: Estimate<f64>,
-    /// How much faster it runs: 1e-6 is a part in a million.
+    /// By which fraction the peer's clock runs faster: 1e-6 is 1 ppm.
     pub skew: Estimate<f64>,
-    /// When a clock was set meanwhile.
+    /// Steps of either clock during the measurement.
     pub steps: Vec<StepReport>,
-    /// By how much this host's clock may be wrong; null where nothing is known.
+    /// Maximum error of this host's clock against UTC; null if unknown (the clock is unsynchronised).
     pub near_error_seconds: Option<f64>,
-    /// By how much the peer's clock may be wrong, by its own word; null where it does not know.
+    /// Maximum error of the peer's clock against UTC, as the peer states it; null if unknown (the clock is unsynchronised).
     pub far_error_seconds: Option<f64>,
 }
 
-/// A clock that was set.
+/// A step of one of the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepReport {
-    /// When, counted from the first probe.
+    /// Time from the first probe to the step.
     pub after_seconds: f64,
-    /// By how much the peer's clock is further ahead.
+    /// Change of the offset: by how many seconds the peer's clock is further ahead than before.
     pub size_seconds: f64,
 }
 
 impl ClockReport {
-    /// What a model says; steps are told from `started` on, by the near clock.
+    /// From a fitted clock model; times of steps are relative to `started`, by this host's clock.
     pub fn new(model: &ClockModel, started: Time, near_error: Option<Span>, far_error: Option<Span>) -> Self {
         let steps = model.steps().iter().map(|step| StepReport {
             after_seconds: (step.at - started).as_secs_f64(),
@@ -48,7 +48,7 @@ impl ClockReport {
 }
 
 impl fmt::Display for ClockReport {
-    /// `peer's clock: ahead by 87 ms (wrong by at most 2 ms: 85 ms … 89 ms), drifting by +50 ppm (+48 … +51); …`.
+    /// `peer's clock: ahead by 87 ms (±2 ms: 85 ms … 89 ms), skew +50 ppm (+48 … +51); maximum error: peer …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Estimate { value, low, high, confidence } = self.offset_seconds;
         let (word, offset) = if value < 0.0 {
@@ -56,17 +56,13 @@ impl fmt::Display for ClockReport {
         } else {
             ("ahead", self.offset_seconds)
         };
-        let [skew, least, most] = [self.skew.value, self.skew.low, self.skew.high].map(|part| part * 1e6);
-        write!(
-            f,
-            "peer's clock: {word} by {}, drifting by {skew:+.0} ppm ({least:+.0} … {most:+.0})",
-            Bounded(offset)
-        )?;
-        let own_word = |error: Option<f64>| match error {
-            Some(seconds) => format!("right within {}", Span::from_secs_f64(seconds)),
-            None => "kept by nobody".to_owned(),
+        let [skew, low, high] = [self.skew.value, self.skew.low, self.skew.high].map(|ratio| ratio * 1e6);
+        write!(f, "peer's clock: {word} by {}, skew {skew:+.0} ppm ({low:+.0} … {high:+.0})", Bounded(offset))?;
+        let maximum = |error: Option<f64>| match error {
+            Some(seconds) => Span::from_secs_f64(seconds).to_string(),
+            None => "unknown (clock unsynchronised)".to_owned(),
         };
-        let [near, far] = [self.near_error_seconds, self.far_error_seconds].map(own_word);
-        write!(f, "; by its own word it is {far}, this host's is {near}")
+        let [near, far] = [self.near_error_seconds, self.far_error_seconds].map(maximum);
+        write!(f, "; maximum error: peer {far}, this host {near}")
     }
 }

@@ -1,4 +1,4 @@
-//! The part of the document that tells delays.
+//! Delay, loss and reordering in the document.
 
 use super::clock::ClockReport;
 use super::figures::Bounded;
@@ -10,66 +10,67 @@ use std::fmt;
 use train::Estimate;
 use units::{Direction, Span};
 
-/// How far it is: one-way delays, with bounds that hold whatever the clocks are.
+/// Round-trip and one-way delay (RFC 7679), with bounds that hold for any error of the clocks, and the loss (RFC 7680),
+/// duplication and reordering of the probe packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DelayReport {
-    /// What was probed with: `stamp` (RFC 8762) or `trains` (packet trains each way).
+    /// Kind of probes: `stamp` (RFC 8762) or `trains` (packet trains in each direction).
     pub probes: String,
-    /// There and back, less what the reflector took; null where each packet went one way only.
+    /// Round-trip delay without the reflector's processing time; null if packets travelled in one direction only.
     pub round_trip: Option<DelayFigures>,
-    /// From here to the peer, on the otherwise idle path.
+    /// One-way delay from this host to the peer, without load by the measurement.
     pub up: Option<DelayFigures>,
-    /// From the peer to here, on the otherwise idle path.
+    /// One-way delay from the peer to this host, without load by the measurement.
     pub down: Option<DelayFigures>,
-    /// From here to the peer, while trains load the path that way; null where none did.
+    /// One-way delay from this host to the peer while packet trains load that direction; null if none did.
     pub up_loaded: Option<DelayFigures>,
-    /// From the peer to here, while trains load the path that way; null where none did.
+    /// One-way delay from the peer to this host while packet trains load that direction; null if none did.
     pub down_loaded: Option<DelayFigures>,
-    /// Why figures are missing; null where none are.
+    /// Why values are missing; null if none are.
     pub reason: Option<String>,
-    /// What the peer's clock is ahead of this host's; null where nothing can be said.
+    /// The peer's clock relative to this host's; null if unknown.
     pub clock: Option<ClockReport>,
-    /// What became of the probes there and back; null where each packet went one way only.
+    /// Packet counts of the round trip; null if packets travelled in one direction only.
     pub round_trip_packets: Option<PacketReport>,
-    /// What became of the probes on their way up, on the otherwise idle path; null where the reflector's numbers don't
-    /// tell, and over TCP, which sends lost packets again.
+    /// Packet counts in direction up, without load by the measurement; null if the reflector does not number its replies
+    /// by itself, and over TCP, where retransmission hides loss.
     pub up_packets: Option<PacketReport>,
-    /// The same on the way down.
+    /// Packet counts in direction down, without load by the measurement; null as for `up_packets`.
     pub down_packets: Option<PacketReport>,
-    /// What became of the packets of the trains that load the path that way, which may themselves cause loss; null where
-    /// there are none, and over TCP.
+    /// Packet counts in direction up of the trains that load the path, which may cause loss themselves; null if there are
+    /// none, and over TCP.
     pub up_loaded_packets: Option<PacketReport>,
-    /// The same on the way down.
+    /// Packet counts in direction down of the trains that load the path; null as for `up_loaded_packets`.
     pub down_loaded_packets: Option<PacketReport>,
-    /// Routers on the way up, by what is left of the TTL; null where the reflector does not tell.
+    /// Routers in direction up, from the remaining TTL; null if the reflector does not report it.
     pub up_hops: Option<u8>,
-    /// Routers on the way down; null where the reflector does not send with the largest TTL.
+    /// Routers in direction down, from the remaining TTL; null if the reflector does not send with a TTL of 255.
     pub down_hops: Option<u8>,
-    /// What a reader of the figures should know.
+    /// Circumstances that limit the validity of the values.
     pub warnings: Vec<String>,
 }
 
-/// Delays of many packets.
+/// Statistics of the delays of many packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DelayFigures {
-    /// Packets that went into the figures.
+    /// Number of packets.
     pub packets: u32,
-    /// The least delay.
+    /// The minimum.
     pub minimum_seconds: Estimate<f64>,
-    /// Half of the packets took no longer.
+    /// The median.
     pub median_seconds: Estimate<f64>,
-    /// 95 % of the packets took no longer.
+    /// The 95th percentile.
     pub percentile_95_seconds: Estimate<f64>,
-    /// 99 % of the packets took no longer.
+    /// The 99th percentile.
     pub percentile_99_seconds: Estimate<f64>,
-    /// Delay beyond the least (PDV, RFC 5481, 4.2), of which 95 % of the packets had no more.
+    /// The 95th percentile of the packet delay variation: delay above the minimum (PDV, RFC 5481, 4.2).
     pub variation_95_seconds: f64,
-    /// The same for 99 %.
+    /// The 99th percentile of the packet delay variation.
     pub variation_99_seconds: f64,
 }
 
 impl DelayReport {
-    /// Without figures, as long as none are added.
+    /// A report without values; the caller fills them in.
     pub fn new(probes: &str) -> Self {
         DelayReport {
             probes: probes.to_owned(),
@@ -91,14 +92,14 @@ impl DelayReport {
         }
     }
 
-    /// Whether there is any figure.
+    /// Whether any delay was measured.
     pub fn has_value(&self) -> bool {
         [&self.round_trip, &self.up, &self.down].into_iter().any(Option::is_some)
     }
 }
 
 impl DelayFigures {
-    /// Of one way's packets, or of a part of them.
+    /// Of the packets of one direction that `choose` selects by their index; none if there are none.
     pub fn of(model: &ClockModel, direction: Direction, choose: impl Fn(usize) -> bool) -> Option<Self> {
         model.delays(direction, choose).map(DelayFigures::from)
     }
@@ -119,17 +120,18 @@ impl From<Delays> for DelayFigures {
 }
 
 impl fmt::Display for DelayFigures {
-    /// `minimum 15.1 ms (wrong by at most 1 ms: 14.1 ms … 16 ms), median +0.1 ms, 95 % +0.4 ms, 99 % +0.9 ms`.
+    /// `minimum 15.1 ms (±1 ms: 14.1 ms … 16 ms), above minimum: median 0.1 ms, p95 0.4 ms, p99 0.9 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let beyond = |seconds: f64| Span::from_secs_f64((seconds - self.minimum_seconds.value).max(0.0));
-        write!(f, "minimum {}, median +{}", Bounded(self.minimum_seconds), beyond(self.median_seconds.value))?;
-        let [most, nearly_all] = [self.variation_95_seconds, self.variation_99_seconds].map(Span::from_secs_f64);
-        write!(f, ", 95 % +{most}, 99 % +{nearly_all}")
+        let median = (self.median_seconds.value - self.minimum_seconds.value).max(0.0);
+        let above = [median, self.variation_95_seconds, self.variation_99_seconds];
+        let [median, p95, p99] = above.map(Span::from_secs_f64);
+        let minimum = Bounded(self.minimum_seconds);
+        write!(f, "minimum {minimum}, above minimum: median {median}, p95 {p95}, p99 {p99}")
     }
 }
 
 impl fmt::Display for DelayReport {
-    /// A few plain lines.
+    /// One line for each set of values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines: Vec<String> = Vec::new();
         let figures = [

@@ -9,43 +9,42 @@ use std::fmt;
 use train::{Estimate, Transport};
 use units::Rate;
 
-/// What the measurement of one direction came to.
+/// The result of one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DirectionReport {
-    /// What carried the packets.
+    /// What carried the probe packets.
     pub transport: Transport,
-    /// The estimator.
+    /// The name of the estimation method.
     pub method: String,
-    /// TCP connections that were in use at the end; zero for UDP.
+    /// TCP connections in use at the end; zero for UDP.
     pub connections: u32,
-    /// The available bandwidth, averaged over the measurement; null where the path could not be measured.
+    /// The available bandwidth (RFC 5136), averaged over the measurement; null if it could not be determined.
     pub available_bits_per_second: Option<Estimate<Rate>>,
-    /// Why there is no value; null where there is one.
+    /// Why there is no value; null if there is one.
     pub reason: Option<String>,
-    /// Standard deviation of the available bandwidth between trains: how much the truth itself moved. Null where too
-    /// few trains tell.
+    /// Standard deviation of the available bandwidth from train to train, which shows how much it varied. Null if there
+    /// were too few trains.
     pub spread_bits_per_second: Option<u64>,
-    /// How fast the narrowest link is when nobody else sends; null if not asked for.
+    /// The capacity; null if not requested.
     pub capacity: Option<CapacityReport>,
-    /// Probe packets sent for the available bandwidth.
+    /// Probe packets sent to measure the available bandwidth.
     pub packets_sent: u64,
-    /// Bytes of them, IP headers included.
+    /// Bytes of those packets, including IP headers.
     pub bytes_sent: u64,
-    /// From the first train to the value.
+    /// Time from the first train to the result.
     pub duration_seconds: f64,
-    /// Trains that went into the value.
+    /// Trains used for the value.
     pub trains: u32,
-    /// Trains that did not.
+    /// Trains rejected.
     pub trains_rejected: u32,
-    /// Trains that did not, by cause.
+    /// Trains rejected, by cause.
     pub trains_rejected_reasons: BTreeMap<String, u32>,
-    /// What a reader of the value should know.
+    /// Circumstances that limit the validity of the value.
     pub warnings: Vec<String>,
 }
 
 impl DirectionReport {
-    /// Of a method's outcome over this transport, without a capacity; `warnings` are the transport's, before the method's
-    /// own.
+    /// From a method's outcome over this transport, without a capacity. `warnings` are the transport's; the method's follow.
     pub fn new(
         transport: Transport,
         connections: u32,
@@ -76,7 +75,7 @@ impl DirectionReport {
 }
 
 impl fmt::Display for DirectionReport {
-    /// A plain-language verdict on one line: `94.3 Mbit/s available (95 %: 94.1 Mbit/s … 94.5 Mbit/s) — …`.
+    /// One line: `94.3 Mbit/s available (95 %: 94.1 Mbit/s … 94.5 Mbit/s) — …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.available_bits_per_second, &self.reason) {
             (Some(v), _) => {
@@ -84,7 +83,7 @@ impl fmt::Display for DirectionReport {
                 write!(f, "{value} available")?;
                 match v.confidence {
                     confidence if confidence > 0.0 => write!(f, " ({}: {low} … {high})", Confidence(confidence))?,
-                    // A range that promises nothing is still what the method found.
+                    // A range without a confidence level is still the method's result.
                     _ if v.low < v.high => write!(f, " ({low} … {high})")?,
                     _ => {}
                 }
@@ -105,7 +104,7 @@ impl fmt::Display for DirectionReport {
     }
 }
 
-/// As `estimate` spells it for programs: `receiver-stalled`.
+/// The name in JSON, as in `receiver-stalled`.
 fn name(rejection: Rejection) -> String {
     match serde_json::to_value(rejection) {
         Ok(serde_json::Value::String(name)) => name,
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_is_one_plain_line() {
+    fn a_direction_is_summarised_on_one_line() {
         let cost = Cost { packets: 600, bytes: 812_345, duration: Span::from_millis(912) };
         let report = DirectionReport::new(Transport::Udp, 0, "primed", outcome(), &cost, vec!["first".into()]);
         let verdict =
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_without_confidence_is_told_as_well() {
+    fn a_range_without_confidence_is_shown_as_well() {
         let verdict = |confidence| {
             let available = outcome().available.map(|estimate| Estimate { confidence, ..estimate });
             let outcome = Outcome { available, ..outcome() };
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_value_the_reason_stands_in_its_place() {
+    fn without_a_value_the_reason_is_shown() {
         let outcome = Outcome { available: None, reason: Some("all trains were disturbed".into()), ..outcome() };
         let report = DirectionReport::new(Transport::Rake, 60, "primed", outcome, &Cost::default(), vec![]);
         let verdict =

@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 /// The name of the document's schema.
 pub const SCHEMA: &str = "kumade.measure/1";
 
-/// What a measurement came to. Rates count IP-layer bits (RFC 5136).
+/// The result of a measurement. Rates count IP-layer bits (RFC 5136).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// `kumade.measure/1`.
     pub schema: String,
-    /// The far end: address and port.
+    /// Address and port of the far end.
     pub peer: String,
-    /// When the measurement began, UTC, RFC 3339.
+    /// Start of the measurement, UTC (RFC 3339).
     pub started: String,
-    /// From here to the peer; null if not asked for.
+    /// From this host to the peer; null if not requested.
     pub up: Option<DirectionReport>,
-    /// From the peer to here; null if not asked for.
+    /// From the peer to this host; null if not requested.
     pub down: Option<DirectionReport>,
-    /// How far it is; null if not asked for.
+    /// Delay, loss and reordering; null if not requested.
     pub delay: Option<DelayReport>,
 }
 
 impl Report {
-    /// Whether at least one direction has a value; of a report of delays alone, whether it has any.
+    /// Whether at least one direction has an available bandwidth; in a report of delays alone, whether it has a delay.
     pub fn has_value(&self) -> bool {
         let has_rate = |direction: &DirectionReport| direction.available_bits_per_second.is_some();
         match (&self.up, &self.down, &self.delay) {

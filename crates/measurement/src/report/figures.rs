@@ -1,10 +1,10 @@
-//! Figures as people read them.
+//! Numbers formatted for people.
 
 use std::fmt;
 use train::Estimate;
 use units::Span;
 
-/// `95 %`; `99.7 %` rather than a hundred.
+/// A confidence level in percent: `95 %`; with one decimal just below a hundred, as in `99.7 %`.
 pub(super) struct Confidence(pub(super) f64);
 
 impl fmt::Display for Confidence {
@@ -14,7 +14,7 @@ impl fmt::Display for Confidence {
     }
 }
 
-/// A number of bytes with the unit that leaves one to three digits before the point.
+/// A number of bytes in B, kB (1000 bytes) or MB.
 pub(super) struct Bytes(pub(super) u64);
 
 impl fmt::Display for Bytes {
@@ -27,7 +27,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Seconds, with the bounds where they are apart: `15.1 ms (wrong by at most 1 ms: 14.1 ms … 16 ms)`.
+/// A time in seconds, with its bounds where they differ: `15.1 ms (±1 ms: 14.1 ms … 16 ms)`.
 pub(super) struct Bounded(pub(super) Estimate<f64>);
 
 impl fmt::Display for Bounded {
@@ -35,10 +35,6 @@ impl fmt::Display for Bounded {
         let Estimate { value, low, high, .. } = self.0;
         let [value, low, high] = [value, low, high].map(Span::from_secs_f64);
         write!(f, "{value}")?;
-        if low == high {
-            Ok(())
-        } else {
-            write!(f, " (wrong by at most {}: {low} … {high})", (value - low).max(high - value))
-        }
+        if low == high { Ok(()) } else { write!(f, " (±{}: {low} … {high})", (value - low).max(high - value)) }
     }
 }

@@ -5,31 +5,32 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use train::Estimate;
 
-/// What became of packets.
+/// Counts of packets that were sent, arrived, were lost, duplicated or reordered.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PacketReport {
     /// Packets sent.
     pub sent: u32,
-    /// Packets that arrived within the deadline: a second for probe and reply together.
+    /// Packets that arrived in time: within one second for probe and reply together.
     pub arrived: u32,
-    /// Packets that arrived later: they are not lost. Null for trains, which do not wait for them: there they are lost.
+    /// Packets that arrived later, which are not counted as lost. Null for trains: their receivers do not wait for late
+    /// packets and count them as lost.
     pub late: Option<u32>,
-    /// Packets that never arrived.
+    /// Packets that did not arrive.
     pub lost: u32,
-    /// Those as a part of all, and what the path may lose in the long run, were each packet lost by itself.
+    /// Ratio of lost to sent packets, with a confidence interval for the path's loss ratio, if losses are independent.
     pub loss_ratio: Estimate<f64>,
-    /// Further copies (RFC 5560); null for trains, where they are passed over.
+    /// Duplicates (RFC 5560); null for trains, whose receivers ignore them.
     pub duplicates: Option<u32>,
-    /// Packets that arrived behind one that was sent later (RFC 4737).
+    /// Reordered packets: those that arrived after one that was sent later (RFC 4737).
     pub reordered: u32,
-    /// Those as a part of all that arrived.
+    /// Ratio of reordered packets to those that arrived.
     pub reordering_ratio: f64,
-    /// The most places by which one came behind.
+    /// Maximum reordering extent in packets (RFC 4737, 4.2).
     pub reordering_extent: u32,
 }
 
 impl PacketReport {
-    /// Of trains, whose receivers pass copies over and do not wait for what is late.
+    /// Of trains, whose receivers ignore duplicates and do not wait for late packets.
     pub fn of_trains(counts: Deliveries) -> Self {
         PacketReport { late: None, duplicates: None, ..counts.into() }
     }
@@ -52,8 +53,8 @@ impl From<Deliveries> for PacketReport {
 }
 
 impl fmt::Display for PacketReport {
-    /// `200 sent, 1 lost (0.50 %; 95 %: 0.09 % … 2.78 %), 2 late, 3 duplicates, 4 reordered (by up to 2 places)`; zeros but
-    /// for loss are left out.
+    /// `200 sent, 1 lost (0.50 %; 95 %: 0.09 % … 2.78 %), 2 late, 3 duplicates, 4 reordered (extent 2)`; counts of
+    /// zero are left out, except loss.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Estimate { value, low, high, confidence } = self.loss_ratio;
         let [value, low, high] = [value, low, high].map(|part| part * 100.0);
@@ -66,7 +67,7 @@ impl fmt::Display for PacketReport {
             write!(f, ", {duplicates} duplicates")?;
         }
         if self.reordered > 0 {
-            write!(f, ", {} reordered (by up to {} places)", self.reordered, self.reordering_extent)?;
+            write!(f, ", {} reordered (extent {})", self.reordered, self.reordering_extent)?;
         }
         Ok(())
     }

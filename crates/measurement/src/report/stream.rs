@@ -1,5 +1,5 @@
-//! The lines `kumade.measure-stream/1`: what happens during a measurement, as it happens. Their JSON Schema is
-//! `schemas/kumade.measure-stream.1.json`.
+//! The lines `kumade.measure-stream/1`: the events of a measurement as they happen, then its result. Their JSON Schema
+//! is `schemas/kumade.measure-stream.1.json`.
 
 use super::document::Report;
 use super::schema::published;
@@ -30,30 +30,30 @@ enum Content<'l> {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 enum End<'l> {
-    /// What the measurement came to.
+    /// The measurement has ended with a result.
     Report {
         /// The document.
         report: &'l Report,
     },
     /// The measurement failed.
     Error {
-        /// Why, and what to try.
+        /// The cause, and what to try.
         message: String,
     },
 }
 
 impl<'l> StreamLine<'l> {
-    /// Of something that happened.
+    /// The line of an event.
     pub fn of(event: &'l Event) -> Self {
         StreamLine { schema: STREAM_SCHEMA, content: Content::Event(event) }
     }
 
-    /// Of the end.
+    /// The last line of a measurement that has a result.
     pub fn end(report: &'l Report) -> Self {
         StreamLine { schema: STREAM_SCHEMA, content: Content::End(End::Report { report }) }
     }
 
-    /// Of a measurement that failed: why, and what to try.
+    /// The last line of a measurement that failed, with the cause and what to try.
     pub fn failure(message: String) -> Self {
         StreamLine { schema: STREAM_SCHEMA, content: Content::End(End::Error { message }) }
     }

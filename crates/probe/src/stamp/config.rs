@@ -5,33 +5,33 @@ use net::Binding;
 use units::Span;
 use wire::stamp::SIZE;
 
-/// What to measure, and how.
+/// Configuration of a STAMP session sender.
 #[derive(Debug, Clone)]
 pub struct StampConfig {
-    /// The reflector: a name or an address.
+    /// Name or address of the reflector.
     pub host: String,
-    /// Its port.
+    /// UDP port of the reflector.
     pub port: u16,
     /// Which addresses of the host to use.
     pub family: Family,
-    /// Probes to send.
+    /// Number of test packets.
     pub count: u32,
-    /// From one to the next.
+    /// Interval between test packets.
     pub interval: Span,
-    /// A probe that takes longer is late.
+    /// Round-trip time above which a reply counts as late; it is waited for twice as long.
     pub late_after: Span,
-    /// Bytes of the UDP payload: 44, or more with padding.
+    /// Size of the UDP payload in bytes: 44, or more with padding.
     pub size: usize,
-    /// A server that knows how wrong this host's clock is.
+    /// An NTP server that bounds the error of this host's clock.
     pub ntp: Option<NtpServer>,
-    /// From where on this host.
+    /// Source address, interface and firewall mark.
     pub binding: Binding,
     /// Ends the measurement from another thread.
     pub cancel: CancelToken,
 }
 
 impl StampConfig {
-    /// 200 probes in two seconds.
+    /// 200 test packets at intervals of 10 ms.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         StampConfig {
             host: host.into(),

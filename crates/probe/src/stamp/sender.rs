@@ -1,6 +1,6 @@
 use super::config::StampConfig;
 use super::count::count;
-use super::flight::Flight;
+use super::exchange::Exchange;
 use crate::cancel::Limit;
 use crate::clocks;
 use crate::error::Error;
@@ -14,13 +14,13 @@ use train::ClockError;
 use units::Span;
 use wire::stamp::ErrorEstimate;
 
-/// No clock is kept better: a reflector that claims less has filled the field in without knowing.
+/// Minimum plausible clock error: a reflector that states less does not fill in the field correctly.
 const MIN_CLOCK_ERROR: Span = Span::from_micros(1);
 
-/// Measures the delay to any STAMP reflector and back.
+/// Measures round-trip and one-way delay, loss, duplication and reordering to any STAMP reflector.
 ///
 /// # Errors
-/// Where the host has no address, nothing answers there, or the measurement is cancelled.
+/// If the host name can't be resolved, no reflector answers, or the measurement is cancelled.
 pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
     let started = jiff::Timestamp::now();
     let limit = Limit::new(&config.cancel, None);
@@ -30,46 +30,46 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
     let address = socket.peer_addr().map_err(failed(addresses[0]))?;
     let known = clocks::of_this_host(config.ntp.as_ref(), &limit)?.clocks;
     let mine = ErrorEstimate::new(known.near.is_some(), known.near_error().unwrap_or(Span::from_secs(1)));
-    let mut flight = Flight::new(socket, config.count, mine);
-    flight.fly(config, &limit).map_err(failed(address))?;
+    let mut exchange = Exchange::new(socket, config.count, mine);
+    exchange.run(config, &limit).map_err(failed(address))?;
     limit.check()?;
-    if flight.returns().is_empty() {
+    if exchange.returns().is_empty() {
         return Err(failed(address)(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
     }
-    let known = Clocks { far: far_clock(&flight), ..known };
+    let known = Clocks { far: far_clock(&exchange), ..known };
     Ok(Report {
         schema: SCHEMA.to_owned(),
         peer: address.to_string(),
         started: format!("{started:.3}"),
         up: None,
         down: None,
-        delay: Some(report(config, &flight, &known)),
+        delay: Some(report(config, &exchange, &known)),
     })
 }
 
-/// The worst that the reflector says of its clock; none where it does not follow UTC.
-fn far_clock(flight: &Flight) -> Option<ClockError> {
-    let replies = || flight.fates().iter().filter_map(|fate| fate.reply);
+/// The largest error that the reflector states of its clock; none if its clock is unsynchronised.
+fn far_clock(exchange: &Exchange) -> Option<ClockError> {
+    let replies = || exchange.probes().iter().filter_map(|probe| probe.reply);
     let follows_utc = replies().all(|reply| reply.clock.synchronised && reply.clock.error() >= MIN_CLOCK_ERROR);
     let worst = replies().map(|reply| reply.clock.error()).max()?;
     follows_utc.then(|| ClockError::within(worst))
 }
 
-fn report(config: &StampConfig, flight: &Flight, clocks: &Clocks) -> DelayReport {
+fn report(config: &StampConfig, exchange: &Exchange, clocks: &Clocks) -> DelayReport {
     let mut report = DelayReport::new("stamp");
-    let (crossings, times) = flight.crossings();
+    let (samples, times) = exchange.samples();
     report.round_trip = round_trips(&times).map(DelayFigures::from);
-    report_one_way(&mut report, &crossings, clocks, |_| true);
-    if !flight.has_kernel_stamps() {
-        report.warnings.push("the kernel gave no time stamps: the program's own are less exact".into());
+    report_one_way(&mut report, &samples, clocks, |_| true);
+    if !exchange.has_kernel_stamps() {
+        report.warnings.push("no kernel time stamps: user-space time stamps are less accurate".into());
     }
-    let counts = count(config.count, config.late_after, flight.returns());
-    report.round_trip_packets = Some(counts.there_and_back.into());
-    report.up_packets = counts.ways.map(|(up, _)| up.into());
-    report.down_packets = counts.ways.map(|(_, down)| down.into());
-    let last = flight.fates().iter().rev().find_map(|fate| Some((fate.reply?, fate.ttl?)));
+    let counts = count(config.count, config.late_after, exchange.returns());
+    report.round_trip_packets = Some(counts.round_trip.into());
+    report.up_packets = counts.directions.map(|(up, _)| up.into());
+    report.down_packets = counts.directions.map(|(_, down)| down.into());
+    let last = exchange.probes().iter().rev().find_map(|probe| Some((probe.reply?, probe.ttl?)));
     if let Some((reply, ttl)) = last {
-        // Only those who begin with 255 tell how many hops were between.
+        // The number of hops is known only if the sender starts with a TTL of 255.
         let hops = |ttl: u8| (ttl > 128).then(|| 255 - ttl);
         (report.up_hops, report.down_hops) = (hops(reply.probe_ttl), hops(ttl));
     }

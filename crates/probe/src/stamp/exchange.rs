@@ -1,0 +1,211 @@
+//! The exchange of test packets and replies with a reflector.
+
+use super::config::StampConfig;
+use crate::cancel::Limit;
+use estimate::delay::OneWaySample;
+use net::datagram::{self, Datagram};
+use net::{clock, readiness, stamp};
+use std::io;
+use std::net::UdpSocket;
+use transport::within;
+use units::{Direction, Span, Time};
+use wire::stamp::{ErrorEstimate, Probe, Reply, SIZE};
+
+/// Errors without any reply after which the exchange fails.
+const MAX_ERRORS: u32 = 5;
+
+/// Time stamps and the first reply of a test packet; the reflector's time stamps are by its clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ProbeRecord {
+    sent: Stamp,
+    returned: Stamp,
+    pub(super) reply: Option<Reply>,
+    /// TTL of the reply on arrival.
+    pub(super) ttl: Option<u8>,
+}
+
+/// The time by the kernel, and by the program.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stamp {
+    kernel: Option<Time>,
+    user: Option<Time>,
+}
+
+/// A reply that arrived, duplicates included.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Return {
+    /// Sequence number of the test packet.
+    pub(super) probe: u32,
+    /// Sequence number of the reply.
+    pub(super) answer: u32,
+    /// Round-trip time.
+    pub(super) took: Span,
+}
+
+impl Return {
+    /// Maximum number of replies kept per test packet, on average; the first reply is always kept.
+    pub(super) const MAX_COPIES: u32 = 4;
+}
+
+/// A session with a reflector.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    socket: UdpSocket,
+    /// Error estimate of this host's clock, for the test packets.
+    clock: ErrorEstimate,
+    probes: Vec<ProbeRecord>,
+    /// In order of arrival.
+    returns: Vec<Return>,
+    /// Whether the kernel's stamp keys match the sequence numbers, which a failed send makes uncertain.
+    keys_valid: bool,
+    missing: u32,
+    errors: u32,
+}
+
+impl Exchange {
+    /// A session of `count` test packets over a connected socket; `clock` is the error estimate that they carry.
+    pub(super) fn new(socket: UdpSocket, count: u32, clock: ErrorEstimate) -> Self {
+        let keys_valid = stamp::enable_transmit(&socket, false).is_ok();
+        let probes = vec![ProbeRecord::default(); count as usize];
+        Exchange { socket, clock, probes, returns: Vec::new(), keys_valid, missing: count, errors: 0 }
+    }
+
+    /// Sends all test packets and waits for the replies: for the last ones twice `late_after`, to distinguish late from
+    /// lost ones.
+    pub(super) fn run(&mut self, config: &StampConfig, limit: &Limit) -> io::Result<()> {
+        let mut payload = vec![0; config.size.max(SIZE)];
+        let start = clock::monotonic();
+        for (number, turn) in (0..config.count).zip(0i64..) {
+            let due = start + Span::from_nanos(config.interval.as_nanos().saturating_mul(turn));
+            while clock::monotonic() < due {
+                if limit.check().is_err() {
+                    return Ok(());
+                }
+                self.await_more(due.min(within(Limit::CHECK_INTERVAL)))?;
+            }
+            self.send(number, &mut payload)?;
+        }
+        let end = clock::monotonic() + config.late_after * 2;
+        while self.missing > 0 && clock::monotonic() < end && limit.check().is_ok() {
+            self.await_more(end.min(within(Limit::CHECK_INTERVAL)))?;
+        }
+        self.collect_stamps()
+    }
+
+    /// All test packets by sequence number.
+    pub(super) fn probes(&self) -> &[ProbeRecord] {
+        &self.probes
+    }
+
+    /// All replies in order of arrival.
+    pub(super) fn returns(&self) -> &[Return] {
+        &self.returns
+    }
+
+    /// Whether the kernel stamped at least half of the packets both when sent and when received. All samples use one kind
+    /// of time stamp.
+    pub(super) fn has_kernel_stamps(&self) -> bool {
+        let back = self.probes.iter().filter(|probe| probe.reply.is_some());
+        let stamped =
+            back.clone().filter(|probe| probe.sent.kernel.is_some() && probe.returned.kernel.is_some()).count();
+        stamped > 0 && stamped * 2 >= back.count()
+    }
+
+    /// The one-way samples of each answered test packet, in order, and its round-trip delay without the reflector's
+    /// processing time.
+    pub(super) fn samples(&self) -> (Vec<OneWaySample>, Vec<Span>) {
+        let kernel = self.has_kernel_stamps();
+        let choose = |stamp: Stamp| if kernel { stamp.kernel } else { stamp.user };
+        let (mut samples, mut round_trips) = (Vec::new(), Vec::new());
+        for probe in &self.probes {
+            let (Some(sent), Some(returned), Some(reply)) = (choose(probe.sent), choose(probe.returned), probe.reply)
+            else {
+                continue;
+            };
+            samples.push(OneWaySample { direction: Direction::Up, sent, received: reply.received });
+            samples.push(OneWaySample { direction: Direction::Down, sent: reply.reflected, received: returned });
+            // A processing time longer than the round trip means that the reflector's time stamps are invalid.
+            let (whole, reflecting) = (returned - sent, reply.reflected - reply.received);
+            round_trips.push(if (Span::ZERO..=whole).contains(&reflecting) { whole - reflecting } else { whole });
+        }
+        (samples, round_trips)
+    }
+
+    fn send(&mut self, number: u32, payload: &mut [u8]) -> io::Result<()> {
+        let now = clock::realtime();
+        if let Some(packet) = payload.first_chunk_mut() {
+            Probe { sequence: number, sent: now, clock: self.clock, session: 0 }.write(packet);
+        }
+        match self.socket.send(payload) {
+            Ok(_) => self.probes[number as usize].sent.user = Some(now),
+            Err(error) => {
+                self.keys_valid = false;
+                self.tolerate(error)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn await_more(&mut self, deadline: Time) -> io::Result<()> {
+        if readiness::readable(&self.socket, deadline)? {
+            self.collect_stamps()?;
+            self.collect_replies()?;
+        }
+        Ok(())
+    }
+
+    fn collect_stamps(&mut self) -> io::Result<()> {
+        while let Some(stamp) = stamp::next_transmit_stamp(&self.socket)? {
+            if self.keys_valid
+                && let Some(probe) = self.probes.get_mut(stamp.key as usize)
+            {
+                probe.sent.kernel.get_or_insert(stamp.at);
+            }
+        }
+        Ok(())
+    }
+
+    fn collect_replies(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 2048];
+        // Bounded, so that a peer that sends continuously does not delay the test packets.
+        for _ in 0..64 {
+            let datagram = match datagram::receive(&self.socket, &mut buffer) {
+                Ok(datagram) => datagram,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return self.tolerate(error),
+            };
+            let user = clock::realtime();
+            if let Ok(reply) = Reply::read(&buffer[..datagram.len]) {
+                self.take(reply, user, &datagram);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, reply: Reply, user: Time, datagram: &Datagram) {
+        let most = self.probes.len() * Return::MAX_COPIES as usize;
+        let Some(probe) = self.probes.get_mut(reply.probe_sequence as usize) else { return };
+        let Some(sent) = probe.sent.user else { return };
+        // A forged reply does not know the test packet's time stamp; a reply to an earlier session has another one.
+        if reply.probe_stamp[..8] != self.clock.format.write(sent) {
+            return;
+        }
+        // A flood of duplicates must not displace first replies.
+        if probe.reply.is_some() && self.returns.len() >= most {
+            return;
+        }
+        self.returns.push(Return { probe: reply.probe_sequence, answer: reply.sequence, took: user - sent });
+        if probe.reply.is_none() {
+            let returned = Stamp { kernel: datagram.stamp, user: Some(user) };
+            *probe = ProbeRecord { reply: Some(reply), returned, ttl: datagram.ttl, ..*probe };
+            self.missing -= 1;
+        }
+    }
+
+    /// An ICMP error for one test packet need not apply to the next one: only repeated errors without any reply count.
+    fn tolerate(&mut self, error: io::Error) -> io::Result<()> {
+        self.errors += 1;
+        let has_failed = self.returns.is_empty() && self.errors >= MAX_ERRORS;
+        if has_failed { Err(error) } else { Ok(()) }
+    }
+}
