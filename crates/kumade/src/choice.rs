@@ -1,4 +1,4 @@
-//! Options whose possible values come from a table of the libraries: a name, and parameters behind it.
+//! Options whose values are names from a table of the libraries, each followed by parameters.
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use estimate::{METHODS, MethodInfo, MethodSettings};
@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// Reads `NAME[:PARAMETER=VALUE]...` as a `T`; help and completions list the names.
+/// Parses `NAME[:PARAMETER=VALUE]...` as a `T`; help and completions list the names.
 #[derive(Clone)]
 pub struct Choice<T> {
     read: fn(&str) -> Result<T, String>,
@@ -37,7 +37,7 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Choice<T> {
     }
 }
 
-/// A method with its parameters.
+/// An estimation method with its parameters.
 pub fn method() -> Choice<MethodSettings> {
     Choice::of(|| METHODS.iter().map(|info| PossibleValue::new(info.name).help(method_help(info))).collect())
 }
@@ -50,7 +50,7 @@ fn method_help(info: &MethodInfo) -> String {
     [info.summary.to_owned()].into_iter().chain(parameters).collect()
 }
 
-/// A queue discipline with its parameters, of which there are too many to list here.
+/// A queue discipline with its parameters; help lists the names only.
 pub fn discipline() -> Choice<DisciplineChoice> {
     Choice::of(|| DisciplineChoice::names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect())
 }

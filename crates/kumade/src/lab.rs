@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use units::Direction;
 use units::{Rate, Span, parse};
 
-/// Exit status where the request is invalid.
+/// Exit status of an invalid request.
 const USAGE: u8 = 2;
-/// Exit status where the request could not be carried out.
+/// Exit status of a failure.
 const FAILED: i32 = 1;
 
-/// Run experiments, most of them published ones, on an emulated network on this machine
+/// Run experiments on accuracy and fairness, most of them published ones, on an emulated network on this machine
 #[derive(Debug, Args)]
 pub struct LabArgs {
     #[command(subcommand)]
@@ -31,19 +31,19 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// List the built-in experiments: name, published figure, question
+    /// List the built-in experiments: name, published figure, title
     List,
-    /// Run experiments and report the results beside the published ones
+    /// Run experiments and compare the results with the published ones
     Run(Box<RunArgs>),
-    /// Compare two reports on fairness, such as one in virtual time and one in real time
+    /// Compare two reports on fairness, such as one in virtual and one in real time
     Compare(CompareArgs),
 }
 
 #[derive(Debug, Args)]
 struct CompareArgs {
-    /// A report.json (kumade.lab.fairness/1)
+    /// First report.json (kumade.lab.fairness/1)
     one: PathBuf,
-    /// Another report of the same experiment
+    /// Second report.json, of the same experiment
     other: PathBuf,
 }
 
@@ -61,9 +61,9 @@ struct RunArgs {
     /// Short for --bottleneck virtual: run in virtual time, with the simulator's network and TCP
     #[arg(long = "virtual", conflicts_with = "bottleneck")]
     virtual_time: bool,
-    /// What implements the bottleneck: `emulated` (a link emulated by this program), `htb` (the kernel's HTB; needs root and
-    /// tc), or `virtual` (the same link in virtual time: no network is built, a run takes milliseconds, and results are
-    /// reproducible)
+    /// Implementation of the bottleneck: `emulated` (a link emulated by this program), `htb` (the kernel's HTB; requires
+    /// root and tc), or `virtual` (the emulated link in virtual time: no network is built, a run takes milliseconds, and
+    /// results are reproducible)
     #[arg(long, value_name = "KIND")]
     bottleneck: Option<BottleneckKind>,
     /// Rate of the bottleneck; cross traffic is scaled with it unless --cross is given
@@ -76,7 +76,8 @@ struct RunArgs {
     /// each rate)
     #[arg(long, value_name = "KIND")]
     cross_kind: Option<CrossKind>,
-    /// Accuracy: whether cross traffic is computed inside the `link` or sent as `packets`; `htb` and `tcp` need packets
+    /// Accuracy: whether cross traffic is computed within the emulated `link` or sent as `packets`; `htb` and `tcp`
+    /// require packets
     #[arg(long, value_name = "SOURCE")]
     cross_source: Option<CrossSource>,
     /// Accuracy: transports of the trains: udp, rake, single, auto
@@ -89,7 +90,7 @@ struct RunArgs {
     /// Accuracy: directions to measure: up, down
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     direction: Vec<Direction>,
-    /// How often each point is measured
+    /// Number of measurements of each point
     #[arg(long, value_name = "N")]
     runs: Option<u32>,
     /// Fairness: queue disciplines to compare, each with the parameters that differ from its defaults (see `kumade link
@@ -102,15 +103,18 @@ struct RunArgs {
     /// Fairness: rows of a table of mixes, such as 0,6,12
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     row: Vec<u32>,
-    /// Fairness: how long shares are measured
+    /// Fairness: time over which goodput is measured
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     duration: Option<Span>,
-    /// Fairness: how long connections run before their shares are measured
+    /// Fairness: time that connections run before their goodput is measured
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     warm_up: Option<Span>,
 }
 
-/// Runs the command. Call it before the program starts a thread: a caller without root gets a user namespace.
+/// Runs the command. Call it before the program starts a thread: without root it enters a user namespace.
+///
+/// # Errors
+/// If an experiment can't be prepared or run, or its report can't be written.
 pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         LabCommand::List => list(),
@@ -151,7 +155,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if experiments.iter().any(|experiment| !experiment.is_virtual()) {
         net::namespace::enter_user_namespace_if_needed()?;
     }
-    // The first signal ends the experiment after this run, with its report; the second ends the program at once.
+    // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
     let stop = service::signals::termination_or_exit(FAILED).context("cannot listen for Ctrl-C")?;
     for experiment in &experiments {
         lab::prepare(&args.directory(experiment))?;
@@ -161,7 +165,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
             Experiment::Accuracy(experiment) => measure(experiment, &stop)?,
             Experiment::Fairness(experiment) => compete(experiment, &stop)?,
         };
-        // An empty report would only replace an earlier one.
+        // An empty report must not replace an earlier one.
         if measured > 0 {
             show(report.as_ref(), args, experiment)?;
         }
@@ -183,7 +187,7 @@ fn show(report: &dyn Document, args: &RunArgs, experiment: &Experiment) -> anyho
     Ok(())
 }
 
-/// The report, and the number of its runs.
+/// A report, and the number of its runs.
 type Reported = (Box<dyn Document>, usize);
 
 fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
@@ -224,7 +228,7 @@ fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported>
         if experiment.is_virtual() { Box::new(VirtualTime) } else { Box::new(RealTime::build(first)?) };
     eprintln!("{}: {} runs", experiment.name, experiment.runs());
     if experiment.tcp_left_out {
-        eprintln!("{}: without cross traffic by TCP, which needs real time", experiment.name);
+        eprintln!("{}: skipped TCP cross traffic, which requires real time", experiment.name);
     }
     let mut show = |progress: Progress<'_>| match progress {
         Progress::Measuring { of, point, .. } => {
@@ -263,7 +267,7 @@ impl RunArgs {
         }
     }
 
-    /// Of each experiment its own.
+    /// The report directory of an experiment.
     fn directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
             None => PathBuf::from("reports").join(experiment.name()),

@@ -1,4 +1,5 @@
-//! `kumade`: measures, shares, tunnels and emulates network paths. This program parses, calls and prints.
+//! The command-line program `kumade`: measures and emulates network paths. It parses arguments, calls the libraries and
+//! prints.
 
 mod choice;
 mod lab;
@@ -11,9 +12,10 @@ use std::io;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
-/// Measures network paths, even through firewalls that pass only TCP.
+/// Measure available bandwidth, capacity, one-way delay and loss of network paths, even through firewalls that pass only
+/// TCP, and emulate links
 ///
-/// Exit status: 0 done, 1 failed, 2 usage. Set KUMADE_LOG=debug to see more on standard error.
+/// Exit status: 0 success, 1 failure, 2 invalid usage. Set KUMADE_LOG=debug for more messages on standard error.
 #[derive(Debug, Parser)]
 #[command(name = "kumade", version)]
 struct Cli {
@@ -27,23 +29,23 @@ enum Command {
     Measure(Box<measure::MeasureArgs>),
     Lab(lab::LabArgs),
     Link(link::LinkArgs),
-    /// Print a script that completes kumade's options in a shell
+    /// Print a shell completion script
     Completions {
-        /// The shell
+        /// Shell to generate the script for
         shell: clap_complete::Shell,
     },
     /// Print the manual page
     Man,
 }
 
-/// The program: parses its arguments, carries the command out and returns the exit status.
+/// The program: parses its arguments, runs the command and returns the exit status.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let default = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
     let filter = EnvFilter::try_from_env("KUMADE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
     run(cli.command).unwrap_or_else(|error| {
-        // Whoever closes the output, as `head` does, has seen enough.
+        // A reader that closes the pipe, as `head` does, is not an error.
         if is_closed_output(&error) {
             return ExitCode::SUCCESS;
         }

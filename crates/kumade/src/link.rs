@@ -1,4 +1,4 @@
-//! `kumade link`: an emulated or fair link between two interfaces, and how to change it while it runs.
+//! `kumade link`: emulates a link between two interfaces, and changes it while it runs.
 
 mod options;
 mod show;
@@ -25,14 +25,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 use units::{Span, parse};
 
-/// Exit status for what makes no sense to ask for.
+/// Exit status of an invalid request.
 const USAGE: u8 = 2;
-/// What a link is called unless its user says.
-const UNNAMED: &str = "link";
-/// How soon a signal or a vanished interface is noticed.
-const NOTICE: Duration = Duration::from_millis(50);
+/// Default name of a link.
+const DEFAULT_NAME: &str = "link";
+/// Maximum time until a signal or a removed interface is noticed.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Emulate a link between two interfaces, or share one fairly
+/// Emulate a link between two interfaces (rate, delay, loss, queue discipline), or manage a bottleneck's queue fairly
 #[derive(Debug, Args)]
 pub struct LinkArgs {
     #[command(subcommand)]
@@ -46,40 +46,40 @@ enum LinkCommand {
     Show(ShowArgs),
 }
 
-/// Join two interfaces by a link until Ctrl-C
+/// Bridge two interfaces by an emulated link, until Ctrl-C
 ///
-/// The interfaces are left as they were found. A direction is called `up` from the first interface to the second and
-/// `down` back. Settings are for both; --up and --down name some for one of them, such as
-/// --up 'rate 10mbit loss 1%', in the words of the other options.
+/// The interfaces' configuration is restored at the end. Direction `up` is from the first interface to the second, `down`
+/// the reverse. Settings apply to both directions; --up and --down override them for one direction, with the names of the
+/// other options, such as --up 'rate 10mbit loss 1%'.
 ///
 /// Example: kumade link start eth1 eth2 --rate 100mbit --delay 20ms --queue fair-share
 #[derive(Debug, Args)]
 struct StartArgs {
-    /// The first interface
+    /// First interface
     first: String,
-    /// The second
+    /// Second interface
     second: String,
-    /// Make two TUN devices of these names instead of joining interfaces that there are. Then give them addresses and
-    /// routes, or move one to another namespace by `ip link set dev NAME netns …`. Needs no root within `unshare -rn`
+    /// Create two TUN devices with these names instead of using existing interfaces. Then assign addresses and routes, or
+    /// move one to another namespace with `ip link set dev NAME netns …`. Needs no root within `unshare -rn`
     #[arg(long)]
     tun: bool,
-    /// What the link is called by `kumade link set` and `show`
-    #[arg(long, default_value = UNNAMED, value_parser = link_name)]
+    /// Name of the link, for `kumade link set` and `kumade link show`
+    #[arg(long, default_value = DEFAULT_NAME, value_parser = link_name)]
     name: String,
-    /// Change settings at given times: a file of lines such as `10s rate 5mbit` or `20s up loss 1%`; a last line such as
-    /// `30s repeat` begins it anew
+    /// Change settings at given times: a file with lines such as `10s rate 5mbit` or `20s up loss 1%`; a last line such as
+    /// `30s repeat` starts it again
     #[arg(long, value_name = "FILE")]
     schedule: Option<PathBuf>,
-    /// How often statistics are shown
+    /// Interval between statistics
     #[arg(long, value_name = "TIME", value_parser = parse::span, default_value = "1s")]
     every: Span,
     /// Print one JSON document (kumade.link/1) at the end
     #[arg(long, conflicts_with = "json_stream")]
     json: bool,
-    /// Print a JSON document (kumade.link/1) a line for each interval, and one for all at the end
+    /// Print one line of JSON (kumade.link/1) for each interval, and one with totals at the end
     #[arg(long)]
     json_stream: bool,
-    /// Offer metrics to Prometheus at this port, to this host alone unless an address stands before it
+    /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
     prometheus: Option<SocketAddr>,
     #[command(flatten)]
@@ -91,25 +91,28 @@ struct StartArgs {
 /// Example: kumade link set --rate 5mbit --down 'loss 1%'
 #[derive(Debug, Args)]
 struct SetArgs {
-    /// Which link
-    #[arg(long, default_value = UNNAMED, value_parser = link_name)]
+    /// Name of the link
+    #[arg(long, default_value = DEFAULT_NAME, value_parser = link_name)]
     name: String,
     #[command(flatten)]
     settings: SettingOptions,
 }
 
-/// Show the settings of a running link and what has passed since its start
+/// Show the settings of a running link and its statistics since the start
 #[derive(Debug, Args)]
 struct ShowArgs {
-    /// Which link
-    #[arg(long, default_value = UNNAMED, value_parser = link_name)]
+    /// Name of the link
+    #[arg(long, default_value = DEFAULT_NAME, value_parser = link_name)]
     name: String,
-    /// Print a JSON document (kumade.link/1)
+    /// Print one JSON document (kumade.link/1)
     #[arg(long)]
     json: bool,
 }
 
-/// Carries the command out.
+/// Runs the command.
+///
+/// # Errors
+/// If the link can't be started or reached, or its answer is not understood. Invalid settings give exit status 2.
 pub fn run(args: LinkArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         LinkCommand::Start(args) => start(&args),
@@ -120,7 +123,7 @@ pub fn run(args: LinkArgs) -> anyhow::Result<ExitCode> {
 
 fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     if args.every < Span::from_millis(10) {
-        return Ok(usage("--every below 10ms shows nothing to anybody"));
+        return Ok(usage("--every must be at least 10ms"));
     }
     let settings = match args.settings.change().and_then(|change| change.apply(&Default::default())) {
         Ok(settings) => settings,
@@ -149,9 +152,9 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     if let Some(exporter) = &exporter {
         eprintln!("metrics: http://{}/metrics", exporter.address());
     }
-    let name = if args.name == UNNAMED { String::new() } else { format!(" --name {}", args.name) };
+    let name = if args.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", args.name) };
     eprintln!(
-        "{} and {} are joined; `kumade link set{name}` changes the link, Ctrl-C ends it",
+        "{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it",
         args.first, args.second
     );
     let mut view = View::new(args.output());
@@ -181,26 +184,26 @@ fn watch(
         }
         if elapsed >= next_view {
             view.interval(&session.interval())?;
-            // A view that took long is not made up for.
+            // Intervals missed during a slow output are skipped.
             next_view = elapsed - Span::from_nanos((elapsed - next_view).as_nanos() % every.as_nanos()) + every;
         }
         let next = schedule.next_at().map_or(next_view, |at| at.min(next_view));
-        thread::sleep((next - Span::from(began.elapsed())).to_duration().min(NOTICE));
+        thread::sleep((next - Span::from(began.elapsed())).to_duration().min(POLL_INTERVAL));
     }
     Ok(())
 }
 
-/// What was changed from outside may not go together with what the schedule wants.
+/// Applies a change of the schedule, which may conflict with settings that were changed by `kumade link set`.
 fn follow(session: &Session, change: &Change) {
     if let Err(error) = session.change(change) {
-        tracing::warn!("a change of the schedule is left out: {error}");
+        tracing::warn!("skipped a change of the schedule: {error}");
     }
 }
 
 fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     let change = match args.settings.change() {
         Ok(change) if change.is_empty() => {
-            return Ok(usage("nothing to set; name a setting, such as --rate 5mbit; --help lists them"));
+            return Ok(usage("no setting given: use for example --rate 5mbit; --help lists all settings"));
         }
         Ok(change) => change,
         Err(error) => return Ok(usage(&error.to_string())),
@@ -211,7 +214,7 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Reply::Refused { reason } => Ok(usage(&reason)),
-        Reply::Shown { .. } => anyhow::bail!("the link answers something else; is it another version of kumade?"),
+        Reply::Shown { .. } => anyhow::bail!("unexpected answer of the running link: use the same version of kumade"),
     }
 }
 
@@ -220,16 +223,16 @@ fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
         Reply::Shown { document } if args.json => writeln!(std::io::stdout(), "{document}")?,
         Reply::Shown { document } => {
             let document: Document =
-                serde_json::from_value(document).context("the link's answer is not of this version of kumade")?;
+                serde_json::from_value(document).context("the running link belongs to another version of kumade")?;
             writeln!(std::io::stdout(), "{document}")?;
         }
         Reply::Refused { reason } => anyhow::bail!("{reason}"),
-        Reply::Done { .. } => anyhow::bail!("the link answers something else; is it another version of kumade?"),
+        Reply::Done { .. } => anyhow::bail!("unexpected answer of the running link: use the same version of kumade"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The inner error is for what the file says.
+/// The inner error is for the file's content.
 fn read_schedule(args: &StartArgs, settings: &[Settings; 2]) -> anyhow::Result<Result<Schedule, String>> {
     let Some(path) = &args.schedule else { return Ok(Ok(Schedule::default())) };
     let name = path.display();
@@ -237,19 +240,19 @@ fn read_schedule(args: &StartArgs, settings: &[Settings; 2]) -> anyhow::Result<R
     Ok(Schedule::parse(&text, settings).map_err(|error| format!("the schedule {name}, {error}")))
 }
 
-/// The links of this user that run here.
+/// The running links of this user.
 fn links() -> Registry<LinkProtocol> {
     Registry::new(RuntimeDir::standard("kumade"))
 }
 
-/// With the options that help.
+/// Adds the options that help.
 fn explained(error: ControlError) -> anyhow::Error {
     match &error {
-        ControlError::Taken { .. } => anyhow!("{error} by --name"),
+        ControlError::Taken { .. } => anyhow!("{error} with --name"),
         ControlError::NotRunning { running, .. } if running.is_empty() => {
-            anyhow!("{error}; start one by `kumade link start`")
+            anyhow!("{error}; start one with `kumade link start`")
         }
-        ControlError::NotRunning { .. } => anyhow!("{error}; choose one by --name"),
+        ControlError::NotRunning { .. } => anyhow!("{error}; choose one with --name"),
         _ => error.into(),
     }
 }
@@ -262,10 +265,10 @@ fn link_name(text: &str) -> Result<String, ClaimError> {
     check_name(text).map(|()| text.to_owned())
 }
 
-/// Reads `9272` or `192.0.2.1:9272`.
+/// Parses `9272` or `192.0.2.1:9272`.
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     let local = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    local.or_else(|_| text.parse()).map_err(|_| "it is neither a port nor an address with a port".to_owned())
+    local.or_else(|_| text.parse()).map_err(|_| "expected PORT or ADDRESS:PORT".to_owned())
 }
 
 fn usage(reason: &str) -> ExitCode {
@@ -278,7 +281,7 @@ impl StartArgs {
         match (self.json, self.json_stream) {
             (true, _) => Output::Document,
             (_, true) => Output::Stream,
-            _ => Output::People,
+            _ => Output::Text,
         }
     }
 }

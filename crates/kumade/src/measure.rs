@@ -1,4 +1,4 @@
-//! `kumade measure`: the near end.
+//! `kumade measure`: the client of a measurement.
 
 mod hints;
 mod show;
@@ -19,17 +19,17 @@ use std::str::FromStr;
 use train::Transport;
 use units::{Span, parse};
 
-/// Measure available bandwidth, capacity and delay to a host that runs `kumade serve`
+/// Measure available bandwidth, capacity, one-way delay and loss to a host that runs `kumade serve`
 ///
-/// Uses UDP where it passes and many TCP connections where it does not. Exit status: 0 if at least one direction has
-/// a value, 1 if none has or the measurement failed, 2 for wrong usage.
+/// Probes travel over UDP, or over many TCP connections if a firewall drops UDP. Exit status: 0 if at least one direction
+/// has a value, 1 if none has or the measurement failed, 2 for invalid usage.
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// The server: a name or an address, with a port unless it is 7272; an IPv6 address with a port stands in brackets
+    /// Name or address of the server; the port defaults to 7272. Put an IPv6 address in brackets if a port follows
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "stamp")]
     target: Option<Target>,
-    /// Measure delay, loss and reordering to a STAMP reflector (RFC 8762), such as a router, instead: its name or
-    /// address, with a port unless it is 862
+    /// Measure only delay, loss, duplication and reordering, to a STAMP reflector (RFC 8762) such as a router; the port
+    /// defaults to 862
     #[arg(
         long,
         value_name = "HOST[:PORT]",
@@ -39,78 +39,79 @@ pub struct MeasureArgs {
         ]
     )]
     stamp: Option<Target>,
-    /// Ask this NTP server how wrong this host's clock may be, which narrows one-way delays
+    /// Query this NTP server for the error of this host's clock, which tightens the bounds of one-way delays
     #[arg(long, value_name = "SERVER[:PORT]")]
     ntp: Option<Target>,
-    /// Which way to measure
+    /// Direction to measure
     #[arg(long, value_enum, default_value_t = DirectionArg::Both)]
     direction: DirectionArg,
-    /// What carries the packets
+    /// Transport of the probe packets
     #[arg(long, value_enum, default_value_t = TransportArg::Auto)]
     transport: TransportArg,
-    /// What plans and reads the packet trains: a method, and parameters that differ from their defaults, such as
+    /// Estimation method for the available bandwidth, with parameters that differ from their defaults, such as
     /// linear-scan:interval=1ms:packets=60
     #[arg(long, value_name = "METHOD[:PARAMETER=VALUE]...", value_parser = choice::method(), default_value_t = MethodSettings::default())]
     method: MethodSettings,
-    /// TCP connections to open where they carry the packets
+    /// TCP connections to open for the transport `rake`
     #[arg(long, value_name = "N", default_value_t = MeasurementPlan::CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
-    /// Bytes to send per direction at most, such as 500kb
+    /// Maximum number of bytes to send in each direction, such as 500kb
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
     budget_bytes: Option<u64>,
-    /// How long to measure each direction at most, such as 1.5s
+    /// Maximum time to measure each direction, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     budget_time: Option<Span>,
-    /// Fail if the measurement has not ended after this time, such as 30s
+    /// Fail if the whole measurement takes longer than this, such as 30s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     deadline: Option<Span>,
-    /// Send from this address of this host
+    /// Source address of all packets: one of this host's addresses
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
-    /// Send and receive through this interface only
+    /// Bind all sockets to this interface
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// Set this firewall mark on all packets, by which policy routes choose; needs CAP_NET_ADMIN
+    /// Firewall mark of all packets, for policy routing; requires CAP_NET_ADMIN
     #[arg(long, value_name = "NUMBER")]
     mark: Option<u32>,
-    /// Leave out the capacity of the bottleneck, which hardly ever changes
+    /// Skip the capacity measurement
     #[arg(long)]
     no_capacity: bool,
-    /// The key that the server wants: a file with 64 hexadecimal digits
+    /// Pre-shared key of the server: a file with 64 hexadecimal digits
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Print one JSON document (kumade.measure/1)
     #[arg(long, conflicts_with = "json_stream")]
     json: bool,
-    /// Print a line of JSON (kumade.measure-stream/1) for each event as it happens
+    /// Print one line of JSON (kumade.measure-stream/1) for each event as it happens
     #[arg(long)]
     json_stream: bool,
-    /// Use IPv4
+    /// Use IPv4 only
     #[arg(short = '4', conflicts_with = "v6")]
     v4: bool,
-    /// Use IPv6
+    /// Use IPv6 only
     #[arg(short = '6')]
     v6: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DirectionArg {
-    /// From here to the server
+    /// From this host to the server
     Up,
-    /// From the server to here
+    /// From the server to this host
     Down,
+    /// Both, one after the other
     Both,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TransportArg {
-    /// UDP where it passes, else rake
+    /// UDP if it passes, otherwise rake
     Auto,
     /// UDP (PathQuick3)
     Udp,
-    /// Many TCP connections, one packet on each (PathRakeTCP)
+    /// Many TCP connections, one packet of a train on each (PathRakeTCP)
     Rake,
-    /// Everything on one TCP connection: the papers' counter-example
+    /// One TCP connection, for comparison only: congestion control distorts the trains
     Single,
 }
 
@@ -119,7 +120,7 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
     let output = match (args.json, args.json_stream) {
         (true, _) => show::Output::Document,
         (_, true) => show::Output::Stream,
-        _ => show::Output::People,
+        _ => show::Output::Text,
     };
     if let Some(reflector) = &args.stamp {
         let config = args.stamp_config(reflector);
@@ -129,20 +130,20 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
     show::run(output, Box::new(move |on_event| probe::measure(&config, on_event)))
 }
 
-/// Reads a key file, and warns where others may read it too.
+/// Reads a key file, and warns if other users can access it.
 pub fn read_key(path: &Path) -> anyhow::Result<Key> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the key file {name}"))?;
     if std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
-        tracing::warn!("other users may read or change the key file {name}: chmod 600 it");
+        tracing::warn!("other users can read or write the key file {name}: run chmod 600 on it");
     }
-    Key::parse(&text).map_err(|error| anyhow!("the key file {name} holds no key: {error}"))
+    Key::parse(&text).map_err(|error| anyhow!("the key file {name} is invalid: {error}"))
 }
 
 impl MeasureArgs {
     fn config(&self) -> anyhow::Result<MeasureConfig> {
         self.check_budgets();
-        let target = self.target.as_ref().context("no server is named")?;
+        let target = self.target.as_ref().context("no server is given")?;
         let mut config = MeasureConfig::new(&target.host, target.port_or(DEFAULT_PORT));
         config.family = self.family();
         config.ntp = self.ntp();
@@ -192,18 +193,20 @@ impl MeasureArgs {
     fn check_budgets(&self) {
         if self.method.budget().is_none() && (self.budget_bytes.is_some() || self.budget_time.is_some()) {
             let method = self.method.name();
-            usage(&format!("--budget-bytes and --budget-time do not limit --method {method}: what it sends is fixed"));
+            usage(&format!(
+                "--budget-bytes and --budget-time have no effect on --method {method}, whose probes are fixed"
+            ));
         }
         if self.budget_bytes.is_some_and(|bytes| bytes < 10_000) {
-            usage("--budget-bytes below 10kb buys no train");
+            usage("--budget-bytes must be at least 10kb");
         }
         if self.budget_time.is_some_and(|time| time < Span::from_millis(10)) {
-            usage("--budget-time below 10ms buys no train");
+            usage("--budget-time must be at least 10ms");
         }
     }
 }
 
-/// Ends the program as wrong usage.
+/// Ends the program with a usage error.
 fn usage(message: &str) -> ! {
     let command = MeasureArgs::augment_args(Command::new("kumade measure"));
     command.bin_name("kumade measure").error(ErrorKind::ValueValidation, message).exit()
@@ -217,8 +220,8 @@ struct Target {
 }
 
 impl Target {
-    fn port_or(&self, usual: u16) -> u16 {
-        self.port.unwrap_or(usual)
+    fn port_or(&self, default: u16) -> u16 {
+        self.port.unwrap_or(default)
     }
 }
 
@@ -228,20 +231,20 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, String> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
-            Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("after `]` comes `:PORT`")?)),
+            Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("only `:PORT` may follow `]`")?)),
             None if text.starts_with('[') => return Err("`]` is missing".into()),
             None if text.matches(':').count() == 1 => text.split_once(':').map_or((text, None), |(h, p)| (h, Some(p))),
             // A bare IPv6 address has many colons and no port.
             None => (text, None),
         };
         if host.is_empty() || host.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err("it names no host".into());
+            return Err("the host name is missing or contains spaces".into());
         }
         let port = match port {
             None => None,
             Some(port) => match port.parse() {
                 Ok(port) if port > 0 => Some(port),
-                _ => return Err(format!("`{port}` is no port: 1 to 65535")),
+                _ => return Err(format!("`{port}` is not a port: use 1 to 65535")),
             },
         };
         Ok(Target { host: host.to_owned(), port })
@@ -253,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_read_as_people_write_them() {
+    fn targets_are_parsed_in_common_notations() {
         for (text, host, port) in [
             ("example.net", "example.net", None),
             ("example.net:80", "example.net", Some(80)),

@@ -1,4 +1,4 @@
-//! `kumade serve`: the far end of a measurement.
+//! `kumade serve`: the server of measurements.
 
 use crate::measure::read_key;
 use anyhow::{Context, anyhow};
@@ -14,42 +14,44 @@ use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
 use units::{Span, parse};
 
-/// [`STAMP_PORT`], as an option's default is written.
+/// [`STAMP_PORT`] as an option's default.
 const STAMP_PORT_TEXT: &str = "862";
 
-/// Answer measurements on one port number, by TCP and by UDP
+/// Serve measurements on one port number, TCP and UDP
 ///
-/// Many clients may be connected at once; their measurements run one after the other, so that two never spoil each
-/// other. Ctrl-C or SIGTERM ends the server.
+/// Many clients may be connected at once; their measurements run one after the other, so that they don't disturb each
+/// other. Ctrl-C or SIGTERM stops the server.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Where to listen [default: port 7272 on every address, IPv6 and IPv4]
+    /// Address and port to listen on [default: port 7272 on all addresses, IPv6 and IPv4]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Serve only clients that hold the same key, and encrypt what is said: a file with 64 hexadecimal digits
-    /// (`openssl rand -hex 32 > FILE`)
+    /// Pre-shared key: serve only clients that have it, and encrypt the control connection. A file with 64 hexadecimal
+    /// digits (`openssl rand -hex 32 > FILE`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Clients at once, those that wait for their turn included; a quarter of them from one address (IPv6: /64)
+    /// Maximum number of clients at once, queued ones included; at most a quarter of them from one address (IPv6: /64)
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     max_clients: usize,
-    /// Probe connections of one client
+    /// Maximum number of probe connections of one client
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     max_connections: u32,
-    /// Bytes of probe packets in one client's turn, both directions together, such as 64mb [default: 4 GB]
+    /// Maximum number of probe bytes in one client's turn, both directions together, such as 64mb [default: 4 GB]
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
     max_bytes: Option<u64>,
-    /// How long one client's turn may last, such as 60s [default: 180s]
+    /// Maximum time of one client's turn, such as 60s [default: 180s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
-    /// Be a STAMP reflector (RFC 8762), too, that any STAMP or TWAMP Light sender of packets with 44 octets or more may
-    /// use, with or without the key
-    /// [port: 862, which needs privileges]
+    /// Also run a STAMP reflector (RFC 8762) for any STAMP or TWAMP Light sender with test packets of at least 44 octets;
+    /// it does not use the key [default port: 862, which requires privileges]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
     stamp: Option<u16>,
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal arrives.
+///
+/// # Errors
+/// If the key can't be read, a port can't be bound, or waiting for sockets fails.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let reflector = args.stamp.map(|port| bind_reflector(port, args.listen)).transpose()?;
     let mut config = config(args)?;
@@ -62,7 +64,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     std::thread::scope(|scope| {
         let reflecting = reflector.map(|reflector| scope.spawn(|| reflector.run(&stop)));
         let served = server.run(&stop).map_err(|error| anyhow!("{error}"));
-        // Whatever ended the server ends the reflector.
+        // The reflector stops with the server, for whatever reason.
         stop.store(true, Ordering::SeqCst);
         served?;
         match reflecting.map(ScopedJoinHandle::join) {
@@ -74,19 +76,19 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is set by which option.
+/// The options that set the addresses, for error messages.
 const LISTEN: &str = "--listen";
 const STAMP: &str = "--stamp PORT";
 
-/// The error with what to try, by the option that says where to listen.
+/// The error with what to try, which names the option that sets the address.
 fn described(error: &ServeError, option: &str) -> anyhow::Error {
     let hint = match error {
         ServeError::Listen { cause, .. } => match cause.kind() {
-            io::ErrorKind::AddrInUse => format!("; another program uses that port: choose one with {option}"),
+            io::ErrorKind::AddrInUse => format!("; another program uses that port: choose another port with {option}"),
             io::ErrorKind::AddrNotAvailable => "; this host does not have that address".to_owned(),
             io::ErrorKind::PermissionDenied => format!(
-                "; ports below 1024 need privileges: choose a higher one with {option} (and measure with that port), or \
-                 grant this one: setcap cap_net_bind_service+ep on the program"
+                "; ports below 1024 require privileges: choose a higher one with {option} (and give it to `kumade \
+                 measure`), or run setcap cap_net_bind_service+ep on the program"
             ),
             _ => String::new(),
         },
@@ -95,7 +97,7 @@ fn described(error: &ServeError, option: &str) -> anyhow::Error {
     anyhow!("{error}{hint}")
 }
 
-/// Where the server listens, on the reflector's port.
+/// Binds the reflector to the server's address.
 fn bind_reflector(port: u16, listen: Option<SocketAddr>) -> anyhow::Result<Reflector> {
     let ip = listen.map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip());
     let config = ReflectorConfig { listen: Some((ip, port).into()), ..ReflectorConfig::default() };
@@ -119,15 +121,15 @@ fn config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
     Ok(config)
 }
 
-/// How many descriptors this process may have, once it has asked for many: idle connections are cheap, but the usual soft
-/// limit of 1024 is soon reached. Where it can't be raised, idle connections must leave the clients some.
+/// Raises the limit of open file descriptors, whose usual soft limit of 1024 is too low for many idle connections, and
+/// returns it.
 fn descriptors() -> usize {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
     let wanted = hard.min(65_536).max(soft);
     let granted = match setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
         Ok(()) => wanted,
         Err(error) => {
-            tracing::debug!("the limit of open descriptors stays as it is: {error}");
+            tracing::debug!("cannot raise the limit of open file descriptors: {error}");
             soft
         }
     };

@@ -79,7 +79,7 @@ fn a_stamp_reflector_is_served_and_measured() {
     assert_eq!(packets("sent"), packets("arrived") + packets("late") + packets("lost"), "{document}");
     assert!(packets("lost") < packets("sent"), "{document}");
     let taken = kumade(&["serve", "--listen", "127.0.0.1:0", "--stamp", &port]).code(1);
-    assert!(stderr(&taken).contains("choose one with --stamp PORT"), "{}", stderr(&taken));
+    assert!(stderr(&taken).contains("choose another port with --stamp PORT"), "{}", stderr(&taken));
     kumade(&["measure", &target, "--stamp", &target]).code(2);
 }
 

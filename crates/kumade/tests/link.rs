@@ -103,7 +103,7 @@ impl Running {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        while !line.contains("are joined") {
+        while !line.contains("are bridged") {
             line.clear();
             assert!(said.read_line(&mut line).unwrap() > 0, "it ended: {:?}", child.wait());
             assert!(!line.starts_with("kumade:"), "{line}");
@@ -198,14 +198,14 @@ fn what_makes_no_sense_is_refused_before_anything_is_touched() {
         (&["start", "a", "b", "--delay", "-5ms"], "cannot set delay"),
         (&["start", "a", "b", "--up", "speed 5"], "there is no setting `speed`"),
         (&["start", "a", "b", "--target", "5ms"], "the queue discipline tail-drop has no parameter"),
-        (&["start", "a", "b", "--every", "0s"], "shows nothing"),
+        (&["start", "a", "b", "--every", "0s"], "must be at least 10ms"),
         (&["start", "a", "b", "--json", "--json-stream"], "cannot be used with"),
-        (&["start", "a", "b", "--prometheus", "here"], "neither a port nor an address"),
+        (&["start", "a", "b", "--prometheus", "here"], "expected PORT or ADDRESS:PORT"),
         (&["start", "a", "a"], "with itself"),
         (&["start", "a", "b", "--name", "a/b"], "cannot be a name"),
         (&["start", "a", "b", "--rate", "5mbit", "--wireless", "3-9"], "cannot be used with"),
         (&["start", "a", "b", "--burst", "9kb"], "a burst needs a rate"),
-        (&["set"], "nothing to set"),
+        (&["set"], "no setting given"),
         (&["set", "--up", "rate"], "`rate` needs a value"),
         (&["frobnicate"], "unrecognized subcommand"),
     ] {

@@ -176,7 +176,7 @@ fn under_a_cap_that_leaves_too_few_connections_the_error_says_so() {
         let path = Path::new();
         let cap = Rule::LimitConnections { max_connections: 1 + 5, refusal: Refusal::Drop };
         let error = path.attempt(&rules(&[no_udp(Refusal::Reject), cap]), &path.one_train_up()).unwrap_err();
-        assert!(matches!(error, Error::TooFewConnections { opened: ..=5, asked: 120, .. }), "{error}");
+        assert!(matches!(error, Error::TooFewConnections { opened: ..=5, requested: 120, .. }), "{error}");
     });
 }
 

@@ -9,27 +9,27 @@ use thiserror::Error;
 use units::{Span, Time};
 use wire::{Message, Session, SessionError};
 
-/// Unacknowledged bytes for this long mean that the peer or the path is gone (`TCP_USER_TIMEOUT`, RFC 5482).
-const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
-/// A write that the peer does not take for this long is given up.
-const WRITE_PATIENCE: Span = Span::from_secs(5);
+/// Maximum time that sent data may remain unacknowledged (`TCP_USER_TIMEOUT`, RFC 5482).
+const USER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of a write to a peer that does not read.
+const WRITE_TIMEOUT: Span = Span::from_secs(5);
 
-/// Why a control connection has ended.
+/// Why a control connection failed.
 #[derive(Debug, Error)]
 pub enum ControlError {
-    /// By the peer.
+    /// The peer closed it.
     #[error("the peer closed the connection")]
     Closed,
-    /// By the peer or the path.
-    #[error("the connection was reset, by the peer or by something on the path")]
+    /// The peer or a middlebox reset it.
+    #[error("the connection was reset by the peer or by a middlebox")]
     Reset,
-    /// The peer is silent, or takes nothing.
+    /// The peer sends nothing, or does not read.
     #[error("no answer in time")]
     TimedOut,
-    /// The system reports something else.
+    /// Any other error of the system.
     #[error("{0}")]
     Io(#[source] io::Error),
-    /// What came is not what the protocol has.
+    /// Received data violates the protocol.
     #[error(transparent)]
     Session(#[from] SessionError),
 }
@@ -53,16 +53,16 @@ pub struct Control<In, Out> {
 }
 
 impl<In: Message, Out: Message> Control<In, Out> {
-    /// Takes over a connected stream and sends what the session begins with.
+    /// Takes over a connected stream and sends the session's first data.
     ///
     /// # Errors
-    /// Where the connection has ended, the peer is silent, or what it sent is not of the protocol.
+    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
     pub fn begin(stream: TcpStream, session: Session<In, Out>) -> Result<Self, ControlError> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(WRITE_PATIENCE.to_duration()))?;
+        stream.set_write_timeout(Some(WRITE_TIMEOUT.to_duration()))?;
         let options = SockRef::from(&stream);
-        options.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+        options.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
         let keepalive =
             TcpKeepalive::new().with_time(Duration::from_secs(2)).with_interval(Duration::from_secs(1)).with_retries(3);
         options.set_tcp_keepalive(&keepalive)?;
@@ -71,17 +71,17 @@ impl<In: Message, Out: Message> Control<In, Out> {
         Ok(control)
     }
 
-    /// The connection, to be waited for together with others.
+    /// The connection, for polling.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// When the peer last sent anything, on [`clock::monotonic`].
+    /// When data was last received, on [`clock::monotonic`].
     pub fn last_heard(&self) -> Time {
         self.last_heard
     }
 
-    /// Counts the peer as heard of just now.
+    /// Treats the peer as active now, without received data.
     pub fn touch(&mut self) {
         self.last_heard = clock::monotonic();
     }
@@ -89,23 +89,23 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// Sends a message.
     ///
     /// # Errors
-    /// Where the connection has ended, the peer is silent, or what it sent is not of the protocol.
+    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
     pub fn send(&mut self, message: &Out) -> Result<(), ControlError> {
         self.session.send(message)?;
         self.flush()
     }
 
-    /// The next message, waited for until `deadline`; what is there already is read even when that has passed.
+    /// The next message, waited for until `deadline`. Data that has arrived is read even if the deadline has passed.
     ///
     /// # Errors
-    /// Where the connection has ended, the peer is silent, or what it sent is not of the protocol.
+    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
     pub fn receive(&mut self, deadline: Time) -> Result<In, ControlError> {
         let mut late = false;
         loop {
             if let Some(message) = self.try_receive()? {
                 return Ok(message);
             }
-            // A peer that sends on and on without an end must not keep us.
+            // Bounded, even if the peer sends continuously without completing a message.
             if late || !readiness::readable(&self.stream, deadline)? {
                 return Err(ControlError::TimedOut);
             }
@@ -114,10 +114,10 @@ impl<In: Message, Out: Message> Control<In, Out> {
         }
     }
 
-    /// Reads what is there, once; the stream must be readable.
+    /// Reads available data once; the stream must be readable.
     ///
     /// # Errors
-    /// Where the connection has ended, the peer is silent, or what it sent is not of the protocol.
+    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
     pub fn read_once(&mut self) -> Result<(), ControlError> {
         let mut buffer = [0; 16 << 10];
         match (&self.stream).read(&mut buffer)? {
@@ -133,25 +133,25 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// A message that has been read already.
     ///
     /// # Errors
-    /// Where the connection has ended, the peer is silent, or what it sent is not of the protocol.
+    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
     pub fn try_receive(&mut self) -> Result<Option<In>, ControlError> {
         let result = self.session.receive();
-        // A handshake answers by itself, and a refused one says why.
+        // The handshake sends answers by itself, and the reason when it refuses the peer.
         self.flush()?;
         Ok(result?)
     }
 
-    /// Waits until the session is open.
+    /// Waits until the handshake is complete.
     ///
     /// # Errors
-    /// Where the connection has ended, the peer is silent, or what it sent is not of the protocol.
+    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
     pub fn open(&mut self, deadline: Time) -> Result<(), ControlError> {
         while !self.session.is_open() {
             if !readiness::readable(&self.stream, deadline)? {
                 return Err(ControlError::TimedOut);
             }
             self.read_once()?;
-            // Whoever is welcome says nothing before the other has answered.
+            // A message ends the wait as well; none is expected before the handshake is complete.
             if self.try_receive()?.is_some() {
                 break;
             }
@@ -162,8 +162,8 @@ impl<In: Message, Out: Message> Control<In, Out> {
     fn flush(&mut self) -> Result<(), ControlError> {
         let bytes = self.session.take_outgoing();
         let mut left = &bytes[..];
-        // A peer that takes a byte now and then must not hold us for long either.
-        let deadline = within(WRITE_PATIENCE);
+        // Bounded as a whole, even if the peer reads a few bytes now and then.
+        let deadline = within(WRITE_TIMEOUT);
         while !left.is_empty() {
             match (&self.stream).write(left) {
                 Ok(count) if clock::monotonic() < deadline => left = &left[count..],
@@ -176,7 +176,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
     }
 }
 
-/// The instant `span` from now.
+/// The time `span` from now, on [`clock::monotonic`].
 pub fn within(span: Span) -> Time {
     clock::monotonic() + span
 }

@@ -3,39 +3,39 @@ use std::net::SocketAddr;
 use thiserror::Error;
 use train::TrainError;
 
-/// Why a train could not be carried.
+/// Why a train could not be sent or received.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The plan exceeds what this transport carries.
+    /// The plan exceeds the limits of this transport.
     #[error(transparent)]
     Plan(#[from] TrainError),
-    /// The plan would put more packets on a connection than its first congestion window lets out at once.
+    /// The plan would put more packets on a connection than its initial congestion window allows at once.
     #[error(
-        "train refused: {count} packets on {connections} connections is more than {limit} on each, and a connection's \
-         first window holds no more; plan fewer packets or open more connections"
+        "train refused: {count} packets on {connections} connections exceed the initial congestion window of {limit} \
+         packets each; plan fewer packets or open more connections"
     )]
     TooManyPerConnection {
-        /// Packets of the plan.
+        /// Number of packets of the plan.
         count: u32,
-        /// Connections agreed on at the session's start.
+        /// Number of connections agreed on at the session's start.
         connections: u32,
-        /// Packets that each may carry within a train.
+        /// Maximum number of packets of a train on each.
         limit: u32,
     },
     /// Every probe connection has been reset or closed.
-    #[error("all {0} probe connections are closed: a firewall may have cut them; open new ones")]
+    #[error("all {0} probe connections are closed: a firewall may have reset them; open new ones")]
     NoConnection(u32),
-    /// The control connection was closed, so that nobody waits for the rest of the train.
-    #[error("the train was not finished: the control connection to {0} is closed")]
+    /// The control connection was closed during the train, which ends early.
+    #[error("the train was aborted: the control connection to {0} is closed")]
     Abandoned(SocketAddr),
     /// A socket could not be prepared or used.
     #[error("cannot {operation} {peer}: {cause}")]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The far end.
         peer: SocketAddr,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         cause: io::Error,
     },

@@ -1,4 +1,4 @@
-//! What is known of a train while it is under way.
+//! The packets of a train that have been sent or received so far, with their time stamps.
 
 use crate::limits::STAMP_WAIT;
 use crate::parts::{Receiving, Sending};
@@ -8,14 +8,14 @@ use net::{clock, pace::Pacer};
 use units::{Span, Time};
 use wire::{Arrival, Departure};
 
-/// A gap of the train shorter than this is left alone: reading a stamp must not delay the next packet.
+/// Minimum gap in a train in which time stamps are read: reading one must not delay the next packet.
 const USABLE_GAP: Span = Span::from_micros(20);
-/// The kernel can't have stamped a packet that much earlier than the program sent it: such a stamp is another packet's.
+/// A kernel time stamp that is earlier than the send call by more than this belongs to another packet.
 const CLOCK_SLIP: Span = Span::from_millis(1);
-/// How often waiting for stamps looks for them.
-const LOOK: Span = Span::from_micros(200);
+/// Poll interval when waiting for time stamps.
+const POLL_INTERVAL: Span = Span::from_micros(200);
 
-/// The packets of a train that have left so far.
+/// The packets of a train that have been sent so far.
 #[derive(Debug)]
 pub(crate) struct Departing {
     packets: Vec<Left>,
@@ -36,14 +36,14 @@ impl Departing {
         Departing { packets: Vec::with_capacity(count as usize), awaiting: 0 }
     }
 
-    /// A packet left; `user` was read just before. Returns its place in this ledger.
+    /// Records a sent packet; `user` is the time just before. Returns its place in this ledger.
     pub(crate) fn left(&mut self, index: u32, size: u32, user: Time) -> usize {
         self.packets.push(Left { index, size, user, kernel: None, is_awaited: true });
         self.awaiting += 1;
         self.packets.len() - 1
     }
 
-    /// The kernel's stamp for the packet at `place`. The first one counts: TCP stamps what it sends again, too.
+    /// Records the kernel's time stamp of the packet at `place`. The first one counts: TCP stamps retransmissions, too.
     pub(crate) fn stamp(&mut self, place: usize, at: Time) {
         let Some(packet) = self.packets.get_mut(place) else { return };
         if packet.kernel.is_none() && at > packet.user - CLOCK_SLIP {
@@ -52,7 +52,7 @@ impl Departing {
         }
     }
 
-    /// No stamp is expected for the packet at `place` any more.
+    /// Stops waiting for the time stamp of the packet at `place`.
     pub(crate) fn settle(&mut self, place: usize) {
         if let Some(packet) = self.packets.get_mut(place).filter(|packet| packet.is_awaited) {
             packet.is_awaited = false;
@@ -60,12 +60,12 @@ impl Departing {
         }
     }
 
-    /// How many packets' stamps may still come.
+    /// Number of packets whose time stamps may still arrive.
     pub(crate) fn awaiting(&self) -> usize {
         self.awaiting
     }
 
-    /// The place of the first packet from `place` on whose stamp may still come, and its index in the train.
+    /// The first packet from `place` on whose time stamp may still arrive: its place, and its index in the train.
     pub(crate) fn first_awaiting(&self, place: usize) -> Option<(usize, u32)> {
         let rest = self.packets.get(place..)?;
         rest.iter().position(|p| p.is_awaited).map(|skipped| (place + skipped, rest[skipped].index))
@@ -87,17 +87,17 @@ impl Departing {
     }
 }
 
-/// The kernel, unless there are packets of which it has stamped none.
+/// The kernel, unless there are packets and it has stamped none of them.
 fn source(packets: usize, any_kernel_stamp: bool) -> StampSource {
     if packets == 0 || any_kernel_stamp { StampSource::Kernel } else { StampSource::User }
 }
 
-/// Whether the time until `offset` is long enough to read a stamp.
+/// Whether the time until `offset` suffices to read a time stamp.
 pub(crate) fn is_usable_gap(pacer: &Pacer, offset: Span) -> bool {
     pacer.remaining(offset) > USABLE_GAP
 }
 
-/// After the last send: lets `collect` read stamps until all are there, or none has come for `quiet`, or
+/// After the last send: calls `collect` to read time stamps until all have arrived, none has for `quiet`, or
 /// [`STAMP_WAIT`] has passed.
 pub(crate) fn await_stamps(departing: &mut Departing, quiet: Span, mut collect: impl FnMut(&mut Departing)) {
     let begin = clock::monotonic();
@@ -112,19 +112,19 @@ pub(crate) fn await_stamps(departing: &mut Departing, quiet: Span, mut collect: 
         if departing.awaiting() == 0 || now - last_news > quiet || now - begin > STAMP_WAIT {
             return;
         }
-        sleep_until(now + LOOK);
+        sleep_until(now + POLL_INTERVAL);
     }
 }
 
-/// The packets of a train that have come so far.
+/// The packets of a train that have been received so far.
 #[derive(Debug)]
 pub(crate) struct Arriving {
-    packets: Vec<Option<Came>>,
+    packets: Vec<Option<Arrived>>,
     missing: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Came {
+struct Arrived {
     user: Option<Time>,
     kernel: Option<Time>,
 }
@@ -134,18 +134,18 @@ impl Arriving {
         Arriving { packets: vec![None; count as usize], missing: count as usize }
     }
 
-    /// Packet `index` came, seen by the program at `user`. The first copy counts; strangers' indices don't.
-    pub(crate) fn came(&mut self, index: u32, kernel: Option<Time>, user: Time) {
+    /// Records the arrival of packet `index`, read by the program at `user`. Duplicates and unplanned indices are ignored.
+    pub(crate) fn arrived(&mut self, index: u32, kernel: Option<Time>, user: Time) {
         if let Some(packet @ None) = self.packets.get_mut(index as usize) {
-            *packet = Some(Came { user: Some(user), kernel });
+            *packet = Some(Arrived { user: Some(user), kernel });
             self.missing -= 1;
         }
     }
 
-    /// The stamp that packet `index` was given turned out to be a later packet's.
+    /// Removes the time stamp of packet `index`, which turned out to be a later packet's.
     pub(crate) fn withdraw_stamp(&mut self, index: u32) {
         if let Some(Some(packet)) = self.packets.get_mut(index as usize) {
-            *packet = Came { user: None, kernel: None };
+            *packet = Arrived { user: None, kernel: None };
         }
     }
 
@@ -154,8 +154,8 @@ impl Arriving {
     }
 
     pub(crate) fn finish(self) -> Receiving {
-        let mut came = self.packets.iter().flatten();
-        let source = source(came.clone().count(), came.any(|p| p.kernel.is_some()));
+        let mut arrived = self.packets.iter().flatten();
+        let source = source(arrived.clone().count(), arrived.any(|p| p.kernel.is_some()));
         let arrivals = self.packets.iter().zip(0..).filter_map(|(packet, index)| {
             let packet = (*packet)?;
             Some(Arrival { index, received: if source == StampSource::Kernel { packet.kernel } else { packet.user } })
@@ -208,8 +208,8 @@ mod tests {
         assert_eq!(sent, [None, Some(at(11))]);
 
         let mut arriving = Arriving::new(3);
-        arriving.came(0, None, at(0));
-        arriving.came(2, None, at(2));
+        arriving.arrived(0, None, at(0));
+        arriving.arrived(2, None, at(2));
         let receiving = arriving.finish();
         assert_eq!(receiving.source, StampSource::User);
         let expected = [(0, Some(at(0))), (2, Some(at(2)))].map(|(index, received)| Arrival { index, received });
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn the_first_copy_counts_and_a_foreign_index_is_ignored() {
         let mut arriving = Arriving::new(1);
-        arriving.came(1, Some(at(0)), at(1));
+        arriving.arrived(1, Some(at(0)), at(1));
         assert!(!arriving.is_complete());
-        arriving.came(0, Some(at(2)), at(3));
-        arriving.came(0, Some(at(4)), at(5));
+        arriving.arrived(0, Some(at(2)), at(3));
+        arriving.arrived(0, Some(at(4)), at(5));
         assert!(arriving.is_complete());
         assert_eq!(arriving.finish().arrivals, [Arrival { index: 0, received: Some(at(2)) }]);
     }

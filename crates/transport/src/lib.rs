@@ -1,12 +1,11 @@
-//! What both ends of a measurement share: packet trains over real sockets, with the kernel's time stamps, and the control
-//! connection beside them.
+//! Packet trains over sockets with kernel time stamps, and the control connection: what both ends of a measurement share.
 //!
-//! [`Probes`] carries the trains of one session. Both ends build theirs from the same connections in the same order, then
-//! one calls [`Probes::send`] and the other [`Probes::receive`] with the same plan, train after train.
+//! [`Probes`] carries the trains of one session. Both ends create it from the same connections in the same order; then
+//! for each train one end calls [`Probes::send`] and the other [`Probes::receive`] with the same plan.
 //!
-//! Neither call outlives its bound: sending ends within [`SEND_SLACK`] after the planned end (plus [`STAMP_WAIT`] for
-//! stamps), receiving at the planned end plus the timeout it was given; both end early once the [`Lifeline`] is cut.
-//! Memory is bounded by the plan's packet count, which [`train::Train::check`] limits.
+//! Both calls are bounded in time: sending ends within [`SEND_SLACK`] after the planned end (plus [`STAMP_WAIT`] for
+//! time stamps), receiving at the planned end plus its timeout; both end early once the [`Lifeline`] is cut. Memory is
+//! bounded by the plan's packet count, which [`train::Train::check`] limits.
 //!
 //! A [`Control`] connection is the sans-I/O session of `wire` over a TCP stream.
 

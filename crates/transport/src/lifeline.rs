@@ -6,72 +6,71 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use units::{Span, Time};
 
-/// How often it is looked at: often enough to end a train soon, so seldom that the train does not feel it.
-const LOOK: Span = Span::from_millis(100);
+/// Interval between checks: short enough to end a train soon, long enough not to disturb it.
+const CHECK_INTERVAL: Span = Span::from_millis(100);
 
-/// The control connection to which trains belong. Once it is gone nobody asks for the rest of a train any more, which
-/// may be half a minute long.
+/// Ends trains early when their control connection is closed or a deadline passes: a train may take half a minute.
 #[derive(Debug, Clone, Default)]
 pub struct Lifeline {
     control: Option<Arc<TcpStream>>,
-    /// It is looked at again then.
-    next_look: Time,
-    /// It counts as cut from then on.
+    /// Time of the next check.
+    next_check: Time,
+    /// Time from which it counts as cut.
     deadline: Option<Time>,
 }
 
 impl Lifeline {
-    /// Trains end when `control` does. (By default they don't depend on anything.)
+    /// Ends trains when `control` is closed. (The default lifeline is never cut.)
     ///
     /// # Errors
-    /// Where the process has no descriptor left.
+    /// If the process has no file descriptor left.
     pub fn of(control: &TcpStream) -> io::Result<Self> {
-        Ok(Lifeline { control: Some(Arc::new(control.try_clone()?)), next_look: Time::ZERO, deadline: None })
+        Ok(Lifeline { control: Some(Arc::new(control.try_clone()?)), next_check: Time::ZERO, deadline: None })
     }
 
-    /// Trains also end at this time, on [`clock::monotonic`].
+    /// Ends trains also at this time, on [`clock::monotonic`].
     pub fn until_deadline(mut self, deadline: Option<Time>) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Whether it is gone. Costs a microsecond now and then, and mostly nothing.
+    /// Whether it is cut. A check takes about a microsecond, once per [`CHECK_INTERVAL`].
     pub(crate) fn is_cut(&mut self) -> bool {
         let Some(control) = &self.control else { return false };
         let now = clock::monotonic();
-        if now < self.next_look {
+        if now < self.next_check {
             return false;
         }
         let late = self.deadline.is_some_and(|deadline| now > deadline);
         let cut = late || readiness::is_closed(control).unwrap_or(true);
         if !cut {
-            self.next_look = now + LOOK;
+            self.next_check = now + CHECK_INTERVAL;
         }
         cut
     }
 
-    /// When a wait until `deadline` is to be interrupted for another look.
+    /// When a wait until `deadline` has to be interrupted for the next check.
     pub(crate) fn until(&self, deadline: Time) -> Time {
-        if self.control.is_some() { deadline.min(clock::monotonic() + LOOK) } else { deadline }
+        if self.control.is_some() { deadline.min(clock::monotonic() + CHECK_INTERVAL) } else { deadline }
     }
 
-    /// Sleeps until `instant` at the latest, not much longer than until it is cut.
+    /// Sleeps until `instant`, or until shortly after it is cut.
     pub(crate) fn sleep_until(&mut self, instant: Time) {
         while clock::monotonic() < instant && !self.is_cut() {
             sleep_until(self.until(instant));
         }
     }
 
-    /// Whether it is cut before a packet of a train is due at `offset`. Returns well before that.
+    /// Waits for a packet that is due at `offset` and returns well before that: whether the lifeline was cut meanwhile.
     pub(crate) fn is_cut_before(&mut self, pacer: &Pacer, offset: Span) -> bool {
         while is_usable_gap(pacer, offset) {
             if self.is_cut() {
                 return true;
             }
-            if pacer.remaining(offset) < LOOK * 2 {
+            if pacer.remaining(offset) < CHECK_INTERVAL * 2 {
                 return false;
             }
-            sleep_until(clock::monotonic() + LOOK);
+            sleep_until(clock::monotonic() + CHECK_INTERVAL);
         }
         false
     }

@@ -1,13 +1,14 @@
 use units::Span;
 
-/// How long after its planned end a train may still be sending; what has not left by then is given up.
+/// Maximum time after its planned end for which a train may still be sent; remaining packets are dropped.
 pub const SEND_SLACK: Span = Span::from_secs(2);
-/// How long after the last send transmit stamps are waited for at most.
+/// Maximum wait for transmit time stamps after the last send.
 pub const STAMP_WAIT: Span = Span::from_millis(500);
 
-/// From the call of `send` to the train's first packet: the sender is awake and spinning by then.
+/// Time from the call of `send` to the train's first packet: by then the sender is spinning.
 pub(crate) const LEAD: Span = Span::from_micros(200);
 
-/// Kernel stamps don't mind when the program reads: it wakes up for a batch, not for each packet, and leaves the
-/// processor to the kernel (and in the lab to the link). Short enough for the receive buffer at 10 Gbit/s.
+/// Sleep between reads of a receiver. Kernel time stamps don't depend on when the program reads, so it wakes up once per
+/// batch and leaves the processor to the kernel (and in the lab to the link). Short enough for the receive buffer at
+/// 10 Gbit/s.
 pub(crate) const NAP: Span = Span::from_micros(100);

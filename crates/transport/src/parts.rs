@@ -1,20 +1,20 @@
 use net::stamp::StampSource;
 use wire::{Arrival, Departure};
 
-/// What became of a train on its sender's side.
+/// The sender's record of a train.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sending {
-    /// In the order of the train; packets that could not be sent are left out.
+    /// Sent packets in the order of the train; packets that could not be sent are omitted.
     pub departures: Vec<Departure>,
-    /// Where the train's stamps come from; never mixed within one train. The kernel where there is no packet at all.
+    /// Source of the time stamps, the same for the whole train; the kernel if there are no packets.
     pub source: StampSource,
 }
 
-/// What became of a train on its receiver's side.
+/// The receiver's record of a train.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receiving {
-    /// In the order of the train; packets that did not come are left out.
+    /// Received packets in the order of the train; packets that did not arrive are omitted.
     pub arrivals: Vec<Arrival>,
-    /// Where the train's stamps come from; never mixed within one train. The kernel where there is no packet at all.
+    /// Source of the time stamps, the same for the whole train; the kernel if there are no packets.
     pub source: StampSource,
 }

@@ -1,4 +1,4 @@
-/// Bytes that no device on the path can compress (xorshift, from a fixed seed).
+/// Incompressible payload (xorshift with a fixed seed).
 pub(crate) fn filling(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {

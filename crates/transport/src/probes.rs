@@ -9,14 +9,14 @@ use units::Span;
 /// The sockets that carry one session's trains.
 #[derive(Debug)]
 pub enum Probes {
-    /// One datagram a packet (PathQuick3).
+    /// One UDP datagram for each packet (PathQuick3).
     Udp(UdpProbes),
     /// Many TCP connections (PathRakeTCP), or one.
     Tcp(TcpProbes),
 }
 
 impl Probes {
-    /// What carries the packets.
+    /// The transport.
     pub fn kind(&self) -> Transport {
         match self {
             Probes::Udp(_) => Transport::Udp,
@@ -24,7 +24,7 @@ impl Probes {
         }
     }
 
-    /// TCP connections that are still alive; zero for UDP.
+    /// Number of TCP connections that are still open; zero for UDP.
     pub fn connections(&self) -> u32 {
         match self {
             Probes::Udp(_) => 0,
@@ -32,8 +32,8 @@ impl Probes {
         }
     }
 
-    /// The largest IP packet, in bytes, that leaves this host as one packet; at most [`Train::MAX_PACKET`]. It can shrink
-    /// when the path turns out to be narrower. Larger ones of a plan are left out by UDP, and cut in two by TCP.
+    /// Size in bytes of the largest IP packet that this host can send unfragmented; at most [`Train::MAX_PACKET`]. Path MTU
+    /// discovery can reduce it. Larger packets of a plan are omitted by UDP, and segmented by TCP.
     pub fn max_packet(&self) -> u32 {
         match self {
             Probes::Udp(probes) => probes.max_packet(),
@@ -41,7 +41,7 @@ impl Probes {
         }
     }
 
-    /// The smallest IP packet, in bytes, that this transport can send: smaller ones of a plan are raised to it.
+    /// Size in bytes of the smallest IP packet that this transport can send; smaller ones of a plan are padded to it.
     pub fn min_packet(&self) -> u32 {
         match self {
             Probes::Udp(probes) => probes.min_packet(),
@@ -49,14 +49,13 @@ impl Probes {
         }
     }
 
-    /// Sends `train` as its session's number `number`, each packet at its planned offset or at once where that has
-    /// passed. Blocks for the train's duration and spins in its gaps.
+    /// Sends `train` as number `number` of the session, each packet at its planned offset, or at once if that has passed.
+    /// Blocks for the train's duration and spins in its gaps.
     ///
     /// # Errors
-    /// [`Error::Plan`] and [`Error::TooManyPerConnection`] before anything is sent: the peer must not be told to expect
-    /// such a train, or TCP connections get out of step. [`Error::Io`] where UDP's path reports that it is closed (the
-    /// probes stay usable), [`Error::NoConnection`] where no TCP connection is left, [`Error::Abandoned`] where the
-    /// lifeline was cut.
+    /// [`Error::Plan`] and [`Error::TooManyPerConnection`] before anything is sent: the peer must not receive such a train
+    /// either, or the ends' byte counts of TCP connections diverge. [`Error::Io`] if UDP is rejected (the probes remain
+    /// usable), [`Error::NoConnection`] if no TCP connection is left, [`Error::Abandoned`] if the lifeline was cut.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<Sending, Error> {
         match self {
             Probes::Udp(probes) => probes.send(number, train),
@@ -64,7 +63,7 @@ impl Probes {
         }
     }
 
-    /// From now on trains end early once `lifeline` is cut.
+    /// Sets the lifeline that ends trains early.
     pub fn depend_on(&mut self, lifeline: Lifeline) {
         match self {
             Probes::Udp(probes) => probes.lifeline = lifeline,
@@ -72,7 +71,7 @@ impl Probes {
         }
     }
 
-    /// Breaks all connections off (by RST), so that everything on the path forgets them at once. UDP has none.
+    /// Resets all TCP connections (RST), so that middleboxes remove their state at once. No effect for UDP.
     pub fn abort(&mut self) {
         match self {
             Probes::Udp(_) => {}
@@ -80,8 +79,8 @@ impl Probes {
         }
     }
 
-    /// Collects the train `number`, which the peer sends: returns as soon as every packet has come, at the latest
-    /// `timeout` after the planned duration, counted from this call.
+    /// Receives train `number`, which the peer sends: returns as soon as every packet has arrived, at the latest `timeout`
+    /// after the planned duration, counted from this call.
     ///
     /// # Errors
     /// As for [`send`](Self::send).

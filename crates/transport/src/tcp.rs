@@ -16,15 +16,15 @@ use train::Train;
 use train::Transport;
 use units::{Span, Time};
 
-/// How long after the last stamp another is hoped for.
+/// Wait for further time stamps after the last one.
 const QUIET: Span = Span::from_millis(100);
 
-/// Trains over TCP connections: packet *i* goes to connection *i* mod M, where M and the order of the connections were
-/// agreed on at the session's start and stay, even when a connection dies: its packets are left out from then on.
+/// Trains over TCP connections: packet *i* is sent on connection *i* mod M. M and the order of the connections are agreed
+/// on at the session's start and don't change, even if a connection breaks: its packets are omitted from then on.
 ///
-/// Both sides compute each packet's payload from the plan and the connection's header size, so the bytes need no
-/// marks. What a side could not send in time is made up for before the next train, and what did not come in time is
-/// taken off what comes later: the sides stay in step.
+/// Both ends compute each packet's payload size from the plan and the connection's header size, so the byte stream needs
+/// no framing. Bytes that could not be sent in time are sent before the next train, and the receiver discards as many:
+/// the ends stay synchronised.
 #[derive(Debug)]
 pub struct TcpProbes {
     pub(crate) slots: Vec<Slot>,
@@ -34,20 +34,20 @@ pub struct TcpProbes {
     filling: Vec<u8>,
 }
 
-/// One of the agreed connections.
+/// One of the connections.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// None once it is closed or reset.
+    /// None once the connection is closed or reset.
     pub(crate) stream: Option<TcpStream>,
-    /// Bytes of the IP and TCP headers on each packet.
+    /// Size in bytes of the IP and TCP headers of each packet.
     header: u32,
-    /// The number of the next byte, by the kernel's count for transmit stamps.
+    /// The number of the next byte, as the kernel counts them in transmit time stamps.
     next_byte: u32,
     /// Bytes of earlier trains still to be sent.
     debt: u64,
-    /// Bytes of earlier trains still to come.
+    /// Bytes of earlier trains still to be received and discarded.
     pub(crate) owed: u64,
-    /// The current train's packets whose stamps may still come: each one's last byte, and its place in the ledger.
+    /// Packets of the current train whose time stamps may still arrive: number of the last byte, and place in the ledger.
     leaving: VecDeque<(u32, usize)>,
 }
 
@@ -55,16 +55,16 @@ impl TcpProbes {
     /// PathRakeTCP's probes: `streams` in the order of [`wire::ServerMessage::Connections`].
     ///
     /// # Errors
-    /// Where there is no stream. One that can't be used any more counts as dead.
+    /// If no stream is usable; unusable streams count as closed.
     pub fn rake(streams: Vec<TcpStream>) -> Result<Self, Error> {
         Self::new(streams, Transport::Rake)
     }
 
-    /// Everything on one connection, as any other program would write it: the congestion window breaks the train up,
-    /// and the kernel joins packets.
+    /// All packets on one connection, as an ordinary program would send them: the congestion window delays parts of the
+    /// train, and the kernel merges packets.
     ///
     /// # Errors
-    /// Where the stream can't be used any more.
+    /// If the stream is unusable.
     pub fn single(stream: TcpStream) -> Result<Self, Error> {
         Self::new(vec![stream], Transport::Single)
     }
@@ -141,7 +141,7 @@ impl TcpProbes {
     /// See [`Probes::abort`](crate::Probes::abort).
     pub fn abort(&mut self) {
         for stream in self.slots.iter_mut().filter_map(|slot| slot.stream.take()) {
-            // Without it the connection is closed in peace, which only takes longer.
+            // If this fails, the connection is closed by FIN, which only takes longer.
             let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
         }
     }
@@ -161,7 +161,7 @@ impl TcpProbes {
         if self.connections() > 0 { Ok(()) } else { Err(Error::NoConnection(self.slots.len() as u32)) }
     }
 
-    /// Drops stamps of former trains, and sends what they could not.
+    /// Discards time stamps of earlier trains, and sends their remaining bytes.
     fn begin_sending(&mut self) {
         let give_up = clock::monotonic() + SEND_SLACK;
         for slot in &mut self.slots {
@@ -172,7 +172,7 @@ impl TcpProbes {
                 let sent = slot.write(&self.filling[..part], false, Some(give_up));
                 slot.debt -= sent as u64;
                 if sent < part {
-                    // The peer does not read: it would take the next train for the rest of this one.
+                    // The peer does not read: it would mistake the next train for the rest of this one.
                     slot.stream = None;
                 }
             }
@@ -200,8 +200,8 @@ impl TcpProbes {
         }
     }
 
-    /// Reads the oldest packets' stamps as long as the next packet leaves time for it. Those before `awaited` have
-    /// theirs.
+    /// Reads time stamps as long as there is time before the next packet, oldest packets first. Those before `awaited` are
+    /// done.
     fn use_gap(&mut self, pacer: &Pacer, offset: Span, awaited: &mut usize, departing: &mut Departing) {
         while is_usable_gap(pacer, offset) {
             let Some((place, index)) = departing.first_awaiting(*awaited) else { return };
@@ -217,7 +217,7 @@ impl TcpProbes {
 impl Slot {
     fn new(stream: TcpStream) -> Self {
         let sizes = tcp::prepare(&stream).and_then(|()| tcp::sizes(&stream));
-        // Where the kernel gives no stamps the count stays unused.
+        // Without kernel time stamps the count is not used.
         let next_byte = stamp::enable_transmit(&stream, true).unwrap_or(0);
         let (stream, header) = sizes.map_or((None, 0), |sizes| (Some(stream), sizes.header));
         Slot { stream, header, next_byte, debt: 0, owed: 0, leaving: VecDeque::new() }
@@ -227,13 +227,13 @@ impl Slot {
         tcp::sizes(self.stream.as_ref()?).ok()
     }
 
-    /// Payload bytes of a packet of `size` on this connection; at least one, since TCP does not send nothing.
+    /// Payload bytes of a packet of `size` on this connection; at least one.
     pub(crate) fn payload(&self, size: u32) -> u32 {
         size.saturating_sub(self.header).max(1)
     }
 
-    /// Writes as much as the connection takes at once, or until `give_up` where one is given; a failed connection is
-    /// closed. Returns the bytes taken.
+    /// Writes as much as the send buffer takes at once, or waits for room until `give_up`, if given; a failed connection is
+    /// closed. Returns the number of bytes written.
     fn write(&mut self, bytes: &[u8], own_packet: bool, give_up: Option<Time>) -> usize {
         let mut sent = 0;
         while let Some(stream) = &self.stream
@@ -261,7 +261,7 @@ impl Slot {
         while self.collect(departing) {}
     }
 
-    /// Reads one stamp; false where there is none.
+    /// Reads one time stamp; false if there is none.
     pub(crate) fn collect(&mut self, departing: &mut Departing) -> bool {
         let Some(stream) = &self.stream else {
             self.leaving.drain(..).for_each(|(_, place)| departing.settle(place));
@@ -269,13 +269,13 @@ impl Slot {
         };
         let Ok(Some(stamp)) = stamp::next_transmit_stamp(stream) else { return false };
         let Some(&(first, _)) = self.leaving.front() else { return true };
-        // Keys grow along the train, and wrap; one from before the first, of a packet sent again, is beyond the last.
+        // Keys grow along the train, modulo 2^32; that of an earlier train's retransmission compares as beyond the last.
         let after_first = |key: u32| key.wrapping_sub(first);
         let found = self.leaving.binary_search_by_key(&after_first(stamp.key), |(key, _)| after_first(*key));
         if found == Err(self.leaving.len()) {
             return true;
         }
-        // Packets leave in order: those that have no stamp by now were joined with the next, and will not get one.
+        // Packets are sent in order: earlier ones without a time stamp were merged with the next and will not get one.
         for (_, place) in self.leaving.drain(..found.unwrap_or_else(|next| next)) {
             departing.settle(place);
         }
@@ -288,7 +288,7 @@ impl Slot {
         true
     }
 
-    /// The connection is closed or reset; the peer learns it, too.
+    /// Closes the connection after an error or the peer's close.
     pub(crate) fn close(&mut self) {
         self.stream = None;
     }

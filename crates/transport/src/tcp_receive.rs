@@ -1,4 +1,4 @@
-//! Receiving trains by TCP: which bytes are which packet's, and whose stamp each read shows.
+//! Receiving trains over TCP: the assignment of bytes and time stamps to packets.
 
 use crate::error::Error;
 use crate::ledger::{Arriving, Departing};
@@ -11,13 +11,13 @@ use std::io::{self, ErrorKind};
 use train::Train;
 use units::Time;
 
-/// What one connection is to bring of a train.
+/// The part of a train that one connection is to deliver.
 struct Expected {
-    /// Packets still to come, the next one last: index and payload bytes.
+    /// Remaining packets, the next one last: index and payload bytes.
     packets: Vec<(u32, u32)>,
-    /// Bytes of the next packet that have come already.
+    /// Bytes of the next packet that have arrived.
     begun: u32,
-    /// The newest stamp read, and the packet that was given it.
+    /// The last time stamp read, and the packet to which it was assigned.
     newest: Option<(Time, u32)>,
 }
 
@@ -30,7 +30,7 @@ impl TcpProbes {
             slot.owed += expected.bytes();
         }
         result.map_err(Error::io("wait for probes from", self.peer))?;
-        // A train that came as a whole is none the worse for what happens afterwards.
+        // A complete train is valid whatever happens afterwards.
         if !arriving.is_complete() && self.lifeline.is_cut() {
             return Err(Error::Abandoned(self.peer));
         }
@@ -66,7 +66,7 @@ impl TcpProbes {
                 open += 1;
             }
         }
-        // Where every packet has its own connection, all of the train can be left to the kernel.
+        // With one packet per connection, the whole train can wait in the kernel's buffers.
         let one_each = train.count() as usize <= self.slots.len();
         let mut nap = train.duration();
         let mut events = Vec::new();
@@ -76,11 +76,11 @@ impl TcpProbes {
                 let number = event.number as usize;
                 let (slot, expected) = (&mut self.slots[number], &mut expected[number]);
                 if event.error {
-                    // Stamps of earlier sends would end every wait at once.
+                    // Unread time stamps of earlier sends would end every wait at once.
                     while slot.collect(&mut Departing::new(0)) {}
                 }
                 if read(slot, expected, arriving, deadline) == Reading::Over {
-                    // A peer that sends more than planned must not keep this awake.
+                    // A peer that sends more than planned must not cause a busy loop.
                     if let Some(stream) = &slot.stream {
                         readiness.remove(stream)?;
                     }
@@ -105,13 +105,13 @@ impl Expected {
 
 #[derive(PartialEq, Eq)]
 enum Reading {
-    /// More is to come.
+    /// More data is expected.
     Open,
-    /// Everything has come, or the connection is closed.
+    /// Everything has arrived, or the connection is closed.
     Over,
 }
 
-/// Reads what is there, one packet at a time, so that each shows its own stamp where the kernel kept them apart.
+/// Reads available data, one packet at a time, so that each has its own time stamp unless the kernel merged them.
 fn read(slot: &mut Slot, expected: &mut Expected, arriving: &mut Arriving, deadline: Time) -> Reading {
     let mut buffer = [0; 2048];
     loop {
@@ -140,20 +140,20 @@ fn read(slot: &mut Slot, expected: &mut Expected, arriving: &mut Arriving, deadl
         if expected.begun == payload {
             expected.packets.pop();
             expected.begun = 0;
-            expected.came(index, received.stamp, arriving);
+            expected.arrived(index, received.stamp, arriving);
         }
     }
 }
 
 impl Expected {
-    /// A packet is complete. The stamp of merged packets is the newest's: an earlier one that showed the same has none.
-    fn came(&mut self, index: u32, stamp: Option<Time>, arriving: &mut Arriving) {
+    /// Records a complete packet. Merged packets share the last one's time stamp, which is withdrawn from earlier ones.
+    fn arrived(&mut self, index: u32, stamp: Option<Time>, arriving: &mut Arriving) {
         if let (Some(at), Some((newest, earlier))) = (stamp, self.newest)
             && at == newest
         {
             arriving.withdraw_stamp(earlier);
         }
         self.newest = stamp.map(|at| (at, index));
-        arriving.came(index, stamp, clock::realtime());
+        arriving.arrived(index, stamp, clock::realtime());
     }
 }

@@ -15,15 +15,15 @@ use wire::Token;
 
 /// Each packet begins with the session's token, the train's number and the packet's index (both big-endian).
 const HEADER: usize = 24;
-/// A single packet may block that long for room in the send buffer; then the train is given up.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// What a packet takes of the receive buffer at most, on any ordinary network device.
+/// Maximum time that sending a packet may block for room in the send buffer; then the train is aborted.
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum memory of a packet in the receive buffer, in bytes, with any ordinary network device.
 const PACKET_IN_BUFFER: usize = 4608;
-/// What an unread transmit stamp takes of it: an empty packet's memory.
+/// Memory of an unread transmit time stamp in the receive buffer, in bytes.
 const STAMP_IN_BUFFER: usize = 1024;
-/// How long after the last stamp another is hoped for, once the kernel is known to give some …
+/// Wait for further time stamps after the last one, if the kernel is known to provide them.
 const QUIET: Span = Span::from_millis(100);
-/// … and before it is.
+/// The same if it is not known yet.
 const QUIET_UNKNOWN: Span = Span::from_millis(20);
 
 /// Trains as UDP datagrams on one connected socket.
@@ -34,23 +34,23 @@ pub struct UdpProbes {
     token: Token,
     packet: Vec<u8>,
     transmit: TransmitStamps,
-    /// Whether arriving packets bear the kernel's stamp.
+    /// Whether received packets have kernel time stamps.
     stamps_arrivals: bool,
-    /// Bytes of the receive buffer.
+    /// Size of the receive buffer in bytes.
     buffer: usize,
     pub(crate) lifeline: Lifeline,
 }
 
-/// Which of the kernel's keys is the next packet's.
+/// State of the kernel's transmit time stamps, whose keys count sent packets.
 #[derive(Debug, Clone, Copy)]
 struct TransmitStamps {
     next_key: u32,
-    /// A failed send may or may not have used up a key (before Linux 6.6 it does): then only the keys before it are
-    /// sure, and the count begins anew with the next train.
+    /// Whether `next_key` is known. A failed send may have consumed a key (before Linux 6.6 it does): then only earlier keys
+    /// are valid, and the count is reset before the next train.
     in_step: bool,
-    /// The packets of the current train whose keys are sure.
+    /// Number of packets of the current train whose keys are valid.
     sure: usize,
-    /// Whether the kernel has ever stamped a packet here.
+    /// Whether the kernel has stamped any packet so far.
     seen: bool,
 }
 
@@ -58,11 +58,11 @@ impl UdpProbes {
     /// Takes over a socket that is connected to the peer; `token` is the session's.
     ///
     /// # Errors
-    /// Where the socket is not connected or refuses an option.
+    /// If the socket is not connected or an option can't be set.
     pub fn new(socket: UdpSocket, token: Token) -> Result<Self, Error> {
         let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
         let peer = socket.peer_addr().map_err(Error::io("use an unconnected UDP socket towards", nobody))?;
-        udp::prepare(&socket, PATIENCE).map_err(Error::io("prepare the UDP socket to", peer))?;
+        udp::prepare(&socket, SEND_TIMEOUT).map_err(Error::io("prepare the UDP socket to", peer))?;
         let buffer = udp::receive_buffer(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
         let mut packet = filling(Train::MAX_PACKET as usize);
         packet[..16].copy_from_slice(&token.0);
@@ -129,9 +129,9 @@ impl UdpProbes {
             match stamp::receive(&self.socket, &mut buffer) {
                 Ok(received) => {
                     if let Some(index) = self.recognise(&buffer[..received.len], number) {
-                        arriving.came(index, received.stamp, clock::realtime());
+                        arriving.arrived(index, received.stamp, clock::realtime());
                     }
-                    // Strangers' packets must not keep this going for ever.
+                    // Bounded, even if unrelated packets arrive continuously.
                     if clock::monotonic() > deadline {
                         break;
                     }
@@ -146,7 +146,7 @@ impl UdpProbes {
                         break;
                     }
                 }
-                // An earlier packet of ours was too large for the path: no news for a receiver.
+                // An ICMP error for a packet that was sent earlier does not concern the receiver.
                 Err(error) if udp::concerns_one_packet(&error) => {}
                 Err(error) => return Err(Error::io("receive probes by UDP from", self.peer)(error)),
             }
@@ -154,7 +154,7 @@ impl UdpProbes {
         Ok(arriving.finish())
     }
 
-    /// Drops what is left of former trains (stamps, news of their packets) and brings the count of keys back in step.
+    /// Discards time stamps and errors of earlier trains, and resets the count of keys if necessary.
     fn begin_sending(&mut self) -> Result<(), Error> {
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
         if let Ok(Some(error)) = self.socket.take_error()
@@ -170,8 +170,8 @@ impl UdpProbes {
         Ok(())
     }
 
-    /// Sends one packet; false where the send buffer stayed full. A packet that can't be sent (too large for the path as
-    /// of now, no room in the device's queue) is left out.
+    /// Sends one packet; false if the send buffer remained full. A packet that can't be sent (larger than the path MTU, or
+    /// no room in the device's queue) is omitted.
     fn send_one(&mut self, index: u32, size: u32, departing: &mut Departing) -> Result<bool, Error> {
         self.packet[20..HEADER].copy_from_slice(&index.to_be_bytes());
         let payload = &self.packet[..(size - udp::header_bytes(self.peer)) as usize];
@@ -194,7 +194,7 @@ impl UdpProbes {
         }
     }
 
-    /// Reads stamps as long as the next packet leaves time for it, or the error queue is about to overflow.
+    /// Reads time stamps as long as there is time before the next packet, or if the error queue is about to overflow.
     fn use_gap(&self, pacer: &Pacer, offset: Span, first_key: u32, departing: &mut Departing) {
         while departing.awaiting() > 0
             && (is_usable_gap(pacer, offset) || departing.awaiting() >= self.buffer / STAMP_IN_BUFFER)
@@ -202,7 +202,7 @@ impl UdpProbes {
         {}
     }
 
-    /// Reads one stamp; false where there is none.
+    /// Reads one time stamp; false if there is none.
     fn collect(&self, first_key: u32, departing: &mut Departing) -> bool {
         let Ok(Some(stamp)) = stamp::next_transmit_stamp(&self.socket) else { return false };
         let place = stamp.key.wrapping_sub(first_key) as usize;
@@ -212,20 +212,20 @@ impl UdpProbes {
         true
     }
 
-    /// The index of a packet of train `number` of this session.
+    /// The index of a packet of train `number` of this session; none for other packets.
     fn recognise(&self, packet: &[u8], number: u32) -> Option<u32> {
         let rest = packet.strip_prefix(&self.token.0)?.strip_prefix(&number.to_be_bytes())?;
         rest.try_into().ok().map(u32::from_be_bytes)
     }
 
-    /// How long to leave the train to the kernel once it has begun: all of it, if the receive buffer holds it.
+    /// How long to sleep after the first packet: for the whole train, if it fits into the receive buffer.
     fn first_nap(&self, train: &Train) -> Span {
         if train.count() as usize <= self.buffer / PACKET_IN_BUFFER { train.duration() } else { NAP }
     }
 
-    /// Waits for the next packet, then for `nap` more; false where none came in time to look at the lifeline.
+    /// Waits for the next packet, then for `nap`; false if none arrived before the next check of the lifeline.
     fn await_more(&mut self, deadline: Time, nap: Span) -> Result<bool, Error> {
-        // A stamp of an earlier train that comes only now would end every wait at once.
+        // Late time stamps of an earlier train would end every wait at once.
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
         let ready = readiness::readable(&self.socket, self.lifeline.until(deadline))
             .map_err(Error::io("wait for probes from", self.peer))?;

@@ -2,10 +2,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use emulator::settings::{Change, Group, KEYS, Key, Scope, SettingError};
 
-/// An option for each setting of a link, and one for each direction that takes them as words.
+/// An option for each setting of a link, and one for each direction that takes settings as text.
 #[derive(Debug, Clone, Default)]
 pub struct SettingOptions {
-    /// For both directions, in the order of [`KEYS`], in which they can be set.
+    /// For both directions, in the order of [`KEYS`], in which they have to be set.
     both: Vec<(&'static str, String)>,
     up: Vec<String>,
     down: Vec<String>,
@@ -15,14 +15,17 @@ const UP: &str = "up";
 const DOWN: &str = "down";
 
 impl SettingOptions {
-    /// What is to be changed.
+    /// The change of settings.
+    ///
+    /// # Errors
+    /// If the text of --up or --down is invalid.
     pub fn change(&self) -> Result<Change, SettingError> {
         let mut change = Change::default();
         self.both.iter().for_each(|(key, value)| change.push(Scope::Both, key, value));
         for (scope, texts) in [(Scope::Up, &self.up), (Scope::Down, &self.down)] {
-            texts.iter().try_for_each(|words| change.push_words(scope, words))?;
+            texts.iter().try_for_each(|text| change.push_words(scope, text))?;
         }
-        // Whoever reads the files may be in another directory. Without one, names stay what they are.
+        // The running link may have another working directory.
         if let Ok(here) = std::env::current_dir() {
             change.anchor(&here);
         }
@@ -48,11 +51,11 @@ impl FromArgMatches for SettingOptions {
 impl Args for SettingOptions {
     fn augment_args(command: Command) -> Command {
         let directions = [
-            (UP, "Settings for the way from the first interface to the second, such as 'rate 10mbit loss 1%'"),
-            (DOWN, "Settings for the way back"),
+            (UP, "Settings for the direction from the first interface to the second, such as 'rate 10mbit loss 1%'"),
+            (DOWN, "Settings for the direction from the second interface to the first"),
         ];
         let directions = directions.map(|(name, help)| {
-            Arg::new(name).long(name).value_name("WORDS").help(help).action(ArgAction::Append).help_heading(LINK)
+            Arg::new(name).long(name).value_name("SETTINGS").help(help).action(ArgAction::Append).help_heading(LINK)
         });
         command.args(KEYS.iter().map(option)).args(directions)
     }
@@ -62,24 +65,24 @@ impl Args for SettingOptions {
     }
 }
 
-const LINK: &str = "Settings of the link";
+const LINK: &str = "Link settings";
 
 fn option(key: &'static Key) -> Arg {
     let heading = match key.group {
         Group::Link => LINK,
-        Group::Queue => "Settings of the queue",
-        Group::Rules => "What is refused before the link (options add up)",
+        Group::Queue => "Queue settings",
+        Group::Rules => "Firewall rules before the link (options accumulate)",
     };
     let action = if key.group == Group::Rules { ArgAction::Append } else { ArgAction::Set };
     let option = Arg::new(key.name).long(key.name);
     let option = if key.choices.is_empty() { option } else { option.value_parser(choices(key)) };
-    // A negative value is refused with the reason, instead of being taken for another option.
+    // A negative value is rejected with a reason, instead of being parsed as another option.
     option
         .value_name(key.value)
         .help(&key.help)
         .action(action)
         .help_heading(heading)
-        .conflicts_with_all(instead(key.name))
+        .conflicts_with_all(replacing(key.name))
         .allow_hyphen_values(true)
 }
 
@@ -87,8 +90,8 @@ fn choices(key: &'static Key) -> PossibleValuesParser {
     PossibleValuesParser::new(key.choices.iter().map(|(name, help)| PossibleValue::new(name).help(help)))
 }
 
-/// Which settings take the place of this one. In words the later one would win; options have no order.
-fn instead(name: &str) -> &'static [&'static str] {
+/// Settings that replace this one. In text the later one wins; options have no order.
+fn replacing(name: &str) -> &'static [&'static str] {
     match name {
         "rate" => &["trace", "wireless"],
         "trace" => &["wireless"],

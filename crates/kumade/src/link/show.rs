@@ -2,49 +2,55 @@ use emulator::report::Document;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write};
 
-/// For whom.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// The present statistics on standard error where that is a terminal, and all of it at the end.
-    People,
+    /// Current statistics on standard error if it is a terminal, and totals at the end.
+    Text,
     /// One JSON document at the end.
     Document,
-    /// A line of JSON for each interval and one at the end.
+    /// A line of JSON for each interval, and one with totals at the end.
     Stream,
 }
 
-/// What is seen of a running link.
+/// The output of a running link.
 pub struct View {
     output: Output,
-    /// Lines that replace each other.
+    /// Lines that are overwritten.
     lines: ProgressBar,
 }
 
 impl View {
-    /// One that shows nothing yet.
+    /// An output without content yet.
     pub fn new(output: Output) -> Self {
-        let lines = if output == Output::People { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        let lines = if output == Output::Text { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             lines.set_style(style);
         }
         View { output, lines }
     }
 
-    /// An interval has ended.
+    /// Shows the statistics of an interval.
+    ///
+    /// # Errors
+    /// If standard output can't be written.
     pub fn interval(&mut self, document: &Document) -> io::Result<()> {
         match self.output {
-            Output::People => self.lines.set_message(document.to_string()),
+            Output::Text => self.lines.set_message(document.to_string()),
             Output::Document => {}
             Output::Stream => print_line(document)?,
         }
         Ok(())
     }
 
-    /// The link has ended, with these totals.
+    /// Shows the totals of a link that has ended.
+    ///
+    /// # Errors
+    /// If standard output can't be written.
     pub fn end(&mut self, total: &Document) -> io::Result<()> {
         self.lines.finish_and_clear();
         match self.output {
-            Output::People => writeln!(io::stdout(), "{total}"),
+            Output::Text => writeln!(io::stdout(), "{total}"),
             Output::Document | Output::Stream => print_line(total),
         }
     }

@@ -1,4 +1,4 @@
-//! What the library advises, in the words of the command line.
+//! The library's hints, worded with the options of the command line.
 
 use probe::{Error, Hint};
 
@@ -12,31 +12,30 @@ pub fn describe(error: &Error) -> String {
 
 fn words(hint: Hint) -> Option<&'static str> {
     Some(match hint {
-        Hint::CheckName => "check the name",
-        Hint::AllowOtherFamily => "measure without -4 or -6, or from another --source",
-        Hint::NameInterface => "write it with its interface, as in fe80::1%eth0",
-        Hint::StartServer => "nothing listens there: check the port, and that `kumade serve` runs",
-        Hint::CheckAddressAndFirewall => "no answer: check the address, and that a firewall lets the port through",
-        Hint::CheckRouteAndFirewall => "check the route and the firewall",
-        Hint::CheckService => "check that `kumade serve` runs on that port",
+        Hint::CheckName => "check the host name",
+        Hint::AllowOtherFamily => "omit -4 or -6, or choose another --source",
+        Hint::NameInterface => "append the interface, as in fe80::1%eth0",
+        Hint::StartServer => "nothing listens on that port: check the port, and that `kumade serve` is running",
+        Hint::CheckAddressAndFirewall => "no answer: check the address, and that firewalls pass the port",
+        Hint::CheckRouteAndFirewall => "check routes and firewalls",
+        Hint::CheckService => "check that `kumade serve` is running on that port",
         Hint::CheckServerAndPath => "check that the server and the path to it are still up, then try again",
         Hint::UseSameRelease => "use the same release on both ends",
         Hint::TryLater => "try again later",
-        Hint::UseTcp => "measure with --transport rake, or auto",
-        Hint::ConnectionsLimited => "a firewall may limit them: try again later, or --transport udp",
+        Hint::UseTcp => "use --transport rake or --transport auto",
+        Hint::ConnectionsLimited => "a firewall may limit connections: try again later, or use --transport udp",
         Hint::UseFewerConnections => {
-            "something on the path resets them: try fewer with --connections, or --transport udp"
+            "a middlebox resets connections: use fewer with --connections, or use --transport udp"
         }
         Hint::StartReflector => {
-            "nothing listens there: check the port, and that `kumade serve --stamp` or another reflector runs"
+            "nothing listens on that port: check the port, and that `kumade serve --stamp` or another reflector is running"
         }
         Hint::CheckReflectorAndFirewall => {
-            "check the port, that `kumade serve --stamp` or another reflector runs there, and that a firewall lets UDP \
-             through"
+            "check the port, that `kumade serve --stamp` or another reflector is running on it, and that firewalls pass UDP"
         }
-        Hint::GiveKey => "give the same --key FILE as there",
-        Hint::OmitKey => "measure without --key, or start the server with it",
-        Hint::CheckBinding => "check --source, --interface and --mark; a mark needs CAP_NET_ADMIN",
+        Hint::GiveKey => "use the server's key with --key FILE",
+        Hint::OmitKey => "omit --key, or start the server with --key",
+        Hint::CheckBinding => "check --source, --interface and --mark (which requires CAP_NET_ADMIN)",
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! A measurement's events and result, for people and for programs.
+//! A measurement's events and result, as text or JSON.
 
 use super::hints;
 use anyhow::anyhow;
@@ -10,21 +10,24 @@ use std::process::ExitCode;
 use std::time::Duration;
 use units::{Rate, Span};
 
-/// For whom.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// A verdict in plain language; progress on standard error where that is a terminal.
-    People,
+    /// A summary; progress on standard error if it is a terminal.
+    Text,
     /// One JSON document.
     Document,
-    /// A line of JSON for each event, the last being the document or the error.
+    /// A line of JSON for each event; the last one has the document or the error.
     Stream,
 }
 
-/// What measures: tells what happens, and comes back with the result.
+/// A measurement that reports events to a callback and returns the result.
 pub type Measuring<'m> = dyn FnOnce(&mut dyn FnMut(&Event)) -> Result<Report, probe::Error> + 'm;
 
-/// Measures, and prints what happens.
+/// Runs a measurement, and prints events and the result.
+///
+/// # Errors
+/// If the measurement fails, or the output can't be written.
 pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<ExitCode> {
     let bar = progress(output);
     let mut written = Ok(());
@@ -44,11 +47,11 @@ pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<Exit
             Err(error) => StreamLine::failure(hints::describe(error)),
         })?;
     }
-    // The text of these errors names their causes already.
+    // The text of these errors includes their causes.
     let report = result.map_err(|error| anyhow!(hints::describe(&error)))?;
     let mut out = io::stdout().lock();
     match output {
-        Output::People => print_verdict(&mut out, &report)?,
+        Output::Text => print_summary(&mut out, &report)?,
         Output::Document => writeln!(out, "{}", serde_json::to_string(&report)?)?,
         Output::Stream => {}
     }
@@ -56,7 +59,7 @@ pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<Exit
 }
 
 fn progress(output: Output) -> ProgressBar {
-    if output != Output::People {
+    if output != Output::Text {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new_spinner();
@@ -75,7 +78,7 @@ fn print_line(line: &StreamLine<'_>) -> io::Result<()> {
     out.flush()
 }
 
-fn print_verdict(out: &mut impl Write, report: &Report) -> io::Result<()> {
+fn print_summary(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let mut print = |name: &str, direction: &Option<DirectionReport>| match direction {
         Some(direction) => {
             writeln!(out, "{name}: {direction}")?;
@@ -92,16 +95,18 @@ fn print_verdict(out: &mut impl Write, report: &Report) -> io::Result<()> {
 fn describe(event: &Event) -> String {
     match event {
         Event::Connected { peer, round_trip_seconds } => {
-            format!("connected to {peer}, round trip {}", Span::from_secs_f64(*round_trip_seconds))
+            format!("connected to {peer}, round-trip time {}", Span::from_secs_f64(*round_trip_seconds))
         }
-        Event::Waiting { ahead } => format!("waiting for {ahead} other measurement(s) to finish"),
-        Event::Opened { transport, connections: 0 } => format!("measuring over {transport:?}").to_lowercase(),
-        Event::Opened { connections, .. } => format!("measuring over {connections} TCP connection(s)"),
+        Event::Waiting { ahead: 1 } => "queued: 1 measurement ahead".to_owned(),
+        Event::Waiting { ahead } => format!("queued: {ahead} measurements ahead"),
+        Event::Opened { connections: 0, .. } => "measuring over UDP".to_owned(),
+        Event::Opened { connections: 1, .. } => "measuring over 1 TCP connection".to_owned(),
+        Event::Opened { connections, .. } => format!("measuring over {connections} TCP connections"),
         Event::Train { direction, number, available_bits_per_second, .. } => match available_bits_per_second {
-            Some(bits) => format!("{direction}: train {number}, {} so far", Rate::from_bits_per_second(*bits)),
+            Some(bits) => format!("{direction}: train {number}, estimate {}", Rate::from_bits_per_second(*bits)),
             None => format!("{direction}: train {number}"),
         },
-        Event::Capacity { direction, .. } => format!("{direction}: capacity done"),
+        Event::Capacity { direction, .. } => format!("{direction}: capacity measured"),
         Event::Done { direction, .. } => format!("{direction}: done"),
     }
 }
