@@ -201,7 +201,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_touched() {
         (&["start", "a", "b", "--every", "0s"], "must be at least 10ms"),
         (&["start", "a", "b", "--json", "--json-stream"], "cannot be used with"),
         (&["start", "a", "b", "--prometheus", "here"], "expected PORT or ADDRESS:PORT"),
-        (&["start", "a", "a"], "with itself"),
+        (&["start", "a", "a"], "to itself"),
         (&["start", "a", "b", "--name", "a/b"], "cannot be a name"),
         (&["start", "a", "b", "--rate", "5mbit", "--wireless", "3-9"], "cannot be used with"),
         (&["start", "a", "b", "--burst", "9kb"], "a burst needs a rate"),
