@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A point estimate with an interval of stated confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Estimate_{T}")]
 pub struct Estimate<T> {
     /// The point estimate.
     pub value: T,
@@ -13,6 +14,7 @@ pub struct Estimate<T> {
     pub high: T,
     /// Confidence level of the interval, from 0 to 1: its nominal coverage of the true value. 1 means a hard bound; 0 means
     /// that the method states no confidence.
+    #[schemars(range(min = 0, max = 1))]
     pub confidence: f64,
 }
 
