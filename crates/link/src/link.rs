@@ -124,6 +124,7 @@ impl<P> Link<P> {
     ///
     /// # Errors
     /// The packet was dropped.
+    #[inline]
     pub fn offer_labelled(&mut self, packet: P, label: Label, arrival: Time) -> Result<(), DropCause> {
         self.advance(arrival);
         let Label { size, flow, ecn } = label;
@@ -207,6 +208,7 @@ impl<P> Link<P> {
     }
 
     /// Puts a packet that arrives now into service if the link is idle, else into the queue.
+    #[inline]
     fn accept(&mut self, packet: Queued<Option<P>>) -> Result<(), DropCause> {
         let now = packet.arrival;
         self.ledger.offered(packet.kind(), packet.size, now);
