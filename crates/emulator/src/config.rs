@@ -1,7 +1,7 @@
 use crate::error::EmulatorError;
 use link::queue::QueueConfig;
 use link::{Link, LinkConfig};
-use middlebox::{Middlebox, MiddleboxConfig};
+use middlebox::{Middlebox, MiddleboxConfig, Rule};
 use std::hash::{BuildHasher, RandomState};
 
 /// What happens to the packets of one direction.
@@ -21,13 +21,17 @@ impl DirectionConfig {
     /// # Errors
     /// They are not, and why.
     pub fn check(&self) -> Result<(), EmulatorError> {
-        self.build::<()>().map(drop)
+        self.link.check()?;
+        self.queue.check()?;
+        let Some(rules) = &self.rules else { return Ok(()) };
+        if rules.nat.is_some() || !rules.prefixes.is_empty() {
+            return Err(EmulatorError::Translation);
+        }
+        Ok(rules.rules.iter().try_for_each(Rule::check)?)
     }
 
     pub(crate) fn build<P>(&self) -> Result<(Link<P>, Option<Middlebox>), EmulatorError> {
-        if self.rules.as_ref().is_some_and(|rules| rules.nat.is_some() || !rules.prefixes.is_empty()) {
-            return Err(EmulatorError::Translation);
-        }
+        self.check()?;
         let link = Link::with_queue(self.link.clone(), &self.queue)?;
         Ok((link, self.build_rules()?))
     }

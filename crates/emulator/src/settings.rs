@@ -20,7 +20,7 @@ pub use keys::{Group, KEYS, Key};
 use crate::DirectionConfig;
 use link::queue::{Limit, QueueConfig};
 use link::{LinkConfig, Loss, Medium, Reordering, TokenBucket};
-use middlebox::{Middlebox, MiddleboxConfig, Rule};
+use middlebox::{MiddleboxConfig, Rule};
 use queue::QueueSettings;
 use service_rate::ServiceRate;
 use std::fmt;
@@ -160,8 +160,8 @@ impl Settings {
         };
         link.check()?;
         queue.check()?;
+        self.rules.iter().try_for_each(Rule::check)?;
         let rules = MiddleboxConfig { rules: self.rules.clone(), ..Default::default() };
-        Middlebox::new(rules.clone(), 0)?;
         Ok(DirectionConfig { link, queue, rules: (!self.rules.is_empty()).then_some(rules) })
     }
 

@@ -88,15 +88,34 @@ pub(crate) enum RuleState {
     ResetAfterTotal { data_packets: u64, forwarded: u64 },
 }
 
+impl Rule {
+    /// Whether a middlebox can apply this rule.
+    ///
+    /// # Errors
+    /// A value is out of range; the error names it and says what to give instead.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let Rule::LimitSyns { per_second, burst } = *self else { return Ok(()) };
+        let error = ConfigError::of("SYN limit");
+        for (name, value) in [("rate", per_second), ("burst", burst)] {
+            if value == 0 {
+                let remedy = "give at least 1, or refuse TCP altogether";
+                return Err(error(name, "0".into(), "which lets nothing pass", remedy));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl RuleState {
     pub(crate) fn new(rule: Rule, seed: u128) -> Result<Self, ConfigError> {
+        rule.check()?;
         Ok(match rule {
             Rule::Refuse { matching, refusal } => RuleState::Refuse(matching, refusal),
             Rule::AllowOnly { tcp_port, refusal } => RuleState::AllowOnly(tcp_port, refusal),
             Rule::LimitConnections { max_connections, refusal } => {
                 RuleState::LimitConnections(max_connections, refusal, Connections::new(seed))
             }
-            Rule::LimitSyns { per_second, burst } => syn_limit(per_second, burst)?,
+            Rule::LimitSyns { per_second, burst } => RuleState::LimitSyns(TokenBucket::new(per_second, burst)),
             Rule::ResetAfter { data_packets, scope: ResetScope::Connection } => {
                 RuleState::ResetAfterEach(data_packets, Connections::new(seed))
             }
@@ -160,17 +179,6 @@ impl RuleState {
             table.forget(connection);
         }
     }
-}
-
-fn syn_limit(per_second: u32, burst: u32) -> Result<RuleState, ConfigError> {
-    let error = ConfigError::of("SYN limit");
-    for (name, value) in [("rate", per_second), ("burst", burst)] {
-        if value == 0 {
-            let remedy = "give at least 1, or refuse TCP altogether";
-            return Err(error(name, "0".into(), "which lets nothing pass", remedy));
-        }
-    }
-    Ok(RuleState::LimitSyns(TokenBucket::new(per_second, burst)))
 }
 
 impl Match {
