@@ -1,4 +1,4 @@
-//! Quantities written so that [`parse`](crate::parse) reads exactly the same again: `100mbit`, `20ms`, `64kb`, `0.1%`.
+//! Quantities written so that [`parse`] reads exactly the same again: `100mbit`, `20ms`, `64kb`, `0.1%`.
 //! `Display` is for people, and rounds.
 
 use crate::{Rate, Span, parse};
