@@ -107,5 +107,5 @@ fn every_controller_is_known_by_its_name() {
         assert_eq!(name.parse(), Ok(control));
     }
     let error = "reno".parse::<Control>().unwrap_err().to_string();
-    assert!(error.contains("`reno`; give one of new-reno, bic"), "{error}");
+    assert!(error.contains("`reno` is not a congestion control; choose one of new-reno, bic"), "{error}");
 }
