@@ -1,4 +1,4 @@
-//! What passed, what was dropped and how late it was.
+//! Counts of packets delivered and dropped, their sojourn times, and how late they were.
 //!
 //! A [`Recorder`] is told of each packet of one direction; it allocates nothing after it was made, and remembers a
 //! bounded number of flows, those that send most. What it has seen is a [`DirectionStatistics`]: totals from the start
@@ -46,20 +46,20 @@ pub struct Recorder {
     flows: FlowTable,
 }
 
-/// What a [`Recorder`] has seen.
+/// The statistics of a [`Recorder`].
 #[derive(Debug, Clone)]
 pub struct DirectionStatistics {
-    /// What became of the packets.
+    /// Packets by what became of them.
     pub counts: Counts,
     /// From arrival to delivery.
     pub sojourn: Times,
     /// How much later than due the packets were delivered: what this machine added.
     pub lateness: Times,
-    /// The flows that are remembered, in no order. What all others did is the rest of the counts.
+    /// The flows that are remembered, in no order; the counts less theirs are those of all other flows.
     pub flows: Vec<FlowStatistics>,
 }
 
-/// What became of the packets of one direction.
+/// Packets of one direction, by what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Reached the link, whatever became of it.
@@ -80,9 +80,9 @@ pub struct Times {
     histogram: Histogram<u64>,
 }
 
-/// What is longer counts as this.
+/// Longer times count as this.
 const MAX_SPAN: Span = Span::from_secs(100);
-/// What is shorter is not told apart.
+/// Shorter times are not distinguished.
 const MIN_SPAN: Span = Span::from_nanos(64);
 
 impl DropCause {
@@ -166,7 +166,7 @@ impl Recorder {
         self.counts.dropped[DropCause::Overload as usize].packets += packets;
     }
 
-    /// How much waits for the link now.
+    /// Bytes in the queue now.
     pub fn queued(&mut self, bytes: u64) {
         self.counts.queued_bytes = bytes;
     }
@@ -203,7 +203,7 @@ impl Default for DirectionStatistics {
 }
 
 impl DirectionStatistics {
-    /// What happened since an `earlier` one of the same direction.
+    /// The difference to an `earlier` one of the same direction.
     pub fn since(&self, earlier: &DirectionStatistics) -> DirectionStatistics {
         let mut before: Vec<_> = earlier.flows.iter().collect();
         before.sort_unstable_by_key(|flow| flow.flow);
@@ -218,12 +218,12 @@ impl DirectionStatistics {
 }
 
 impl Counts {
-    /// What was dropped for this cause.
+    /// Packets dropped for this cause.
     pub fn dropped(&self, cause: DropCause) -> Count {
         self.dropped[cause as usize]
     }
 
-    /// What was dropped for any cause.
+    /// Packets dropped for any cause.
     pub fn dropped_in_all(&self) -> Count {
         self.dropped.iter().fold(Count::default(), |sum, count| plus(sum, *count))
     }
@@ -257,7 +257,7 @@ impl Times {
         self.histogram.len()
     }
 
-    /// What this part of them, from 0 to 1, does not exceed; `None` where there are none.
+    /// Their quantile, of a part from 0 to 1; `None` where there are none.
     pub fn quantile(&self, part: f64) -> Option<Span> {
         (self.count() > 0).then(|| nanoseconds(self.histogram.value_at_quantile(part)))
     }

@@ -1,7 +1,7 @@
 //! Every packet that leaves (or enters) through an interface, with the kernel's own time stamp.
 //!
 //! A reader that polls a device learns of a packet when it is scheduled, up to 140 µs late. Here the kernel stamps the
-//! packet as the sender's thread hands it to the device, and reading it later costs no system call and no exactness.
+//! packet as the sender's thread hands it to the device, and reading it later costs neither a system call nor accuracy.
 
 use crate::ring::{FRAME_BYTES, Ring};
 use crate::setup::SetupError;
@@ -19,8 +19,8 @@ impl Capture {
     /// Longer packets are cut to this.
     pub const MAX_PACKET: usize = FRAME_BYTES - 128;
 
-    /// Begins to watch what leaves through the interface `name` of the calling thread's namespace. Packets and stamps
-    /// are the kernel's: CLOCK_REALTIME, taken within the sender's system call.
+    /// Captures the packets that leave through the interface `name` of the calling thread's namespace. The stamps are the
+    /// kernel's: CLOCK_REALTIME, taken within the sender's system call.
     ///
     /// # Errors
     /// No such interface, not allowed, or no memory for the ring.
@@ -28,7 +28,7 @@ impl Capture {
         Ring::open(name, |socket| only(socket, libc::PACKET_OUTGOING)).map(Capture)
     }
 
-    /// The same for what comes in through the interface for this host.
+    /// The same for packets that arrive at the interface for this host.
     ///
     /// # Errors
     /// As for [`outgoing`](Self::outgoing).

@@ -87,7 +87,7 @@ impl Loaded {
         Self::load(Controller::Vegas)
     }
 
-    /// What to give to [`set`].
+    /// The name for [`set`].
     pub fn name(&self) -> &'static str {
         self.controller.name()
     }

@@ -51,7 +51,7 @@ pub fn prepare(socket: &UdpSocket) -> io::Result<()> {
 /// A prepared socket that talks to the first of these addresses to which this host knows a way.
 ///
 /// # Errors
-/// What stands in the way to the last of them; `AddrNotAvailable` for none.
+/// The error of the last of them; `AddrNotAvailable` where none is given.
 pub fn connect(addresses: &[SocketAddr], binding: &Binding) -> io::Result<UdpSocket> {
     let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
     for &address in addresses {
@@ -103,7 +103,7 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
 /// otherwise choose another.
 ///
 /// # Errors
-/// What the socket reports.
+/// The socket's error.
 pub fn answer(socket: &UdpSocket, question: &Datagram, payload: &[u8]) -> io::Result<()> {
     let to = SockaddrStorage::from(question.from);
     let parts = [IoSlice::new(payload)];

@@ -1,4 +1,4 @@
-//! What an interface joins, splits or leaves unfinished for the sake of speed, by ethtool's ioctl.
+//! The offloads of an interface, by ethtool's ioctl: what it merges, segments or leaves unfinished for speed.
 
 use crate::index::index_of;
 use crate::setup::SetupError;
@@ -6,7 +6,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// How an interface's offloads are set; what it does not know is not set.
+/// The settings of an interface's offloads; those that it does not have are not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offloads {
     values: [Option<u32>; COUNT],
@@ -18,7 +18,7 @@ struct Offload {
     get: u32,
     set: u32,
     bits: u32,
-    /// Whether it joins packets as they arrive.
+    /// Whether it merges packets as they arrive.
     receives: bool,
 }
 
@@ -34,7 +34,7 @@ const ALL: [Offload; COUNT] = [
     Offload { name: "flags", get: 0x25, set: 0x26, bits: 1 << 15, receives: true },
 ];
 
-/// What reads and sets the offloads of one interface. It stays with the network namespace in which it was opened,
+/// Reads and sets the offloads of one interface. It stays with the network namespace in which it was opened,
 /// whichever thread uses it.
 #[derive(Debug)]
 pub struct Switches {
@@ -54,7 +54,7 @@ impl Switches {
         Ok(Switches { name: name.into(), control })
     }
 
-    /// How they are set now.
+    /// Their present settings.
     ///
     /// # Errors
     /// The interface is gone.
@@ -68,7 +68,7 @@ impl Switches {
         Ok(Offloads { values })
     }
 
-    /// Sets them like this. What the device cannot switch is left alone.
+    /// Sets them. Offloads that the device cannot switch are left alone.
     ///
     /// # Errors
     /// The interface is gone (ENODEV), or it is not allowed.
@@ -105,7 +105,7 @@ impl Switches {
 }
 
 impl Offloads {
-    /// The same with all that changes packets off.
+    /// The same with all offloads off that change packets.
     #[must_use]
     pub fn off(self) -> Self {
         let mut values = self.values;

@@ -14,7 +14,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// What has happened to a socket's interface.
+/// A fault of a socket's interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// It was switched off; packets come again when it is switched on.
@@ -23,7 +23,7 @@ pub enum Trouble {
     Gone,
 }
 
-/// Asks a socket what has become of its interface; what is known then is forgotten, unless it is gone.
+/// Asks a socket for a fault of its interface. The socket then forgets it, unless the interface is gone.
 fn trouble(socket: &impl AsFd) -> Option<Trouble> {
     // The kernel unbinds a socket from an interface that vanishes.
     if address(socket).ok()?.sll_ifindex <= 0 {
@@ -48,7 +48,7 @@ fn address(socket: &impl AsFd) -> io::Result<libc::sockaddr_ll> {
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(address) }
 }
 
-/// Makes an interface take what is not for this host as well, for as long as the socket lives.
+/// Makes an interface promiscuous for as long as the socket lives.
 fn join_promiscuous(socket: &impl AsFd, index: u32) -> io::Result<()> {
     let request = libc::packet_mreq {
         mr_ifindex: index as i32,

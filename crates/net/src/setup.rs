@@ -24,7 +24,7 @@ impl SetupError {
         self
     }
 
-    /// What the system answered.
+    /// The system's error.
     pub fn io(&self) -> &io::Error {
         &self.cause
     }

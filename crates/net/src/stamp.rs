@@ -68,7 +68,7 @@ pub fn enable_transmit(socket: &impl AsFd, is_tcp: bool) -> io::Result<u32> {
     count_from_acknowledged(socket)
 }
 
-/// What one call of [`receive`] brought.
+/// The result of [`receive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     /// Bytes written to the buffer; a longer datagram is cut off. Zero on TCP means the peer has closed.

@@ -23,7 +23,7 @@ impl ByteCount {
         self.before(to).saturating_sub(self.before(from))
     }
 
-    /// Forgets what is older, so that memory stays bounded.
+    /// Forgets older entries, so that memory stays bounded.
     pub(crate) fn forget_before(&mut self, time: Time) {
         while self.log.front().is_some_and(|(at, _)| *at < time) {
             self.forgotten = self.log.pop_front().map_or(0, |(_, total)| total);

@@ -26,7 +26,7 @@ pub trait Fabric {
     /// Where a source makes no sense, or there is no such hop.
     fn set_downstream_cross(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
 
-    /// Replaces what stands before host `a`.
+    /// Replaces the middlebox in front of host `a`.
     ///
     /// # Errors
     /// Where this network has no such middlebox.
@@ -38,7 +38,7 @@ pub trait Fabric {
     /// With what was found in place of what was set.
     fn verify(&mut self, direction: Direction) -> Result<(), NetworkError>;
 
-    /// What was available from `from` to `to` ([`net::clock::realtime`]).
+    /// The bandwidth that was available from `from` to `to` ([`net::clock::realtime`]).
     ///
     /// # Errors
     /// Where that is not on record.

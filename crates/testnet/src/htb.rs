@@ -29,7 +29,7 @@ pub struct Htb {
     routers: [Namespace; 2],
     link: LinkConfig,
     rate: Rate,
-    /// What leaves `c`, and `d`.
+    /// Count what leaves `c`, and `d`.
     cross: [Meter; 2],
     refusal: Option<&'static str>,
 }
@@ -111,7 +111,8 @@ impl Htb {
         outcome
     }
 
-    /// What was available from `from` to `to` ([`net::clock::realtime`]): the rate less what `c`, or `d`, sent.
+    /// The bandwidth that was available from `from` to `to` ([`net::clock::realtime`]): the rate less the traffic that `c`, or
+    /// `d`, sent.
     ///
     /// # Errors
     /// Where that is not on record.
@@ -123,7 +124,7 @@ impl Htb {
     }
 }
 
-/// What the router's rule is called that refuses UDP as `config` does.
+/// The kind of the router's rule that refuses UDP as `config` does.
 fn refusal_of_udp(config: &MiddleboxConfig) -> Result<Option<&'static str>, NetworkError> {
     let matching = Match { protocol: Some(UDP), destination_port: None };
     match (config.rules.as_slice(), config.nat) {

@@ -89,7 +89,7 @@ impl Network {
         self.hosts.iter().find(|host| host.name == name).ok_or_else(|| NetworkError::NoHost(name.into()))
     }
 
-    /// What it was built from.
+    /// The specification from which it was built.
     pub fn spec(&self) -> &NetworkSpec {
         &self.spec
     }
@@ -165,7 +165,7 @@ impl Network {
         self.ask(move |shard| shard.link(direction).lateness(from, to))
     }
 
-    /// What was dropped so far, and what was forwarded.
+    /// Packets forwarded and dropped so far.
     ///
     /// # Errors
     /// The packet thread has ended.

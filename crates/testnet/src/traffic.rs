@@ -26,7 +26,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// What has arrived at the other host so far: bytes of IP packets if it is UDP, of payload if it is TCP.
+    /// Bytes that have arrived at the other host so far: of IP packets for UDP, of payload for TCP.
     pub fn received_bytes(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }

@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 pub struct Key {
     /// As it is written.
     pub name: &'static str,
-    /// What its value is called in help texts.
+    /// The name of its value in help texts.
     pub value: &'static str,
-    /// What it does, for help texts.
+    /// Its effect, for help texts.
     pub help: String,
     /// The only values that it can have, each with what it means; empty where there are too many to list.
     pub choices: Vec<(&'static str, &'static str)>,
-    /// What it belongs to.
+    /// The group that it belongs to.
     pub group: Group,
 }
 

@@ -1,9 +1,9 @@
-//! Values, from text and back. What is shown is read again as the same.
+//! Values, read from text and written so that they are read again as the same.
 
 use link::queue::Limit;
 use units::{Rate, Span, parse, show};
 
-/// What a packet of a queue that is limited in packets is taken for.
+/// The assumed packet size of a queue that is limited in packets.
 pub(super) const USUAL_PACKET: u64 = 1500;
 
 pub(super) fn rate(text: &str) -> Result<Option<Rate>, String> {

@@ -1,12 +1,12 @@
 use link::Count;
 use packet::FlowKey;
 
-/// What one flow did.
+/// The counts of one flow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FlowStatistics {
     /// The number by which the driver tells it from others.
     pub flow: u64,
-    /// Who speaks to whom, where that is known.
+    /// Protocol, addresses and ports, where they are known.
     pub key: Option<FlowKey>,
     /// Reached the link.
     pub offered: Count,
@@ -89,7 +89,7 @@ impl FlowTable {
 }
 
 impl FlowStatistics {
-    /// What happened since then. A flow that was forgotten in between began anew.
+    /// The difference to earlier statistics. A flow that was forgotten in between has begun anew.
     pub(super) fn since(&self, earlier: Option<&FlowStatistics>) -> FlowStatistics {
         let Some(earlier) = earlier.filter(|earlier| earlier.offered.packets <= self.offered.packets) else {
             return self.clone();

@@ -15,7 +15,7 @@ use units::Time;
 #[derive(Debug)]
 pub struct Receiver {
     ring: Ring,
-    /// For what is too long for the ring.
+    /// For frames too long for the ring.
     long: Vec<u8>,
     /// Frames that did not fit the ring, nor what waits beside it.
     cut: u64,
@@ -30,7 +30,7 @@ pub struct Arrived<'a> {
     pub frame: &'a [u8],
     /// That tag, if there was one, as it stood behind the addresses.
     pub tag: Option<[u8; 4]>,
-    /// What its sender left to the network card. Counted from the start of `frame`.
+    /// The work that its sender left to the network card. Offsets are from the start of `frame`.
     pub offload: Offload,
 }
 
@@ -85,7 +85,7 @@ impl Receiver {
         self.ring.missed() + self.cut
     }
 
-    /// What has become of the interface, if anything. To be asked when nothing was ready though the wait ended.
+    /// A fault of the interface, if there is one. To be asked when a wait has ended and no frame is ready.
     pub fn trouble(&self) -> Option<Trouble> {
         trouble(&self.ring)
     }

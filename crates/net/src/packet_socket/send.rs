@@ -37,7 +37,7 @@ impl Sender {
     }
 
     /// Sends frames, each given as its link header and what follows, at most [`BATCH`] of them; those beyond are
-    /// not looked at. What the kernel refuses is told to `refused` by its place, and the rest is sent.
+    /// not looked at. A frame that the kernel refuses is reported to `refused` by its index, and the others are sent.
     pub fn send(&self, frames: &[[&[u8]; 2]], mut refused: impl FnMut(usize, io::Error)) {
         let frames = &frames[..frames.len().min(BATCH)];
         let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -62,7 +62,7 @@ impl Sender {
         }
     }
 
-    /// What has become of the interface, if anything.
+    /// A fault of the interface, if there is one.
     pub fn trouble(&self) -> Option<Trouble> {
         trouble(&self.socket)
     }

@@ -135,8 +135,8 @@ impl DirectedLink {
         let _ = self.bottleneck.offer_labelled(arrived.packet, label, arrived.stamp);
     }
 
-    /// Brings the links to `horizon`. What leaves the first one by then is all known: its delay is longer than packets
-    /// are held back for.
+    /// Brings the links to `horizon`. All packets that leave the first one by then are known: its delay is longer than
+    /// packets are held back for.
     pub(super) fn advance(&mut self, horizon: Time) {
         self.bottleneck.advance(horizon);
         let Some(mut hop) = self.downstream_hop.take() else { return };
@@ -161,7 +161,7 @@ impl DirectedLink {
         leave.into_iter().chain(settle).min()
     }
 
-    /// When the next packet is to be handed over that is known to be.
+    /// When the next packet is due, of those whose delivery is certain.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.downstream_hop.as_ref().unwrap_or(&self.bottleneck).next_due()
     }
@@ -216,7 +216,7 @@ impl DirectedLink {
         }
     }
 
-    /// Forgets what is older, so that memory stays bounded.
+    /// Forgets older entries, so that memory stays bounded.
     pub(super) fn forget_before(&mut self, time: Time) {
         for link in std::iter::once(&mut self.bottleneck).chain(&mut self.downstream_hop) {
             link.ledger_mut().forget_before(time);
@@ -248,7 +248,7 @@ impl Waits {
         self.0.len()
     }
 
-    /// What this part of them, from 0 to 1, did not exceed.
+    /// Their quantile, of a part from 0 to 1.
     pub fn quantile(&self, part: f64) -> Span {
         Span::from_nanos(self.0.value_at_quantile(part) as i64)
     }

@@ -30,9 +30,9 @@ pub enum NetworkError {
     NotAsSet {
         /// The direction of the links.
         direction: Direction,
-        /// What was measured.
+        /// The measurement.
         found: String,
-        /// What was configured.
+        /// The configuration.
         set: String,
     },
 }

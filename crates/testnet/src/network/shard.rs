@@ -33,7 +33,7 @@ pub(super) struct Attachment {
     pub(super) access: Vec<AccessSpec>,
 }
 
-/// What became of the packets of one direction that did not arrive.
+/// Packets of one direction, by what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drops {
     /// By the link, and its other counts: packets of hosts.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use units::Direction;
 use units::{Rate, Span, Time};
 
-/// What was measured of a direction.
+/// The measured properties of a direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verified {
     /// From the spacing of a burst's packets; none where no rate is configured.
@@ -102,7 +102,7 @@ fn time_for(link: &LinkConfig, bytes: u64) -> Span {
     sustained_rate(link).map_or(Span::ZERO, |rate| rate.time_for(bytes))
 }
 
-/// What all links together lose.
+/// The loss ratio of all links together.
 fn loss(links: &[&LinkConfig]) -> f64 {
     1.0 - links.iter().map(|link| 1.0 - link.loss.mean()).product::<f64>()
 }
@@ -192,7 +192,7 @@ fn leave(link: &LinkConfig, arrivals: Vec<Time>) -> Vec<Time> {
     arrivals.into_iter().map(pass).collect()
 }
 
-/// What a busy machine may add to one packet's time.
+/// Scheduling delay that a busy machine may add to a packet's time.
 const TOLERANCE: Span = Span::from_micros(100);
 
 fn describe(link: &LinkConfig) -> String {
@@ -242,7 +242,7 @@ mod tests {
         );
     }
 
-    /// What is expected of a path is what its links do.
+    /// The expectation agrees with the links themselves.
     #[test]
     fn a_bucket_and_a_later_hop_are_reckoned_with() {
         let medium = Some(Medium::TokenBucket(TokenBucket { rate: Rate::from_mbit(10), burst_bytes: 10_000 }));

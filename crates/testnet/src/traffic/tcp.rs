@@ -10,12 +10,11 @@ use units::Rate;
 
 impl Traffic {
     /// Connects over IPv4 and begins to send as fast as the congestion control of this name lets it: `cubic`, `reno`.
-    /// (The machine's default may be any, so it is never left to it.) With `most` it never sends faster than that,
-    /// counted in IP packets.
+    /// (The system's default may be any.) With `max_rate` it never sends faster than that, counted in IP packets.
     ///
     /// # Errors
     /// Where the kernel does not have this congestion control, or the host cannot be reached.
-    pub fn tcp(from: &Host, to: &Host, congestion_control: &str, most: Option<Rate>) -> Result<Self, NetworkError> {
+    pub fn tcp(from: &Host, to: &Host, congestion_control: &str, max_rate: Option<Rate>) -> Result<Self, NetworkError> {
         let failed = |error| {
             SetupError::new(format!("send TCP with {congestion_control} from {} to {}", from.name, to.name), error)
                 .hint("`sysctl net.ipv4.tcp_available_congestion_control` lists what this kernel has")
@@ -24,7 +23,7 @@ impl Traffic {
         let listener = to.namespace.run(|| TcpListener::bind(address))?.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let stream = from.namespace.run(|| connect(address, congestion_control))?.map_err(failed)?;
-        if let Some(rate) = most {
+        if let Some(rate) = max_rate {
             net::tcp::limit_rate(&stream, rate).map_err(failed)?;
         }
         let sink = accept(&listener, stream.local_addr().map_err(failed)?).map_err(failed)?;
