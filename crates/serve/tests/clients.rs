@@ -288,7 +288,7 @@ fn a_taken_port_is_an_error_that_names_it() {
         panic!("bound twice")
     };
     let text = error.to_string();
-    assert!(text.contains(&server.address.to_string()) && text.contains("another program"), "{text}");
+    assert!(text.contains(&server.address.to_string()) && text.contains("in use"), "{text}");
 }
 
 #[test]
