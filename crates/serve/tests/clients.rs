@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DEADLINE, RawClient, Running, eventually};
+use common::{DEADLINE, RawClient, Running};
 use measurement::{Directions, Event, TransportChoice};
 use probe::{Error, MeasureConfig, NtpServer, measure};
 use serve::{Server, ServerConfig};
@@ -11,6 +11,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+use testnet::eventually;
 use train::Transport;
 use train::{Segment, Train};
 use units::Span;

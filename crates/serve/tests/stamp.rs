@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DEADLINE, Running, eventually};
+use common::{DEADLINE, Running};
 use measurement::report::DelayReport;
 use net::clock;
 use probe::measure;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use testnet::ReferenceClock;
+use testnet::{ReferenceClock, eventually};
 use train::Estimate;
 use units::{Span, Time};
 use wire::stamp::{ErrorEstimate, Probe, Reflection, Reply, SIZE};

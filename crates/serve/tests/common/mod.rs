@@ -3,7 +3,7 @@
 
 pub mod proxy;
 
-pub use testnet::{TEST_DEADLINE as DEADLINE, eventually};
+pub use testnet::TEST_DEADLINE as DEADLINE;
 
 use probe::MeasureConfig;
 use serve::{Server, ServerConfig};
