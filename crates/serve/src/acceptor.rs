@@ -1,4 +1,4 @@
-//! The thread that accepts: tells control connections from probe connections, and answers requests for UDP.
+//! The thread that accepts connections, distinguishes control from probe connections, and answers requests for UDP.
 
 use crate::pending::PendingConnections;
 use crate::session;
@@ -19,9 +19,9 @@ const LISTENER: u32 = 0;
 const UDP: u32 = 1;
 /// The number of the pending connection at place zero.
 const FIRST_PENDING: u32 = 2;
-/// How often the stop flag and pending connections' age are looked at.
+/// Interval between checks of the stop flag and of pending connections' timeouts.
 const TICK: Span = Span::from_millis(100);
-/// Connections accepted, or UDP packets read, before others are looked at again.
+/// Maximum number of connections accepted, or UDP packets read, before other sockets are served.
 const BATCH: usize = 64;
 
 pub(super) struct Acceptor {
@@ -58,7 +58,7 @@ impl Acceptor {
         }
         self.shared.stop();
         for session in self.sessions {
-            // A session that panicked has left its place all the same.
+            // A session that panicked has released its resources all the same.
             let _ = session.join();
         }
         Ok(())
@@ -72,26 +72,26 @@ impl Acceptor {
                 Err(error) if out_of_descriptors(&error) => {
                     tracing::warn!("cannot accept a connection: {error}; dropping the oldest idle one");
                     if !self.pending.evict() {
-                        // Sessions hold them all: nothing can be done but to let some of them end.
+                        // All descriptors belong to sessions: wait until some of them end.
                         thread::sleep(Duration::from_millis(20));
                         return;
                     }
                 }
-                // The connection was gone before it was accepted.
-                Err(error) => tracing::debug!("a connection came and went: {error}"),
+                // The connection was closed before it was accepted.
+                Err(error) => tracing::debug!("cannot accept a connection: {error}"),
             }
         }
     }
 
     fn admit(&mut self, stream: TcpStream) {
         if let Err(error) = stream.set_nonblocking(true) {
-            tracing::debug!("a connection came and went: {error}");
+            tracing::debug!("cannot accept a connection: {error}");
             return;
         }
         let place = self.pending.admit(stream);
         let Some(stream) = self.pending.stream(place) else { return };
         if let Err(error) = self.readiness.add_reader(stream, FIRST_PENDING + place as u32) {
-            // It will be dropped when its patience ends.
+            // It is dropped when it times out.
             tracing::warn!("cannot watch a connection: {error}");
         }
     }
@@ -107,12 +107,12 @@ impl Acceptor {
                 let has_room = stream.peer_addr().is_ok_and(|peer| self.shared.has_room(peer.ip()));
                 match wire::judge(encrypted, self.shared.config.key.is_some(), has_room) {
                     Verdict::Welcome => self.start(stream),
-                    verdict => turn_away(&stream, verdict),
+                    verdict => reject(&stream, verdict),
                 }
             }
             Err(PreambleError::OtherVersion { theirs }) => {
-                tracing::info!("turned away a client that speaks protocol version {theirs}");
-                turn_away(&stream, Verdict::OtherVersion);
+                tracing::info!("rejected a client with protocol version {theirs}");
+                reject(&stream, Verdict::OtherVersion);
             }
             Err(error) => tracing::debug!("dropped a connection: {error}"),
         }
@@ -136,9 +136,9 @@ impl Acceptor {
     }
 }
 
-/// Says why not, and closes.
-fn turn_away(mut stream: &TcpStream, verdict: Verdict) {
-    // What the client has sent already must be read, or closing would reset the connection and destroy the answer.
+/// Sends the reason, and closes the connection.
+fn reject(mut stream: &TcpStream, verdict: Verdict) {
+    // Received data must be read, or closing would reset the connection and discard the answer.
     let _ = stream.read(&mut [0; 1024]);
     let _ = stream.write_all(&Answer(verdict).encode());
     let _ = stream.shutdown(Shutdown::Write);

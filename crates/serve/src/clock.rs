@@ -1,26 +1,26 @@
 use net::clock;
 use units::{Span, Time};
 
-/// The clock of a host's stamps.
+/// The clock of a host's time stamps.
 #[derive(Debug, Clone, Copy)]
 pub enum HostClock {
-    /// The system's.
+    /// The system clock.
     System,
-    /// One that is wrong in a known way: what experiments on one host need.
+    /// A clock with a known error, for experiments on one host.
     Simulated {
-        /// By how much it is ahead of the system's at `since`.
+        /// By how much it is ahead of the system clock at `since`.
         offset: Span,
-        /// How much faster it runs, as a part.
+        /// By which fraction it runs faster: 1e-6 is 1 ppm.
         skew: f64,
-        /// When it showed `offset`, by the system's.
+        /// The time of `offset`, by the system clock.
         since: Time,
-        /// By how much it says that it may be wrong; none for a clock that nobody keeps.
+        /// The maximum error that it states; none for an unsynchronised clock.
         maximum_error: Option<Span>,
     },
 }
 
 impl HostClock {
-    /// What it shows when the system's shows `at`.
+    /// Its time when the system clock shows `at`.
     pub(crate) fn show(&self, at: Time) -> Time {
         match *self {
             HostClock::System => at,
@@ -30,7 +30,7 @@ impl HostClock {
         }
     }
 
-    /// By how much it may be wrong, by its own word.
+    /// The maximum error that it states; none if it is unsynchronised.
     pub(crate) fn maximum_error(&self) -> Option<Span> {
         match *self {
             HostClock::System => clock::maximum_error(),

@@ -3,24 +3,24 @@ use std::net::SocketAddr;
 use units::Span;
 use wire::{Key, Limits};
 
-/// The port that a server listens on unless told otherwise.
+/// Default port of a server.
 pub const DEFAULT_PORT: u16 = wire::DEFAULT_PORT;
 
-/// How a server listens, and what it grants.
+/// Configuration of a server: address, key and limits.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// Where to listen, by TCP and by UDP; none means the default port on every address, IPv6 and IPv4.
+    /// Address and port for TCP and UDP; none means the default port on all addresses, IPv6 and IPv4.
     pub listen: Option<SocketAddr>,
-    /// Only clients that hold this key may measure.
+    /// Pre-shared key: only clients that have it may measure.
     pub key: Option<Key>,
-    /// Clients at once, those that wait for their turn included; a quarter of them from one address, or one IPv6 network
-    /// of 64 bits.
+    /// Maximum number of clients at once, queued ones included; at most a quarter of them from one IPv4 address or IPv6
+    /// network (/64).
     pub max_clients: usize,
-    /// Connections at once that have not said what they are for.
+    /// Maximum number of connections at once that have not identified themselves.
     pub max_pending: usize,
-    /// What one client may use in one turn.
+    /// Limits of one client's turn.
     pub limits: Limits,
-    /// The clock of the server's stamps.
+    /// The clock of the server's time stamps.
     pub clock: HostClock,
 }
 

@@ -1,10 +1,10 @@
-//! The far end of a measurement: `kumade serve`.
+//! The server of measurements, `kumade serve`, and a STAMP reflector.
 //!
-//! One thread accepts: it holds connections that have not said what they are for, and answers the packets that open
-//! UDP. Each client then has a thread of its own. Clients that want to measure take turns; probe connections and UDP exist
-//! only during a turn, so what clients can cost is bounded by their number and by one client's limits.
+//! One thread accepts connections, holds them until they have identified themselves, and answers the requests that open
+//! UDP. Each client then has its own thread. Clients measure in turns; probe connections and UDP exist only during a turn,
+//! so the resources that clients use are bounded by their number and by the limits of one client.
 //!
-//! A [`Reflector`] answers STAMP (RFC 8762) besides, to any sender.
+//! A [`Reflector`] answers STAMP (RFC 8762) test packets of any sender.
 
 mod acceptor;
 mod clock;

@@ -1,4 +1,4 @@
-//! Connections that have not said what they are for.
+//! Connections that have not identified themselves as control or probe connections yet.
 
 use net::clock;
 use std::io::{self, Read};
@@ -6,18 +6,18 @@ use std::net::TcpStream;
 use units::{Span, Time};
 use wire::Preamble;
 
-/// How long a connection may take to say what it is for.
-pub(super) const IDENTIFY: Span = Span::from_secs(10);
+/// Maximum time until a connection has identified itself.
+pub(super) const IDENTIFY_TIMEOUT: Span = Span::from_secs(10);
 
-/// A bounded number of connections that are not identified. When full, the oldest gives way: idle connections cannot
-/// keep a real client out.
+/// A bounded number of connections that are not identified. When full, the oldest is dropped: idle connections can't
+/// lock out real clients.
 pub(super) struct PendingConnections {
     slots: Vec<Option<Pending>>,
 }
 
 struct Pending {
     stream: TcpStream,
-    came: Time,
+    accepted: Time,
     bytes: [u8; Preamble::SIZE],
     have: usize,
 }
@@ -27,35 +27,35 @@ impl PendingConnections {
         PendingConnections { slots: (0..capacity.max(1)).map(|_| None).collect() }
     }
 
-    /// Takes in a non-blocking connection; returns its place. Drops the oldest where there is no room.
+    /// Adds a non-blocking connection; returns its place. Drops the oldest if the table is full.
     pub(super) fn admit(&mut self, stream: TcpStream) -> usize {
         let free = self.slots.iter().position(Option::is_none);
         let place = free.or_else(|| self.oldest()).unwrap_or(0);
-        let came = clock::monotonic();
-        self.slots[place] = Some(Pending { stream, came, bytes: [0; Preamble::SIZE], have: 0 });
+        let accepted = clock::monotonic();
+        self.slots[place] = Some(Pending { stream, accepted, bytes: [0; Preamble::SIZE], have: 0 });
         place
     }
 
-    /// The connection at `place`. (It must not be duplicated: dropping it is what ends its being watched.)
+    /// The connection at `place`. (It must not be duplicated: dropping it removes it from the poll set.)
     pub(super) fn stream(&self, place: usize) -> Option<&TcpStream> {
         Some(&self.slots.get(place)?.as_ref()?.stream)
     }
 
-    /// Drops the oldest, to free its descriptor; false where there is none.
+    /// Drops the oldest connection, to free its descriptor; false if there is none.
     pub(super) fn evict(&mut self) -> bool {
         self.oldest().and_then(|place| self.slots[place].take()).is_some()
     }
 
-    /// Drops those that have taken too long.
+    /// Drops connections that have timed out.
     pub(super) fn expire(&mut self) {
-        let limit = clock::monotonic() - IDENTIFY;
+        let limit = clock::monotonic() - IDENTIFY_TIMEOUT;
         for slot in &mut self.slots {
-            slot.take_if(|pending| pending.came < limit);
+            slot.take_if(|pending| pending.accepted < limit);
         }
     }
 
-    /// Reads from the connection at `place`, which is dropped if it has closed. Once it has said all, it leaves the table
-    /// with its first bytes.
+    /// Reads from the connection at `place`, which is dropped if it is closed. Once its preamble is complete, removes it
+    /// from the table and returns both.
     pub(super) fn hear(&mut self, place: usize) -> Option<(TcpStream, [u8; Preamble::SIZE])> {
         let slot = self.slots.get_mut(place)?;
         let pending = slot.as_mut()?;
@@ -69,7 +69,7 @@ impl PendingConnections {
     }
 
     fn oldest(&self) -> Option<usize> {
-        let taken = self.slots.iter().enumerate().filter_map(|(place, slot)| Some((slot.as_ref()?.came, place)));
+        let taken = self.slots.iter().enumerate().filter_map(|(place, slot)| Some((slot.as_ref()?.accepted, place)));
         taken.min().map(|(_, place)| place)
     }
 }

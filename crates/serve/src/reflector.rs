@@ -10,22 +10,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use units::{Span, Time};
 use wire::stamp::{ClockFormat, ErrorEstimate, PORT, Reflection, Reply};
 
-/// How often the stop flag is looked at, and the clock's error asked for.
+/// Interval between checks of the stop flag and of the clock's error.
 const TICK: Span = Span::from_millis(100);
-/// What is said of a clock that nobody keeps.
-const UNKEPT: Span = Span::from_secs(1);
-/// A packet that repeats a stamp made here no longer ago is an answer to one of this reflector's.
-const ECHO: Span = Span::from_secs(60);
-/// No datagram is longer.
-const LONGEST: usize = 65_535;
+/// Error estimate of an unsynchronised clock.
+const UNSYNCHRONISED_ERROR: Span = Span::from_secs(1);
+/// A packet that repeats a time stamp of this reflector that is no older is a reply to one of its own replies.
+const MAX_ECHO_AGE: Span = Span::from_secs(60);
+/// Maximum size of a datagram in bytes.
+const MAX_DATAGRAM: usize = 65_535;
 
-/// How a reflector listens.
+/// Configuration of a reflector.
 #[derive(Debug, Clone)]
 pub struct ReflectorConfig {
-    /// Where to listen; none means port 862, which senders expect, on every address. An unspecified IPv6 address takes
-    /// IPv4, too.
+    /// Address and port; none means the standard port 862 on all addresses. The unspecified IPv6 address includes IPv4.
     pub listen: Option<SocketAddr>,
-    /// The clock of its stamps.
+    /// The clock of its time stamps.
     pub clock: HostClock,
 }
 
@@ -35,8 +34,9 @@ impl Default for ReflectorConfig {
     }
 }
 
-/// A STAMP reflector (RFC 8762, 4.3) that counts its answers in each session. It answers as many octets as it was sent,
-/// each source at a bounded rate, and no answers: two reflectors must not answer each other for ever.
+/// A stateful STAMP reflector (RFC 8762, 4.3), which numbers its replies in each session. Replies have the size of the
+/// test packets, their rate is limited for each source, and replies of other reflectors are not answered, which prevents
+/// loops.
 #[derive(Debug)]
 pub struct Reflector {
     socket: UdpSocket,
@@ -50,7 +50,7 @@ impl Reflector {
     /// Binds the socket.
     ///
     /// # Errors
-    /// The address is taken, not available, or needs privileges.
+    /// If the address is in use, not available, or requires privileges.
     pub fn bind(config: &ReflectorConfig) -> Result<Self, ServeError> {
         let (address, socket) = listen(config.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, PORT).into()));
         let failed = |cause| ServeError::Listen { address, protocol: "STAMP", cause };
@@ -60,17 +60,17 @@ impl Reflector {
         Ok(Reflector { socket, address, clock, estimate: estimate(clock), sources: Sources::default() })
     }
 
-    /// Where it listens; tells the port where zero was asked for.
+    /// The address it listens on, with the actual port if zero was configured.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until `stop` is set, which is noticed within a tenth of a second.
+    /// Answers until `stop` is set, which is noticed within 100 ms.
     ///
     /// # Errors
-    /// Where the system refuses to wait.
+    /// If the socket can't be polled.
     pub fn run(mut self, stop: &AtomicBool) -> Result<(), ServeError> {
-        let mut buffer = vec![0; LONGEST];
+        let mut buffer = vec![0; MAX_DATAGRAM];
         let mut asked = clock::monotonic();
         while !stop.load(Ordering::SeqCst) {
             if readiness::readable(&self.socket, clock::monotonic() + TICK).map_err(ServeError::Wait)? {
@@ -87,7 +87,7 @@ impl Reflector {
     fn answer_one(&mut self, buffer: &mut [u8]) {
         let probe = match datagram::receive(&self.socket, buffer) {
             Ok(probe) => probe,
-            // An earlier answer was rejected on its way, or another socket error that the next packet clears.
+            // An ICMP error for an earlier reply, or another transient error.
             Err(error) => return tracing::debug!("no STAMP probe: {error}"),
         };
         let now = clock::realtime();
@@ -122,17 +122,17 @@ impl Reflector {
 
 fn estimate(clock: HostClock) -> ErrorEstimate {
     let error = clock.maximum_error();
-    ErrorEstimate::new(error.is_some(), error.unwrap_or(UNKEPT))
+    ErrorEstimate::new(error.is_some(), error.unwrap_or(UNSYNCHRONISED_ERROR))
 }
 
-/// Whether this is an answer to a probe that bore a stamp of this clock, which shows `now`.
+/// Whether this is a reply to a packet with a recent time stamp of this clock, which shows `now`.
 fn repeats_stamp(payload: &[u8], now: Time) -> bool {
     let Ok(Reply { probe_stamp: [stamp @ .., _, _], .. }) = Reply::read(payload) else { return false };
     let age = now - ClockFormat::Ntp.read(stamp);
-    age >= Span::ZERO && age < ECHO
+    age >= Span::ZERO && age < MAX_ECHO_AGE
 }
 
-/// Every address means IPv6 and IPv4 on one socket; IPv4 alone where the system has no IPv6.
+/// The unspecified address means IPv6 and IPv4 on one socket, or IPv4 only if the system has no IPv6.
 fn listen(address: SocketAddr) -> (SocketAddr, io::Result<UdpSocket>) {
     let result = listen_on(address);
     match &result {
@@ -174,7 +174,7 @@ mod tests {
         let answer = |_: &Probe| Reflection { sequence: 4, reflected: now, received: now, clock, probe_ttl: 255 };
         Reply::reflect(&mut payload, answer).unwrap();
         assert!(repeats_stamp(&payload, now + Span::from_millis(5)), "an answer to a probe with this clock's stamp");
-        assert!(!repeats_stamp(&payload, now + ECHO), "whatever stands in old padding");
+        assert!(!repeats_stamp(&payload, now + MAX_ECHO_AGE), "whatever stands in old padding");
         assert!(!repeats_stamp(&payload, now - Span::from_nanos(1)));
         assert!(!repeats_stamp(&[0xff; 14], now));
     }

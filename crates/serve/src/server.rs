@@ -8,17 +8,17 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A server that listens.
+/// A listening server.
 pub struct Server {
     address: SocketAddr,
     acceptor: Acceptor,
 }
 
 impl Server {
-    /// Binds both protocols to one port number.
+    /// Binds TCP and UDP to one port number.
     ///
     /// # Errors
-    /// The address is taken or not available.
+    /// If the address is in use, not available, or requires privileges.
     pub fn bind(config: ServerConfig) -> Result<Self, ServeError> {
         let (address, listener) = match config.listen {
             Some(address) => (address, listen(address)),
@@ -32,22 +32,22 @@ impl Server {
         Ok(Server { address, acceptor: Acceptor::new(listener, udp, shared).map_err(ServeError::Wait)? })
     }
 
-    /// Where it listens; tells the port where zero was asked for.
+    /// The address it listens on, with the actual port if zero was configured.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers clients until `stop` is set (which is noticed within a tenth of a second), then ends their sessions and
-    /// returns once all of them have ended.
+    /// Serves clients until `stop` is set (which is noticed within 100 ms), then ends their sessions and returns once all
+    /// of them have ended.
     ///
     /// # Errors
-    /// Where the system refuses to wait for sockets.
+    /// If the sockets can't be polled.
     pub fn run(self, stop: &AtomicBool) -> Result<(), ServeError> {
         self.acceptor.run(stop).map_err(ServeError::Wait)
     }
 }
 
-/// IPv6 and IPv4 on one socket; IPv4 alone where the system has no IPv6.
+/// IPv6 and IPv4 on one socket; IPv4 only if the system has no IPv6.
 fn listen_everywhere() -> (SocketAddr, io::Result<TcpListener>) {
     let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
     match listen(both) {
@@ -61,7 +61,7 @@ fn listen_everywhere() -> (SocketAddr, io::Result<TcpListener>) {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // Only lets a restarted server bind while old connections linger; a port with a listener stays taken.
+    // Lets a restarted server bind despite connections in TIME_WAIT; a port with a listener remains in use.
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;

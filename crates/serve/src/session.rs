@@ -11,27 +11,27 @@ use transport::{Control, ControlError, within};
 use units::{Span, Time};
 use wire::{ClientMessage, ServerMessage, ServerSession};
 
-/// A client that says nothing for this long is gone.
-const SILENCE: Span = Span::from_secs(10);
-/// A client that has this long neither measured nor queued makes room for others.
-const IDLE: Span = Span::from_secs(30);
-/// How often a waiting client is told its place.
+/// Maximum time without a message from the client.
+const SILENCE_TIMEOUT: Span = Span::from_secs(10);
+/// Maximum time in which a client neither measures nor queues.
+const IDLE_TIMEOUT: Span = Span::from_secs(30);
+/// Interval between reports of a queued client's position.
 const PLACE_INTERVAL: Span = Span::from_secs(1);
-/// A client that sends more than this outside its turn is no measurement.
-const MESSAGES_OUTSIDE_TURN: u32 = 10_000;
+/// Maximum number of messages of a client outside its turn.
+const MAX_MESSAGES_OUTSIDE_TURN: u32 = 10_000;
 
 const CONTROL: u32 = 0;
 const WAKER: u32 = 1;
 
-/// Serves the client until it leaves, vanishes, or asks for what it may not have.
+/// Serves the client until it leaves, its connection fails, or a request is refused.
 pub(super) fn run(shared: &Shared, member: Membership, stream: TcpStream) {
     let peer = stream
         .peer_addr()
-        .map_or_else(|_| "a client that is gone".to_owned(), |address| canonical(address).to_string());
+        .map_or_else(|_| "a disconnected client".to_owned(), |address| canonical(address).to_string());
     tracing::info!("{peer}: connected");
     match Session::open(shared, member, stream).and_then(Session::serve) {
         Ok(()) | Err(Ending::Control(ControlError::Closed)) => tracing::info!("{peer}: left"),
-        Err(Ending::Control(error)) => tracing::info!("{peer}: gone: {error}"),
+        Err(Ending::Control(error)) => tracing::info!("{peer}: disconnected: {error}"),
         Err(Ending::Refused(why)) => tracing::info!("{peer}: refused: {why}"),
     }
 }
@@ -51,11 +51,11 @@ struct Session<'s> {
 }
 
 enum State {
-    /// Neither measuring nor waiting for it, which is bounded: others may want the room.
+    /// Neither measuring nor queued, which is limited in time.
     Idle {
         until: Time,
     },
-    /// In the queue; the place that was told, and when to tell it again.
+    /// In the queue: the position reported last, and when to report it again.
     Queued {
         told: usize,
         again: Time,
@@ -65,14 +65,14 @@ enum State {
 
 impl State {
     fn idle() -> Self {
-        State::Idle { until: within(IDLE) }
+        State::Idle { until: within(IDLE_TIMEOUT) }
     }
 }
 
 impl<'s> Session<'s> {
     fn open(shared: &'s Shared, member: Membership, stream: TcpStream) -> Result<Self, Ending> {
         let mut control = Control::begin(stream, ServerSession::server(shared.config.key.as_ref()))?;
-        control.open(within(SILENCE))?;
+        control.open(within(SILENCE_TIMEOUT))?;
         control.send(&ServerMessage::Welcome { token: member.token, limits: shared.config.limits })?;
         let readiness = Readiness::new().map_err(ControlError::Io)?;
         readiness.add_reader(control.stream(), CONTROL).map_err(ControlError::Io)?;
@@ -101,8 +101,8 @@ impl<'s> Session<'s> {
                 }
             }
             self.move_up()?;
-            let deadline = self.check_patience()?;
-            // One at a time: whoever sends many together gains no time by it.
+            let deadline = self.check_timeouts()?;
+            // One message at a time, so that timeouts are checked in between.
             match self.control.try_receive()? {
                 Some(message) => self.answer(message)?,
                 None => self.readiness.wait(&mut events, deadline).map_err(ControlError::Io)?,
@@ -115,23 +115,27 @@ impl<'s> Session<'s> {
         if stopping { Err(Ending::Refused("the server is being stopped".into())) } else { Ok(()) }
     }
 
-    /// When to look again at the latest.
-    fn check_patience(&self) -> Result<Time, Ending> {
+    /// Checks the timeouts; returns the time of the next check.
+    fn check_timeouts(&self) -> Result<Time, Ending> {
         let now = clock::monotonic();
-        let silent = self.control.last_heard() + SILENCE;
+        let silent = self.control.last_heard() + SILENCE_TIMEOUT;
         if now >= silent {
-            return Err(Ending::Refused(format!("nothing was heard for {SILENCE}")));
+            return Err(Ending::Refused(format!("no message for {SILENCE_TIMEOUT}")));
         }
         match &self.state {
-            State::Idle { until } if now >= *until => Err(Ending::Refused(format!("nothing was measured for {IDLE}"))),
+            State::Idle { until } if now >= *until => {
+                Err(Ending::Refused(format!("no measurement for {IDLE_TIMEOUT}")))
+            }
             State::Idle { until } => Ok(silent.min(*until)),
             State::Queued { again, .. } => Ok(silent.min(*again)),
-            State::Turn(turn) if now >= turn.until() => Err(Ending::Refused("the turn's time is over".into())),
+            State::Turn(turn) if now >= turn.until() => {
+                Err(Ending::Refused("the time limit of the turn is exceeded".into()))
+            }
             State::Turn(turn) => Ok(silent.min(turn.until())),
         }
     }
 
-    /// Tells a queued client its place, and begins its turn once nobody is ahead.
+    /// Reports a queued client's position, and begins its turn once it is first.
     fn move_up(&mut self) -> Result<(), Ending> {
         let State::Queued { told, again } = self.state else { return Ok(()) };
         match self.member.place() {
@@ -152,7 +156,7 @@ impl<'s> Session<'s> {
     fn answer(&mut self, message: ClientMessage) -> Result<(), Ending> {
         if !matches!(self.state, State::Turn(_)) {
             self.outside += 1;
-            if self.outside > MESSAGES_OUTSIDE_TURN {
+            if self.outside > MAX_MESSAGES_OUTSIDE_TURN {
                 return Err(Ending::Refused("too many messages".into()));
             }
         }
@@ -177,7 +181,7 @@ impl<'s> Session<'s> {
         Ok(())
     }
 
-    /// What only a client may ask whose turn it is.
+    /// Answers a message that is allowed only during the client's turn.
     fn work(&mut self, message: ClientMessage) -> Result<(), Ending> {
         let State::Turn(turn) = &mut self.state else {
             return Err(Ending::Refused("it is not your turn".into()));
@@ -196,9 +200,9 @@ impl<'s> Session<'s> {
                 return Ok(());
             }
         }?;
-        // Then the train was broken off, for which the path is not to blame.
+        // Stopping the server aborts the train: that is not a failure of the path.
         self.check_stopping()?;
-        // A long train is no silence.
+        // The client sends no messages during a long train.
         self.control.touch();
         Ok(self.control.send(&answer)?)
     }

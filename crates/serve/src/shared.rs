@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use wire::Token;
 
-/// Addresses from which a client may try to open UDP within a turn: retries behind a translating router may differ.
-const UDP_CANDIDATES: usize = 4;
-/// Answers to requests for UDP within a turn.
-const UDP_ANSWERS: u32 = 32;
+/// Maximum number of addresses from which a client may open UDP within a turn: a NAT may map retries differently.
+const MAX_UDP_CANDIDATES: usize = 4;
+/// Maximum number of answers to requests for UDP within a turn.
+const MAX_UDP_ANSWERS: u32 = 32;
 
 /// What the acceptor and the sessions share.
 pub(super) struct Shared {
@@ -35,21 +35,21 @@ struct Client {
     peer: IpAddr,
     control: TcpStream,
     waker: Arc<EventFd>,
-    /// There only while the client has its turn.
+    /// Present only during the client's turn.
     turn: Option<OpenTurn>,
 }
 
-/// What a turn lets in.
+/// Probe connections and UDP requests that a turn accepts.
 struct OpenTurn {
     probes: mpsc::Sender<(u16, TcpStream)>,
-    /// How many more probe connections may come.
+    /// Remaining number of probe connections.
     connections: u32,
-    /// How many more requests for UDP are answered.
+    /// Remaining number of answers to requests for UDP.
     answers: u32,
     candidates: Vec<([u8; 16], SocketAddr)>,
 }
 
-/// A client's place among the server's clients; leaves it when dropped.
+/// Registration of a client with the server; ends when dropped.
 pub(super) struct Membership {
     pub(super) token: Token,
     pub(super) waker: Arc<EventFd>,
@@ -62,14 +62,14 @@ impl Shared {
         Shared { config, stopping: AtomicBool::new(false), state: Mutex::default() }
     }
 
-    /// Whether another client may come from `peer`: no site gets more than a quarter of the places.
+    /// Whether another client is accepted from `peer`: a site may have a quarter of the clients at most.
     pub(super) fn has_room(&self, peer: IpAddr) -> bool {
         let state = self.lock();
         let same = state.clients.values().filter(|client| site(client.peer) == site(peer)).count();
         state.clients.len() < self.config.max_clients && same < self.config.max_clients.div_ceil(4)
     }
 
-    /// Takes a client in under a new token.
+    /// Registers a client under a new token.
     pub(super) fn join(self: &Arc<Self>, control: &TcpStream) -> io::Result<Membership> {
         let mut token = Token([0; 16]);
         getrandom::fill(&mut token.0).map_err(io::Error::other)?;
@@ -83,7 +83,7 @@ impl Shared {
         Ok(Membership { token, waker, id, shared: Arc::clone(self) })
     }
 
-    /// Hands a probe connection to the session that `token` names; it is closed unless that session has its turn.
+    /// Passes a probe connection to the session of `token`; it is closed unless it is that session's turn.
     pub(super) fn deliver(&self, token: Token, index: u16, stream: TcpStream) {
         let mut state = self.lock();
         let Some(turn) = state.clients.get_mut(&token).and_then(|client| client.turn.as_mut()) else { return };
@@ -94,9 +94,9 @@ impl Shared {
         }
     }
 
-    /// A request for UDP came from `source`: the nonce to answer with, and the local address of the client's control
-    /// connection; none where nothing may be sent there. The control connection's handshake has proved the peer's
-    /// address, so only that one is answered.
+    /// Handles a request for UDP from `source`: returns the nonce to answer with, and the local address of the client's
+    /// control connection; none if the request must not be answered. Only the client's address is answered, which the TCP
+    /// handshake has verified.
     pub(super) fn answer_udp(&self, token: Token, source: SocketAddr) -> Option<([u8; 16], SocketAddr)> {
         let mut state = self.lock();
         let client = state.clients.get_mut(&token)?;
@@ -108,7 +108,7 @@ impl Shared {
         }
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).ok()?;
-        if turn.candidates.len() == UDP_CANDIDATES {
+        if turn.candidates.len() == MAX_UDP_CANDIDATES {
             return None;
         }
         turn.candidates.push((nonce, source));
@@ -120,14 +120,14 @@ impl Shared {
         self.stopping.store(true, Ordering::SeqCst);
         let state = self.lock();
         for client in state.clients.values() {
-            // Only for reading: the client is to be told. It may be closed already.
+            // Only for reading: the reason is still sent to the client. It may be closed already.
             let _ = client.control.shutdown(Shutdown::Read);
             wake(&client.waker);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change under this lock is whole even if its thread dies within it.
+        // Every change under this lock is consistent even if its thread panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -138,23 +138,23 @@ impl Membership {
         self.shared.lock().turns.enter(self.id);
     }
 
-    /// How many clients are ahead; zero means that this one has its turn.
+    /// Number of clients ahead; zero means that it is this client's turn.
     pub(super) fn place(&self) -> Option<usize> {
         self.shared.lock().turns.place(self.id)
     }
 
-    /// Begins the turn: from now on probe connections (which come out of the returned end) and UDP are let in.
+    /// Begins the turn: from now on probe connections, which arrive at the returned receiver, and UDP are accepted.
     pub(super) fn begin_turn(&self) -> mpsc::Receiver<(u16, TcpStream)> {
         let (probes, arrivals) = mpsc::channel();
         let allowed = self.shared.config.limits.connections.saturating_mul(4);
-        let turn = OpenTurn { probes, connections: allowed, answers: UDP_ANSWERS, candidates: Vec::new() };
+        let turn = OpenTurn { probes, connections: allowed, answers: MAX_UDP_ANSWERS, candidates: Vec::new() };
         if let Some(client) = self.shared.lock().clients.get_mut(&self.token) {
             client.turn = Some(turn);
         }
         arrivals
     }
 
-    /// The address that was sent `nonce`.
+    /// The address to which `nonce` was sent.
     pub(super) fn proved(&self, nonce: [u8; 16]) -> Option<SocketAddr> {
         let state = self.shared.lock();
         let candidates = &state.clients.get(&self.token)?.turn.as_ref()?.candidates;
@@ -188,7 +188,7 @@ impl State {
     }
 }
 
-/// What one subscriber has of addresses: in IPv6 a network of 64 bits at least (RFC 6177).
+/// The addresses of one subscriber: in IPv6 at least a /64 (RFC 6177).
 fn site(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
@@ -197,7 +197,7 @@ fn site(address: IpAddr) -> IpAddr {
 }
 
 fn wake(waker: &EventFd) {
-    // Fails only where the counter is full, and then the sleeper is awake already.
+    // Fails only if the counter is full, in which case the session is awake already.
     let _ = waker.write(1);
 }
 

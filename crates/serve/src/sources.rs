@@ -1,28 +1,29 @@
-//! Who asks a reflector, how often, and how often in each session.
+//! Rate limits of a reflector for each source, and sequence numbers for each session.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use units::{Span, Time};
 
-/// Answers to one source a second …
+/// Maximum rate of replies to one source, per second.
 const RATE: i64 = 2_000;
-/// … and at once, after a pause.
+/// Burst of the rate limit, as a time at that rate.
 const BURST: Span = Span::from_millis(250);
-/// Sources, and sessions, that are kept in mind. Beyond that, new sources go unanswered until old ones are forgotten,
-/// which is soon; new sessions are answered without counting (RFC 8762, 4.3: a stateless reflector), or one source could
-/// keep the others out.
-const MOST: usize = 4_096;
-/// Silence after which a session is forgotten …
-const FORGET: Span = Span::from_secs(60);
-/// … or begun anew by a probe with the first number: sooner, that is a copy, or a probe that others have overtaken.
-const PAUSE: Span = Span::from_secs(1);
-/// How often to look for what can be forgotten.
-const SWEEP: Span = Span::from_millis(50);
+/// Maximum number of sources, and of sessions, in the tables. If the table of sources is full, new ones get no reply until
+/// an entry expires, which is soon; if that of sessions is full, new ones are answered as by a stateless reflector
+/// (RFC 8762, 4.3), so that one source can't lock out others.
+const MAX_ENTRIES: usize = 4_096;
+/// Idle time after which a session expires.
+const SESSION_TIMEOUT: Span = Span::from_secs(60);
+/// Idle time after which a test packet with sequence number zero begins a new session; before, it is a duplicate or
+/// reordered.
+const RESTART_AFTER: Span = Span::from_secs(1);
+/// Interval between searches for expired entries.
+const SWEEP_INTERVAL: Span = Span::from_millis(50);
 
-/// Bounded memory of sources and sessions.
+/// Bounded tables of sources and sessions.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    /// When the next answer is due, were they evenly spaced: by address, or network of 64 bits.
+    /// Theoretical time of the next reply at the maximum rate (GCRA), by IPv4 address or IPv6 /64.
     due: BTreeMap<IpAddr, Time>,
     sessions: BTreeMap<(SocketAddr, u16), Session>,
     swept: Time,
@@ -35,17 +36,17 @@ struct Session {
 }
 
 impl Sources {
-    /// The number of the answer to this probe, counted from zero in the session of this sender; none where it has had its
-    /// share.
+    /// Sequence number of the reply to this test packet, counted from zero in its session; none if the source exceeds its
+    /// rate.
     pub(super) fn admit(&mut self, from: SocketAddr, session: u16, sequence: u32, now: Time) -> Option<u32> {
-        if now - self.swept > SWEEP {
+        if now - self.swept > SWEEP_INTERVAL {
             self.swept = now;
-            // One that nothing is held against is like one that was never heard of.
+            // An entry whose time has passed is equivalent to none.
             self.due.retain(|_, due| *due > now);
-            self.sessions.retain(|_, session| now - session.heard < FORGET);
+            self.sessions.retain(|_, session| now - session.heard < SESSION_TIMEOUT);
         }
         let site = site(from.ip().to_canonical());
-        if self.due.len() >= MOST && !self.due.contains_key(&site) {
+        if self.due.len() >= MAX_ENTRIES && !self.due.contains_key(&site) {
             return None;
         }
         let due = self.due.entry(site).or_insert(now);
@@ -54,11 +55,11 @@ impl Sources {
         }
         *due = (*due).max(now) + Span::from_secs(1) / RATE;
         let key = (from, session);
-        if self.sessions.len() >= MOST && !self.sessions.contains_key(&key) {
+        if self.sessions.len() >= MAX_ENTRIES && !self.sessions.contains_key(&key) {
             return Some(sequence);
         }
         let session = self.sessions.entry(key).or_insert(Session { answers: 0, heard: now });
-        if sequence == 0 && now - session.heard > PAUSE {
+        if sequence == 0 && now - session.heard > RESTART_AFTER {
             session.answers = 0;
         }
         session.heard = now;
@@ -67,7 +68,7 @@ impl Sources {
     }
 }
 
-/// An IPv4 address, or the network of an IPv6 address: its owner has all of it.
+/// An IPv4 address, or the /64 of an IPv6 address.
 fn site(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -93,7 +94,7 @@ mod tests {
         let answered = answered.count();
         assert!((2_000..2_600).contains(&answered), "{answered} of 10000 in one second");
         let other: SocketAddr = "192.0.2.1:5".parse().unwrap();
-        assert!(sources.admit(other, 0, 1, at(1000)).is_some(), "others are not concerned");
+        assert!(sources.admit(other, 0, 1, at(1000)).is_some(), "other sources are not affected");
     }
 
     #[test]
@@ -107,12 +108,12 @@ mod tests {
         assert_eq!(sources.admit(from, 8, 5, at(0)), Some(0), "another session");
         assert_eq!(sources.admit(from, 7, 0, at(900)), Some(3), "a copy of the first probe");
         assert_eq!(sources.admit(from, 7, 0, at(2000)), Some(0), "begun anew");
-        for i in 0..3 * MOST as u32 {
+        for i in 0..3 * MAX_ENTRIES as u32 {
             sources.admit((std::net::Ipv4Addr::from(i), 5).into(), 0, 1, at(2001));
         }
-        assert!(sources.due.len() <= MOST && sources.sessions.len() <= MOST);
+        assert!(sources.due.len() <= MAX_ENTRIES && sources.sessions.len() <= MAX_ENTRIES);
         assert_eq!(sources.admit(([198, 51, 100, 1], 5).into(), 0, 1, at(2002)), None);
-        assert!(sources.admit(([198, 51, 100, 1], 5).into(), 0, 1, at(2100)).is_some(), "the others are forgotten");
+        assert!(sources.admit(([198, 51, 100, 1], 5).into(), 0, 1, at(2100)).is_some(), "expired entries are removed");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One client's turn: its probe connections, and the trains that it may have within its limits.
+//! One client's turn: its probe connections, and its trains within the limits.
 
 use crate::clock::HostClock;
 use crate::config::ServerConfig;
@@ -16,14 +16,14 @@ use transport::{Lifeline, Probes, StampSource, TcpProbes, UdpProbes};
 use units::{Span, Time};
 use wire::{Limits, ServerMessage};
 
-/// No client's wish to wait for a train's last packet, or for connections, is granted beyond this.
+/// Maximum receive timeout, and wait for connections, that a client may request.
 const MAX_WAIT: Span = Span::from_secs(5);
 
-/// A refusal that ends the session: the client asked for what it may not have.
+/// The reason for a refusal that ends the session.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal(pub(super) String);
 
-/// What a client holds while it has its turn.
+/// Resources of a client during its turn.
 pub(super) struct Turn {
     arrivals: mpsc::Receiver<(u16, TcpStream)>,
     probes: Option<Probes>,
@@ -32,7 +32,7 @@ pub(super) struct Turn {
     clock: HostClock,
 }
 
-/// What is left of the limits.
+/// The remaining part of the limits.
 struct Allowance {
     bytes: u64,
     packets: u64,
@@ -41,7 +41,7 @@ struct Allowance {
 }
 
 impl Turn {
-    /// Begins for a client that speaks on `control`.
+    /// Begins the turn of the client with this control connection.
     pub(super) fn begin(member: &Membership, control: &TcpStream, config: &ServerConfig) -> io::Result<Self> {
         let &ServerConfig { limits, clock, .. } = config;
         let Limits { bytes, packets, turn, .. } = limits;
@@ -49,26 +49,26 @@ impl Turn {
         Ok(Turn { arrivals: member.begin_turn(), probes: None, lifeline: Lifeline::of(control)?, allowance, clock })
     }
 
-    /// When it is over, on [`clock::monotonic`].
+    /// The time when the turn ends, on [`clock::monotonic`].
     pub(super) fn until(&self) -> Time {
         self.allowance.until
     }
 
-    /// The client has shown the nonce that was sent to its UDP address.
+    /// Opens UDP to the address to which `nonce` was sent, now that the client has proved to receive there.
     pub(super) fn prove_udp(
         &mut self,
         member: &Membership,
         local: SocketAddr,
         nonce: [u8; 16],
     ) -> Result<ServerMessage, Refusal> {
-        let peer = member.proved(nonce).ok_or_else(|| Refusal("that nonce was not sent to anybody".into()))?;
+        let peer = member.proved(nonce).ok_or_else(|| Refusal("unknown nonce".into()))?;
         let socket = udp::connected(local, peer).map_err(|e| Refusal(format!("cannot open UDP to {peer}: {e}")))?;
         let probes = UdpProbes::new(socket, member.token).map_err(|e| Refusal(e.to_string()))?;
         self.take(Probes::Udp(probes));
         Ok(ServerMessage::UdpOpen)
     }
 
-    /// Gathers the probe connections from number `first` on.
+    /// Collects the probe connections from number `first` on.
     pub(super) fn await_connections(
         &mut self,
         kind: Transport,
@@ -78,7 +78,7 @@ impl Turn {
     ) -> Result<ServerMessage, Refusal> {
         let limit = self.allowance.limits.connections;
         if expected > limit {
-            return Err(Refusal(format!("{expected} probe connections, the limit is {limit}")));
+            return Err(Refusal(format!("{expected} probe connections requested, the limit is {limit}")));
         }
         self.probes = None;
         let deadline = within(wait.min(MAX_WAIT)).min(self.until());
@@ -111,7 +111,7 @@ impl Turn {
         self.probes = Some(probes);
     }
 
-    /// Collects a train.
+    /// Receives a train.
     pub(super) fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ServerMessage, Refusal> {
         let clock = self.clock;
         let probes = self.charge(train)?;
@@ -143,7 +143,7 @@ impl Turn {
         })
     }
 
-    /// Takes the train off what is left.
+    /// Deducts the train from the allowance.
     fn charge(&mut self, train: &Train) -> Result<&mut Probes, Refusal> {
         let probes = self.probes.as_mut().ok_or_else(|| Refusal("no transport is open".into()))?;
         train.check(Train::MAX_PACKET).map_err(|e| Refusal(e.to_string()))?;
@@ -154,14 +154,14 @@ impl Turn {
 
 impl Allowance {
     fn charge(&mut self, train: &Train, now: Time) -> Result<(), Refusal> {
-        let refuse = |what: String| Err(Refusal(format!("{what} in one turn: measure with a smaller budget")));
+        let refuse = |what: String| Err(Refusal(format!("{what} per turn: measure with a smaller budget")));
         if now + train.duration() > self.until {
             return refuse(format!("the limit is {}", self.limits.turn));
         }
         let Some(packets) = self.packets.checked_sub(u64::from(train.count())) else {
             return refuse(format!("the limit is {} packets", self.limits.packets));
         };
-        // Packets below the transport's smallest are raised to it: count what leaves.
+        // Smaller packets are padded to the transport's minimum: count what is sent.
         let smallest = u64::from(train.count()) * 64;
         let Some(bytes) = self.bytes.checked_sub(train.bytes().max(smallest)) else {
             return refuse(format!("the limit is {} bytes", self.limits.bytes));
@@ -171,10 +171,10 @@ impl Allowance {
     }
 }
 
-/// The probes of these connections; none where the path has cut them all already.
+/// The probes over these connections; none if all of them are closed already.
 fn tcp_probes(kind: Transport, streams: Vec<TcpStream>) -> Result<Option<TcpProbes>, Refusal> {
     let probes = match (kind, streams.into_iter()) {
-        (Transport::Udp, _) => return Err(Refusal("UDP is not made of connections".into())),
+        (Transport::Udp, _) => return Err(Refusal("UDP has no probe connections".into())),
         (Transport::Rake, streams) => TcpProbes::rake(streams.collect()),
         (Transport::Single, mut streams) => match streams.next() {
             Some(stream) => TcpProbes::single(stream),
@@ -188,7 +188,7 @@ fn tcp_probes(kind: Transport, streams: Vec<TcpStream>) -> Result<Option<TcpProb
     }
 }
 
-/// What the path did is told to the client; what the client did wrong ends its session.
+/// A failure of the path is reported to the client; an invalid request ends its session.
 fn failed(number: u32, error: &transport::Error) -> Result<ServerMessage, Refusal> {
     match error {
         transport::Error::Plan(_) | transport::Error::TooManyPerConnection { .. } => Err(Refusal(error.to_string())),

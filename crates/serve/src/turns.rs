@@ -1,8 +1,8 @@
-//! Whose turn it is: bandwidth runs go one after the other, so that two never spoil each other.
+//! The queue of measurements, which run one after the other so that they don't disturb each other.
 
 use std::collections::VecDeque;
 
-/// The queue of clients that want the line; the first has it.
+/// The queue of clients; it is the first one's turn.
 #[derive(Debug, Default)]
 pub(super) struct Turns(VecDeque<u64>);
 
@@ -14,14 +14,14 @@ impl Turns {
         }
     }
 
-    /// Gives up the turn or the place; true if somebody else moved up.
+    /// Gives up the turn or the place in the queue; true if another client moved up.
     pub(super) fn leave(&mut self, id: u64) -> bool {
         let Some(place) = self.place(id) else { return false };
         self.0.remove(place);
         self.0.len() > place
     }
 
-    /// How many are ahead of `id`: zero has the turn.
+    /// Number of clients ahead of `id`; zero means that it is its turn.
     pub(super) fn place(&self, id: u64) -> Option<usize> {
         self.0.iter().position(|&queued| queued == id)
     }

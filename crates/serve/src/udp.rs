@@ -1,4 +1,4 @@
-//! Opening UDP without ever sending to an address that has not asked for it.
+//! Opening UDP, without sending to addresses that have not requested it.
 
 use crate::shared::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -6,22 +6,22 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use wire::{UdpAnswer, UdpRequest};
 
-/// Reads one packet, and answers it if it is a request of a client whose turn it is, from the address that the client's
-/// TCP connection has proved; anything else is dropped in silence.
+/// Reads one packet, and answers it if it is a request of the client whose turn it is, from the address that its TCP
+/// connection has verified; other packets are ignored.
 ///
 /// # Errors
-/// `WouldBlock` where no packet is left.
+/// `WouldBlock` if no packet is left.
 pub(super) fn answer_one(socket: &UdpSocket, shared: &Shared) -> io::Result<()> {
     let mut payload = [0; UdpRequest::SIZE + 1];
     let (length, source) = match socket.recv_from(&mut payload) {
-        // An earlier answer was rejected on its way: that concerns nobody else.
+        // An ICMP error for an earlier answer.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(()),
         result => result?,
     };
     let Ok(request) = UdpRequest::decode(&payload[..length]) else { return Ok(()) };
     let source = canonical(source);
     let Some((nonce, local)) = shared.answer_udp(request.token, source) else { return Ok(()) };
-    // From the very address that the client talks to, which on a host with several is not the system's first choice.
+    // From the address to which the client is connected, which on a multihomed host may not be the system's first choice.
     let answered = connected(local, source).and_then(|socket| socket.send(&UdpAnswer { nonce }.encode()));
     if let Err(error) = answered {
         tracing::debug!("cannot answer {source} by UDP: {error}");
@@ -29,7 +29,7 @@ pub(super) fn answer_one(socket: &UdpSocket, shared: &Shared) -> io::Result<()> 
     Ok(())
 }
 
-/// A UDP socket on the server's port that talks to `peer` only. `local` is the near end of the client's control
+/// A UDP socket on the server's port that is connected to `peer`. `local` is the local address of the client's control
 /// connection.
 pub(super) fn connected(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
     let local = canonical(local);
@@ -40,7 +40,7 @@ pub(super) fn connected(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSo
     Ok(socket.into())
 }
 
-/// IPv4 addresses as such, where an IPv6 socket shows them in IPv6 clothes.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     match (address, address.ip().to_canonical()) {
         (SocketAddr::V6(v6), IpAddr::V6(ip)) => SocketAddrV6::new(ip, v6.port(), 0, v6.scope_id()).into(),
