@@ -138,7 +138,7 @@ fn where_udp_is_rejected_the_rake_measures_both_ways() {
             let report = path.measure(&rules(&[no_udp(Refusal::Reject)]), &path.one_train(family));
             for direction in directions(&report) {
                 assert_rake_of_at_most(direction, 120);
-                assert!(warns(direction, "UDP does not pass (it is rejected)"), "{:?}", direction.warnings);
+                assert!(warns(direction, "UDP does not pass (rejected)"), "{:?}", direction.warnings);
             }
         }
     });
