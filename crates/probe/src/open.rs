@@ -135,7 +135,7 @@ pub(crate) fn tcp(
 
 /// Makes trains end early when the server is gone.
 fn depending(peer: &Peer, mut probes: Probes) -> Result<Probes, Error> {
-    probes.depend_on(peer.lifeline()?);
+    probes.end_with(peer.control_watch()?);
     Ok(probes)
 }
 

@@ -10,7 +10,7 @@ use net::{Binding, clock, tcp};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use train::ClockError;
-use transport::{Control, ControlError, Lifeline, within};
+use transport::{Control, ControlError, ControlWatch, within};
 use units::{Span, Time};
 use wire::{ClientMessage, ClientSession, Limits, ServerMessage, Token};
 
@@ -100,10 +100,10 @@ impl Peer {
     }
 
     /// Makes trains end early when the control connection does, or at the deadline.
-    pub(crate) fn lifeline(&self) -> Result<Lifeline, Error> {
+    pub(crate) fn control_watch(&self) -> Result<ControlWatch, Error> {
         let address = self.address;
-        let lifeline = Lifeline::of(self.control.stream());
-        lifeline.map(|lifeline| lifeline.until_deadline(self.limit.deadline())).map_err(|cause| {
+        let control = ControlWatch::of(self.control.stream());
+        control.map(|control| control.until_deadline(self.limit.deadline())).map_err(|cause| {
             let cause = transport::Error::Io { operation: "watch the control connection to", peer: address, cause };
             Error::Transport { address, cause }
         })

@@ -12,7 +12,7 @@ use std::time::Duration;
 use train::Train;
 use train::Transport;
 use transport::within;
-use transport::{Lifeline, Probes, StampSource, TcpProbes, UdpProbes};
+use transport::{ControlWatch, Probes, StampSource, TcpProbes, UdpProbes};
 use units::{Span, Time};
 use wire::{Limits, ServerMessage};
 
@@ -27,7 +27,7 @@ pub(super) struct Refusal(pub(super) String);
 pub(super) struct Turn {
     arrivals: mpsc::Receiver<(u16, TcpStream)>,
     probes: Option<Probes>,
-    lifeline: Lifeline,
+    control: ControlWatch,
     allowance: Allowance,
     clock: HostClock,
 }
@@ -46,7 +46,7 @@ impl Turn {
         let &ServerConfig { limits, clock, .. } = config;
         let Limits { bytes, packets, turn, .. } = limits;
         let allowance = Allowance { bytes, packets, until: within(turn), limits };
-        Ok(Turn { arrivals: member.begin_turn(), probes: None, lifeline: Lifeline::of(control)?, allowance, clock })
+        Ok(Turn { arrivals: member.begin_turn(), probes: None, control: ControlWatch::of(control)?, allowance, clock })
     }
 
     /// The time when the turn ends, on [`clock::monotonic`].
@@ -107,7 +107,7 @@ impl Turn {
     }
 
     fn take(&mut self, mut probes: Probes) {
-        probes.depend_on(self.lifeline.clone());
+        probes.end_with(self.control.clone());
         self.probes = Some(probes);
     }
 

@@ -7,7 +7,7 @@ use units::{Rate, Span, Time};
 const RATE: Rate = Rate::from_mbit(100);
 const ROUND_TRIP: Span = Span::from_millis(20);
 /// Payload is 1448 of 1500 bytes.
-const MOST: f64 = 100.0 * 1448.0 / 1500.0;
+const MAX_GOODPUT_MBIT: f64 = 100.0 * 1448.0 / 1500.0;
 
 struct Seen {
     /// Of each flow, in Mbit/s of payload.
@@ -66,7 +66,7 @@ fn alone_each_fills_the_link_and_keeps_the_queue_that_is_its_own() {
         let seen = run(control, 1);
         // BBR paces a hundredth below what it finds, and empties the path for 200 ms every ten seconds.
         let least = if control == Control::Bbr { 0.96 } else { 0.99 };
-        assert!(seen.goodput[0] > least * MOST, "{control}: {:?}", seen.goodput);
+        assert!(seen.goodput[0] > least * MAX_GOODPUT_MBIT, "{control}: {:?}", seen.goodput);
         assert!(queued.contains(&seen.queued), "{control}: {} ms", seen.queued);
         assert!(seen.again < 0.01, "{control}: {} sent again", seen.again);
     }
@@ -77,8 +77,8 @@ fn two_of_a_kind_fill_the_link_and_neither_starves() {
     for (name, control) in Control::ALL {
         let seen = run(control, 2);
         let sum: f64 = seen.goodput.iter().sum();
-        assert!(sum > 0.97 * MOST, "{name}: {:?}", seen.goodput);
-        assert!(seen.goodput.iter().all(|got| *got > 0.25 * MOST), "{name}: {:?}", seen.goodput);
+        assert!(sum > 0.97 * MAX_GOODPUT_MBIT, "{name}: {:?}", seen.goodput);
+        assert!(seen.goodput.iter().all(|got| *got > 0.25 * MAX_GOODPUT_MBIT), "{name}: {:?}", seen.goodput);
     }
 }
 

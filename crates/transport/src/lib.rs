@@ -4,15 +4,15 @@
 //! for each train one end calls [`Probes::send`] and the other [`Probes::receive`] with the same plan.
 //!
 //! Both calls are bounded in time: sending ends within [`SEND_SLACK`] after the planned end (plus [`STAMP_WAIT`] for
-//! time stamps), receiving at the planned end plus its timeout; both end early once the [`Lifeline`] is cut. Memory is
+//! time stamps), receiving at the planned end plus its timeout; both end early once the control connection ends ([`ControlWatch`]). Memory is
 //! bounded by the plan's packet count, which [`train::Train::check`] limits.
 //!
 //! A [`Control`] connection is the sans-I/O session of `wire` over a TCP stream.
 
 mod control;
+mod control_watch;
 mod error;
 mod ledger;
-mod lifeline;
 mod limits;
 mod parts;
 mod payload;
@@ -22,8 +22,8 @@ mod tcp_receive;
 mod udp;
 
 pub use control::{Control, ControlError, within};
+pub use control_watch::ControlWatch;
 pub use error::Error;
-pub use lifeline::Lifeline;
 pub use limits::{SEND_SLACK, STAMP_WAIT};
 pub use net::stamp::StampSource;
 pub use net::tcp::{Opened, open_connections};

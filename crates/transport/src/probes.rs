@@ -1,5 +1,5 @@
+use crate::control_watch::ControlWatch;
 use crate::error::Error;
-use crate::lifeline::Lifeline;
 use crate::parts::{Receiving, Sending};
 use crate::tcp::TcpProbes;
 use crate::udp::UdpProbes;
@@ -55,7 +55,7 @@ impl Probes {
     /// # Errors
     /// [`Error::Plan`] and [`Error::TooManyPerConnection`] before anything is sent: the peer must not receive such a train
     /// either, or the ends' byte counts of TCP connections diverge. [`Error::Io`] if UDP is rejected (the probes remain
-    /// usable), [`Error::NoConnection`] if no TCP connection is left, [`Error::Abandoned`] if the lifeline was cut.
+    /// usable), [`Error::NoConnection`] if no TCP connection is left, [`Error::Abandoned`] if the control connection has ended.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<Sending, Error> {
         match self {
             Probes::Udp(probes) => probes.send(number, train),
@@ -63,11 +63,11 @@ impl Probes {
         }
     }
 
-    /// Sets the lifeline that ends trains early.
-    pub fn depend_on(&mut self, lifeline: Lifeline) {
+    /// Sets what ends trains early.
+    pub fn end_with(&mut self, control: ControlWatch) {
         match self {
-            Probes::Udp(probes) => probes.lifeline = lifeline,
-            Probes::Tcp(probes) => probes.lifeline = lifeline,
+            Probes::Udp(probes) => probes.control = control,
+            Probes::Tcp(probes) => probes.control = control,
         }
     }
 

@@ -1,6 +1,6 @@
+use crate::control_watch::ControlWatch;
 use crate::error::Error;
 use crate::ledger::{Departing, await_stamps, is_usable_gap};
-use crate::lifeline::Lifeline;
 use crate::limits::{LEAD, SEND_SLACK, STAMP_WAIT};
 use crate::parts::{Receiving, Sending};
 use crate::payload::filling;
@@ -29,7 +29,7 @@ const QUIET: Span = Span::from_millis(100);
 pub struct TcpProbes {
     pub(crate) slots: Vec<Slot>,
     pub(crate) peer: SocketAddr,
-    pub(crate) lifeline: Lifeline,
+    pub(crate) control: ControlWatch,
     kind: Transport,
     filling: Vec<u8>,
 }
@@ -74,7 +74,7 @@ impl TcpProbes {
         let slots: Vec<_> = streams.into_iter().map(Slot::new).collect();
         let peer = peer.ok_or(Error::NoConnection(slots.len() as u32))?;
         let filling = filling(Train::MAX_PACKET as usize);
-        let probes = TcpProbes { slots, peer, lifeline: Lifeline::default(), kind, filling };
+        let probes = TcpProbes { slots, peer, control: ControlWatch::default(), kind, filling };
         probes.check_alive().map(|()| probes)
     }
 
@@ -112,7 +112,7 @@ impl TcpProbes {
         let pacer = Pacer::starting_in(LEAD);
         let give_up = pacer.instant(train.duration() + SEND_SLACK);
         for (planned, index) in train.packets().zip(0u32..) {
-            if self.lifeline.is_cut_before(&pacer, planned.offset) {
+            if self.control.is_closed_before(&pacer, planned.offset) {
                 return Err(Error::Abandoned(self.peer));
             }
             self.use_gap(&pacer, planned.offset, &mut awaited, &mut departing);

@@ -31,7 +31,7 @@ impl TcpProbes {
         }
         result.map_err(Error::io("wait for probes from", self.peer))?;
         // A complete train is valid whatever happens afterwards.
-        if !arriving.is_complete() && self.lifeline.is_cut() {
+        if !arriving.is_complete() && self.control.is_closed() {
             return Err(Error::Abandoned(self.peer));
         }
         Ok(arriving.finish())
@@ -70,8 +70,8 @@ impl TcpProbes {
         let one_each = train.count() as usize <= self.slots.len();
         let mut nap = train.duration();
         let mut events = Vec::new();
-        while open > 0 && clock::monotonic() < deadline && !self.lifeline.is_cut() {
-            readiness.wait(&mut events, self.lifeline.until(deadline))?;
+        while open > 0 && clock::monotonic() < deadline && !self.control.is_closed() {
+            readiness.wait(&mut events, self.control.until(deadline))?;
             for event in &events {
                 let number = event.number as usize;
                 let (slot, expected) = (&mut self.slots[number], &mut expected[number]);
@@ -88,7 +88,7 @@ impl TcpProbes {
                 }
             }
             if one_each && open > 0 && !events.is_empty() {
-                self.lifeline.sleep_until((clock::monotonic() + nap).min(deadline));
+                self.control.sleep_until((clock::monotonic() + nap).min(deadline));
                 nap = NAP;
             }
         }

@@ -1,6 +1,6 @@
+use crate::control_watch::ControlWatch;
 use crate::error::Error;
 use crate::ledger::{Arriving, Departing, await_stamps, is_usable_gap};
-use crate::lifeline::Lifeline;
 use crate::limits::{LEAD, NAP, SEND_SLACK};
 use crate::parts::{Receiving, Sending};
 use crate::payload::filling;
@@ -38,7 +38,7 @@ pub struct UdpProbes {
     stamps_arrivals: bool,
     /// Size of the receive buffer in bytes.
     buffer: usize,
-    pub(crate) lifeline: Lifeline,
+    pub(crate) control: ControlWatch,
 }
 
 /// State of the kernel's transmit time stamps, whose keys count sent packets.
@@ -69,8 +69,8 @@ impl UdpProbes {
         let in_step = stamp::enable_transmit(&socket, false).is_ok();
         let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
         let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false };
-        let lifeline = Lifeline::default();
-        Ok(UdpProbes { socket, peer, token, packet, transmit, stamps_arrivals, buffer, lifeline })
+        let control = ControlWatch::default();
+        Ok(UdpProbes { socket, peer, token, packet, transmit, stamps_arrivals, buffer, control })
     }
 
     /// See [`Probes::max_packet`](crate::Probes::max_packet).
@@ -96,7 +96,7 @@ impl UdpProbes {
         let pacer = Pacer::starting_in(LEAD);
         let give_up = pacer.instant(train.duration() + SEND_SLACK);
         for (planned, index) in train.packets().zip(0u32..) {
-            if self.lifeline.is_cut_before(&pacer, planned.offset) {
+            if self.control.is_closed_before(&pacer, planned.offset) {
                 return Err(Error::Abandoned(self.peer));
             }
             self.use_gap(&pacer, planned.offset, first_key, &mut departing);
@@ -137,7 +137,7 @@ impl UdpProbes {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if self.lifeline.is_cut() {
+                    if self.control.is_closed() {
                         return Err(Error::Abandoned(self.peer));
                     }
                     if self.await_more(deadline, nap)? {
@@ -223,14 +223,14 @@ impl UdpProbes {
         if train.count() as usize <= self.buffer / PACKET_IN_BUFFER { train.duration() } else { NAP }
     }
 
-    /// Waits for the next packet, then for `nap`; false if none arrived before the next check of the lifeline.
+    /// Waits for the next packet, then for `nap`; false if none arrived before the next check of the control.
     fn await_more(&mut self, deadline: Time, nap: Span) -> Result<bool, Error> {
         // Late time stamps of an earlier train would end every wait at once.
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
-        let ready = readiness::readable(&self.socket, self.lifeline.until(deadline))
+        let ready = readiness::readable(&self.socket, self.control.until(deadline))
             .map_err(Error::io("wait for probes from", self.peer))?;
         if ready && self.stamps_arrivals {
-            self.lifeline.sleep_until((clock::monotonic() + nap).min(deadline));
+            self.control.sleep_until((clock::monotonic() + nap).min(deadline));
         }
         Ok(ready)
     }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket
 use std::thread;
 use train::Transport;
 use train::{Segment, Train};
-use transport::{Error, Lifeline, Probes, Receiving, Sending, StampSource, TcpProbes, UdpProbes, open_connections};
+use transport::{ControlWatch, Error, Probes, Receiving, Sending, StampSource, TcpProbes, UdpProbes, open_connections};
 use units::{Span, Time};
 use wire::Token;
 
@@ -285,7 +285,7 @@ fn trains_end_when_the_control_connection_does() {
     let slow = train(2, 29_000_000, 100, 0);
     for (mut probes, _peer) in [udp(V4), rake(V4, 2)] {
         let (control, far_end) = streams(V4, 1);
-        probes.depend_on(Lifeline::of(&control[0]).unwrap());
+        probes.end_with(ControlWatch::of(&control[0]).unwrap());
         drop(far_end);
         assert!(matches!(probes.send(1, &slow), Err(Error::Abandoned(_))));
         assert!(matches!(probes.receive(2, &slow, GRACE), Err(Error::Abandoned(_))));

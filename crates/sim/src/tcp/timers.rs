@@ -5,7 +5,7 @@ const MIN_VARIANCE: Span = Span::from_millis(200);
 /// Before the first measurement.
 const INITIAL: Span = Span::from_secs(1);
 /// Linux's `TCP_RTO_MAX`.
-const MOST: Span = Span::from_secs(120);
+const MAX_RTO: Span = Span::from_secs(120);
 /// What Linux adds to waits of about a round trip (`TCP_TIMEOUT_MIN_US`).
 pub(super) const SLACK: Span = Span::from_millis(2);
 /// The receiver may hold back the acknowledgement of a lone segment (RFC 8985, section 7.2: worst-case delayed ACK).
@@ -63,7 +63,7 @@ impl RoundTrips {
     /// How long to wait before all in flight counts as lost.
     pub(super) fn timeout(&self) -> Span {
         let base = self.smoothed.map_or(INITIAL, |smoothed| smoothed + (self.variance * 4).max(MIN_VARIANCE));
-        (base.min(MOST) * (1 << self.backoff)).min(MOST)
+        (base.min(MAX_RTO) * (1 << self.backoff)).min(MAX_RTO)
     }
 
     /// When to probe for the loss of the last segments if nothing is heard from `now` on; never after `timeout_at`.

@@ -11,21 +11,21 @@ const CHECK_INTERVAL: Span = Span::from_millis(100);
 
 /// Ends trains early when their control connection is closed or a deadline passes: a train may take half a minute.
 #[derive(Debug, Clone, Default)]
-pub struct Lifeline {
+pub struct ControlWatch {
     control: Option<Arc<TcpStream>>,
     /// Time of the next check.
     next_check: Time,
-    /// Time from which it counts as cut.
+    /// Time from which it counts as closed.
     deadline: Option<Time>,
 }
 
-impl Lifeline {
-    /// Ends trains when `control` is closed. (The default lifeline is never cut.)
+impl ControlWatch {
+    /// Ends trains when `control` is closed. (By default there is nothing to watch.)
     ///
     /// # Errors
     /// If the process has no file descriptor left.
     pub fn of(control: &TcpStream) -> io::Result<Self> {
-        Ok(Lifeline { control: Some(Arc::new(control.try_clone()?)), next_check: Time::ZERO, deadline: None })
+        Ok(ControlWatch { control: Some(Arc::new(control.try_clone()?)), next_check: Time::ZERO, deadline: None })
     }
 
     /// Ends trains also at this time, on [`clock::monotonic`].
@@ -34,19 +34,19 @@ impl Lifeline {
         self
     }
 
-    /// Whether it is cut. A check takes about a microsecond, once per [`CHECK_INTERVAL`].
-    pub(crate) fn is_cut(&mut self) -> bool {
+    /// Whether it is closed. A check takes about a microsecond, once per [`CHECK_INTERVAL`].
+    pub(crate) fn is_closed(&mut self) -> bool {
         let Some(control) = &self.control else { return false };
         let now = clock::monotonic();
         if now < self.next_check {
             return false;
         }
         let late = self.deadline.is_some_and(|deadline| now > deadline);
-        let cut = late || readiness::is_closed(control).unwrap_or(true);
-        if !cut {
+        let is_closed = late || readiness::is_closed(control).unwrap_or(true);
+        if !is_closed {
             self.next_check = now + CHECK_INTERVAL;
         }
-        cut
+        is_closed
     }
 
     /// When a wait until `deadline` has to be interrupted for the next check.
@@ -54,17 +54,17 @@ impl Lifeline {
         if self.control.is_some() { deadline.min(clock::monotonic() + CHECK_INTERVAL) } else { deadline }
     }
 
-    /// Sleeps until `instant`, or until shortly after it is cut.
+    /// Sleeps until `instant`, or until shortly after it is closed.
     pub(crate) fn sleep_until(&mut self, instant: Time) {
-        while clock::monotonic() < instant && !self.is_cut() {
+        while clock::monotonic() < instant && !self.is_closed() {
             sleep_until(self.until(instant));
         }
     }
 
-    /// Waits for a packet that is due at `offset` and returns well before that: whether the lifeline was cut meanwhile.
-    pub(crate) fn is_cut_before(&mut self, pacer: &Pacer, offset: Span) -> bool {
+    /// Waits for a packet that is due at `offset` and returns well before that: whether the control connection was closed meanwhile.
+    pub(crate) fn is_closed_before(&mut self, pacer: &Pacer, offset: Span) -> bool {
         while is_usable_gap(pacer, offset) {
-            if self.is_cut() {
+            if self.is_closed() {
                 return true;
             }
             if pacer.remaining(offset) < CHECK_INTERVAL * 2 {
