@@ -13,8 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("packet", &[]),
     ("train", &["units"]),
     ("estimate", &["train", "units"]),
-    // A link draws a packet's flow and ECN mark from `packet`'s types.
-    ("link", &["packet", "units"]),
+    ("link", &["units"]),
     ("middlebox", &["packet", "units"]),
     ("wire", &["train", "units"]),
     ("measurement", &["estimate", "train", "units"]),

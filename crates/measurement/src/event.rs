@@ -2,7 +2,7 @@ use crate::report::{CapacityReport, DirectionReport};
 use schemars::JsonSchema;
 use serde::Serialize;
 use train::{Train, TrainRecord, Transport};
-use units::Direction;
+use units::{Direction, Rate};
 
 /// Progress of a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub enum Event {
         /// IP bytes sent in this direction so far.
         bytes_sent: u64,
         /// The estimate so far.
-        available_bits_per_second: Option<u64>,
+        available_bits_per_second: Option<Rate>,
         /// The plan; not serialised.
         #[serde(skip)]
         train: Train,

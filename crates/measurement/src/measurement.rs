@@ -155,7 +155,7 @@ impl Measurement {
             direction,
             number: series.trains(),
             bytes_sent: series.bytes(),
-            available_bits_per_second: method.so_far().map(Rate::bits_per_second),
+            available_bits_per_second: method.so_far(),
             train,
             record: carried.record,
         });
@@ -262,7 +262,10 @@ impl Measurement {
 
     fn direction_report(&self, phase: AvailablePhase, outcome: Outcome, now: Time) -> DirectionReport {
         let shaped = phase.shaped_rate().is_some();
-        let mut outcome = phase.capacity.iter().fold(outcome, |outcome, found| found.capacity.refute(outcome));
+        let mut outcome = match &phase.capacity {
+            Some(found) => found.capacity.refute(outcome),
+            None => outcome,
+        };
         if shaped && !self.plan.method.handles_token_bucket() {
             outcome.warnings.push(UNSEEN_SHAPER.to_owned());
         }

@@ -8,7 +8,7 @@ use measurement::{Event, Report};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
-use units::{Rate, Span};
+use units::Span;
 
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn describe(event: &Event) -> String {
         Event::Opened { connections: 1, .. } => "measuring over 1 TCP connection".to_owned(),
         Event::Opened { connections, .. } => format!("measuring over {connections} TCP connections"),
         Event::Train { direction, number, available_bits_per_second, .. } => match available_bits_per_second {
-            Some(bits) => format!("{direction}: train {number}, estimate {}", Rate::from_bits_per_second(*bits)),
+            Some(rate) => format!("{direction}: train {number}, estimate {rate}"),
             None => format!("{direction}: train {number}"),
         },
         Event::Capacity { direction, .. } => format!("{direction}: capacity measured"),

@@ -178,7 +178,7 @@ impl Row {
         }
         self.transport = measured.transport.into();
         self.reason = measured.reason;
-        self.spread_bits_per_second = measured.spread_bits_per_second;
+        self.spread_bits_per_second = measured.spread_bits_per_second.map(Rate::bits_per_second);
         self.connections = measured.connections;
         self.packets_sent = measured.packets_sent;
         self.bytes_sent = measured.bytes_sent;

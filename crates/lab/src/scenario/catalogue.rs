@@ -8,11 +8,11 @@ use std::path::Path;
 /// The name of each experiment, which is also its file's, with the file's text.
 macro_rules! built_in {
     ($($name:literal,)+) => {
-        [$(($name, include_str!(concat!("../../scenarios/", $name, ".toml")))),+]
+        &[$(($name, include_str!(concat!("../../scenarios/", $name, ".toml")))),+]
     };
 }
 
-const BUILT_IN: [(&str, &str); 12] = built_in![
+const BUILT_IN: &[(&str, &str)] = built_in![
     "rake-accuracy",
     "rake-firewall",
     "rake-cwnd",
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn every_built_in_file_is_valid_and_named_as_the_experiment() {
         let names: Vec<_> = experiments().unwrap().into_iter().map(|e| e.name().to_owned()).collect();
-        assert_eq!(names, BUILT_IN.map(|(name, _)| name));
+        assert_eq!(names, BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
 
     #[test]

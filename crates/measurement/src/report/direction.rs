@@ -24,7 +24,7 @@ pub struct DirectionReport {
     pub reason: Option<String>,
     /// Standard deviation of the available bandwidth from train to train, which shows how much it varied. Null if there
     /// were too few trains.
-    pub spread_bits_per_second: Option<u64>,
+    pub spread_bits_per_second: Option<Rate>,
     /// The capacity; null if not requested.
     pub capacity: Option<CapacityReport>,
     /// Probe packets sent to measure the available bandwidth.
@@ -61,7 +61,7 @@ impl DirectionReport {
             connections,
             available_bits_per_second: outcome.available,
             reason: outcome.reason,
-            spread_bits_per_second: outcome.spread.map(Rate::bits_per_second),
+            spread_bits_per_second: outcome.spread,
             capacity: None,
             packets_sent: cost.packets,
             bytes_sent: cost.bytes,
