@@ -307,13 +307,19 @@ fn two_tun_devices_are_made_and_gone_with_the_link() {
 fn a_link_ends_with_its_terminal_unless_told_otherwise() {
     in_namespaces("a_link_ends_with_its_terminal_unless_told_otherwise", || {
         let network = Network::new("hangup");
-        let running = network.start(&["--json"]);
+        // Whatever these tests were themselves started to do with the signal.
+        let start = |signal: &str| {
+            let mut command = network.middle.command("env");
+            command
+                .arg(signal)
+                .arg(assert_cmd::cargo::cargo_bin("kumade"))
+                .args(["link", "start", "one", "two", "--json"]);
+            Running::new(command.env("XDG_RUNTIME_DIR", &network.runtime))
+        };
+        let running = start("--default-signal=HUP");
         running.signal(Signal::SIGHUP);
         assert_eq!(running.end().0, Some(0));
-        let mut nohup = network.middle.command("sh");
-        let kumade = assert_cmd::cargo::cargo_bin("kumade");
-        let script = "trap '' HUP; exec \"$0\" link start one two --json";
-        let running = Running::new(nohup.args(["-c", script]).arg(kumade).env("XDG_RUNTIME_DIR", &network.runtime));
+        let running = start("--ignore-signal=HUP");
         running.signal(Signal::SIGHUP);
         network.round_trip();
         assert_eq!(running.interrupted().0, Some(0));
