@@ -57,7 +57,9 @@ fn drive(settings: &MethodSettings, conditions: &Conditions, fates: &[Fate]) {
             Step::Send { wait, train } => {
                 assert!(wait >= Span::ZERO, "a wait of {wait}");
                 assert!(train.count() <= settings.max_packets(), "{} packets", train.count());
-                train.check(1500).expect("a train that a server would send");
+                if let Err(error) = train.check(1500) {
+                    panic!("{settings}: no server would send {train:?}: {error}");
+                }
                 now = now + wait + train.duration() + Span::from_millis(1);
                 bytes += train.bytes();
                 method.record(&record(&train, now, fates, turn));

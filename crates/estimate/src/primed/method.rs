@@ -110,7 +110,8 @@ impl Method for Primed {
         let spent = self.bytes + train.bytes();
         let too_dear = spent > self.state.budget.bytes;
         let too_long = now - started + wait + train.duration() > summary::time_limit(&self.state, now - started);
-        if too_dear || too_long {
+        // A budget of a minute and more would allow trains that every server refuses.
+        if too_dear || too_long || train.duration() > Train::MAX_DURATION {
             return Step::Done(self.outcome(now));
         }
         self.bytes = spent;
