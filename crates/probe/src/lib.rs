@@ -37,7 +37,6 @@
 //! # serving.join().unwrap()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![warn(clippy::missing_errors_doc)]
 
 mod cancel;
 mod client;
