@@ -6,9 +6,6 @@ use net::Binding;
 use units::Span;
 use wire::Key;
 
-/// Default port of `kumade serve`.
-pub const DEFAULT_PORT: u16 = wire::DEFAULT_PORT;
-
 /// What to measure, to which server, and from which source.
 #[derive(Debug, Clone)]
 pub struct MeasureConfig {

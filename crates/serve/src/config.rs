@@ -3,9 +3,6 @@ use std::net::SocketAddr;
 use units::Span;
 use wire::{Key, Limits};
 
-/// Default port of a server.
-pub const DEFAULT_PORT: u16 = wire::DEFAULT_PORT;
-
 /// Configuration of a server: address, key and limits.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {

@@ -21,8 +21,9 @@ mod turns;
 mod udp;
 
 pub use clock::HostClock;
-pub use config::{DEFAULT_PORT, ServerConfig};
+pub use config::ServerConfig;
 pub use error::ServeError;
 pub use reflector::{Reflector, ReflectorConfig};
 pub use server::Server;
+pub use wire::DEFAULT_PORT;
 pub use wire::stamp::PORT as STAMP_PORT;

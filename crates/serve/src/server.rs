@@ -1,5 +1,5 @@
 use crate::acceptor::Acceptor;
-use crate::config::{DEFAULT_PORT, ServerConfig};
+use crate::config::ServerConfig;
 use crate::error::ServeError;
 use crate::shared::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -7,6 +7,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use wire::DEFAULT_PORT;
 
 /// A listening server.
 pub struct Server {
