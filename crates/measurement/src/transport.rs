@@ -30,7 +30,6 @@ pub(crate) enum Need {
 #[derive(Debug)]
 enum State {
     Closed,
-    Opening,
     /// Packet sizes to be tested over UDP, and the directions in which the first of them is still to be tested.
     Testing(Vec<u32>, Vec<Direction>),
     Ready,
@@ -126,8 +125,7 @@ impl TransportInUse {
                 }
             },
             State::Broken => self.replace(now),
-            State::Closed | State::Opening => {
-                self.state = State::Opening;
+            State::Closed => {
                 let (count, needed) = if self.kind == Transport::Single { (1, 1) } else { self.wanted };
                 Need::Open(self.request(count, needed, false))
             }
