@@ -2,13 +2,13 @@ use crate::claim::{Claim, ClaimError, check_name};
 use crate::listener_thread::ListenerThread;
 use crate::lock_file;
 use crate::runtime_dir::RuntimeDir;
+use crate::socket_file::{self, SocketFile};
 use crate::timed::Timed;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::marker::PhantomData;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -153,7 +153,7 @@ impl<P: Protocol> Registry<P> {
         check_name(name)?;
         for directory in self.directory.own() {
             let socket = socket::<P>(directory, name);
-            match UnixStream::connect(&socket) {
+            match socket_file::connect(&socket) {
                 Ok(stream) => return converse::<P>(&stream, &socket, request),
                 Err(error) if is_nobody(&error) => {}
                 Err(cause) => return Err(ControlError::Io { socket, cause }),
@@ -174,7 +174,7 @@ impl<P: Protocol> Registry<P> {
             let path = entry.path();
             let name =
                 path.file_name()?.to_str()?.strip_suffix(".sock")?.strip_prefix(P::SERVICE)?.strip_prefix('-')?;
-            UnixStream::connect(&path).is_ok().then(|| name.to_owned())
+            socket_file::connect(&path).is_ok().then(|| name.to_owned())
         });
         named.collect()
     }
@@ -191,9 +191,7 @@ impl<P: Protocol> NamedClaim<P> {
     ) -> Result<ControlServer, ControlError> {
         let NamedClaim { claim, socket, .. } = self;
         let failed = |cause| ControlError::Io { socket: socket.clone(), cause };
-        let listener = UnixListener::bind(&socket).map_err(failed)?;
-        let file = SocketFile(socket.clone());
-        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let (file, listener) = SocketFile::bind(socket.clone()).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let serve = move |(stream, _): (UnixStream, _)| reply::<P>(&stream, &mut handler);
         let thread = ListenerThread::start("control", listener, UnixListener::accept, serve).map_err(failed)?;
@@ -204,17 +202,7 @@ impl<P: Protocol> NamedClaim<P> {
 impl ControlServer {
     /// Where the socket is.
     pub fn socket(&self) -> &Path {
-        &self.socket.0
-    }
-}
-
-/// Removed when this is dropped.
-#[derive(Debug)]
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        lock_file::remove(&self.0);
+        self.socket.path()
     }
 }
 

@@ -16,6 +16,7 @@ mod listener_thread;
 mod lock_file;
 mod runtime_dir;
 pub mod signals;
+mod socket_file;
 mod timed;
 
 pub use claim::{Claim, ClaimError, check_name};

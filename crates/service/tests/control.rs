@@ -96,6 +96,15 @@ fn a_name_has_one_owner_and_is_free_again_afterwards() {
 }
 
 #[test]
+fn a_directory_may_have_a_longer_name_than_the_address_of_a_socket() {
+    let path = directory(&"long".repeat(30));
+    let registry = registry::<Adder>(&path);
+    let _server = serve(&registry, "one").unwrap();
+    assert_eq!(registry.ask("one", &Request::Add(2)).unwrap(), Reply::Sum(2));
+    assert_eq!(registry.running(), ["one"]);
+}
+
+#[test]
 fn files_of_a_killed_process_are_no_obstacle() {
     let path = directory("killed");
     fs::create_dir_all(&path).unwrap();
