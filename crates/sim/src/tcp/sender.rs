@@ -1,5 +1,5 @@
+mod ack_outcome;
 mod losses;
-mod news;
 mod usage;
 
 use super::congestion::Controller;
@@ -182,18 +182,18 @@ impl Sender {
         if ack.next > self.board.next() {
             return;
         }
-        let mut news = self.take_news(ack);
-        self.measure(ack, &news, now);
-        self.judge_probe(ack, &news, now);
-        self.react(ack, &mut news, now);
-        if news.delivered > 0 {
-            self.tell_controller(&news, now);
+        let mut outcome = self.update_scoreboard(ack);
+        self.measure(ack, &outcome, now);
+        self.judge_probe(ack, &outcome, now);
+        self.react(ack, &mut outcome, now);
+        if outcome.delivered > 0 {
+            self.tell_controller(&outcome, now);
         }
-        if self.window_shrinks() && news.delivered > 0 {
-            let progress = news.acked > 0 && news.lost == 0;
-            self.reduce(news.delivered, progress);
+        if self.window_shrinks() && outcome.delivered > 0 {
+            let progress = outcome.acked > 0 && outcome.lost == 0;
+            self.reduce(outcome.delivered, progress);
         }
-        if news.delivered > 0 || self.timer.is_none() {
+        if outcome.delivered > 0 || self.timer.is_none() {
             self.set_timer(now);
         }
     }

@@ -1,6 +1,6 @@
 //! How a sender finds losses and reacts: what Linux has in `tcp_fastretrans_alert`, `tcp_recovery.c` and `tcp_timer.c`.
 
-use super::news::News;
+use super::ack_outcome::AckOutcome;
 use super::{Forced, Probe, Sender};
 use crate::tcp::Acknowledgement;
 use crate::tcp::recovery::{Phase, RateReduction, Undo};
@@ -69,10 +69,10 @@ impl Sender {
     }
 
     /// RFC 8985, section 7.4.
-    pub(super) fn judge_probe(&mut self, ack: &Acknowledgement, news: &News, now: Time) {
+    pub(super) fn judge_probe(&mut self, ack: &Acknowledgement, outcome: &AckOutcome, now: Time) {
         let Some(probe) = self.probe.filter(|probe| ack.next >= probe.end) else { return };
-        let pure_duplicate = news.acked == 0 && news.delivered == 0;
-        if !probe.again || news.duplicate || pure_duplicate {
+        let pure_duplicate = outcome.acked == 0 && outcome.delivered == 0;
+        if !probe.again || outcome.duplicate || pure_duplicate {
             self.probe = None;
         } else if ack.next > probe.end {
             // What the probe repaired was lost: that asks for a reduction, but nothing is left to recover.
@@ -84,9 +84,9 @@ impl Sender {
     }
 
     /// Moves from phase to phase, and finds out what was lost.
-    pub(super) fn react(&mut self, ack: &Acknowledgement, news: &mut News, now: Time) {
-        self.leave_phase(news, now);
-        let in_vain = news.late_original
+    pub(super) fn react(&mut self, ack: &Acknowledgement, outcome: &mut AckOutcome, now: Time) {
+        self.leave_phase(outcome, now);
+        let in_vain = outcome.late_original
             && match self.phase {
                 Phase::Recovering => self.board.again() == 0,
                 Phase::TimedOut => true,
@@ -96,7 +96,7 @@ impl Sender {
             self.undo(now);
         }
         let again = self.board.again();
-        news.lost = self.detect_losses(now);
+        outcome.lost = self.detect_losses(now);
         // After a timeout only the loss of what was sent again asks for more.
         let anew = self.phase != Phase::TimedOut || self.board.again() < again;
         if self.phase != Phase::Recovering && self.board.lost() > 0 && anew {
@@ -109,7 +109,7 @@ impl Sender {
     }
 
     /// Ends a phase when what was in flight at its beginning is acknowledged.
-    fn leave_phase(&mut self, news: &News, now: Time) {
+    fn leave_phase(&mut self, outcome: &AckOutcome, now: Time) {
         let first = self.board.first();
         let over = match self.phase {
             Phase::Open => false,
@@ -123,7 +123,7 @@ impl Sender {
         if self.phase != Phase::Reducing {
             self.reordering.recovery_ended();
         }
-        if news.late_original {
+        if outcome.late_original {
             self.undo(now);
         } else {
             self.controller.recovered(now);

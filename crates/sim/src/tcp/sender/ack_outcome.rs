@@ -7,7 +7,7 @@ use units::{Span, Time};
 
 /// What one acknowledgement brought.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct AckOutcome {
     pub(super) acked: u32,
     pub(super) delivered: u32,
     pub(super) lost: u32,
@@ -25,12 +25,12 @@ pub(super) struct News {
 
 impl Sender {
     /// Enters an acknowledgement into the scoreboard.
-    pub(super) fn take_news(&mut self, ack: &Acknowledgement) -> News {
-        let mut news = News { was_in_flight: self.board.in_flight(), ..News::default() };
+    pub(super) fn update_scoreboard(&mut self, ack: &Acknowledgement) -> AckOutcome {
+        let mut outcome = AckOutcome { was_in_flight: self.board.in_flight(), ..AckOutcome::default() };
         let (first, arrived_end) = (self.board.first(), self.board.arrived_end());
         let reordering = &mut self.reordering;
         let mut delivered = |number: u32, segment: Segment, echo: Option<Time>| {
-            news.deliver(segment, echo);
+            outcome.deliver(segment, echo);
             if !segment.again && number < arrived_end {
                 reordering.overtaken();
             }
@@ -39,14 +39,15 @@ impl Sender {
         for block in ack.blocks.iter().skip(usize::from(ack.duplicate)).filter(|block| !block.is_empty()) {
             self.board.selective(*block, |number, segment| delivered(number, segment, None));
         }
-        news.acked = self.board.first() - first;
-        news.late_original = news.acked > 0 && self.undo.as_ref().is_some_and(|undo| undo.answered_first(ack.echo));
-        if news.late_original && arrived_end > first {
+        outcome.acked = self.board.first() - first;
+        outcome.late_original =
+            outcome.acked > 0 && self.undo.as_ref().is_some_and(|undo| undo.answered_first(ack.echo));
+        if outcome.late_original && arrived_end > first {
             self.reordering.overtaken();
         }
-        self.delivery.total += u64::from(news.delivered);
+        self.delivery.total += u64::from(outcome.delivered);
         if ack.duplicate {
-            news.duplicate = true;
+            outcome.duplicate = true;
             if self.probe.is_none() {
                 self.reordering.duplicated(self.board.first(), self.board.next());
             }
@@ -54,34 +55,34 @@ impl Sender {
                 undo.duplicated(ack.blocks[0].start);
             }
         }
-        news
+        outcome
     }
 
     /// Karn's rule: what was sent again is measured by the echoed stamp alone (RFC 7323).
-    pub(super) fn measure(&mut self, ack: &Acknowledgement, news: &News, now: Time) {
-        let sent = news.first_sent.or((news.acked > 0).then_some(ack.echo));
+    pub(super) fn measure(&mut self, ack: &Acknowledgement, outcome: &AckOutcome, now: Time) {
+        let sent = outcome.first_sent.or((outcome.acked > 0).then_some(ack.echo));
         if let Some(sent) = sent.filter(|sent| *sent <= now) {
             self.trips.measured(now - sent);
         }
-        if let Some(newest) = &news.newest {
+        if let Some(newest) = &outcome.newest {
             self.reordering.arrived(newest, now, self.trips.least());
         }
     }
 
-    pub(super) fn tell_controller(&mut self, news: &News, now: Time) {
+    pub(super) fn tell_controller(&mut self, outcome: &AckOutcome, now: Time) {
         let least = self.trips.least().unwrap_or(Span::ZERO);
         let packet_bytes = self.config.packet_bytes;
-        let delivery = news.newest.and_then(|newest| self.delivery.sample(&newest, now, least, packet_bytes));
+        let delivery = outcome.newest.and_then(|newest| self.delivery.sample(&newest, now, least, packet_bytes));
         let slow_start = self.controller.window() < self.controller.threshold();
         let ack = Ack {
             now,
-            acked: news.acked,
-            delivered: news.delivered,
-            lost: news.lost,
-            round_trip: news.last_sent.map(|sent| now - sent),
+            acked: outcome.acked,
+            delivered: outcome.delivered,
+            lost: outcome.lost,
+            round_trip: outcome.last_sent.map(|sent| now - sent),
             smoothed_round_trip: self.trips.smoothed().unwrap_or(Span::ZERO),
             in_flight: self.board.in_flight(),
-            was_in_flight: news.was_in_flight,
+            was_in_flight: outcome.was_in_flight,
             window_limited: self.usage.limits(slow_start, self.controller.window()),
             reduction: match self.phase {
                 Phase::Reducing => Some(Reduction::Mark),
@@ -90,13 +91,13 @@ impl Sender {
             },
             delivery,
             total_delivered: self.delivery.total,
-            delivered_when_sent: news.newest.map_or(0, |newest| newest.delivered),
+            delivered_when_sent: outcome.newest.map_or(0, |newest| newest.delivered),
         };
         self.controller.acknowledged(&ack);
     }
 }
 
-impl News {
+impl AckOutcome {
     /// A segment was delivered. The stamp that an acknowledgement in sequence echoes may show that it was not the last
     /// sending that arrived (RFC 8985, section 6.2, step 2).
     fn deliver(&mut self, segment: Segment, echo: Option<Time>) {
