@@ -57,7 +57,7 @@ fn rate(mbit: u64) {
             while !is_done.load(Ordering::Relaxed) {
                 let due = (clock::realtime() - begun).as_nanos() / interval + filling;
                 while sent < due {
-                    sender.send(&[[&packet[..14], &packet[14..]]], |_, error| panic!("{error}"));
+                    sender.send([[&packet[..14], &packet[14..]]], |_, error| panic!("{error}"));
                     sent += 1;
                 }
                 thread::sleep(Duration::from_micros(200));
@@ -109,7 +109,7 @@ fn delay(millis: i64) {
     let mut packet = packet(200);
     for _ in 0..5000 {
         packet[34..42].copy_from_slice(&clock::realtime().as_nanos().to_ne_bytes());
-        sender.send(&[[&packet[..14], &packet[14..]]], |_, error| panic!("{error}"));
+        sender.send([[&packet[..14], &packet[14..]]], |_, error| panic!("{error}"));
         thread::sleep(Duration::from_micros(940));
         while receiver.next(|arrived| {
             if let Some(sent) = ours(arrived.frame).then(|| arrived.frame[34..].first_chunk::<8>()).flatten() {
@@ -142,7 +142,7 @@ fn packets() {
         scope.spawn(move || {
             let batch = [[&packet[..14], &packet[14..]]; net::packet_socket::BATCH];
             while !is_done.load(Ordering::Relaxed) {
-                sender.send(&batch, |_, _| {});
+                sender.send(batch, |_, _| {});
             }
         });
         thread::sleep(Duration::from_millis(500));

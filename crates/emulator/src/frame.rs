@@ -1,4 +1,4 @@
-use packet::ethertype;
+use packet::Classification;
 use runtime::{Buffer, BufferPool};
 use std::ops::Deref;
 
@@ -9,8 +9,13 @@ pub(crate) struct Frame {
     pub(crate) link: LinkHeader,
     /// From the network header on.
     pub(crate) packet: Buffer,
-    /// The flow it belongs to.
-    pub(crate) flow: u64,
+}
+
+/// A frame as it arrived, and what was read of its packet's headers.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) frame: Frame,
+    pub(crate) classification: Classification,
 }
 
 /// An Ethernet header with its VLAN tags; empty on a TUN device.
@@ -57,25 +62,19 @@ impl Deref for LinkHeader {
 impl Frame {
     /// One that is still empty, with room for a packet of so many bytes.
     pub(crate) fn with_capacity(pool: &BufferPool, link: LinkHeader, bytes: usize) -> Self {
-        Frame { link, packet: pool.with_capacity(bytes), flow: 0 }
+        Frame { link, packet: pool.with_capacity(bytes) }
     }
 
     /// One that carries this packet.
     pub(crate) fn new(pool: &BufferPool, link: LinkHeader, packet: &[u8]) -> Self {
-        Frame { link, packet: pool.copy_of(packet), flow: 0 }
+        Frame { link, packet: pool.copy_of(packet) }
     }
+}
 
-    /// Whether its link header says that it carries IP; a TUN device carries nothing else.
-    pub(crate) fn carries_ip(&self) -> bool {
-        match self.link[..] {
-            [.., high, low] => matches!(u16::from_be_bytes([high, low]), ethertype::IPV4 | ethertype::IPV6),
-            _ => true,
-        }
-    }
-
-    /// Bytes of the network's packet, at least one: a link cannot serve an empty packet.
-    pub(crate) fn size(&self) -> u32 {
-        self.packet.len().max(1) as u32
+impl Received {
+    /// A frame with this packet. The padding behind it, as in a short Ethernet frame, is left out.
+    pub(crate) fn new(pool: &BufferPool, link: LinkHeader, packet: &[u8], classification: Classification) -> Self {
+        Received { frame: Frame::new(pool, link, &packet[..classification.total_len]), classification }
     }
 }
 

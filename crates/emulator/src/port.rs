@@ -2,7 +2,7 @@ mod ethernet;
 mod tun;
 
 use crate::error::EmulatorError;
-use crate::frame::Frame;
+use crate::frame::{Frame, Received};
 use crate::port::ethernet::EthernetPort;
 use crate::port::tun::TunPort;
 use crate::statistics::DropCause;
@@ -87,7 +87,7 @@ impl Port {
     pub(crate) fn receive(
         &mut self,
         pool: &BufferPool,
-        take: &mut dyn FnMut(Time, Result<Frame, u32>),
+        take: &mut dyn FnMut(Time, Result<Received, u32>),
     ) -> Result<bool, EmulatorError> {
         match &mut self.0 {
             Kind::Ethernet(port) => Ok(port.receive(pool, take)),

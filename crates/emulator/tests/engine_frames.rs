@@ -24,8 +24,8 @@ fn frames_of_every_kind_come_out_as_they_went_in() {
         let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).unwrap()).unwrap();
         let engine = emulate(&hosts, [config(), config()]);
         let frames = frames();
-        let parts: Vec<[&[u8]; 2]> = frames.iter().map(|frame| [&frame[..14], &frame[14..]]).collect();
-        sender.send(&parts, |place, error| panic!("frame {place} was not sent: {error}"));
+        let parts = frames.iter().map(|frame| frame.split_at(14).into());
+        sender.send(parts, |place, error| panic!("frame {place} was not sent: {error}"));
         let received = collect(&mut receiver, frames.len());
         for (place, frame) in frames.iter().enumerate() {
             assert_eq!(received.get(place), Some(frame), "frame {place}");
@@ -46,7 +46,9 @@ fn what_is_too_long_for_the_other_side_is_counted() {
         let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).unwrap()).unwrap();
         let engine = emulate(&hosts, [config(), config()]);
         let (long, short) = (frame(&[EXPERIMENT], &[1; 5000]), frame(&[EXPERIMENT], &[2; 500]));
-        sender.send(&[[&long, &[]], [&short, &[]]], |place, error| panic!("frame {place} was not sent: {error}"));
+        sender.send([&long, &short].map(|frame| [&frame[..], &[]]), |place, error| {
+            panic!("frame {place} was not sent: {error}")
+        });
         assert_eq!(collect(&mut receiver, 1), [short]);
         engine.stop().unwrap();
         let [there, _] = engine.statistics();

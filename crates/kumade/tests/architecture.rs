@@ -13,7 +13,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("packet", &[]),
     ("train", &["units"]),
     ("estimate", &["train", "units"]),
-    ("link", &["units"]),
+    // The ECN field of the packets that a queue may mark.
+    ("link", &["packet", "units"]),
     ("middlebox", &["packet", "units"]),
     ("multipath", &["units"]),
     ("wire", &["train", "units"]),

@@ -27,7 +27,9 @@ pub enum Recording {
     Off,
     /// Arrivals of cross traffic, for [`Ledger::cross_bytes_between`]: 16 bytes each.
     Cross,
-    /// Also an [`Entry`] for each packet.
+    /// Also an [`Entry`] for each packet that is dropped.
+    Drops,
+    /// Also an [`Entry`] for each other packet.
     All,
 }
 
@@ -84,6 +86,16 @@ pub struct Count {
     pub packets: u64,
     /// Their bytes at the IP layer.
     pub bytes: u64,
+}
+
+impl Recording {
+    fn keeps(self, entry: &Entry) -> bool {
+        match self {
+            Recording::Off | Recording::Cross => false,
+            Recording::Drops => matches!(entry.fate, Fate::Dropped(..)),
+            Recording::All => true,
+        }
+    }
 }
 
 impl Count {
@@ -167,9 +179,7 @@ impl Ledger {
             let next = self.log_until + Span::from_nanos(1);
             self.log_from = if recording == Recording::Off { Time::MAX } else { next };
         }
-        if recording != Recording::All {
-            self.entries.clear();
-        }
+        self.entries.retain(|entry| recording.keeps(entry));
         self.recording = recording;
     }
 
@@ -252,7 +262,7 @@ impl Ledger {
             Fate::Dropped(_, DropCause::Loss) => counters.lost.add(size),
             Fate::Dropped(_, DropCause::InFlightFull) => counters.in_flight_full.add(size),
         }
-        if self.recording == Recording::All {
+        if self.recording.keeps(&entry) {
             self.entries.push_back(entry);
         }
     }

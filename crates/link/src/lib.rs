@@ -36,6 +36,7 @@ mod server;
 pub use config::{LinkConfig, Reordering};
 pub use cross::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, Periods, SizeMix};
 pub use ledger::{Count, Counters, DropCause, Entry, Fate, Kind, Lateness, Ledger, Recording};
-pub use link::{Delivery, Label, Link};
+pub use link::{Delivery, Link};
 pub use loss::Loss;
 pub use medium::{Medium, RateSchedule, TokenBucket, Trace, TraceError, Wireless};
+pub use queue::Label;

@@ -6,7 +6,7 @@ pub use flight::Delivery;
 use crate::config::LinkConfig;
 use crate::cross::{CrossArrival, CrossTraffic};
 use crate::ledger::{DropCause, Entry, Fate, Kind, Ledger};
-use crate::queue::{Dropped, Ecn, Limit, Queue, QueueConfig, QueueDiscipline, Queued, TailDropConfig};
+use crate::queue::{Dropped, Ecn, Label, Limit, Queue, QueueConfig, QueueDiscipline, Queued, TailDropConfig};
 use crate::server::Server;
 use flight::{Flight, Launched};
 use units::ConfigError;
@@ -35,17 +35,6 @@ pub struct Link<P> {
     /// The flow of the source added last; they count downwards, far from what is offered.
     cross_flow: u64,
     ledger: Ledger,
-}
-
-/// What a queue discipline has to know of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Label {
-    /// IP packet size in bytes.
-    pub size: u32,
-    /// The flow it belongs to: any number, such as a hash of addresses and ports.
-    pub flow: u64,
-    /// The ECN field, which says whether it can be marked.
-    pub ecn: Ecn,
 }
 
 #[derive(Debug)]
@@ -116,7 +105,7 @@ impl<P> Link<P> {
     /// # Errors
     /// The packet was dropped.
     pub fn offer(&mut self, packet: P, size: u32, arrival: Time) -> Result<(), DropCause> {
-        self.offer_labelled(packet, Label { size, flow: 0, ecn: Ecn::NotCapable }, arrival)
+        self.offer_labelled(packet, Label { size, flow: 0, ecn: Ecn::NotEct }, arrival)
     }
 
     /// As [`Link::offer`], for a queue discipline that distinguishes flows or marks packets. It may still drop later what
@@ -273,18 +262,19 @@ impl<P> Link<P> {
     }
 
     fn depart(&mut self, queued: Queued<Option<P>>, now: Time, departure: Time) {
-        let (kind, size, arrival, marked) = (queued.kind(), queued.size, queued.arrival, queued.marked);
+        let (kind, arrival, marked) = (queued.kind(), queued.arrival, queued.marked);
+        let label = Label { size: queued.size, flow: queued.flow, ecn: if marked { Ecn::Ce } else { queued.ecn } };
         self.waiting -= usize::from(kind == Kind::Packet);
         if marked {
-            self.ledger.marked(kind, size);
+            self.ledger.marked(kind, label.size);
         }
         let mut entry = queued.entry(Fate::Departed(departure));
         self.launched = None;
         if let Some(packet) = queued.content {
-            let delivery = Delivery { packet, size, marked, copy: false, arrival, service_start: now, due: departure };
+            let delivery = Delivery { packet, label, marked, copy: false, arrival, service_start: now, due: departure };
             match self.flight.launch(delivery, departure, &self.config) {
                 Ok(launched) => {
-                    self.ledger.launched(size, launched.held, launched.twice);
+                    self.ledger.launched(label.size, launched.held, launched.twice);
                     self.launched = Some(launched);
                 }
                 Err(cause) => entry.fate = Fate::Dropped(departure, cause),

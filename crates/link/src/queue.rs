@@ -25,9 +25,10 @@ mod slab;
 #[cfg(test)]
 mod tests;
 
+pub use ::packet::Ecn;
 pub use discipline::{DisciplineConfig, QueueDiscipline};
 pub use disciplines::*;
 pub use heavy::{Heavy, History, Preference};
-pub use packet::{Dropped, Ecn, Limit, Queued};
+pub use packet::{Dropped, Label, Limit, Queued};
 pub use parameter::{Given, Parameter, ParameterInfo};
 pub use settings::{DisciplineSettings, ParameterError};

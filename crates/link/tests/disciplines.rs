@@ -50,10 +50,10 @@ fn greedy_part(discipline: Discipline) -> f64 {
     for packet in 0..150_000u64 {
         let now = millis(packet as f64 * 0.4);
         let flow = turns[(packet * 7 + packet / 10) as usize % 10];
-        let _ = link.offer_labelled(flow, Label { size: 1000, flow, ecn: Ecn::NotCapable }, now);
+        let _ = link.offer_labelled(flow, Label { size: 1000, flow, ecn: Ecn::NotEct }, now);
         while let Some(delivery) = link.pop_due(now) {
             if packet >= 75_000 {
-                bytes[delivery.packet as usize] += f64::from(delivery.size);
+                bytes[delivery.packet as usize] += f64::from(delivery.label.size);
             }
         }
     }
@@ -110,7 +110,7 @@ fn what_is_marked_is_delivered_as_such_and_counted() {
     let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
     let mut link = link(Discipline::CoDel(codel));
     link.ledger_mut().record(Recording::All);
-    let label = Label { size: 1000, flow: 1, ecn: Ecn::Capable0 };
+    let label = Label { size: 1000, flow: 1, ecn: Ecn::Ect0 };
     for packet in 0..1000 {
         link.offer_labelled(packet, label, millis(packet as f64 * 0.75)).unwrap();
     }
@@ -137,7 +137,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Label)>> {
     let label = label.prop_map(|(flow, size, capable)| Label {
         size,
         flow,
-        ecn: if capable { Ecn::Capable0 } else { Ecn::NotCapable },
+        ecn: if capable { Ecn::Ect0 } else { Ecn::NotEct },
     });
     prop::collection::vec((0i64..1_500_000, label), 1..200).prop_map(|gaps| {
         let mut now = 0;

@@ -139,7 +139,7 @@ proptest! {
         let copies = came.iter().filter(|delivery| delivery.copy).count() as u64;
         prop_assert_eq!(copies, counters.duplicated.packets);
         prop_assert_eq!(came.len() as u64, counters.forwarded.packets + copies);
-        prop_assert_eq!(came.iter().map(|delivery| u64::from(delivery.size)).sum::<u64>(),
+        prop_assert_eq!(came.iter().map(|delivery| u64::from(delivery.label.size)).sum::<u64>(),
             counters.forwarded.bytes + counters.duplicated.bytes);
         let mut originals: Vec<_> = came.iter().filter(|delivery| !delivery.copy).map(|delivery| delivery.packet).collect();
         originals.sort_unstable();

@@ -16,22 +16,22 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// A fault of a socket's interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum InterfaceFault {
     /// It was switched off; packets come again when it is switched on.
     Down,
-    /// It is gone for good.
-    Gone,
+    /// It no longer exists.
+    Removed,
 }
 
 /// Asks a socket for a fault of its interface. The socket then forgets it, unless the interface is gone.
-fn trouble(socket: &impl AsFd) -> Option<Trouble> {
+fn fault(socket: &impl AsFd) -> Option<InterfaceFault> {
     // The kernel unbinds a socket from an interface that vanishes.
     if address(socket).ok()?.sll_ifindex <= 0 {
-        return Some(Trouble::Gone);
+        return Some(InterfaceFault::Removed);
     }
     match getsockopt(&socket.as_fd(), SocketError) {
-        Ok(libc::ENETDOWN) => Some(Trouble::Down),
-        Ok(libc::ENODEV | libc::ENXIO) => Some(Trouble::Gone),
+        Ok(libc::ENETDOWN) => Some(InterfaceFault::Down),
+        Ok(libc::ENODEV | libc::ENXIO) => Some(InterfaceFault::Removed),
         _ => None,
     }
 }

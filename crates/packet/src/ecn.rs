@@ -2,28 +2,47 @@
 
 use crate::checksum::Update;
 
-/// Not ECN-capable transport.
-pub const NOT_ECT: u8 = 0b00;
-/// ECN-capable transport, codepoint ECT(1).
-pub const ECT_1: u8 = 0b01;
-/// ECN-capable transport, codepoint ECT(0).
-pub const ECT_0: u8 = 0b10;
-/// Congestion experienced.
-pub const CE: u8 = 0b11;
+/// A codepoint of the ECN field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable transport: the sender does not support ECN, so that the packet can only be dropped.
+    #[default]
+    NotEct = 0b00,
+    /// ECN-capable transport, codepoint ECT(1).
+    Ect1 = 0b01,
+    /// ECN-capable transport, codepoint ECT(0).
+    Ect0 = 0b10,
+    /// Congestion experienced: a queue has marked the packet.
+    Ce = 0b11,
+}
 
-/// The codepoint of an IP packet; [`NOT_ECT`] for other bytes.
-pub fn read(packet: &[u8]) -> u8 {
-    match packet {
-        [first, second, ..] if first >> 4 == 4 => second & 0b11,
-        [first, second, ..] if first >> 4 == 6 => second >> 4 & 0b11,
-        _ => NOT_ECT,
+impl Ecn {
+    /// From the two lowest bits; the others do not count.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 0b11 {
+            0b00 => Ecn::NotEct,
+            0b01 => Ecn::Ect1,
+            0b10 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
     }
 }
 
-/// Sets the codepoint [`CE`] and updates the IPv4 header checksum. A packet that is not ECN-capable does not change;
+/// The codepoint of an IP packet; [`Ecn::NotEct`] for other bytes.
+pub fn read(packet: &[u8]) -> Ecn {
+    match packet {
+        [first, second, ..] if first >> 4 == 4 => Ecn::from_bits(*second),
+        [first, second, ..] if first >> 4 == 6 => Ecn::from_bits(*second >> 4),
+        _ => Ecn::NotEct,
+    }
+}
+
+/// Sets the codepoint [`Ecn::Ce`] and updates the IPv4 header checksum. A packet that is not ECN-capable does not change;
 /// false then, and where the bytes are not an IP packet.
 pub fn mark(packet: &mut [u8]) -> bool {
-    if read(packet) == NOT_ECT {
+    const CE: u8 = Ecn::Ce as u8;
+    if read(packet) == Ecn::NotEct {
         return false;
     }
     match packet {
@@ -60,10 +79,11 @@ mod tests {
         #[test]
         fn a_marked_packet_says_so_and_is_valid((mut packet, _) in samples::any_packet(), field in 0u8..4) {
             with_field(&mut packet, field);
-            prop_assert_eq!(read(&packet), field);
+            prop_assert_eq!(read(&packet) as u8, field);
             let before = packet.clone();
-            prop_assert_eq!(mark(&mut packet), field != NOT_ECT);
-            prop_assert_eq!(read(&packet), if field == NOT_ECT { NOT_ECT } else { CE });
+            let is_capable = field != Ecn::NotEct as u8;
+            prop_assert_eq!(mark(&mut packet), is_capable);
+            prop_assert_eq!(read(&packet), if is_capable { Ecn::Ce } else { Ecn::NotEct });
             prop_assert!(checksum::is_valid(&packet).unwrap());
             with_field(&mut packet, field);
             prop_assert_eq!(packet, before);
@@ -72,7 +92,7 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(mut bytes in prop::collection::vec(any::<u8>(), 0..24)) {
             let marked = mark(&mut bytes);
-            prop_assert!(!marked || read(&bytes) == CE);
+            prop_assert!(!marked || read(&bytes) == Ecn::Ce);
         }
     }
 }

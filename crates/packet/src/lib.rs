@@ -3,8 +3,8 @@
 //! All functions take the bytes of a packet from its IP header on, as a TUN device delivers them and as they follow an
 //! [`Ethernet`] header, and trust none of them: no input makes them panic or access bytes outside the packet.
 //!
-//! - [`Headers::parse`] reads IPv4 and IPv6 with extension headers, TCP, UDP and ICMP; [`Selector`] and [`FlowKey`]
-//!   identify flows.
+//! - [`Headers::parse`] reads IPv4 and IPv6 with extension headers, TCP, UDP and ICMP; [`Classification`] what a
+//!   queue needs of it; [`Selector`] and [`FlowKey`] identify flows.
 //! - [`rewrite`] gives a packet other addresses and ports in place, and [`rewrite_quote`] the packet that an ICMP error
 //!   quotes; [`checksum`] computes, verifies and updates checksums, [`ecn`] the ECN field.
 //! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall. Only they allocate.
@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+mod classification;
 pub mod ecn;
 mod ethernet;
 mod flow;
@@ -28,6 +29,8 @@ mod rewrite;
 mod samples;
 mod selector;
 
+pub use classification::Classification;
+pub use ecn::Ecn;
 pub use ethernet::{Ethernet, ethertype};
 pub use flow::FlowKey;
 pub use headers::{End, Fragment, Headers, Icmp, ParseError, Tcp, Transport, Udp, protocol};

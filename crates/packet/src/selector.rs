@@ -51,7 +51,7 @@ const UDP_LITE: u8 = 136;
 
 impl Selector {
     /// Reads a packet from its IP header on; `None` where that is truncated or not IP.
-    pub fn of(packet: &[u8]) -> Option<Self> {
+    pub(crate) fn of(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::of_v4(packet),
             6 => Self::of_v6(packet),

@@ -234,9 +234,9 @@ impl Network {
         match path.get(packet.hop as usize) {
             Some(id) => {
                 let ecn = match (packet.marked, packet.capable) {
-                    (true, _) => Ecn::Marked,
-                    (false, true) => Ecn::Capable0,
-                    (false, false) => Ecn::NotCapable,
+                    (true, _) => Ecn::Ce,
+                    (false, true) => Ecn::Ect0,
+                    (false, false) => Ecn::NotEct,
                 };
                 let label = Label { size: packet.size, flow: FlowId(packet.flow).label() + u64::from(back), ecn };
                 // What is dropped just does not come out; the ledger has it.

@@ -144,7 +144,7 @@ fn pass(hop: &mut Link<usize>, packets: &[(usize, u32, Time)]) -> Vec<(usize, u3
     let mut out = Vec::with_capacity(packets.len());
     loop {
         while let Some(delivery) = hop.pop_due(Time::MAX) {
-            out.push((delivery.packet, delivery.size, delivery.due));
+            out.push((delivery.packet, delivery.label.size, delivery.due));
         }
         match hop.next_event() {
             Some(event) => hop.advance(event),

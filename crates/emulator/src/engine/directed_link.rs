@@ -1,13 +1,11 @@
 use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
-use crate::frame::Frame;
+use crate::frame::{Frame, Received};
 use crate::statistics::{DropCause, Recorder};
-use link::queue::Ecn;
 use link::{Delivery, Fate, Label, Link, LinkConfig, Medium, Recording};
 use middlebox::{Action, Direction, Middlebox};
-use packet::{Selector, ecn};
+use packet::{Classification, ecn};
 use runtime::FlowHasher;
-use runtime::flow::ecn_of;
 use units::Time;
 
 /// One direction: the filter rules and the link behind them.
@@ -28,41 +26,40 @@ impl DirectedLink {
         let begun = DirectionConfig { link: begun(&config.link, now), ..config.clone() };
         let (link, rules) = begun.build()?;
         let mut directed = DirectedLink { config, link, medium_since: now, rules, flows: FlowHasher::new() };
-        directed.link.ledger_mut().record(Recording::All);
+        directed.link.ledger_mut().record(Recording::Drops);
         Ok(directed)
     }
 
     /// A packet has arrived. The rules may reply to it.
-    pub(super) fn offer(&mut self, mut frame: Frame, stamp: Time, recorder: &mut Recorder) -> Reply {
-        let selector = if frame.carries_ip() { Selector::of(&frame.packet) } else { None };
-        if selector.is_some() {
-            trim(&mut frame.packet);
+    pub(super) fn offer(&mut self, received: Received, stamp: Time, recorder: &mut Recorder) -> Reply {
+        let Received { mut frame, classification } = received;
+        let mut label = self.flows.label(&classification);
+        let (mut passes, mut reply) = (true, None);
+        match &classification.selector {
+            Some(selector) => {
+                if recorder.offered(label.flow, label.size) {
+                    recorder.describe(label.flow, selector.key());
+                }
+                (passes, reply) = self.judge(&mut frame, &mut label, stamp);
+            }
+            None => {
+                // Addresses and protocol.
+                label.flow = self.flows.hash(&frame.link[..]);
+                recorder.offered(label.flow, label.size);
+            }
         }
-        frame.flow = match &selector {
-            Some(selector) => self.flows.hash(selector),
-            // Addresses and protocol.
-            None => self.flows.hash(&frame.link[..]),
-        };
-        if recorder.offered(frame.flow, frame.size())
-            && let Some(selector) = selector
-        {
-            recorder.describe(frame.flow, selector.key());
-        }
-        let (passes, reply) = if selector.is_some() { self.judge(&mut frame, stamp) } else { (true, None) };
         if passes {
-            let ecn = if selector.is_some() { ecn_of(&frame.packet) } else { Ecn::NotCapable };
-            let label = Label { size: frame.size(), flow: frame.flow, ecn };
             // What the link drops is in its ledger.
             let _ = self.link.offer_labelled(frame, label, stamp);
             self.note_drops(recorder);
         } else {
-            recorder.dropped(frame.flow, frame.size(), DropCause::Refused);
+            recorder.dropped(label.flow, label.size, DropCause::Refused);
         }
         reply
     }
 
     /// Applies the rules: whether the packet, or the one that they have put in its place, passes, and their reply.
-    fn judge(&mut self, frame: &mut Frame, stamp: Time) -> (bool, Reply) {
+    fn judge(&mut self, frame: &mut Frame, label: &mut Label, stamp: Time) -> (bool, Reply) {
         let Some(rules) = &mut self.rules else { return (true, None) };
         match rules.pass(Direction::Outbound, &mut frame.packet, stamp) {
             // Rules alone neither hairpin nor hold.
@@ -72,6 +69,9 @@ impl DirectedLink {
             Action::Reset(pair) => {
                 frame.packet.clear();
                 frame.packet.extend_from_slice(&pair.to_destination);
+                // In the flow of the packet that it replaces.
+                let reset = self.flows.label(&Classification::of(&frame.packet));
+                *label = Label { flow: label.flow, ..reset };
                 (true, Some(pair.to_source))
             }
         }
@@ -91,7 +91,7 @@ impl DirectedLink {
     pub(super) fn pop_due(&mut self, now: Time, recorder: &mut Recorder) -> Option<Delivery<Frame>> {
         let mut delivery = self.link.pop_due(now)?;
         if delivery.marked && ecn::mark(&mut delivery.packet.packet) {
-            recorder.marked(delivery.packet.flow, delivery.size);
+            recorder.marked(delivery.label.flow, delivery.label.size);
         }
         Some(delivery)
     }
@@ -125,16 +125,12 @@ impl DirectedLink {
     }
 
     fn note_drops(&mut self, recorder: &mut Recorder) {
-        let mut any = false;
         for entry in self.link.ledger().entries() {
-            any = true;
             if let Fate::Dropped(_, cause) = entry.fate {
                 recorder.dropped(entry.flow, entry.size, cause);
             }
         }
-        if any {
-            self.link.ledger_mut().forget_before(Time::MAX);
-        }
+        self.link.ledger_mut().forget_before(Time::MAX);
     }
 }
 
@@ -145,18 +141,6 @@ fn begun(link: &LinkConfig, at: Time) -> LinkConfig {
         *trace = trace.clone().starting_at(at);
     }
     link
-}
-
-/// Cuts off the padding of short Ethernet frames: it is no part of the packet.
-fn trim(packet: &mut Vec<u8>) {
-    let length = match packet[..] {
-        [first, _, high, low, ..] if first >> 4 == 4 => usize::from(u16::from_be_bytes([high, low])),
-        [first, _, _, _, high, low, ..] if first >> 4 == 6 => 40 + usize::from(u16::from_be_bytes([high, low])),
-        _ => return,
-    };
-    if length >= 20 {
-        packet.truncate(length);
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 use super::directed_link::DirectedLink;
 use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
-use crate::frame::Frame;
+use crate::frame::{Frame, Received};
 use crate::port::Port;
 use crate::statistics::{DirectionStatistics, DropCause, Recorder};
-use link::Delivery;
+use link::{Delivery, Label};
 use net::packet_socket::BATCH;
 use runtime::{BufferPool, Shard, StampClock, Wake};
 use std::cell::Cell;
@@ -85,14 +85,14 @@ impl EmulatorShard {
         // All packets that have arrived before this are found, unless there are too many for one turn.
         let now = clock.now();
         let (taken, last) = (Cell::new(0), Cell::new(now));
-        let mut take = |stamp: Time, arrived: Result<Frame, u32>| {
+        let mut take = |stamp: Time, arrived: Result<Received, u32>| {
             taken.set(taken.get() + 1);
             let stamp = clock.from_stamp(stamp, now);
             last.set(stamp);
             match arrived {
-                Ok(frame) => {
-                    let header = frame.link;
-                    if let Some(reply) = link.offer(frame, stamp, recorder) {
+                Ok(received) => {
+                    let header = received.frame.link;
+                    if let Some(reply) = link.offer(received, stamp, recorder) {
                         replies.push(Frame::new(pool, header.reversed(), &reply));
                     }
                 }
@@ -127,7 +127,7 @@ impl EmulatorShard {
         // For the first ones this is rather too late: writing to a TUN device takes time.
         let now = if written > 0 { self.clock.now() } else { now };
         for (delivery, refused) in self.batch.drain(..).zip(refused) {
-            let (flow, size) = (delivery.packet.flow, delivery.size);
+            let Label { flow, size, .. } = delivery.label;
             match refused {
                 Some(cause) => recorder.dropped(flow, size, cause),
                 None => {

@@ -1,10 +1,10 @@
 use crate::error::EmulatorError;
-use crate::frame::{Frame, LinkHeader};
+use crate::frame::{Frame, LinkHeader, Received};
 use crate::offload_guard::OffloadGuard;
 use net::interface;
-use net::packet_socket::{Arrived, BATCH, Receiver, Sender, Trouble};
-use packet::Ethernet;
+use net::packet_socket::{Arrived, InterfaceFault, Receiver, Sender};
 use packet::offload::{PartialChecksum, Segments};
+use packet::{Classification, Ethernet};
 use runtime::BufferPool;
 use std::fs;
 use std::io;
@@ -43,27 +43,12 @@ impl EthernetPort {
         self.receiver.is_ready()
     }
 
-    pub(super) fn receive(&mut self, pool: &BufferPool, take: &mut dyn FnMut(Time, Result<Frame, u32>)) -> bool {
+    pub(super) fn receive(&mut self, pool: &BufferPool, take: &mut dyn FnMut(Time, Result<Received, u32>)) -> bool {
         self.receiver.next(|arrived| finish(arrived, pool, &mut |frame| take(arrived.stamp, frame)))
     }
 
-    pub(super) fn send<'a>(
-        &mut self,
-        frames: impl Iterator<Item = &'a Frame>,
-        mut refused: impl FnMut(usize, io::Error),
-    ) {
-        let mut parts: [[&[u8]; 2]; BATCH] = [[&[]; 2]; BATCH];
-        let mut frames = frames.peekable();
-        let mut sent = 0;
-        while frames.peek().is_some() {
-            let mut count = 0;
-            for (place, frame) in parts.iter_mut().zip(&mut frames) {
-                *place = [&frame.link, &frame.packet];
-                count += 1;
-            }
-            self.sender.send(&parts[..count], |place, error| refused(sent + place, error));
-            sent += count;
-        }
+    pub(super) fn send<'a>(&mut self, frames: impl Iterator<Item = &'a Frame>, refused: impl FnMut(usize, io::Error)) {
+        self.sender.send(frames.map(|frame| [&frame.link[..], &frame.packet]), refused);
     }
 
     pub(super) fn missed(&mut self) -> u64 {
@@ -71,9 +56,9 @@ impl EthernetPort {
     }
 
     pub(super) fn check(&self) -> Result<(), EmulatorError> {
-        match self.receiver.trouble() {
-            Some(Trouble::Gone) => Err(EmulatorError::Vanished(self.name.clone())),
-            Some(Trouble::Down) => {
+        match self.receiver.fault() {
+            Some(InterfaceFault::Removed) => Err(EmulatorError::Vanished(self.name.clone())),
+            Some(InterfaceFault::Down) => {
                 tracing::warn!("the interface {} is switched off; packets pass again when it is on", self.name);
                 Ok(())
             }
@@ -83,13 +68,15 @@ impl EthernetPort {
 }
 
 /// Does what the sender left to its network card, and hands on what then would be on the line.
-fn finish(arrived: Arrived<'_>, pool: &BufferPool, take: &mut dyn FnMut(Result<Frame, u32>)) {
+fn finish(arrived: Arrived<'_>, pool: &BufferPool, take: &mut dyn FnMut(Result<Received, u32>)) {
     let Arrived { frame, tag, offload, .. } = arrived;
     let malformed = Err(frame.len().saturating_sub(Ethernet::LENGTH) as u32);
     let Some(ethernet) = Ethernet::parse(frame) else { return take(malformed) };
     let (before, packet) = frame.split_at(ethernet.payload_offset);
     let tag: &[u8] = tag.as_ref().map_or(&[], |tag| tag);
     let Some(link) = LinkHeader::of([&before[..12], tag, &before[12..]]) else { return take(malformed) };
+    let classification =
+        if ethernet.carries_ip() { Classification::of(packet) } else { Classification::not_ip(packet.len()) };
     if let Some(bytes) = offload.segment_bytes {
         // It counts from the frame's start, the packet does not.
         let transport_at = offload.checksum.map(|checksum| usize::from(checksum.start).wrapping_sub(before.len()));
@@ -97,17 +84,18 @@ fn finish(arrived: Arrived<'_>, pool: &BufferPool, take: &mut dyn FnMut(Result<F
         let longest = segments.longest();
         let mut part = Frame::with_capacity(pool, link, longest);
         while segments.write_next(&mut part.packet) {
-            take(Ok(part));
+            let total_len = part.packet.len();
+            take(Ok(Received { frame: part, classification: Classification { total_len, ..classification } }));
             part = Frame::with_capacity(pool, link, longest);
         }
         return;
     }
-    let mut whole = Frame::new(pool, link, packet);
+    let mut whole = Received::new(pool, link, packet, classification);
     if let Some(PartialChecksum { start, offset }) = offload.checksum {
         // It counts from the frame's start, the packet does not.
         let done = usize::from(start)
             .checked_sub(before.len())
-            .and_then(|start| PartialChecksum { start: start as u16, offset }.complete(&mut whole.packet).ok());
+            .and_then(|start| PartialChecksum { start: start as u16, offset }.complete(&mut whole.frame.packet).ok());
         if done.is_none() {
             return take(malformed);
         }

@@ -1,8 +1,9 @@
 use crate::error::EmulatorError;
-use crate::frame::{Frame, LinkHeader};
+use crate::frame::{Frame, LinkHeader, Received};
 use net::capture::Capture;
 use net::clock;
 use net::tun::Tun;
+use packet::Classification;
 use runtime::BufferPool;
 use std::collections::VecDeque;
 use std::fmt;
@@ -54,12 +55,13 @@ impl TunPort {
     pub(super) fn receive(
         &mut self,
         pool: &BufferPool,
-        take: &mut dyn FnMut(Time, Result<Frame, u32>),
+        take: &mut dyn FnMut(Time, Result<Received, u32>),
     ) -> Result<bool, EmulatorError> {
         match self.tun.read(&mut self.buffer) {
             Ok(length) => {
-                let frame = Frame::new(pool, LinkHeader::NONE, &self.buffer[..length]);
-                take(self.stamps.of(&frame.packet), Ok(frame));
+                let packet = &self.buffer[..length];
+                let received = Received::new(pool, LinkHeader::NONE, packet, Classification::of(packet));
+                take(self.stamps.of(packet), Ok(received));
                 Ok(true)
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {

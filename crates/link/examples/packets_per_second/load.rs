@@ -26,7 +26,7 @@ impl Load {
         let mut delivered = 0;
         for packet in self.sent..self.sent + packets {
             let now = Time::ZERO + gap * packet as i64;
-            let label = Label { size: 1500, flow: packet * packet % FLOWS, ecn: Ecn::NotCapable };
+            let label = Label { size: 1500, flow: packet * packet % FLOWS, ecn: Ecn::NotEct };
             // What is dropped is part of the load.
             let _ = self.link.offer_labelled(packet, label, now);
             while self.link.pop_due(now).is_some() {

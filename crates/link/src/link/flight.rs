@@ -1,6 +1,7 @@
 use crate::config::LinkConfig;
 use crate::ledger::DropCause;
 use crate::loss::LossProcess;
+use crate::queue::Label;
 use crate::random::{chance, stream};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -12,8 +13,8 @@ use units::{Span, Time};
 pub struct Delivery<P> {
     /// The packet that was offered.
     pub packet: P,
-    /// Its IP packet size in bytes, as offered.
-    pub size: u32,
+    /// What it was offered with; its ECN field is CE where the queue has marked it. A link that follows takes it so.
+    pub label: Label,
     /// Whether the queue has marked it: its ECN field has to say so (RFC 3168) when it is delivered.
     pub marked: bool,
     /// Whether it is the duplicate of a packet.
@@ -26,8 +27,8 @@ pub struct Delivery<P> {
     pub due: Time,
 }
 
-/// What a packet on its way costs in memory besides its own bytes, about.
-const KEEPING: u64 = 64;
+/// Memory that a packet in flight takes besides its own bytes, about.
+const OVERHEAD_BYTES: u64 = 64;
 const BEGINNING: Time = Time::from_nanos(i64::MIN);
 
 /// Packets whose service has begun, and what becomes of them after it.
@@ -105,10 +106,10 @@ impl<P> Flight<P> {
         if lost {
             return Err(DropCause::Loss);
         }
-        if self.memory.saturating_add(u64::from(delivery.size) + KEEPING) > config.in_flight_bytes {
+        if self.memory.saturating_add(u64::from(delivery.label.size) + OVERHEAD_BYTES) > config.in_flight_bytes {
             return Err(DropCause::InFlightFull);
         }
-        self.memory += u64::from(delivery.size) + KEEPING;
+        self.memory += u64::from(delivery.label.size) + OVERHEAD_BYTES;
         let mut launched = Launched { held, twice, due: departure, jitter, before: self.last };
         launched.due = self.time(&launched, departure, config);
         delivery.due = launched.due;
@@ -164,7 +165,7 @@ impl<P> Flight<P> {
             return Some(original);
         }
         let flying = lane.pop_front()?;
-        self.memory -= u64::from(flying.delivery.size) + KEEPING;
+        self.memory -= u64::from(flying.delivery.label.size) + OVERHEAD_BYTES;
         Some(flying.delivery)
     }
 }

@@ -285,7 +285,7 @@ proptest! {
         let came: Vec<_> = std::iter::from_fn(|| link.pop_due(Time::MAX)).collect();
         prop_assert!(came.is_sorted_by_key(|delivery| delivery.packet) && came.is_sorted_by_key(|delivery| delivery.due));
         for delivery in came {
-            prop_assert!(delivery.due >= delivery.arrival + rate.time_for(delivery.size.into()) + delay - NANO);
+            prop_assert!(delivery.due >= delivery.arrival + rate.time_for(delivery.label.size.into()) + delay - NANO);
         }
     }
 

@@ -1,18 +1,17 @@
 use crate::ledger::DropCause;
+use packet::Ecn;
 use units::Time;
 
-/// The ECN field of an IP packet (RFC 3168).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ecn {
-    /// Not-ECT: the sender does not support ECN, so that the packet can only be dropped.
-    #[default]
-    NotCapable,
-    /// ECT(0).
-    Capable0,
-    /// ECT(1). RFC 9331 gives it to senders that expect frequent marks; here it is treated as ECT(0).
-    Capable1,
-    /// CE: an earlier queue has marked the packet.
-    Marked,
+/// What a queue discipline has to know of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    /// IP packet size in bytes.
+    pub size: u32,
+    /// The flow it belongs to: any number, such as a hash of addresses and ports.
+    pub flow: u64,
+    /// The ECN field, which says whether it can be marked. ECT(1), which RFC 9331 gives to senders that expect frequent
+    /// marks, is treated as ECT(0).
+    pub ecn: Ecn,
 }
 
 /// A packet as a queue sees it.
@@ -54,12 +53,12 @@ pub enum Limit {
 impl<P> Queued<P> {
     /// A packet without ECN support that reaches a queue at `arrival`.
     pub fn new(content: P, size: u32, flow: u64, arrival: Time) -> Self {
-        Queued { content, size, flow, ecn: Ecn::NotCapable, marked: false, arrival }
+        Queued { content, size, flow, ecn: Ecn::NotEct, marked: false, arrival }
     }
 
     /// Marks the packet if its sender supports ECN; returns false if it has to be dropped instead.
     pub(crate) fn mark(&mut self) -> bool {
-        self.marked |= self.ecn != Ecn::NotCapable;
+        self.marked |= self.ecn != Ecn::NotEct;
         self.marked
     }
 

@@ -50,7 +50,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let ecn = prop_oneof![Just(Ecn::NotCapable), Just(Ecn::Capable0), Just(Ecn::Capable1), Just(Ecn::Marked)];
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
     // One flow sends more than the others.
     let flow = prop_oneof![2 => Just(7u64), 3 => 0u64..5];
     let step = (0i64..60_000, flow, 40u32..1500, ecn, prop::bool::weighted(0.6));
@@ -147,7 +147,7 @@ proptest! {
             for packet in &trace.out {
                 let step = &steps[packet.content];
                 prop_assert_eq!((packet.flow, packet.size, packet.ecn), (step.flow, step.size, step.ecn));
-                prop_assert!(!packet.marked || packet.ecn != Ecn::NotCapable, "{:?}", &discipline);
+                prop_assert!(!packet.marked || packet.ecn != Ecn::NotEct, "{:?}", &discipline);
             }
         }
     }

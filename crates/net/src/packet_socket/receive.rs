@@ -1,4 +1,4 @@
-use super::{Trouble, address, join_promiscuous, trouble};
+use super::{InterfaceFault, address, fault, join_promiscuous};
 use crate::index::index_of;
 use crate::option::{PacketCopyThreshold, PacketIgnoreOutgoing, PacketVnetHeader};
 use crate::ring::{FRAME_BYTES, Ring, Slot};
@@ -17,8 +17,8 @@ pub struct Receiver {
     ring: Ring,
     /// For frames too long for the ring.
     long: Vec<u8>,
-    /// Frames that did not fit the ring, nor what waits beside it.
-    cut: u64,
+    /// Frames that were truncated: they did not fit the ring, nor what waits beside it.
+    truncated: u64,
 }
 
 /// A frame as it arrived.
@@ -58,7 +58,7 @@ impl Receiver {
             return Err(SetupError::new(format!("take frames from {name}"), refusal)
                 .hint("give an Ethernet, veth or bridge-free VLAN interface, or use TUN devices"));
         }
-        Ok(Receiver { ring, long: vec![0; MAX_FRAME_BYTES], cut: 0 })
+        Ok(Receiver { ring, long: vec![0; MAX_FRAME_BYTES], truncated: 0 })
     }
 
     /// Whether a frame waits. Reads one word of memory.
@@ -66,33 +66,33 @@ impl Receiver {
         self.ring.is_ready()
     }
 
-    /// Takes the oldest frame, if one waits, and gives it to `read`; false where none waits. One that was cut since
-    /// there was no room for it is taken but not given, and counts as [`missed`](Self::missed).
+    /// Takes the oldest frame, if one waits, and gives it to `read`; false where none waits. One that was truncated
+    /// for want of room is taken but not given, and counts as [`missed`](Self::missed).
     pub fn next(&mut self, read: impl FnOnce(Arrived<'_>)) -> bool {
-        let Receiver { ring, long, cut } = self;
+        let Receiver { ring, long, truncated } = self;
         let socket = ring.as_fd().as_raw_fd();
         let outcome = ring.next(|slot| match whole(&slot, socket, long) {
             Some((frame, offload)) => {
                 read(Arrived { stamp: slot.stamp, frame, tag: tag(&slot), offload });
             }
-            None => *cut += 1,
+            None => *truncated += 1,
         });
         outcome.is_some()
     }
 
     /// How many frames there was no room for, since the start.
     pub fn missed(&mut self) -> u64 {
-        self.ring.missed() + self.cut
+        self.ring.missed() + self.truncated
     }
 
     /// A fault of the interface, if there is one. To be asked when a wait has ended and no frame is ready.
-    pub fn trouble(&self) -> Option<Trouble> {
-        trouble(&self.ring)
+    pub fn fault(&self) -> Option<InterfaceFault> {
+        fault(&self.ring)
     }
 }
 
 impl AsFd for Receiver {
-    /// Readable whenever a frame waits, or the interface is in trouble.
+    /// Readable whenever a frame waits, or the interface has a fault.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
     }
@@ -118,7 +118,7 @@ fn whole<'a>(slot: &Slot<'a>, socket: RawFd, long: &'a mut [u8]) -> Option<(&'a 
         let header = slot.link.checked_sub(Offload::HEADER)?;
         slot.memory[header..slot.end].split_at(Offload::HEADER)
     } else {
-        // What fills its slot to the end was cut.
+        // What fills its slot to the end was truncated.
         return None;
     };
     Some((frame, Offload::read(header.try_into().ok()?)))

@@ -1,4 +1,3 @@
-use super::{Trouble, trouble};
 use crate::index::index_of;
 use crate::option::PacketQdiscBypass;
 use crate::ring;
@@ -36,22 +35,36 @@ impl Sender {
         Ok(Sender { socket })
     }
 
-    /// Sends frames, each given as its link header and what follows, at most [`BATCH`] of them; those beyond are
-    /// not looked at. A frame that the kernel refuses is reported to `refused` by its index, and the others are sent.
-    pub fn send(&self, frames: &[[&[u8]; 2]], mut refused: impl FnMut(usize, io::Error)) {
-        let frames = &frames[..frames.len().min(BATCH)];
+    /// Sends frames, each given as its link header and what follows, [`BATCH`] with each system call. A frame that the
+    /// kernel refuses is reported to `refused` by its index, and the others are sent.
+    pub fn send<'a>(&self, frames: impl IntoIterator<Item = [&'a [u8]; 2]>, mut refused: impl FnMut(usize, io::Error)) {
+        let mut frames = frames.into_iter().peekable();
+        let mut sent = 0;
+        while frames.peek().is_some() {
+            sent += self.send_batch(&mut frames, |index, error| refused(sent + index, error));
+        }
+    }
+
+    /// Returns how many it has taken.
+    fn send_batch<'a>(
+        &self,
+        frames: &mut impl Iterator<Item = [&'a [u8]; 2]>,
+        mut refused: impl FnMut(usize, io::Error),
+    ) -> usize {
         let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let mut parts = [[part(&[]); 2]; BATCH];
         // SAFETY: mmsghdr is plain data, for which all zeroes (null pointers, zero lengths) is a valid value.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
-        for ((frame, parts), message) in frames.iter().zip(&mut parts).zip(&mut messages) {
+        let mut count = 0;
+        for ((parts, message), frame) in parts.iter_mut().zip(&mut messages).zip(frames) {
             *parts = frame.map(part);
             message.msg_hdr.msg_iov = parts.as_mut_ptr();
             message.msg_hdr.msg_iovlen = parts.len() as _;
+            count += 1;
         }
         let mut done = 0;
-        while done < frames.len() {
-            match self.send_messages(&mut messages[done..frames.len()]) {
+        while done < count {
+            match self.send_messages(&mut messages[done..count]) {
                 Ok(sent) => done += sent,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
@@ -60,11 +73,7 @@ impl Sender {
                 }
             }
         }
-    }
-
-    /// A fault of the interface, if there is one.
-    pub fn trouble(&self) -> Option<Trouble> {
-        trouble(&self.socket)
+        count
     }
 
     fn send_messages(&self, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {

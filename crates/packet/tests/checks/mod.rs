@@ -1,7 +1,7 @@
 //! What must hold for any bytes that may arrive: for the fuzzer, and for the test that replays its finds.
 
 use packet::offload::{Offload, Segments};
-use packet::{Detail, Ethernet, Headers, Selector, checksum, ecn};
+use packet::{Classification, Detail, Ecn, Ethernet, Headers, checksum, ecn};
 
 /// A frame as packet(7) gives it, behind the header that says what was left to the network card.
 pub fn frame(data: &[u8]) {
@@ -13,12 +13,14 @@ pub fn frame(data: &[u8]) {
     finished(packet, Offload::read(*header));
 }
 
-/// What a whole packet's headers say, the selector says too, as far as it looks.
+/// What a whole packet's headers say, its classification says too, as far as it looks.
 fn told_apart(packet: &[u8]) {
-    let selector = Selector::of(packet);
+    let Classification { selector, total_len, .. } = Classification::of(packet);
+    assert!(total_len <= packet.len());
     if let Ok(headers) = Headers::parse(packet) {
         let selector = selector.expect("a whole packet has addresses");
         assert_eq!((selector.source, selector.destination), (headers.source, headers.destination));
+        assert_eq!(total_len, headers.total_len);
         if let Detail::Ports(source, destination) = selector.detail
             && headers.ports.is_some()
         {
@@ -33,7 +35,7 @@ fn marked(packet: &[u8]) {
     let was_valid = checksum::is_valid(packet) == Ok(true);
     let mut marked = packet.to_vec();
     if ecn::mark(&mut marked) {
-        assert_eq!(ecn::read(&marked), ecn::CE);
+        assert_eq!(ecn::read(&marked), Ecn::Ce);
         assert!(!was_valid || checksum::is_valid(&marked) == Ok(true));
     } else {
         assert_eq!(marked, packet);

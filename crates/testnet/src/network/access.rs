@@ -1,6 +1,7 @@
 use super::spec::AccessSpec;
 use link::{CrossConfig, CrossTraffic, Link};
 use net::clock;
+use packet::Classification;
 use runtime::{Buffer, FlowHasher};
 use units::{ConfigError, Time};
 
@@ -40,7 +41,7 @@ impl Chain {
     /// A packet reaches the first link.
     pub(super) fn offer(&mut self, packet: Buffer, arrival: Time) {
         if let Some(first) = self.links.first_mut() {
-            let label = self.flows.label(&packet);
+            let label = self.flows.label(&Classification::of(&packet));
             // These links keep no account of their drops.
             let _ = first.offer_labelled(packet, label, arrival);
         }
@@ -55,8 +56,7 @@ impl Chain {
             while let Some(delivery) = link.pop_due(horizon) {
                 match following.first_mut() {
                     Some(next) => {
-                        let label = self.flows.label(&delivery.packet);
-                        let _ = next.offer_labelled(delivery.packet, label, delivery.due);
+                        let _ = next.offer_labelled(delivery.packet, delivery.label, delivery.due);
                     }
                     None => leave(delivery.packet, delivery.due),
                 }

@@ -2,7 +2,7 @@ use crate::count::ByteCount;
 use hdrhistogram::Histogram;
 use link::queue::QueueConfig;
 use link::{Delivery, Link, LinkConfig, Recording};
-use packet::ecn;
+use packet::{Classification, ecn};
 use runtime::{Buffer, FlowHasher};
 use std::collections::VecDeque;
 use units::{Span, Time};
@@ -130,7 +130,7 @@ impl DirectedLink {
         if arrived.is_cross {
             self.cross_packets.note(arrived.stamp, u64::from(size));
         }
-        let label = self.flows.label(&arrived.packet);
+        let label = self.flows.label(&Classification::of(&arrived.packet));
         // Its drops are in its ledger.
         let _ = self.bottleneck.offer_labelled(arrived.packet, label, arrived.stamp);
     }
@@ -140,8 +140,7 @@ impl DirectedLink {
     pub(super) fn advance(&mut self, horizon: Time) {
         self.bottleneck.advance(horizon);
         let Some(mut hop) = self.downstream_hop.take() else { return };
-        while let Some(Delivery { packet, due, .. }) = self.leave_bottleneck(horizon) {
-            let label = self.flows.label(&packet);
+        while let Some(Delivery { packet, label, due, .. }) = self.leave_bottleneck(horizon) {
             // Its drops are in its ledger.
             let _ = hop.offer_labelled(packet, label, due);
         }

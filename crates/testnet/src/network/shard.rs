@@ -216,7 +216,9 @@ impl NetworkShard {
 
     /// Passes a packet to its host on the left, through the host's access link if it has one.
     fn enter_host(&mut self, packet: Buffer, due: Time) {
-        match self.left.iter_mut().find(|port| is_for(port, &packet)) {
+        let destination = destination(&packet);
+        let is_receiver = |port: &&mut Port| destination.is_some_and(|address| port.addresses.contains(&address));
+        match self.left.iter_mut().find(is_receiver) {
             Some(Port { access: Some(access), .. }) => access.back.offer(packet, due),
             Some(port) => Port::write(&port.tun, &packet),
             None => self.down.unroutable += 1,
@@ -326,11 +328,8 @@ fn hand_over(ports: &[Port], packet: &[u8]) -> bool {
 }
 
 fn owner<'a>(ports: &'a [Port], packet: &[u8]) -> Option<&'a Port> {
-    ports.iter().find(|port| is_for(port, packet))
-}
-
-fn is_for(port: &Port, packet: &[u8]) -> bool {
-    destination(packet).is_some_and(|address| port.addresses.contains(&address))
+    let address = destination(packet)?;
+    ports.iter().find(|port| port.addresses.contains(&address))
 }
 
 /// The destination of an IP packet.

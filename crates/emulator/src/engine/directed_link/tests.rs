@@ -3,7 +3,7 @@ use crate::frame::LinkHeader;
 use link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
 use link::{LinkConfig, Trace};
 use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
-use packet::checksum;
+use packet::{Ecn, Ethernet, checksum};
 use runtime::BufferPool;
 use units::{Rate, Span};
 
@@ -15,7 +15,7 @@ fn config(discipline: Discipline) -> DirectionConfig {
 /// UDP over IPv4 with this much in it, from a sender that understands marks.
 fn udp(payload: usize) -> Vec<u8> {
     let total = (28 + payload) as u16;
-    let mut packet = vec![0x45, ecn::ECT_0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0, 10, 79, 0, 1, 10, 79, 0, 2];
+    let mut packet = vec![0x45, Ecn::Ect0 as u8, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0, 10, 79, 0, 1, 10, 79, 0, 2];
     packet[2..4].copy_from_slice(&total.to_be_bytes());
     packet.extend([0x9c, 0x40, 0x14, 0x51, 0, 0, 0, 0]);
     packet.resize(total.into(), 7);
@@ -24,8 +24,11 @@ fn udp(payload: usize) -> Vec<u8> {
     packet
 }
 
-fn frame(pool: &BufferPool, header: &[u8], packet: &[u8]) -> Frame {
-    Frame::new(pool, LinkHeader::of([header, &[], &[]]).unwrap(), packet)
+/// As it arrives; one without a header, at a TUN device.
+fn frame(pool: &BufferPool, header: &[u8], packet: &[u8]) -> Received {
+    let is_ip = Ethernet::parse(header).is_none_or(|header| header.carries_ip());
+    let classification = if is_ip { Classification::of(packet) } else { Classification::not_ip(packet.len()) };
+    Received::new(pool, LinkHeader::of([header, &[], &[]]).unwrap(), packet, classification)
 }
 
 #[test]
@@ -42,7 +45,7 @@ fn a_queue_that_marks_leaves_valid_packets() {
         link.advance(now, &mut recorder);
         while let Some(delivery) = link.pop_due(now, &mut recorder) {
             assert!(checksum::is_valid(&delivery.packet.packet).unwrap());
-            marked += u64::from(ecn::read(&delivery.packet.packet) == ecn::CE);
+            marked += u64::from(ecn::read(&delivery.packet.packet) == Ecn::Ce);
         }
     }
     assert!(marked > 3, "{marked}");

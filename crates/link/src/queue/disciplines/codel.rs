@@ -299,7 +299,7 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::packet::Ecn;
+    use packet::Ecn;
 
     fn config(law: ControlLaw) -> CoDelConfig {
         CoDelConfig { law, ..CoDelConfig::default() }
@@ -312,7 +312,7 @@ mod tests {
     fn filled(config: CoDelConfig, capable: bool) -> CoDel<usize> {
         let mut queue = config.queue(Limit::Packets(500), 0);
         for packet in 0..20 {
-            let ecn = if capable { Ecn::Capable0 } else { Ecn::NotCapable };
+            let ecn = if capable { Ecn::Ect0 } else { Ecn::NotEct };
             queue.enqueue(Queued { ecn, ..Queued::new(packet, 1000, 0, millis(0)) }, &mut Vec::new()).unwrap();
         }
         queue

@@ -290,7 +290,7 @@ impl FlowRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::packet::Ecn;
+    use packet::Ecn;
 
     /// Offers packets of 1000 bytes, one each millisecond of ten flows in turn, to a link that serves one in
     /// `service` for 20 s. Flow 0 sends in addition `extra` packets in each turn. Returns the packets that each flow
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn only_the_greedy_flow_pays_and_the_delay_is_held() {
         // 1900 packets/s are offered and 1250 served: nine flows of 100/s, and what is left for the tenth.
-        let (passed, delays) = run(8, 9, Ecn::NotCapable);
+        let (passed, delays) = run(8, 9, Ecn::NotEct);
         assert!(passed[1..].iter().all(|packets| (995..=1005).contains(packets)), "{passed:?}");
         assert!((3300..3550).contains(&passed[0]), "{passed:?}");
         let mean = delays.iter().sum::<f64>() / delays.len() as f64;
@@ -337,13 +337,13 @@ mod tests {
 
     #[test]
     fn nobody_pays_on_a_link_with_room() {
-        let (passed, _) = run(5, 4, Ecn::NotCapable);
+        let (passed, _) = run(5, 4, Ecn::NotEct);
         assert!((4980..=5010).contains(&passed[0]), "{passed:?}");
     }
 
     #[test]
     fn who_ignores_marks_is_dropped_all_the_same() {
-        let (passed, _) = run(8, 20, Ecn::Capable0);
+        let (passed, _) = run(8, 20, Ecn::Ect0);
         assert!(passed[1..].iter().all(|packets| (900..=1005).contains(packets)), "{passed:?}");
     }
 
