@@ -1,5 +1,9 @@
+use super::content::Content;
+use super::plot::Plot;
+use super::{html, terminal};
 use crate::error::ReportError;
 use serde::Serialize;
+use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +50,37 @@ pub trait Document {
     }
 }
 
+/// The parts in which the documents of two kinds of experiment differ.
+pub(crate) trait Parts: Serialize {
+    /// What the terminal and the page show.
+    fn content(&self) -> Content<'_>;
+
+    /// The rows as CSV with a header line.
+    fn csv(&self) -> Result<String, Box<dyn Error>>;
+
+    /// The plots of the page.
+    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>>;
+}
+
+impl<P: Parts> Document for P {
+    fn to_json(&self) -> Result<String, ReportError> {
+        serde_json::to_string_pretty(self).map_err(ReportError::generating("the JSON document"))
+    }
+
+    fn to_csv(&self) -> Result<String, ReportError> {
+        self.csv().map_err(ReportError::generating("the CSV file"))
+    }
+
+    fn to_text(&self) -> String {
+        terminal::render(&self.content())
+    }
+
+    fn to_html(&self) -> Result<String, ReportError> {
+        let plots = self.plots().map_err(ReportError::generating("a plot"))?;
+        html::render(&self.content(), &plots).map_err(ReportError::generating("the HTML page"))
+    }
+}
+
 /// Creates `directory` and checks that reports can be written into it: better known before an experiment than after it.
 ///
 /// # Errors
@@ -59,11 +94,6 @@ pub fn prepare(directory: &Path) -> Result<(), ReportError> {
 /// The present time as reports state it: UTC, RFC 3339, whole seconds.
 pub fn now_utc() -> String {
     format!("{:.0}", jiff::Timestamp::now())
-}
-
-/// A document as JSON.
-pub(crate) fn to_json(document: &impl Serialize) -> Result<String, ReportError> {
-    serde_json::to_string_pretty(document).map_err(ReportError::generating("the JSON document"))
 }
 
 fn cannot_write(path: &Path) -> impl FnOnce(std::io::Error) -> ReportError {

@@ -2,7 +2,6 @@
 
 use super::content::Content;
 use super::plot::Plot;
-use crate::error::ReportError;
 use askama::Template;
 
 #[derive(Template)]
@@ -13,6 +12,6 @@ struct Page<'a> {
 }
 
 /// The page.
-pub(crate) fn render(content: &Content<'_>, plots: &[Plot]) -> Result<String, ReportError> {
-    Page { content, plots }.render().map_err(ReportError::generating("the HTML page"))
+pub(crate) fn render(content: &Content<'_>, plots: &[Plot]) -> askama::Result<String> {
+    Page { content, plots }.render()
 }

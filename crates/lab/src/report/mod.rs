@@ -10,8 +10,7 @@ mod table;
 mod terminal;
 
 pub(crate) use content::Content;
-pub(crate) use document::to_json;
+pub(crate) use document::Parts;
 pub use document::{Document, now_utc, prepare};
-pub(crate) use html::render as to_html;
 pub(crate) use table::Table;
-pub(crate) use terminal::{aligned, render as to_text};
+pub(crate) use terminal::aligned;

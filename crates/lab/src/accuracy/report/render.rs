@@ -1,9 +1,10 @@
 use super::document::Report;
 use super::{csv, plots, setting, tables, verdicts};
-use crate::error::ReportError;
-use crate::report::{Content, Document, to_html, to_json, to_text};
+use crate::report::plot::Plot;
+use crate::report::{Content, Parts};
+use std::error::Error;
 
-impl Report {
+impl Parts for Report {
     fn content(&self) -> Content<'_> {
         let paper = self.summary.published.as_ref();
         Content {
@@ -19,23 +20,13 @@ impl Report {
             notes: verdicts::notes(self),
         }
     }
-}
 
-impl Document for Report {
-    fn to_json(&self) -> Result<String, ReportError> {
-        to_json(self)
+    fn csv(&self) -> Result<String, Box<dyn Error>> {
+        Ok(csv::rows(&self.rows)?)
     }
 
-    fn to_csv(&self) -> Result<String, ReportError> {
-        csv::rows(&self.rows).map_err(ReportError::generating("the CSV file"))
-    }
-
-    fn to_text(&self) -> String {
-        to_text(&self.content())
-    }
-
-    fn to_html(&self) -> Result<String, ReportError> {
-        to_html(&self.content(), &plots::all(self).map_err(ReportError::generating("a plot"))?)
+    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
+        plots::all(self)
     }
 }
 
@@ -43,7 +34,8 @@ impl Document for Report {
 mod tests {
     use super::*;
     use crate::accuracy::samples;
-    use crate::report::{prepare, schema};
+    use crate::error::ReportError;
+    use crate::report::{Document, prepare, schema};
     use std::path::Path;
 
     fn all() -> [Report; 4] {

@@ -1,9 +1,10 @@
 use super::document::FairnessReport;
 use super::{csv, plots, tables, verdicts};
-use crate::error::ReportError;
-use crate::report::{Content, Document, to_html, to_json, to_text};
+use crate::report::plot::Plot;
+use crate::report::{Content, Parts};
+use std::error::Error;
 
-impl FairnessReport {
+impl Parts for FairnessReport {
     fn content(&self) -> Content<'_> {
         let paper = self.summary.published.as_ref();
         Content {
@@ -22,23 +23,13 @@ impl FairnessReport {
             notes: verdicts::notes(self),
         }
     }
-}
 
-impl Document for FairnessReport {
-    fn to_json(&self) -> Result<String, ReportError> {
-        to_json(self)
+    fn csv(&self) -> Result<String, Box<dyn Error>> {
+        csv::rows(&self.rows)
     }
 
-    fn to_csv(&self) -> Result<String, ReportError> {
-        csv::rows(&self.rows).map_err(ReportError::generating("the CSV file"))
-    }
-
-    fn to_text(&self) -> String {
-        to_text(&self.content())
-    }
-
-    fn to_html(&self) -> Result<String, ReportError> {
-        to_html(&self.content(), &plots::all(self).map_err(ReportError::generating("a plot"))?)
+    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
+        plots::all(self)
     }
 }
 
@@ -47,7 +38,7 @@ mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
     use crate::fairness::run;
-    use crate::report::schema;
+    use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
     use units::Span;
 
