@@ -7,7 +7,7 @@ use net::clock;
 use std::thread;
 use std::time::Duration;
 use train::{PacketRecord, Train, TrainRecord};
-use transport::{Probes, Receiving, SEND_SLACK, STAMP_WAIT, Sending, StampSource, within};
+use transport::{Probes, ReceivedTrain, SEND_SLACK, STAMP_WAIT, SentTrain, StampSource, within};
 use units::{Direction, Span, Time};
 use wire::{Arrival, ClientMessage, Departure, ServerMessage};
 
@@ -65,7 +65,7 @@ fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, tim
         }
         _ => return Err(peer.unexpected(DOING)),
     };
-    let sent = survived(peer, number, sent)?.map(|Sending { departures, source }| (departures, kernel(source)));
+    let sent = survived(peer, number, sent)?.map(|SentTrain { departures, source }| (departures, kernel(source)));
     Ok((sent, received, ended))
 }
 
@@ -83,7 +83,8 @@ fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, 
         }
         _ => return Err(peer.unexpected(DOING)),
     };
-    let received = survived(peer, number, received)?.map(|Receiving { arrivals, source }| (arrivals, kernel(source)));
+    let received =
+        survived(peer, number, received)?.map(|ReceivedTrain { arrivals, source }| (arrivals, kernel(source)));
     Ok((sent, received, ended))
 }
 

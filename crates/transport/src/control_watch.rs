@@ -1,4 +1,4 @@
-use crate::ledger::is_usable_gap;
+use crate::packets::is_usable_gap;
 use net::pace::{Pacer, sleep_until};
 use net::{clock, readiness};
 use std::io;

@@ -27,7 +27,7 @@ pub enum Error {
     NoConnection(u32),
     /// The control connection was closed during the train, which ends early.
     #[error("the train was aborted: the control connection to {0} is closed")]
-    Abandoned(SocketAddr),
+    Aborted(SocketAddr),
     /// A socket could not be prepared or used.
     #[error("cannot {operation} {peer}: {cause}")]
     Io {

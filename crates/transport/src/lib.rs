@@ -12,8 +12,8 @@
 mod control;
 mod control_watch;
 mod error;
-mod ledger;
 mod limits;
+mod packets;
 mod parts;
 mod payload;
 mod probes;
@@ -27,7 +27,7 @@ pub use error::Error;
 pub use limits::{SEND_SLACK, STAMP_WAIT};
 pub use net::stamp::StampSource;
 pub use net::tcp::{Opened, open_connections};
-pub use parts::{Receiving, Sending};
+pub use parts::{ReceivedTrain, SentTrain};
 pub use probes::Probes;
 pub use tcp::TcpProbes;
 pub use udp::UdpProbes;

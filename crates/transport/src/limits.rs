@@ -6,9 +6,9 @@ pub const SEND_SLACK: Span = Span::from_secs(2);
 pub const STAMP_WAIT: Span = Span::from_millis(500);
 
 /// Time from the call of `send` to the train's first packet: by then the sender is spinning.
-pub(crate) const LEAD: Span = Span::from_micros(200);
+pub(crate) const START_DELAY: Span = Span::from_micros(200);
 
 /// Sleep between reads of a receiver. Kernel time stamps don't depend on when the program reads, so it wakes up once per
 /// batch and leaves the processor to the kernel (and in the lab to the link). Short enough for the receive buffer at
 /// 10 Gbit/s.
-pub(crate) const NAP: Span = Span::from_micros(100);
+pub(crate) const READ_INTERVAL: Span = Span::from_micros(100);

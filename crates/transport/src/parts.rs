@@ -3,7 +3,7 @@ use wire::{Arrival, Departure};
 
 /// The sender's record of a train.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sending {
+pub struct SentTrain {
     /// Sent packets in the order of the train; packets that could not be sent are omitted.
     pub departures: Vec<Departure>,
     /// Source of the time stamps, the same for the whole train; the kernel if there are no packets.
@@ -12,7 +12,7 @@ pub struct Sending {
 
 /// The receiver's record of a train.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receiving {
+pub struct ReceivedTrain {
     /// Received packets in the order of the train; packets that did not arrive are omitted.
     pub arrivals: Vec<Arrival>,
     /// Source of the time stamps, the same for the whole train; the kernel if there are no packets.

@@ -1,5 +1,5 @@
 /// Incompressible payload (xorshift with a fixed seed).
-pub(crate) fn filling(len: usize) -> Vec<u8> {
+pub(crate) fn incompressible(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         state ^= state << 13;

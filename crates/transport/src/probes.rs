@@ -1,6 +1,6 @@
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
-use crate::parts::{Receiving, Sending};
+use crate::parts::{ReceivedTrain, SentTrain};
 use crate::tcp::TcpProbes;
 use crate::udp::UdpProbes;
 use train::{Train, Transport};
@@ -55,8 +55,8 @@ impl Probes {
     /// # Errors
     /// [`Error::Plan`] and [`Error::TooManyPerConnection`] before anything is sent: the peer must not receive such a train
     /// either, or the ends' byte counts of TCP connections diverge. [`Error::Io`] if UDP is rejected (the probes remain
-    /// usable), [`Error::NoConnection`] if no TCP connection is left, [`Error::Abandoned`] if the control connection has ended.
-    pub fn send(&mut self, number: u32, train: &Train) -> Result<Sending, Error> {
+    /// usable), [`Error::NoConnection`] if no TCP connection is left, [`Error::Aborted`] if the control connection has ended.
+    pub fn send(&mut self, number: u32, train: &Train) -> Result<SentTrain, Error> {
         match self {
             Probes::Udp(probes) => probes.send(number, train),
             Probes::Tcp(probes) => probes.send(train),
@@ -84,7 +84,7 @@ impl Probes {
     ///
     /// # Errors
     /// As for [`send`](Self::send).
-    pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<Receiving, Error> {
+    pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ReceivedTrain, Error> {
         match self {
             Probes::Udp(probes) => probes.receive(number, train, timeout),
             Probes::Tcp(probes) => probes.receive(train, timeout),

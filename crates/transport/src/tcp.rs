@@ -1,9 +1,9 @@
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
-use crate::ledger::{Departing, await_stamps, is_usable_gap};
-use crate::limits::{LEAD, SEND_SLACK, STAMP_WAIT};
-use crate::parts::{Receiving, Sending};
-use crate::payload::filling;
+use crate::limits::{SEND_SLACK, STAMP_WAIT, START_DELAY};
+use crate::packets::{SentPackets, await_stamps, is_usable_gap};
+use crate::parts::{ReceivedTrain, SentTrain};
+use crate::payload::incompressible;
 use net::pace::Pacer;
 use net::tcp::Sizes;
 use net::{clock, readiness, stamp, tcp};
@@ -31,7 +31,7 @@ pub struct TcpProbes {
     pub(crate) peer: SocketAddr,
     pub(crate) control: ControlWatch,
     kind: Transport,
-    filling: Vec<u8>,
+    filler: Vec<u8>,
 }
 
 /// One of the connections.
@@ -44,11 +44,12 @@ pub(crate) struct Slot {
     /// The number of the next byte, as the kernel counts them in transmit time stamps.
     next_byte: u32,
     /// Bytes of earlier trains still to be sent.
-    debt: u64,
+    unsent: u64,
     /// Bytes of earlier trains still to be received and discarded.
-    pub(crate) owed: u64,
-    /// Packets of the current train whose time stamps may still arrive: number of the last byte, and place in the ledger.
-    leaving: VecDeque<(u32, usize)>,
+    pub(crate) unread: u64,
+    /// Packets of the current train whose time stamps may still arrive: number of the last byte, and place among the sent
+    /// packets.
+    unstamped: VecDeque<(u32, usize)>,
 }
 
 impl TcpProbes {
@@ -73,8 +74,8 @@ impl TcpProbes {
         let peer = streams.iter().find_map(|s| s.peer_addr().ok());
         let slots: Vec<_> = streams.into_iter().map(Slot::new).collect();
         let peer = peer.ok_or(Error::NoConnection(slots.len() as u32))?;
-        let filling = filling(Train::MAX_PACKET as usize);
-        let probes = TcpProbes { slots, peer, control: ControlWatch::default(), kind, filling };
+        let filler = incompressible(Train::MAX_PACKET as usize);
+        let probes = TcpProbes { slots, peer, control: ControlWatch::default(), kind, filler };
         probes.check_alive().map(|()| probes)
     }
 
@@ -103,35 +104,35 @@ impl TcpProbes {
     ///
     /// # Errors
     /// As there.
-    pub fn send(&mut self, train: &Train) -> Result<Sending, Error> {
+    pub fn send(&mut self, train: &Train) -> Result<SentTrain, Error> {
         train.check(Train::MAX_PACKET)?;
         self.check_spread(train)?;
         self.begin_sending();
-        let mut departing = Departing::new(train.count());
+        let mut sent_packets = SentPackets::new(train.count());
         let mut awaited = 0;
-        let pacer = Pacer::starting_in(LEAD);
+        let pacer = Pacer::starting_in(START_DELAY);
         let give_up = pacer.instant(train.duration() + SEND_SLACK);
         for (planned, index) in train.packets().zip(0u32..) {
             if self.control.is_closed_before(&pacer, planned.offset) {
-                return Err(Error::Abandoned(self.peer));
+                return Err(Error::Aborted(self.peer));
             }
-            self.use_gap(&pacer, planned.offset, &mut awaited, &mut departing);
+            self.use_gap(&pacer, planned.offset, &mut awaited, &mut sent_packets);
             pacer.wait(planned.offset);
-            self.send_one(index, planned.size, give_up, &mut departing);
+            self.send_one(index, planned.size, give_up, &mut sent_packets);
         }
         drop(pacer);
         let quiet = if self.kind == Transport::Single { STAMP_WAIT } else { QUIET };
-        await_stamps(&mut departing, quiet, |departing| {
-            self.slots.iter_mut().for_each(|slot| slot.collect_all(departing))
+        await_stamps(&mut sent_packets, quiet, |sent_packets| {
+            self.slots.iter_mut().for_each(|slot| slot.collect_all(sent_packets))
         });
-        self.check_alive().map(|()| departing.finish())
+        self.check_alive().map(|()| sent_packets.finish())
     }
 
     /// See [`Probes::receive`](crate::Probes::receive).
     ///
     /// # Errors
     /// As there.
-    pub fn receive(&mut self, train: &Train, timeout: Span) -> Result<Receiving, Error> {
+    pub fn receive(&mut self, train: &Train, timeout: Span) -> Result<ReceivedTrain, Error> {
         train.check(u16::MAX.into())?;
         self.check_spread(train)?;
         self.check_alive()?;
@@ -165,12 +166,12 @@ impl TcpProbes {
     fn begin_sending(&mut self) {
         let give_up = clock::monotonic() + SEND_SLACK;
         for slot in &mut self.slots {
-            slot.leaving.clear();
-            slot.collect_all(&mut Departing::new(0));
-            while slot.debt > 0 && slot.stream.is_some() {
-                let part = slot.debt.min(self.filling.len() as u64) as usize;
-                let sent = slot.write(&self.filling[..part], false, Some(give_up));
-                slot.debt -= sent as u64;
+            slot.unstamped.clear();
+            slot.collect_all(&mut SentPackets::new(0));
+            while slot.unsent > 0 && slot.stream.is_some() {
+                let part = slot.unsent.min(self.filler.len() as u64) as usize;
+                let sent = slot.write(&self.filler[..part], false, Some(give_up));
+                slot.unsent -= sent as u64;
                 if sent < part {
                     // The peer does not read: it would mistake the next train for the rest of this one.
                     slot.stream = None;
@@ -179,7 +180,7 @@ impl TcpProbes {
         }
     }
 
-    fn send_one(&mut self, index: u32, size: u32, give_up: Time, departing: &mut Departing) {
+    fn send_one(&mut self, index: u32, size: u32, give_up: Time, sent_packets: &mut SentPackets) {
         let own_packet = self.kind == Transport::Rake;
         let slots = self.slots.len();
         let slot = &mut self.slots[index as usize % slots];
@@ -187,27 +188,27 @@ impl TcpProbes {
             return;
         }
         let payload = slot.payload(size) as usize;
-        if slot.debt > 0 {
-            slot.debt += payload as u64;
+        if slot.unsent > 0 {
+            slot.unsent += payload as u64;
             return;
         }
         let user = clock::realtime();
-        let sent = slot.write(&self.filling[..payload], own_packet, (!own_packet).then_some(give_up));
-        slot.debt += (payload - sent) as u64;
+        let sent = slot.write(&self.filler[..payload], own_packet, (!own_packet).then_some(give_up));
+        slot.unsent += (payload - sent) as u64;
         if sent == payload {
-            let place = departing.left(index, slot.header + payload as u32, user);
-            slot.leaving.push_back((slot.next_byte.wrapping_sub(1), place));
+            let place = sent_packets.add(index, slot.header + payload as u32, user);
+            slot.unstamped.push_back((slot.next_byte.wrapping_sub(1), place));
         }
     }
 
     /// Reads time stamps as long as there is time before the next packet, oldest packets first. Those before `awaited` are
     /// done.
-    fn use_gap(&mut self, pacer: &Pacer, offset: Span, awaited: &mut usize, departing: &mut Departing) {
+    fn use_gap(&mut self, pacer: &Pacer, offset: Span, awaited: &mut usize, sent_packets: &mut SentPackets) {
         while is_usable_gap(pacer, offset) {
-            let Some((place, index)) = departing.first_awaiting(*awaited) else { return };
+            let Some((place, index)) = sent_packets.first_awaiting(*awaited) else { return };
             *awaited = place;
             let slots = self.slots.len();
-            if !self.slots[index as usize % slots].collect(departing) {
+            if !self.slots[index as usize % slots].collect(sent_packets) {
                 return;
             }
         }
@@ -220,7 +221,7 @@ impl Slot {
         // Without kernel time stamps the count is not used.
         let next_byte = stamp::enable_transmit(&stream, true).unwrap_or(0);
         let (stream, header) = sizes.map_or((None, 0), |sizes| (Some(stream), sizes.header));
-        Slot { stream, header, next_byte, debt: 0, owed: 0, leaving: VecDeque::new() }
+        Slot { stream, header, next_byte, unsent: 0, unread: 0, unstamped: VecDeque::new() }
     }
 
     fn sizes(&self) -> Option<Sizes> {
@@ -257,33 +258,33 @@ impl Slot {
         sent
     }
 
-    fn collect_all(&mut self, departing: &mut Departing) {
-        while self.collect(departing) {}
+    fn collect_all(&mut self, sent_packets: &mut SentPackets) {
+        while self.collect(sent_packets) {}
     }
 
     /// Reads one time stamp; false if there is none.
-    pub(crate) fn collect(&mut self, departing: &mut Departing) -> bool {
+    pub(crate) fn collect(&mut self, sent_packets: &mut SentPackets) -> bool {
         let Some(stream) = &self.stream else {
-            self.leaving.drain(..).for_each(|(_, place)| departing.settle(place));
+            self.unstamped.drain(..).for_each(|(_, place)| sent_packets.settle(place));
             return false;
         };
         let Ok(Some(stamp)) = stamp::next_transmit_stamp(stream) else { return false };
-        let Some(&(first, _)) = self.leaving.front() else { return true };
+        let Some(&(first, _)) = self.unstamped.front() else { return true };
         // Keys grow along the train, modulo 2^32; that of an earlier train's retransmission compares as beyond the last.
         let after_first = |key: u32| key.wrapping_sub(first);
-        let found = self.leaving.binary_search_by_key(&after_first(stamp.key), |(key, _)| after_first(*key));
-        if found == Err(self.leaving.len()) {
+        let found = self.unstamped.binary_search_by_key(&after_first(stamp.key), |(key, _)| after_first(*key));
+        if found == Err(self.unstamped.len()) {
             return true;
         }
         // Packets are sent in order: earlier ones without a time stamp were merged with the next and will not get one.
-        for (_, place) in self.leaving.drain(..found.unwrap_or_else(|next| next)) {
-            departing.settle(place);
+        for (_, place) in self.unstamped.drain(..found.unwrap_or_else(|next| next)) {
+            sent_packets.settle(place);
         }
         if found.is_ok()
-            && let Some((_, place)) = self.leaving.pop_front()
+            && let Some((_, place)) = self.unstamped.pop_front()
         {
-            departing.stamp(place, stamp.at);
-            departing.settle(place);
+            sent_packets.stamp(place, stamp.at);
+            sent_packets.settle(place);
         }
         true
     }

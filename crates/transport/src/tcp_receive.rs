@@ -1,9 +1,9 @@
 //! Receiving trains over TCP: the assignment of bytes and time stamps to packets.
 
 use crate::error::Error;
-use crate::ledger::{Arriving, Departing};
-use crate::limits::NAP;
-use crate::parts::Receiving;
+use crate::limits::READ_INTERVAL;
+use crate::packets::{ReceivedPackets, SentPackets};
+use crate::parts::ReceivedTrain;
 use crate::tcp::{Slot, TcpProbes};
 use net::readiness::Readiness;
 use net::{clock, stamp};
@@ -22,19 +22,19 @@ struct Expected {
 }
 
 impl TcpProbes {
-    pub(crate) fn collect_train(&mut self, train: &Train, deadline: Time) -> Result<Receiving, Error> {
+    pub(crate) fn collect_train(&mut self, train: &Train, deadline: Time) -> Result<ReceivedTrain, Error> {
         let mut expected = self.expect(train);
-        let mut arriving = Arriving::new(train.count());
-        let result = self.collect_expected(&mut expected, &mut arriving, deadline, train);
+        let mut received_packets = ReceivedPackets::new(train.count());
+        let result = self.collect_expected(&mut expected, &mut received_packets, deadline, train);
         for (slot, expected) in self.slots.iter_mut().zip(&expected) {
-            slot.owed += expected.bytes();
+            slot.unread += expected.bytes();
         }
         result.map_err(Error::io("wait for probes from", self.peer))?;
         // A complete train is valid whatever happens afterwards.
-        if !arriving.is_complete() && self.control.is_closed() {
-            return Err(Error::Abandoned(self.peer));
+        if !received_packets.is_complete() && self.control.is_closed() {
+            return Err(Error::Aborted(self.peer));
         }
-        Ok(arriving.finish())
+        Ok(received_packets.finish())
     }
 
     /// Divides the train's packets among the connections.
@@ -54,7 +54,7 @@ impl TcpProbes {
     fn collect_expected(
         &mut self,
         expected: &mut [Expected],
-        arriving: &mut Arriving,
+        received_packets: &mut ReceivedPackets,
         deadline: Time,
         train: &Train,
     ) -> io::Result<()> {
@@ -68,7 +68,7 @@ impl TcpProbes {
         }
         // With one packet per connection, the whole train can wait in the kernel's buffers.
         let one_each = train.count() as usize <= self.slots.len();
-        let mut nap = train.duration();
+        let mut sleep = train.duration();
         let mut events = Vec::new();
         while open > 0 && clock::monotonic() < deadline && !self.control.is_closed() {
             readiness.wait(&mut events, self.control.until(deadline))?;
@@ -77,9 +77,9 @@ impl TcpProbes {
                 let (slot, expected) = (&mut self.slots[number], &mut expected[number]);
                 if event.error {
                     // Unread time stamps of earlier sends would end every wait at once.
-                    while slot.collect(&mut Departing::new(0)) {}
+                    while slot.collect(&mut SentPackets::new(0)) {}
                 }
-                if read(slot, expected, arriving, deadline) == Reading::Over {
+                if read(slot, expected, received_packets, deadline) == Reading::Over {
                     // A peer that sends more than planned must not cause a busy loop.
                     if let Some(stream) = &slot.stream {
                         readiness.remove(stream)?;
@@ -88,8 +88,8 @@ impl TcpProbes {
                 }
             }
             if one_each && open > 0 && !events.is_empty() {
-                self.control.sleep_until((clock::monotonic() + nap).min(deadline));
-                nap = NAP;
+                self.control.sleep_until((clock::monotonic() + sleep).min(deadline));
+                sleep = READ_INTERVAL;
             }
         }
         Ok(())
@@ -112,12 +112,12 @@ enum Reading {
 }
 
 /// Reads available data, one packet at a time, so that each has its own time stamp unless the kernel merged them.
-fn read(slot: &mut Slot, expected: &mut Expected, arriving: &mut Arriving, deadline: Time) -> Reading {
+fn read(slot: &mut Slot, expected: &mut Expected, received_packets: &mut ReceivedPackets, deadline: Time) -> Reading {
     let mut buffer = [0; 2048];
     loop {
         let Some(&(index, payload)) = expected.packets.last() else { return Reading::Over };
         let Some(stream) = &slot.stream else { return Reading::Over };
-        let wanted = if slot.owed > 0 { slot.owed } else { u64::from(payload - expected.begun) };
+        let wanted = if slot.unread > 0 { slot.unread } else { u64::from(payload - expected.begun) };
         let part = wanted.min(buffer.len() as u64) as usize;
         let received = match stamp::receive(stream, &mut buffer[..part]) {
             Ok(received) if received.len > 0 => received,
@@ -129,8 +129,8 @@ fn read(slot: &mut Slot, expected: &mut Expected, arriving: &mut Arriving, deadl
                 return Reading::Over;
             }
         };
-        if slot.owed > 0 {
-            slot.owed -= received.len as u64;
+        if slot.unread > 0 {
+            slot.unread -= received.len as u64;
             if clock::monotonic() > deadline {
                 return Reading::Open;
             }
@@ -140,20 +140,20 @@ fn read(slot: &mut Slot, expected: &mut Expected, arriving: &mut Arriving, deadl
         if expected.begun == payload {
             expected.packets.pop();
             expected.begun = 0;
-            expected.arrived(index, received.stamp, arriving);
+            expected.arrived(index, received.stamp, received_packets);
         }
     }
 }
 
 impl Expected {
     /// Records a complete packet. Merged packets share the last one's time stamp, which is withdrawn from earlier ones.
-    fn arrived(&mut self, index: u32, stamp: Option<Time>, arriving: &mut Arriving) {
+    fn arrived(&mut self, index: u32, stamp: Option<Time>, received_packets: &mut ReceivedPackets) {
         if let (Some(at), Some((newest, earlier))) = (stamp, self.newest)
             && at == newest
         {
-            arriving.withdraw_stamp(earlier);
+            received_packets.withdraw_stamp(earlier);
         }
         self.newest = stamp.map(|at| (at, index));
-        arriving.arrived(index, stamp, clock::realtime());
+        received_packets.add(index, stamp, clock::realtime());
     }
 }

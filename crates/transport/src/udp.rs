@@ -1,9 +1,9 @@
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
-use crate::ledger::{Arriving, Departing, await_stamps, is_usable_gap};
-use crate::limits::{LEAD, NAP, SEND_SLACK};
-use crate::parts::{Receiving, Sending};
-use crate::payload::filling;
+use crate::limits::{READ_INTERVAL, SEND_SLACK, START_DELAY};
+use crate::packets::{ReceivedPackets, SentPackets, await_stamps, is_usable_gap};
+use crate::parts::{ReceivedTrain, SentTrain};
+use crate::payload::incompressible;
 use net::pace::Pacer;
 use net::{clock, readiness, stamp, udp};
 use std::io::ErrorKind;
@@ -64,7 +64,7 @@ impl UdpProbes {
         let peer = socket.peer_addr().map_err(Error::io("use an unconnected UDP socket towards", nobody))?;
         udp::prepare(&socket, SEND_TIMEOUT).map_err(Error::io("prepare the UDP socket to", peer))?;
         let buffer = udp::receive_buffer(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
-        let mut packet = filling(Train::MAX_PACKET as usize);
+        let mut packet = incompressible(Train::MAX_PACKET as usize);
         packet[..16].copy_from_slice(&token.0);
         let in_step = stamp::enable_transmit(&socket, false).is_ok();
         let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
@@ -87,49 +87,49 @@ impl UdpProbes {
     ///
     /// # Errors
     /// As there.
-    pub fn send(&mut self, number: u32, train: &Train) -> Result<Sending, Error> {
+    pub fn send(&mut self, number: u32, train: &Train) -> Result<SentTrain, Error> {
         train.check(Train::MAX_PACKET)?;
         self.begin_sending()?;
         let first_key = self.transmit.next_key;
-        let mut departing = Departing::new(train.count());
+        let mut sent_packets = SentPackets::new(train.count());
         self.packet[16..20].copy_from_slice(&number.to_be_bytes());
-        let pacer = Pacer::starting_in(LEAD);
+        let pacer = Pacer::starting_in(START_DELAY);
         let give_up = pacer.instant(train.duration() + SEND_SLACK);
         for (planned, index) in train.packets().zip(0u32..) {
             if self.control.is_closed_before(&pacer, planned.offset) {
-                return Err(Error::Abandoned(self.peer));
+                return Err(Error::Aborted(self.peer));
             }
-            self.use_gap(&pacer, planned.offset, first_key, &mut departing);
+            self.use_gap(&pacer, planned.offset, first_key, &mut sent_packets);
             pacer.wait(planned.offset);
             let size = planned.size.max(self.min_packet());
-            if clock::monotonic() > give_up || !self.send_one(index, size, &mut departing)? {
+            if clock::monotonic() > give_up || !self.send_one(index, size, &mut sent_packets)? {
                 break;
             }
         }
         drop(pacer);
         let quiet = if self.transmit.seen { QUIET } else { QUIET_UNKNOWN };
-        if self.transmit.in_step || departing.any_stamp() {
-            await_stamps(&mut departing, quiet, |departing| while self.collect(first_key, departing) {});
+        if self.transmit.in_step || sent_packets.any_stamp() {
+            await_stamps(&mut sent_packets, quiet, |sent_packets| while self.collect(first_key, sent_packets) {});
         }
-        self.transmit.seen |= departing.any_stamp();
-        Ok(departing.finish())
+        self.transmit.seen |= sent_packets.any_stamp();
+        Ok(sent_packets.finish())
     }
 
     /// See [`Probes::receive`](crate::Probes::receive).
     ///
     /// # Errors
     /// As there.
-    pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<Receiving, Error> {
+    pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ReceivedTrain, Error> {
         train.check(u16::MAX.into())?;
         let deadline = clock::monotonic() + train.duration() + timeout;
-        let mut arriving = Arriving::new(train.count());
+        let mut received_packets = ReceivedPackets::new(train.count());
         let mut buffer = [0; HEADER];
-        let mut nap = self.first_nap(train);
-        while !arriving.is_complete() {
+        let mut sleep = self.first_sleep(train);
+        while !received_packets.is_complete() {
             match stamp::receive(&self.socket, &mut buffer) {
                 Ok(received) => {
                     if let Some(index) = self.recognise(&buffer[..received.len], number) {
-                        arriving.arrived(index, received.stamp, clock::realtime());
+                        received_packets.add(index, received.stamp, clock::realtime());
                     }
                     // Bounded, even if unrelated packets arrive continuously.
                     if clock::monotonic() > deadline {
@@ -138,10 +138,10 @@ impl UdpProbes {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if self.control.is_closed() {
-                        return Err(Error::Abandoned(self.peer));
+                        return Err(Error::Aborted(self.peer));
                     }
-                    if self.await_more(deadline, nap)? {
-                        nap = NAP;
+                    if self.await_more(deadline, sleep)? {
+                        sleep = READ_INTERVAL;
                     } else if clock::monotonic() >= deadline {
                         break;
                     }
@@ -151,7 +151,7 @@ impl UdpProbes {
                 Err(error) => return Err(Error::io("receive probes by UDP from", self.peer)(error)),
             }
         }
-        Ok(arriving.finish())
+        Ok(received_packets.finish())
     }
 
     /// Discards time stamps and errors of earlier trains, and resets the count of keys if necessary.
@@ -172,13 +172,13 @@ impl UdpProbes {
 
     /// Sends one packet; false if the send buffer remained full. A packet that can't be sent (larger than the path MTU, or
     /// no room in the device's queue) is omitted.
-    fn send_one(&mut self, index: u32, size: u32, departing: &mut Departing) -> Result<bool, Error> {
+    fn send_one(&mut self, index: u32, size: u32, sent_packets: &mut SentPackets) -> Result<bool, Error> {
         self.packet[20..HEADER].copy_from_slice(&index.to_be_bytes());
         let payload = &self.packet[..(size - udp::header_bytes(self.peer)) as usize];
         let user = clock::realtime();
         let error = match self.socket.send(payload) {
             Ok(_) => {
-                departing.left(index, size, user);
+                sent_packets.add(index, size, user);
                 self.transmit.next_key = self.transmit.next_key.wrapping_add(1);
                 self.transmit.sure += usize::from(self.transmit.in_step);
                 return Ok(true);
@@ -195,19 +195,19 @@ impl UdpProbes {
     }
 
     /// Reads time stamps as long as there is time before the next packet, or if the error queue is about to overflow.
-    fn use_gap(&self, pacer: &Pacer, offset: Span, first_key: u32, departing: &mut Departing) {
-        while departing.awaiting() > 0
-            && (is_usable_gap(pacer, offset) || departing.awaiting() >= self.buffer / STAMP_IN_BUFFER)
-            && self.collect(first_key, departing)
+    fn use_gap(&self, pacer: &Pacer, offset: Span, first_key: u32, sent_packets: &mut SentPackets) {
+        while sent_packets.awaiting() > 0
+            && (is_usable_gap(pacer, offset) || sent_packets.awaiting() >= self.buffer / STAMP_IN_BUFFER)
+            && self.collect(first_key, sent_packets)
         {}
     }
 
     /// Reads one time stamp; false if there is none.
-    fn collect(&self, first_key: u32, departing: &mut Departing) -> bool {
+    fn collect(&self, first_key: u32, sent_packets: &mut SentPackets) -> bool {
         let Ok(Some(stamp)) = stamp::next_transmit_stamp(&self.socket) else { return false };
         let place = stamp.key.wrapping_sub(first_key) as usize;
         if place < self.transmit.sure {
-            departing.stamp(place, stamp.at);
+            sent_packets.stamp(place, stamp.at);
         }
         true
     }
@@ -219,18 +219,18 @@ impl UdpProbes {
     }
 
     /// How long to sleep after the first packet: for the whole train, if it fits into the receive buffer.
-    fn first_nap(&self, train: &Train) -> Span {
-        if train.count() as usize <= self.buffer / PACKET_IN_BUFFER { train.duration() } else { NAP }
+    fn first_sleep(&self, train: &Train) -> Span {
+        if train.count() as usize <= self.buffer / PACKET_IN_BUFFER { train.duration() } else { READ_INTERVAL }
     }
 
-    /// Waits for the next packet, then for `nap`; false if none arrived before the next check of the control.
-    fn await_more(&mut self, deadline: Time, nap: Span) -> Result<bool, Error> {
+    /// Waits for the next packet, then for `sleep`; false if none arrived before the next check of the control.
+    fn await_more(&mut self, deadline: Time, sleep: Span) -> Result<bool, Error> {
         // Late time stamps of an earlier train would end every wait at once.
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
         let ready = readiness::readable(&self.socket, self.control.until(deadline))
             .map_err(Error::io("wait for probes from", self.peer))?;
         if ready && self.stamps_arrivals {
-            self.control.sleep_until((clock::monotonic() + nap).min(deadline));
+            self.control.sleep_until((clock::monotonic() + sleep).min(deadline));
         }
         Ok(ready)
     }

@@ -5,14 +5,16 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket
 use std::thread;
 use train::Transport;
 use train::{Segment, Train};
-use transport::{ControlWatch, Error, Probes, Receiving, Sending, StampSource, TcpProbes, UdpProbes, open_connections};
+use transport::{
+    ControlWatch, Error, Probes, ReceivedTrain, SentTrain, StampSource, TcpProbes, UdpProbes, open_connections,
+};
 use units::{Span, Time};
 use wire::Token;
 
 const V4: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const V6: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
 const TOKEN: Token = Token([7; 16]);
-const GRACE: Span = Span::from_secs(60);
+const RECEIVE_TIMEOUT: Span = Span::from_secs(60);
 const SHORT_GRACE: Span = Span::from_millis(300);
 
 fn train(count: u32, interval_us: i64, first_size: u32, size_step: i32) -> Train {
@@ -65,7 +67,7 @@ fn rake(address: SocketAddr, count: u16) -> (Probes, Probes) {
     (Probes::Tcp(TcpProbes::rake(client).unwrap()), Probes::Tcp(TcpProbes::rake(server).unwrap()))
 }
 
-fn carry(from: &mut Probes, to: &mut Probes, number: u32, train: &Train, timeout: Span) -> (Sending, Receiving) {
+fn carry(from: &mut Probes, to: &mut Probes, number: u32, train: &Train, timeout: Span) -> (SentTrain, ReceivedTrain) {
     thread::scope(|scope| {
         let receiving = scope.spawn(|| to.receive(number, train, timeout).unwrap());
         let sending = from.send(number, train).unwrap();
@@ -73,7 +75,7 @@ fn carry(from: &mut Probes, to: &mut Probes, number: u32, train: &Train, timeout
     })
 }
 
-fn indices(receiving: &Receiving) -> Vec<u32> {
+fn indices(receiving: &ReceivedTrain) -> Vec<u32> {
     receiving.arrivals.iter().map(|a| a.index).collect()
 }
 
@@ -87,7 +89,7 @@ fn grow(stamps: impl Iterator<Item = Time>) -> bool {
 }
 
 /// Everything left and came, with the kernel's stamps, each after the one before it, on one clock since on one host.
-fn assert_whole(train: &Train, min_packet: u32, sending: &Sending, receiving: &Receiving) {
+fn assert_whole(train: &Train, min_packet: u32, sending: &SentTrain, receiving: &ReceivedTrain) {
     assert_eq!((sending.source, receiving.source), (StampSource::Kernel, StampSource::Kernel));
     let sent: Vec<_> = sending.departures.iter().map(|d| (d.index, d.size)).collect();
     let planned: Vec<_> = train.packets().zip(0..).map(|(p, index)| (index, p.size.max(min_packet))).collect();
@@ -105,9 +107,9 @@ fn udp_carries_the_papers_train_both_ways() {
     for (address, min) in [(V4, 20 + 8 + 24), (V6, 40 + 8 + 24)] {
         let (mut a, mut b) = udp(address);
         assert_eq!((a.kind(), a.connections(), a.max_packet(), a.min_packet()), (Transport::Udp, 0, 1500, min));
-        let (sending, receiving) = carry(&mut a, &mut b, 1, &paper_train(), GRACE);
+        let (sending, receiving) = carry(&mut a, &mut b, 1, &paper_train(), RECEIVE_TIMEOUT);
         assert_whole(&paper_train(), min, &sending, &receiving);
-        let (sending, receiving) = carry(&mut b, &mut a, 2, &paper_train(), GRACE);
+        let (sending, receiving) = carry(&mut b, &mut a, 2, &paper_train(), RECEIVE_TIMEOUT);
         assert_whole(&paper_train(), min, &sending, &receiving);
     }
 }
@@ -122,7 +124,7 @@ fn ipv4_in_ipv6_clothes_is_ipv4() {
     let mut a = Probes::Udp(UdpProbes::new(client, TOKEN).unwrap());
     let mut b = Probes::Udp(UdpProbes::new(server, TOKEN).unwrap());
     assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, 1500));
-    let (sending, receiving) = carry(&mut b, &mut a, 0, &paper_train(), GRACE);
+    let (sending, receiving) = carry(&mut b, &mut a, 0, &paper_train(), RECEIVE_TIMEOUT);
     assert_whole(&paper_train(), 52, &sending, &receiving);
 
     let listener = TcpListener::bind("[::]:0").unwrap();
@@ -177,7 +179,7 @@ fn a_closed_udp_port_is_an_error_and_no_end() {
     let again = UdpSocket::bind(at).unwrap();
     again.connect(back).unwrap();
     let mut peer = Probes::Udp(UdpProbes::new(again, TOKEN).unwrap());
-    let (sending, receiving) = carry(&mut probes, &mut peer, 2, &paper_train(), GRACE);
+    let (sending, receiving) = carry(&mut probes, &mut peer, 2, &paper_train(), RECEIVE_TIMEOUT);
     assert_whole(&paper_train(), probes.min_packet(), &sending, &receiving);
 }
 
@@ -187,10 +189,10 @@ fn rake_gives_each_packet_its_connection() {
         let (mut a, mut b) = rake(address, 120);
         assert_eq!((a.kind(), a.connections(), a.max_packet(), a.min_packet()), (Transport::Rake, 120, 1500, min));
         for number in 0..3 {
-            let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), GRACE);
+            let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
             assert_whole(&paper_train(), min, &sending, &receiving);
         }
-        let (sending, receiving) = carry(&mut b, &mut a, 3, &paper_train(), GRACE);
+        let (sending, receiving) = carry(&mut b, &mut a, 3, &paper_train(), RECEIVE_TIMEOUT);
         assert_whole(&paper_train(), min, &sending, &receiving);
     }
 }
@@ -199,7 +201,7 @@ fn rake_gives_each_packet_its_connection() {
 fn fewer_connections_carry_several_packets_each() {
     let (mut a, mut b) = rake(V4, 25);
     for number in 0..3 {
-        let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), GRACE);
+        let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
         assert_eq!((sending.source, receiving.source), (StampSource::Kernel, StampSource::Kernel));
         assert_eq!(sending.departures.len(), 120);
         assert!(sending.departures.iter().all(|d| d.sent.is_some()));
@@ -216,7 +218,7 @@ fn single_carries_everything_on_one_connection() {
     let mut b = Probes::Tcp(TcpProbes::single(server.remove(0)).unwrap());
     assert_eq!((a.kind(), a.connections()), (Transport::Single, 1));
     for number in 0..2 {
-        let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), GRACE);
+        let (sending, receiving) = carry(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
         assert_eq!(sending.departures.len(), 120);
         assert_eq!(indices(&receiving), all(&paper_train()));
         assert_eq!((sending.source, receiving.source), (StampSource::Kernel, StampSource::Kernel));
@@ -240,7 +242,7 @@ fn a_train_after_late_bytes_is_in_step() {
         // The receiver gives up before the first train has begun.
         assert_eq!(b.receive(0, &paper_train(), Span::from_secs(-3600)).unwrap().arrivals, []);
         a.send(0, &paper_train()).unwrap();
-        let (_, receiving) = carry(&mut a, &mut b, 1, &train(240, 10, 700, 1), GRACE);
+        let (_, receiving) = carry(&mut a, &mut b, 1, &train(240, 10, 700, 1), RECEIVE_TIMEOUT);
         assert_eq!(indices(&receiving), all(&train(240, 10, 700, 1)));
     }
 }
@@ -263,7 +265,7 @@ fn a_lost_connection_takes_only_its_packets_along() {
     let plan = train(20, 100, 500, 0);
     let without_3: Vec<_> = (0..20).filter(|i| i % 10 != 3).collect();
     for number in 0..2 {
-        let (sending, receiving) = carry(&mut a, &mut b, number, &plan, GRACE);
+        let (sending, receiving) = carry(&mut a, &mut b, number, &plan, RECEIVE_TIMEOUT);
         assert_eq!(sending.departures.iter().map(|d| d.index).collect::<Vec<_>>(), without_3);
         assert_eq!(indices(&receiving), without_3);
         assert_eq!((a.connections(), b.connections()), (9, 9));
@@ -276,7 +278,7 @@ fn when_every_connection_is_lost_both_sides_say_so() {
     drop(b);
     let error = (0..3).find_map(|number| a.send(number, &train(3, 0, 100, 0)).err()).unwrap();
     assert!(error.to_string().contains("all 3 probe connections are closed"), "{error}");
-    let error = a.receive(9, &train(3, 0, 100, 0), GRACE).unwrap_err();
+    let error = a.receive(9, &train(3, 0, 100, 0), RECEIVE_TIMEOUT).unwrap_err();
     assert!(matches!(error, Error::NoConnection(3)), "{error}");
 }
 
@@ -287,8 +289,8 @@ fn trains_end_when_the_control_connection_does() {
         let (control, far_end) = streams(V4, 1);
         probes.end_with(ControlWatch::of(&control[0]).unwrap());
         drop(far_end);
-        assert!(matches!(probes.send(1, &slow), Err(Error::Abandoned(_))));
-        assert!(matches!(probes.receive(2, &slow, GRACE), Err(Error::Abandoned(_))));
+        assert!(matches!(probes.send(1, &slow), Err(Error::Aborted(_))));
+        assert!(matches!(probes.receive(2, &slow, RECEIVE_TIMEOUT), Err(Error::Aborted(_))));
     }
 }
 
@@ -296,5 +298,5 @@ fn trains_end_when_the_control_connection_does() {
 fn a_plan_beyond_the_limits_is_refused_before_anything_leaves() {
     let (mut a, mut b) = udp(V4);
     assert!(matches!(a.send(0, &train(1, 0, 1501, 0)), Err(Error::Plan(_))));
-    assert!(matches!(b.receive(0, &Train::default(), GRACE), Err(Error::Plan(_))));
+    assert!(matches!(b.receive(0, &Train::default(), RECEIVE_TIMEOUT), Err(Error::Plan(_))));
 }

@@ -1,7 +1,7 @@
 //! The packets of a train that have been sent or received so far, with their time stamps.
 
 use crate::limits::STAMP_WAIT;
-use crate::parts::{Receiving, Sending};
+use crate::parts::{ReceivedTrain, SentTrain};
 use net::pace::sleep_until;
 use net::stamp::StampSource;
 use net::{clock, pace::Pacer};
@@ -17,13 +17,13 @@ const POLL_INTERVAL: Span = Span::from_micros(200);
 
 /// The packets of a train that have been sent so far.
 #[derive(Debug)]
-pub(crate) struct Departing {
-    packets: Vec<Left>,
+pub(crate) struct SentPackets {
+    packets: Vec<SentPacket>,
     awaiting: usize,
 }
 
 #[derive(Debug)]
-struct Left {
+struct SentPacket {
     index: u32,
     size: u32,
     user: Time,
@@ -31,14 +31,14 @@ struct Left {
     is_awaited: bool,
 }
 
-impl Departing {
+impl SentPackets {
     pub(crate) fn new(count: u32) -> Self {
-        Departing { packets: Vec::with_capacity(count as usize), awaiting: 0 }
+        SentPackets { packets: Vec::with_capacity(count as usize), awaiting: 0 }
     }
 
-    /// Records a sent packet; `user` is the time just before. Returns its place in this ledger.
-    pub(crate) fn left(&mut self, index: u32, size: u32, user: Time) -> usize {
-        self.packets.push(Left { index, size, user, kernel: None, is_awaited: true });
+    /// Records a sent packet; `user` is the time just before. Returns its place among them.
+    pub(crate) fn add(&mut self, index: u32, size: u32, user: Time) -> usize {
+        self.packets.push(SentPacket { index, size, user, kernel: None, is_awaited: true });
         self.awaiting += 1;
         self.packets.len() - 1
     }
@@ -76,14 +76,14 @@ impl Departing {
         self.packets.iter().any(|p| p.kernel.is_some())
     }
 
-    pub(crate) fn finish(self) -> Sending {
+    pub(crate) fn finish(self) -> SentTrain {
         let source = source(self.packets.len(), self.any_stamp());
-        let departure = |p: Left| Departure {
+        let departure = |p: SentPacket| Departure {
             index: p.index,
             size: p.size,
             sent: if source == StampSource::Kernel { p.kernel } else { Some(p.user) },
         };
-        Sending { departures: self.packets.into_iter().map(departure).collect(), source }
+        SentTrain { departures: self.packets.into_iter().map(departure).collect(), source }
     }
 }
 
@@ -99,17 +99,17 @@ pub(crate) fn is_usable_gap(pacer: &Pacer, offset: Span) -> bool {
 
 /// After the last send: calls `collect` to read time stamps until all have arrived, none has for `quiet`, or
 /// [`STAMP_WAIT`] has passed.
-pub(crate) fn await_stamps(departing: &mut Departing, quiet: Span, mut collect: impl FnMut(&mut Departing)) {
+pub(crate) fn await_stamps(sent_packets: &mut SentPackets, quiet: Span, mut collect: impl FnMut(&mut SentPackets)) {
     let begin = clock::monotonic();
     let mut last_news = begin;
     loop {
-        let before = departing.awaiting();
-        collect(departing);
+        let before = sent_packets.awaiting();
+        collect(sent_packets);
         let now = clock::monotonic();
-        if departing.awaiting() < before {
+        if sent_packets.awaiting() < before {
             last_news = now;
         }
-        if departing.awaiting() == 0 || now - last_news > quiet || now - begin > STAMP_WAIT {
+        if sent_packets.awaiting() == 0 || now - last_news > quiet || now - begin > STAMP_WAIT {
             return;
         }
         sleep_until(now + POLL_INTERVAL);
@@ -118,26 +118,26 @@ pub(crate) fn await_stamps(departing: &mut Departing, quiet: Span, mut collect: 
 
 /// The packets of a train that have been received so far.
 #[derive(Debug)]
-pub(crate) struct Arriving {
-    packets: Vec<Option<Arrived>>,
+pub(crate) struct ReceivedPackets {
+    packets: Vec<Option<ReceivedPacket>>,
     missing: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Arrived {
+struct ReceivedPacket {
     user: Option<Time>,
     kernel: Option<Time>,
 }
 
-impl Arriving {
+impl ReceivedPackets {
     pub(crate) fn new(count: u32) -> Self {
-        Arriving { packets: vec![None; count as usize], missing: count as usize }
+        ReceivedPackets { packets: vec![None; count as usize], missing: count as usize }
     }
 
     /// Records the arrival of packet `index`, read by the program at `user`. Duplicates and unplanned indices are ignored.
-    pub(crate) fn arrived(&mut self, index: u32, kernel: Option<Time>, user: Time) {
+    pub(crate) fn add(&mut self, index: u32, kernel: Option<Time>, user: Time) {
         if let Some(packet @ None) = self.packets.get_mut(index as usize) {
-            *packet = Some(Arrived { user: Some(user), kernel });
+            *packet = Some(ReceivedPacket { user: Some(user), kernel });
             self.missing -= 1;
         }
     }
@@ -145,7 +145,7 @@ impl Arriving {
     /// Removes the time stamp of packet `index`, which turned out to be a later packet's.
     pub(crate) fn withdraw_stamp(&mut self, index: u32) {
         if let Some(Some(packet)) = self.packets.get_mut(index as usize) {
-            *packet = Arrived { user: None, kernel: None };
+            *packet = ReceivedPacket { user: None, kernel: None };
         }
     }
 
@@ -153,14 +153,14 @@ impl Arriving {
         self.missing == 0
     }
 
-    pub(crate) fn finish(self) -> Receiving {
+    pub(crate) fn finish(self) -> ReceivedTrain {
         let mut arrived = self.packets.iter().flatten();
         let source = source(arrived.clone().count(), arrived.any(|p| p.kernel.is_some()));
         let arrivals = self.packets.iter().zip(0..).filter_map(|(packet, index)| {
             let packet = (*packet)?;
             Some(Arrival { index, received: if source == StampSource::Kernel { packet.kernel } else { packet.user } })
         });
-        Receiving { arrivals: arrivals.collect(), source }
+        ReceivedTrain { arrivals: arrivals.collect(), source }
     }
 }
 
@@ -174,43 +174,43 @@ mod tests {
 
     #[test]
     fn the_first_stamp_counts_and_an_impossible_one_does_not() {
-        let mut departing = Departing::new(2);
-        let place = departing.left(0, 100, at(0));
-        departing.stamp(place, at(-2_000));
-        assert_eq!(departing.awaiting(), 1);
-        departing.stamp(place, at(3));
-        departing.stamp(place, at(200_000));
-        departing.stamp(17, at(3));
-        let sending = departing.finish();
+        let mut sent_packets = SentPackets::new(2);
+        let place = sent_packets.add(0, 100, at(0));
+        sent_packets.stamp(place, at(-2_000));
+        assert_eq!(sent_packets.awaiting(), 1);
+        sent_packets.stamp(place, at(3));
+        sent_packets.stamp(place, at(200_000));
+        sent_packets.stamp(17, at(3));
+        let sending = sent_packets.finish();
         assert_eq!(sending.source, StampSource::Kernel);
         assert_eq!(sending.departures, [Departure { index: 0, size: 100, sent: Some(at(3)) }]);
     }
 
     #[test]
     fn a_stamp_that_will_not_come_is_not_waited_for() {
-        let mut departing = Departing::new(2);
-        let (first, second) = (departing.left(0, 100, at(0)), departing.left(3, 100, at(1)));
-        assert_eq!(departing.first_awaiting(0), Some((first, 0)));
-        departing.settle(first);
-        departing.settle(first);
-        assert_eq!((departing.awaiting(), departing.first_awaiting(0)), (1, Some((second, 3))));
-        departing.stamp(second, at(2));
-        assert_eq!((departing.awaiting(), departing.first_awaiting(0)), (0, None));
+        let mut sent_packets = SentPackets::new(2);
+        let (first, second) = (sent_packets.add(0, 100, at(0)), sent_packets.add(3, 100, at(1)));
+        assert_eq!(sent_packets.first_awaiting(0), Some((first, 0)));
+        sent_packets.settle(first);
+        sent_packets.settle(first);
+        assert_eq!((sent_packets.awaiting(), sent_packets.first_awaiting(0)), (1, Some((second, 3))));
+        sent_packets.stamp(second, at(2));
+        assert_eq!((sent_packets.awaiting(), sent_packets.first_awaiting(0)), (0, None));
     }
 
     #[test]
     fn stamps_of_one_train_are_never_mixed() {
-        let mut departing = Departing::new(2);
-        departing.left(0, 100, at(0));
-        let place = departing.left(1, 100, at(10));
-        departing.stamp(place, at(11));
-        let sent: Vec<_> = departing.finish().departures.iter().map(|d| d.sent).collect();
+        let mut sent_packets = SentPackets::new(2);
+        sent_packets.add(0, 100, at(0));
+        let place = sent_packets.add(1, 100, at(10));
+        sent_packets.stamp(place, at(11));
+        let sent: Vec<_> = sent_packets.finish().departures.iter().map(|d| d.sent).collect();
         assert_eq!(sent, [None, Some(at(11))]);
 
-        let mut arriving = Arriving::new(3);
-        arriving.arrived(0, None, at(0));
-        arriving.arrived(2, None, at(2));
-        let receiving = arriving.finish();
+        let mut received_packets = ReceivedPackets::new(3);
+        received_packets.add(0, None, at(0));
+        received_packets.add(2, None, at(2));
+        let receiving = received_packets.finish();
         assert_eq!(receiving.source, StampSource::User);
         let expected = [(0, Some(at(0))), (2, Some(at(2)))].map(|(index, received)| Arrival { index, received });
         assert_eq!(receiving.arrivals, expected);
@@ -218,12 +218,12 @@ mod tests {
 
     #[test]
     fn the_first_copy_counts_and_a_foreign_index_is_ignored() {
-        let mut arriving = Arriving::new(1);
-        arriving.arrived(1, Some(at(0)), at(1));
-        assert!(!arriving.is_complete());
-        arriving.arrived(0, Some(at(2)), at(3));
-        arriving.arrived(0, Some(at(4)), at(5));
-        assert!(arriving.is_complete());
-        assert_eq!(arriving.finish().arrivals, [Arrival { index: 0, received: Some(at(2)) }]);
+        let mut received_packets = ReceivedPackets::new(1);
+        received_packets.add(1, Some(at(0)), at(1));
+        assert!(!received_packets.is_complete());
+        received_packets.add(0, Some(at(2)), at(3));
+        received_packets.add(0, Some(at(4)), at(5));
+        assert!(received_packets.is_complete());
+        assert_eq!(received_packets.finish().arrivals, [Arrival { index: 0, received: Some(at(2)) }]);
     }
 }
