@@ -90,7 +90,7 @@ fn body_packets(knowledge: &Knowledge, interval: f64) -> u32 {
 
 /// How many packets the prime is to have: at most 20 ms of queue, and half as many each time that a queue overflowed.
 fn prime_packets(knowledge: &Knowledge, service: f64) -> u32 {
-    let overflows = knowledge.readings.iter().filter(|r| r.overflowed() || r.prime_spilt).count();
+    let overflows = knowledge.readings.iter().filter(|r| r.overflowed() || r.prime_overflowed).count();
     let most = MAX_FILLING_PACKETS >> overflows.min(8);
     ((0.020 / service).max(4.0) as u32).clamp(2, most.max(2))
 }

@@ -33,7 +33,7 @@ pub(super) struct Reading {
     /// assumed to lose the same part, which `available` takes into account.
     pub(super) dropped: f64,
     /// The queue had no room for the prime.
-    pub(super) prime_spilt: bool,
+    pub(super) prime_overflowed: bool,
     /// Packets arrived closer together than the bottleneck can deliver them: the receiving host held them back.
     pub(super) compressed: bool,
     /// The delay jumped once, far beyond its usual variation: packets were held up, or cross traffic sent a burst.
@@ -77,7 +77,7 @@ impl Packets {
             emptied: idle * 10 > held.len(),
             credit_left: bottleneck.lends() && self.credit_left(bottleneck, floor),
             dropped: delivered.map_or(0.0, |part| 1.0 - part),
-            prime_spilt: self.losses.iter().any(|loss| loss.index < self.prime),
+            prime_overflowed: self.losses.iter().any(|loss| loss.index < self.prime),
             compressed: self.compressed(bottleneck, duration),
             jumped: self.jumped(capacity),
             backlog: self.points.last().map_or(0.0, |p| waited(p).max(0.0) * capacity),

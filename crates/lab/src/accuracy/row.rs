@@ -222,7 +222,7 @@ impl Row {
     /// The relative errors of a token bucket's rate and burst; none where there is none or none was detected.
     pub fn shaper_errors(&self) -> Option<(f64, f64)> {
         let (found, burst) = (self.shaper?, self.burst_bytes?);
-        let rate = relative_error(found.rate_bits_per_second.value.as_f64(), self.bottleneck_bits_per_second as f64);
+        let rate = relative_error(found.committed_rate.value.as_f64(), self.bottleneck_bits_per_second as f64);
         Some((rate, relative_error(found.burst_bytes.value as f64, burst as f64)))
     }
 

@@ -33,9 +33,11 @@ pub struct CapacityReport {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShaperReport {
     /// Peak rate, at which a burst passes: the rate of the link; null if unknown.
-    pub link_bits_per_second: Option<Estimate<Rate>>,
+    #[serde(rename = "link_bits_per_second")]
+    pub peak_rate: Option<Estimate<Rate>>,
     /// Committed rate: the sustained rate.
-    pub rate_bits_per_second: Estimate<Rate>,
+    #[serde(rename = "rate_bits_per_second")]
+    pub committed_rate: Estimate<Rate>,
     /// Burst size: bytes that pass at the peak rate after an idle period.
     pub burst_bytes: Estimate<u64>,
 }
@@ -58,8 +60,8 @@ impl CapacityReport {
 impl From<Shaper> for ShaperReport {
     fn from(shaper: Shaper) -> Self {
         ShaperReport {
-            link_bits_per_second: shaper.peak_rate,
-            rate_bits_per_second: shaper.committed_rate,
+            peak_rate: shaper.peak_rate,
+            committed_rate: shaper.committed_rate,
             burst_bytes: shaper.burst_bytes,
         }
     }
@@ -76,12 +78,12 @@ impl fmt::Display for CapacityReport {
             (None, reason) => write!(f, "bottleneck capacity unknown: {}", reason.as_deref().unwrap_or("no reason"))?,
         }
         if let Some(shaper) = &self.shaper {
-            match shaper.link_bits_per_second {
-                Some(link) => write!(f, "; link {}", link.value)?,
-                None => f.write_str("; link of unknown rate")?,
+            match shaper.peak_rate {
+                Some(peak) => write!(f, "; token bucket: peak rate {}", peak.value)?,
+                None => f.write_str("; token bucket: peak rate unknown")?,
             }
             let burst = Bytes(shaper.burst_bytes.value);
-            write!(f, ", shaped to {} after a burst of {burst}", shaper.rate_bits_per_second.value)?;
+            write!(f, ", committed rate {}, burst {burst}", shaper.committed_rate.value)?;
         }
         write!(f, " — {}, {:.1} s", Bytes(self.bytes_sent), self.duration_seconds)
     }
@@ -119,10 +121,10 @@ mod tests {
             burst_bytes: estimate(9_990, 9_900, 10_100),
         };
         let shaped = "bottleneck capacity 10 Mbit/s (95 %: 9.97 Mbit/s … 10 Mbit/s); \
-            link 1 Gbit/s, shaped to 10 Mbit/s after a burst of 10 kB — 330 kB, 0.2 s";
+            token bucket: peak rate 1 Gbit/s, committed rate 10 Mbit/s, burst 10 kB — 330 kB, 0.2 s";
         assert_eq!(said(Some(rate), None, Some(shaper)), shaped);
         let hidden = said(Some(rate), None, Some(Shaper { peak_rate: None, ..shaper }));
-        assert!(hidden.contains("link of unknown rate, shaped to 10 Mbit/s"), "{hidden}");
+        assert!(hidden.contains("peak rate unknown, committed rate 10 Mbit/s"), "{hidden}");
         let unknown = "bottleneck capacity unknown: the path is too busy — 330 kB, 0.2 s";
         assert_eq!(said(None, Some("the path is too busy"), None), unknown);
     }

@@ -71,9 +71,9 @@ fn shaper(rows: &[&Row], unit: Unit) -> Vec<String> {
     let medians = |of: &dyn Fn(&Row) -> Option<u64>| {
         median(&rows.iter().filter_map(|row| of(row)).map(|value| value as f64).collect::<Vec<_>>())
     };
-    let rate = medians(&|row| Some(row.shaper?.rate_bits_per_second.value.bits_per_second()));
+    let rate = medians(&|row| Some(row.shaper?.committed_rate.value.bits_per_second()));
     let burst = medians(&|row| Some(row.shaper?.burst_bytes.value));
-    let line = medians(&|row| Some(row.shaper?.link_bits_per_second?.value.bits_per_second()));
+    let line = medians(&|row| Some(row.shaper?.peak_rate?.value.bits_per_second()));
     vec![
         written(rate, |bits| unit.of(bits)),
         written(found.worst_rate_error_ratio, hundredths),
