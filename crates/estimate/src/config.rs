@@ -12,8 +12,8 @@ pub struct Conditions {
     pub shaping: Shaping,
     /// The largest packet that the transport carries in one piece: bytes of the whole IP packet.
     pub max_packet: u32,
-    /// What the measurement may cost.
-    pub budget: Allowance,
+    /// What the measurement may cost, as far as the user has requested it.
+    pub budget: RequestedBudget,
     /// Seed of everything random in the method.
     pub seed: u64,
 }
@@ -21,32 +21,32 @@ pub struct Conditions {
 impl Conditions {
     /// Nothing known of the path but its largest packet, the method's own budget, and always the same seed.
     pub fn new(max_packet: u32) -> Self {
-        Conditions { shaping: Shaping::Unknown, max_packet, budget: Allowance::default(), seed: 0x6b75_6d61_6465 }
+        Conditions { shaping: Shaping::Unknown, max_packet, budget: RequestedBudget::default(), seed: 0x6b75_6d61_6465 }
     }
 }
 
-/// Upper limits of a measurement's cost; none leaves a limit to the method.
+/// The budget that a user requests for a measurement, in whole or in part: it replaces the method's own [`Budget`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Allowance {
-    /// IP bytes to send.
+pub struct RequestedBudget {
+    /// Maximum number of IP bytes to send; none leaves it to the method.
     pub bytes: Option<u64>,
-    /// How long to measure.
+    /// Maximum duration; none leaves it to the method.
     pub time: Option<Span>,
 }
 
-/// Upper limits of a measurement's cost, as a method keeps them.
+/// The budget of a measurement: both limits apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// IP bytes to send.
+    /// Maximum number of IP bytes to send.
     pub bytes: u64,
-    /// How long to measure.
+    /// Maximum duration.
     pub time: Span,
 }
 
 impl Budget {
-    /// These limits where the user sets none.
-    pub fn or(self, allowed: Allowance) -> Self {
-        Budget { bytes: allowed.bytes.unwrap_or(self.bytes), time: allowed.time.unwrap_or(self.time) }
+    /// The requested limits, and these where none are requested.
+    pub fn or(self, requested: RequestedBudget) -> Self {
+        Budget { bytes: requested.bytes.unwrap_or(self.bytes), time: requested.time.unwrap_or(self.time) }
     }
 }
 

@@ -33,7 +33,7 @@ mod settings;
 mod stats;
 
 pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper, Shaping};
-pub use config::{Allowance, Budget, Conditions, MethodConfig, Parameter, ParameterInfo};
+pub use config::{Budget, Conditions, MethodConfig, Parameter, ParameterInfo, RequestedBudget};
 #[cfg(feature = "dummy")]
 pub use dummy::{Dummy, DummyConfig};
 pub use info::{MethodError, MethodInfo};

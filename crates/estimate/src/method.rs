@@ -1,12 +1,10 @@
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use train::{Estimate, Train, TrainRecord};
 use units::{Rate, Span, Time};
 
 /// Why a train was not used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rejection {
     /// Too many packets or time stamps are missing.
     PacketsMissing,
@@ -17,6 +15,18 @@ pub enum Rejection {
     PathStalled,
     /// The congestion window, or another limit of the sending transport, delayed packets against the plan.
     SendingDisturbed,
+}
+
+impl Rejection {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rejection::PacketsMissing => "packets-missing",
+            Rejection::ReceiverStalled => "receiver-stalled",
+            Rejection::PathStalled => "path-stalled",
+            Rejection::SendingDisturbed => "sending-disturbed",
+        }
+    }
 }
 
 impl fmt::Display for Rejection {

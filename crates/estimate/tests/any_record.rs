@@ -1,7 +1,9 @@
 //! Half of each record comes from a peer, who may be mistaken or lie: whatever it says, a method keeps its budget, ends,
 //! and does not panic.
 
-use estimate::{Allowance, CapacityConfig, CapacityProbe, Conditions, METHODS, MethodSettings, Shaper, Shaping, Step};
+use estimate::{
+    CapacityConfig, CapacityProbe, Conditions, METHODS, MethodSettings, RequestedBudget, Shaper, Shaping, Step,
+};
 use proptest::prelude::*;
 use train::{Estimate, PacketRecord, Train, TrainRecord};
 use units::{Rate, Span, Time};
@@ -151,7 +153,7 @@ proptest! {
         bytes in prop::option::of(10_000u64..4_000_000),
         millis in prop::option::of(10i64..60_000),
     ) {
-        let budget = Allowance { bytes, time: millis.map(Span::from_millis) };
+        let budget = RequestedBudget { bytes, time: millis.map(Span::from_millis) };
         let conditions = Conditions { seed, budget, ..Conditions::new(1500) };
         every_method().for_each(|method| drive(&method, &conditions, &fates));
     }

@@ -7,7 +7,7 @@ use crate::choice;
 use anyhow::{Context, anyhow};
 use clap::error::ErrorKind;
 use clap::{Args, Command, ValueEnum};
-use estimate::{Allowance, MethodSettings};
+use estimate::{MethodSettings, RequestedBudget};
 use measurement::{Directions, MeasurementPlan, TransportChoice};
 use probe::{Binding, DEFAULT_PORT, Family, Key, MeasureConfig, NtpServer};
 use probe::{STAMP_PORT, StampConfig, measure_stamp};
@@ -160,7 +160,7 @@ impl MeasureArgs {
         };
         config.plan.method = self.method.clone();
         config.plan.connections = self.connections;
-        config.plan.allowance = Allowance { bytes: self.budget_bytes, time: self.budget_time };
+        config.plan.budget = RequestedBudget { bytes: self.budget_bytes, time: self.budget_time };
         config.plan.capacity = !self.no_capacity;
         config.binding = self.binding();
         config.deadline = self.deadline;

@@ -27,7 +27,7 @@ mod transport;
 
 pub use clocks::Clocks;
 pub use delay::report_one_way;
-pub use estimate::{Allowance, MethodSettings};
+pub use estimate::{MethodSettings, RequestedBudget};
 pub use event::Event;
 pub use measurement::Measurement;
 pub use plan::{Directions, MeasurementPlan, Session, TransportChoice};

@@ -8,7 +8,7 @@ use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
 use crate::series::{CarriedTrain, Cost, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{Need, TransportInUse};
-use estimate::{Allowance, Capacity, CapacityConfig, CapacityProbe, Conditions, Method, Outcome, Shaping};
+use estimate::{Capacity, CapacityConfig, CapacityProbe, Conditions, Method, Outcome, RequestedBudget, Shaping};
 use std::collections::VecDeque;
 use std::mem;
 use train::{Train, Transport};
@@ -21,6 +21,8 @@ const CAPACITY_TRAINS: i64 = 10;
 
 const UNSEEN_SHAPER: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
     short burst only; use the method `primed`";
+
+const NO_KERNEL_STAMPS: &str = "no kernel time stamps at one end at least: user-space time stamps are less accurate";
 
 /// One measurement as a state machine. See the crate's loop contract.
 pub struct Measurement {
@@ -58,6 +60,8 @@ struct CapacityPhase {
 struct AvailablePhase {
     series: TrainSeries,
     method: Box<dyn Method>,
+    /// The method's estimate after the last train.
+    so_far: Option<Rate>,
     /// The result of the capacity phase.
     capacity: Option<FoundCapacity>,
 }
@@ -123,9 +127,6 @@ impl Measurement {
     /// Reports the record of the train that [`next`](Self::next) requested.
     pub fn carried(&mut self, carried: CarriedTrain) {
         let Some(SendRequest { direction, purpose, train, .. }) = self.pending.take() else { return };
-        if purpose == Purpose::PacketSize {
-            return self.transport.tested(&carried);
-        }
         self.transport.carried(&carried);
         match purpose {
             Purpose::PacketSize => {}
@@ -148,14 +149,15 @@ impl Measurement {
     fn carried_for_method(&mut self, direction: Direction, train: Train, carried: CarriedTrain) {
         self.timeout.learn(&carried.record);
         self.delays.add(direction, &carried.record);
-        let Phase::Available(AvailablePhase { series, method, .. }) = &mut self.phase else { return };
+        let Phase::Available(AvailablePhase { series, method, so_far, .. }) = &mut self.phase else { return };
         series.add(&carried);
         method.record(&carried.record);
+        *so_far = method.so_far();
         self.events.push_back(Event::Train {
             direction,
             number: series.trains(),
             bytes_sent: series.bytes(),
-            available_bits_per_second: method.so_far(),
+            available_bits_per_second: *so_far,
             train,
             record: carried.record,
         });
@@ -199,7 +201,7 @@ impl Measurement {
         if !self.plan.capacity || self.transport.kind() == Transport::Single {
             return self.begin_available(direction, None, now);
         }
-        let Allowance { bytes, time } = self.plan.allowance;
+        let RequestedBudget { bytes, time } = self.plan.budget;
         let mut config = CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_packet()) };
         config.budget_time += self.session.round_trip * CAPACITY_TRAINS;
         config.budget_bytes = bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
@@ -230,20 +232,20 @@ impl Measurement {
     fn begin_available(&self, direction: Direction, capacity: Option<FoundCapacity>, now: Time) -> Phase {
         let spent = capacity.as_ref().map_or(Cost::default(), |found| found.cost);
         let shaping = capacity.as_ref().map_or(Shaping::Unknown, |found| found.capacity.shaping());
-        let Allowance { bytes, time } = self.plan.allowance;
-        let budget = Allowance {
+        let RequestedBudget { bytes, time } = self.plan.budget;
+        let budget = RequestedBudget {
             bytes: bytes.map(|bytes| bytes.saturating_sub(spent.bytes)),
             time: time.map(|time| (time - spent.duration).max(time / 2)),
         };
         let (max_packet, seed) = (self.transport.max_packet(), self.plan.seed);
         let method = self.plan.method.build(&Conditions { shaping, max_packet, budget, seed });
-        Phase::Available(AvailablePhase { series: TrainSeries::new(direction, now), method, capacity })
+        Phase::Available(AvailablePhase { series: TrainSeries::new(direction, now), method, so_far: None, capacity })
     }
 
     fn available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
         match phase.method.next(now) {
             estimate::Step::Send { wait, train } => {
-                let so_far = phase.method.so_far().or_else(|| phase.shaped_rate());
+                let so_far = phase.so_far.or_else(|| phase.shaped_rate());
                 let step = self.send_next(&phase.series, Purpose::AvailableBandwidth, wait, train, so_far, now);
                 (Phase::Available(phase), Some(step))
             }
@@ -262,23 +264,18 @@ impl Measurement {
 
     fn direction_report(&self, phase: AvailablePhase, outcome: Outcome, now: Time) -> DirectionReport {
         let shaped = phase.shaped_rate().is_some();
-        let mut outcome = match &phase.capacity {
-            Some(found) => found.capacity.refute(outcome),
-            None => outcome,
+        let (outcome, capacity) = match phase.capacity {
+            Some(found) => (found.capacity.refute(outcome), Some(found.report)),
+            None => (outcome, None),
         };
-        if shaped && !self.plan.method.handles_token_bucket() {
-            outcome.warnings.push(UNSEEN_SHAPER.to_owned());
-        }
         let mut warnings = self.transport.warnings();
-        if !phase.series.has_kernel_stamps() {
-            let text = "no kernel time stamps at one end at least: user-space time stamps are less accurate";
-            warnings.push(text.into());
-        }
+        warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS.to_owned()));
+        warnings.extend(outcome.warnings);
+        warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER.to_owned()));
+        let outcome = Outcome { warnings, ..outcome };
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
-        let method = self.plan.method.name();
         let cost = phase.series.cost(now);
-        let report = DirectionReport::new(transport, connections, method, outcome, &cost, warnings);
-        DirectionReport { capacity: phase.capacity.map(|found| found.report), ..report }
+        DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost)
     }
 
     fn report(&mut self) -> Report {

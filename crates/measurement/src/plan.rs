@@ -1,5 +1,5 @@
 use crate::clocks::Clocks;
-use estimate::{Allowance, MethodSettings};
+use estimate::{MethodSettings, RequestedBudget};
 use train::Transport;
 use units::{Direction, Span};
 
@@ -14,8 +14,8 @@ pub struct MeasurementPlan {
     pub method: MethodSettings,
     /// TCP connections to open for the rake transport.
     pub connections: u16,
-    /// Budget of each direction, in bytes and time. The capacity uses at most half of it, the method the rest.
-    pub allowance: Allowance,
+    /// Budget of each direction. The capacity uses at most half of it, the method the rest.
+    pub budget: RequestedBudget,
     /// Whether to measure the capacity, too. It can't be measured over a single TCP connection.
     pub capacity: bool,
     /// Whether to measure the delay of the unloaded path in both directions first.
@@ -37,7 +37,7 @@ impl Default for MeasurementPlan {
             transport: TransportChoice::Auto,
             method: MethodSettings::default(),
             connections: Self::CONNECTIONS,
-            allowance: Allowance::default(),
+            budget: RequestedBudget::default(),
             capacity: true,
             idle_delay: true,
             seed: 0,

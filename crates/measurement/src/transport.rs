@@ -160,8 +160,19 @@ impl TransportInUse {
         }
     }
 
+    /// Updates its state after a train.
+    pub(crate) fn carried(&mut self, carried: &CarriedTrain) {
+        if matches!(self.state, State::Testing(..)) {
+            return self.tested(carried);
+        }
+        self.alive = carried.connections;
+        if carried.broken || self.alive < self.opened {
+            self.state = State::Broken;
+        }
+    }
+
     /// Evaluates a [test](Need::Test): a size passes if at least one packet passes in each direction.
-    pub(crate) fn tested(&mut self, carried: &CarriedTrain) {
+    fn tested(&mut self, carried: &CarriedTrain) {
         let State::Testing(sizes, directions) = &mut self.state else { return };
         let passes = carried.record.packets.iter().any(|packet| packet.received.is_some());
         if !passes {
@@ -180,14 +191,6 @@ impl TransportInUse {
             }
             self.max_packet = size;
             self.state = State::Ready;
-        }
-    }
-
-    /// Updates its state after a train.
-    pub(crate) fn carried(&mut self, carried: &CarriedTrain) {
-        self.alive = carried.connections;
-        if carried.broken || self.alive < self.opened {
-            self.state = State::Broken;
         }
     }
 

@@ -1,8 +1,8 @@
 //! The state machine over a simulated path: what it requests, in which order, and how it handles the results.
 
 use measurement::{
-    Allowance, CarriedTrain, Clocks, Directions, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened,
-    Purpose, Report, SendRequest, Session, Step, TransportChoice,
+    CarriedTrain, Clocks, Directions, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Purpose,
+    Report, RequestedBudget, SendRequest, Session, Step, TransportChoice,
 };
 use train::{PacketRecord, Train, TrainRecord, Transport};
 use units::{Direction, Rate, Span, Time};
@@ -184,8 +184,8 @@ fn connections_that_break_are_replaced_by_new_ones_a_few_times() {
 fn the_capacity_leaves_the_method_half_of_the_allowance_at_least() {
     for bytes in [100_000, 400_000, 1_000_000] {
         let mut path = Path::new();
-        let allowance = Allowance { bytes: Some(bytes), time: None };
-        let plan = MeasurementPlan { allowance, directions: Directions::Up, ..MeasurementPlan::default() };
+        let budget = RequestedBudget { bytes: Some(bytes), time: None };
+        let plan = MeasurementPlan { budget, directions: Directions::Up, ..MeasurementPlan::default() };
         let up = path.measure(plan).unwrap().up.unwrap();
         let capacity = up.capacity.unwrap();
         assert!(capacity.bytes_sent <= bytes / 2, "{bytes}: {}", capacity.bytes_sent);

@@ -19,7 +19,7 @@
 //! # let serving = std::thread::spawn(move || server.run(&STOP));
 //! let mut config = MeasureConfig::new(host, port);
 //! config.plan.directions = Directions::Up;
-//! config.plan.allowance.time = Some(Span::from_secs(2));
+//! config.plan.budget.time = Some(Span::from_secs(2));
 //! config.binding.source = Some("127.0.0.1".parse()?);
 //! config.deadline = Some(Span::from_secs(60));
 //!
@@ -60,7 +60,7 @@ pub use family::Family;
 pub use hint::Hint;
 pub use measurement::report;
 pub use measurement::{
-    Allowance, Directions, Event, Measurement, MeasurementPlan, MethodSettings, Report, TransportChoice,
+    Directions, Event, Measurement, MeasurementPlan, MethodSettings, Report, RequestedBudget, TransportChoice,
 };
 pub use net::Binding;
 pub use stamp::{STAMP_PORT, StampConfig, measure_stamp};

@@ -5,7 +5,7 @@ mod common;
 
 use common::Running;
 use estimate::{METHODS, MethodSettings};
-use measurement::Allowance;
+use measurement::RequestedBudget;
 use measurement::report::DirectionReport;
 use measurement::{Directions, Event, TransportChoice};
 use probe::{Error, MeasureConfig, measure};
@@ -68,7 +68,7 @@ fn every_transport_carries_every_method() {
             let config = server.measuring().with_plan(|plan| {
                 plan.transport = transport;
                 plan.method = info.name.parse().unwrap();
-                plan.allowance = Allowance { time: budget_time, ..Allowance::default() };
+                plan.budget = RequestedBudget { time: budget_time, ..RequestedBudget::default() };
             });
             let report = measure(&config, &mut |_| {}).unwrap();
             for direction in [&report.up, &report.down] {
@@ -88,7 +88,7 @@ fn the_capacity_is_told_or_the_reason_why_not_within_what_is_allowed() {
         let config = server.measuring().with_plan(|plan| {
             plan.capacity = true;
             plan.transport = transport;
-            plan.allowance = Allowance { bytes: budget_bytes, ..Allowance::default() };
+            plan.budget = RequestedBudget { bytes: budget_bytes, ..RequestedBudget::default() };
         });
         let report = measure(&config, &mut |_| {}).unwrap();
         for direction in [&report.up, &report.down].map(|direction| direction.as_ref().unwrap()) {

@@ -4,7 +4,7 @@ mod common;
 
 use common::proxy::{Faults, Proxy};
 use common::{DEADLINE, Running};
-use measurement::Allowance;
+use measurement::RequestedBudget;
 use measurement::{Directions, Event, TransportChoice};
 use probe::{Error, MeasureConfig, measure};
 use serve::ServerConfig;
@@ -105,7 +105,7 @@ fn a_cut_network_is_noticed() {
         let config = common::measuring(proxy.address).with_plan(|plan| {
             plan.directions = directions;
             plan.transport = TransportChoice::Fixed(Transport::Rake);
-            plan.allowance = Allowance { bytes: Some(1 << 30), time: Some(Span::from_secs(170)) };
+            plan.budget = RequestedBudget { bytes: Some(1 << 30), time: Some(Span::from_secs(170)) };
         });
         let mut cut = None;
         let error = measure(&config, &mut |event| {

@@ -4,7 +4,7 @@ mod common;
 
 use common::{DEADLINE, measuring};
 use estimate::MethodSettings;
-use measurement::Allowance;
+use measurement::RequestedBudget;
 use measurement::{Directions, TransportChoice};
 use probe::{Error, Family, Hint, MeasureConfig, measure};
 use std::io::{Read, Write};
@@ -187,7 +187,7 @@ fn claims_that_cannot_be_true() {
                 plan.method = method.clone();
                 plan.transport = transport;
                 plan.directions = directions;
-                plan.allowance = Allowance { time: budget_time, ..Allowance::default() };
+                plan.budget = RequestedBudget { time: budget_time, ..RequestedBudget::default() };
             });
             let report = measure(&config, &mut |_| {}).unwrap();
             assert!(!report.up.unwrap().to_string().contains("NaN"));

@@ -218,10 +218,10 @@ fn stream(rate: f64, max_packet: u32) -> Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Allowance;
+    use crate::config::RequestedBudget;
     use crate::published::fluid::{Fluid, measure, nothing};
 
-    fn run(available: f64, capacity: f64, budget: Allowance) -> (Outcome, Vec<Train>) {
+    fn run(available: f64, capacity: f64, budget: RequestedBudget) -> (Outcome, Vec<Train>) {
         let mut path = Fluid::new(available, capacity);
         let conditions = Conditions { budget, ..Conditions::new(1500) };
         measure(&mut Pathload::new(PathloadConfig::default(), &conditions), |wait, train| path.send(wait, train))
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn the_range_holds_a_steady_value() {
         for (available, capacity) in [(100e6, 100e6), (30e6, 100e6), (4e6, 5e6), (700e6, 1e9)] {
-            let (outcome, trains) = run(available, capacity, Allowance::default());
+            let (outcome, trains) = run(available, capacity, RequestedBudget::default());
             let found = outcome.available.unwrap();
             let [low, high] = [found.low, found.high].map(Rate::as_f64);
             assert!(low <= available * 1.001 && available <= high * 1.001, "{available}: {found:?}");
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_budget_ends_it_with_what_is_known() {
-        let budget = Allowance { bytes: Some(3_000_000), time: None };
+        let budget = RequestedBudget { bytes: Some(3_000_000), time: None };
         let (outcome, _) = run(30e6, 100e6, budget);
         let found = outcome.available.unwrap();
         assert!(found.low.as_f64() <= 30e6 && 30e6 <= found.high.as_f64(), "{found:?}");

@@ -4,7 +4,7 @@ use crate::accuracy::path::{DownstreamHop, Shaper};
 use crate::accuracy::scenario::{Point, Scenario};
 use crate::accuracy::words::{CrossKind, Transport};
 use crate::bounds::MAX_RUNS;
-use estimate::{Allowance, MethodSettings};
+use estimate::{MethodSettings, RequestedBudget};
 use link::{CrossConfig, LinkConfig, Medium, Periods, SizeMix, TokenBucket};
 use measurement::{Directions, MeasurementPlan, TransportChoice};
 use units::Direction;
@@ -56,7 +56,7 @@ pub(crate) fn measurement(scenario: &Scenario, point: &Point, directions: Direct
         },
         method: method(scenario, point),
         connections: MeasurementPlan::CONNECTIONS,
-        allowance: Allowance::default(),
+        budget: RequestedBudget::default(),
         capacity: scenario.full,
         idle_delay: scenario.full,
         seed,

@@ -1,7 +1,7 @@
 use super::capacity::CapacityReport;
 use super::figures::{Bytes, Confidence};
 use crate::series::Cost;
-use estimate::{Outcome, Rejection};
+use estimate::Outcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,16 +44,15 @@ pub struct DirectionReport {
 }
 
 impl DirectionReport {
-    /// From a method's outcome over this transport, without a capacity. `warnings` are the transport's; the method's follow.
+    /// From a method's outcome over this transport; its warnings include those of the transport.
     pub fn new(
         transport: Transport,
         connections: u32,
         method: &str,
         outcome: Outcome,
+        capacity: Option<CapacityReport>,
         cost: &Cost,
-        mut warnings: Vec<String>,
     ) -> Self {
-        warnings.extend(outcome.warnings);
         let rejected = &outcome.trains_rejected;
         DirectionReport {
             transport,
@@ -62,14 +61,14 @@ impl DirectionReport {
             available_bits_per_second: outcome.available,
             reason: outcome.reason,
             spread_bits_per_second: outcome.spread,
-            capacity: None,
+            capacity,
             packets_sent: cost.packets,
             bytes_sent: cost.bytes,
             duration_seconds: cost.duration.as_secs_f64(),
             trains: outcome.trains_used,
             trains_rejected: rejected.values().sum(),
-            trains_rejected_reasons: rejected.iter().map(|(&why, &count)| (name(why), count)).collect(),
-            warnings,
+            trains_rejected_reasons: rejected.iter().map(|(why, &count)| (why.name().to_owned(), count)).collect(),
+            warnings: outcome.warnings,
         }
     }
 }
@@ -104,17 +103,10 @@ impl fmt::Display for DirectionReport {
     }
 }
 
-/// The name in JSON, as in `receiver-stalled`.
-fn name(rejection: Rejection) -> String {
-    match serde_json::to_value(rejection) {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => rejection.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use estimate::Rejection;
     use units::Span;
 
     fn outcome() -> Outcome {
@@ -133,11 +125,11 @@ mod tests {
     #[test]
     fn a_direction_is_summarised_on_one_line() {
         let cost = Cost { packets: 600, bytes: 812_345, duration: Span::from_millis(912) };
-        let report = DirectionReport::new(Transport::Udp, 0, "primed", outcome(), &cost, vec!["first".into()]);
+        let report = DirectionReport::new(Transport::Udp, 0, "primed", outcome(), None, &cost);
         let verdict =
             "94.3 Mbit/s available (95 %: 94.1 Mbit/s … 94.5 Mbit/s) — 7 trains (2 rejected), 812 kB, 0.9 s over udp";
         assert_eq!(report.to_string(), verdict);
-        assert_eq!(report.warnings, ["first", "from the method"]);
+        assert_eq!(report.warnings, ["from the method"]);
         assert_eq!((report.trains, report.trains_rejected), (7, 2));
         assert_eq!(report.trains_rejected_reasons, [("receiver-stalled".to_owned(), 2)].into());
     }
@@ -147,7 +139,7 @@ mod tests {
         let verdict = |confidence| {
             let available = outcome().available.map(|estimate| Estimate { confidence, ..estimate });
             let outcome = Outcome { available, ..outcome() };
-            DirectionReport::new(Transport::Udp, 0, "pathload", outcome, &Cost::default(), vec![]).to_string()
+            DirectionReport::new(Transport::Udp, 0, "pathload", outcome, None, &Cost::default()).to_string()
         };
         assert!(verdict(0.0).starts_with("94.3 Mbit/s available (94.1 Mbit/s … 94.5 Mbit/s) — "), "{}", verdict(0.0));
         assert!(verdict(0.9973).starts_with("94.3 Mbit/s available (99.7 %: 94.1 Mbit/s … "), "{}", verdict(0.9973));
@@ -156,7 +148,7 @@ mod tests {
     #[test]
     fn without_a_value_the_reason_is_shown() {
         let outcome = Outcome { available: None, reason: Some("all trains were disturbed".into()), ..outcome() };
-        let report = DirectionReport::new(Transport::Rake, 60, "primed", outcome, &Cost::default(), vec![]);
+        let report = DirectionReport::new(Transport::Rake, 60, "primed", outcome, None, &Cost::default());
         let verdict =
             "no value: all trains were disturbed — 7 trains (2 rejected), 0 B, 0.0 s over rake (60 TCP connections)";
         assert_eq!(report.to_string(), verdict);
