@@ -1,8 +1,7 @@
 use super::spec::AccessSpec;
-use link::{CrossConfig, CrossTraffic, Link};
+use link::{CrossConfig, CrossTraffic, Delivery, Label, Link};
 use net::clock;
-use packet::Classification;
-use runtime::{Buffer, FlowHasher};
+use runtime::Buffer;
 use units::{ConfigError, Time};
 
 /// The access links of one host, in both directions.
@@ -13,17 +12,15 @@ pub(super) struct Access {
 }
 
 /// Links one behind the other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Chain {
     links: Vec<Link<Buffer>>,
-    flows: FlowHasher,
 }
 
 impl Access {
     /// None where the host is at the bottleneck itself.
-    pub(super) fn new(specs: &[AccessSpec], flows: &FlowHasher, now: Time) -> Result<Option<Self>, ConfigError> {
-        let chain = || Chain { links: Vec::new(), flows: flows.clone() };
-        let mut access = Access { out: chain(), back: chain() };
+    pub(super) fn new(specs: &[AccessSpec], now: Time) -> Result<Option<Self>, ConfigError> {
+        let mut access = Access { out: Chain::default(), back: Chain::default() };
         for spec in specs {
             let mut out = Link::new(spec.link.clone())?;
             out.advance(now);
@@ -39,17 +36,15 @@ impl Access {
 
 impl Chain {
     /// A packet reaches the first link.
-    pub(super) fn offer(&mut self, packet: Buffer, arrival: Time) {
+    pub(super) fn offer(&mut self, packet: Buffer, label: Label, arrival: Time) {
         if let Some(first) = self.links.first_mut() {
-            let label = self.flows.label(&Classification::of(&packet));
             // These links keep no account of their drops.
             let _ = first.offer_labelled(packet, label, arrival);
         }
     }
 
-    /// Moves packets that leave a link by `horizon` to the next one; those that leave the last one go to `leave`, with the
-    /// time.
-    pub(super) fn advance(&mut self, horizon: Time, mut leave: impl FnMut(Buffer, Time)) {
+    /// Moves packets that leave a link by `horizon` to the next one; those that leave the last one go to `leave`.
+    pub(super) fn advance(&mut self, horizon: Time, mut leave: impl FnMut(Delivery<Buffer>)) {
         let mut rest = &mut self.links[..];
         while let Some((link, following)) = rest.split_first_mut() {
             link.advance(horizon);
@@ -58,7 +53,7 @@ impl Chain {
                     Some(next) => {
                         let _ = next.offer_labelled(delivery.packet, delivery.label, delivery.due);
                     }
-                    None => leave(delivery.packet, delivery.due),
+                    None => leave(delivery),
                 }
             }
             rest = following;
@@ -86,14 +81,15 @@ mod tests {
 
     #[test]
     fn each_link_serves_and_delays_and_may_drop() {
-        let mut access = Access::new(&[hop(100, 1), hop(1, 2)], &FlowHasher::new(), Time::ZERO).unwrap().unwrap();
+        let mut access = Access::new(&[hop(100, 1), hop(1, 2)], Time::ZERO).unwrap().unwrap();
         let start = Time::ZERO + Span::from_millis(1);
         // The second link takes 12 ms for a packet, and two may wait before it.
         let pool = BufferPool::default();
-        (0..5).for_each(|_| access.out.offer(pool.copy_of(&[0; 1500]), start));
+        let label = Label { size: 1500, flow: 0, ecn: Default::default() };
+        (0..5).for_each(|_| access.out.offer(pool.copy_of(&[0; 1500]), label, start));
         let mut seen = Vec::new();
         while let Some(event) = access.out.next_event() {
-            access.out.advance(event, |packet, time| seen.push((packet.len(), (time - start).as_nanos() / 1000)));
+            access.out.advance(event, |left| seen.push((left.packet.len(), (left.due - start).as_nanos() / 1000)));
         }
         // Three find room before the first, one of them in service.
         assert_eq!(seen, [(1500, 15_120), (1500, 27_120), (1500, 39_120)]);
@@ -101,11 +97,11 @@ mod tests {
 
     #[test]
     fn the_way_back_is_the_way_out_reversed() {
-        let access = Access::new(&[hop(100, 1), hop(1, 2)], &FlowHasher::new(), Time::ZERO).unwrap().unwrap();
+        let access = Access::new(&[hop(100, 1), hop(1, 2)], Time::ZERO).unwrap().unwrap();
         let delays = |chain: &Chain| chain.links.iter().map(|link| link.config().delay).collect::<Vec<_>>();
         let mut back = delays(&access.back);
         back.reverse();
         assert_eq!(delays(&access.out), back);
-        assert!(Access::new(&[], &FlowHasher::new(), Time::ZERO).unwrap().is_none());
+        assert!(Access::new(&[], Time::ZERO).unwrap().is_none());
     }
 }

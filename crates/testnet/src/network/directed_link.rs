@@ -1,9 +1,9 @@
 use crate::count::ByteCount;
 use hdrhistogram::Histogram;
 use link::queue::QueueConfig;
-use link::{Delivery, Link, LinkConfig, Recording};
-use packet::{Classification, ecn};
-use runtime::{Buffer, FlowHasher};
+use link::{Delivery, Label, Link, LinkConfig, Recording};
+use packet::ecn;
+use runtime::Buffer;
 use std::collections::VecDeque;
 use units::{Span, Time};
 
@@ -17,7 +17,6 @@ pub const STALL: Span = Span::from_micros(300);
 pub(super) struct DirectedLink {
     bottleneck: Link<Buffer>,
     downstream_hop: Option<Link<Buffer>>,
-    flows: FlowHasher,
     /// Read, but possibly not in order yet: by stamp.
     pending: VecDeque<Pending>,
     /// How long a packet may wait in `pending` before the thread must wake for it.
@@ -39,6 +38,7 @@ pub(super) struct DirectedLink {
 pub(super) struct Pending {
     pub(super) stamp: Time,
     pub(super) packet: Buffer,
+    pub(super) label: Label,
     /// Whether it comes from another host than the one that measures.
     pub(super) is_cross: bool,
     /// Whether the middlebox has nothing to say about it (any more).
@@ -68,7 +68,6 @@ impl DirectedLink {
         config: LinkConfig,
         queue: Option<&QueueConfig>,
         downstream_hop: Option<LinkConfig>,
-        flows: FlowHasher,
         now: Time,
     ) -> Result<Self, units::ConfigError> {
         let patience = (config.delay / 2).min(Span::from_millis(1));
@@ -84,7 +83,6 @@ impl DirectedLink {
         Ok(DirectedLink {
             bottleneck,
             downstream_hop,
-            flows,
             pending: VecDeque::new(),
             patience,
             cross_packets: ByteCount::default(),
@@ -126,13 +124,12 @@ impl DirectedLink {
     }
 
     pub(super) fn offer(&mut self, arrived: Pending) {
-        let size = arrived.packet.len() as u32;
-        if arrived.is_cross {
-            self.cross_packets.note(arrived.stamp, u64::from(size));
+        let Pending { stamp, packet, label, is_cross, .. } = arrived;
+        if is_cross {
+            self.cross_packets.note(stamp, u64::from(label.size));
         }
-        let label = self.flows.label(&Classification::of(&arrived.packet));
         // Its drops are in its ledger.
-        let _ = self.bottleneck.offer_labelled(arrived.packet, label, arrived.stamp);
+        let _ = self.bottleneck.offer_labelled(packet, label, stamp);
     }
 
     /// Brings the links to `horizon`. All packets that leave the first one by then are known: its delay is longer than

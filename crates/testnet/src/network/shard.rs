@@ -2,11 +2,12 @@ use super::access::Access;
 use super::directed_link::{DirectedLink, HOLDBACK, Pending};
 use super::error::NetworkError;
 use super::spec::{AccessSpec, NetworkSpec};
-use link::Counters;
+use link::{Counters, Delivery, Label};
 use middlebox::{self, Action, Middlebox};
 use net::capture::Capture;
 use net::clock;
 use net::tun::Tun;
+use packet::Classification;
 use runtime::{Buffer, BufferPool, FlowHasher, Shard, Wake};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -59,9 +60,9 @@ struct Port {
 }
 
 impl Port {
-    fn new(attachment: Attachment, flows: &FlowHasher) -> Result<Self, NetworkError> {
+    fn new(attachment: Attachment) -> Result<Self, NetworkError> {
         let Attachment { tun, capture, addresses, access } = attachment;
-        let access = Access::new(&access, flows, clock::realtime())?;
+        let access = Access::new(&access, clock::realtime())?;
         Ok(Port { tun, capture, addresses, access, unread: 0 })
     }
 
@@ -88,20 +89,22 @@ pub(super) struct NetworkShard {
     down: DirectedLink,
     pub(super) middlebox: Option<Middlebox>,
     last_tick: Time,
+    flows: FlowHasher,
     pool: BufferPool,
 }
 
 impl NetworkShard {
     pub(super) fn new(attachments: Vec<Attachment>, spec: &NetworkSpec) -> Result<Self, NetworkError> {
-        let (now, flows) = (clock::realtime(), FlowHasher::new());
-        let ports = attachments.into_iter().map(|attachment| Port::new(attachment, &flows));
+        let now = clock::realtime();
+        let ports = attachments.into_iter().map(Port::new);
         let mut left: Vec<_> = ports.collect::<Result<_, _>>()?;
         let right = left.split_off(spec.left.len());
         let (queue, hops) =
             (spec.up_queue.as_ref(), (spec.up_downstream_hop.clone(), spec.down_downstream_hop.clone()));
-        let up = DirectedLink::new(spec.up.clone(), queue, hops.0, flows.clone(), now)?;
-        let down = DirectedLink::new(spec.down.clone(), None, hops.1, flows, now)?;
-        Ok(NetworkShard { left, right, up, down, middlebox: None, last_tick: now, pool: BufferPool::default() })
+        let up = DirectedLink::new(spec.up.clone(), queue, hops.0, now)?;
+        let down = DirectedLink::new(spec.down.clone(), None, hops.1, now)?;
+        let (flows, pool) = (FlowHasher::new(), BufferPool::default());
+        Ok(NetworkShard { left, right, up, down, middlebox: None, last_tick: now, flows, pool })
     }
 
     pub(super) fn link(&mut self, direction: Direction) -> &mut DirectedLink {
@@ -136,20 +139,22 @@ impl NetworkShard {
 
     /// Takes the packets that the hosts have sent.
     fn collect(&mut self) {
-        let pool = &self.pool;
+        let (flows, pool) = (&self.flows, &self.pool);
         for (ports, link) in [(&mut self.left, &mut self.up), (&mut self.right, &mut self.down)] {
             for (index, port) in ports.iter_mut().enumerate() {
                 let is_cross = index > 0;
                 while let Some((stamp, packet)) = port.capture.next(|stamp, bytes| (stamp, pool.copy_of(bytes))) {
                     port.unread += 1;
+                    let classification = Classification::of(&packet);
                     // The stack's multicasts to its neighbours concern nobody here.
-                    if destination(&packet).is_none_or(|address| address.is_multicast()) {
+                    if classification.selector.is_none_or(|selector| selector.destination.is_multicast()) {
                         continue;
                     }
+                    let label = flows.label(&classification);
                     match &mut port.access {
-                        Some(access) => access.out.offer(packet, stamp),
+                        Some(access) => access.out.offer(packet, label, stamp),
                         None => {
-                            let arrived = Pending { stamp, packet, is_cross, is_judged: is_cross };
+                            let arrived = Pending { stamp, packet, label, is_cross, is_judged: is_cross };
                             link.read(arrived, clock::realtime());
                         }
                     }
@@ -163,8 +168,8 @@ impl NetworkShard {
         for (index, port) in self.left.iter_mut().enumerate() {
             let Some(access) = &mut port.access else { continue };
             let is_cross = index > 0;
-            access.out.advance(horizon, |packet, stamp| {
-                self.up.push(Pending { stamp, packet, is_cross, is_judged: is_cross });
+            access.out.advance(horizon, |Delivery { packet, label, due: stamp, .. }| {
+                self.up.push(Pending { stamp, packet, label, is_cross, is_judged: is_cross });
             });
         }
         while let Some(arrived) = self.up.pop_settled(horizon) {
@@ -182,7 +187,10 @@ impl NetworkShard {
     fn enter_up(&mut self, mut arrived: Pending) {
         let action = match &mut self.middlebox {
             Some(middlebox) if !arrived.is_judged => {
-                middlebox.pass(middlebox::Direction::Outbound, &mut arrived.packet, arrived.stamp)
+                let action = middlebox.pass(middlebox::Direction::Outbound, &mut arrived.packet, arrived.stamp);
+                // It may have other addresses and ports now.
+                arrived.label = label(&self.flows, &arrived.packet);
+                action
             }
             _ => Action::Forward,
         };
@@ -195,7 +203,9 @@ impl NetworkShard {
             Action::Reply(packet) => drop(hand_over(&self.left, &packet)),
             Action::Reset(pair) => {
                 hand_over(&self.left, &pair.to_source);
-                self.up.offer(Pending { packet: self.pool.copy_of(&pair.to_destination), ..arrived });
+                let packet = self.pool.copy_of(&pair.to_destination);
+                let label = label(&self.flows, &packet);
+                self.up.offer(Pending { packet, label, ..arrived });
             }
         }
         self.forward_released(stamp);
@@ -207,7 +217,8 @@ impl NetworkShard {
             let packet = self.pool.copy_of(&released.packet);
             match released.direction {
                 middlebox::Direction::Outbound => {
-                    self.up.offer(Pending { stamp, packet, is_cross: false, is_judged: true });
+                    let label = label(&self.flows, &packet);
+                    self.up.offer(Pending { stamp, packet, label, is_cross: false, is_judged: true });
                 }
                 middlebox::Direction::Inbound => self.enter_host(packet, stamp),
             }
@@ -216,10 +227,13 @@ impl NetworkShard {
 
     /// Passes a packet to its host on the left, through the host's access link if it has one.
     fn enter_host(&mut self, packet: Buffer, due: Time) {
-        let destination = destination(&packet);
+        let classification = Classification::of(&packet);
+        let destination = classification.selector.map(|selector| selector.destination);
         let is_receiver = |port: &&mut Port| destination.is_some_and(|address| port.addresses.contains(&address));
         match self.left.iter_mut().find(is_receiver) {
-            Some(Port { access: Some(access), .. }) => access.back.offer(packet, due),
+            Some(Port { access: Some(access), .. }) => {
+                access.back.offer(packet, self.flows.label(&classification), due)
+            }
             Some(port) => Port::write(&port.tun, &packet),
             None => self.down.unroutable += 1,
         }
@@ -230,7 +244,7 @@ impl NetworkShard {
         let now = clock::realtime();
         for Port { tun, access, .. } in &mut self.left {
             if let Some(access) = access {
-                access.back.advance(now, |packet, _| Port::write(tun, &packet));
+                access.back.advance(now, |delivery| Port::write(tun, &delivery.packet));
             }
         }
         for _ in 0..BATCH {
@@ -256,7 +270,10 @@ impl NetworkShard {
             _ => Action::Forward,
         };
         self.down.refused += u64::from(!matches!(action, Action::Forward | Action::Hairpin | Action::Held));
-        let reply = |packet| Pending { stamp: now, packet, is_cross: false, is_judged: true };
+        let reply = |packet: Buffer| {
+            let label = label(&self.flows, &packet);
+            Pending { stamp: now, packet, label, is_cross: false, is_judged: true }
+        };
         match action {
             Action::Forward | Action::Hairpin => self.enter_host(packet, due),
             Action::Drop | Action::Held => {}
@@ -318,6 +335,11 @@ impl Shard for NetworkShard {
     fn is_ready(&self) -> bool {
         self.left.iter().chain(&self.right).any(|port| port.capture.is_ready())
     }
+}
+
+/// The label of a packet that was made or changed here.
+fn label(flows: &FlowHasher, packet: &[u8]) -> Label {
+    flows.label(&Classification::of(packet))
 }
 
 /// Writes a packet to the host that it is for; false where no host here has that address.
