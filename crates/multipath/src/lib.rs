@@ -10,6 +10,13 @@
 //! happens between calls.
 #![forbid(unsafe_code)]
 
+pub mod message;
 mod path_id;
+mod predecessor;
+pub mod resequencer;
+mod sequencer;
 
 pub use path_id::PathId;
+pub use predecessor::Predecessor;
+pub use resequencer::{Arrival, Resequencer, ResequencerConfig, ResequencerStatistics, WaitStatistics};
+pub use sequencer::{Assignment, Sequencer};

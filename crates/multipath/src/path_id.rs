@@ -13,6 +13,11 @@ impl PathId {
         if (number as usize) < Self::MAX_PATHS { Some(PathId(number)) } else { None }
     }
 
+    /// The path of the number in the lowest four bits.
+    pub(crate) const fn from_low_bits(bits: u8) -> Self {
+        PathId(bits % Self::MAX_PATHS as u8)
+    }
+
     /// All paths that there can be.
     pub fn all() -> impl ExactSizeIterator<Item = PathId> {
         (0..Self::MAX_PATHS as u8).map(PathId)

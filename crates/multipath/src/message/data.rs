@@ -1,0 +1,122 @@
+use super::bytes::Reader;
+use super::error::{MessageError, VERSION};
+use crate::path_id::PathId;
+use crate::predecessor::Predecessor;
+
+/// How many buckets there are that flows are hashed to: their numbers are below this.
+pub const BUCKETS: u16 = 1024;
+
+/// The first octet of a message of this kind.
+pub(super) const fn first_octet(kind: u8) -> u8 {
+    VERSION << 4 | kind
+}
+
+const KIND: u8 = 0;
+const UNORDERED: u8 = 0x10;
+const REDUNDANT: u8 = 0x20;
+const PREDECESSORS: u8 = 0x0f;
+
+/// An IP packet and its place among those of its bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Data<'a> {
+    /// What stands before the packet.
+    pub header: DataHeader,
+    /// What was sent before it over other paths.
+    pub predecessors: Predecessors<'a>,
+    /// From its IP header on.
+    pub packet: &'a [u8],
+}
+
+/// What stands before the packet of a [`Data`] message, without the predecessors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataHeader {
+    /// The bucket, below [`BUCKETS`].
+    pub bucket: u16,
+    /// The packet's number in the bucket; packets that need no order have numbers of their own.
+    pub number: u32,
+    /// Whether it is to be delivered as it arrives.
+    pub unordered: bool,
+    /// Whether copies of it are sent, too.
+    pub redundant: bool,
+}
+
+/// The predecessors of a packet as they stand in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Predecessors<'a>(&'a [[u8; Predecessors::SIZE]]);
+
+impl Predecessors<'_> {
+    const SIZE: usize = 4;
+}
+
+impl Iterator for Predecessors<'_> {
+    type Item = Predecessor;
+
+    fn next(&mut self) -> Option<Predecessor> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(Predecessor::from_bits(u32::from_be_bytes(*first)))
+    }
+}
+
+impl DataHeader {
+    /// Octets without predecessors.
+    const SIZE: usize = 8;
+
+    /// What a buffer has to have free before a packet at most, for a packet that has predecessors on all other paths.
+    pub const HEADROOM: usize = Self::SIZE + Predecessors::SIZE * (PathId::MAX_PATHS - 1);
+
+    /// Writes all that stands before a packet to the end of `room`, the free part of a buffer before the packet, and
+    /// returns where it begins.
+    ///
+    /// # Panics
+    /// There are more predecessors than other paths, or `room` is shorter than the header; [`DataHeader::HEADROOM`] is
+    /// always enough.
+    pub fn write_before<P>(&self, predecessors: P, room: &mut [u8]) -> usize
+    where
+        P: IntoIterator<Item = Predecessor, IntoIter: Clone>,
+    {
+        let predecessors = predecessors.into_iter();
+        let count = predecessors.clone().count();
+        assert!(count < PathId::MAX_PATHS, "{count} predecessors on other paths");
+        let start = room.len() - Self::SIZE - Predecessors::SIZE * count;
+        let (fixed, list) = room[start..].split_at_mut(Self::SIZE);
+        fixed.copy_from_slice(&self.octets(count as u8));
+        for (place, predecessor) in list.chunks_exact_mut(Predecessors::SIZE).zip(predecessors) {
+            place.copy_from_slice(&predecessor.bits().to_be_bytes());
+        }
+        start
+    }
+
+    fn octets(&self, predecessors: u8) -> [u8; Self::SIZE] {
+        let unordered = if self.unordered { UNORDERED } else { 0 };
+        let redundant = if self.redundant { REDUNDANT } else { 0 };
+        let [b0, b1] = self.bucket.to_be_bytes();
+        let [n0, n1, n2, n3] = self.number.to_be_bytes();
+        [first_octet(KIND), unordered | redundant | predecessors, b0, b1, n0, n1, n2, n3]
+    }
+}
+
+impl<'a> Data<'a> {
+    pub(super) fn parse(mut reader: Reader<'a>) -> Result<Self, MessageError> {
+        let flags = reader.u8()?;
+        if flags & !(UNORDERED | REDUNDANT | PREDECESSORS) != 0 {
+            return Err(MessageError::Invalid { field: "flags", value: flags.into() });
+        }
+        let bucket = reader.u16()?;
+        if bucket >= BUCKETS {
+            return Err(MessageError::Invalid { field: "bucket", value: bucket.into() });
+        }
+        let (unordered, redundant) = (flags & UNORDERED != 0, flags & REDUNDANT != 0);
+        let header = DataHeader { bucket, number: reader.u32()?, unordered, redundant };
+        let list = reader.slice(usize::from(flags & PREDECESSORS) * Predecessors::SIZE)?;
+        let (predecessors, _) = list.as_chunks();
+        Ok(Data { header, predecessors: Predecessors(predecessors), packet: reader.0 })
+    }
+
+    pub(super) fn write(&self, to: &mut Vec<u8>) {
+        let mut room = [0; DataHeader::HEADROOM];
+        let start = self.header.write_before(self.predecessors, &mut room);
+        to.extend_from_slice(&room[start..]);
+        to.extend_from_slice(self.packet);
+    }
+}

@@ -1,0 +1,36 @@
+use super::bytes::Ends;
+use thiserror::Error;
+
+/// The version of the messages.
+pub const VERSION: u8 = 1;
+
+/// Why a datagram's content is no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum MessageError {
+    /// It ends too early.
+    #[error("the message ends within a field")]
+    TooShort,
+    /// More follows than the message has.
+    #[error("{0} octets follow the end of the message")]
+    TooLong(usize),
+    /// Another version of these messages.
+    #[error("the message is of version {0}, this is version {version}", version = VERSION)]
+    OtherVersion(u8),
+    /// A kind that this version does not have.
+    #[error("no message is of kind {0}")]
+    UnknownKind(u8),
+    /// A field says what this version has no meaning for.
+    #[error("the {field} cannot be {value}")]
+    Invalid {
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        value: u64,
+    },
+}
+
+impl From<Ends> for MessageError {
+    fn from(_: Ends) -> Self {
+        MessageError::TooShort
+    }
+}

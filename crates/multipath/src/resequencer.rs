@@ -1,0 +1,302 @@
+//! Restores the order in which packets were sent.
+//!
+//! # Which packets wait, and for what
+//!
+//! Packets are numbered per bucket, and each path delivers datagrams in the order in which they were sent over it, or
+//! not at all. A packet `m` that arrives while earlier numbers are missing waits. It brings with it, for each path but its own,
+//! the counter of the last datagram that was sent over that path with an earlier packet of its bucket: its
+//! [predecessors](crate::Predecessor). Be `m` the lowest number that has arrived of those not delivered. Then:
+//!
+//! > The gap before `m` is over as soon as each path has delivered a datagram, of whatever bucket and kind, with a
+//! > counter that is not below that of `m`'s predecessor on it. Not earlier.
+//!
+//! *Nothing is given up that may still come:* what is missing before `m` was sent over some path with a counter not above that of
+//! the predecessor on it (or over `m`'s own path, before `m`). That path has delivered as high a counter, and it keeps order: what is
+//! missing is lost. *Nothing waits without need:* as long as a path has delivered lower counters only, its
+//! predecessor of `m` may still come. And it is missing: had it come, so had its counter; had it been declared lost
+//! before, then by this rule, thus after the path had passed it. So no rule that relies on order within paths alone can be faster or safer.
+//!
+//! Other rules for the same purpose know less. The minimum over all paths of the highest number of the bucket that each
+//! delivered holds packets up for any path that carries other buckets or nothing at the moment, and finds the loss of
+//! the last packet on a path only by a timer. A list of the paths that the last *k* numbers took costs as many bytes,
+//! fails when more than *k* are lost in a row, and without counters cannot use what other buckets' packets and probes
+//! tell. A timer alone delays all that follows each loss (`sim/tests/bonded_paths.rs` has them side by side).
+//!
+//! # What else ends a gap
+//!
+//! - A **timer**, for what nothing follows on its path: the difference of the delays of the paths that are waited for and
+//!   of the packet's own ([`Resequencer::set_delay`]), and a margin. No packet waits for longer. What was waited for is
+//!   given up on its path, for all buckets: what was sent before it should have come, too.
+//! - [`Resequencer::path_down`]: what a path had is given up, and nothing waits for it until it delivers again.
+//! - Lack of memory: the gap goes whose timer would be the next to expire.
+//!
+//! What arrives after that is delivered nevertheless, and counted as late: TCP prefers a packet out of order to a
+//! retransmission. Only what is later than by 2048 numbers is dropped, since it might have been delivered.
+//!
+//! For a path that does not keep order itself one can say how far it does not
+//! ([`Resequencer::set_reordering_extent`]): then that many higher counters more have to arrive, and the timer's margin
+//! bounds how long that may take, as with RACK (RFC 8985).
+
+mod bucket;
+mod config;
+mod frontier;
+mod pool;
+mod statistics;
+mod tournament;
+mod window;
+
+pub use config::ResequencerConfig;
+pub use statistics::{ResequencerStatistics, WaitStatistics};
+
+use crate::message::{BUCKETS, DataHeader};
+use crate::path_id::PathId;
+use crate::predecessor::Predecessor;
+use bucket::Bucket;
+use frontier::Frontier;
+use pool::{Pool, Waiting};
+use std::cmp::Ordering;
+use tournament::Tournament;
+use units::{Span, Time};
+
+/// Delivers packets of type `T` in the order in which they were numbered by a [`Sequencer`](crate::Sequencer), per
+/// bucket.
+///
+/// Hand over each packet by [`Resequencer::receive`] and the counter of each other datagram by
+/// [`Resequencer::passed`]; call [`Resequencer::expire`] when [`Resequencer::deadline`] has come. All of them append
+/// what is to be delivered now to `out`. Nothing is allocated per packet once the buffers have grown to the load.
+#[derive(Debug)]
+pub struct Resequencer<T> {
+    config: ResequencerConfig,
+    frontier: Frontier,
+    buckets: Vec<Bucket>,
+    pool: Pool<T>,
+    /// For each path, the counters that buckets wait for: each bucket that waits does so on one.
+    waiters: [Tournament<u64>; PathId::MAX_PATHS],
+    deadlines: Tournament<Time>,
+    statistics: ResequencerStatistics,
+}
+
+/// A packet as it arrived. `P` gives its predecessors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival<P> {
+    /// The path of the datagram.
+    pub path: PathId,
+    /// The datagram's counter on its path.
+    pub counter: u64,
+    /// The packet's place.
+    pub header: DataHeader,
+    /// What was sent before it over other paths.
+    pub predecessors: P,
+    /// The memory that it takes while it waits.
+    pub bytes: u32,
+}
+
+impl<T> Resequencer<T> {
+    /// Begins a session.
+    pub fn new(config: ResequencerConfig) -> Self {
+        Resequencer {
+            config,
+            frontier: Frontier::default(),
+            buckets: (0..BUCKETS).map(|_| Bucket::new()).collect(),
+            pool: Pool::new(),
+            waiters: std::array::from_fn(|_| Tournament::new(BUCKETS, u64::MAX)),
+            deadlines: Tournament::new(BUCKETS, Time::MAX),
+            statistics: ResequencerStatistics::default(),
+        }
+    }
+
+    /// A packet has arrived.
+    ///
+    /// # Panics
+    /// The bucket is not below [`BUCKETS`]; that of a message that was parsed is.
+    pub fn receive<P>(&mut self, arrival: Arrival<P>, payload: T, now: Time, out: &mut Vec<T>)
+    where
+        P: IntoIterator<Item = Predecessor>,
+    {
+        let (path, counter) = (arrival.path, arrival.counter);
+        if arrival.header.unordered {
+            self.receive_unordered(&arrival.header, payload, out);
+        } else {
+            self.receive_ordered(arrival, payload, now, out);
+        }
+        // Only now: the packet itself may be what others wait for.
+        self.passed(path, counter, now, out);
+    }
+
+    /// A datagram with something else has arrived. It shows how far its path has come, too.
+    pub fn passed(&mut self, path: PathId, counter: u64, now: Time, out: &mut Vec<T>) {
+        self.frontier.arrived(path, counter);
+        self.wake(path, now, out);
+    }
+
+    /// A path delivers nothing any more: what was sent over it is lost, and nothing waits for it until something arrives
+    /// over it.
+    pub fn path_down(&mut self, path: PathId, now: Time, out: &mut Vec<T>) {
+        self.frontier.down(path);
+        self.wake(path, now, out);
+    }
+
+    /// The one-way delay of a path with what its queues usually add, for the timer; `None` if it is not known. Only
+    /// differences matter, so that the clocks of sender and receiver need not agree. It counts from the next event of
+    /// each bucket on.
+    pub fn set_delay(&mut self, path: PathId, delay: Option<Span>) {
+        self.frontier.set_delay(path, delay);
+    }
+
+    /// After how many datagrams sent later one may still arrive over a path (RFC 4737, reordering extent); 0, as at the
+    /// beginning, for a path that keeps order.
+    pub fn set_reordering_extent(&mut self, path: PathId, datagrams: u32) {
+        self.frontier.set_reordering_extent(path, datagrams);
+    }
+
+    /// When [`Resequencer::expire`] is to be called.
+    pub fn deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(time, _)| time)
+    }
+
+    /// Ends the gaps whose time has come.
+    pub fn expire(&mut self, now: Time, out: &mut Vec<T>) {
+        while let Some((_, bucket)) = self.deadlines.first().filter(|(time, _)| *time <= now) {
+            self.statistics.expired += 1;
+            let Some((_, first)) = self.buckets[usize::from(bucket)].first(&self.pool) else { return };
+            let waits = first.waits;
+            for path in PathId::all() {
+                let open = self.frontier.open(&waits).find(|(of, _)| *of == path);
+                if let Some((_, counter)) = open {
+                    self.frontier.give_up(path, counter);
+                    self.wake(path, now, out);
+                }
+            }
+        }
+    }
+
+    /// Ends all gaps: delivers what waits, in order, as at the end of a session.
+    pub fn flush(&mut self, now: Time, out: &mut Vec<T>) {
+        while let Some((_, bucket)) = self.deadlines.first() {
+            self.settle(bucket, true, now, out);
+        }
+    }
+
+    /// Packets that wait, and their bytes.
+    pub fn waiting(&self) -> (usize, u64) {
+        (self.pool.packets(), self.pool.bytes())
+    }
+
+    /// What it has done so far.
+    pub fn statistics(&self) -> &ResequencerStatistics {
+        &self.statistics
+    }
+
+    fn receive_unordered(&mut self, header: &DataHeader, payload: T, out: &mut Vec<T>) {
+        let window = &mut self.buckets[usize::from(header.bucket)].unordered;
+        if header.redundant && !window.insert(window.extend(header.number)) {
+            self.statistics.duplicates += 1;
+            return;
+        }
+        self.statistics.unordered += 1;
+        out.push(payload);
+    }
+
+    fn receive_ordered<P>(&mut self, arrival: Arrival<P>, payload: T, now: Time, out: &mut Vec<T>)
+    where
+        P: IntoIterator<Item = Predecessor>,
+    {
+        let DataHeader { bucket: index, number, .. } = arrival.header;
+        let number = self.buckets[usize::from(index)].ordered.extend(number);
+        if number > self.buckets[usize::from(index)].ordered.next() {
+            self.make_room(arrival.bytes, now, out);
+        }
+        let bucket = &mut self.buckets[usize::from(index)];
+        match number.cmp(&bucket.ordered.next()) {
+            Ordering::Less => self.receive_late(index, number, payload, out),
+            Ordering::Equal => {
+                bucket.ordered.insert(number);
+                self.statistics.in_order += 1;
+                out.push(payload);
+            }
+            Ordering::Greater => {
+                let Arrival { path, counter, predecessors, bytes, .. } = arrival;
+                let waits = self.frontier.waits(path, counter, predecessors);
+                bucket.insert(&mut self.pool, path, Waiting { number, arrived: now, bytes, waits, payload });
+            }
+        }
+        if self.buckets[usize::from(index)].depth > 0 {
+            self.settle(index, false, now, out);
+        }
+        let depth = self.buckets[usize::from(index)].depth;
+        self.statistics.max_depth = self.statistics.max_depth.max(depth);
+    }
+
+    fn receive_late(&mut self, index: u16, number: u64, payload: T, out: &mut Vec<T>) {
+        if self.buckets[usize::from(index)].ordered.insert(number) {
+            self.statistics.late += 1;
+            out.push(payload);
+        } else {
+            self.statistics.duplicates += 1;
+        }
+    }
+
+    /// A path has come further: continues with the buckets that waited for that.
+    fn wake(&mut self, path: PathId, now: Time, out: &mut Vec<T>) {
+        while let Some((counter, bucket)) = self.waiters[path.index()].first() {
+            if !self.frontier.has_passed(path, counter) {
+                return;
+            }
+            self.settle(bucket, false, now, out);
+        }
+    }
+
+    /// Delivers what a bucket has until there is a gap that is not over; with `force`, the first one is.
+    fn settle(&mut self, index: u16, mut force: bool, now: Time, out: &mut Vec<T>) {
+        let bucket = &mut self.buckets[usize::from(index)];
+        while let Some((path, first)) = bucket.first(&self.pool) {
+            let next = bucket.ordered.next();
+            if first.number > next {
+                let open = self.frontier.open(&first.waits).next();
+                if let Some(open) = open.filter(|_| !force) {
+                    let spread = self.frontier.spread(path, &first.waits);
+                    let deadline = first.arrived + self.config.wait(spread);
+                    return self.wait(index, Some((open, deadline)));
+                }
+                force = false;
+                self.statistics.lost += first.number - next;
+                bucket.ordered.skip_to(first.number);
+            }
+            let Some(waiting) = bucket.take(&mut self.pool, path) else { break };
+            if bucket.ordered.insert(waiting.number) {
+                self.statistics.in_order += 1;
+                self.statistics.waits.note(now - waiting.arrived);
+                out.push(waiting.payload);
+            } else {
+                self.statistics.duplicates += 1;
+            }
+        }
+        self.wait(index, None);
+    }
+
+    /// Notes for which counter of which path a bucket waits, and until when.
+    fn wait(&mut self, index: u16, what: Option<((PathId, u64), Time)>) {
+        let path = what.map(|((path, _), _)| path);
+        let before = std::mem::replace(&mut self.buckets[usize::from(index)].waiting_for, path);
+        if let Some(before) = before.filter(|before| Some(*before) != path) {
+            self.waiters[before.index()].set(index, None);
+        }
+        if let Some(((path, counter), _)) = what {
+            self.waiters[path.index()].set(index, Some(counter));
+        }
+        self.deadlines.set(index, what.map(|(_, deadline)| deadline));
+    }
+
+    fn make_room(&mut self, bytes: u32, now: Time, out: &mut Vec<T>) {
+        while self.pool.packets() >= self.config.max_packets
+            || self.pool.bytes() + u64::from(bytes) > self.config.max_bytes
+        {
+            let Some((_, bucket)) = self.deadlines.first() else { return };
+            self.statistics.evicted += 1;
+            self.settle(bucket, true, now, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+use crate::path_id::PathId;
+use crate::predecessor::Predecessor;
+use units::Span;
+
+/// How far each path has come.
+#[derive(Debug, Default)]
+pub(super) struct Frontier {
+    paths: [Path; PathId::MAX_PATHS],
+}
+
+#[derive(Debug, Default)]
+struct Path {
+    /// The counter after the highest one that arrived; 0 before any has.
+    after_highest: u64,
+    /// Counters below this are not waited for any more.
+    given_up: u64,
+    /// Nothing is waited for until something arrives.
+    down: bool,
+    /// How far below the counter after the highest one that arrived others may still come: 0 on a path that keeps order.
+    reserve: u64,
+    delay: Option<Span>,
+}
+
+/// For each path in a set, a datagram that was assigned to it before a packet was: while it and all after it may still
+/// come, the packet waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waits {
+    paths: u16,
+    counters: [u64; PathId::MAX_PATHS],
+}
+
+impl Waits {
+    const NONE: Waits = Waits { paths: 0, counters: [0; PathId::MAX_PATHS] };
+
+    fn add(&mut self, path: PathId, counter: u64) {
+        self.paths |= 1 << path.index();
+        let place = &mut self.counters[path.index()];
+        *place = counter.max(*place);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (PathId, u64)> {
+        let Waits { paths, counters } = self;
+        PathId::all().filter(move |path| paths & 1 << path.index() != 0).map(|path| (path, counters[path.index()]))
+    }
+}
+
+impl Frontier {
+    /// A datagram has arrived.
+    pub(super) fn arrived(&mut self, path: PathId, counter: u64) {
+        let path = &mut self.paths[path.index()];
+        path.after_highest = path.after_highest.max(counter + 1);
+        path.down = false;
+    }
+
+    pub(super) fn down(&mut self, path: PathId) {
+        self.paths[path.index()].down = true;
+    }
+
+    pub(super) fn give_up(&mut self, path: PathId, counter: u64) {
+        let path = &mut self.paths[path.index()];
+        path.given_up = path.given_up.max(counter + 1);
+    }
+
+    pub(super) fn set_delay(&mut self, path: PathId, delay: Option<Span>) {
+        self.paths[path.index()].delay = delay;
+    }
+
+    pub(super) fn set_reordering_extent(&mut self, path: PathId, datagrams: u32) {
+        // The highest itself has come: if nothing is late, what is below it is lost.
+        self.paths[path.index()].reserve = if datagrams == 0 { 0 } else { u64::from(datagrams) + 1 };
+    }
+
+    /// Whether nothing up to this counter is to be waited for.
+    pub(super) fn has_passed(&self, path: PathId, counter: u64) -> bool {
+        let Path { after_highest, given_up, down, reserve, .. } = self.paths[path.index()];
+        down || counter < given_up.max(after_highest.saturating_sub(reserve))
+    }
+
+    /// What a packet has to wait for that has just arrived in this datagram.
+    pub(super) fn waits(
+        &self,
+        path: PathId,
+        counter: u64,
+        predecessors: impl IntoIterator<Item = Predecessor>,
+    ) -> Waits {
+        let mut waits = Waits::NONE;
+        for predecessor in predecessors {
+            let of = predecessor.path();
+            let counter = predecessor.counter_near(self.paths[of.index()].after_highest);
+            if of != path && !self.has_passed(of, counter) {
+                waits.add(of, counter);
+            }
+        }
+        if self.paths[path.index()].reserve > 0 && counter > 0 {
+            waits.add(path, counter - 1);
+        }
+        waits
+    }
+
+    /// The datagrams that may still come.
+    pub(super) fn open<'a>(&'a self, waits: &'a Waits) -> impl Iterator<Item = (PathId, u64)> + 'a {
+        waits.iter().filter(|(path, counter)| !self.has_passed(*path, *counter))
+    }
+
+    /// How much later than over `path` what was sent before may arrive over those that are waited for: the difference of
+    /// the delays. `None` where one is not known.
+    pub(super) fn spread(&self, path: PathId, waits: &Waits) -> Option<Span> {
+        let own = self.paths[path.index()].delay?;
+        self.open(waits).try_fold(Span::ZERO, |longest, (of, _)| {
+            let later = self.paths[of.index()].delay? - own;
+            Some(longest.max(later))
+        })
+    }
+}

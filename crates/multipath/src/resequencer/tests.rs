@@ -1,0 +1,292 @@
+use super::*;
+use crate::sequencer::Sequencer;
+
+/// A sender and a receiver with the datagrams between them in the test's hands.
+struct Ends {
+    sequencer: Sequencer,
+    counters: [u64; PathId::MAX_PATHS],
+    resequencer: Resequencer<u32>,
+    out: Vec<u32>,
+}
+
+/// What is delivered when all waits.
+const NOTHING: [u32; 0] = [];
+
+type Datagram = (Arrival<Vec<Predecessor>>, u32);
+
+fn path(number: u8) -> PathId {
+    PathId::new(number).unwrap()
+}
+
+fn at(millis: i64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+impl Ends {
+    fn new(config: ResequencerConfig) -> Self {
+        let resequencer = Resequencer::new(config);
+        Ends { sequencer: Sequencer::new(), counters: [0; PathId::MAX_PATHS], resequencer, out: Vec::new() }
+    }
+
+    fn counter(&mut self, over: u8) -> u64 {
+        let counter = &mut self.counters[usize::from(over)];
+        *counter += 1;
+        *counter - 1
+    }
+
+    /// A packet of a bucket leaves over each of these paths.
+    fn send(&mut self, bucket: u16, over: &[u8], payload: u32) -> Vec<Datagram> {
+        let copies: Vec<_> = over.iter().map(|over| (path(*over), self.counter(*over))).collect();
+        let assignment = self.sequencer.assign(bucket, &copies);
+        let header = DataHeader { bucket, number: assignment.number, unordered: false, redundant: copies.len() > 1 };
+        let datagram = |(path, counter): (PathId, u64)| {
+            let predecessors = assignment.predecessors(path).collect();
+            (Arrival { path, counter, header, predecessors, bytes: 1000 }, payload)
+        };
+        copies.into_iter().map(datagram).collect()
+    }
+
+    /// Packets of bucket 0 with payloads counted from 0 leave over these paths, one after the other.
+    fn send_over(&mut self, paths: &[u8]) -> Vec<Datagram> {
+        (0..).zip(paths).flat_map(|(payload, over)| self.send(0, &[*over], payload)).collect()
+    }
+
+    /// A datagram arrives; returns what is delivered.
+    fn arrive(&mut self, datagram: &Datagram, now: Time) -> Vec<u32> {
+        let (arrival, payload) = datagram.clone();
+        self.resequencer.receive(arrival, payload, now, &mut self.out);
+        std::mem::take(&mut self.out)
+    }
+
+    fn arrive_all<'d>(&mut self, datagrams: impl IntoIterator<Item = &'d Datagram>, now: Time) -> Vec<u32> {
+        datagrams.into_iter().flat_map(|datagram| self.arrive(datagram, now)).collect()
+    }
+
+    fn expire(&mut self, now: Time) -> Vec<u32> {
+        self.resequencer.expire(now, &mut self.out);
+        std::mem::take(&mut self.out)
+    }
+}
+
+fn ends() -> Ends {
+    Ends::new(ResequencerConfig::default())
+}
+
+#[test]
+fn what_arrives_in_order_passes_at_once() {
+    let mut ends = ends();
+    let sent = ends.send_over(&[0, 1, 0, 1]);
+    for (payload, datagram) in (0..).zip(&sent) {
+        assert_eq!(ends.arrive(datagram, at(1)), [payload]);
+    }
+    assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting()), (None, (0, 0)));
+    let expected = ResequencerStatistics { in_order: 4, ..ResequencerStatistics::default() };
+    assert_eq!(*ends.resequencer.statistics(), expected);
+}
+
+#[test]
+fn the_faster_paths_packets_wait_for_the_slower_paths() {
+    let mut ends = ends();
+    let sent = ends.send_over(&[0, 1, 0, 1, 0]);
+    assert_eq!(ends.arrive_all([&sent[0], &sent[2], &sent[4]], at(0)), [0]);
+    assert_eq!(ends.resequencer.waiting(), (2, 2000));
+    assert_eq!(ends.arrive(&sent[1], at(25)), [1, 2]);
+    assert_eq!(ends.arrive(&sent[3], at(26)), [3, 4]);
+    let statistics = ends.resequencer.statistics();
+    assert_eq!((statistics.in_order, statistics.lost, statistics.max_depth), (5, 0, 2));
+    let waits = statistics.waits;
+    assert_eq!((waits.count, waits.total, waits.max), (2, Span::from_millis(51), Span::from_millis(26)));
+}
+
+#[test]
+fn a_gap_is_over_when_its_path_has_passed_it_and_waits_for_no_other_path() {
+    let mut ends = ends();
+    let sent = ends.send_over(&[2, 0, 1, 0, 1]);
+    assert_eq!(ends.arrive(&sent[0], at(0)), [0]);
+    // 1 is lost on path 0. Path 2 is idle and has nothing to say.
+    assert_eq!(ends.arrive_all([&sent[2], &sent[4]], at(1)), NOTHING);
+    assert_eq!(ends.arrive(&sent[3], at(2)), [2, 3, 4]);
+    let statistics = ends.resequencer.statistics();
+    assert_eq!((statistics.lost, statistics.expired), (1, 0));
+}
+
+#[test]
+fn a_packet_of_another_bucket_or_a_probe_shows_a_loss_too() {
+    for probe in [false, true] {
+        let mut ends = ends();
+        let sent = ends.send_over(&[0, 1]);
+        assert_eq!(ends.arrive(&sent[1], at(1)), NOTHING);
+        if probe {
+            let counter = ends.counter(0);
+            ends.resequencer.passed(path(0), counter, at(2), &mut ends.out);
+            assert_eq!(ends.out, [1]);
+        } else {
+            let other = ends.send(9, &[0], 7);
+            assert_eq!(ends.arrive(&other[0], at(2)), [7, 1]);
+        }
+    }
+}
+
+#[test]
+fn what_other_buckets_have_on_a_path_holds_nothing_up() {
+    let mut ends = ends();
+    let sent = ends.send(0, &[0], 0);
+    let other = ends.send(1, &[1], 1);
+    let next = ends.send(0, &[0], 2);
+    assert_eq!(ends.arrive_all([&sent[0], &next[0], &other[0]], at(0)), [0, 2, 1]);
+}
+
+#[test]
+fn a_burst_of_losses_of_any_length_ends_as_soon_as_its_paths_have_passed_it() {
+    let mut ends = ends();
+    let paths: Vec<u8> = (0..3).cycle().take(1000).collect();
+    let sent = ends.send_over(&paths);
+    assert_eq!(ends.arrive_all(&sent[..2], at(0)), [0, 1]);
+    assert_eq!(ends.arrive(&sent[997], at(1)), NOTHING);
+    assert_eq!(ends.arrive(&sent[999], at(1)), NOTHING);
+    // 2 … 996, 998: path 2 is still missing; it may have had 998, but then 997 need not wait.
+    assert_eq!(ends.resequencer.waiting().0, 2);
+    assert_eq!(ends.arrive(&sent[995], at(2)), [995, 997]);
+    assert_eq!(ends.arrive(&sent[998], at(2)), [998, 999]);
+    assert_eq!(ends.resequencer.statistics().lost, 994);
+}
+
+#[test]
+fn what_nothing_follows_on_its_path_is_given_up_after_the_difference_of_the_delays_and_a_margin() {
+    let config = ResequencerConfig { margin: Span::from_millis(5), ..ResequencerConfig::default() };
+    let mut ends = Ends::new(config);
+    ends.resequencer.set_delay(path(0), Some(Span::from_millis(70)));
+    ends.resequencer.set_delay(path(1), Some(Span::from_millis(40)));
+    let sent = ends.send_over(&[0, 1, 1, 1]);
+    assert_eq!(ends.arrive(&sent[1], at(100)), NOTHING);
+    assert_eq!(ends.resequencer.deadline(), Some(at(135)));
+    assert_eq!(ends.arrive(&sent[3], at(101)), NOTHING);
+    assert_eq!(ends.expire(at(134)), NOTHING);
+    // 2 is lost as well, but its path has passed it; what path 0 had before is not waited for again.
+    assert_eq!(ends.expire(at(135)), [1, 3]);
+    assert_eq!((ends.resequencer.deadline(), ends.resequencer.statistics().expired), (None, 1));
+    assert_eq!(ends.arrive(&sent[0], at(140)), [0], "late is better than never");
+    assert_eq!(ends.arrive(&sent[0], at(141)), NOTHING);
+    let ResequencerStatistics { lost, late, duplicates, .. } = *ends.resequencer.statistics();
+    assert_eq!((lost, late, duplicates), (2, 1, 1));
+}
+
+#[test]
+fn the_timer_waits_on_a_slow_path_for_a_fast_one_by_the_margin_only_and_the_longest_where_delays_are_unknown() {
+    let mut ends = ends();
+    let sent = ends.send_over(&[0, 1]);
+    ends.arrive(&sent[1], at(0));
+    assert_eq!(ends.resequencer.deadline(), Some(at(250)));
+    ends.resequencer.set_delay(path(0), Some(Span::from_millis(5)));
+    ends.resequencer.set_delay(path(1), Some(Span::from_millis(80)));
+    let other = ends.send(0, &[1], 2);
+    ends.arrive(&other[0], at(1));
+    assert_eq!(ends.resequencer.deadline(), Some(at(10)));
+}
+
+#[test]
+fn a_path_that_goes_down_lets_all_go_that_waits_for_it_until_it_delivers_again() {
+    let mut ends = ends();
+    let sent = ends.send_over(&[0, 1, 0, 1, 0, 0, 1]);
+    assert_eq!(ends.arrive_all([&sent[0], &sent[2]], at(0)), [0]);
+    ends.resequencer.path_down(path(1), at(1), &mut ends.out);
+    assert_eq!(std::mem::take(&mut ends.out), [2]);
+    assert_eq!(ends.arrive(&sent[4], at(2)), [4], "3 went over it as well");
+    assert_eq!(ends.arrive(&sent[3], at(3)), [3], "it is back; late");
+    assert_eq!(ends.arrive(&sent[6], at(4)), NOTHING, "now 5 is waited for");
+    assert_eq!(ends.arrive(&sent[5], at(5)), [5, 6]);
+    let ResequencerStatistics { lost, late, .. } = *ends.resequencer.statistics();
+    assert_eq!((lost, late), (2, 1));
+}
+
+#[test]
+fn copies_are_delivered_once_in_order_and_a_loss_of_all_of_them_is_found() {
+    let mut ends = ends();
+    let sent: Vec<_> = (0..4).flat_map(|payload| ends.send(0, &[0, 1], payload)).collect();
+    let (fast, slow): (Vec<_>, Vec<_>) = sent.iter().partition(|(arrival, _)| arrival.path == path(0));
+    assert_eq!(ends.arrive_all([fast[0], fast[1], fast[3]], at(0)), [0, 1], "the slow path may have 2");
+    assert_eq!(ends.arrive_all([slow[0], slow[1]], at(1)), NOTHING);
+    assert_eq!(ends.arrive(slow[3], at(1)), [3], "both lost 2");
+    let ResequencerStatistics { lost, duplicates, in_order, .. } = *ends.resequencer.statistics();
+    assert_eq!((lost, duplicates, in_order), (1, 3, 3));
+}
+
+#[test]
+fn packets_that_need_no_order_pass_at_once_and_only_once() {
+    let mut ends = ends();
+    let sent = ends.send_over(&[0, 1]);
+    assert_eq!(ends.arrive(&sent[1], at(0)), NOTHING);
+    let number = ends.sequencer.assign_unordered(0);
+    let header = DataHeader { bucket: 0, number: number + 3, unordered: true, redundant: true };
+    for (over, expected) in [(1, vec![50]), (2, vec![]), (3, vec![])] {
+        let arrival = Arrival { path: path(over), counter: 9, header, predecessors: vec![], bytes: 100 };
+        assert_eq!(ends.arrive(&(arrival, 50), at(1)), expected);
+    }
+    assert_eq!(ends.arrive(&sent[0], at(2)), [0, 1], "the others' order is its own matter");
+}
+
+#[test]
+fn numbers_wrap() {
+    let mut ends = ends();
+    let near_the_end = u32::MAX - 2;
+    let header = |number| DataHeader { bucket: 0, number, unordered: false, redundant: false };
+    // Half of all numbers at a time can be skipped.
+    for number in [u32::MAX / 3, u32::MAX / 3 * 2, near_the_end] {
+        let counter = ends.counter(0);
+        let arrival = Arrival { path: path(0), counter, header: header(number), predecessors: vec![], bytes: 1 };
+        assert_eq!(ends.arrive(&(arrival, number), at(0)), [number]);
+    }
+    let predecessor = vec![Predecessor::new(path(1), 0)];
+    for (step, waits) in [(2, predecessor), (3, vec![]), (4, vec![])] {
+        let (number, counter) = (near_the_end.wrapping_add(step), ends.counter(0));
+        let arrival = Arrival { path: path(0), counter, header: header(number), predecessors: waits, bytes: 1 };
+        assert_eq!(ends.arrive(&(arrival, number), at(0)), NOTHING);
+    }
+    let number = near_the_end.wrapping_add(1);
+    let arrival = Arrival { path: path(1), counter: 0, header: header(number), predecessors: vec![], bytes: 1 };
+    assert_eq!(ends.arrive(&(arrival, number), at(0)), [u32::MAX - 1, u32::MAX, 0, 1]);
+}
+
+#[test]
+fn when_memory_is_short_the_oldest_gap_goes() {
+    for config in [
+        ResequencerConfig { max_packets: 3, ..ResequencerConfig::default() },
+        ResequencerConfig { max_bytes: 3999, ..ResequencerConfig::default() },
+    ] {
+        let mut ends = Ends::new(config);
+        let first = [0, 1, 1].map(|over| ends.send(0, &[over], 1).remove(0));
+        let second = [0, 1, 1].map(|over| ends.send(1, &[over], 2).remove(0));
+        assert_eq!(ends.arrive_all(&first[1..], at(0)), NOTHING);
+        assert_eq!(ends.arrive(&second[1], at(1)), NOTHING);
+        assert_eq!(ends.arrive(&second[2], at(2)), [1, 1]);
+        assert_eq!(ends.resequencer.statistics().evicted, 1);
+        assert_eq!(ends.arrive(&first[0], at(3)), [1], "late");
+        assert_eq!(ends.arrive(&second[0], at(3)), [2, 2, 2]);
+    }
+}
+
+#[test]
+fn a_path_that_reorders_by_little_is_tolerated() {
+    for (extent, expected) in [(0, [vec![1], vec![0]]), (1, [vec![], vec![0, 1]])] {
+        let mut ends = ends();
+        ends.resequencer.set_reordering_extent(path(0), extent);
+        let sent = ends.send_over(&[0, 0]);
+        let got = [ends.arrive(&sent[1], at(0)), ends.arrive(&sent[0], at(0))];
+        assert_eq!(got, expected, "extent {extent}");
+    }
+    let mut ends = ends();
+    ends.resequencer.set_reordering_extent(path(0), 2);
+    let sent = ends.send_over(&[0, 0, 0, 0]);
+    assert_eq!(ends.arrive_all(&sent[1..3], at(0)), NOTHING);
+    assert_eq!(ends.arrive(&sent[3], at(0)), [1, 2, 3], "a lower counter is lost when enough have arrived");
+}
+
+#[test]
+fn a_flush_delivers_all_that_waits_in_order() {
+    let mut ends = ends();
+    let sent = ends.send_over(&[0, 1, 0, 1, 0, 1]);
+    assert_eq!(ends.arrive_all([&sent[1], &sent[5]], at(0)), NOTHING);
+    ends.resequencer.flush(at(1), &mut ends.out);
+    assert_eq!(ends.out, [1, 5]);
+    assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting()), (None, (0, 0)));
+}

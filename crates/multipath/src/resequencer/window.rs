@@ -1,0 +1,93 @@
+/// Which of the numbers before the next one have come: of so many, no more (as the window of RFC 6479).
+#[derive(Debug, Clone)]
+pub(super) struct Window {
+    next: u64,
+    /// Of each number below `next`, at its place modulo [`WINDOW`], whether it has come.
+    come: [u64; WORDS],
+}
+
+/// Numbers remembered. What is later than by this many is dropped.
+pub(super) const WINDOW: u64 = 2048;
+const WORDS: usize = (WINDOW / 64) as usize;
+
+impl Window {
+    /// Nothing can come from before the first.
+    pub(super) fn new(first: u64) -> Self {
+        Window { next: first, come: [u64::MAX; WORDS] }
+    }
+
+    /// The number after the highest one so far.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The number of which these are the lowest bits, of all such the nearest to the next.
+    pub(super) fn extend(&self, number: u32) -> u64 {
+        let distance = number.wrapping_sub(self.next as u32) as i32;
+        self.next.wrapping_add_signed(distance.into())
+    }
+
+    /// Passes over what is before `number`; it may still come.
+    pub(super) fn skip_to(&mut self, number: u64) {
+        for skipped in self.next.max(number.saturating_sub(WINDOW))..number {
+            self.come[word(skipped)] &= !bit(skipped);
+        }
+        self.next = self.next.max(number);
+    }
+
+    /// A number comes. Returns whether it is known not to have come before.
+    pub(super) fn insert(&mut self, number: u64) -> bool {
+        if number >= self.next {
+            self.skip_to(number);
+            self.next = number + 1;
+        } else if self.next - number > WINDOW || self.come[word(number)] & bit(number) != 0 {
+            return false;
+        }
+        self.come[word(number)] |= bit(number);
+        true
+    }
+}
+
+fn word(number: u64) -> usize {
+    (number % WINDOW / 64) as usize
+}
+
+fn bit(number: u64) -> u64 {
+    1 << (number % 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn numbers_are_extended_to_the_nearest() {
+        let window = Window::new(3 << 32);
+        assert_eq!(window.extend(5), (3 << 32) + 5);
+        assert_eq!(window.extend(u32::MAX), (3 << 32) - 1);
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_comes_once(
+            steps in prop::collection::vec((any::<bool>(), prop_oneof![0i64..40, -40i64..0, -3000i64..3000]), 1..200)
+        ) {
+            let first = 1 << 32;
+            let mut window = Window::new(first);
+            let mut come = BTreeSet::new();
+            for (skip, offset) in steps {
+                let next = window.next();
+                let number = next.saturating_add_signed(offset);
+                if skip {
+                    window.skip_to(number);
+                    prop_assert_eq!(window.next(), next.max(number));
+                } else {
+                    let expected = number >= first && next.saturating_sub(number) <= WINDOW && come.insert(number);
+                    prop_assert_eq!(window.insert(number), expected);
+                }
+            }
+        }
+    }
+}

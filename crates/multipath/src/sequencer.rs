@@ -1,0 +1,181 @@
+use crate::message::BUCKETS;
+use crate::path_id::PathId;
+use crate::predecessor::Predecessor;
+
+/// Numbers packets where they enter: each bucket by itself, and those that need no order apart from those that do.
+///
+/// A bucket is what the hash of a packet's flow selects, so that all packets of a flow are in one. The far end's
+/// [`Resequencer`](crate::Resequencer) is made and dropped together with this: both begin with a new session, and path
+/// counters continue for as long as the session does, also when its keys change.
+#[derive(Debug)]
+pub struct Sequencer {
+    buckets: Vec<Bucket>,
+    paths: [Path; PathId::MAX_PATHS],
+}
+
+/// What the packet after it has to be told.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
+    ordered: u32,
+    unordered: u32,
+    /// For each path the counter after that of the bucket's last datagram; 0 where there was none.
+    after: [u64; PathId::MAX_PATHS],
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Path {
+    /// The counter after the last one assigned, of any bucket.
+    after: u64,
+    /// Below this, nothing is to be waited for: it has arrived, or it is known to be lost.
+    settled: u64,
+}
+
+/// A packet's number, and what was sent before it. See [`Sequencer::assign`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assignment {
+    /// The packet's number in its bucket; after 2³² packets they begin again.
+    pub number: u32,
+    predecessors: [Predecessor; PathId::MAX_PATHS],
+    count: u8,
+}
+
+impl Assignment {
+    /// What the copy of the packet that is sent over `path` tells the receiver: no path twice, and not its own, which is
+    /// known to have passed what was sent over it earlier.
+    pub fn predecessors(&self, path: PathId) -> impl Iterator<Item = Predecessor> + Clone + use<> {
+        let Assignment { predecessors, count, .. } = *self;
+        predecessors.into_iter().take(count.into()).filter(move |predecessor| predecessor.path() != path)
+    }
+}
+
+impl Sequencer {
+    /// Begins a session.
+    pub fn new() -> Self {
+        Sequencer { buckets: vec![Bucket::default(); BUCKETS.into()], paths: Default::default() }
+    }
+
+    /// The number of the next packet of a bucket, which leaves as these datagrams: one, or several copies on different
+    /// paths. The counter is that of the datagram on its path.
+    ///
+    /// Packets that take part in resequencing only; see [`Sequencer::assign_unordered`].
+    ///
+    /// # Panics
+    /// The bucket is not below [`BUCKETS`].
+    pub fn assign(&mut self, bucket: u16, copies: &[(PathId, u64)]) -> Assignment {
+        let bucket = &mut self.buckets[usize::from(bucket)];
+        let assignment = bucket.next(&self.paths);
+        for (path, counter) in copies {
+            let after = counter + 1;
+            bucket.after[path.index()] = after;
+            let path = &mut self.paths[path.index()];
+            path.after = path.after.max(after);
+        }
+        assignment
+    }
+
+    /// The number of the next packet of a bucket that is delivered as it arrives. It tells one packet's copies from
+    /// other packets.
+    ///
+    /// # Panics
+    /// The bucket is not below [`BUCKETS`].
+    pub fn assign_unordered(&mut self, bucket: u16) -> u32 {
+        let next = &mut self.buckets[usize::from(bucket)].unordered;
+        let number = *next;
+        *next = next.wrapping_add(1);
+        number
+    }
+
+    /// The far end has received the datagram with this counter on this path (a report says so). What it has passed need
+    /// not be told again, which spares bytes.
+    pub fn reported(&mut self, path: PathId, highest: u64) {
+        let path = &mut self.paths[path.index()];
+        path.settled = path.settled.max((highest + 1).min(path.after));
+    }
+
+    /// What this path was given is lost: later packets tell the receiver not to wait for it.
+    pub fn path_down(&mut self, path: PathId) {
+        let path = &mut self.paths[path.index()];
+        path.settled = path.after;
+    }
+}
+
+impl Default for Sequencer {
+    fn default() -> Self {
+        Sequencer::new()
+    }
+}
+
+impl Bucket {
+    fn next(&mut self, paths: &[Path; PathId::MAX_PATHS]) -> Assignment {
+        let number = self.ordered;
+        self.ordered = number.wrapping_add(1);
+        let mut predecessors = [Predecessor::from_bits(0); PathId::MAX_PATHS];
+        let mut count = 0;
+        for path in PathId::all() {
+            let (after, Path { after: newest, settled }) = (self.after[path.index()], paths[path.index()]);
+            // What is so far behind has been passed long ago, and its lowest bits would name another datagram.
+            if after > settled && newest - after < Predecessor::MAX_DISTANCE / 2 {
+                predecessors[count] = Predecessor::new(path, after - 1);
+                count += 1;
+            }
+        }
+        Assignment { number, predecessors, count: count as u8 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(number: u8) -> PathId {
+        PathId::new(number).unwrap()
+    }
+
+    fn told(assignment: &Assignment, over: u8) -> Vec<(u8, u64)> {
+        assignment.predecessors(path(over)).map(|one| (one.path().number(), one.counter_near(0))).collect()
+    }
+
+    #[test]
+    fn each_bucket_counts_by_itself_and_tells_its_last_datagram_on_every_other_path() {
+        let mut sequencer = Sequencer::new();
+        let first = sequencer.assign(5, &[(path(0), 10)]);
+        assert_eq!((first.number, told(&first, 0)), (0, vec![]));
+        let second = sequencer.assign(5, &[(path(1), 3)]);
+        assert_eq!((second.number, told(&second, 1)), (1, vec![(0, 10)]));
+        let other = sequencer.assign(6, &[(path(0), 11)]);
+        assert_eq!((other.number, told(&other, 0)), (0, vec![]));
+        let third = sequencer.assign(5, &[(path(0), 12)]);
+        assert_eq!((third.number, told(&third, 0)), (2, vec![(1, 3)]), "not its own path's");
+        assert_eq!((sequencer.assign_unordered(5), sequencer.assign_unordered(5)), (0, 1));
+    }
+
+    #[test]
+    fn copies_do_not_wait_for_each_other() {
+        let mut sequencer = Sequencer::new();
+        sequencer.assign(0, &[(path(0), 0), (path(1), 0)]);
+        let second = sequencer.assign(0, &[(path(0), 1), (path(1), 1)]);
+        assert_eq!((told(&second, 0), told(&second, 1)), (vec![(1, 0)], vec![(0, 0)]));
+    }
+
+    #[test]
+    fn what_arrived_or_was_lost_with_its_path_is_not_told() {
+        let mut sequencer = Sequencer::new();
+        sequencer.assign(0, &[(path(0), 7), (path(1), 9)]);
+        sequencer.reported(path(0), 6);
+        assert_eq!(told(&sequencer.assign(0, &[(path(2), 0)]), 2), [(0, 7), (1, 9)]);
+        sequencer.reported(path(0), 7);
+        assert_eq!(told(&sequencer.assign(0, &[(path(2), 1)]), 2), [(1, 9)]);
+        sequencer.path_down(path(1));
+        assert_eq!(told(&sequencer.assign(0, &[(path(2), 2)]), 2), [(0, 0); 0]);
+        sequencer.assign(0, &[(path(1), 10)]);
+        assert_eq!(told(&sequencer.assign(0, &[(path(2), 3)]), 2), [(1, 10)], "the path is back");
+    }
+
+    #[test]
+    fn a_datagram_whose_lowest_bits_mean_another_by_now_is_not_told() {
+        let mut sequencer = Sequencer::new();
+        sequencer.assign(0, &[(path(0), 7)]);
+        sequencer.assign(1, &[(path(0), 7 + (1 << 27))]);
+        assert_eq!(told(&sequencer.assign(0, &[(path(1), 0)]), 1), [(0, 0); 0]);
+    }
+}
