@@ -3,7 +3,7 @@
 //! [`load`] reads an [`Experiment`], built in or from a scenario file. One on [`accuracy`] is run on a
 //! [`Testbed`](accuracy::Testbed), one on [`fairness`] by [`fairness::run`]; the rows become a [`Document`].
 //!
-//! The rooms:
+//! The modules:
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | [`accuracy`] | estimates beside the truth: path, traffic, firewall, measurement in real and in virtual time, summary, report |
 //! | [`fairness`] | shares of competing TCP connections: disciplines, runs in real and in virtual time, summary, report, comparison |
 //! | `report` | what both reports share: terminal, HTML, files, tables, plots |
-//! | `error` | the words of all errors |
+//! | `error` | all error types and their messages |
 //!
 //! and single files for what both kinds of experiment use: `bounds`, `paper`, `repeat`, `statistics`, `values`.
 //!

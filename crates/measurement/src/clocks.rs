@@ -5,7 +5,7 @@ use units::{Span, Time};
 /// The maximum errors of both ends' clocks against UTC, as far as known.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Clocks {
-    /// The time for which the errors hold, by this host's clock; they grow with age.
+    /// When the errors were determined, by this host's clock; they grow with age.
     pub at: Time,
     /// Error of this host's clock; none if unknown.
     pub near: Option<ClockError>,

@@ -90,7 +90,7 @@ impl Measurement {
         }
     }
 
-    /// The next step. `now` may come from any monotonic clock; the time budget is counted on it.
+    /// The next step. `now` may come from any monotonic clock, always the same one: the time budget counts on it.
     pub fn next(&mut self, now: Time) -> Step {
         loop {
             if let Some(event) = self.events.pop_front() {

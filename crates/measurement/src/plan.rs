@@ -25,7 +25,7 @@ pub struct MeasurementPlan {
 }
 
 impl MeasurementPlan {
-    /// Number of TCP connections in the paper on PathRakeTCP.
+    /// Default number of TCP connections: that of the paper on PathRakeTCP.
     pub const CONNECTIONS: u16 = 120;
 }
 
@@ -72,7 +72,7 @@ impl From<Direction> for Directions {
     }
 }
 
-/// Which transport carries the trains.
+/// How the transport of the trains is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportChoice {
     /// UDP if it passes, else many TCP connections ([`Transport::Rake`]).
@@ -86,7 +86,7 @@ pub enum TransportChoice {
 pub struct Session {
     /// Address and port of the peer, for the report.
     pub peer: String,
-    /// Start of the measurement, UTC (RFC 3339), for the report.
+    /// Start of the measurement in UTC (RFC 3339), for the report.
     pub started: String,
     /// Minimum of a few round-trip times.
     pub round_trip: Span,

@@ -18,12 +18,12 @@ use units::Span;
 /// Maximum wait between two trains: after longer silence the server closes the session.
 const MAX_WAIT: Span = Span::from_secs(5);
 
-/// Measures the path to a server. `on_event` is called in this thread, between trains.
+/// Measures the path to a server. `on_event` is called on the calling thread, between trains.
 ///
 /// # Errors
-/// If the server can't be reached or the path can't carry trains (within ten seconds, unless other clients are measured
-/// first, or an NTP server or a name server does not answer), and if the measurement is cancelled or exceeds its deadline.
-/// If trains arrive but give no estimate, that is not an error: the report has the reason.
+/// If the server can't be reached or the path can't carry trains, which is known within ten seconds unless other clients
+/// are measured first or an NTP server or a name server does not answer; and if the measurement is cancelled or exceeds
+/// its deadline. If trains arrive but give no estimate, that is not an error: the report states the reason.
 pub fn measure(config: &MeasureConfig, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
     let limit = Limit::new(&config.cancel, config.deadline);
     let result = measure_within(config, &limit, on_event);

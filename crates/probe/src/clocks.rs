@@ -22,7 +22,7 @@ const NTP_TIMEOUT: Span = Span::from_secs(1);
 /// Maximum age of a clock error that is used without asking again: it grows by at most 0.5 ms in that time.
 const MAX_AGE: Span = Span::from_secs(1);
 
-/// An NTP server to ask.
+/// An NTP server that is asked for the error of this host's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NtpServer {
     /// A name or an address.

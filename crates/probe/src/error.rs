@@ -141,7 +141,7 @@ pub enum Error {
         replacements: u32,
     },
     /// Trains could not be sent or received.
-    #[error("cannot send packet trains to {address}: {cause}")]
+    #[error("cannot exchange packet trains with {address}: {cause}")]
     Transport {
         /// The far end.
         address: SocketAddr,

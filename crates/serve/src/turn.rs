@@ -28,12 +28,12 @@ pub(super) struct Turn {
     arrivals: mpsc::Receiver<(u16, TcpStream)>,
     probes: Option<Probes>,
     control: ControlWatch,
-    allowance: Allowance,
+    remaining: Remaining,
     clock: HostClock,
 }
 
 /// The remaining part of the limits.
-struct Allowance {
+struct Remaining {
     bytes: u64,
     packets: u64,
     until: Time,
@@ -45,13 +45,13 @@ impl Turn {
     pub(super) fn begin(member: &Membership, control: &TcpStream, config: &ServerConfig) -> io::Result<Self> {
         let &ServerConfig { limits, clock, .. } = config;
         let Limits { bytes, packets, turn, .. } = limits;
-        let allowance = Allowance { bytes, packets, until: within(turn), limits };
-        Ok(Turn { arrivals: member.begin_turn(), probes: None, control: ControlWatch::of(control)?, allowance, clock })
+        let remaining = Remaining { bytes, packets, until: within(turn), limits };
+        Ok(Turn { arrivals: member.begin_turn(), probes: None, control: ControlWatch::of(control)?, remaining, clock })
     }
 
     /// The time when the turn ends, on [`clock::monotonic`].
     pub(super) fn until(&self) -> Time {
-        self.allowance.until
+        self.remaining.until
     }
 
     /// Opens UDP to the address to which `nonce` was sent, now that the client has proved to receive there.
@@ -76,7 +76,7 @@ impl Turn {
         expected: u32,
         wait: Span,
     ) -> Result<ServerMessage, Refusal> {
-        let limit = self.allowance.limits.connections;
+        let limit = self.remaining.limits.connections;
         if expected > limit {
             return Err(Refusal(format!("{expected} probe connections requested, the limit is {limit}")));
         }
@@ -143,16 +143,16 @@ impl Turn {
         })
     }
 
-    /// Deducts the train from the allowance.
+    /// Deducts the train from the remaining limits.
     fn charge(&mut self, train: &Train) -> Result<&mut Probes, Refusal> {
         let probes = self.probes.as_mut().ok_or_else(|| Refusal("no transport is open".into()))?;
         train.check(Train::MAX_PACKET).map_err(|e| Refusal(e.to_string()))?;
-        self.allowance.charge(train, clock::monotonic())?;
+        self.remaining.charge(train, clock::monotonic())?;
         Ok(probes)
     }
 }
 
-impl Allowance {
+impl Remaining {
     fn charge(&mut self, train: &Train, now: Time) -> Result<(), Refusal> {
         let refuse = |what: String| Err(Refusal(format!("{what} per turn: measure with a smaller budget")));
         if now + train.duration() > self.until {
@@ -208,17 +208,17 @@ mod tests {
     #[test]
     fn a_turn_ends_at_each_of_its_limits() {
         let limits = Limits { connections: 1, bytes: 10_000, packets: 20, turn: Span::from_secs(10) };
-        let fresh = || Allowance { bytes: 10_000, packets: 20, until: Time::ZERO + limits.turn, limits };
-        let refused = |allowance: &mut Allowance, train: &Train, part: &str| {
-            let Err(Refusal(why)) = allowance.charge(train, Time::ZERO) else { panic!("granted") };
+        let fresh = || Remaining { bytes: 10_000, packets: 20, until: Time::ZERO + limits.turn, limits };
+        let refused = |remaining: &mut Remaining, train: &Train, part: &str| {
+            let Err(Refusal(why)) = remaining.charge(train, Time::ZERO) else { panic!("granted") };
             assert!(why.contains(part), "{why}");
         };
-        let mut allowance = fresh();
-        assert_eq!(allowance.charge(&train(10, Span::ZERO, 500), Time::ZERO), Ok(()));
-        refused(&mut allowance, &train(10, Span::ZERO, 501), "10000 bytes");
-        refused(&mut allowance, &train(11, Span::ZERO, 1), "20 packets");
+        let mut remaining = fresh();
+        assert_eq!(remaining.charge(&train(10, Span::ZERO, 500), Time::ZERO), Ok(()));
+        refused(&mut remaining, &train(10, Span::ZERO, 501), "10000 bytes");
+        refused(&mut remaining, &train(11, Span::ZERO, 1), "20 packets");
         refused(&mut fresh(), &train(2, Span::from_secs(11), 100), "10 s");
-        let mut allowance = Allowance { bytes: 1000, ..fresh() };
-        refused(&mut allowance, &train(20, Span::ZERO, 1), "bytes");
+        let mut remaining = Remaining { bytes: 1000, ..fresh() };
+        refused(&mut remaining, &train(20, Span::ZERO, 1), "bytes");
     }
 }

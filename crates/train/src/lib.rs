@@ -1,6 +1,6 @@
-//! A probe train as planned ([`Train`]), what became of it ([`TrainRecord`]), and the value with its interval that is
-//! read from such records ([`Estimate`]): the words that those who plan trains, carry them and report on them share.
-//! Trains cross between hosts whose clocks may be wrong, by a [`ClockError`].
+//! A probe train as planned ([`Train`]), the record of its transfer ([`TrainRecord`]), and a value with its interval
+//! ([`Estimate`]): the types shared by the crates that plan trains, carry them and report the results. A [`ClockError`]
+//! bounds the error of a host's clock.
 //!
 //! Rates count IP-layer bits (RFC 5136): packet sizes include the IP header and everything behind it.
 #![forbid(unsafe_code)]

@@ -56,7 +56,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// Takes over a connected stream and sends the session's first data.
     ///
     /// # Errors
-    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
+    /// If the connection has failed, an option can't be set, or the peer does not read in time.
     pub fn begin(stream: TcpStream, session: Session<In, Out>) -> Result<Self, ControlError> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
@@ -89,7 +89,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// Sends a message.
     ///
     /// # Errors
-    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
+    /// If the connection has failed, the peer does not read in time, or the handshake is not complete.
     pub fn send(&mut self, message: &Out) -> Result<(), ControlError> {
         self.session.send(message)?;
         self.flush()
@@ -98,7 +98,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// The next message, waited for until `deadline`. Data that has arrived is read even if the deadline has passed.
     ///
     /// # Errors
-    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
+    /// [`ControlError::TimedOut`] at the deadline; and if the connection has failed or received data violates the protocol.
     pub fn receive(&mut self, deadline: Time) -> Result<In, ControlError> {
         let mut late = false;
         loop {
@@ -117,7 +117,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// Reads available data once; the stream must be readable.
     ///
     /// # Errors
-    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
+    /// If the connection has failed or the peer has closed it.
     pub fn read_once(&mut self) -> Result<(), ControlError> {
         let mut buffer = [0; 16 << 10];
         match (&self.stream).read(&mut buffer)? {
@@ -133,7 +133,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// A message that has been read already.
     ///
     /// # Errors
-    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
+    /// If received data violates the protocol, or an answer of the handshake can't be sent.
     pub fn try_receive(&mut self) -> Result<Option<In>, ControlError> {
         let result = self.session.receive();
         // The handshake sends answers by itself, and the reason when it refuses the peer.
@@ -144,7 +144,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// Waits until the handshake is complete.
     ///
     /// # Errors
-    /// If the connection has failed, the peer does not answer in time, or received data violates the protocol.
+    /// [`ControlError::TimedOut`] at the deadline; and if the connection or the handshake has failed.
     pub fn open(&mut self, deadline: Time) -> Result<(), ControlError> {
         while !self.session.is_open() {
             if !readiness::readable(&self.stream, deadline)? {

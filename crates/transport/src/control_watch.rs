@@ -28,7 +28,7 @@ impl ControlWatch {
         Ok(ControlWatch { control: Some(Arc::new(control.try_clone()?)), next_check: Time::ZERO, deadline: None })
     }
 
-    /// Ends trains also at this time, on [`clock::monotonic`].
+    /// Also ends trains at this time, on [`clock::monotonic`].
     pub fn until_deadline(mut self, deadline: Option<Time>) -> Self {
         self.deadline = deadline;
         self
@@ -61,7 +61,8 @@ impl ControlWatch {
         }
     }
 
-    /// Waits for a packet that is due at `offset` and returns well before that: whether the control connection was closed meanwhile.
+    /// Waits for a packet that is due at `offset` and returns well before that: whether the control connection was closed
+    /// meanwhile.
     pub(crate) fn is_closed_before(&mut self, pacer: &Pacer, offset: Span) -> bool {
         while is_usable_gap(pacer, offset) {
             if self.is_closed() {

@@ -4,8 +4,8 @@
 //! for each train one end calls [`Probes::send`] and the other [`Probes::receive`] with the same plan.
 //!
 //! Both calls are bounded in time: sending ends within [`SEND_SLACK`] after the planned end (plus [`STAMP_WAIT`] for
-//! time stamps), receiving at the planned end plus its timeout; both end early once the control connection ends ([`ControlWatch`]). Memory is
-//! bounded by the plan's packet count, which [`train::Train::check`] limits.
+//! time stamps), receiving at the planned end plus its timeout; both end early once the control connection is closed
+//! ([`ControlWatch`]). Memory is bounded by the plan's packet count, which [`train::Train::check`] limits.
 //!
 //! A [`Control`] connection is the sans-I/O session of `wire` over a TCP stream.
 

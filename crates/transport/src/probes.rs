@@ -54,8 +54,9 @@ impl Probes {
     ///
     /// # Errors
     /// [`Error::Plan`] and [`Error::TooManyPerConnection`] before anything is sent: the peer must not receive such a train
-    /// either, or the ends' byte counts of TCP connections diverge. [`Error::Io`] if UDP is rejected (the probes remain
-    /// usable), [`Error::NoConnection`] if no TCP connection is left, [`Error::Aborted`] if the control connection has ended.
+    /// either, or the byte counts of both ends' TCP connections diverge. [`Error::Io`] if UDP is rejected (the probes remain
+    /// usable), [`Error::NoConnection`] if no TCP connection is left, [`Error::Aborted`] if the control connection is
+    /// closed.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<SentTrain, Error> {
         match self {
             Probes::Udp(probes) => probes.send(number, train),
@@ -63,7 +64,7 @@ impl Probes {
         }
     }
 
-    /// Sets what ends trains early.
+    /// Sets the control connection and the deadline that end trains early.
     pub fn end_with(&mut self, control: ControlWatch) {
         match self {
             Probes::Udp(probes) => probes.control = control,

@@ -18,7 +18,8 @@ pub struct StampConfig {
     pub count: u32,
     /// Interval between test packets.
     pub interval: Span,
-    /// Round-trip time above which a reply counts as late; it is waited for twice as long.
+    /// Round-trip time above which a reply counts as late. Replies to the last test packets are
+    /// awaited for twice that time.
     pub late_after: Span,
     /// Size of the UDP payload in bytes: 44, or more with padding.
     pub size: usize,
