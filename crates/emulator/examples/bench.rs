@@ -167,7 +167,7 @@ fn packets() {
 fn emulated(link: LinkConfig) -> (VethHosts, Engine) {
     let hosts = VethHosts::new(1500).expect("hosts");
     let queue = QueueConfig { limit: Limit::Packets(10_000), discipline: Discipline::default() };
-    let direction = |link| DirectionConfig { link, queue: queue.clone(), rules: None };
+    let direction = |link| DirectionConfig::new(link, queue.clone(), Vec::new()).expect("possible settings");
     let ports = VethHosts::PORTS.map(|name| PortSpec::Interface(name.into()));
     let start = || Engine::start(ports, [direction(link), direction(LinkConfig::default())]);
     let engine = hosts.middle.run(start).expect("a namespace").expect("a link");

@@ -1,45 +1,37 @@
-use crate::error::EmulatorError;
 use link::queue::QueueConfig;
-use link::{Link, LinkConfig};
+use link::{LinkConfig, Valid};
 use middlebox::{Middlebox, MiddleboxConfig, Rule};
 use std::hash::{BuildHasher, RandomState};
+use units::ConfigError;
 
 /// What happens to the packets of one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DirectionConfig {
-    /// Rate, delay, jitter and loss.
-    pub link: LinkConfig,
-    /// The queue in front of the link, and its discipline.
-    pub queue: QueueConfig,
-    /// Filter rules in front of the queue; `None` lets everything pass. Packets other than IP pass in any case.
-    pub rules: Option<MiddleboxConfig>,
+    pub(crate) link: Valid<LinkConfig>,
+    pub(crate) queue: Valid<QueueConfig>,
+    pub(crate) rules: Vec<Rule>,
 }
 
 impl DirectionConfig {
-    /// Whether these settings are possible.
+    /// A link with this queue in front of it, and filter rules in front of both. Packets other than IP pass the rules in
+    /// any case. This is the only place where the settings are checked.
     ///
     /// # Errors
-    /// They are not, and why.
-    pub fn check(&self) -> Result<(), EmulatorError> {
-        self.link.check()?;
-        self.queue.check()?;
-        let Some(rules) = &self.rules else { return Ok(()) };
-        if rules.nat.is_some() || !rules.prefixes.is_empty() {
-            return Err(EmulatorError::Translation);
+    /// A setting is out of range, or the settings don't fit together.
+    pub fn new(link: LinkConfig, queue: QueueConfig, rules: Vec<Rule>) -> Result<Self, ConfigError> {
+        rules.iter().try_for_each(Rule::check)?;
+        Ok(DirectionConfig { link: link.validate()?, queue: queue.validate()?, rules })
+    }
+
+    /// What applies the rules; `None` where there are none.
+    pub(crate) fn middlebox(&self) -> Result<Option<Middlebox>, ConfigError> {
+        if self.rules.is_empty() {
+            return Ok(None);
         }
-        Ok(rules.rules.iter().try_for_each(Rule::check)?)
-    }
-
-    pub(crate) fn build<P>(&self) -> Result<(Link<P>, Option<Middlebox>), EmulatorError> {
-        self.check()?;
-        let link = Link::with_queue(self.link.clone(), &self.queue)?;
-        Ok((link, self.build_rules()?))
-    }
-
-    pub(crate) fn build_rules(&self) -> Result<Option<Middlebox>, EmulatorError> {
         // Nobody outside may know the key of the tables' hashes.
         let random = RandomState::new();
         let seed = u128::from(random.hash_one(0)) << 64 | u128::from(random.hash_one(1));
-        Ok(self.rules.clone().map(|rules| Middlebox::new(rules, seed)).transpose()?)
+        let config = MiddleboxConfig { rules: self.rules.clone(), ..Default::default() };
+        Middlebox::new(config, seed).map(Some)
     }
 }

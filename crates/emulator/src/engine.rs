@@ -22,7 +22,7 @@ impl Engine {
     /// direction 1 back.
     ///
     /// # Errors
-    /// A port cannot be opened, or a setting is impossible.
+    /// A port cannot be opened, or the two cannot be joined.
     pub fn start(ports: [PortSpec; 2], directions: [DirectionConfig; 2]) -> Result<Self, EmulatorError> {
         let [first, second] = &ports;
         if first.name() == second.name() {
@@ -31,14 +31,13 @@ impl Engine {
         if std::mem::discriminant(first) != std::mem::discriminant(second) {
             return Err(EmulatorError::Mixed);
         }
-        directions.iter().try_for_each(DirectionConfig::check)?;
         Self::join([Port::open(first)?, Port::open(second)?], directions)
     }
 
     /// Joins two ports of the same kind that are open already, perhaps in different namespaces.
     ///
     /// # Errors
-    /// A setting is impossible, or the system refuses a thread.
+    /// The system refuses a thread.
     pub fn join(ports: [Port; 2], directions: [DirectionConfig; 2]) -> Result<Self, EmulatorError> {
         let last = Arc::new(OnceLock::new());
         let left = Arc::clone(&last);
@@ -49,9 +48,8 @@ impl Engine {
     /// Changes one direction (0 or 1) while it runs.
     ///
     /// # Errors
-    /// The setting is impossible, and nothing is changed; or the link has ended.
+    /// The link has ended.
     pub fn set(&self, direction: usize, config: DirectionConfig) -> Result<(), EmulatorError> {
-        config.check()?;
         self.thread.ask(move |shard| shard.set(direction, config)).unwrap_or(Err(EmulatorError::Ended))
     }
 

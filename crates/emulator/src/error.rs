@@ -7,11 +7,6 @@ pub enum EmulatorError {
     /// An impossible setting.
     #[error(transparent)]
     Config(#[from] units::ConfigError),
-    /// Address translation needs both directions, and here each has rules of its own.
-    #[error(
-        "cannot translate addresses on an emulated link, whose directions have separate rules; leave the translation out"
-    )]
-    Translation,
     /// The system refuses what the link is built of.
     #[error(transparent)]
     Setup(#[from] net::SetupError),

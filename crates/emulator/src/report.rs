@@ -3,7 +3,6 @@
 
 mod text;
 
-use crate::settings::Settings;
 use crate::statistics::{DirectionStatistics, DropCause, FlowStatistics, Times, fairness_index};
 use link::Count;
 use packet::{FlowKey, protocol};
@@ -191,7 +190,7 @@ pub struct Occasion<'a> {
     /// The names of its interfaces.
     pub ports: [&'a str; 2],
     /// What is set.
-    pub settings: &'a [Settings; 2],
+    pub settings: &'a [String; 2],
     /// What the span is.
     pub covers: Covers,
     /// How long it was.
@@ -243,9 +242,8 @@ impl Document {
     /// What the statistics of both directions come to.
     pub fn new(occasion: &Occasion<'_>, statistics: &[DirectionStatistics; 2]) -> Self {
         let [first, second] = occasion.ports;
-        let [up_settings, down_settings] = occasion.settings;
-        let direction = |number: usize, ports, settings| {
-            Direction::new(ports, settings, occasion.duration, &statistics[number])
+        let direction = |number: usize, ports| {
+            Direction::new(ports, &occasion.settings[number], occasion.duration, &statistics[number])
                 .with_fairness(occasion.fairness[number])
         };
         Document {
@@ -254,8 +252,8 @@ impl Document {
             name: occasion.name.to_owned(),
             time: format!("{:.3}", jiff::Timestamp::now()),
             duration_seconds: occasion.duration.as_secs_f64(),
-            up: direction(0, [first, second], up_settings),
-            down: direction(1, [second, first], down_settings),
+            up: direction(0, [first, second]),
+            down: direction(1, [second, first]),
             verdict: Verdict::new(statistics),
         }
     }
@@ -267,14 +265,14 @@ impl Document {
 }
 
 impl Direction {
-    fn new([from, to]: [&str; 2], settings: &Settings, duration: Span, statistics: &DirectionStatistics) -> Self {
+    fn new([from, to]: [&str; 2], settings: &str, duration: Span, statistics: &DirectionStatistics) -> Self {
         let over = |count: Count| Traffic::new(count, duration);
         let fairness = fairness_index(&statistics.flows);
         let (flows, other_flows) = heaviest(statistics, duration);
         Direction {
             from: from.to_owned(),
             to: to.to_owned(),
-            settings: settings.to_string(),
+            settings: settings.to_owned(),
             offered: over(statistics.counts.offered),
             delivered: over(statistics.counts.delivered),
             marked: over(statistics.counts.marked),

@@ -53,7 +53,7 @@ impl Schedule {
     ///
     /// # Errors
     /// A line makes no sense, or asks for what cannot be.
-    pub fn parse(text: &str, before: &[Settings; 2]) -> Result<Self, ScheduleError> {
+    pub fn parse(text: &str, before: &Settings) -> Result<Self, ScheduleError> {
         let mut schedule = Schedule::default();
         let mut settings = before.clone();
         let lines = || text.lines().enumerate().map(|(index, line)| (index + 1, words(line)));
@@ -121,9 +121,9 @@ impl Schedule {
         Ok(())
     }
 
-    fn try_last(&self, settings: &mut [Settings; 2]) -> Result<(), SettingError> {
+    fn try_last(&self, settings: &mut Settings) -> Result<(), SettingError> {
         if let (Some((_, change)), None) = (self.steps.last(), self.period) {
-            *settings = change.apply_running(settings)?;
+            *settings = settings.change(change)?;
         }
         Ok(())
     }
@@ -131,14 +131,14 @@ impl Schedule {
     /// What went together in the first round may not in the second, which begins where the first has ended.
     fn try_again<'l>(
         &self,
-        settings: &[Settings; 2],
+        settings: &Settings,
         lines: impl Iterator<Item = (usize, &'l str)>,
     ) -> Result<(), ScheduleError> {
         let mut settings = settings.clone();
         let lines = lines.filter(|(_, words)| !words.is_empty());
         for ((line, _), (_, change)) in lines.zip(&self.steps) {
             let again = |error: SettingError| ScheduleError { line, reason: format!("when it is repeated, {error}") };
-            settings = change.apply_running(&settings).map_err(again)?;
+            settings = settings.change(change).map_err(again)?;
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ mod tests {
     const SECOND: Span = Span::from_secs(1);
 
     fn schedule(text: &str) -> Result<Schedule, ScheduleError> {
-        Schedule::parse(text, &Default::default())
+        Schedule::parse(text, &Settings::new(&Change::default()).unwrap())
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct Session {
     ports: [String; 2],
     started: Instant,
     engine: Engine,
-    settings: Mutex<[Settings; 2]>,
+    settings: Mutex<Settings>,
     last: Mutex<Last>,
 }
 
@@ -30,13 +30,13 @@ struct Last {
     fairness: [MeanFairness; 2],
 }
 
-/// Why a link is not started, or not changed.
+/// Why a link is not changed.
 #[derive(Debug, Error)]
 pub enum SessionError {
     /// The settings are impossible.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The link cannot start, or has ended.
+    /// The link has ended.
     #[error(transparent)]
     Engine(#[from] EmulatorError),
 }
@@ -45,11 +45,10 @@ impl Session {
     /// Joins two interfaces.
     ///
     /// # Errors
-    /// The settings are impossible, or an interface cannot be used.
-    pub fn start(name: &str, ports: [PortSpec; 2], settings: [Settings; 2]) -> Result<Self, SessionError> {
-        let directions = [settings[0].direction(0)?, settings[1].direction(1)?];
+    /// An interface cannot be used.
+    pub fn start(name: &str, ports: [PortSpec; 2], settings: Settings) -> Result<Self, EmulatorError> {
         let names = ports.each_ref().map(|port| port.name().to_owned());
-        let engine = Engine::start(ports, directions)?;
+        let engine = Engine::start(ports, settings.configs().clone())?;
         let started = Instant::now();
         Ok(Session {
             name: name.to_owned(),
@@ -65,12 +64,12 @@ impl Session {
     ///
     /// # Errors
     /// They are impossible, and nothing is changed; or the link has ended.
-    pub fn change(&self, change: &Change) -> Result<[Settings; 2], SessionError> {
+    pub fn change(&self, change: &Change) -> Result<Settings, SessionError> {
         let mut settings = lock(&self.settings);
-        let changed = change.apply_running(&settings)?;
-        for (direction, (before, after)) in settings.iter().zip(&changed).enumerate() {
+        let changed = settings.change(change)?;
+        for (direction, (before, after)) in settings.configs().iter().zip(changed.configs()).enumerate() {
             if before != after {
-                self.engine.set(direction, after.direction(direction)?)?;
+                self.engine.set(direction, after.clone())?;
             }
         }
         *settings = changed.clone();
@@ -104,7 +103,7 @@ impl Session {
         let reply = match request {
             Request::Set { change } => self
                 .change(change)
-                .map(|settings| Reply::Done { settings: settings.each_ref().map(Settings::to_string) })
+                .map(|settings| Reply::Done { settings: settings.texts() })
                 .map_err(|error| error.to_string()),
             Request::Show => serde_json::to_value(self.total())
                 .map(|document| Reply::Shown { document })
@@ -128,7 +127,7 @@ impl Session {
 
     fn document(&self, covers: Covers, duration: Span, statistics: &[DirectionStatistics; 2]) -> Document {
         let ports = self.ports.each_ref().map(String::as_str);
-        let settings = &*lock(&self.settings);
+        let settings = &lock(&self.settings).texts();
         let fairness = match covers {
             Covers::Total => lock(&self.last).fairness.map(|mean| mean.mean()),
             Covers::Interval => [None, None],

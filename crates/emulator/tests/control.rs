@@ -8,13 +8,13 @@ use std::path::PathBuf;
 
 /// Applies changes, as a session does.
 fn handler() -> impl FnMut(Request) -> Reply {
-    let mut settings: [Settings; 2] = Default::default();
+    let mut settings = Settings::new(&Change::default()).unwrap();
     move |request| match request {
         Request::Show => Reply::Shown { document: "x".repeat(1000).into() },
-        Request::Set { change } => match change.apply(&settings) {
+        Request::Set { change } => match settings.change(&change) {
             Ok(changed) => {
                 settings = changed;
-                Reply::Done { settings: settings.each_ref().map(Settings::to_string) }
+                Reply::Done { settings: settings.texts() }
             }
             Err(error) => Reply::Refused { reason: error.to_string() },
         },

@@ -2,7 +2,6 @@
 
 use emulator::prometheus::metrics;
 use emulator::report::{Covers, Document, Occasion};
-use emulator::settings::Settings;
 use emulator::statistics::{DirectionStatistics, DropCause, Recorder};
 use units::Span;
 
@@ -13,10 +12,15 @@ fn total() -> Document {
         recorder.delivered(1, 1000, Span::from_millis(7), Span::from_micros(4));
     }
     recorder.dropped(1, 1000, DropCause::Loss);
-    let settings: [Settings; 2] = Default::default();
     let (name, ports, duration) = ("one", ["a", "b"], Span::from_secs(2));
-    let occasion =
-        Occasion { name, ports, settings: &settings, covers: Covers::Total, duration, fairness: [None, None] };
+    let occasion = Occasion {
+        name,
+        ports,
+        settings: &Default::default(),
+        covers: Covers::Total,
+        duration,
+        fairness: [None, None],
+    };
     Document::new(&occasion, &[recorder.snapshot(), DirectionStatistics::default()])
 }
 

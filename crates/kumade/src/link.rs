@@ -9,7 +9,7 @@ use emulator::control::{LinkProtocol, Reply, Request};
 use emulator::prometheus;
 use emulator::report::Document;
 use emulator::schedule::{self, Schedule};
-use emulator::session::{Session, SessionError};
+use emulator::session::Session;
 use emulator::settings::{Change, Settings};
 use emulator::{EmulatorError, PortSpec};
 use options::SettingOptions;
@@ -125,7 +125,7 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     if args.every < Span::from_millis(10) {
         return Ok(usage("--every must be at least 10ms"));
     }
-    let settings = match args.settings.change().and_then(|change| change.apply(&Default::default())) {
+    let settings = match args.settings.change().and_then(|change| Settings::new(&change)) {
         Ok(settings) => settings,
         Err(error) => return Ok(usage(&error.to_string())),
     };
@@ -138,9 +138,8 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
     let session = match Session::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
-        Err(SessionError::Setting(error)) => return Ok(usage(&error.to_string())),
-        Err(SessionError::Engine(error @ EmulatorError::Same(_))) => return Ok(usage(&error.to_string())),
-        Err(SessionError::Engine(error)) => return Err(error.into()),
+        Err(error @ EmulatorError::Same(_)) => return Ok(usage(&error.to_string())),
+        Err(error) => return Err(error.into()),
     };
     let answering = Arc::clone(&session);
     let control = claim.serve(move |request| answering.answer(&request))?;
@@ -233,7 +232,7 @@ fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The inner error is for the file's content.
-fn read_schedule(args: &StartArgs, settings: &[Settings; 2]) -> anyhow::Result<Result<Schedule, String>> {
+fn read_schedule(args: &StartArgs, settings: &Settings) -> anyhow::Result<Result<Schedule, String>> {
     let Some(path) = &args.schedule else { return Ok(Ok(Schedule::default())) };
     let name = path.display();
     let text = schedule::read(path).with_context(|| format!("cannot read the schedule {name}"))?;

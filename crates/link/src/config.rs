@@ -1,6 +1,7 @@
 use crate::loss::Loss;
 use crate::medium::Medium;
-use units::{ConfigError, Rate, Span};
+use crate::valid::Valid;
+use units::{ConfigError, Rate, Span, Time};
 
 /// The settings of one direction of a link.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,11 +69,11 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// Whether a link can have these settings.
+    /// Checks the settings, for [`crate::Link`] to take.
     ///
     /// # Errors
     /// A value is out of range, or the values don't fit together; the error names one and says what to give instead.
-    pub fn check(&self) -> Result<(), ConfigError> {
+    pub fn validate(self) -> Result<Valid<Self>, ConfigError> {
         let error = ConfigError::of("link");
         if self.rate == Some(Rate::ZERO) {
             let remedy = "give a rate of at least 1 bit/s, or none for an unlimited link";
@@ -94,7 +95,8 @@ impl LinkConfig {
         }
         self.loss.check()?;
         self.medium.as_ref().map_or(Ok(()), Medium::check)?;
-        self.check_memory()
+        self.check_memory()?;
+        Ok(Valid(self))
     }
 
     /// Refuses a delay whose bandwidth-delay product exceeds the limit. Without a rate, the limit holds packet by packet.
@@ -112,6 +114,16 @@ impl LinkConfig {
     }
 }
 
+impl Valid<LinkConfig> {
+    /// The same settings with their recorded trace, if there is one, counted from `origin`.
+    pub fn starting_at(mut self, origin: Time) -> Self {
+        if let Some(Medium::Trace(trace)) = &mut self.0.medium {
+            *trace = trace.clone().starting_at(origin);
+        }
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,7 +131,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused_with_the_reason_and_the_remedy() {
         let good = LinkConfig { rate: Some(Rate::from_mbit(1)), loss: Loss::Independent(1.0), ..LinkConfig::default() };
-        assert_eq!(good.check(), Ok(()));
+        assert!(good.clone().validate().is_ok());
         let reordering = |probability, millis| Reordering { probability, extra: Span::from_millis(millis) };
         for (config, part) in [
             (LinkConfig { rate: Some(Rate::ZERO), ..good.clone() }, "none for an unlimited link"),
@@ -133,7 +145,7 @@ mod tests {
             (LinkConfig { loss: Loss::Independent(-0.1), ..good.clone() }, "no probability"),
             (LinkConfig { loss: Loss::Independent(f64::NAN), ..good.clone() }, "loss is NaN"),
         ] {
-            let text = config.check().unwrap_err().to_string();
+            let text = config.validate().unwrap_err().to_string();
             assert!(text.contains(part), "{text}");
         }
     }

@@ -32,6 +32,7 @@ mod medium;
 pub mod queue;
 mod random;
 mod server;
+mod valid;
 
 pub use config::{LinkConfig, Reordering};
 pub use cross::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, Periods, SizeMix};
@@ -40,3 +41,4 @@ pub use link::{Delivery, Link};
 pub use loss::Loss;
 pub use medium::{Medium, RateSchedule, TokenBucket, Trace, TraceError, Wireless};
 pub use queue::Label;
+pub use valid::Valid;

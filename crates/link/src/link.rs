@@ -8,8 +8,8 @@ use crate::cross::{CrossArrival, CrossTraffic};
 use crate::ledger::{DropCause, Entry, Fate, Kind, Ledger};
 use crate::queue::{Dropped, Ecn, Label, Limit, Queue, QueueConfig, QueueDiscipline, Queued, TailDropConfig};
 use crate::server::Server;
+use crate::valid::Valid;
 use flight::{Flight, Launched};
-use units::ConfigError;
 use units::Time;
 
 /// One direction of a link, carrying packets of type `P`. See the crate's page for how to drive it.
@@ -49,28 +49,21 @@ const BEGINNING: Time = Time::from_nanos(i64::MIN);
 
 impl<P> Link<P> {
     /// An idle link with a tail-drop queue of [`LinkConfig::queue_bytes`].
-    ///
-    /// # Errors
-    /// As [`LinkConfig::check`].
-    pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
+    pub fn new(config: Valid<LinkConfig>) -> Self {
         let queue = tail_drop(&config);
         Link::build(config, &queue, false)
     }
 
     /// An idle link with this queue instead.
-    ///
-    /// # Errors
-    /// As [`LinkConfig::check`] and [`QueueConfig::check`].
-    pub fn with_queue(config: LinkConfig, queue: &QueueConfig) -> Result<Self, ConfigError> {
+    pub fn with_queue(config: Valid<LinkConfig>, queue: &Valid<QueueConfig>) -> Self {
         Link::build(config, queue, true)
     }
 
-    fn build(config: LinkConfig, queue: &QueueConfig, queue_given: bool) -> Result<Self, ConfigError> {
-        config.check()?;
-        Ok(Link {
+    fn build(Valid(config): Valid<LinkConfig>, queue: &Valid<QueueConfig>, queue_given: bool) -> Self {
+        Link {
             now: BEGINNING,
             queue_given,
-            queue: Queue::new(queue, config.seed)?,
+            queue: Queue::new(queue, config.seed),
             drops: Vec::new(),
             waiting: 0,
             server: Server::new(&config, BEGINNING),
@@ -81,7 +74,7 @@ impl<P> Link<P> {
             cross_flow: 0,
             ledger: Ledger::new(),
             config,
-        })
+        }
     }
 
     /// Adds computed cross traffic. Packets that it should have sent before the link's current time arrive now, so let it
@@ -285,8 +278,9 @@ impl<P> Link<P> {
 }
 
 /// The queue of a link that is given no other.
-fn tail_drop(config: &LinkConfig) -> QueueConfig {
-    QueueConfig { limit: Limit::Bytes(config.queue_bytes), discipline: TailDropConfig.into() }
+fn tail_drop(config: &LinkConfig) -> Valid<QueueConfig> {
+    // Tail drop has no parameters.
+    Valid(QueueConfig { limit: Limit::Bytes(config.queue_bytes), discipline: TailDropConfig.into() })
 }
 
 impl<P> Queued<Option<P>> {

@@ -19,7 +19,8 @@ fn wire() -> LinkConfig {
 }
 
 fn link(discipline: Discipline) -> Link<u64> {
-    Link::with_queue(wire(), &QueueConfig { limit: Limit::Bytes(125_000), discipline }).unwrap()
+    let queue = QueueConfig { limit: Limit::Bytes(125_000), discipline };
+    Link::with_queue(wire().validate().unwrap(), &queue.validate().unwrap())
 }
 
 fn red() -> RedConfig {
@@ -127,7 +128,7 @@ fn what_is_marked_is_delivered_as_such_and_counted() {
 fn a_queue_that_cannot_be_is_refused_with_the_reason() {
     let codel = CoDelConfig { interval: Span::ZERO, ..CoDelConfig::default() };
     let queue = QueueConfig { limit: Limit::Packets(10), discipline: Discipline::CoDel(codel) };
-    let text = Link::<()>::with_queue(wire(), &queue).unwrap_err().to_string();
+    let text = queue.validate().unwrap_err().to_string();
     assert!(text.contains("CoDel queue: interval is 0"), "{text}");
 }
 
@@ -153,7 +154,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Label)>> {
 fn busy(discipline: &Discipline) -> Link<u64> {
     let queue = QueueConfig { limit: Limit::Bytes(20_000), discipline: discipline.clone() };
     let config = LinkConfig { loss: Loss::Independent(0.05), jitter: Span::from_micros(100), ..wire() };
-    let mut link = Link::with_queue(config, &queue).unwrap();
+    let mut link = Link::with_queue(config.validate().unwrap(), &queue.validate().unwrap());
     let kind = CrossKind::Poisson { rate: Rate::from_mbit(6), sizes: SizeMix::imix() };
     link.add_cross(CrossTraffic::new(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 3 }).unwrap());
     link

@@ -11,7 +11,7 @@ fn at(micros: i64) -> Time {
 
 /// A packet each millisecond, numbered.
 fn run(config: LinkConfig) -> (Vec<Delivery<usize>>, Link<usize>) {
-    let mut link = Link::new(LinkConfig { delay: Span::from_millis(20), seed: 5, ..config }).unwrap();
+    let mut link = Link::new(LinkConfig { delay: Span::from_millis(20), seed: 5, ..config }.validate().unwrap());
     for packet in 0..PACKETS {
         let _ = link.offer(packet, 1000, at(packet as i64 * 1000));
     }
@@ -122,7 +122,7 @@ fn switching_one_on_does_not_change_what_another_does_to_which_packet() {
 #[test]
 fn what_is_on_its_way_stays_within_its_limit() {
     let config = LinkConfig { delay: Span::from_secs(10), in_flight_bytes: 100_000, ..LinkConfig::default() };
-    let mut link = Link::new(config).unwrap();
+    let mut link = Link::new(config.validate().unwrap());
     for packet in 0..10_000 {
         link.offer(packet, 1000, at(packet)).unwrap();
     }
@@ -138,7 +138,8 @@ fn what_is_on_its_way_stays_within_its_limit() {
 #[test]
 fn a_packet_says_how_long_it_waited() {
     let rate = Some(units::Rate::from_mbit(8));
-    let mut link = Link::new(LinkConfig { rate, delay: Span::from_millis(3), ..LinkConfig::default() }).unwrap();
+    let mut link =
+        Link::new(LinkConfig { rate, delay: Span::from_millis(3), ..LinkConfig::default() }.validate().unwrap());
     for packet in 0..3 {
         link.offer(packet, 1000, at(100)).unwrap();
     }
@@ -152,7 +153,7 @@ fn a_packet_says_how_long_it_waited() {
 fn each_cause_of_a_drop_has_its_counter() {
     let rate = Some(units::Rate::from_mbit(8));
     let config = LinkConfig { rate, queue_bytes: 2000, loss: Loss::Independent(1.0), ..LinkConfig::default() };
-    let mut link = Link::new(config).unwrap();
+    let mut link = Link::new(config.validate().unwrap());
     let fates: Vec<_> = (0..4).map(|packet| link.offer(packet, 1000, at(0))).collect();
     assert_eq!(fates, [Ok(()), Ok(()), Ok(()), Err(DropCause::QueueFull)]);
     link.advance(at(10_000));

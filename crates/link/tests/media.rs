@@ -14,7 +14,7 @@ fn at(nanos: i64) -> Time {
 
 fn on(medium: Medium) -> Link<usize> {
     let config = LinkConfig { medium: Some(medium), queue_bytes: u64::MAX, ..LinkConfig::default() };
-    Link::new(config).unwrap()
+    Link::new(config.validate().unwrap())
 }
 
 fn play(trace: &str, arrivals: &[(i64, u32)], end: i64) -> Vec<(usize, i64)> {
@@ -166,7 +166,7 @@ fn shape(rate: Rate, burst_bytes: u64, arrivals: &[(i64, u32)]) -> Vec<i64> {
     let medium = Some(Medium::TokenBucket(TokenBucket { rate, burst_bytes }));
     let config =
         LinkConfig { medium, rate: Some(Rate::from_mbit(1000)), queue_bytes: u64::MAX, ..LinkConfig::default() };
-    let mut link = Link::new(config).unwrap();
+    let mut link = Link::new(config.validate().unwrap());
     for (packet, (arrival, size)) in arrivals.iter().enumerate() {
         link.offer(packet, *size, at(*arrival)).unwrap();
     }

@@ -87,7 +87,7 @@ fn events() -> impl Strategy<Value = Vec<(i64, Event)>> {
 }
 
 fn build(settings: &LinkConfig) -> Link<usize> {
-    let mut link = Link::new(settings.clone()).unwrap();
+    let mut link = Link::new(settings.clone().validate().unwrap());
     let kind = CrossKind::Poisson { rate: Rate::from_mbit(2), sizes: SizeMix::imix() };
     link.add_cross(CrossTraffic::new(CrossConfig { kind, start: at(0), phase: 0.0, seed: 3 }).unwrap());
     link.ledger_mut().record(Recording::All);
@@ -97,8 +97,8 @@ fn build(settings: &LinkConfig) -> Link<usize> {
 fn apply(link: &mut Link<usize>, number: usize, time: i64, event: &Event) {
     match event {
         Event::Packet(label) => drop(link.offer_labelled(number, *label, at(time))),
-        Event::Settings(settings) => link.reconfigure((**settings).clone(), at(time)).unwrap(),
-        Event::Queue(queue) => link.replace_queue(queue, at(time)).unwrap(),
+        Event::Settings(settings) => link.reconfigure((**settings).clone().validate().unwrap(), at(time)),
+        Event::Queue(queue) => link.replace_queue(&queue.clone().validate().unwrap(), at(time)),
     }
 }
 

@@ -83,12 +83,12 @@ impl Network {
     /// network's.
     ///
     /// # Errors
-    /// [`Link`] refuses a setting.
+    /// A setting is out of range.
     pub fn add_link(&mut self, config: LinkConfig, queue: Option<QueueConfig>) -> Result<LinkId, ConfigError> {
-        let config = LinkConfig { seed: config.seed ^ self.random.random::<u64>(), ..config };
+        let config = LinkConfig { seed: config.seed ^ self.random.random::<u64>(), ..config }.validate()?;
         let mut link = match queue {
-            Some(queue) => Link::with_queue(config, &queue)?,
-            None => Link::new(config)?,
+            Some(queue) => Link::with_queue(config, &queue.validate()?),
+            None => Link::new(config),
         };
         link.advance(self.now);
         let index = self.links.len() as u32;

@@ -59,7 +59,7 @@ impl VirtualPath {
     /// [`Link`] or [`CrossTraffic`] refuses a setting.
     pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
         let build = |hop: &Hop| {
-            let mut link = Link::new(hop.link.clone())?;
+            let mut link = Link::new(hop.link.clone().validate()?);
             link.ledger_mut().record(Recording::Cross);
             link.advance(Time::ZERO);
             for cross in &hop.cross {

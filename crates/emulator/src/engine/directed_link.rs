@@ -2,7 +2,7 @@ use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
 use crate::frame::{Frame, Received};
 use crate::statistics::{DropCause, Recorder};
-use link::{Delivery, Fate, Label, Link, LinkConfig, Medium, Recording};
+use link::{Delivery, Fate, Label, Link, Recording};
 use middlebox::{Action, Direction, Middlebox};
 use packet::{Classification, ecn};
 use runtime::FlowHasher;
@@ -23,8 +23,8 @@ pub(super) type Reply = Option<Vec<u8>>;
 
 impl DirectedLink {
     pub(super) fn new(config: DirectionConfig, now: Time) -> Result<Self, EmulatorError> {
-        let begun = DirectionConfig { link: begun(&config.link, now), ..config.clone() };
-        let (link, rules) = begun.build()?;
+        let link = Link::with_queue(config.link.clone().starting_at(now), &config.queue);
+        let rules = config.middlebox()?;
         let mut directed = DirectedLink { config, link, medium_since: now, rules, flows: FlowHasher::new() };
         directed.link.ledger_mut().record(Recording::Drops);
         Ok(directed)
@@ -107,17 +107,17 @@ impl DirectedLink {
         now: Time,
         recorder: &mut Recorder,
     ) -> Result<(), EmulatorError> {
+        if config.rules != self.config.rules {
+            self.rules = config.middlebox()?;
+        }
         if config.queue != self.config.queue {
-            self.link.replace_queue(&config.queue, now)?;
+            self.link.replace_queue(&config.queue, now);
         }
         if config.link != self.config.link {
             if config.link.medium != self.config.link.medium {
                 self.medium_since = now;
             }
-            self.link.reconfigure(begun(&config.link, self.medium_since), now)?;
-        }
-        if config.rules != self.config.rules {
-            self.rules = config.build_rules()?;
+            self.link.reconfigure(config.link.clone().starting_at(self.medium_since), now);
         }
         self.config = config;
         self.note_drops(recorder);
@@ -132,15 +132,6 @@ impl DirectedLink {
         }
         self.link.ledger_mut().forget_before(Time::MAX);
     }
-}
-
-/// The link with its recorded trace, if it has one, begun at that time.
-fn begun(link: &LinkConfig, at: Time) -> LinkConfig {
-    let mut link = link.clone();
-    if let Some(Medium::Trace(trace)) = &mut link.medium {
-        *trace = trace.clone().starting_at(at);
-    }
-    link
 }
 
 #[cfg(test)]

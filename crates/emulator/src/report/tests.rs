@@ -4,7 +4,7 @@ use std::path::Path;
 
 const SECOND: Span = Span::from_secs(1);
 
-fn occasion(settings: &[Settings; 2]) -> Occasion<'_> {
+fn occasion(settings: &[String; 2]) -> Occasion<'_> {
     let (name, ports) = ("test", ["veth1", "veth2"]);
     Occasion { name, ports, settings, covers: Covers::Interval, duration: SECOND, fairness: [None, None] }
 }
@@ -27,7 +27,8 @@ fn busy(lateness: Span) -> DirectionStatistics {
 }
 
 fn document(lateness: Span) -> Document {
-    Document::new(&occasion(&Default::default()), &[busy(lateness), DirectionStatistics::default()])
+    let settings = ["rate 40mbit", "no impairments"].map(str::to_owned);
+    Document::new(&occasion(&settings), &[busy(lateness), DirectionStatistics::default()])
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn the_verdict_says_whether_the_machine_kept_up() {
 fn people_read_rates_causes_and_flows() {
     let text = document(Span::from_micros(10)).to_string();
     for part in [
-        "veth1 > veth2: no impairments\n",
+        "veth1 > veth2: rate 40mbit\n",
         "offered 32 Mbit/s, delivered 28.8 Mbit/s",
         "320 by the discipline",
         "half up to 5.01 ms",

@@ -1,5 +1,7 @@
-use super::{SettingError, Settings};
+use super::error::SettingError;
+use super::keys::{KEYS, Key};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::Path;
 
 /// The directions that a setting is for.
@@ -16,17 +18,18 @@ pub enum Scope {
 
 /// Settings to be changed, in this order; what they do not name stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Vec<(Scope, String, String)>", into = "Vec<(Scope, String, String)>")]
 pub struct Change {
-    assignments: Vec<(Scope, String, String)>,
+    assignments: Vec<(Scope, &'static Key, String)>,
 }
 
 impl Scope {
-    fn includes(self, direction: usize) -> bool {
+    /// Their indices.
+    pub(super) fn directions(self) -> Range<usize> {
         match self {
-            Scope::Up => direction == 0,
-            Scope::Down => direction == 1,
-            Scope::Both => true,
+            Scope::Up => 0..1,
+            Scope::Down => 1..2,
+            Scope::Both => 0..2,
         }
     }
 }
@@ -36,7 +39,7 @@ impl Change {
     /// `down` or `both` before them names: `delay 5ms up rate 1mbit down rate 10mbit`.
     ///
     /// # Errors
-    /// A name is unknown, or its value is missing. The values are looked at when the change is applied.
+    /// A name is unknown, or its value is missing. The values are read when [`Settings`](super::Settings) are changed.
     pub fn parse(text: &str) -> Result<Self, SettingError> {
         let mut change = Change::default();
         change.push_words(Scope::Both, text)?;
@@ -54,10 +57,9 @@ impl Change {
                 "up" => scope = Scope::Up,
                 "down" => scope = Scope::Down,
                 "both" => scope = Scope::Both,
-                key if super::keys::find(key).is_none() => return Err(SettingError::Unknown(key.to_owned())),
-                key => {
-                    let value = words.next().ok_or_else(|| SettingError::Incomplete(key.to_owned()))?;
-                    self.push(scope, key, value);
+                name => {
+                    let key = find(name)?;
+                    self.push(scope, key, words.next().ok_or(SettingError::Incomplete(key))?);
                 }
             }
         }
@@ -65,16 +67,14 @@ impl Change {
     }
 
     /// Adds one setting.
-    pub fn push(&mut self, scope: Scope, key: &str, value: &str) {
-        self.assignments.push((scope, key.to_owned(), value.to_owned()));
+    pub fn push(&mut self, scope: Scope, key: &'static Key, value: &str) {
+        self.assignments.push((scope, key, value.to_owned()));
     }
 
     /// Makes file names absolute, relative to `directory`.
     pub fn anchor(&mut self, directory: &Path) {
-        for (_, key, value) in &mut self.assignments {
-            if key == "trace" {
-                *value = directory.join(&*value).to_string_lossy().into_owned();
-            }
+        for (_, _, value) in self.assignments.iter_mut().filter(|(_, key, _)| key.name == "trace") {
+            *value = directory.join(&*value).to_string_lossy().into_owned();
         }
     }
 
@@ -83,35 +83,26 @@ impl Change {
         self.assignments.is_empty()
     }
 
-    /// The settings of both directions, changed.
-    ///
-    /// # Errors
-    /// A value is impossible, by itself or together with other settings.
-    pub fn apply(&self, settings: &[Settings; 2]) -> Result<[Settings; 2], SettingError> {
-        let mut changed = settings.clone();
-        for (scope, key, value) in &self.assignments {
-            for (direction, settings) in changed.iter_mut().enumerate() {
-                if scope.includes(direction) {
-                    settings.set(key, value)?;
-                }
-            }
-        }
-        for (direction, settings) in changed.iter().enumerate() {
-            settings.direction(direction)?;
-        }
-        Ok(changed)
+    pub(super) fn assignments(&self) -> impl Iterator<Item = (Scope, &'static Key, &str)> {
+        self.assignments.iter().map(|(scope, key, value)| (*scope, *key, value.as_str()))
     }
+}
 
-    /// As [`Change::apply`], for a link that runs.
-    ///
-    /// # Errors
-    /// As there; or a setting can only be given when the link starts.
-    pub fn apply_running(&self, settings: &[Settings; 2]) -> Result<[Settings; 2], SettingError> {
-        let changed = self.apply(settings)?;
-        if settings.iter().zip(&changed).any(|(before, after)| before.seed != after.seed) {
-            let reason = "the random numbers are in use already; give it when the link starts".to_owned();
-            return Err(SettingError::Value { key: "seed".to_owned(), reason });
-        }
-        Ok(changed)
+impl TryFrom<Vec<(Scope, String, String)>> for Change {
+    type Error = SettingError;
+
+    fn try_from(words: Vec<(Scope, String, String)>) -> Result<Self, SettingError> {
+        let found = words.into_iter().map(|(scope, name, value)| find(&name).map(|key| (scope, key, value)));
+        Ok(Change { assignments: found.collect::<Result<_, _>>()? })
     }
+}
+
+impl From<Change> for Vec<(Scope, String, String)> {
+    fn from(change: Change) -> Self {
+        change.assignments().map(|(scope, key, value)| (scope, key.name.to_owned(), value.to_owned())).collect()
+    }
+}
+
+fn find(name: &str) -> Result<&'static Key, SettingError> {
+    KEYS.iter().find(|key| key.name == name).ok_or_else(|| SettingError::Unknown(name.to_owned()))
 }

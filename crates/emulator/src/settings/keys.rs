@@ -88,7 +88,7 @@ fn queue() -> Vec<Key> {
 }
 
 /// What a parameter does, by discipline: those that say the same of it are named together.
-fn help_on(name: &str, all: &[(&DisciplineInfo, Vec<ParameterInfo>)]) -> String {
+fn help_on(name: &str, all: &[(&DisciplineInfo, Vec<&ParameterInfo>)]) -> String {
     let mut told: Vec<(Vec<&str>, String)> = Vec::new();
     for (info, parameter) in all.iter().flat_map(|(info, own)| own.iter().map(move |parameter| (info, parameter))) {
         if parameter.name != name {
@@ -126,18 +126,9 @@ fn rules() -> Vec<Key> {
     ]
 }
 
-pub(super) fn find(name: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.name == name)
-}
-
 /// All names, for an error.
 pub(super) fn names() -> String {
     KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
-}
-
-/// How the setting is written.
-pub(super) fn example(name: &str) -> String {
-    find(name).map_or(String::new(), |key| format!("{} {}", key.name, key.value))
 }
 
 #[cfg(test)]

@@ -4,26 +4,31 @@ use super::value;
 use middlebox::{Match, Refusal, ResetScope, Rule};
 use packet::protocol;
 
-/// More would only slow each packet down.
+/// Each packet is compared with every rule.
 const MAX_RULES: usize = 100;
 
 const PROTOCOLS: [(&str, Option<u8>); 4] =
     [("all", None), ("tcp", Some(protocol::TCP)), ("udp", Some(protocol::UDP)), ("icmp", Some(protocol::ICMP))];
 
-/// Appends a rule; `rules none` removes all.
-pub(super) fn set(rules: &mut Vec<Rule>, key: &str, text: &str) -> Result<(), String> {
+/// Appends a rule to each list; `rules none` removes all.
+pub(super) fn set<'r>(mut lists: impl Iterator<Item = &'r mut Vec<Rule>>, key: &str, text: &str) -> Result<(), String> {
     if key == "rules" {
         if text != "none" {
-            return Err(format!("`{text}` says nothing; `rules none` takes all rules away, others name one each"));
+            return Err(format!(
+                "expected `none`, not `{text}`: `rules none` removes all rules, `drop` and others add one"
+            ));
         }
-        rules.clear();
+        lists.for_each(Vec::clear);
         return Ok(());
     }
-    if rules.len() == MAX_RULES {
-        return Err(format!("there are {MAX_RULES} rules already, the maximum; `rules none` removes them"));
-    }
-    rules.push(read(key, text)?);
-    Ok(())
+    let rule = read(key, text)?;
+    lists.try_for_each(|rules| {
+        if rules.len() == MAX_RULES {
+            return Err(format!("there are {MAX_RULES} rules already, the maximum; `rules none` removes them"));
+        }
+        rules.push(rule);
+        Ok(())
+    })
 }
 
 /// The rule as it is written.
@@ -62,7 +67,7 @@ fn read(key: &str, text: &str) -> Result<Rule, String> {
                 None => ResetScope::Connection,
                 Some("total") => ResetScope::Total,
                 Some(other) => {
-                    return Err(format!("`/{other}` says nothing; `/total` counts all connections together"));
+                    return Err(format!("expected `/total`, which counts all connections together, not `/{other}`"));
                 }
             };
             Rule::ResetAfter { data_packets: value::number(number)?, scope }
@@ -72,7 +77,8 @@ fn read(key: &str, text: &str) -> Result<Rule, String> {
 
 fn read_match(name: &str, to_port: Option<&str>) -> Result<Match, String> {
     let known = PROTOCOLS.iter().find(|(known, _)| *known == name);
-    let (_, protocol) = known.ok_or_else(|| format!("`{name}` is none of all, tcp, udp, icmp, tcp/PORT, udp/PORT"))?;
+    let (_, protocol) =
+        known.ok_or_else(|| format!("expected all, tcp, udp, icmp, tcp/PORT or udp/PORT, not `{name}`"))?;
     if to_port.is_some() && !["tcp", "udp"].contains(&name) {
         return Err(format!("`{name}` has no ports; give tcp/PORT or udp/PORT"));
     }
@@ -85,13 +91,13 @@ fn show_match(matching: Match) -> String {
 }
 
 fn port(text: &str) -> Result<u16, String> {
-    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("`{text}` is no port: 1 to 65535"))
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("`{text}` is not a port number from 1 to 65535"))
 }
 
 fn refusal(text: Option<&str>) -> Result<Refusal, String> {
     match text {
         None => Ok(Refusal::Drop),
         Some("reject") => Ok(Refusal::Reject),
-        Some(other) => Err(format!("`/{other}` says nothing; `/reject` tells the sender")),
+        Some(other) => Err(format!("expected `/reject`, which notifies the sender, not `/{other}`")),
     }
 }

@@ -5,6 +5,7 @@
 use emulator::{DirectionConfig, Engine, PortSpec};
 use link::LinkConfig;
 use link::queue::{Discipline, Limit, QueueConfig};
+use middlebox::Rule;
 use testnet::VethHosts;
 
 /// Joins the hosts by this link, in both directions.
@@ -19,6 +20,10 @@ pub fn config() -> DirectionConfig {
 }
 
 pub fn with_link(link: LinkConfig) -> DirectionConfig {
+    with(link, Vec::new())
+}
+
+pub fn with(link: LinkConfig, rules: Vec<Rule>) -> DirectionConfig {
     let queue = QueueConfig { limit: Limit::Bytes(1_500_000), discipline: Discipline::default() };
-    DirectionConfig { link, queue, rules: None }
+    DirectionConfig::new(link, queue, rules).unwrap()
 }

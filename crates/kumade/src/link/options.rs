@@ -6,7 +6,7 @@ use emulator::settings::{Change, Group, KEYS, Key, Scope, SettingError};
 #[derive(Debug, Clone, Default)]
 pub struct SettingOptions {
     /// For both directions, in the order of [`KEYS`], in which they have to be set.
-    both: Vec<(&'static str, String)>,
+    both: Vec<(&'static Key, String)>,
     up: Vec<String>,
     down: Vec<String>,
 }
@@ -42,7 +42,7 @@ impl FromArgMatches for SettingOptions {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         let all = |name| matches.get_many::<String>(name).into_iter().flatten().cloned();
-        self.both = KEYS.iter().flat_map(|key| all(key.name).map(|value| (key.name, value))).collect();
+        self.both = KEYS.iter().flat_map(|key| all(key.name).map(move |value| (key, value))).collect();
         (self.up, self.down) = (all(UP).collect(), all(DOWN).collect());
         Ok(())
     }

@@ -17,7 +17,9 @@ pub struct Load {
 impl Load {
     fn new(name: &'static str, config: LinkConfig, discipline: Discipline) -> Self {
         let queue = QueueConfig { limit: Limit::Bytes(1_000_000), discipline };
-        Load { name, link: Link::with_queue(config, &queue).expect("a link that can be"), sent: 0 }
+        let config = config.validate().expect("a link that can be");
+        let queue = queue.validate().expect("a queue that can be");
+        Load { name, link: Link::with_queue(config, &queue), sent: 0 }
     }
 
     /// Sends so many packets more, and returns how many came out meanwhile.

@@ -1,7 +1,6 @@
 use super::{Link, tail_drop};
-use crate::LinkConfig;
 use crate::queue::{Queue, QueueConfig, QueueDiscipline};
-use units::ConfigError;
+use crate::{LinkConfig, Valid};
 use units::Time;
 
 impl<P> Link<P> {
@@ -16,35 +15,26 @@ impl<P> Link<P> {
     /// - A new [`LinkConfig::queue_bytes`] acts as [`Link::replace_queue`]; a queue set by that or by [`Link::with_queue`]
     ///   stays.
     /// - The seed stays.
-    ///
-    /// # Errors
-    /// As [`LinkConfig::check`]; nothing changes then.
-    pub fn reconfigure(&mut self, config: LinkConfig, now: Time) -> Result<(), ConfigError> {
-        config.check()?;
+    pub fn reconfigure(&mut self, config: Valid<LinkConfig>, now: Time) {
         self.advance(now);
         let now = self.now;
         let resized = config.queue_bytes != self.config.queue_bytes && !self.queue_given;
-        self.config = LinkConfig { seed: self.config.seed, ..config };
+        self.config = LinkConfig { seed: self.config.seed, ..config.0 };
         self.flight.set(&self.config);
         self.reschedule(now);
         if resized {
-            self.carry_over(&tail_drop(&self.config))?;
+            self.carry_over(&tail_drop(&self.config));
         }
         self.serve_until(now);
-        Ok(())
     }
 
     /// Uses another queue discipline or limit from `now` on. Queued packets are moved to it in the order in which they
     /// would have been sent, with their arrival times. What the old discipline drops while all is dequeued, and what the
     /// new one does not accept, is dropped.
-    ///
-    /// # Errors
-    /// As [`QueueConfig::check`]; nothing changes then.
-    pub fn replace_queue(&mut self, queue: &QueueConfig, now: Time) -> Result<(), ConfigError> {
+    pub fn replace_queue(&mut self, queue: &Valid<QueueConfig>, now: Time) {
         self.advance(now);
-        self.carry_over(queue)?;
+        self.carry_over(queue);
         self.queue_given = true;
-        Ok(())
     }
 
     fn reschedule(&mut self, now: Time) {
@@ -56,14 +46,13 @@ impl<P> Link<P> {
         }
     }
 
-    fn carry_over(&mut self, config: &QueueConfig) -> Result<(), ConfigError> {
-        let mut next = Queue::new(config, self.config.seed)?;
+    fn carry_over(&mut self, config: &Valid<QueueConfig>) {
+        let mut next = Queue::new(config, self.config.seed);
         while let Some(packet) = self.queue.dequeue(self.now, &mut self.drops) {
             // What is not taken is among the drops.
             let _ = next.enqueue(packet, &mut self.drops);
         }
         self.queue = next;
         self.note_drops(self.now);
-        Ok(())
     }
 }

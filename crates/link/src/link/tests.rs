@@ -10,7 +10,7 @@ fn wire(rate: Option<Rate>, queue_bytes: u64) -> LinkConfig {
 }
 
 fn link(config: LinkConfig) -> Link<usize> {
-    Link::new(config).unwrap()
+    Link::new(config.validate().unwrap())
 }
 
 fn at(nanos: i64) -> Time {

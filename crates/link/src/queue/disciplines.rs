@@ -18,9 +18,11 @@ pub use red::RedQueue;
 
 use super::discipline::{DisciplineConfig, QueueDiscipline};
 use super::packet::{Dropped, Limit, Queued};
-use super::parameter::{Given, ParameterInfo};
+use super::parameter::{Given, Parameter, ParameterInfo};
 use crate::ledger::DropCause;
 use crate::random::mix;
+use crate::valid::Valid;
+use std::sync::LazyLock;
 use units::{ConfigError, Rate, Time};
 
 /// A discipline as users are told of it.
@@ -32,7 +34,7 @@ pub struct DisciplineInfo {
     pub summary: &'static str,
     /// Settings for tests; see [`DisciplineConfig::TRIALS`].
     pub trials: &'static [&'static str],
-    parameters: fn() -> Vec<ParameterInfo>,
+    parameters: fn() -> Vec<&'static ParameterInfo>,
     default: fn() -> Discipline,
 }
 
@@ -74,12 +76,15 @@ macro_rules! disciplines {
             }
         })*
 
+        $($(#[$attribute])* impl ParameterTable for $config {
+            fn table() -> &'static [Parameter<Self>] {
+                static TABLE: LazyLock<Vec<Parameter<$config>>> = LazyLock::new($config::parameters);
+                &TABLE
+            }
+        })*
+
         impl Discipline {
-            /// Whether a queue can be made of these settings.
-            ///
-            /// # Errors
-            /// A value is out of range; the error names it and says what to give instead.
-            pub fn check(&self) -> Result<(), ConfigError> {
+            pub(super) fn check(&self) -> Result<(), ConfigError> {
                 match self { $($(#[$attribute])* Discipline::$name(config) => config.check(),)* }
             }
 
@@ -88,7 +93,7 @@ macro_rules! disciplines {
             }
 
             /// Reads a value of a parameter and stores it; none where there is no such parameter.
-            pub(super) fn set(&mut self, parameter: &str, text: &str) -> Option<Result<ParameterInfo, String>> {
+            pub(super) fn set(&mut self, parameter: &str, text: &str) -> Option<Result<&'static ParameterInfo, String>> {
                 match self { $($(#[$attribute])* Discipline::$name(config) => set(config, parameter, text),)* }
             }
 
@@ -146,13 +151,13 @@ disciplines! {
 }
 
 impl DisciplineInfo {
-    const fn of<C: DisciplineConfig>(default: fn() -> Discipline) -> Self {
-        let parameters = || C::parameters().iter().map(|parameter| parameter.info().clone()).collect();
+    const fn of<C: ParameterTable>(default: fn() -> Discipline) -> Self {
+        let parameters = || C::table().iter().map(Parameter::info).collect();
         DisciplineInfo { name: C::NAME, summary: C::SUMMARY, trials: C::TRIALS, parameters, default }
     }
 
     /// What can be set.
-    pub fn parameters(&self) -> Vec<ParameterInfo> {
+    pub fn parameters(&self) -> Vec<&'static ParameterInfo> {
         (self.parameters)()
     }
 
@@ -176,22 +181,35 @@ impl QueueConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         self.discipline.check()
     }
+
+    /// Checks the settings, for [`Queue`] and [`crate::Link`] to take.
+    ///
+    /// # Errors
+    /// As [`QueueConfig::check`].
+    pub fn validate(self) -> Result<Valid<Self>, ConfigError> {
+        self.check()?;
+        Ok(Valid(self))
+    }
 }
 
 impl<P> Queue<P> {
     /// An empty queue. Its random decisions follow from `seed`.
-    ///
-    /// # Errors
-    /// As [`QueueConfig::check`].
-    pub fn new(config: &QueueConfig, seed: u64) -> Result<Self, ConfigError> {
-        config.check()?;
+    pub fn new(config: &Valid<QueueConfig>, seed: u64) -> Self {
         // A link draws losses from the same seed; the two must be independent.
-        Ok(config.discipline.queue(config.limit, mix(seed)))
+        config.discipline.queue(config.limit, mix(seed))
     }
 }
 
-fn set<C: DisciplineConfig>(config: &mut C, parameter: &str, text: &str) -> Option<Result<ParameterInfo, String>> {
-    let parameters = C::parameters();
-    let parameter = parameters.iter().find(|known| known.info().name == parameter)?;
-    Some(parameter.set(config, text).map(|()| parameter.info().clone()))
+/// The parameters of a discipline, made once.
+trait ParameterTable: DisciplineConfig {
+    fn table() -> &'static [Parameter<Self>];
+}
+
+fn set<C: ParameterTable>(
+    config: &mut C,
+    parameter: &str,
+    text: &str,
+) -> Option<Result<&'static ParameterInfo, String>> {
+    let parameter = C::table().iter().find(|known| known.info().name == parameter)?;
+    Some(parameter.set(config, text).map(|()| parameter.info()))
 }

@@ -12,7 +12,7 @@ pub struct Parameter<C> {
 }
 
 /// Reads a value and stores it.
-type Set<C> = dyn Fn(&mut C, &str) -> Result<(), String>;
+type Set<C> = dyn Fn(&mut C, &str) -> Result<(), String> + Send + Sync;
 
 /// What users are told of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]

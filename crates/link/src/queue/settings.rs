@@ -83,7 +83,7 @@ impl DisciplineSettings {
     }
 
     /// The discipline for a link of about this rate: parameters that are not set are adapted to it if they depend on it.
-    /// Whether the values fit together is for [`Discipline::check`] to say.
+    /// Whether the values fit together is for [`QueueConfig::validate`](super::QueueConfig::validate) to say.
     pub fn discipline(&self, rate: Option<Rate>) -> Discipline {
         let mut discipline = self.discipline.clone();
         discipline.fit(rate, &self.given);

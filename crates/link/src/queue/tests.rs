@@ -74,7 +74,7 @@ struct Trace {
 }
 
 fn run(config: &QueueConfig, seed: u64, steps: &[Step]) -> Trace {
-    let mut queue = Queue::new(config, seed).unwrap();
+    let mut queue = Queue::new(&config.clone().validate().unwrap(), seed);
     let (mut trace, mut now) = (Trace::default(), Time::ZERO);
     for (content, step) in steps.iter().enumerate() {
         now += Span::from_nanos(step.gap);

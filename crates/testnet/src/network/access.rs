@@ -22,13 +22,13 @@ impl Access {
     pub(super) fn new(specs: &[AccessSpec], now: Time) -> Result<Option<Self>, ConfigError> {
         let mut access = Access { out: Chain::default(), back: Chain::default() };
         for spec in specs {
-            let mut out = Link::new(spec.link.clone())?;
+            let mut out = Link::new(spec.link.clone().validate()?);
             out.advance(now);
             if let Some(cross) = &spec.background {
                 out.add_cross(CrossTraffic::new(CrossConfig { start: clock::realtime(), ..cross.clone() })?);
             }
             access.out.links.push(out);
-            access.back.links.insert(0, Link::new(spec.link.clone())?);
+            access.back.links.insert(0, Link::new(spec.link.clone().validate()?));
         }
         Ok((!specs.is_empty()).then_some(access))
     }

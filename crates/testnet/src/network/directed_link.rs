@@ -71,11 +71,12 @@ impl DirectedLink {
         now: Time,
     ) -> Result<Self, units::ConfigError> {
         let patience = (config.delay / 2).min(Span::from_millis(1));
+        let config = config.validate()?;
         let mut bottleneck = match queue {
-            Some(queue) => Link::with_queue(config, queue)?,
-            None => Link::new(config)?,
+            Some(queue) => Link::with_queue(config, &queue.clone().validate()?),
+            None => Link::new(config),
         };
-        let mut downstream_hop = downstream_hop.map(Link::new).transpose()?;
+        let mut downstream_hop = downstream_hop.map(|hop| hop.validate().map(Link::new)).transpose()?;
         for link in std::iter::once(&mut bottleneck).chain(&mut downstream_hop) {
             link.advance(now);
             link.ledger_mut().record(Recording::Cross);

@@ -251,7 +251,7 @@ mod tests {
         let mut times: Vec<_> = (0..64).map(|i| Time::ZERO + Span::from_secs(1) + Span::from_micros(5 * i)).collect();
         let sent = times.clone();
         for config in [&shaped, &later] {
-            let mut link = Link::new(config.clone()).unwrap();
+            let mut link = Link::new(config.clone().validate().unwrap());
             times.iter().for_each(|&at| link.offer((), PACKET_BYTES as u32, at).unwrap());
             link.advance(Time::ZERO + Span::from_secs(9));
             times = std::iter::from_fn(|| link.pop_due(Time::MAX)).map(|delivery| delivery.due).collect();

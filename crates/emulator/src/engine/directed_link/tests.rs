@@ -1,15 +1,19 @@
 use super::*;
 use crate::frame::LinkHeader;
 use link::queue::{CoDelConfig, Discipline, Limit, QueueConfig};
-use link::{LinkConfig, Trace};
-use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use link::{LinkConfig, Medium, Trace};
+use middlebox::{Match, Refusal, Rule};
 use packet::{Ecn, Ethernet, checksum};
 use runtime::BufferPool;
 use units::{Rate, Span};
 
+fn queue(discipline: Discipline) -> QueueConfig {
+    QueueConfig { limit: Limit::Packets(1000), discipline }
+}
+
 fn config(discipline: Discipline) -> DirectionConfig {
     let link = LinkConfig { rate: Some(Rate::from_mbit(1)), ..LinkConfig::default() };
-    DirectionConfig { link, queue: QueueConfig { limit: Limit::Packets(1000), discipline }, rules: None }
+    DirectionConfig::new(link, queue(discipline), Vec::new()).unwrap()
 }
 
 /// UDP over IPv4 with this much in it, from a sender that understands marks.
@@ -73,8 +77,8 @@ fn rules_refuse_ip_only_and_each_pair_of_stations_is_a_flow() {
     let pool = BufferPool::default();
     let mut recorder = Recorder::new();
     let rule = Rule::Refuse { matching: Match::default(), refusal: Refusal::Drop };
-    let rules = Some(MiddleboxConfig { rules: vec![rule], ..Default::default() });
-    let mut link = DirectedLink::new(DirectionConfig { rules, ..config(Discipline::default()) }, Time::ZERO).unwrap();
+    let config = DirectionConfig { rules: vec![rule], ..config(Discipline::default()) };
+    let mut link = DirectedLink::new(config, Time::ZERO).unwrap();
     let arp = |station: u8| [2, 0, 0, 0, 0, station, 2, 0, 0, 0, 0, 9, 8, 6];
     for station in [1, 2, 1] {
         link.offer(frame(&pool, &arp(station), &[1; 28]), Time::ZERO, &mut recorder);
@@ -110,7 +114,7 @@ fn a_trace_begins_when_it_is_set_and_no_other_change_disturbs_it() {
     let with = |every: &str, delay: i64| {
         let medium = Some(Medium::Trace(Trace::parse(every).unwrap()));
         let link = LinkConfig { medium, delay: Span::from_millis(delay), ..LinkConfig::default() };
-        DirectionConfig { link, ..config(Discipline::default()) }
+        DirectionConfig::new(link, queue(Discipline::default()), Vec::new()).unwrap()
     };
     let mut link = DirectedLink::new(with("5", 0), at(3)).unwrap();
     for (sets, now, due) in [(None, 3, 8), (Some(with("5", 1)), 10, 14), (Some(with("7", 1)), 20, 28)] {

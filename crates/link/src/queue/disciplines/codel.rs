@@ -99,7 +99,7 @@ impl DisciplineConfig for CoDelConfig {
     fn check(&self) -> Result<(), ConfigError> {
         let error = ConfigError::of("CoDel queue");
         if self.target < Span::ZERO {
-            let problem = "shorter than no wait at all";
+            let problem = "which is negative";
             return Err(error("target", self.target.to_string(), problem, "give 0 or more; 5 ms is usual"));
         }
         // Far below any path's round trip yet above the tick of the coarser law, and far beyond any round trip.

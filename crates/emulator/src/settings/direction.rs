@@ -1,0 +1,227 @@
+//! The settings of one direction, as they are read, put together to a configuration, and shown.
+
+use super::error::SettingError;
+use super::keys::{Group, Key};
+use super::queue::QueueSettings;
+use super::service_rate::ServiceRate;
+use super::{rules, value};
+use crate::DirectionConfig;
+use link::queue::{Limit, QueueConfig};
+use link::{LinkConfig, Loss, Medium, Reordering, TokenBucket};
+use middlebox::Rule;
+use std::fmt;
+use units::{ConfigError, Rate, Span, show};
+
+/// The maximum of a queue's limit, in bytes.
+const MAX_QUEUE_BYTES: u64 = 256 << 20;
+
+/// All settings of one direction, each valid by itself. The default does nothing to packets.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct DirectionSettings {
+    service_rate: ServiceRate,
+    /// Of a token bucket; 0 for none.
+    burst_bytes: u64,
+    peak_rate: Option<Rate>,
+    delay: Span,
+    jitter: Span,
+    loss: LossSettings,
+    reordering: Reordering,
+    duplication: f64,
+    in_flight_bytes: u64,
+    limit: Limit,
+    pub(super) queue: QueueSettings,
+    rules: Vec<Rule>,
+    seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum LossSettings {
+    /// A part of all packets, in bursts of this many on the average.
+    Mean { part: f64, burst: f64 },
+    /// The four probabilities as `netem` has them: of turning bad, of turning good, of a loss in bad and in good times.
+    GilbertElliott([f64; 4]),
+}
+
+impl Default for DirectionSettings {
+    fn default() -> Self {
+        DirectionSettings {
+            service_rate: ServiceRate::Rate(None),
+            burst_bytes: 0,
+            peak_rate: None,
+            delay: Span::ZERO,
+            jitter: Span::ZERO,
+            loss: LossSettings::Mean { part: 0.0, burst: 1.0 },
+            reordering: Reordering { probability: 0.0, extra: Span::from_millis(10) },
+            duplication: 0.0,
+            in_flight_bytes: 256 << 20,
+            limit: Limit::Packets(1000),
+            queue: QueueSettings::default(),
+            rules: Vec::new(),
+            seed: 0,
+        }
+    }
+}
+
+/// Reads the value of a setting, and stores it in each of these directions.
+pub(super) fn set(targets: &mut [DirectionSettings], key: &Key, text: &str) -> Result<(), SettingError> {
+    let set = match key.group {
+        // What a parameter means is for the discipline of each direction to say.
+        Group::Queue => targets.iter_mut().try_for_each(|target| target.queue.set(key.name, text)),
+        Group::Rules => rules::set(targets.iter_mut().map(|target| &mut target.rules), key.name, text),
+        Group::Link => set_link(targets, key.name, text),
+    };
+    set.map_err(|reason| SettingError::Value { key: key.name, reason })
+}
+
+fn set_link(targets: &mut [DirectionSettings], name: &str, text: &str) -> Result<(), String> {
+    match name {
+        "rate" | "trace" | "wireless" => {
+            store(targets, ServiceRate::read(name, text)?, |to, read| to.service_rate = read)
+        }
+        "burst" => store(targets, value::bytes(text)?, |to, bytes| to.burst_bytes = bytes),
+        "peak-rate" => store(targets, value::rate(text)?, |to, rate| to.peak_rate = rate),
+        "delay" => store(targets, value::span(text)?, |to, span| to.delay = span),
+        "jitter" => store(targets, value::span(text)?, |to, span| to.jitter = span),
+        "loss" => store(targets, value::ratio(text)?, |to, part| {
+            to.loss = LossSettings::Mean { part, burst: to.burst() };
+        }),
+        "loss-burst" => store(targets, value::burst(text)?, |to, burst| {
+            to.loss = LossSettings::Mean { part: to.mean_loss(), burst };
+        }),
+        "gilbert-elliott" => store(targets, value::four_ratios(text)?, |to, four| {
+            to.loss = LossSettings::GilbertElliott(four);
+        }),
+        "reorder" => store(targets, value::ratio(text)?, |to, ratio| to.reordering.probability = ratio),
+        "reorder-delay" => store(targets, value::span(text)?, |to, span| to.reordering.extra = span),
+        "duplicate" => store(targets, value::ratio(text)?, |to, ratio| to.duplication = ratio),
+        "in-flight" => store(targets, value::bytes(text)?, |to, bytes| to.in_flight_bytes = bytes),
+        "limit" => store(targets, value::limit(text)?, |to, limit| to.limit = limit),
+        "seed" => store(targets, value::number(text)?, |to, seed| to.seed = seed),
+        _ => return Err("no link setting has this name".to_owned()),
+    }
+    Ok(())
+}
+
+fn store<T: Clone>(targets: &mut [DirectionSettings], value: T, assign: fn(&mut DirectionSettings, T)) {
+    targets.iter_mut().for_each(|target| assign(target, value.clone()));
+}
+
+impl DirectionSettings {
+    /// The configuration of a direction; `direction`, 0 or 1, gives the two different random numbers.
+    pub(super) fn config(&self, direction: u64) -> Result<DirectionConfig, SettingError> {
+        self.check_limit()?;
+        let (rate, medium) = self.rate_and_medium()?;
+        let queue = QueueConfig { limit: self.limit, discipline: self.queue.discipline(self.service_rate.mean_rate()) };
+        let link = LinkConfig {
+            rate,
+            medium,
+            delay: self.delay,
+            jitter: self.jitter,
+            loss: self.loss()?,
+            reordering: if self.reordering.probability > 0.0 { self.reordering } else { Reordering::default() },
+            duplication: self.duplication,
+            in_flight_bytes: self.in_flight_bytes,
+            seed: self.seed.wrapping_mul(2).wrapping_add(direction),
+            ..LinkConfig::default()
+        };
+        Ok(DirectionConfig::new(link, queue, self.rules.clone())?)
+    }
+
+    /// The settings that differ from the default, as they are read.
+    fn words(&self) -> Vec<(&'static str, String)> {
+        let plain = DirectionSettings::default();
+        let mut words = Vec::new();
+        let mut say = |differs: bool, key, value: String| words.extend(differs.then_some((key, value)));
+        let (key, is) = self.service_rate.words();
+        say(self.service_rate != plain.service_rate, key, is);
+        say(self.burst_bytes != 0, "burst", show::bytes(self.burst_bytes));
+        say(self.peak_rate.is_some(), "peak-rate", value::show_rate(self.peak_rate));
+        say(self.delay != plain.delay, "delay", show::span(self.delay));
+        say(self.jitter != plain.jitter, "jitter", show::span(self.jitter));
+        match self.loss {
+            LossSettings::Mean { part, burst } => {
+                say(part != 0.0, "loss", show::ratio(part));
+                say(burst != 1.0, "loss-burst", burst.to_string());
+            }
+            LossSettings::GilbertElliott(four) => {
+                say(true, "gilbert-elliott", four.map(show::ratio).join(","));
+            }
+        }
+        say(self.reordering.probability != 0.0, "reorder", show::ratio(self.reordering.probability));
+        let extra = self.reordering.extra;
+        say(extra != plain.reordering.extra, "reorder-delay", show::span(extra));
+        say(self.duplication != 0.0, "duplicate", show::ratio(self.duplication));
+        let in_flight = self.in_flight_bytes;
+        say(in_flight != plain.in_flight_bytes, "in-flight", show::bytes(in_flight));
+        say(self.limit != plain.limit, "limit", value::show_limit(self.limit));
+        say(self.seed != plain.seed, "seed", self.seed.to_string());
+        words.extend(self.queue.words());
+        words.extend(self.rules.iter().map(rules::words));
+        words
+    }
+
+    fn burst(&self) -> f64 {
+        if let LossSettings::Mean { burst, .. } = self.loss { burst } else { 1.0 }
+    }
+
+    fn mean_loss(&self) -> f64 {
+        if let LossSettings::Mean { part, .. } = self.loss { part } else { 0.0 }
+    }
+
+    /// The rate and the medium, which is a token bucket if there is one.
+    fn rate_and_medium(&self) -> Result<(Option<Rate>, Option<Medium>), SettingError> {
+        let refused = |reason: &str| Err(SettingError::Together(reason.to_owned()));
+        match (self.burst_bytes, self.peak_rate, &self.service_rate) {
+            (0, None, service_rate) => Ok(service_rate.rate_and_medium()),
+            (0, Some(_), _) => refused("a peak-rate needs a burst: give one, or `peak-rate unlimited`"),
+            (_, Some(peak), ServiceRate::Rate(Some(rate))) if peak <= *rate => {
+                refused("the peak-rate must be higher than the rate")
+            }
+            (burst_bytes, peak, ServiceRate::Rate(Some(rate))) => {
+                Ok((peak, Some(Medium::TokenBucket(TokenBucket { rate: *rate, burst_bytes }))))
+            }
+            _ => refused("a burst needs a rate: give one, or `burst 0b`"),
+        }
+    }
+
+    fn loss(&self) -> Result<Loss, ConfigError> {
+        Ok(match self.loss {
+            LossSettings::Mean { part: 0.0, .. } => Loss::None,
+            LossSettings::Mean { part, burst: 1.0 } => Loss::Independent(part),
+            LossSettings::Mean { part, burst } => Loss::bursts(part, burst)?,
+            LossSettings::GilbertElliott([good_to_bad, bad_to_good, loss_in_bad, loss_in_good]) => {
+                Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad }
+            }
+        })
+    }
+
+    /// Queued packets are held in memory, and at least one must fit. The link limits packets in flight.
+    fn check_limit(&self) -> Result<(), SettingError> {
+        let refused = |text| Err(SettingError::Together(text));
+        let limit = value::show_limit(self.limit);
+        let waiting = match self.limit {
+            Limit::Bytes(bytes) => bytes,
+            Limit::Packets(packets) => packets.saturating_mul(value::USUAL_PACKET),
+        };
+        if waiting > MAX_QUEUE_BYTES {
+            let most = show::bytes(MAX_QUEUE_BYTES);
+            return refused(format!("a queue limit of {limit} is more than the maximum of {most}"));
+        }
+        // With tail drop alone, a packet reaches an idle rate without waiting.
+        let all_wait = !self.queue.is_tail_drop() || !matches!(self.service_rate, ServiceRate::Rate(_));
+        if all_wait && waiting < value::USUAL_PACKET {
+            return refused(format!(
+                "a queue limit of {limit} holds no packet, and with this queue or medium every packet is queued: give a limit of at least one packet, such as 100packets"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for DirectionSettings {
+    /// The words, or `no impairments`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<_> = self.words().into_iter().map(|(key, value)| format!("{key} {value}")).collect();
+        if words.is_empty() { write!(f, "no impairments") } else { write!(f, "{}", words.join(" ")) }
+    }
+}
