@@ -51,6 +51,7 @@ const UDP_LITE: u8 = 136;
 
 impl Selector {
     /// Reads a packet from its IP header on; `None` where that is truncated or not IP.
+    #[inline]
     pub(crate) fn of(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::of_v4(packet),

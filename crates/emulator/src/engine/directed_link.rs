@@ -31,26 +31,25 @@ impl DirectedLink {
     }
 
     /// A packet has arrived. The rules may reply to it.
-    pub(super) fn offer(&mut self, received: Received, stamp: Time, recorder: &mut Recorder) -> Reply {
-        let Received { mut frame, classification } = received;
-        let mut label = self.flows.label(&classification);
+    pub(super) fn offer(&mut self, mut received: Received, stamp: Time, recorder: &mut Recorder) -> Reply {
+        let mut label = self.flows.label(&received.classification);
         let (mut passes, mut reply) = (true, None);
-        match &classification.selector {
+        match &received.classification.selector {
             Some(selector) => {
                 if recorder.offered(label.flow, label.size) {
                     recorder.describe(label.flow, selector.key());
                 }
-                (passes, reply) = self.judge(&mut frame, &mut label, stamp);
+                (passes, reply) = self.judge(&mut received.frame, &mut label, stamp);
             }
             None => {
                 // Addresses and protocol.
-                label.flow = self.flows.hash(&frame.link[..]);
+                label.flow = self.flows.hash(&received.frame.link[..]);
                 recorder.offered(label.flow, label.size);
             }
         }
         if passes {
             // What the link drops is in its ledger.
-            let _ = self.link.offer_labelled(frame, label, stamp);
+            let _ = self.link.offer_labelled(received.frame, label, stamp);
             self.note_drops(recorder);
         } else {
             recorder.dropped(label.flow, label.size, DropCause::Refused);
