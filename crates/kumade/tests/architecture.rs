@@ -17,6 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("link", &["packet", "units"]),
     ("middlebox", &["packet", "units"]),
     ("multipath", &["units"]),
+    ("secure", &["units"]),
     ("wire", &["train", "units"]),
     ("measurement", &["estimate", "train", "units"]),
     // Virtual paths carry the trains of a whole measurement, and those of a method alone.
@@ -62,8 +63,8 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: [&str; 2] = ["testnet", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 10] =
-    ["units", "packet", "train", "estimate", "link", "middlebox", "multipath", "wire", "measurement", "sim"];
+const PURE: [&str; 11] =
+    ["units", "packet", "train", "estimate", "link", "middlebox", "multipath", "secure", "wire", "measurement", "sim"];
 
 /// The one crate that may say `unsafe`.
 const UNSAFE: &str = "net";

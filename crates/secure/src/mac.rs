@@ -1,0 +1,98 @@
+//! `mac1`, which only who knows the receiver's public key can make; `mac2`, which only who receives at its own address
+//! can; and the cookie reply that makes it possible (WireGuard §5.3, §5.4.4, §5.4.7).
+
+use crate::PublicKey;
+use crate::message::{COOKIE_NONCE, COOKIE_REPLY, Kind, MAC, TAG, array};
+use blake2::digest::consts::U16;
+use blake2::digest::{Digest, Mac};
+use blake2::{Blake2s256, Blake2sMac};
+use chacha20poly1305::aead::AeadInPlace;
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
+use subtle::ConstantTimeEq;
+
+/// What a loaded host gives to who shows that it receives at its address.
+pub(crate) type Cookie = [u8; MAC];
+
+/// What everyone can derive from a host's public key.
+#[derive(Debug)]
+pub(crate) struct MacKeys {
+    mac1: [u8; 32],
+    cookie: [u8; 32],
+}
+
+impl MacKeys {
+    /// For messages to the host with this key, and its cookie replies.
+    pub(crate) fn of(receiver: &PublicKey) -> Self {
+        let derive = |label: &[u8]| Blake2s256::new().chain_update(label).chain_update(receiver.as_bytes()).finalize();
+        MacKeys { mac1: derive(b"kumade mac1").into(), cookie: derive(b"kumade cookie").into() }
+    }
+
+    /// Fills in the last two fields of a handshake message, and returns the first of them.
+    pub(crate) fn sign(&self, message: &mut [u8], cookie: Option<&Cookie>) -> [u8; MAC] {
+        let (mac1_at, mac2_at) = positions(message);
+        let mac1 = keyed(&self.mac1, &message[..mac1_at]);
+        message[mac1_at..mac2_at].copy_from_slice(&mac1);
+        let mac2 = cookie.map_or([0; MAC], |cookie| keyed(cookie, &message[..mac2_at]));
+        message[mac2_at..].copy_from_slice(&mac2);
+        mac1
+    }
+
+    /// Whether the sender of a handshake message knew the public key.
+    pub(crate) fn has_valid_mac1(&self, message: &[u8]) -> bool {
+        let (mac1_at, mac2_at) = positions(message);
+        keyed(&self.mac1, &message[..mac1_at]).ct_eq(&message[mac1_at..mac2_at]).into()
+    }
+
+    /// The answer of the host with this key to a message of the sender with the index `receiver`.
+    pub(crate) fn cookie_reply(
+        &self,
+        receiver: u32,
+        nonce: [u8; COOKIE_NONCE],
+        cookie: Cookie,
+        mac1: &[u8; MAC],
+    ) -> [u8; COOKIE_REPLY] {
+        let mut reply = [0; COOKIE_REPLY];
+        reply[..4].copy_from_slice(&Kind::CookieReply.prefix());
+        reply[4..8].copy_from_slice(&receiver.to_le_bytes());
+        reply[8..8 + COOKIE_NONCE].copy_from_slice(&nonce);
+        let (text, tag) = reply[8 + COOKIE_NONCE..].split_at_mut(MAC);
+        text.copy_from_slice(&cookie);
+        let cipher = XChaCha20Poly1305::new(&self.cookie.into());
+        let made = cipher.encrypt_in_place_detached(&nonce.into(), mac1, text).expect("a short text");
+        tag.copy_from_slice(&made);
+        reply
+    }
+
+    /// The cookie in a reply of the host with this key to the message with this `mac1`.
+    pub(crate) fn open_cookie(&self, reply: &[u8], mac1: &[u8; MAC]) -> Option<Cookie> {
+        let nonce: [u8; COOKIE_NONCE] = array(&reply[8..8 + COOKIE_NONCE]);
+        let mut cookie: Cookie = array(&reply[8 + COOKIE_NONCE..][..MAC]);
+        let tag: [u8; TAG] = array(&reply[8 + COOKIE_NONCE + MAC..]);
+        let cipher = XChaCha20Poly1305::new(&self.cookie.into());
+        cipher.decrypt_in_place_detached(&nonce.into(), mac1, &mut cookie, &tag.into()).ok()?;
+        Some(cookie)
+    }
+}
+
+/// Whether the sender of a handshake message has this cookie.
+pub(crate) fn has_valid_mac2(message: &[u8], cookie: &Cookie) -> bool {
+    let (_, mac2_at) = positions(message);
+    keyed(cookie, &message[..mac2_at]).ct_eq(&message[mac2_at..]).into()
+}
+
+/// The `mac1` of a handshake message.
+pub(crate) fn mac1(message: &[u8]) -> [u8; MAC] {
+    let (mac1_at, mac2_at) = positions(message);
+    array(&message[mac1_at..mac2_at])
+}
+
+/// Keyed BLAKE2s (RFC 7693 §2.9).
+pub(crate) fn keyed(key: &[u8], bytes: &[u8]) -> [u8; MAC] {
+    let mac = <Blake2sMac<U16> as Mac>::new_from_slice(key).expect("a key of at most 32 bytes");
+    mac.chain_update(bytes).finalize().into_bytes().into()
+}
+
+/// Where `mac1` and `mac2` begin.
+fn positions(message: &[u8]) -> (usize, usize) {
+    (message.len() - 2 * MAC, message.len() - MAC)
+}

@@ -1,0 +1,386 @@
+use crate::cipher::{Cipher, DataKey};
+use crate::limits::{MAX_BLOCKS, REJECT_AFTER, REKEY_BLOCKS};
+use crate::message::{HEADER, Kind, OVERHEAD, TAG, array, data_header, read_u32};
+use crate::noise::SessionKeys;
+use crate::replay::ReplayWindow;
+use std::ops::{Range, RangeInclusive};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use thiserror::Error;
+use units::Time;
+
+/// Each number of a path has its own space of counters.
+const PATHS: usize = 1 << 8;
+/// Bits of a counter below the number of the path.
+const COUNTER_BITS: u32 = 56;
+/// What stands in place of the next counter of a path that another sealer owns.
+const NOT_OURS: u64 = 1 << COUNTER_BITS;
+/// Blocks that a sealer takes from what the session may seal, at a time.
+const RESERVATION: u64 = 1 << 24;
+
+/// Why a datagram was not sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum SealError {
+    /// There is no session with the peer, or none that the peer has confirmed: a handshake is needed.
+    #[error("there is no session with the peer yet")]
+    NoSession,
+    /// The buffer has no room for header and tag.
+    #[error("the buffer is shorter than the {OVERHEAD} bytes that a datagram has besides its text")]
+    TooShort,
+    /// The path's number belongs to another sealer of the session, or its counters are exhausted.
+    #[error("the path {path} belongs to another sealer of this session")]
+    NotOurPath {
+        /// Its number.
+        path: u8,
+    },
+    /// The session has sealed as much as it may.
+    #[error("the session has sealed as many bytes as it may")]
+    Exhausted,
+}
+
+/// Why a datagram was not opened. It is to be dropped without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// Not a data message.
+    #[error("it is not a data message")]
+    Malformed,
+    /// No session with its index is known here, or it has ended.
+    #[error("it belongs to no session")]
+    UnknownSession,
+    /// It fails its authentication.
+    #[error("it is not authentic")]
+    Forged,
+    /// It has been received before, or is too old to tell.
+    #[error("it has been received before")]
+    Replayed,
+}
+
+/// A datagram that was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// The number of the path, as the sender chose it.
+    pub path: u8,
+    /// The number of the datagram on that path: from 0, without gaps where nothing is lost.
+    pub counter: u64,
+    /// Where in the datagram the plaintext stands now. Empty in a keepalive.
+    pub text: Range<usize>,
+}
+
+/// A datagram that was sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sealed {
+    /// Its number on its path.
+    pub counter: u64,
+    /// The session has sealed so much that it should be replaced: [`Endpoint::connect`](crate::Endpoint::connect).
+    pub is_worn: bool,
+}
+
+/// The sending half of a session.
+///
+/// It owns numbers of paths; each has its own counters. [`take_paths`](Self::take_paths) makes another sealer, for
+/// another thread, that owns some of them instead.
+#[derive(Debug)]
+pub struct Sealer {
+    outbound: Arc<Outbound>,
+    /// By path: the next counter, or [`NOT_OURS`].
+    next: Box<[u64; PATHS]>,
+    /// What is left of the last reservation, in blocks.
+    blocks: u64,
+}
+
+#[derive(Debug)]
+struct Outbound {
+    key: DataKey,
+    /// The peer's index of the session.
+    receiver: u32,
+    /// Blocks that sealers have reserved.
+    reserved: AtomicU64,
+}
+
+/// The receiving half of a session. Its clones share the replay windows: a datagram is opened by one of them at most.
+#[derive(Debug, Clone)]
+pub struct Opener(Arc<Inbound>);
+
+#[derive(Debug)]
+struct Inbound {
+    key: DataKey,
+    index: u32,
+    is_confirmed: AtomicBool,
+    /// By path; made when the first authentic datagram of the path comes.
+    windows: Box<[OnceLock<Box<Mutex<ReplayWindow>>>]>,
+}
+
+/// What a handshake has agreed on: keys for both directions, until they expire.
+#[derive(Debug)]
+pub struct Session {
+    sealer: Sealer,
+    opener: Opener,
+    pub(crate) is_initiator: bool,
+    pub(crate) established: Time,
+}
+
+impl Session {
+    pub(crate) fn new(
+        cipher: Cipher,
+        keys: &SessionKeys,
+        (index, receiver): (u32, u32),
+        is_initiator: bool,
+        established: Time,
+    ) -> Self {
+        let outbound = Outbound { key: DataKey::new(cipher, &keys.send), receiver, reserved: AtomicU64::new(0) };
+        let inbound = Inbound {
+            key: DataKey::new(cipher, &keys.receive),
+            index,
+            // The response has shown the initiator that the responder has the keys.
+            is_confirmed: AtomicBool::new(is_initiator),
+            windows: (0..PATHS).map(|_| OnceLock::new()).collect(),
+        };
+        let sealer = Sealer { outbound: Arc::new(outbound), next: Box::new([0; PATHS]), blocks: 0 };
+        Session { sealer, opener: Opener(Arc::new(inbound)), is_initiator, established }
+    }
+
+    /// The index that this host has given to the session: data messages to this host carry it
+    /// ([`receiver_index`](crate::receiver_index)).
+    pub fn index(&self) -> u32 {
+        self.opener.index()
+    }
+
+    /// Seals in place: see [`Sealer::seal`].
+    ///
+    /// # Errors
+    /// As [`Sealer::seal`].
+    pub fn seal(&mut self, path: u8, datagram: &mut [u8]) -> Result<Sealed, SealError> {
+        self.sealer.seal(path, datagram)
+    }
+
+    /// Opens in place: see [`Opener::open`].
+    ///
+    /// # Errors
+    /// As [`Opener::open`].
+    pub fn open(&self, datagram: &mut [u8]) -> Result<Opened, OpenError> {
+        self.opener.open(datagram)
+    }
+
+    /// Whether data may be sent: the peer has shown that it has the keys. An initiator knows at once; a responder when the
+    /// first datagram has been opened, by whichever clone of the opener.
+    pub fn is_confirmed(&self) -> bool {
+        self.opener.0.is_confirmed.load(Ordering::Acquire)
+    }
+
+    /// Whether the session has ended, 180 s after its handshake.
+    pub fn has_expired(&self, now: Time) -> bool {
+        now - self.established >= REJECT_AFTER
+    }
+
+    /// The same session for another thread, which alone seals on `paths` from now on; both open all.
+    ///
+    /// # Errors
+    /// One of the paths is not this session's own (any more); nothing has changed then.
+    pub fn take_paths(&mut self, paths: RangeInclusive<u8>) -> Result<Session, SealError> {
+        let sealer = self.sealer.take_paths(paths)?;
+        let (is_initiator, established) = (self.is_initiator, self.established);
+        Ok(Session { sealer, opener: self.opener.clone(), is_initiator, established })
+    }
+
+    /// The halves, for two threads.
+    pub fn split(self) -> (Sealer, Opener) {
+        (self.sealer, self.opener)
+    }
+}
+
+impl Sealer {
+    /// Seals a datagram in place, as the next one on `path`. The plaintext stands in `datagram` with [`HEADER`] bytes
+    /// before it and [`TAG`] bytes behind it; these are overwritten, and the whole of `datagram` is to be sent.
+    /// An empty plaintext is a keepalive.
+    ///
+    /// # Errors
+    /// See [`SealError`]; `datagram` is unchanged then.
+    #[inline]
+    pub fn seal(&mut self, path: u8, datagram: &mut [u8]) -> Result<Sealed, SealError> {
+        let (header, rest) = datagram.split_first_chunk_mut::<HEADER>().ok_or(SealError::TooShort)?;
+        let (text, tag) = rest.split_last_chunk_mut::<TAG>().ok_or(SealError::TooShort)?;
+        let counter = self.next[usize::from(path)];
+        if counter == NOT_OURS {
+            return Err(SealError::NotOurPath { path });
+        }
+        // One block more than the text: the tag's.
+        let is_worn = self.reserve(text.len().div_ceil(16) as u64 + 1)?;
+        self.next[usize::from(path)] += 1;
+        let nonce = u64::from(path) << COUNTER_BITS | counter;
+        *tag = self.outbound.key.seal(nonce, text).map_err(|_| SealError::Exhausted)?;
+        *header = data_header(self.outbound.receiver, nonce);
+        Ok(Sealed { counter, is_worn })
+    }
+
+    /// Another sealer of the same session, which alone seals on `paths` from now on.
+    ///
+    /// # Errors
+    /// One of the paths is not this sealer's own; nothing has changed then.
+    pub fn take_paths(&mut self, paths: RangeInclusive<u8>) -> Result<Sealer, SealError> {
+        if let Some(path) = paths.clone().find(|&path| self.next[usize::from(path)] == NOT_OURS) {
+            return Err(SealError::NotOurPath { path });
+        }
+        let mut next = Box::new([NOT_OURS; PATHS]);
+        for path in paths.map(usize::from) {
+            std::mem::swap(&mut next[path], &mut self.next[path]);
+        }
+        Ok(Sealer { outbound: Arc::clone(&self.outbound), next, blocks: 0 })
+    }
+
+    /// Takes blocks from what the session may seal in all its sealers; whether it should be replaced.
+    fn reserve(&mut self, blocks: u64) -> Result<bool, SealError> {
+        let reserved = &self.outbound.reserved;
+        if self.blocks < blocks {
+            let before = reserved.fetch_add(RESERVATION, Ordering::Relaxed);
+            if before > MAX_BLOCKS - RESERVATION {
+                // Back to where it was, so that it never wraps.
+                reserved.fetch_sub(RESERVATION, Ordering::Relaxed);
+                return Err(SealError::Exhausted);
+            }
+            self.blocks += RESERVATION;
+        }
+        self.blocks = self.blocks.checked_sub(blocks).ok_or(SealError::Exhausted)?;
+        Ok(reserved.load(Ordering::Relaxed) > REKEY_BLOCKS)
+    }
+}
+
+impl Opener {
+    /// See [`Session::index`].
+    pub fn index(&self) -> u32 {
+        self.0.index
+    }
+
+    /// Opens a datagram in place, if it is authentic and has not been opened before.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. The contents of `datagram` are undefined then.
+    #[inline]
+    pub fn open(&self, datagram: &mut [u8]) -> Result<Opened, OpenError> {
+        if Kind::of(datagram) != Some(Kind::Data) {
+            return Err(OpenError::Malformed);
+        }
+        if read_u32(datagram, 4) != self.0.index {
+            return Err(OpenError::UnknownSession);
+        }
+        let text = HEADER..datagram.len() - TAG;
+        let nonce = u64::from_le_bytes(array(&datagram[8..HEADER]));
+        let tag = array(&datagram[text.end..]);
+        self.0.key.open(nonce, &mut datagram[text.clone()], tag).map_err(|_| OpenError::Forged)?;
+        let (path, counter) = ((nonce >> COUNTER_BITS) as u8, nonce & (NOT_OURS - 1));
+        self.accept(path, counter)?;
+        Ok(Opened { path, counter, text })
+    }
+
+    /// Notes an authentic datagram.
+    fn accept(&self, path: u8, counter: u64) -> Result<(), OpenError> {
+        let window = self.0.windows[usize::from(path)].get_or_init(Box::default);
+        // A window is valid between any two statements: it need not be given up because a thread was.
+        if !window.lock().unwrap_or_else(PoisonError::into_inner).accept(counter) {
+            return Err(OpenError::Replayed);
+        }
+        if !self.0.is_confirmed.load(Ordering::Relaxed) {
+            self.0.is_confirmed.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use zeroize::Zeroizing;
+
+    /// Two ends of a session, with the indices 1 and 2, established at time zero.
+    pub(crate) fn pair(cipher: Cipher) -> (Session, Session) {
+        let keys = |send: u8, receive: u8| SessionKeys {
+            send: Zeroizing::new([send; 32]),
+            receive: Zeroizing::new([receive; 32]),
+        };
+        let ends = |own: u8, other: u8| (u32::from(own), u32::from(other));
+        (
+            Session::new(cipher, &keys(1, 2), ends(1, 2), true, Time::ZERO),
+            Session::new(cipher, &keys(2, 1), ends(2, 1), false, Time::ZERO),
+        )
+    }
+
+    pub(crate) fn sealed(session: &mut Session, path: u8, text: &[u8]) -> Vec<u8> {
+        let mut datagram = [&[0; HEADER], text, &[0; TAG]].concat();
+        session.seal(path, &mut datagram).unwrap();
+        datagram
+    }
+
+    #[test]
+    fn paths_have_counters_and_windows_of_their_own() {
+        let (mut a, b) = pair(Cipher::Aes256Gcm);
+        for (path, counter) in [(0, 0), (0, 1), (7, 0), (255, 0), (7, 1)] {
+            let mut datagram = sealed(&mut a, path, b"text");
+            let copy = datagram.clone();
+            assert_eq!(b.open(&mut datagram), Ok(Opened { path, counter, text: 16..20 }));
+            assert_eq!(&datagram[16..20], b"text");
+            assert_eq!(b.open(&mut copy.clone()), Err(OpenError::Replayed));
+        }
+        // However far another path is ahead, nothing looks old.
+        let late = sealed(&mut a, 3, b"late");
+        for _ in 0..20_000 {
+            b.open(&mut sealed(&mut a, 4, b"")).unwrap();
+        }
+        b.open(&mut late.clone()).unwrap();
+    }
+
+    #[test]
+    fn nothing_altered_is_opened_not_even_its_header() {
+        let (mut a, b) = pair(Cipher::ChaCha20Poly1305);
+        let datagram = sealed(&mut a, 1, b"some text");
+        for at in 0..datagram.len() {
+            for bit in 0..8 {
+                let mut altered = datagram.clone();
+                altered[at] ^= 1 << bit;
+                assert!(b.open(&mut altered).is_err(), "byte {at}, bit {bit}");
+            }
+        }
+        for length in 0..datagram.len() {
+            assert!(b.open(&mut datagram[..length].to_vec()).is_err());
+        }
+        b.open(&mut datagram.clone()).unwrap();
+    }
+
+    #[test]
+    fn a_session_shared_by_threads_has_each_path_once() {
+        let (mut a, b) = pair(Cipher::Aes256Gcm);
+        let mut other = a.take_paths(8..=15).unwrap();
+        let mut room = [0; OVERHEAD];
+        assert_eq!(a.seal(8, &mut room), Err(SealError::NotOurPath { path: 8 }));
+        assert_eq!(other.seal(7, &mut room), Err(SealError::NotOurPath { path: 7 }));
+        assert_eq!(a.take_paths(0..=8).err(), Some(SealError::NotOurPath { path: 8 }));
+        let opener = b.split().1;
+        let (first, second) = (opener.clone(), opener);
+        first.open(&mut sealed(&mut a, 0, b"x")).unwrap();
+        let datagram = sealed(&mut other, 9, b"x");
+        assert!(second.open(&mut datagram.clone()).is_ok());
+        assert_eq!(first.open(&mut datagram.clone()), Err(OpenError::Replayed), "windows are shared");
+    }
+
+    #[test]
+    fn a_responder_is_confirmed_by_the_first_datagram() {
+        let (mut a, b) = pair(Cipher::Aes256Gcm);
+        assert!(a.is_confirmed() && !b.is_confirmed());
+        b.open(&mut sealed(&mut a, 0, b"")).unwrap();
+        assert!(b.is_confirmed());
+    }
+
+    #[test]
+    fn a_session_seals_no_more_than_it_may() {
+        let (mut a, _) = pair(Cipher::Aes256Gcm);
+        let mut other = a.take_paths(1..=1).unwrap();
+        let mut room = [0; OVERHEAD];
+        assert!(!a.seal(0, &mut room).unwrap().is_worn);
+        a.sealer.outbound.reserved.store(REKEY_BLOCKS + 1, Ordering::Relaxed);
+        assert!(a.seal(0, &mut room).unwrap().is_worn);
+        a.sealer.outbound.reserved.store(MAX_BLOCKS, Ordering::Relaxed);
+        assert_eq!(other.seal(1, &mut room), Err(SealError::Exhausted));
+        a.sealer.next[0] = NOT_OURS - 1;
+        let last = sealed(&mut a, 0, b"");
+        assert_eq!(last[8..16], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0]);
+        assert_eq!(a.seal(0, &mut room), Err(SealError::NotOurPath { path: 0 }));
+    }
+}

@@ -1,0 +1,171 @@
+//! The same datagrams over a byte stream: each as a record, its length before it. A stream is one more path of the same
+//! sessions; handshakes, keys and replay windows are the [`Endpoint`](crate::Endpoint)'s and the
+//! [`SessionTable`](crate::SessionTable)'s. The prefix is not secret and not authenticated: who alters it, or cuts the
+//! stream, can only end it, for what comes out of step does not authenticate.
+
+use crate::message::INITIATION;
+use std::ops::Range;
+use thiserror::Error;
+
+/// Bytes of a record's length, big-endian as Noise §13 recommends it.
+pub const PREFIX: usize = 2;
+/// Bytes of a datagram in a record at most.
+pub const MAX_RECORD: usize = u16::MAX as usize;
+
+/// The peer does not send records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum RecordError {
+    /// A record without contents.
+    #[error("a record of the stream is empty")]
+    Empty,
+    /// A record is longer than may come at this point.
+    #[error("a record of the stream has {length} bytes, where {max} may come")]
+    TooLong {
+        /// Its length.
+        length: usize,
+        /// The most that may come.
+        max: usize,
+    },
+}
+
+/// The prefix of a record with a datagram of `length` bytes. To be written directly before the datagram.
+///
+/// # Errors
+/// The datagram is empty, or longer than [`MAX_RECORD`].
+pub fn prefix(length: usize) -> Result<[u8; PREFIX], RecordError> {
+    match u16::try_from(length) {
+        Ok(0) => Err(RecordError::Empty),
+        Ok(length) => Ok(length.to_be_bytes()),
+        Err(_) => Err(RecordError::TooLong { length, max: MAX_RECORD }),
+    }
+}
+
+/// Finds the records in what arrives, in whatever pieces.
+///
+/// **Loop contract.** Read into [`space`](Self::space), say how much with [`filled`](Self::filled), and call
+/// [`next_record`](Self::next_record) until it answers `None`; then read again. After an error, or the first record that
+/// does not authenticate, the stream is over.
+///
+/// Before a peer has shown who it is, no more than an initiation is held for it; [`admit_data`](Self::admit_data) raises
+/// the limit.
+#[derive(Debug)]
+pub struct RecordReader {
+    /// Received bytes, and room for more behind them.
+    buffer: Vec<u8>,
+    received: Range<usize>,
+    max: usize,
+}
+
+impl RecordReader {
+    /// At the beginning of a stream, which has to be a handshake message.
+    pub fn new() -> Self {
+        let mut reader = RecordReader { buffer: Vec::new(), received: 0..0, max: 0 };
+        reader.set_max(INITIATION);
+        reader
+    }
+
+    /// Takes records of up to `max` bytes, [`MAX_RECORD`] at most, from now on: the peer is known. The reader holds twice
+    /// as much.
+    pub fn admit_data(&mut self, max: usize) {
+        self.set_max(max.clamp(self.max, MAX_RECORD));
+    }
+
+    /// Where the next bytes of the stream are to be read into. It is empty only while whole records stand there that
+    /// have not been taken.
+    pub fn space(&mut self) -> &mut [u8] {
+        if self.received.start > 0 && self.buffer.len() - self.received.end < self.max {
+            self.buffer.copy_within(self.received.clone(), 0);
+            self.received = 0..self.received.len();
+        }
+        &mut self.buffer[self.received.end..]
+    }
+
+    /// Says that the first `length` bytes of [`space`](Self::space) have been filled; never more than it has.
+    pub fn filled(&mut self, length: usize) {
+        self.received.end = self.received.end.saturating_add(length).min(self.buffer.len());
+    }
+
+    /// The next datagram, once it is there as a whole: to be opened in place, or given to the endpoint.
+    ///
+    /// # Errors
+    /// An empty or too long record: the stream is over.
+    pub fn next_record(&mut self) -> Result<Option<&mut [u8]>, RecordError> {
+        let bytes = &self.buffer[self.received.clone()];
+        let Some(prefix) = bytes.first_chunk() else { return Ok(None) };
+        let length = usize::from(u16::from_be_bytes(*prefix));
+        if length == 0 {
+            return Err(RecordError::Empty);
+        }
+        if length > self.max {
+            return Err(RecordError::TooLong { length, max: self.max });
+        }
+        if bytes.len() < PREFIX + length {
+            return Ok(None);
+        }
+        let start = self.received.start + PREFIX;
+        self.received.start = start + length;
+        Ok(Some(&mut self.buffer[start..start + length]))
+    }
+
+    fn set_max(&mut self, max: usize) {
+        self.max = max;
+        self.buffer.resize(2 * (PREFIX + max), 0);
+    }
+}
+
+impl Default for RecordReader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn records(reader: &mut RecordReader, mut bytes: &[u8], pieces: &[usize]) -> Result<Vec<Vec<u8>>, RecordError> {
+        let mut records = Vec::new();
+        let mut pieces = pieces.iter().cycle();
+        while !bytes.is_empty() {
+            let piece = pieces.next().map_or(1, |&piece| piece.max(1));
+            let space = reader.space();
+            let length = piece.min(space.len()).min(bytes.len());
+            assert!(length > 0, "there is always room");
+            space[..length].copy_from_slice(&bytes[..length]);
+            bytes = &bytes[length..];
+            reader.filled(length);
+            while let Some(record) = reader.next_record()? {
+                records.push(record.to_vec());
+            }
+        }
+        Ok(records)
+    }
+
+    #[test]
+    fn a_stranger_cannot_make_the_reader_hold_more_than_an_initiation() {
+        let mut reader = RecordReader::new();
+        assert_eq!(records(&mut reader, &[0, 0], &[1]), Err(RecordError::Empty));
+        let mut reader = RecordReader::new();
+        let too_long = RecordError::TooLong { length: 0x4745, max: INITIATION };
+        assert_eq!(records(&mut reader, b"GET / HTTP/1.1", &[1]), Err(too_long));
+        reader.admit_data(usize::MAX);
+        assert_eq!(reader.buffer.len(), 2 * (PREFIX + MAX_RECORD));
+        assert_eq!(prefix(0), Err(RecordError::Empty));
+        assert!(prefix(MAX_RECORD).is_ok() && prefix(MAX_RECORD + 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_out_as_they_went_in(
+            sent in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..20),
+            pieces in prop::collection::vec(1usize..900, 1..5),
+        ) {
+            let stream: Vec<u8> =
+                sent.iter().flat_map(|record| [&prefix(record.len()).unwrap()[..], record].concat()).collect();
+            let mut reader = RecordReader::new();
+            reader.admit_data(300);
+            prop_assert_eq!(records(&mut reader, &stream, &pieces), Ok(sent));
+        }
+    }
+}

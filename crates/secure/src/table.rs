@@ -1,0 +1,113 @@
+use crate::PeerId;
+use crate::keyring::Keyring;
+use crate::message::receiver_index;
+use crate::session::{OpenError, Opened, SealError, Sealed, Session};
+use std::collections::BTreeMap;
+use units::Time;
+
+/// The sessions with all peers, as one thread that sends and receives data has them.
+///
+/// It keeps the last few sessions of a peer, so that nothing in flight is lost when one takes the place of another; it
+/// sends under the latest one that the peer has confirmed, and under none that is older than 180 s.
+#[derive(Debug, Default)]
+pub struct SessionTable {
+    peers: BTreeMap<PeerId, Keyring>,
+    by_index: BTreeMap<u32, PeerId>,
+}
+
+impl SessionTable {
+    /// No sessions yet.
+    pub const fn new() -> Self {
+        SessionTable { peers: BTreeMap::new(), by_index: BTreeMap::new() }
+    }
+
+    /// Adds a session, or this thread's part of it ([`Session::take_paths`]).
+    pub fn install(&mut self, peer: PeerId, session: Session, now: Time) {
+        let index = session.index();
+        for dropped in self.peers.entry(peer).or_default().install(session, now) {
+            self.by_index.remove(&dropped);
+        }
+        self.by_index.insert(index, peer);
+    }
+
+    /// Forgets a peer's sessions.
+    pub fn remove(&mut self, peer: PeerId) {
+        for index in self.peers.remove(&peer).iter().flat_map(Keyring::indices) {
+            self.by_index.remove(&index);
+        }
+    }
+
+    /// Forgets the keys of all sessions that have ended. None of them is used any more in any case; calling this once
+    /// a minute keeps their keys from lying in memory.
+    pub fn expire(&mut self, now: Time) {
+        for index in self.peers.values_mut().flat_map(|ring| ring.expire(now)) {
+            self.by_index.remove(&index);
+        }
+    }
+
+    /// Whether [`seal`](Self::seal) would find a session.
+    pub fn has_session(&self, peer: PeerId, now: Time) -> bool {
+        self.peers.get(&peer).is_some_and(|ring| ring.current(now).is_some())
+    }
+
+    /// Seals a datagram for a peer in place, as the next one on `path`: see [`Sealer::seal`](crate::Sealer::seal).
+    ///
+    /// # Errors
+    /// See [`SealError`]; `datagram` is unchanged then.
+    #[inline]
+    pub fn seal(&mut self, peer: PeerId, path: u8, datagram: &mut [u8], now: Time) -> Result<Sealed, SealError> {
+        self.peers.get_mut(&peer).ok_or(SealError::NoSession)?.seal(path, datagram, now)
+    }
+
+    /// Opens a datagram in place, if it is authentic and has not been opened before.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. The contents of `datagram` are undefined then.
+    #[inline]
+    pub fn open(&self, datagram: &mut [u8], now: Time) -> Result<(PeerId, Opened), OpenError> {
+        let index = receiver_index(datagram).ok_or(OpenError::Malformed)?;
+        let peer = *self.by_index.get(&index).ok_or(OpenError::UnknownSession)?;
+        let ring = self.peers.get(&peer).ok_or(OpenError::UnknownSession)?;
+        Ok((peer, ring.open(index, datagram, now)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cipher::Cipher;
+    use crate::message::OVERHEAD;
+    use crate::session::tests::{pair, sealed};
+    use units::Span;
+
+    const PEER: PeerId = PeerId(3);
+
+    #[test]
+    fn data_goes_out_under_a_session_only_while_it_is_confirmed_and_young() {
+        let (mut a, b) = pair(Cipher::Aes256Gcm);
+        let mut table = SessionTable::new();
+        let mut room = [0; OVERHEAD];
+        table.install(PEER, b, Time::ZERO);
+        assert_eq!(table.seal(PEER, 0, &mut room, Time::ZERO), Err(SealError::NoSession));
+        let (peer, opened) = table.open(&mut sealed(&mut a, 5, b""), Time::ZERO).unwrap();
+        assert_eq!((peer, opened.path), (PEER, 5));
+        table.seal(PEER, 0, &mut room, Time::ZERO).unwrap();
+        let end = Time::ZERO + Span::from_secs(180);
+        assert_eq!(table.seal(PEER, 0, &mut room, end), Err(SealError::NoSession));
+        assert_eq!(table.open(&mut sealed(&mut a, 5, b""), end), Err(OpenError::UnknownSession));
+        table.remove(PEER);
+        assert_eq!(table.open(&mut sealed(&mut a, 5, b""), Time::ZERO), Err(OpenError::UnknownSession));
+    }
+
+    #[test]
+    fn unconfirmed_sessions_do_not_displace_the_one_in_use() {
+        let mut table = SessionTable::new();
+        let (in_use, _) = pair(Cipher::Aes256Gcm);
+        table.install(PEER, in_use, Time::ZERO);
+        for _ in 0..20 {
+            let (_, unconfirmed) = pair(Cipher::Aes256Gcm);
+            table.install(PEER, unconfirmed, Time::ZERO);
+            assert!(table.has_session(PEER, Time::ZERO));
+        }
+    }
+}

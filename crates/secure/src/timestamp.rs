@@ -1,0 +1,68 @@
+use units::Time;
+
+/// Bytes of a timestamp.
+pub(crate) const SIZE: usize = 12;
+
+/// When an initiation was made: TAI64N, whose bytes compare as the times do (WireGuard §5.4.2). It only has to grow from
+/// one initiation of a host to the next, and is compared with nothing but earlier ones of the same host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Timestamp(pub(crate) [u8; SIZE]);
+
+/// The label of 1970-01-01 00:00:10 TAI, which is 1970-01-01 00:00:00 UTC.
+const UNIX_EPOCH: u64 = (1 << 62) + 10;
+/// What the last bits of the nanoseconds would tell a listener about the host's clock is blurred to 16 ms.
+const GRANULARITY: i64 = 1 << 24;
+
+/// Stamps that grow even where the host's clock steps back.
+#[derive(Debug)]
+pub(crate) struct Stamper {
+    /// The least that the next stamp may be, in nanoseconds since the Unix epoch.
+    next: i64,
+}
+
+impl Stamper {
+    pub(crate) const fn new() -> Self {
+        Stamper { next: 0 }
+    }
+
+    /// A stamp for an initiation made when the clock shows `wall` (nanoseconds since the Unix epoch).
+    pub(crate) fn stamp(&mut self, wall: Time) -> Timestamp {
+        let nanos = (wall.as_nanos() & !(GRANULARITY - 1)).max(self.next);
+        self.next = nanos.saturating_add(1);
+        Timestamp::from_nanos(nanos)
+    }
+}
+
+impl Timestamp {
+    fn from_nanos(nanos: i64) -> Self {
+        let seconds = UNIX_EPOCH.wrapping_add_signed(nanos.div_euclid(1_000_000_000));
+        let fraction = nanos.rem_euclid(1_000_000_000) as u32;
+        let mut bytes = [0; SIZE];
+        bytes[..8].copy_from_slice(&seconds.to_be_bytes());
+        bytes[8..].copy_from_slice(&fraction.to_be_bytes());
+        Timestamp(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Span;
+
+    #[test]
+    fn stamps_grow_whatever_the_clock_does() {
+        let mut stamper = Stamper::new();
+        let noon = Time::ZERO + Span::from_secs(1_800_000_000);
+        let first = stamper.stamp(noon);
+        let same = stamper.stamp(noon);
+        let back = stamper.stamp(noon - Span::from_secs(3600));
+        let later = stamper.stamp(noon + Span::from_secs(1));
+        assert!(first < same && same < back && back < later);
+    }
+
+    #[test]
+    fn the_label_is_that_of_tai64n() {
+        let stamp = Timestamp::from_nanos(1_000_000_001);
+        assert_eq!(stamp.0, [0x40, 0, 0, 0, 0, 0, 0, 11, 0, 0, 0, 1]);
+    }
+}

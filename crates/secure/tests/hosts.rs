@@ -1,0 +1,304 @@
+//! Two hosts under a virtual clock: whatever the network does, no packet is delivered twice or altered, a session comes
+//! up as soon as the network lets it, and a change of keys loses nothing.
+
+mod network;
+
+use network::{Network, PathConfig, WALL, address};
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use secure::{Endpoint, Event, Kind, Policy, PresharedKey, PrivateKey, Refused, Route};
+use units::{Span, Time};
+
+const BOTH: [usize; 2] = [0, 1];
+const NOTHING: [u32; 0] = [];
+
+fn millis(count: i64) -> Span {
+    Span::from_millis(count)
+}
+
+fn secs(count: i64) -> Span {
+    Span::from_secs(count)
+}
+
+fn clean() -> Vec<PathConfig> {
+    vec![PathConfig::delay_of(millis(20)), PathConfig::delay_of(millis(120))]
+}
+
+fn path() -> impl Strategy<Value = PathConfig> {
+    (0i64..400, 0i64..300, 0.0..0.5, 0.0..0.3, 0.0..0.3).prop_map(|(delay, jitter, loss, duplication, corruption)| {
+        PathConfig { delay: millis(delay), jitter: millis(jitter), loss, duplication, corruption }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// (Deliveries are checked by the network itself.)
+    #[test]
+    fn nothing_the_network_does_is_delivered_twice_or_altered(
+        seed: u64,
+        paths in prop::collection::vec(path(), 1..4),
+        both: bool,
+    ) {
+        let mut network = Network::new(seed, paths);
+        let senders = if both { &BOTH[..] } else { &BOTH[..1] };
+        network.exchange(senders, secs(300), millis(150));
+        // When the network is sound again, so is the session, at the latest after the longest back-off.
+        for path in &mut network.paths {
+            *path = PathConfig::delay_of(path.delay);
+        }
+        network.exchange(senders, secs(40), millis(150));
+        let sound = network.now;
+        network.exchange(senders, secs(20), millis(150));
+        let until = network.now - secs(1);
+        for &from in senders {
+            let sent = network.hosts[from].sent.values().filter(|at| (sound..until).contains(*at)).count();
+            prop_assert!(sent > 100, "{} sent {}", from, sent);
+            prop_assert_eq!(network.missing(from, sound, until), NOTHING);
+        }
+    }
+
+    /// Both begin within a few round trips of each other.
+    #[test]
+    fn simultaneous_handshakes_end_in_one_session(seed: u64, offset in 0i64..300) {
+        let mut network = Network::new(seed, clean());
+        let _ = network.send_data(0, 0);
+        network.run_until(Time::ZERO + millis(offset));
+        let _ = network.send_data(1, 0);
+        network.run_until(Time::ZERO + secs(3));
+        network.exchange(&BOTH, secs(1200), millis(400));
+        let until = network.now - secs(1);
+        for from in BOTH {
+            prop_assert_eq!(network.missing(from, Time::ZERO, until), NOTHING);
+            let sessions = network.hosts[from].established.len();
+            prop_assert!((8..=15).contains(&sessions), "{} sessions in 1200 s", sessions);
+        }
+    }
+}
+
+#[test]
+fn a_session_takes_one_round_trip_and_one_message_more() {
+    let mut network = Network::new(1, clean());
+    assert!(network.send_data(0, 0).is_err());
+    network.run_until(Time::ZERO + millis(40));
+    assert!(network.send_data(1, 1).is_err(), "the responder waits until it is confirmed");
+    network.send_data(0, 1).unwrap();
+    network.run_until(Time::ZERO + millis(60));
+    network.send_data(1, 1).unwrap();
+    network.run_until(Time::ZERO + millis(300));
+    assert_eq!([network.hosts[0].received.len(), network.hosts[1].received.len()], [1, 1]);
+    let kinds: Vec<_> = network.log.iter().map(|(from, datagram)| (*from, Kind::of(datagram).unwrap())).collect();
+    assert_eq!(kinds[..3], [(0, Kind::Initiation), (1, Kind::Response), (0, Kind::Data)]);
+}
+
+#[test]
+fn rekeying_loses_nothing_and_happens_every_two_minutes() {
+    let mut network = Network::new(2, clean());
+    network.exchange(&BOTH, secs(1210), millis(50));
+    let until = network.now - secs(1);
+    for from in BOTH {
+        assert_eq!(network.missing(from, Time::ZERO, until), NOTHING);
+        let established = &network.hosts[from].established;
+        assert!((10..=14).contains(&established.len()), "{established:?}");
+    }
+}
+
+#[test]
+fn data_in_one_direction_is_answered_by_keepalives_alone() {
+    let mut network = Network::new(3, clean());
+    network.exchange(&[0], secs(600), millis(100));
+    assert!(network.hosts[1].established.len() <= 6, "no handshake but to change keys");
+    let answers = network.log.iter().filter(|(from, d)| *from == 1 && Kind::of(d) == Some(Kind::Data)).count();
+    assert!((50..70).contains(&answers), "{answers} in 600 s");
+}
+
+#[test]
+fn an_idle_session_is_silent() {
+    let mut network = Network::new(4, clean());
+    let _ = network.send_data(0, 0);
+    network.run_until(Time::ZERO + secs(30));
+    let before = network.log.len();
+    network.run_until(Time::ZERO + secs(3600));
+    assert_eq!(network.log.len(), before);
+    assert_eq!(network.hosts[0].endpoint.next_deadline(), None);
+}
+
+#[test]
+fn a_restarted_peer_is_found_again_by_who_sends_to_it() {
+    let mut network = Network::new(5, clean());
+    network.exchange(&BOTH, secs(60), millis(100));
+    network.restart(1, Span::ZERO);
+    let restarted = network.now;
+    network.exchange(&[0], secs(30), millis(100));
+    let until = network.now - secs(1);
+    assert_eq!(network.missing(0, restarted + secs(17), until), NOTHING);
+}
+
+#[test]
+fn a_restarted_peer_that_sends_is_back_after_a_round_trip() {
+    let mut network = Network::new(6, clean());
+    network.exchange(&BOTH, secs(60), millis(100));
+    network.restart(1, Span::ZERO);
+    network.give_routes(1);
+    let restarted = network.now;
+    network.exchange(&BOTH, secs(30), millis(100));
+    let until = network.now - secs(1);
+    for from in BOTH {
+        assert_eq!(network.missing(from, restarted + secs(1), until), NOTHING);
+    }
+}
+
+#[test]
+fn a_peer_restarted_with_its_clock_a_day_behind_is_invited_where_its_address_is_known() {
+    let mut network = Network::new(7, clean());
+    network.exchange(&BOTH, secs(60), millis(100));
+    network.restart(1, -secs(86_400));
+    network.give_routes(1);
+    let restarted = network.now;
+    network.exchange(&[1], secs(60), millis(100));
+    assert!(network.hosts[0].refused.contains(&Refused::Replayed));
+    let until = network.now - secs(1);
+    assert_eq!(network.missing(1, restarted, until), NOTHING);
+    let first = network.hosts[1].sent.values().find(|at| **at > restarted).copied();
+    assert!(first.is_some_and(|first| first - restarted < secs(35)), "{first:?}");
+}
+
+#[test]
+fn a_running_hosts_clock_may_step_either_way() {
+    for step in [-secs(86_400), secs(86_400), -secs(3)] {
+        let mut network = Network::new(8, clean());
+        network.exchange(&BOTH, secs(100), millis(100));
+        network.hosts[0].clock_offset = step;
+        let stepped = network.now;
+        network.exchange(&BOTH, secs(400), millis(100));
+        let until = network.now - secs(1);
+        for from in BOTH {
+            assert_eq!(network.missing(from, stepped, until), NOTHING);
+        }
+        assert!(network.hosts[1].established.len() >= 4);
+    }
+}
+
+#[test]
+fn a_copied_initiation_is_refused_without_an_answer_wherever_it_comes_from() {
+    let mut network = Network::new(9, clean());
+    network.exchange(&BOTH, secs(130), millis(100));
+    let initiations: Vec<_> =
+        network.log.iter().filter(|(_, d)| Kind::of(d) == Some(Kind::Initiation)).cloned().collect();
+    assert!(initiations.len() >= 2);
+    for (from, datagram) in initiations {
+        let host = &mut network.hosts[1 - from];
+        let stranger = Route { path: 0, address: "203.0.113.9:9".parse().unwrap() };
+        assert_eq!(host.endpoint.receive(&datagram, stranger, network.now), Err(Refused::Replayed));
+        assert!(host.endpoint.next_event().is_none());
+    }
+}
+
+#[test]
+fn copied_data_is_refused_also_after_the_keys_have_changed() {
+    let mut network = Network::new(10, clean());
+    network.exchange(&BOTH, secs(200), millis(100));
+    network.run_until(network.now + secs(1));
+    let log = network.log.clone();
+    for (from, mut datagram) in log.into_iter().filter(|(_, d)| Kind::of(d) == Some(Kind::Data)) {
+        assert!(network.hosts[1 - from].table.open(&mut datagram, network.now).is_err());
+    }
+}
+
+#[test]
+fn a_dead_path_delays_the_handshake_by_one_retransmission() {
+    let mut network = Network::new(11, clean());
+    network.paths[0].loss = 1.0;
+    let _ = network.send_data(0, 1);
+    network.run_until(Time::ZERO + secs(2));
+    assert_eq!(network.hosts[0].established.len(), 1);
+}
+
+#[test]
+fn a_peer_that_never_answers_is_given_up_and_tried_again_on_demand() {
+    let mut network = Network::new(12, clean());
+    network.paths.iter_mut().for_each(|path| path.loss = 1.0);
+    let _ = network.send_data(0, 0);
+    network.run_until(Time::ZERO + secs(600));
+    assert!(network.hosts[0].is_unreachable);
+    assert!((7..=10).contains(&network.log.len()), "initiations in 90 s: {}", network.log.len());
+    network.paths = clean();
+    let _ = network.send_data(0, 0);
+    network.run_until(Time::ZERO + secs(601));
+    assert_eq!(network.hosts[0].established.len(), 1);
+}
+
+#[test]
+fn another_preshared_key_makes_no_session() {
+    let psks = [PresharedKey::from_bytes([1; 32]), PresharedKey::from_bytes([2; 32])];
+    let mut network = Network::with_psks(13, clean(), psks);
+    network.exchange(&BOTH, secs(30), millis(500));
+    assert!(network.hosts[0].refused.contains(&Refused::Forged));
+    assert!(network.hosts.iter().all(|host| host.sent.is_empty()));
+    let same = PresharedKey::from_bytes([3; 32]);
+    let mut network = Network::with_psks(14, clean(), [same.clone(), same]);
+    network.exchange(&BOTH, secs(30), millis(500));
+    assert!(network.hosts.iter().all(|host| host.received.len() > 50));
+}
+
+/// An endpoint that knows the public key of the network's host 1, but is not known there.
+fn outsider(network: &Network, seed: u64) -> Endpoint {
+    let mut random = StdRng::seed_from_u64(seed);
+    let key = PrivateKey::generate(&mut random);
+    let mut endpoint = Endpoint::new(key, Policy::default(), Box::new(random));
+    let peer = endpoint.add_peer(network.private_key(1).public(), PresharedKey::default()).unwrap();
+    endpoint.set_routes(peer, vec![Route { path: 0, address: address(1, 0) }], Time::ZERO);
+    endpoint.connect(peer, Time::ZERO);
+    endpoint
+}
+
+fn initiation(endpoint: &mut Endpoint, now: Time) -> Vec<u8> {
+    endpoint.advance(now, WALL);
+    match endpoint.next_event() {
+        Some(Event::Transmit { datagram, .. }) => datagram,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn strangers_hear_nothing() {
+    let mut network = Network::new(15, clean());
+    let route = Route { path: 0, address: "203.0.113.9:9".parse().unwrap() };
+    let mut message = initiation(&mut outsider(&network, 1), Time::ZERO);
+    let endpoint = &mut network.hosts[1].endpoint;
+    // Who knows the public key, but is not known.
+    assert_eq!(endpoint.receive(&message, route, Time::ZERO), Err(Refused::UnknownPeer));
+    // Who does not even know that.
+    message[20] ^= 1;
+    assert_eq!(endpoint.receive(&message, route, Time::ZERO), Err(Refused::Stranger));
+    assert_eq!(endpoint.receive(&[4; 100], route, Time::ZERO), Err(Refused::Malformed));
+    assert!(endpoint.next_event().is_none());
+}
+
+/// 100 000 initiations a second, from as many sources: all are cheap to make, one cannot tell them from a peer's without
+/// computing, and they come faster than any host could.
+#[test]
+fn under_a_flood_a_peer_gets_through_by_a_cookie() {
+    let mut network = Network::new(16, vec![PathConfig::delay_of(millis(10))]);
+    let message = initiation(&mut outsider(&network, 2), Time::ZERO);
+    let flood = |network: &mut Network, packets: i64| {
+        for packet in 0..packets {
+            let now = network.now + Span::from_micros(10 * packet);
+            let bytes = (packet as u32).to_be_bytes();
+            let route = Route { path: 0, address: (([198, bytes[1], bytes[2], bytes[3]]), 9).into() };
+            let _ = network.hosts[1].endpoint.receive(&message, route, now);
+            while network.hosts[1].endpoint.next_event().is_some() {}
+        }
+    };
+    // Before each step of the handshake, the host has been flooded for 10 ms; half of its replies' rate is left.
+    let mut steps = 0;
+    let _ = network.send_data(0, 0);
+    while network.hosts[0].established.is_empty() {
+        flood(&mut network, 1000);
+        network.run_until(network.now + millis(10));
+        steps += 1;
+        assert!(steps < 1000, "within 10 s");
+    }
+    assert!(network.hosts[1].refused.contains(&Refused::CookieRequired), "{:?}", network.hosts[1].refused);
+}
