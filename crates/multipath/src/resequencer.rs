@@ -157,15 +157,11 @@ impl<T> Resequencer<T> {
     /// Ends the gaps whose time has come.
     pub fn expire(&mut self, now: Time, out: &mut Vec<T>) {
         while let Some((_, bucket)) = self.deadlines.first().filter(|(time, _)| *time <= now) {
-            self.statistics.expired += 1;
-            let Some((_, first)) = self.buckets[usize::from(bucket)].first(&self.pool) else { return };
-            let waits = first.waits;
-            for path in PathId::all() {
-                let open = self.frontier.open(&waits).find(|(of, _)| *of == path);
-                if let Some((_, counter)) = open {
-                    self.frontier.give_up(path, counter);
-                    self.wake(path, now, out);
-                }
+            // A path may have come back, or have another delay, since the bucket waits.
+            self.settle(bucket, false, now, out);
+            if self.deadlines.get(bucket).is_some_and(|deadline| deadline <= now) {
+                self.statistics.expired += 1;
+                self.give_up(bucket, now, out);
             }
         }
     }
@@ -217,7 +213,11 @@ impl<T> Resequencer<T> {
             Ordering::Greater => {
                 let Arrival { path, counter, predecessors, bytes, .. } = arrival;
                 let waits = self.frontier.waits(path, counter, predecessors);
-                bucket.insert(&mut self.pool, path, Waiting { number, arrived: now, bytes, waits, payload });
+                bucket.insert(
+                    &mut self.pool,
+                    path,
+                    Waiting { number, arrived: now, since: now, bytes, waits, payload },
+                );
             }
         }
         if self.buckets[usize::from(index)].depth > 0 {
@@ -252,12 +252,12 @@ impl<T> Resequencer<T> {
         while let Some((path, first)) = bucket.first(&self.pool) {
             let next = bucket.ordered.next();
             if first.number > next {
-                let open = self.frontier.open(&first.waits).next();
-                if let Some(open) = open.filter(|_| !force) {
-                    let spread = self.frontier.spread(path, &first.waits);
-                    let deadline = first.arrived + self.config.wait(spread);
-                    return self.wait(index, Some((open, deadline)));
+                let open = self.frontier.last_open(&first.waits);
+                if let Some((path, counter)) = open.filter(|_| !force) {
+                    return self.wait(index, path, counter);
                 }
+                // What is lost with a path that is down is not waited for when it is back. Of those up, it changes nothing.
+                first.waits.iter().filter(|_| !force).for_each(|(path, counter)| self.frontier.give_up(path, counter));
                 force = false;
                 self.statistics.lost += first.number - next;
                 bucket.ordered.skip_to(first.number);
@@ -271,20 +271,41 @@ impl<T> Resequencer<T> {
                 self.statistics.duplicates += 1;
             }
         }
-        self.wait(index, None);
+        self.register(index, None);
     }
 
-    /// Notes for which counter of which path a bucket waits, and until when.
-    fn wait(&mut self, index: u16, what: Option<((PathId, u64), Time)>) {
-        let path = what.map(|((path, _), _)| path);
+    /// Lets a bucket wait until a path has come to a counter, or until that should have come: before any of the packets
+    /// that wait, thus after the arrival of each by the difference of its path's delay at most.
+    fn wait(&mut self, index: u16, path: PathId, counter: u64) {
+        let firsts = self.buckets[usize::from(index)].firsts(&self.pool);
+        let limit =
+            |(over, waiting): (PathId, &Waiting<T>)| waiting.since + self.config.wait(self.frontier.spread(over, path));
+        let deadline = firsts.map(limit).min();
+        self.register(index, Some((path, counter)));
+        self.deadlines.set(index, deadline);
+    }
+
+    /// Notes for which counter of which path a bucket waits.
+    fn register(&mut self, index: u16, what: Option<(PathId, u64)>) {
+        let path = what.map(|(path, _)| path);
         let before = std::mem::replace(&mut self.buckets[usize::from(index)].waiting_for, path);
         if let Some(before) = before.filter(|before| Some(*before) != path) {
             self.waiters[before.index()].set(index, None);
         }
-        if let Some(((path, counter), _)) = what {
-            self.waiters[path.index()].set(index, Some(counter));
+        match what {
+            Some((path, counter)) => self.waiters[path.index()].set(index, Some(counter)),
+            None => self.deadlines.set(index, None),
         }
-        self.deadlines.set(index, what.map(|(_, deadline)| deadline));
+    }
+
+    /// Gives up what a bucket waits for, on each path for all buckets.
+    fn give_up(&mut self, index: u16, now: Time, out: &mut Vec<T>) {
+        let Some((_, first)) = self.buckets[usize::from(index)].first(&self.pool) else { return };
+        let waits = first.waits;
+        for (path, counter) in waits.iter() {
+            self.frontier.give_up(path, counter);
+            self.wake(path, now, out);
+        }
     }
 
     fn make_room(&mut self, bytes: u32, now: Time, out: &mut Vec<T>) {

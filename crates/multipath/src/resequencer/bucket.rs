@@ -36,10 +36,14 @@ impl Bucket {
 
     /// The packet with the lowest number, and the path that it came over.
     pub(super) fn first<'p, T>(&self, pool: &'p Pool<T>) -> Option<(PathId, &'p Waiting<T>)> {
+        self.firsts(pool).min_by_key(|(_, waiting)| waiting.number)
+    }
+
+    /// Of each path, the packet with the lowest number that came over it.
+    pub(super) fn firsts<'p, T>(&self, pool: &'p Pool<T>) -> impl Iterator<Item = (PathId, &'p Waiting<T>)> {
         PathId::all()
             .filter(|path| self.occupied & 1 << path.index() != 0)
             .filter_map(|path| Some((path, pool.first(&self.lists[path.index()])?)))
-            .min_by_key(|(_, waiting)| waiting.number)
     }
 
     pub(super) fn insert<T>(&mut self, pool: &mut Pool<T>, path: PathId, waiting: Waiting<T>) {

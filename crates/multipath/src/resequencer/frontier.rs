@@ -21,6 +21,12 @@ struct Path {
     delay: Option<Span>,
 }
 
+impl Path {
+    fn has_passed(&self, counter: u64) -> bool {
+        counter < self.given_up.max(self.after_highest.saturating_sub(self.reserve))
+    }
+}
+
 /// For each path in a set, a datagram that was assigned to it before a packet was: while it and all after it may still
 /// come, the packet waits.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +44,7 @@ impl Waits {
         *place = counter.max(*place);
     }
 
-    fn iter(&self) -> impl Iterator<Item = (PathId, u64)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PathId, u64)> {
         let Waits { paths, counters } = self;
         PathId::all().filter(move |path| paths & 1 << path.index() != 0).map(|path| (path, counters[path.index()]))
     }
@@ -72,8 +78,8 @@ impl Frontier {
 
     /// Whether nothing up to this counter is to be waited for.
     pub(super) fn has_passed(&self, path: PathId, counter: u64) -> bool {
-        let Path { after_highest, given_up, down, reserve, .. } = self.paths[path.index()];
-        down || counter < given_up.max(after_highest.saturating_sub(reserve))
+        let path = &self.paths[path.index()];
+        path.down || path.has_passed(counter)
     }
 
     /// What a packet has to wait for that has just arrived in this datagram.
@@ -87,7 +93,8 @@ impl Frontier {
         for predecessor in predecessors {
             let of = predecessor.path();
             let counter = predecessor.counter_near(self.paths[of.index()].after_highest);
-            if of != path && !self.has_passed(of, counter) {
+            // A path that is down may be back before the packet goes.
+            if of != path && !self.paths[of.index()].has_passed(counter) {
                 waits.add(of, counter);
             }
         }
@@ -102,13 +109,16 @@ impl Frontier {
         waits.iter().filter(|(path, counter)| !self.has_passed(*path, *counter))
     }
 
-    /// How much later than over `path` what was sent before may arrive over those that are waited for: the difference of
-    /// the delays. `None` where one is not known.
-    pub(super) fn spread(&self, path: PathId, waits: &Waits) -> Option<Span> {
-        let own = self.paths[path.index()].delay?;
-        self.open(waits).try_fold(Span::ZERO, |longest, (of, _)| {
-            let later = self.paths[of.index()].delay? - own;
-            Some(longest.max(later))
-        })
+    /// Of the datagrams that may still come, one on the path with the greatest delay: what is last to come, if all do.
+    pub(super) fn last_open(&self, waits: &Waits) -> Option<(PathId, u64)> {
+        let delay = |path: PathId| self.paths[path.index()].delay.unwrap_or(Span::MAX);
+        self.open(waits).max_by_key(|(path, _)| delay(*path))
+    }
+
+    /// How much later what was sent before may arrive over another path: the difference of the delays. `None` where one is
+    /// not known.
+    pub(super) fn spread(&self, path: PathId, other: PathId) -> Option<Span> {
+        let difference = self.paths[other.index()].delay? - self.paths[path.index()].delay?;
+        Some(difference.max(Span::ZERO))
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct Pool<T> {
 pub(super) struct Waiting<T> {
     pub(super) number: u64,
     pub(super) arrived: Time,
+    /// When it or one behind it in its list arrived, whichever was first.
+    pub(super) since: Time,
     pub(super) bytes: u32,
     pub(super) waits: Waits,
     pub(super) payload: T,
@@ -59,15 +61,15 @@ impl<T> Pool<T> {
     }
 
     pub(super) fn first(&self, list: &List) -> Option<&Waiting<T>> {
-        self.slots.get(list.first as usize)?.waiting.as_ref()
+        self.get(list.first)
     }
 
     /// Puts a packet at its place, behind all with its number and lower ones. Paths keep order, so that this is the end
     /// but for a few.
-    pub(super) fn insert(&mut self, list: &mut List, waiting: Waiting<T>) {
-        let number = waiting.number;
+    pub(super) fn insert(&mut self, list: &mut List, mut waiting: Waiting<T>) {
         let mut before = list.last;
-        while before != NONE && self.number(before) > number {
+        while let Some(other) = self.get(before).filter(|other| other.number > waiting.number) {
+            waiting.since = waiting.since.min(other.since);
             before = self.slots[before as usize].before;
         }
         let place = self.occupy(waiting);
@@ -90,8 +92,8 @@ impl<T> Pool<T> {
         Some(waiting)
     }
 
-    fn number(&self, place: u32) -> u64 {
-        self.slots[place as usize].waiting.as_ref().map_or(0, |waiting| waiting.number)
+    fn get(&self, place: u32) -> Option<&Waiting<T>> {
+        self.slots.get(place as usize)?.waiting.as_ref()
     }
 
     fn occupy(&mut self, waiting: Waiting<T>) -> u32 {

@@ -38,6 +38,11 @@ impl<K: Ord + Copy> Tournament<K> {
         }
     }
 
+    /// A place's key.
+    pub(super) fn get(&self, place: u16) -> Option<K> {
+        Some(self.keys[usize::from(place)]).filter(|key| *key < self.never)
+    }
+
     /// The lowest key and its place; of equal keys the lower place.
     pub(super) fn first(&self) -> Option<(K, u16)> {
         let place = self.winners[1];
