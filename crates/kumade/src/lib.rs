@@ -2,6 +2,7 @@
 //! prints.
 
 mod choice;
+mod gateway;
 mod lab;
 mod link;
 mod measure;
@@ -29,6 +30,7 @@ enum Command {
     Measure(Box<measure::MeasureArgs>),
     Lab(lab::LabArgs),
     Link(link::LinkArgs),
+    Gateway(gateway::GatewayArgs),
     /// Print a shell completion script
     Completions {
         /// Shell to generate the script for
@@ -64,6 +66,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Measure(args) => measure::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(args),
+        Command::Gateway(args) => gateway::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "kumade", &mut io::stdout());
             Ok(ExitCode::SUCCESS)

@@ -34,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
     ("serve", &["net", "train", "transport", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "runtime", "service", "units"]),
+    ("gateway", &["net", "service", "units"]),
     // The one program that uses another: it measures against the server that users run.
     (
         "lab",
@@ -55,7 +56,20 @@ const EDGES: &[(&str, &[&str])] = &[
     // Besides the programs: what their options are made of.
     (
         "kumade",
-        &["emulator", "estimate", "lab", "link", "measurement", "net", "probe", "serve", "service", "train", "units"],
+        &[
+            "emulator",
+            "estimate",
+            "gateway",
+            "lab",
+            "link",
+            "measurement",
+            "net",
+            "probe",
+            "serve",
+            "service",
+            "train",
+            "units",
+        ],
     ),
 ];
 

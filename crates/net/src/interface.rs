@@ -1,11 +1,11 @@
 //! Interfaces and routes of the namespace that the calling thread is in, by rtnetlink(7).
 
 use crate::index::index_of;
+use crate::netlink::{HEADER_BYTES, Netlink};
 use crate::offloads::Switches;
 use crate::setup::SetupError;
-use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket};
+use nix::sys::socket::SockProtocol;
 use std::io;
-use std::os::fd::AsRawFd;
 
 /// The number of an interface, which no other gets while this namespace lives.
 ///
@@ -13,6 +13,15 @@ use std::os::fd::AsRawFd;
 /// No such interface.
 pub fn index(name: &str) -> Result<u32, SetupError> {
     index_of(name)
+}
+
+/// The names of all interfaces, in the order of their numbers.
+///
+/// # Errors
+/// The system refuses the list.
+pub fn names() -> Result<Vec<String>, SetupError> {
+    let listed = nix::net::if_::if_nameindex().map_err(|error| SetupError::new("list the interfaces", error))?;
+    Ok(listed.iter().map(|interface| interface.name().to_string_lossy().into_owned()).collect())
 }
 
 /// Whether there is such an interface.
@@ -98,9 +107,10 @@ pub fn offloads_off(name: &str) -> Result<(), SetupError> {
 /// No such interface.
 pub fn master(name: &str) -> Result<Option<u32>, SetupError> {
     let body = link_message(index_of(name)?, 0, 0);
-    let answer = ask(libc::RTM_GETLINK, 0, &body)
+    let answer = Netlink::open(SockProtocol::NetlinkRoute)
+        .and_then(|netlink| netlink.ask(libc::RTM_GETLINK, 0, &body))
         .map_err(|error| SetupError::new(format!("look at the interface {name}"), error))?;
-    let mut attributes = answer.get(HEADER + body.len()..).unwrap_or_default();
+    let mut attributes = answer.get(HEADER_BYTES + body.len()..).unwrap_or_default();
     while let Some(&[l0, l1, k0, k1]) = attributes.first_chunk::<4>() {
         let (length, kind) = (usize::from(u16::from_ne_bytes([l0, l1])), u16::from_ne_bytes([k0, k1]));
         if let (libc::IFLA_MASTER, Some(&value)) = (kind, attributes[4..].first_chunk::<4>()) {
@@ -119,32 +129,5 @@ fn link_message(index: u32, flags: u32, change: u32) -> Vec<u8> {
 
 /// One rtnetlink request and its acknowledgement.
 fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
-    ask(kind, flags | libc::NLM_F_ACK as u16, body).map(drop)
-}
-
-/// Of a netlink message.
-const HEADER: usize = 16;
-
-/// One rtnetlink request and the first message that answers it, with its header.
-fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
-    let netlink = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
-    let mut message = Vec::with_capacity(HEADER + body.len());
-    message.extend(((HEADER + body.len()) as u32).to_ne_bytes());
-    message.extend(kind.to_ne_bytes());
-    message.extend((flags | libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    message.extend([0; 8]);
-    message.extend(body);
-    sendto(netlink.as_raw_fd(), &message, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
-    let mut answer = vec![0; 16 << 10];
-    let length = recv(netlink.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-    answer.truncate(length);
-    let is_error = answer.get(4..6) == Some(&(libc::NLMSG_ERROR as u16).to_ne_bytes()[..]);
-    // struct nlmsgerr follows the header; its first word is zero or the negative error number.
-    match answer.get(HEADER..HEADER + 4) {
-        Some(&[a, b, c, d]) => match i32::from_ne_bytes([a, b, c, d]) {
-            error if is_error && error != 0 => Err(io::Error::from_raw_os_error(error.saturating_neg())),
-            _ => Ok(answer),
-        },
-        _ => Err(io::ErrorKind::InvalidData.into()),
-    }
+    Netlink::open(SockProtocol::NetlinkRoute)?.request(kind, flags, body)
 }

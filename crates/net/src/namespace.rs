@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
@@ -88,6 +89,14 @@ impl Namespace {
         setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET)
             .map_err(|error| SetupError::new("enter a network namespace", error))
     }
+}
+
+/// The inode of the network namespace that the calling thread is in: no other has it while this one lives.
+///
+/// # Errors
+/// /proc is not mounted.
+pub fn current_inode() -> io::Result<u64> {
+    fs::metadata("/proc/thread-self/ns/net").map(|data| data.ino())
 }
 
 /// Whether this process may make namespaces and devices as it is.

@@ -1,0 +1,108 @@
+use ipnet::IpNet;
+use net::interface::Family;
+use serde::Deserialize;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use units::Rate;
+
+/// What a gateway is to do, consistent in itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Fit to be a file's name.
+    pub name: String,
+    /// How packets go from site to site.
+    pub plane: Plane,
+    /// Networks behind this gateway. They do not overlap each other or those of remote sites.
+    pub locals: Vec<Local>,
+    /// Ways to the remote sites, with names that differ.
+    pub paths: Vec<Path>,
+    /// Networks that are reached over several paths. None overlaps another, but for 0.0.0.0/0 and ::/0, which mean all others.
+    pub remotes: Vec<Remote>,
+    /// Addresses that are others on the way. No alias belongs to two networks, and none is an address of a network.
+    pub translations: Vec<Translation>,
+}
+
+/// How packets go from site to site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Plane {
+    /// As they are, but for addresses; forwarded by the kernel.
+    #[default]
+    Direct,
+}
+
+/// Hosts behind this gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Local {
+    /// Where their packets arrive.
+    pub interface: String,
+    /// Their addresses; all that arrive there if empty.
+    pub networks: Vec<IpNet>,
+}
+
+/// A way to remote sites.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// Fit to be a file's name.
+    pub name: String,
+    /// Where its packets leave and arrive.
+    pub interface: String,
+    /// The next hop for IPv4.
+    pub gateway_v4: Option<Ipv4Addr>,
+    /// The next hop for IPv6.
+    pub gateway_v6: Option<Ipv6Addr>,
+    /// Its part of the packets.
+    pub weight: u32,
+    /// What it carries, if that is known.
+    pub rate: Option<Rate>,
+}
+
+/// Hosts at another site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// Fit to be a file's name.
+    pub name: String,
+    /// Their addresses.
+    pub networks: Vec<IpNet>,
+    /// Places in [`Config::paths`], of which at least one has a weight.
+    pub paths: Vec<usize>,
+}
+
+/// Addresses that are others on the way, each the one of the same place in its network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Translation {
+    /// Where the hosts are.
+    pub side: Side,
+    /// Their addresses as they and others see them.
+    pub network: IpNet,
+    /// Their addresses on the way; as many, of the same IP version.
+    pub alias: IpNet,
+    /// The place in [`Config::paths`] of the path on which packets leave with the alias.
+    pub path: Option<usize>,
+}
+
+/// Where hosts are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Behind this gateway: their address is a packet's source on the way out, and its destination on the way in.
+    Local,
+    /// At a remote site: the other way round.
+    Remote,
+}
+
+impl Path {
+    /// The next hop for packets of that IP version.
+    pub fn gateway(&self, family: Family) -> Option<IpAddr> {
+        match family {
+            Family::V4 => self.gateway_v4.map(IpAddr::V4),
+            Family::V6 => self.gateway_v6.map(IpAddr::V6),
+        }
+    }
+}
+
+/// Which IP version a network is of.
+pub(crate) fn family_of(network: IpNet) -> Family {
+    match network {
+        IpNet::V4(_) => Family::V4,
+        IpNet::V6(_) => Family::V6,
+    }
+}

@@ -1,0 +1,23 @@
+//! The direct plane: the kernel divides the packets of local hosts among the paths, and gives them other addresses where a
+//! path needs that.
+//!
+//! ```text
+//! local host ──▶ prerouting: mark 27393, 27394 … in turn ──▶ routing table of the mark ──▶ postrouting: addresses ──▶ path
+//! local host ◀── routing ◀── prerouting: addresses back ◀── any path
+//! ```
+//!
+//! Which packet takes which path is the paper's rule: with weights 16 and 3, sixteen in a row take the first path and then
+//! three the second. Packets that this host sends itself take the system's routes.
+//!
+//! Rules are installed at one instant and belong to this process (see [`net::nftables`]): if it is killed, the kernel removes
+//! them, and packets take the system's routes. What is left then (routing tables that nothing uses) is removed by the next
+//! start.
+
+mod host;
+mod leftover;
+mod plan;
+mod plane;
+
+pub use host::HostError;
+pub use plan::Plan;
+pub use plane::{DirectError, DirectPlane, PathCount};

@@ -1,0 +1,55 @@
+//! What this host must be like, whatever the configuration says: settings that the gateway leaves to the administrator.
+
+use super::plan::Plan;
+use net::interface::Family;
+use std::fs;
+use thiserror::Error;
+
+/// This host does not forward packets.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("this host does not forward {version} packets: set `sysctl -w {key}=1`")]
+pub struct HostError {
+    version: &'static str,
+    key: &'static str,
+}
+
+/// Checks that the host forwards what the plan needs. Returns what it does to packets that arrive by another path than the
+/// way back to their source.
+///
+/// # Errors
+/// It does not forward.
+pub(super) fn check(plan: &Plan) -> Result<Vec<String>, HostError> {
+    for (family, version, key) in
+        [(Family::V4, "IPv4", "net.ipv4.ip_forward"), (Family::V6, "IPv6", "net.ipv6.conf.all.forwarding")]
+    {
+        let is_needed = plan.routes.iter().any(|route| route.family == family);
+        if is_needed && sysctl(key) == Some(0) {
+            return Err(HostError { version, key });
+        }
+    }
+    let all = sysctl("net.ipv4.conf.all.rp_filter");
+    let mut warnings = Vec::new();
+    for route in plan.routes.iter().filter(|route| route.family == Family::V4) {
+        let key = format!("net/ipv4/conf/{}/rp_filter", route.interface);
+        // The greater of the two counts; 1 is strict (ip-sysctl).
+        if read(&key).max(all) == Some(1) {
+            let warning = format!(
+                "{0} drops packets whose way back is another path: `sysctl -w net/ipv4/conf/{0}/rp_filter=2` lets them in",
+                route.interface
+            );
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+    }
+    Ok(warnings)
+}
+
+fn sysctl(key: &str) -> Option<u32> {
+    read(&key.replace('.', "/"))
+}
+
+/// None where there is no such setting.
+fn read(path: &str) -> Option<u32> {
+    fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
+}

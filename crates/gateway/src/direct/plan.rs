@@ -1,0 +1,192 @@
+use crate::config::{Config, Local, Path, Remote, Side, Translation, family_of, greatest_common_divisor};
+use ipnet::IpNet;
+use net::interface::Family;
+use net::nftables::{Chain, Hook, Rule, Statement, Table};
+use net::policy::MarkedRoute;
+use std::fmt::{self, Display, Formatter};
+
+/// The rules and routes that put a configuration into effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Marks, counts and translates packets.
+    pub table: Table,
+    /// Where packets with a mark leave.
+    pub routes: Vec<MarkedRoute>,
+}
+
+/// Mark, routing table and rule priority of the first path; those of the others follow. Before the main table, whose rule
+/// has the priority 32766.
+const FIRST_NUMBER: u32 = 0x6b01;
+/// Before connection tracking, which is to pass over packets that are translated.
+const RAW: i32 = -300;
+/// Behind all others, which see the addresses of hosts.
+const LAST: i32 = 300;
+const RESTORE: &str = "restore";
+
+impl Plan {
+    /// For a valid configuration.
+    pub fn new(config: &Config) -> Self {
+        Plan { table: table(config), routes: routes(config) }
+    }
+
+    /// The counter of the packets that left by a path, by the path's place.
+    pub(super) fn counter(path: &Path) -> String {
+        format!("path-{}", path.name)
+    }
+}
+
+impl Display for Plan {
+    /// As ip(8) and nft(8) would list it.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for MarkedRoute { number, family, interface, gateway } in &self.routes {
+            let ip = match family {
+                Family::V4 => "ip -4",
+                Family::V6 => "ip -6",
+            };
+            let via = gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
+            writeln!(f, "{ip} rule add priority {number} fwmark {number:#x} table {number}")?;
+            writeln!(f, "{ip} route add default{via} dev {interface} table {number}")?;
+        }
+        write!(f, "{}", self.table)
+    }
+}
+
+fn number(path: usize) -> u32 {
+    // There are no more than 64.
+    FIRST_NUMBER + path as u32
+}
+
+fn routes(config: &Config) -> Vec<MarkedRoute> {
+    let mut routes = Vec::new();
+    for (place, path) in config.paths.iter().enumerate() {
+        for family in [Family::V4, Family::V6] {
+            let leads = |remote: &&Remote| remote.paths.contains(&place);
+            let mut networks = config.remotes.iter().filter(leads).flat_map(|remote| &remote.networks);
+            if networks.any(|network| family_of(*network) == family) {
+                let (interface, gateway) = (path.interface.clone(), path.gateway(family));
+                routes.push(MarkedRoute { number: number(place), family, interface, gateway });
+            }
+        }
+    }
+    routes
+}
+
+fn table(config: &Config) -> Table {
+    let mut chains: Vec<Chain> = config.remotes.iter().map(|remote| division(config, remote)).collect();
+    if !config.translations.is_empty() {
+        chains.push(restoration(config));
+    }
+    chains.push(Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(RAW)), rules: arriving(config) });
+    chains.push(Chain { name: "leaving".into(), hook: Some(Hook::Postrouting(LAST)), rules: leaving(config) });
+    Table { name: "kumade".into(), counters: config.paths.iter().map(Plan::counter).collect(), chains }
+}
+
+fn division_name(remote: &Remote) -> String {
+    format!("divide-{}", remote.name)
+}
+
+/// Marks packets to one remote site.
+fn division(config: &Config, remote: &Remote) -> Chain {
+    let is_translated = |translation: &Translation| translation.path.is_some_and(|path| remote.paths.contains(&path));
+    let mut statements = Vec::new();
+    if config.translations.iter().any(is_translated) {
+        statements.push(Statement::Untrack);
+    }
+    statements.push(Statement::MarkInTurn(turns(config, remote)));
+    Chain { name: division_name(remote), hook: None, rules: vec![Rule(statements)] }
+}
+
+/// The paths' marks in the order of packets: as many in a row as each path's weight says, reduced.
+fn turns(config: &Config, remote: &Remote) -> Vec<u32> {
+    let weights = || remote.paths.iter().map(|&path| (path, config.paths[path].weight));
+    let divisor = weights().map(|(_, weight)| weight).fold(0, greatest_common_divisor);
+    weights().flat_map(|(path, weight)| std::iter::repeat_n(number(path), (weight / divisor) as usize)).collect()
+}
+
+/// Gives packets that arrive the addresses of the hosts back.
+fn restoration(config: &Config) -> Chain {
+    let mut rules = Vec::new();
+    for Translation { side, network, alias, .. } in &config.translations {
+        let rule = match side {
+            Side::Local => [Statement::Destination(*alias), Statement::Untrack, Statement::SetDestination(*network)],
+            Side::Remote => [Statement::Source(*alias), Statement::Untrack, Statement::SetSource(*network)],
+        };
+        let rule = Rule(rule.to_vec());
+        // Two paths may use the same alias.
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    Chain { name: RESTORE.into(), hook: None, rules }
+}
+
+fn arriving(config: &Config) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    if !config.translations.is_empty() {
+        let mut interfaces: Vec<&String> = config.paths.iter().map(|path| &path.interface).collect();
+        interfaces.sort();
+        interfaces.dedup();
+        let jump =
+            |interface: &String| Rule(vec![Statement::Input(interface.clone()), Statement::Jump(RESTORE.into())]);
+        rules.extend(interfaces.into_iter().map(jump));
+    }
+    // What is meant by all other addresses comes last.
+    for rest in [false, true] {
+        for local in &config.locals {
+            for remote in &config.remotes {
+                for network in remote.networks.iter().filter(|network| (network.prefix_len() == 0) == rest) {
+                    rules.extend(divisions(config, local, remote, *network));
+                }
+            }
+        }
+    }
+    rules
+}
+
+/// Packets from local hosts to a network of a remote site are divided.
+fn divisions(config: &Config, local: &Local, remote: &Remote, network: IpNet) -> Vec<Rule> {
+    let mut rules = if network.prefix_len() == 0 { exclusions(config, local, network) } else { Vec::new() };
+    let rule = |source: Option<IpNet>| {
+        let mut statements = vec![Statement::Input(local.interface.clone())];
+        statements.extend(source.map(Statement::Source));
+        statements.push(Statement::Destination(network));
+        if network.prefix_len() == 0 {
+            statements.push(Statement::ToOtherHost);
+        }
+        statements.push(Statement::Goto(division_name(remote)));
+        Rule(statements)
+    };
+    if local.networks.is_empty() {
+        rules.push(rule(None));
+    }
+    let same_version = local.networks.iter().filter(|source| family_of(**source) == family_of(network));
+    rules.extend(same_version.map(|source| rule(Some(*source))));
+    rules
+}
+
+/// Packets between local networks are none of those to all other addresses.
+fn exclusions(config: &Config, local: &Local, rest: IpNet) -> Vec<Rule> {
+    let own = config.locals.iter().flat_map(|local| &local.networks);
+    let own = own.filter(|network| family_of(**network) == family_of(rest));
+    let rule = |network: &IpNet| {
+        Rule(vec![Statement::Input(local.interface.clone()), Statement::Destination(*network), Statement::Accept])
+    };
+    own.map(rule).collect()
+}
+
+fn leaving(config: &Config) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for (place, path) in config.paths.iter().enumerate() {
+        let mark = Statement::Mark(number(place));
+        rules.push(Rule(vec![mark.clone(), Statement::Count(Plan::counter(path))]));
+        for translation in config.translations.iter().filter(|translation| translation.path == Some(place)) {
+            let Translation { side, network, alias, .. } = translation;
+            let [is_of, set] = match side {
+                Side::Local => [Statement::Source(*network), Statement::SetSource(*alias)],
+                Side::Remote => [Statement::Destination(*network), Statement::SetDestination(*alias)],
+            };
+            rules.push(Rule(vec![mark.clone(), is_of, set]));
+        }
+    }
+    rules
+}

@@ -1,0 +1,12 @@
+//! A gateway shares the traffic of a site over several paths. Hosts and applications behind it stay as they are.
+//!
+//! A [`Config`] says which networks are here, which are at remote sites, and over which paths those are reached; it is read
+//! once and valid from then on. In the [direct](direct) plane packets leave as they are, but for addresses, and the kernel
+//! forwards them: a [`Plan`](direct::Plan), which is pure, says by which rules and routes, and a
+//! [`DirectPlane`](direct::DirectPlane) puts it into effect until it is dropped.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod direct;
+
+pub use config::{Config, ConfigError};

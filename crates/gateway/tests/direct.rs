@@ -1,0 +1,161 @@
+//! The direct plane between real hosts: who gets which packet, and with which addresses.
+
+mod sites;
+
+use gateway::Config;
+use gateway::direct::{DirectError, DirectPlane};
+use ipnet::IpNet;
+use net::namespace::Namespace;
+use net::nftables::Statement;
+use service::RuntimeDir;
+use sites::{Counter, PATHS, Sites};
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use testnet::{in_namespaces, ip};
+
+fn network(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+/// A directory for this test alone.
+fn runtime(name: &str) -> RuntimeDir {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("gateway-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&directory);
+    RuntimeDir::only(directory)
+}
+
+fn read(text: &str) -> Config {
+    let interfaces = ["lan", "path1", "path2"].map(String::from);
+    Config::from_toml(text, "test.toml", &interfaces).unwrap()
+}
+
+fn start(inside: &Namespace, config: &Config, directory: &RuntimeDir) -> DirectPlane {
+    inside.run(|| DirectPlane::start(config, directory.clone())).unwrap().unwrap()
+}
+
+/// What `ip` says of rules and routes.
+fn routing(inside: &Namespace) -> String {
+    let show = |arguments: &[&str]| ip(inside, arguments).unwrap();
+    ["-4", "-6"].map(|family| show(&[family, "rule"]) + &show(&[family, "route", "show", "table", "all"])).concat()
+}
+
+const LEFT: &str = r#"
+[gateway]
+name = "left"
+
+[[local]]
+interface = "lan"
+networks = ["10.1.0.0/24", "fd01::/64"]
+
+[[path]]
+name = "one"
+interface = "path1"
+gateways = ["10.9.1.2", "fd09:1::2"]
+weight = 16
+
+[[path]]
+name = "two"
+interface = "path2"
+gateways = ["10.9.2.2", "fd09:2::2"]
+weight = 3
+
+[[remote]]
+name = "right"
+networks = ["10.2.0.0/24", "fd02::/64"]
+"#;
+
+/// Sender with provider-independent addresses, receiver with one provider: (A)(a).
+#[test]
+fn packets_are_divided_exactly_in_the_ratio_of_the_weights() {
+    in_namespaces("packets_are_divided_exactly_in_the_ratio_of_the_weights", || {
+        let sites = Sites::new();
+        let on = |path: &str, to: &str| vec![Statement::Input(path.into()), Statement::Destination(network(to))];
+        let [v4, v6] = ["10.2.0.2/32", "fd02::2/128"];
+        let conditions = [on("path1", v4), on("path2", v4), on("path1", v6), on("path2", v6)];
+        let (before, directory) = (routing(&sites.left), runtime("ratio"));
+        let plane = start(&sites.left, &read(LEFT), &directory);
+        let counter = Counter::new(&sites.right, &conditions);
+        sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", 57);
+        sites.send(&sites.a, "fd01::2", &sites.b, "fd02::2", 38);
+        assert_eq!(counter.packets(), [48, 9, 32, 6]);
+        let sent: Vec<_> = plane.counts().unwrap().into_iter().map(|count| (count.path, count.sent.packets)).collect();
+        assert_eq!(sent, [("one".to_owned(), 80), ("two".to_owned(), 15)]);
+        assert!(routing(&sites.left).contains("fwmark 0x6b01"));
+        sites.left.run(|| drop(plane)).unwrap();
+        assert_eq!(routing(&sites.left), before);
+        sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", 5);
+        assert_eq!(counter.packets(), [53, 9, 32, 6]);
+    });
+}
+
+/// Sender with addresses of each provider, receiver with several: (B)(b). The combinations between are parts of it.
+#[test]
+fn hosts_see_the_original_addresses_where_each_path_has_others() {
+    in_namespaces("hosts_see_the_original_addresses_where_each_path_has_others", || {
+        let sites = Sites::new();
+        let directories = [runtime("left"), runtime("right")];
+        let aliases = |side: u8, hosts: &str| {
+            let alias = |path: u8| {
+                let (network, path) = (format!("10.{side}.0.{hosts}"), if path == 1 { "one" } else { "two" });
+                let number = if path == "one" { 1 } else { 2 };
+                format!(
+                    "[[translation]]\nnetwork = \"{network}\"\nalias = \"198.51.{side}{number}.{hosts}\"\npath = \"{path}\"\n\
+                     [[translation]]\nnetwork = \"fd0{side}::/64\"\nalias = \"fd51:{side}{number}::/64\"\npath = \"{path}\"\n"
+                )
+            };
+            alias(1) + &alias(2)
+        };
+        let translations = aliases(1, "0/24") + &aliases(2, "0/24");
+        let left = LEFT.to_owned() + &translations;
+        let right = LEFT.replace("10.1.0.0/24", "X").replace("10.2.0.0/24", "10.1.0.0/24").replace('X', "10.2.0.0/24");
+        let right = right.replace("fd01::/64", "X").replace("fd02::/64", "fd01::/64").replace('X', "fd02::/64");
+        let right = right.replace("10.9.1.2", "10.9.1.1").replace("10.9.2.2", "10.9.2.1");
+        let right = right.replace("fd09:1::2", "fd09:1::1").replace("fd09:2::2", "fd09:2::1") + &translations;
+        let planes =
+            [start(&sites.left, &read(&left), &directories[0]), start(&sites.right, &read(&right), &directories[1])];
+        let on = |path: &str, from: &str, to: &str| {
+            let (from, to) = (Statement::Source(network(from)), Statement::Destination(network(to)));
+            vec![Statement::Input(path.into()), from, to]
+        };
+        let conditions = [
+            on("path1", "198.51.11.2/32", "198.51.21.2/32"),
+            on("path2", "198.51.12.2/32", "198.51.22.2/32"),
+            on("path1", "fd51:11::2/128", "fd51:21::2/128"),
+            on("path2", "fd51:12::2/128", "fd51:22::2/128"),
+        ];
+        let counter = Counter::new(&sites.right, &conditions);
+        sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", 38);
+        sites.send(&sites.a, "fd01::2", &sites.b, "fd02::2", 19);
+        assert_eq!(counter.packets(), [32, 6, 16, 3]);
+        // Answers were divided and translated likewise.
+        let sent: Vec<_> = planes[1].counts().unwrap().iter().map(|count| count.sent.packets).collect();
+        assert_eq!(sent, [48, 9]);
+        let [one, two] = planes;
+        sites.left.run(|| drop(one)).unwrap();
+        sites.right.run(|| drop(two)).unwrap();
+    });
+}
+
+#[test]
+fn a_second_gateway_and_a_host_that_does_not_forward_are_refused() {
+    in_namespaces("a_second_gateway_and_a_host_that_does_not_forward_are_refused", || {
+        let sites = Sites::new();
+        let directory = runtime("refused");
+        let before = routing(&sites.left);
+        let attempt = |config: &Config| sites.left.run(|| DirectPlane::start(config, directory.clone())).unwrap();
+        let config = read(LEFT);
+        let plane = attempt(&config).unwrap();
+        assert!(matches!(attempt(&config), Err(DirectError::Taken { .. })));
+        sites.left.run(|| drop(plane)).unwrap();
+        let unreachable = read(&LEFT.replace("10.9.2.2", "192.0.2.1"));
+        let error = attempt(&unreachable).unwrap_err().to_string();
+        assert!(error.contains("path2") && error.contains("must be in a network of the interface"), "{error}");
+        assert_eq!(routing(&sites.left), before);
+        sites.left.run(|| fs::write("/proc/sys/net/ipv4/ip_forward", "0").unwrap()).unwrap();
+        let error = attempt(&config).unwrap_err().to_string();
+        assert!(error.contains("sysctl -w net.ipv4.ip_forward=1"), "{error}");
+        assert_eq!(routing(&sites.left), before);
+        assert_eq!(PATHS.len(), config.paths.len());
+    });
+}

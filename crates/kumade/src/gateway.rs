@@ -1,0 +1,123 @@
+//! `kumade gateway`: shares the traffic of a site over several paths.
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use gateway::config::{PathOption, Plane, SimpleConfig};
+use gateway::direct::{DirectPlane, Plan};
+use gateway::{Config, ConfigError};
+use net::interface;
+use service::{RuntimeDir, signals};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Exit status of an invalid configuration.
+const USAGE: u8 = 2;
+/// Maximum time until a signal is noticed.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Share the traffic of a site over several paths, until Ctrl-C
+///
+/// The kernel forwards the packets; this program installs the rules and routes for it and removes them at the end. It needs
+/// root or CAP_NET_ADMIN, and a host that forwards (`sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1`).
+///
+/// Example: kumade gateway --local eth0 --path eth1:16@192.0.2.1 --path eth2:3@198.51.100.1
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct GatewayArgs {
+    #[command(subcommand)]
+    command: Option<GatewayCommand>,
+    /// Configuration file (TOML): sites, paths, address translation
+    #[arg(long, value_name = "FILE", required_unless_present = "paths", conflicts_with_all = ["locals", "paths", "remotes"])]
+    config: Option<PathBuf>,
+    /// Interface of local hosts; packets that arrive there are divided. Repeatable
+    #[arg(long = "local", value_name = "INTERFACE", requires = "paths")]
+    locals: Vec<String>,
+    /// Path: its interface, its weight (default 1) and its next hops; packets are divided in the ratio of the weights.
+    /// Repeatable
+    #[arg(long = "path", value_name = "INTERFACE[:WEIGHT][@GATEWAY[,GATEWAY]]", requires = "locals")]
+    paths: Vec<PathOption>,
+    /// Network that is reached over the paths. Repeatable [default: all other addresses]
+    #[arg(long = "remote", value_name = "NETWORK", requires = "paths")]
+    remotes: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum GatewayCommand {
+    /// Validate a configuration file and print the routes and rules it comes to, as ip and nft would list them
+    Check {
+        /// Configuration file
+        file: PathBuf,
+    },
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the file cannot be read or the system refuses a rule or route. An invalid configuration gives exit status 2.
+pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
+    let config = match (&args.command, &args.config) {
+        (Some(GatewayCommand::Check { file }), _) | (None, Some(file)) => read(file)?,
+        (None, None) => Config::from_options(&args.simple(), &interface::names()?),
+    };
+    match (config, &args.command) {
+        (Err(error), _) => {
+            eprintln!("kumade: {error}");
+            Ok(ExitCode::from(USAGE))
+        }
+        (Ok(config), Some(GatewayCommand::Check { .. })) => check(&config),
+        (Ok(config), None) => start(&config),
+    }
+}
+
+/// The inner error is for the file's content.
+fn read(file: &Path) -> anyhow::Result<Result<Config, ConfigError>> {
+    let name = file.display().to_string();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the configuration {name}"))?;
+    Ok(Config::from_toml(&text, &name, &interface::names()?))
+}
+
+fn check(config: &Config) -> anyhow::Result<ExitCode> {
+    let mut output = std::io::stdout();
+    for remote in &config.remotes {
+        let networks: Vec<_> = remote.networks.iter().map(ToString::to_string).collect();
+        let paths: Vec<_> = remote.paths.iter().map(|&path| &config.paths[path]).collect();
+        let paths: Vec<_> = paths.iter().map(|path| format!("{} {}", path.name, path.weight)).collect();
+        writeln!(output, "# {}: {} by {}", remote.name, networks.join(", "), paths.join(" : "))?;
+    }
+    match config.plane {
+        Plane::Direct => writeln!(output, "{}", Plan::new(config))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(config: &Config) -> anyhow::Result<ExitCode> {
+    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
+    match config.plane {
+        Plane::Direct => {
+            let plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
+            eprintln!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
+            wait(&stop);
+            for count in plane.counts()? {
+                eprintln!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wait(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
+impl GatewayArgs {
+    fn simple(&self) -> SimpleConfig {
+        SimpleConfig { locals: self.locals.clone(), paths: self.paths.clone(), remotes: self.remotes.clone() }
+    }
+}

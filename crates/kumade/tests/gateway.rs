@@ -1,0 +1,226 @@
+//! `kumade gateway` as people use it: what it prints, and what it leaves in the system, however it ends.
+
+use net::interface;
+use net::namespace::Namespace;
+use net::nftables::{InstalledTable, Table};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use testnet::{eventually, in_namespaces, ip};
+
+const CONFIG: &str = r#"
+[gateway]
+name = "site"
+
+[[local]]
+interface = "lan"
+networks = ["10.1.0.0/24", "fd01::/64"]
+
+[[path]]
+name = "one"
+interface = "path1"
+gateways = ["10.9.1.2", "fd09:1::2"]
+weight = 16
+
+[[path]]
+name = "two"
+interface = "path2"
+gateways = ["10.9.2.2", "fd09:2::2"]
+weight = 3
+
+[[remote]]
+name = "far"
+networks = ["10.2.0.0/24", "fd02::/64"]
+
+[[translation]]
+network = "10.1.0.0/24"
+alias = "192.0.2.0/24"
+path = "two"
+"#;
+
+/// A host with three interfaces that are up.
+struct Host {
+    namespace: Namespace,
+    /// Where the tests' gateways have their files.
+    directory: PathBuf,
+}
+
+impl Host {
+    fn new(test: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("kumade-{test}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("site.toml"), CONFIG).unwrap();
+        let host = Host { namespace: Namespace::new().unwrap(), directory };
+        for (name, v4, v6) in [
+            ("lan", "10.1.0.1/24", "fd01::1/64"),
+            ("path1", "10.9.1.1/24", "fd09:1::1/64"),
+            ("path2", "10.9.2.1/24", "fd09:2::1/64"),
+        ] {
+            let far = format!("far-{name}");
+            host.ip(&["link", "add", name, "type", "veth", "peer", "name", &far]);
+            host.namespace.run(|| [name, &far].map(|name| interface::up(name).unwrap())).unwrap();
+            host.ip(&["addr", "add", v4, "dev", name]);
+            host.ip(&["-6", "addr", "add", v6, "dev", name, "nodad"]);
+        }
+        host.forward("1");
+        host
+    }
+
+    fn forward(&self, value: &str) {
+        for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+            self.namespace.run(|| fs::write(format!("/proc/sys/net/{name}"), value)).unwrap().unwrap();
+        }
+    }
+
+    fn ip(&self, arguments: &[&str]) -> String {
+        ip(&self.namespace, arguments).unwrap()
+    }
+
+    fn routing(&self) -> String {
+        let kinds = [&["-4", "rule"][..], &["-6", "rule"]];
+        let routes = [&["-4", "route", "show", "table", "all"][..], &["-6", "route", "show", "table", "all"]];
+        kinds.iter().chain(&routes).map(|arguments| self.ip(arguments)).collect()
+    }
+
+    /// Whether packets are marked: a table belongs to its process, and no other can have one of that name.
+    fn has_rules(&self) -> bool {
+        let table = Table { name: "kumade".into(), counters: vec![], chains: vec![] };
+        self.namespace.run(|| InstalledTable::install(&table).is_err()).unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.namespace.command(assert_cmd::cargo::cargo_bin("kumade"));
+        command.arg("gateway").args(arguments).env("XDG_RUNTIME_DIR", &self.directory).current_dir(&self.directory);
+        command
+    }
+
+    fn call(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Returns once packets are divided.
+    fn start(&self, arguments: &[&str]) -> Running {
+        let mut child = self.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("packets are divided among 2 paths"), "{line}");
+        Running { child, _said: said }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+struct Running {
+    child: Child,
+    _said: BufReader<ChildStderr>,
+}
+
+impl Running {
+    fn end(mut self, signal: Signal) -> ExitStatus {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended, unless a test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_gateway_leaves_the_system_as_it_was_on_signals_and_after_a_kill_at_the_next_start() {
+    in_namespaces("a_gateway_leaves_the_system_as_it_was_on_signals_and_after_a_kill_at_the_next_start", || {
+        let host = Host::new("gateway-ends");
+        let before = host.routing();
+        let config = ["--config", "site.toml"];
+        let running = host.start(&config);
+        let during = host.routing();
+        assert!(during.contains("fwmark 0x6b01 lookup 27393"), "{during}");
+        assert!(host.has_rules());
+        assert_eq!(running.end(Signal::SIGTERM).code(), Some(0));
+        assert!(!host.has_rules());
+        assert_eq!(host.routing(), before);
+
+        let killed = host.start(&config);
+        assert_eq!(killed.end(Signal::SIGKILL).code(), None);
+        // The kernel takes the rules away with the process, so that no packet is marked any more; the routes stay.
+        assert!(eventually(|| !host.has_rules()));
+        assert_eq!(host.routing(), during);
+        let again = host.start(&config);
+        assert_eq!(host.routing(), during);
+        assert_eq!(again.end(Signal::SIGINT).code(), Some(0));
+        assert_eq!(host.routing(), before);
+    });
+}
+
+#[test]
+fn after_a_kill_another_configuration_starts_from_nothing() {
+    in_namespaces("after_a_kill_another_configuration_starts_from_nothing", || {
+        let host = Host::new("gateway-other");
+        let before = host.routing();
+        host.start(&["--config", "site.toml"]).end(Signal::SIGKILL);
+        let paths = ["--path", "path1@10.9.1.2", "--path", "path2:2@10.9.2.2", "--local", "lan"];
+        let running = host.start(&paths);
+        let during = host.routing();
+        assert!(during.contains("default via 10.9.2.2 dev path2 table 27394"), "{during}");
+        assert!(!during.contains("fd09:1::2"), "{during}");
+        let second = host.call(&["--config", "site.toml"]);
+        assert_eq!(second.status.code(), Some(1));
+        assert!(text(&second.stderr).contains("has a gateway already (process "), "{}", text(&second.stderr));
+        running.end(Signal::SIGTERM);
+        assert_eq!(host.routing(), before);
+    });
+}
+
+#[test]
+fn check_prints_the_plan_and_faults_are_told_with_their_line() {
+    in_namespaces("check_prints_the_plan_and_faults_are_told_with_their_line", || {
+        let host = Host::new("gateway-check");
+        let plan = host.call(&["check", "site.toml"]);
+        let printed = text(&plan.stdout);
+        assert_eq!((plan.status.code(), text(&plan.stderr).as_str()), (Some(0), ""));
+        for part in [
+            "# far: 10.2.0.0/24, fd02::/64 by one 16 : two 3",
+            "ip -4 route add default via 10.9.2.2 dev path2 table 27394",
+            "numgen inc mod 19 map { 0-15 : 27393, 16-18 : 27394 }",
+            "ip saddr set ip saddr & 0.0.0.255 | 192.0.2.0",
+        ] {
+            assert!(printed.contains(part), "{part}: {printed}");
+        }
+        fs::write(host.directory.join("bad.toml"), CONFIG.replace("\"path2\"", "\"path9\"")).unwrap();
+        for arguments in [&["check", "bad.toml"][..], &["--config", "bad.toml"]] {
+            let refused = host.call(arguments);
+            assert_eq!(refused.status.code(), Some(2));
+            let said = text(&refused.stderr);
+            assert!(
+                said.starts_with("kumade: bad.toml:17: this host has no interface `path9`: there are lo, "),
+                "{said}"
+            );
+        }
+        assert_eq!(host.call(&["check", "absent.toml"]).status.code(), Some(1));
+        for arguments in [&[][..], &["--path", "path1"], &["--path", "path1:x", "--local", "lan"], &["--local", "lan"]]
+        {
+            assert_eq!(host.call(arguments).status.code(), Some(2), "{arguments:?}");
+        }
+        host.forward("0");
+        let refused = host.call(&["--config", "site.toml"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(text(&refused.stderr).contains("sysctl -w net.ipv4.ip_forward=1"), "{}", text(&refused.stderr));
+        assert!(!host.has_rules());
+    });
+}

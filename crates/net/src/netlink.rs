@@ -1,0 +1,141 @@
+//! Requests to the kernel by netlink(7): sent as they are encoded, and answered in the same call.
+
+use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// A socket of one netlink protocol, in the namespace of the thread that opened it.
+#[derive(Debug)]
+pub(crate) struct Netlink {
+    socket: OwnedFd,
+}
+
+/// Of each message: length, type, flags, sequence number, port.
+pub(crate) const HEADER_BYTES: usize = 16;
+/// No answer is longer: the kernel fills at most this much of a buffer with a dump.
+const ANSWER_BYTES: usize = 64 << 10;
+
+/// A message of the kernel.
+struct Message<'a> {
+    kind: u16,
+    sequence: u32,
+    /// Behind the header.
+    body: &'a [u8],
+}
+
+impl Netlink {
+    pub(crate) fn open(protocol: SockProtocol) -> io::Result<Self> {
+        let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
+        Ok(Netlink { socket })
+    }
+
+    /// Sends one request and waits for its acknowledgement.
+    pub(crate) fn request(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+        self.ask(kind, flags | libc::NLM_F_ACK as u16, body).map(drop)
+    }
+
+    /// Sends one request; the first message that answers it, with its header.
+    pub(crate) fn ask(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+        self.send(&message(kind, flags | libc::NLM_F_REQUEST as u16, body))?;
+        let answer = self.receive()?;
+        let first = messages(&answer).next().ok_or(io::ErrorKind::InvalidData)?;
+        first.check()?;
+        Ok(answer)
+    }
+
+    /// Sends messages that the kernel carries out together or not at all, and waits until the one of this sequence number,
+    /// the last, is acknowledged.
+    pub(crate) fn transact(&self, batch: &[u8], last: u32) -> io::Result<()> {
+        self.send(batch)?;
+        loop {
+            for message in messages(&self.receive()?) {
+                message.check()?;
+                if message.sequence == last {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Sends one request for a list; `read` gets the body of each entry.
+    pub(crate) fn dump(&self, kind: u16, body: &[u8], mut read: impl FnMut(&[u8])) -> io::Result<()> {
+        self.send(&message(kind, (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16, body))?;
+        loop {
+            for message in messages(&self.receive()?) {
+                message.check()?;
+                match i32::from(message.kind) {
+                    libc::NLMSG_DONE => return Ok(()),
+                    libc::NLMSG_ERROR => {}
+                    _ => read(message.body),
+                }
+            }
+        }
+    }
+
+    fn send(&self, messages: &[u8]) -> io::Result<()> {
+        let sent = sendto(self.socket.as_raw_fd(), messages, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
+        if sent == messages.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    /// The kernel answers before `send` returns: nothing there means that nothing comes.
+    fn receive(&self) -> io::Result<Vec<u8>> {
+        let mut answer = vec![0; ANSWER_BYTES];
+        let length = recv(self.socket.as_raw_fd(), &mut answer, MsgFlags::MSG_DONTWAIT)?;
+        answer.truncate(length);
+        Ok(answer)
+    }
+}
+
+impl Message<'_> {
+    /// The kernel's refusal, if this is one: struct nlmsgerr begins with zero or a negative error number.
+    fn check(&self) -> io::Result<()> {
+        let is_status = i32::from(self.kind) == libc::NLMSG_ERROR || i32::from(self.kind) == libc::NLMSG_DONE;
+        match self.body.first_chunk() {
+            Some(&status) if is_status => match i32::from_ne_bytes(status) {
+                0.. => Ok(()),
+                error => Err(io::Error::from_raw_os_error(error.saturating_neg())),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
+    message.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend(body);
+    message
+}
+
+/// The messages in one answer; what is cut short is left out.
+fn messages(mut answer: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    std::iter::from_fn(move || {
+        let word = |at: usize| Some(u32::from_ne_bytes(*answer.get(at..)?.first_chunk()?));
+        let (length, sequence) = (word(0)? as usize, word(8)?);
+        let kind = u16::from_ne_bytes(*answer.get(4..)?.first_chunk()?);
+        let body = answer.get(HEADER_BYTES..length)?;
+        answer = answer.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(Message { kind, sequence, body })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_split_into_messages_and_what_is_cut_short_left_out() {
+        let mut answer = message(libc::NLMSG_ERROR as u16, 0, &(-libc::EEXIST).to_ne_bytes());
+        answer.extend(message(20, 0, &[1, 2, 3, 4]));
+        answer.extend(message(20, 0, &[5; 8]));
+        answer.truncate(answer.len() - 1);
+        let found: Vec<_> = messages(&answer).map(|m| (m.kind, m.body.len(), m.check().err())).collect();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].2.as_ref().and_then(io::Error::raw_os_error), Some(libc::EEXIST));
+        assert_eq!((found[1].0, found[1].1), (20, 4));
+        assert_eq!(messages(&[0; 40]).count(), 0);
+    }
+}

@@ -1,0 +1,102 @@
+use super::encode::{creation, deletion, header, replacement};
+use super::table::{Chain, Table};
+use crate::netlink::Netlink;
+use crate::setup::SetupError;
+use netlink_bindings::nftables::{ObjData, OpGetobjDump};
+use netlink_bindings::traits::NetlinkRequest;
+use nix::sys::socket::SockProtocol;
+use std::collections::BTreeMap;
+use std::io;
+
+/// A table in the kernel, of the namespace of the thread that installed it. It is removed when this is dropped, or its
+/// process ends in any way.
+#[derive(Debug)]
+pub struct InstalledTable {
+    name: String,
+    /// Its owner.
+    netlink: Netlink,
+}
+
+/// What a counter has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Packets; a batch of merged packets counts as one.
+    pub packets: u64,
+    /// Their bytes, from the IP headers on.
+    pub bytes: u64,
+}
+
+/// Of messages of nf_tables, as linux/netfilter/nfnetlink.h puts types together.
+const GET_OBJECT: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | libc::NFT_MSG_GETOBJ as u16;
+
+impl InstalledTable {
+    /// Makes the table and all that is in it, at one instant.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN; another process has a table of this name; or the kernel lacks what the rules need.
+    pub fn install(table: &Table) -> Result<Self, SetupError> {
+        let failed = |error: io::Error| {
+            let hint = hint(&error);
+            SetupError::new(format!("install the table `{}` of nf_tables", table.name), error).hint(hint)
+        };
+        let netlink = Netlink::open(SockProtocol::NetlinkNetFilter).map_err(failed)?;
+        let (batch, last) = creation(table);
+        netlink.transact(&batch, last).map_err(failed)?;
+        Ok(InstalledTable { name: table.name.clone(), netlink })
+    }
+
+    /// Gives one of its chains other rules, at one instant.
+    ///
+    /// # Errors
+    /// There is no such chain, or the kernel refuses the rules; then nothing is changed.
+    pub fn replace_rules(&self, chain: &Chain) -> Result<(), SetupError> {
+        let (batch, last) = replacement(&self.name, chain);
+        let operation = || format!("change the chain `{}` of the table `{}`", chain.name, self.name);
+        self.netlink.transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
+    }
+
+    /// What its counters have seen since it was installed, by their names.
+    ///
+    /// # Errors
+    /// The table is gone.
+    pub fn counts(&self) -> Result<BTreeMap<String, Count>, SetupError> {
+        let mut body = Vec::new();
+        OpGetobjDump::encode_request(&mut body, &header()).push_table_bytes(self.name.as_bytes());
+        let mut counts = BTreeMap::new();
+        self.netlink
+            .dump(GET_OBJECT, &body, |body| counts.extend(count(body)))
+            .map_err(|error| SetupError::new(format!("read the counters of the table `{}`", self.name), error))?;
+        Ok(counts)
+    }
+}
+
+impl Drop for InstalledTable {
+    fn drop(&mut self) {
+        let (batch, last) = deletion(&self.name);
+        if let Err(error) = self.netlink.transact(&batch, last) {
+            // The kernel does so in any case once the socket is closed.
+            tracing::debug!("cannot delete the table `{}`: {error}", self.name);
+        }
+    }
+}
+
+fn count(body: &[u8]) -> Option<(String, Count)> {
+    let (_, object) = OpGetobjDump::decode_reply(body);
+    let ObjData::Counter(counter) = object.get_data().ok()? else { return None };
+    let name = object.get_name().ok()?.to_str().ok()?.to_owned();
+    Some((name, Count { packets: counter.get_packets().ok()?, bytes: counter.get_bytes().ok()? }))
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        // The kernel answers the same to both.
+        Some(libc::EPERM) => {
+            "it takes root, or CAP_NET_ADMIN in this network namespace; and no other process may have the table"
+        }
+        Some(libc::EEXIST) => "there is one of that name: `nft delete table` removes it",
+        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOENT | libc::EPROTONOSUPPORT) => {
+            "it takes Linux 5.12 with nf_tables (inet, numgen, fib): load the modules nf_tables, nft_numgen and nft_fib_inet"
+        }
+        _ => "nf_tables must be in the kernel",
+    }
+}

@@ -1,0 +1,213 @@
+//! What a table contains.
+
+use ipnet::IpNet;
+use std::fmt::{self, Display, Formatter};
+
+/// A table of the family `inet`, for IPv4 and IPv6.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// At most 255 bytes: a letter, then letters, digits, `-` and `_`.
+    pub name: String,
+    /// Names of the counters that rules use.
+    pub counters: Vec<String>,
+    /// A chain stands behind those that it jumps to.
+    pub chains: Vec<Chain>,
+}
+
+/// Rules that are tried in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// At most 255 bytes: a letter, then letters, digits, `-` and `_`.
+    pub name: String,
+    /// Where packets enter it; none where other chains jump to it.
+    pub hook: Option<Hook>,
+    /// In their order.
+    pub rules: Vec<Rule>,
+}
+
+/// Where in its way through the host a packet is taken to a chain, with a priority: less comes earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// As it arrives, before it is routed.
+    Prerouting(i32),
+    /// As it leaves, once it is routed.
+    Postrouting(i32),
+}
+
+/// Statements that are carried out in order, until one does not match the packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule(pub Vec<Statement>);
+
+/// A condition on a packet, or a change of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Statement {
+    /// It arrived at the interface of this name.
+    Input(String),
+    /// It has this mark.
+    Mark(u32),
+    /// Its source is in the network.
+    Source(IpNet),
+    /// Its destination is in the network.
+    Destination(IpNet),
+    /// It is to be forwarded to one host: its destination is no address of this host, no broadcast or multicast address.
+    ToOtherHost,
+    /// It has more bytes than this, from its IP header on: a batch of packets that were merged, where this is the MTU.
+    LongerThan(u32),
+    /// Adds it to the counter of this name.
+    Count(String),
+    /// Connection tracking passes over it.
+    Untrack,
+    /// Marks packets with these in turn, then from the beginning again.
+    MarkInTurn(Vec<u32>),
+    /// Moves its source to the address of the same place in this network, and mends the checksums. A condition on the
+    /// address, of the same IP version, stands before it.
+    SetSource(IpNet),
+    /// The same for its destination.
+    SetDestination(IpNet),
+    /// Goes through another chain, then on with the next rule.
+    Jump(String),
+    /// Goes through another chain in place of the rest of this one.
+    Goto(String),
+    /// Is done with the packet in this table.
+    Accept,
+}
+
+/// Which address of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    Source,
+    Destination,
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "table inet {} {{", self.name)?;
+        writeln!(f, "\tflags owner")?;
+        for counter in &self.counters {
+            writeln!(f, "\tcounter {counter} {{}}")?;
+        }
+        for chain in &self.chains {
+            write!(f, "{chain}")?;
+        }
+        write!(f, "}}")
+    }
+}
+
+impl Display for Chain {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\tchain {} {{", self.name)?;
+        match self.hook {
+            Some(Hook::Prerouting(priority)) => {
+                writeln!(f, "\t\ttype filter hook prerouting priority {priority}; policy accept;")?;
+            }
+            Some(Hook::Postrouting(priority)) => {
+                writeln!(f, "\t\ttype filter hook postrouting priority {priority}; policy accept;")?;
+            }
+            None => {}
+        }
+        for rule in &self.rules {
+            writeln!(f, "\t\t{rule}")?;
+        }
+        writeln!(f, "\t}}")
+    }
+}
+
+impl Display for Rule {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (number, statement) in self.0.iter().enumerate() {
+            write!(f, "{}{statement}", if number > 0 { " " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Statement {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Statement::Input(interface) => write!(f, "iifname \"{interface}\""),
+            Statement::Mark(mark) => write!(f, "meta mark {mark}"),
+            Statement::Source(network) => show_match(f, *network, Field::Source),
+            Statement::Destination(network) => show_match(f, *network, Field::Destination),
+            Statement::ToOtherHost => write!(f, "fib daddr type unicast"),
+            Statement::LongerThan(bytes) => write!(f, "meta length > {bytes}"),
+            Statement::Count(counter) => write!(f, "counter name \"{counter}\""),
+            Statement::Untrack => write!(f, "notrack"),
+            Statement::MarkInTurn(marks) => show_turns(f, marks),
+            Statement::SetSource(network) => show_set(f, *network, Field::Source),
+            Statement::SetDestination(network) => show_set(f, *network, Field::Destination),
+            Statement::Jump(chain) => write!(f, "jump {chain}"),
+            Statement::Goto(chain) => write!(f, "goto {chain}"),
+            Statement::Accept => write!(f, "accept"),
+        }
+    }
+}
+
+/// As in `ip saddr`.
+fn show_field(network: IpNet, field: Field) -> &'static str {
+    match (network, field) {
+        (IpNet::V4(_), Field::Source) => "ip saddr",
+        (IpNet::V4(_), Field::Destination) => "ip daddr",
+        (IpNet::V6(_), Field::Source) => "ip6 saddr",
+        (IpNet::V6(_), Field::Destination) => "ip6 daddr",
+    }
+}
+
+fn show_match(f: &mut Formatter<'_>, network: IpNet, field: Field) -> fmt::Result {
+    match network.prefix_len() {
+        0 if network.addr().is_ipv4() => write!(f, "meta nfproto ipv4"),
+        0 => write!(f, "meta nfproto ipv6"),
+        _ => write!(f, "{} {network}", show_field(network, field)),
+    }
+}
+
+fn show_set(f: &mut Formatter<'_>, network: IpNet, field: Field) -> fmt::Result {
+    let (name, address) = (show_field(network, field), network.network());
+    if network.prefix_len() == network.max_prefix_len() {
+        return write!(f, "{name} set {address}");
+    }
+    write!(f, "{name} set {name} & {} | {address}", network.hostmask())
+}
+
+/// `meta mark set numgen inc mod 19 map { 0-15 : 27393, 16-18 : 27394 }`.
+fn show_turns(f: &mut Formatter<'_>, marks: &[u32]) -> fmt::Result {
+    write!(f, "meta mark set numgen inc mod {} map {{", marks.len())?;
+    let mut first = 0;
+    for run in marks.chunk_by(|one, other| one == other) {
+        let (comma, last) = (if first > 0 { "," } else { "" }, first + run.len() - 1);
+        match run.len() {
+            1 => write!(f, "{comma} {first} : {}", run[0])?,
+            _ => write!(f, "{comma} {first}-{last} : {}", run[0])?,
+        }
+        first += run.len();
+    }
+    write!(f, " }}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_reads_as_nft_lists_it() {
+        let network = |text: &str| text.parse::<IpNet>().unwrap();
+        let divide = Rule(vec![Statement::MarkInTurn(vec![7, 7, 7, 8, 7])]);
+        let translate = Rule(vec![
+            Statement::Mark(7),
+            Statement::Source(network("10.1.0.0/24")),
+            Statement::SetSource(network("192.0.2.0/24")),
+        ]);
+        let one = Rule(vec![Statement::Source(network("::/0")), Statement::SetDestination(network("fd00::1/128"))]);
+        let chain = |name: &str, hook, rules| Chain { name: name.into(), hook, rules };
+        let table = Table {
+            name: "t".into(),
+            counters: vec!["all".into()],
+            chains: vec![chain("a", None, vec![divide]), chain("b", Some(Hook::Postrouting(9)), vec![translate, one])],
+        };
+        let expected = "table inet t {\n\tflags owner\n\tcounter all {}\n\tchain a {\n\
+            \t\tmeta mark set numgen inc mod 5 map { 0-2 : 7, 3 : 8, 4 : 7 }\n\t}\n\tchain b {\n\
+            \t\ttype filter hook postrouting priority 9; policy accept;\n\
+            \t\tmeta mark 7 ip saddr 10.1.0.0/24 ip saddr set ip saddr & 0.0.0.255 | 192.0.2.0\n\
+            \t\tmeta nfproto ipv6 ip6 daddr set fd00::1\n\t}\n}";
+        assert_eq!(table.to_string(), expected);
+    }
+}

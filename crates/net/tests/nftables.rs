@@ -1,0 +1,118 @@
+//! What the kernel does with tables of rules and with policy routes.
+
+use ipnet::IpNet;
+use net::interface::{self, Family};
+use net::namespace::Namespace;
+use net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
+use net::policy::{self, MarkedRoute};
+use std::net::UdpSocket;
+use testnet::{in_namespaces, ip};
+
+fn network(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+fn chain(name: &str, hook: Option<Hook>, rules: Vec<Vec<Statement>>) -> Chain {
+    Chain { name: name.into(), hook, rules: rules.into_iter().map(Rule).collect() }
+}
+
+fn in_turn(marks: Vec<u32>) -> Chain {
+    let count = |mark: u32| vec![Statement::Mark(mark), Statement::Count(format!("mark-{mark}"))];
+    chain("divide", None, vec![vec![Statement::MarkInTurn(marks)], count(1), count(2)])
+}
+
+fn table(rules: Vec<Vec<Statement>>, marks: Vec<u32>) -> Table {
+    let counters = ["mark-1", "mark-2"].map(String::from).to_vec();
+    let chains = vec![in_turn(marks), chain("arriving", Some(Hook::Prerouting(-300)), rules)];
+    Table { name: "kumade-test".into(), counters, chains }
+}
+
+fn send(packets: usize, to: &str) {
+    let socket = UdpSocket::bind(if to.contains('[') { "[::1]:0" } else { "127.0.0.1:0" }).unwrap();
+    for _ in 0..packets {
+        // An ICMP error about an earlier packet may be told in place of sending; then the packet is sent again.
+        while socket.send_to(b"data", to).is_err() {}
+    }
+}
+
+fn packets(table: &InstalledTable) -> [u64; 2] {
+    let counts = table.counts().unwrap();
+    ["mark-1", "mark-2"].map(|name| counts[name].packets)
+}
+
+#[test]
+fn packets_of_both_versions_are_counted_in_turn_and_rules_replaced() {
+    in_namespaces("packets_of_both_versions_are_counted_in_turn_and_rules_replaced", || {
+        let namespace = Namespace::new().unwrap();
+        let work = || {
+            let to = |text| vec![Statement::Destination(network(text)), Statement::Goto("divide".into())];
+            let marks = [vec![1; 16], vec![2; 3]].concat();
+            let table = table(vec![to("127.0.0.0/8"), to("::1/128")], marks);
+            let installed = InstalledTable::install(&table).unwrap();
+            send(19, "127.0.0.1:9");
+            // ICMP errors go the other way over the same loopback.
+            let before = packets(&installed);
+            assert_eq!(before.iter().sum::<u64>() % 19, 0, "{before:?}");
+            installed.replace_rules(&in_turn(vec![2, 1])).unwrap();
+            send(10, "[::1]:9");
+            let after = packets(&installed);
+            assert_eq!(after[0] - before[0], after[1] - before[1], "{before:?} {after:?}");
+            assert!(after[0] > before[0]);
+            let taken = InstalledTable::install(&table).unwrap_err().to_string();
+            assert!(taken.contains("no other process may have"), "{taken}");
+            drop(installed);
+            drop(InstalledTable::install(&table).unwrap());
+        };
+        namespace.run(work).unwrap();
+    });
+}
+
+#[test]
+fn a_table_that_the_kernel_refuses_leaves_nothing() {
+    in_namespaces("a_table_that_the_kernel_refuses_leaves_nothing", || {
+        let namespace = Namespace::new().unwrap();
+        let work = || {
+            let bad = table(vec![vec![Statement::Jump("nowhere".into())]], vec![1]);
+            assert!(InstalledTable::install(&bad).is_err());
+            drop(InstalledTable::install(&table(vec![], vec![1])).unwrap());
+        };
+        namespace.run(work).unwrap();
+    });
+}
+
+#[test]
+fn routes_of_a_mark_are_added_once_and_removed() {
+    in_namespaces("routes_of_a_mark_are_added_once_and_removed", || {
+        let namespace = Namespace::new().unwrap();
+        ip(&namespace, &["link", "add", "va", "type", "veth", "peer", "name", "vb"]).unwrap();
+        namespace.run(|| ["va", "vb"].map(|name| interface::up(name).unwrap())).unwrap();
+        ip(&namespace, &["addr", "add", "10.0.0.1/24", "dev", "va"]).unwrap();
+        ip(&namespace, &["-6", "addr", "add", "fd00::1/64", "dev", "va", "nodad"]).unwrap();
+        for (family, option, gateway) in [(Family::V4, "-4", "10.0.0.2"), (Family::V6, "-6", "fd00::2")] {
+            let shown = || {
+                ["rule", "route"].map(|kind| {
+                    let table: &[&str] = if kind == "route" { &["table", "27393"] } else { &[] };
+                    ip(&namespace, &[&[option, kind, "show"], table].concat()).unwrap_or_default()
+                })
+            };
+            let empty = shown();
+            let route = MarkedRoute { number: 27393, family, interface: "va".into(), gateway: gateway.parse().ok() };
+            namespace.run(|| route.add()).unwrap().unwrap();
+            let [rules, routes] = shown();
+            assert!(rules.contains("27393:\tfrom all fwmark 0x6b01 lookup 27393"), "{rules}");
+            assert!(routes.contains(&format!("default via {gateway} dev va")), "{routes}");
+            assert!(namespace.run(|| route.add()).unwrap().is_err());
+            namespace.run(|| route.set_route()).unwrap().unwrap();
+            assert_eq!(shown()[1].lines().count(), 1);
+            let unreachable = MarkedRoute { gateway: "192.0.2.9".parse().ok(), ..route.clone() };
+            if family == Family::V4 {
+                let error = namespace.run(|| unreachable.set_route()).unwrap().unwrap_err().to_string();
+                assert!(error.contains("must be in a network of the interface"), "{error}");
+            }
+            namespace.run(|| policy::remove(27393, family)).unwrap().unwrap();
+            namespace.run(|| policy::remove(27393, family)).unwrap().unwrap();
+            assert_eq!(shown()[0], empty[0]);
+            assert_eq!(shown()[1], "");
+        }
+    });
+}
