@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Command, ValueEnum};
 use estimate::{MethodSettings, RequestedBudget};
 use measurement::{Directions, MeasurementPlan, TransportChoice};
-use probe::{Binding, DEFAULT_PORT, Family, Key, MeasureConfig, NtpServer};
+use probe::{Binding, DEFAULT_PORT, Family, MeasureConfig, NtpServer, PresharedKey};
 use probe::{STAMP_PORT, StampConfig, measure_stamp};
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -131,13 +131,13 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads a key file, and warns if other users can access it.
-pub fn read_key(path: &Path) -> anyhow::Result<Key> {
+pub fn read_key(path: &Path) -> anyhow::Result<PresharedKey> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the key file {name}"))?;
     if std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
         tracing::warn!("other users can read or write the key file {name}: run chmod 600 on it");
     }
-    Key::parse(&text).map_err(|error| anyhow!("the key file {name} is invalid: {error}"))
+    PresharedKey::parse(&text).map_err(|error| anyhow!("the key file {name} is invalid: {error}"))
 }
 
 impl MeasureArgs {

@@ -18,7 +18,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("middlebox", &["packet", "units"]),
     ("multipath", &["units"]),
     ("secure", &["units"]),
-    ("wire", &["train", "units"]),
+    // Client and server may share a key.
+    ("wire", &["secure", "train", "units"]),
     ("measurement", &["estimate", "train", "units"]),
     // Virtual paths carry the trains of a whole measurement, and those of a method alone.
     ("sim", &["estimate", "link", "measurement", "train", "units"]),

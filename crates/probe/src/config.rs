@@ -4,7 +4,7 @@ use crate::family::Family;
 use measurement::MeasurementPlan;
 use net::Binding;
 use units::Span;
-use wire::Key;
+use wire::PresharedKey;
 
 /// What to measure, to which server, and from which source.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub struct MeasureConfig {
     /// Source address, interface and firewall mark.
     pub binding: Binding,
     /// The pre-shared key of the server.
-    pub key: Option<Key>,
+    pub key: Option<PresharedKey>,
     /// An NTP server that bounds the error of this host's clock.
     pub ntp: Option<NtpServer>,
     /// Maximum time of the measurement from its start, after which it fails; none for no limit.

@@ -66,4 +66,4 @@ pub use net::Binding;
 pub use stamp::{STAMP_PORT, StampConfig, measure_stamp};
 pub use train::Transport;
 pub use units::Direction;
-pub use wire::{DEFAULT_PORT, Key};
+pub use wire::{DEFAULT_PORT, PresharedKey};

@@ -1,7 +1,7 @@
 use crate::clock::HostClock;
 use std::net::SocketAddr;
 use units::Span;
-use wire::{Key, Limits};
+use wire::{Limits, PresharedKey};
 
 /// Configuration of a server: address, key and limits.
 #[derive(Debug, Clone)]
@@ -9,7 +9,7 @@ pub struct ServerConfig {
     /// Address and port for TCP and UDP; none means the default port on all addresses, IPv6 and IPv4.
     pub listen: Option<SocketAddr>,
     /// Pre-shared key: only clients that have it may measure.
-    pub key: Option<Key>,
+    pub key: Option<PresharedKey>,
     /// Maximum number of clients at once, queued ones included; at most a quarter of them from one IPv4 address or IPv6
     /// network (/64).
     pub max_clients: usize,

@@ -13,7 +13,7 @@ use serve::ServerConfig;
 use std::net::SocketAddr;
 use train::Transport;
 use units::Span;
-use wire::Key;
+use wire::PresharedKey;
 
 fn sends_something(direction: Option<&DirectionReport>, transport: Transport) {
     let direction = direction.unwrap();
@@ -106,7 +106,7 @@ fn the_capacity_is_told_or_the_reason_why_not_within_what_is_allowed() {
 #[test]
 fn one_direction_over_ipv6_with_a_key() {
     let listen = Some(SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], 0)));
-    let key = Some(Key::from_bytes([7; 32]));
+    let key = Some(PresharedKey::from_bytes([7; 32]));
     let server = Running::start(ServerConfig { listen, key: key.clone(), ..ServerConfig::default() });
     for transport in [Transport::Udp, Transport::Rake] {
         let config = MeasureConfig {
@@ -121,7 +121,7 @@ fn one_direction_over_ipv6_with_a_key() {
         assert_eq!(report.up, None);
         sends_something(report.down.as_ref(), transport);
     }
-    let other = MeasureConfig { key: Some(Key::from_bytes([8; 32])), ..server.measuring() };
+    let other = MeasureConfig { key: Some(PresharedKey::from_bytes([8; 32])), ..server.measuring() };
     let error = measure(&other, &mut |_| {}).unwrap_err();
     assert!(
         matches!(error, Error::Handshake { .. }) && error.to_string().contains("keys of client and server differ"),

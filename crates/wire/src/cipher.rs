@@ -5,7 +5,8 @@
 //! On the wire every Noise message is a record: its length in two bytes, then the message. An empty record says
 //! "your key is not mine".
 
-use crate::{Key, preamble};
+use crate::preamble;
+use secure::PresharedKey;
 use snow::{HandshakeState, TransportState};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
@@ -21,7 +22,7 @@ const HANDSHAKE: usize = 32 + TAG;
 pub(crate) struct CipherError;
 
 /// Begins as the client: the state, and the record to send.
-pub(crate) fn initiate(key: &Key, prologue: &[u8]) -> Result<(HandshakeState, Vec<u8>), CipherError> {
+pub(crate) fn initiate(key: &PresharedKey, prologue: &[u8]) -> Result<(HandshakeState, Vec<u8>), CipherError> {
     let mut state = builder(key, prologue)?.build_initiator().map_err(|_| CipherError)?;
     let mut record = Vec::new();
     write_handshake(&mut state, &mut record)?;
@@ -29,7 +30,7 @@ pub(crate) fn initiate(key: &Key, prologue: &[u8]) -> Result<(HandshakeState, Ve
 }
 
 /// Begins as the server, which waits for the client's record.
-pub(crate) fn respond(key: &Key, prologue: &[u8]) -> Result<HandshakeState, CipherError> {
+pub(crate) fn respond(key: &PresharedKey, prologue: &[u8]) -> Result<HandshakeState, CipherError> {
     builder(key, prologue)?.build_responder().map_err(|_| CipherError)
 }
 
@@ -86,9 +87,9 @@ pub(crate) fn record_end(bytes: &[u8]) -> Result<Option<usize>, CipherError> {
     Ok((bytes.len() >= 2 + length).then_some(2 + length))
 }
 
-fn builder<'k>(key: &'k Key, prologue: &'k [u8]) -> Result<snow::Builder<'k>, CipherError> {
+fn builder<'k>(key: &'k PresharedKey, prologue: &'k [u8]) -> Result<snow::Builder<'k>, CipherError> {
     let pattern = PATTERN.parse().map_err(|_| CipherError)?;
-    snow::Builder::new(pattern).psk(0, key.bytes()).and_then(|b| b.prologue(prologue)).map_err(|_| CipherError)
+    snow::Builder::new(pattern).psk(0, key.as_bytes()).and_then(|b| b.prologue(prologue)).map_err(|_| CipherError)
 }
 
 fn push_record(message: &[u8], out: &mut Vec<u8>) {

@@ -12,7 +12,6 @@
 
 mod cipher;
 mod frame;
-mod key;
 mod message;
 pub mod ntp;
 mod preamble;
@@ -21,9 +20,9 @@ pub mod stamp;
 mod udp;
 
 pub use frame::{FrameError, Message, decode, encode};
-pub use key::{Key, KeyError};
 pub use message::{Arrival, ClientMessage, Departure, Limits, ServerMessage, Token};
 pub use preamble::{Answer, MAGIC, Preamble, PreambleError, VERSION, Verdict};
+pub use secure::{KeyError, PresharedKey};
 pub use session::{ClientSession, ServerSession, Session, SessionError, judge};
 pub use udp::{UdpAnswer, UdpRequest};
 

@@ -1,6 +1,7 @@
 use crate::frame::{self, FrameError, Message};
 use crate::preamble::{self, Answer, Preamble, PreambleError, VERSION, Verdict};
-use crate::{ClientMessage, Key, ServerMessage, cipher};
+use crate::{ClientMessage, ServerMessage, cipher};
+use secure::PresharedKey;
 use snow::{HandshakeState, TransportState};
 use std::marker::PhantomData;
 use thiserror::Error;
@@ -68,7 +69,7 @@ enum Phase {
 
 impl ClientSession {
     /// Begins as a client; with a key, the session will be encrypted.
-    pub fn client(key: Option<&Key>) -> Self {
+    pub fn client(key: Option<&PresharedKey>) -> Self {
         let mut outgoing = Preamble::Control { encrypted: key.is_some() }.encode().to_vec();
         let phase = match key.map(|k| cipher::initiate(k, &cipher::prologue())) {
             None => Phase::Answer(None),
@@ -84,7 +85,7 @@ impl ClientSession {
 
 impl ServerSession {
     /// Goes on as a server behind the preamble of a control connection that [`judge`] has welcomed.
-    pub fn server(key: Option<&Key>) -> Self {
+    pub fn server(key: Option<&PresharedKey>) -> Self {
         let phase = match key.map(|k| cipher::respond(k, &cipher::prologue())) {
             None => Phase::Plain,
             Some(Ok(state)) => Phase::Handshake(Box::new(state)),

@@ -4,18 +4,18 @@ use proptest::prelude::*;
 use train::{Segment, Train};
 use units::{Span, Time};
 use wire::{
-    Answer, Arrival, ClientMessage, ClientSession, Departure, FrameError, Key, Limits, Message, Preamble,
-    PreambleError, ServerMessage, ServerSession, SessionError, Token, Verdict, judge,
+    Answer, Arrival, ClientMessage, ClientSession, Departure, FrameError, Limits, Message, Preamble, PreambleError,
+    PresharedKey, ServerMessage, ServerSession, SessionError, Token, Verdict, judge,
 };
 
-fn key(byte: u8) -> Key {
-    Key::from_bytes([byte; 32])
+fn key(byte: u8) -> PresharedKey {
+    PresharedKey::from_bytes([byte; 32])
 }
 
 /// Connects a client to a server; returns both once neither has anything more to say.
 fn connect(
-    client_key: Option<&Key>,
-    server_key: Option<&Key>,
+    client_key: Option<&PresharedKey>,
+    server_key: Option<&PresharedKey>,
 ) -> (ClientSession, Option<ServerSession>, Result<(), SessionError>) {
     let mut client = ClientSession::client(client_key);
     let opening = client.take_outgoing();

@@ -2,15 +2,15 @@
 
 use std::fmt::Debug;
 use wire::{
-    Answer, ClientSession, Key, Message, Preamble, ServerSession, Session, SessionError, UdpAnswer, UdpRequest, ntp,
-    stamp,
+    Answer, ClientSession, Message, Preamble, PresharedKey, ServerSession, Session, SessionError, UdpAnswer,
+    UdpRequest, ntp, stamp,
 };
 
 /// A control connection: the first byte says in what pieces the rest arrives.
 pub fn control(data: &[u8]) {
     let Some((&size, bytes)) = data.split_first() else { return };
     let piece = usize::from(size) + 1;
-    let key = Key::from_bytes([7; 32]);
+    let key = PresharedKey::from_bytes([7; 32]);
     arrives_alike(|| ServerSession::server(None), bytes, piece);
     arrives_alike(|| ServerSession::server(Some(&key)), bytes, piece);
     arrives_alike(|| ClientSession::client(None), bytes, piece);
