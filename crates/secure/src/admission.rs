@@ -2,7 +2,9 @@
 //! 200 µs, and anyone who knows its public key can send them (WireGuard §5.3).
 //!
 //! Up to a rate all are. Beyond it, a sender has to show first that it receives at its address: it gets a cookie, and
-//! sends its message again. Those who have shown it are limited by their address. Memory is constant.
+//! sends its message again. Those who have shown it are limited by their address, and so are cookies by the address that
+//! asks; where addresses are forged by the thousand, those at which a peer is expected still get theirs. Memory is
+//! constant.
 
 use crate::limits::COOKIE_LIFETIME;
 use crate::mac::{Cookie, has_valid_mac2, keyed};
@@ -36,8 +38,16 @@ pub(crate) struct Admission {
     proven_bucket: Bucket,
     replies: Rate,
     replies_bucket: Bucket,
+    expected_replies_bucket: Bucket,
     per_source: Rate,
-    sources: Box<[Bucket]>,
+    /// By source: messages with a cookie, and replies.
+    sources: Box<[SourceBuckets]>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SourceBuckets {
+    proven: Bucket,
+    replies: Bucket,
 }
 
 /// A rate, and how much may come at once.
@@ -63,28 +73,46 @@ impl Admission {
             proven_bucket: Bucket::FULL,
             replies: Rate::new(policy.cookie_replies_per_second),
             replies_bucket: Bucket::FULL,
+            expected_replies_bucket: Bucket::FULL,
             per_source: Rate::new(policy.handshakes_per_second_and_source),
-            sources: vec![Bucket::FULL; SOURCES].into(),
+            sources: vec![SourceBuckets { proven: Bucket::FULL, replies: Bucket::FULL }; SOURCES].into(),
         }
     }
 
-    /// Decides about a message whose `mac1` is valid.
-    pub(crate) fn judge(&mut self, message: &[u8], from: SocketAddr, now: Time, random: &mut dyn CryptoRng) -> Verdict {
+    /// Decides about a message whose `mac1` is valid. `is_expected` says that a peer may be at this address.
+    pub(crate) fn judge(
+        &mut self,
+        message: &[u8],
+        from: SocketAddr,
+        is_expected: bool,
+        now: Time,
+        random: &mut dyn CryptoRng,
+    ) -> Verdict {
         self.renew_secret(now, random);
         let cookie = self.cookie_of(from);
         if has_valid_mac2(message, &cookie) {
-            let source = self.source_of(from);
-            let has_share = self.sources[source].take(self.per_source, now);
-            let is_admitted = has_share && self.proven_bucket.take(self.unproven, now);
-            return if is_admitted { Verdict::Compute } else { Verdict::Drop };
-        }
-        if self.unproven_bucket.take(self.unproven, now) {
+            self.judge_proven(from, now)
+        } else if self.unproven_bucket.take(self.unproven, now) {
             Verdict::Compute
-        } else if self.replies_bucket.take(self.replies, now) {
+        } else if self.may_reply(from, is_expected, now) {
             Verdict::AskForCookie(cookie)
         } else {
             Verdict::Drop
         }
+    }
+
+    fn judge_proven(&mut self, from: SocketAddr, now: Time) -> Verdict {
+        let source = self.source_of(from);
+        let has_share = self.sources[source].proven.take(self.per_source, now);
+        if has_share && self.proven_bucket.take(self.unproven, now) { Verdict::Compute } else { Verdict::Drop }
+    }
+
+    fn may_reply(&mut self, from: SocketAddr, is_expected: bool, now: Time) -> bool {
+        if is_expected {
+            return self.expected_replies_bucket.take(self.replies, now);
+        }
+        let source = self.source_of(from);
+        self.sources[source].replies.take(self.per_source, now) && self.replies_bucket.take(self.replies, now)
     }
 
     fn renew_secret(&mut self, now: Time, random: &mut dyn CryptoRng) {
@@ -170,7 +198,7 @@ mod tests {
         keys.sign(&mut message, None);
         let mut computed = 0;
         let cookie = loop {
-            match admission.judge(&message, address(1, 7), Time::ZERO, &mut random) {
+            match admission.judge(&message, address(1, 7), false, Time::ZERO, &mut random) {
                 Verdict::Compute => computed += 1,
                 Verdict::AskForCookie(cookie) => break cookie,
                 Verdict::Drop => panic!("within the rate of replies"),
@@ -178,27 +206,44 @@ mod tests {
         };
         assert_eq!(computed, 6);
         keys.sign(&mut message, Some(&cookie));
-        let mut judge = |from| admission.judge(&message, from, Time::ZERO, &mut random);
+        let mut judge = |from| admission.judge(&message, from, false, Time::ZERO, &mut random);
         assert_eq!(judge(address(1, 7)), Verdict::Compute);
         assert!(matches!(judge(address(1, 8)), Verdict::AskForCookie(_)), "a cookie holds for one address");
         assert_eq!(judge(address(1, 7)), Verdict::Compute);
         assert_eq!(judge(address(1, 7)), Verdict::Drop, "each source has a rate of its own");
     }
 
-    #[test]
-    fn a_flood_costs_no_more_than_the_policy_says() {
-        let (mut admission, mut random) = admission();
+    /// A hundred thousand messages in one second: how many are computed on, and how many are answered.
+    fn flood(admission: &mut Admission, sources: i64, is_expected: bool) -> (u32, u32) {
+        let mut random = StdRng::seed_from_u64(2);
         let (mut computed, mut replied) = (0, 0);
         for packet in 0..100_000 {
             let now = Time::from_nanos(packet * 10_000);
-            match admission.judge(&[1; INITIATION], address(packet as u8, packet as u16), now, &mut random) {
+            let bytes = ((packet % sources) as u32).to_be_bytes();
+            let from = SocketAddr::from((bytes, 9));
+            match admission.judge(&[1; INITIATION], from, is_expected, now, &mut random) {
                 Verdict::Compute => computed += 1,
                 Verdict::AskForCookie(_) => replied += 1,
                 Verdict::Drop => {}
             }
         }
-        assert!((50..60).contains(&computed), "{computed} in one second");
-        assert!((1000..=1110).contains(&replied), "{replied} in one second");
+        (computed, replied)
+    }
+
+    #[test]
+    fn a_flood_costs_no_more_than_the_policy_says() {
+        for (sources, replies) in [(100_000, 1000..1110), (1, 10..13)] {
+            let (mut admission, mut random) = admission();
+            let (computed, replied) = flood(&mut admission, sources, false);
+            assert!((50..60).contains(&computed), "{computed} in one second");
+            assert!(replies.contains(&replied), "{replied} in one second");
+            // At an address where a peer is expected, nobody waits.
+            let end = Time::ZERO + Span::from_millis(999);
+            let verdict = admission.judge(&[1; INITIATION], address(1, 1), true, end, &mut random);
+            assert!(matches!(verdict, Verdict::AskForCookie(_)));
+        }
+        let (computed, replied) = flood(&mut admission().0, 1, true);
+        assert!(computed < 60 && replied < 1110, "{computed}, {replied}");
     }
 
     #[test]

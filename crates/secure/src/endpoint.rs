@@ -14,6 +14,7 @@ use crate::timestamp::{self, Stamper, Timestamp};
 use crate::{PresharedKey, PrivateKey, PublicKey};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use thiserror::Error;
 use units::{Span, Time};
 
@@ -102,6 +103,8 @@ pub struct Endpoint {
     by_key: BTreeMap<PublicKey, PeerId>,
     /// Of sessions, and of the initiations that wait for a response.
     by_index: BTreeMap<u32, PeerId>,
+    /// Where peers may be: the addresses of their routes.
+    expected: BTreeSet<IpAddr>,
     timers: BTreeSet<(Time, PeerId)>,
     events: VecDeque<Event>,
     next_id: u32,
@@ -120,6 +123,7 @@ impl Endpoint {
             peers: BTreeMap::new(),
             by_key: BTreeMap::new(),
             by_index: BTreeMap::new(),
+            expected: BTreeSet::new(),
             timers: BTreeSet::new(),
             events: VecDeque::new(),
             next_id: 0,
@@ -150,6 +154,7 @@ impl Endpoint {
             self.by_key.remove(&peer.key);
             self.by_index.retain(|_, of| *of != id);
             self.timers.retain(|(_, of)| *of != id);
+            self.note_addresses();
         }
     }
 
@@ -162,6 +167,7 @@ impl Endpoint {
                 attempt.hurry(now);
             }
         });
+        self.note_addresses();
     }
 
     /// Wishes for a session, because there is none to send with, the one in use is worn, or the peer seems to have lost
@@ -237,11 +243,10 @@ impl Endpoint {
                 return Err(Refused::Replayed);
             }
             peer.greatest = Some(stamp);
-            peer.heard(now);
-            peer.learn(from);
             Ok(())
         });
         result.unwrap_or(Err(Refused::UnknownPeer))?;
+        self.hear(id, from, now);
         self.respond(id, responder, read_u32(message, 4), self.policy.cipher.with(offer), from, now)
     }
 
@@ -288,11 +293,8 @@ impl Endpoint {
 
     /// The peer has answered our initiation.
     fn finish(&mut self, id: PeerId, cipher: Cipher, keys: &SessionKeys, indices: (u32, u32), from: Route, now: Time) {
-        self.update(id, |peer| {
-            peer.attempt = None;
-            peer.heard(now);
-            peer.learn(from);
-        });
+        self.update(id, |peer| peer.attempt = None);
+        self.hear(id, from, now);
         self.establish(id, Session::new(cipher, keys, indices, true, now), from, now);
         // The responder sends nothing before it has heard that its response arrived.
         self.send_keepalive(id, now);
@@ -315,7 +317,8 @@ impl Endpoint {
         if !self.own_macs.has_valid_mac1(message) {
             return Err(Refused::Stranger);
         }
-        match self.admission.judge(message, from.address, now, &mut *self.random) {
+        let is_expected = self.expected.contains(&from.address.ip().to_canonical());
+        match self.admission.judge(message, from.address, is_expected, now, &mut *self.random) {
             Verdict::Compute => Ok(()),
             Verdict::Drop => Err(Refused::RateLimited),
             Verdict::AskForCookie(cookie) => {
@@ -327,6 +330,22 @@ impl Endpoint {
                 Err(Refused::CookieRequired)
             }
         }
+    }
+
+    /// An authentic handshake message came from a peer.
+    fn hear(&mut self, id: PeerId, from: Route, now: Time) {
+        let is_new = self.update(id, |peer| {
+            peer.heard(now);
+            peer.learn(from)
+        });
+        if is_new == Some(true) {
+            self.note_addresses();
+        }
+    }
+
+    fn note_addresses(&mut self) {
+        let routes = self.peers.values().flat_map(|peer| &peer.routes);
+        self.expected = routes.map(|route| route.address.ip().to_canonical()).collect();
     }
 
     /// Keeps a new session, and hands it out.

@@ -185,13 +185,16 @@ impl Peer {
         self.last_route.or(self.routes.first().copied())
     }
 
-    /// An authentic handshake message came by this route: the peer's address on that path.
-    pub(crate) fn learn(&mut self, route: Route) {
+    /// An authentic handshake message came by this route: the peer's address on that path. Whether it is another than
+    /// before.
+    pub(crate) fn learn(&mut self, route: Route) -> bool {
         self.last_route = Some(route);
-        match self.routes.iter_mut().find(|known| known.path == route.path) {
-            Some(known) => *known = route,
-            None => self.routes.push(route),
+        let is_new = !self.routes.contains(&route);
+        if is_new {
+            self.routes.retain(|known| known.path != route.path);
+            self.routes.push(route);
         }
+        is_new
     }
 
     pub(crate) fn cookie(&self, path: u8, now: Time) -> Option<&Cookie> {
