@@ -1,8 +1,10 @@
 //! What a gateway's configuration file may say, and what it means once it is valid.
 
+mod checks;
 mod error;
 mod file;
 mod options;
+mod translations;
 mod types;
 mod validate;
 
@@ -10,4 +12,3 @@ pub use error::ConfigError;
 pub use options::{PathOption, PathOptionError, SimpleConfig};
 pub(crate) use types::family_of;
 pub use types::{Config, Local, Path, Plane, Remote, Side, Translation};
-pub(crate) use validate::greatest_common_divisor;

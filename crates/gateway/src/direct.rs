@@ -9,10 +9,15 @@
 //! Which packet takes which path is the paper's rule: with weights 16 and 3, sixteen in a row take the first path and then
 //! three the second. Packets that this host sends itself take the system's routes.
 //!
+//! The kernel merges packets of one flow as they arrive, and what is merged takes one path: 64 kB at once would fill a slow
+//! path's queue for long. Where paths' rates are known, interfaces of local hosts merge no more than the slowest of them sends
+//! in 2 ms. (See [`net::batch`] for what cannot be bounded.)
+//!
 //! Rules are installed at one instant and belong to this process (see [`net::nftables`]): if it is killed, the kernel removes
 //! them, and packets take the system's routes. What is left then (routing tables that nothing uses) is removed by the next
 //! start.
 
+mod batch_guard;
 mod host;
 mod leftover;
 mod plan;

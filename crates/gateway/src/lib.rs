@@ -8,5 +8,7 @@
 
 pub mod config;
 pub mod direct;
+mod ratio;
 
 pub use config::{Config, ConfigError};
+pub use ratio::{Ratio, RatioError};

@@ -5,6 +5,7 @@ mod sites;
 use gateway::Config;
 use gateway::direct::{DirectError, DirectPlane};
 use ipnet::IpNet;
+use net::batch::BatchLimits;
 use net::namespace::Namespace;
 use net::nftables::Statement;
 use service::RuntimeDir;
@@ -12,7 +13,7 @@ use sites::{Counter, PATHS, Sites};
 use std::env;
 use std::fs;
 use std::path::PathBuf;
-use testnet::{in_namespaces, ip};
+use testnet::{eventually, in_namespaces, ip};
 
 fn network(text: &str) -> IpNet {
     text.parse().unwrap()
@@ -128,9 +129,12 @@ fn hosts_see_the_original_addresses_where_each_path_has_others() {
         sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", 38);
         sites.send(&sites.a, "fd01::2", &sites.b, "fd02::2", 19);
         assert_eq!(counter.packets(), [32, 6, 16, 3]);
+        assert_eq!(planes[1].counts().unwrap().iter().map(|count| count.sent.packets).collect::<Vec<_>>(), [48, 9]);
+        // A batch of TCP segments is translated as one, and its checksums are finished later.
+        sites.transfer(300_000);
         // Answers were divided and translated likewise.
         let sent: Vec<_> = planes[1].counts().unwrap().iter().map(|count| count.sent.packets).collect();
-        assert_eq!(sent, [48, 9]);
+        assert!(sent[0] > 48 && sent[1] > 9, "{sent:?}");
         let [one, two] = planes;
         sites.left.run(|| drop(one)).unwrap();
         sites.right.run(|| drop(two)).unwrap();
@@ -157,5 +161,53 @@ fn a_second_gateway_and_a_host_that_does_not_forward_are_refused() {
         assert!(error.contains("sysctl -w net.ipv4.ip_forward=1"), "{error}");
         assert_eq!(routing(&sites.left), before);
         assert_eq!(PATHS.len(), config.paths.len());
+    });
+}
+
+#[test]
+fn a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_at_once() {
+    in_namespaces("a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_at_once", || {
+        let sites = Sites::new();
+        let on = |path: &str| vec![Statement::Input(path.into()), Statement::Destination(network("10.2.0.2/32"))];
+        let mut plane = start(&sites.left, &read(LEFT), &runtime("down"));
+        let counter = Counter::new(&sites.right, &["path1", "path2"].map(on));
+        let mut follow = || sites.left.run(|| plane.follow_interfaces()).unwrap().unwrap();
+        let send = |packets| sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", packets);
+        let set = |state| ip(&sites.left, &["link", "set", "path2", state]).map(drop).unwrap();
+        set("down");
+        follow();
+        send(19);
+        assert_eq!(counter.packets(), [19, 0]);
+        set("up");
+        assert!(eventually(|| ip(&sites.left, &["-o", "link", "show", "path2"]).unwrap().contains("state UP")));
+        // The kernel forgets a device's IPv6 addresses when it goes down; an administrator's tools set them again.
+        follow();
+        send(1);
+        assert_eq!(counter.packets(), [20, 0]);
+        ip(&sites.left, &["-6", "addr", "replace", "fd09:2::1/64", "dev", "path2", "nodad"]).unwrap();
+        follow();
+        send(19);
+        assert_eq!(counter.packets(), [20 + 16, 3]);
+        sites.left.run(|| plane.set_weights(&[2, 4])).unwrap().unwrap();
+        send(3);
+        assert_eq!(counter.packets(), [20 + 16 + 1, 3 + 2]);
+        let refused = sites.left.run(|| plane.set_weights(&[0, 0])).unwrap();
+        assert!(matches!(refused, Err(DirectError::NoWeight(_))));
+        sites.left.run(|| drop(plane)).unwrap();
+    });
+}
+
+/// What has been merged before it arrives takes one path; what the gateway's own interface merges is bounded.
+#[test]
+fn batches_are_bounded_by_the_rate_of_the_slowest_path_and_as_before_at_the_end() {
+    in_namespaces("batches_are_bounded_by_the_rate_of_the_slowest_path_and_as_before_at_the_end", || {
+        let sites = Sites::new();
+        let limits = || sites.left.run(|| BatchLimits::read("lan")).unwrap().unwrap();
+        let before = limits();
+        let config = read(&LEFT.replace("weight = 3", "weight = 3\nrate = \"8mbit\""));
+        let plane = start(&sites.left, &config, &runtime("batches"));
+        assert_eq!(limits(), before.at_most(2000));
+        sites.left.run(|| drop(plane)).unwrap();
+        assert_eq!(limits(), before);
     });
 }

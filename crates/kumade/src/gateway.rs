@@ -11,13 +11,13 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 /// Exit status of an invalid configuration.
 const USAGE: u8 = 2;
-/// Maximum time until a signal is noticed.
+/// Maximum time until a signal or a failed interface is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Share the traffic of a site over several paths, until Ctrl-C
@@ -99,21 +99,18 @@ fn start(config: &Config) -> anyhow::Result<ExitCode> {
     let stop = signals::termination().context("cannot listen for Ctrl-C")?;
     match config.plane {
         Plane::Direct => {
-            let plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
+            let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
             eprintln!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
-            wait(&stop);
+            while !stop.load(Ordering::Relaxed) {
+                plane.follow_interfaces()?;
+                thread::sleep(POLL_INTERVAL);
+            }
             for count in plane.counts()? {
                 eprintln!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
             }
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn wait(stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        thread::sleep(POLL_INTERVAL);
-    }
 }
 
 impl GatewayArgs {

@@ -4,6 +4,7 @@ use crate::index::index_of;
 use crate::netlink::{HEADER_BYTES, Netlink};
 use crate::offloads::Switches;
 use crate::setup::SetupError;
+use netlink_bindings::utils::{find_attr, push_header};
 use nix::sys::socket::SockProtocol;
 use std::io;
 
@@ -45,12 +46,7 @@ pub fn up(name: &str) -> Result<(), SetupError> {
 /// # Errors
 /// No such interface, or not allowed.
 pub fn set_queue_packets(name: &str, packets: u32) -> Result<(), SetupError> {
-    let mut body = link_message(index_of(name)?, 0, 0);
-    body.extend(8u16.to_ne_bytes());
-    body.extend(libc::IFLA_TXQLEN.to_ne_bytes());
-    body.extend(packets.to_ne_bytes());
-    request(libc::RTM_NEWLINK, 0, &body)
-        .map_err(|error| SetupError::new(format!("set the queue length of the interface {name}"), error))
+    set_number(name, libc::IFLA_TXQLEN, packets)
 }
 
 /// Which internet protocol a route is for.
@@ -106,19 +102,42 @@ pub fn offloads_off(name: &str) -> Result<(), SetupError> {
 /// # Errors
 /// No such interface.
 pub fn master(name: &str) -> Result<Option<u32>, SetupError> {
+    number(name, libc::IFLA_MASTER)
+}
+
+/// Whether there is such an interface, and it is switched on and its link is up.
+pub fn is_running(name: &str) -> bool {
+    const NEEDED: u32 = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
+    let flags = look(name).ok().and_then(|answer| Some(u32::from_ne_bytes(*answer.get(FLAGS..)?.first_chunk()?)));
+    flags.is_some_and(|flags| flags & NEEDED == NEEDED)
+}
+
+/// An attribute of an interface that is a number of 32 bits; none where it has no such.
+pub(crate) fn number(name: &str, attribute: u16) -> Result<Option<u32>, SetupError> {
+    let answer = look(name)?;
+    let value = find_attr(answer.get(ATTRIBUTES..).unwrap_or_default(), attribute);
+    Ok(value.and_then(|value| Some(u32::from_ne_bytes(*value.first_chunk()?))))
+}
+
+/// In the message about an interface, struct ifinfomsg follows the header: flags are its third word.
+const FLAGS: usize = HEADER_BYTES + 8;
+/// Behind both.
+const ATTRIBUTES: usize = HEADER_BYTES + 16;
+
+/// The kernel's message about an interface.
+fn look(name: &str) -> Result<Vec<u8>, SetupError> {
     let body = link_message(index_of(name)?, 0, 0);
-    let answer = Netlink::open(SockProtocol::NetlinkRoute)
-        .and_then(|netlink| netlink.ask(libc::RTM_GETLINK, 0, &body))
-        .map_err(|error| SetupError::new(format!("look at the interface {name}"), error))?;
-    let mut attributes = answer.get(HEADER_BYTES + body.len()..).unwrap_or_default();
-    while let Some(&[l0, l1, k0, k1]) = attributes.first_chunk::<4>() {
-        let (length, kind) = (usize::from(u16::from_ne_bytes([l0, l1])), u16::from_ne_bytes([k0, k1]));
-        if let (libc::IFLA_MASTER, Some(&value)) = (kind, attributes[4..].first_chunk::<4>()) {
-            return Ok(Some(u32::from_ne_bytes(value)));
-        }
-        attributes = attributes.get(length.max(4).next_multiple_of(4)..).unwrap_or_default();
-    }
-    Ok(None)
+    let answer = Netlink::open(SockProtocol::NetlinkRoute).and_then(|netlink| netlink.ask(libc::RTM_GETLINK, 0, &body));
+    answer.map_err(|error| SetupError::new(format!("look at the interface {name}"), error))
+}
+
+/// Sets such an attribute.
+pub(crate) fn set_number(name: &str, attribute: u16, value: u32) -> Result<(), SetupError> {
+    let mut body = link_message(index_of(name)?, 0, 0);
+    push_header(&mut body, attribute, 4);
+    body.extend(value.to_ne_bytes());
+    request(libc::RTM_NEWLINK, 0, &body)
+        .map_err(|error| SetupError::new(format!("set the attribute {attribute} of the interface {name}"), error))
 }
 
 /// struct ifinfomsg: family, padding, type, index, flags, change mask.

@@ -6,6 +6,7 @@
 //! Clocks: stamps of packets are on [`clock::realtime`], which the kernel uses for them; waits and budgets are on
 //! [`clock::monotonic`].
 
+pub mod batch;
 mod binding;
 pub mod capture;
 pub mod clock;

@@ -1,6 +1,9 @@
 //! Requests to the kernel by netlink(7): sent as they are encoded, and answered in the same call.
 
-use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket};
+use crate::option::NetlinkStrictCheck;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
+};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -27,6 +30,11 @@ impl Netlink {
     pub(crate) fn open(protocol: SockProtocol) -> io::Result<Self> {
         let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
         Ok(Netlink { socket })
+    }
+
+    /// From now on, lists have only what a request describes (Linux 4.20), where they had everything.
+    pub(crate) fn filter_lists(&self) -> io::Result<()> {
+        Ok(setsockopt(&self.socket, NetlinkStrictCheck, &true)?)
     }
 
     /// Sends one request and waits for its acknowledgement.

@@ -27,6 +27,14 @@ sockopt_impl!(
     libc::c_int
 );
 sockopt_impl!(
+    /// Whether the kernel checks what a netlink request for a list asks for, and lists no more than that.
+    NetlinkStrictCheck,
+    SetOnly,
+    libc::SOL_NETLINK,
+    libc::NETLINK_GET_STRICT_CHK,
+    bool
+);
+sockopt_impl!(
     /// The state of a TCP connection; the beginning of the kernel's struct, which newer kernels append to.
     TcpInfo,
     GetOnly,

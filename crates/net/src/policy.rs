@@ -54,6 +54,28 @@ impl MarkedRoute {
         })
     }
 
+    /// Whether its table has a route.
+    ///
+    /// # Errors
+    /// The kernel does not list it.
+    pub fn is_set(&self) -> Result<bool, SetupError> {
+        let mut body = Vec::new();
+        let header = rt_route::Rtmsg { rtm_family: family_number(self.family), ..Default::default() };
+        rt_route::OpGetrouteDump::encode_request(&mut body, &header).push_table(self.number);
+        let mut is_set = false;
+        let listed = Netlink::open(SockProtocol::NetlinkRoute).and_then(|netlink| {
+            netlink.filter_lists()?;
+            netlink.dump(libc::RTM_GETROUTE, &body, |_| is_set = true)
+        });
+        match listed {
+            // There is no such table once its last route has gone.
+            Err(error) if !is_absent(&error) => {
+                Err(SetupError::new(format!("list the routing table {}", self.number), error))
+            }
+            _ => Ok(is_set),
+        }
+    }
+
     fn route(&self) -> Result<Vec<u8>, SetupError> {
         let header = rt_route::Rtmsg {
             rtm_family: family_number(self.family),

@@ -97,7 +97,10 @@ fn routes_of_a_mark_are_added_once_and_removed() {
             };
             let empty = shown();
             let route = MarkedRoute { number: 27393, family, interface: "va".into(), gateway: gateway.parse().ok() };
+            let is_set = || namespace.run(|| route.is_set()).unwrap().unwrap();
+            assert!(!is_set());
             namespace.run(|| route.add()).unwrap().unwrap();
+            assert!(is_set());
             let [rules, routes] = shown();
             assert!(rules.contains("27393:\tfrom all fwmark 0x6b01 lookup 27393"), "{rules}");
             assert!(routes.contains(&format!("default via {gateway} dev va")), "{routes}");
@@ -111,6 +114,7 @@ fn routes_of_a_mark_are_added_once_and_removed() {
             }
             namespace.run(|| policy::remove(27393, family)).unwrap().unwrap();
             namespace.run(|| policy::remove(27393, family)).unwrap().unwrap();
+            assert!(!is_set());
             assert_eq!(shown()[0], empty[0]);
             assert_eq!(shown()[1], "");
         }

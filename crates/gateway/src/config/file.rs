@@ -57,7 +57,7 @@ pub(super) struct PathSection {
     pub(super) gateways: Vec<Spanned<String>>,
     /// Its part of the packets: weights 16 and 3 divide them 16:3.
     #[serde(default)]
-    pub(super) weight: Option<Spanned<u32>>,
+    pub(super) weight: Option<u32>,
     /// What it carries, such as `8mbit`: bounds the batches of packets that it is given at once.
     #[serde(default)]
     pub(super) rate: Option<Spanned<String>>,

@@ -51,7 +51,7 @@ impl SimpleConfig {
             name: word(format!("path{number}")),
             interface: word(&path.interface),
             gateways: path.gateways.iter().map(word).collect(),
-            weight: path.weight.map(|weight| Spanned::new(0..0, weight)),
+            weight: path.weight,
             rate: None,
         };
         ConfigFile {

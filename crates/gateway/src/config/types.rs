@@ -1,3 +1,4 @@
+use crate::ratio::Ratio;
 use ipnet::IpNet;
 use net::interface::Family;
 use serde::Deserialize;
@@ -63,8 +64,10 @@ pub struct Remote {
     pub name: String,
     /// Their addresses.
     pub networks: Vec<IpNet>,
-    /// Places in [`Config::paths`], of which at least one has a weight.
+    /// Places in [`Config::paths`].
     pub paths: Vec<usize>,
+    /// Of these paths' weights; one of them at least is above 0.
+    pub ratio: Ratio,
 }
 
 /// Addresses that are others on the way, each the one of the same place in its network.

@@ -1,10 +1,12 @@
+use super::batch_guard::{BatchGuard, Bounded};
 use super::host::{self, HostError};
 use super::leftover::Routes;
-use super::plan::Plan;
-use crate::config::Config;
-use net::SetupError;
-use net::namespace;
-use net::nftables::{Count, InstalledTable};
+use super::plan::{Plan, division};
+use crate::config::{Config, Remote};
+use crate::ratio::{Ratio, RatioError};
+use net::nftables::{Chain, Count, InstalledTable};
+use net::policy::MarkedRoute;
+use net::{SetupError, interface, namespace};
 use service::{Claim, ClaimError, Journal, Leftover, Record, RuntimeDir};
 use std::io;
 use thiserror::Error;
@@ -16,8 +18,14 @@ use thiserror::Error;
 #[derive(Debug)]
 pub struct DirectPlane {
     config: Config,
+    plan: Plan,
+    /// Of each path, as last set.
+    weights: Vec<u32>,
+    /// Whether each path's interface was up when last looked at.
+    is_up: Vec<bool>,
     // In the order in which they go: rules that mark packets, the routes of the marks, the record of them, and the claim.
     table: InstalledTable,
+    _batches: Vec<BatchGuard>,
     _routes: InstalledRoutes,
     _record: Record,
     _claim: Claim,
@@ -41,6 +49,12 @@ pub enum DirectError {
     /// The system refuses a rule or a route.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// The kernel cannot divide packets so.
+    #[error(transparent)]
+    Ratio(#[from] RatioError),
+    /// A remote site would get no packets.
+    #[error("no path to remote `{0}` has a weight above 0")]
+    NoWeight(String),
     /// Another gateway runs in this namespace.
     #[error("this network namespace has a gateway already (process {process}): end that one first")]
     Taken {
@@ -72,6 +86,7 @@ impl DirectPlane {
         })?;
         let journal = Journal::new(directory);
         journal.recover::<Routes>();
+        journal.recover::<Bounded>();
         for warning in host::check(&plan)? {
             tracing::warn!("{warning}");
         }
@@ -80,8 +95,73 @@ impl DirectPlane {
         // From here on, dropped where something fails.
         let installed = InstalledRoutes(routes);
         plan.routes.iter().try_for_each(|route| route.add())?;
+        let batches = bound_batches(&plan, &journal)?;
         let table = InstalledTable::install(&plan.table)?;
-        Ok(DirectPlane { config: config.clone(), table, _routes: installed, _record: record, _claim: claim })
+        Ok(DirectPlane {
+            weights: config.paths.iter().map(|path| path.weight).collect(),
+            is_up: vec![true; config.paths.len()],
+            config: config.clone(),
+            plan,
+            table,
+            _batches: batches,
+            _routes: installed,
+            _record: record,
+            _claim: claim,
+        })
+    }
+
+    /// Divides packets in another ratio from now on. `weights` are those of the paths, in their order.
+    ///
+    /// # Errors
+    /// The ratio is too fine, or no path of a remote site has a weight; then nothing is changed. Or the rules are gone.
+    pub fn set_weights(&mut self, weights: &[u32]) -> Result<(), DirectError> {
+        let chains = self.divisions(weights, &vec![true; weights.len()])?;
+        if let Some((remote, _)) = self.config.remotes.iter().zip(&chains).find(|(_, chain)| chain.is_none()) {
+            return Err(DirectError::NoWeight(remote.name.clone()));
+        }
+        self.weights = weights.to_vec();
+        self.divide()
+    }
+
+    /// Looks at the paths' interfaces: packets leave by those that are up, as long as there is one. Routes that went with an
+    /// interface are set again once it is back; until all of a path's are, it counts as down. To be called about ten times a
+    /// second.
+    ///
+    /// # Errors
+    /// The rules are gone.
+    pub fn follow_interfaces(&mut self) -> Result<(), DirectError> {
+        let is_up: Vec<bool> =
+            (0..self.config.paths.len()).map(|path| is_usable(&self.config, &self.plan, path)).collect();
+        if is_up == self.is_up {
+            return Ok(());
+        }
+        for ((path, now), before) in self.config.paths.iter().zip(&is_up).zip(&self.is_up) {
+            match (before, now) {
+                (true, false) => tracing::warn!("path {} is down: no packets take it until it is back", path.name),
+                (false, true) => tracing::warn!("path {} is up again", path.name),
+                _ => {}
+            }
+        }
+        self.is_up = is_up;
+        self.divide()
+    }
+
+    /// Divides packets among the paths that are up. Where a remote site has none, it is left as it is.
+    fn divide(&self) -> Result<(), DirectError> {
+        for chain in self.divisions(&self.weights, &self.is_up)?.into_iter().flatten() {
+            self.table.replace_rules(&chain)?;
+        }
+        Ok(())
+    }
+
+    /// For each remote site; none where no packet would reach it.
+    fn divisions(&self, weights: &[u32], is_up: &[bool]) -> Result<Vec<Option<Chain>>, RatioError> {
+        let weight = |path: &usize| if is_up[*path] { weights[*path] } else { 0 };
+        let division = |remote: &Remote| {
+            let ratio = Ratio::new(remote.paths.iter().map(weight))?;
+            Ok((!ratio.is_zero()).then(|| division(&self.config, remote, &ratio)))
+        };
+        self.config.remotes.iter().map(division).collect()
     }
 
     /// What has left by each path, in their order.
@@ -94,6 +174,22 @@ impl DirectPlane {
         let paths = self.config.paths.iter();
         Ok(paths.map(|path| PathCount { path: path.name.clone(), sent: sent(&Plan::counter(path)) }).collect())
     }
+}
+
+/// Whether packets can leave by a path: its interface is up, and its routes are there, or can be set again.
+fn is_usable(config: &Config, plan: &Plan, path: usize) -> bool {
+    let is_set = |route: &MarkedRoute| match route.is_set() {
+        Ok(true) => Ok(()),
+        _ => route.set_route(),
+    };
+    let try_all = || plan.routes_of(path).try_for_each(is_set);
+    interface::is_running(&config.paths[path].interface)
+        && try_all().inspect_err(|error| tracing::debug!("path {}: {error}", config.paths[path].name)).is_ok()
+}
+
+fn bound_batches(plan: &Plan, journal: &Journal) -> Result<Vec<BatchGuard>, SetupError> {
+    let bytes = plan.max_batch_bytes.into_iter();
+    bytes.flat_map(|bytes| plan.inputs.iter().map(move |input| BatchGuard::new(input, bytes, journal))).collect()
 }
 
 impl Drop for InstalledRoutes {

@@ -8,7 +8,9 @@ use net::interface;
 use net::namespace::Namespace;
 use net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
 use std::fs;
-use std::net::{IpAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
 use std::time::Duration;
 use testnet::{TEST_DEADLINE, eventually, ip};
 
@@ -79,6 +81,27 @@ impl Sites {
             near.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
             let (_, answerer) = near.recv_from(&mut buffer).expect("an answer is lost");
             assert_eq!(answerer.ip(), address);
+        }
+    }
+}
+
+impl Sites {
+    /// Sends so many bytes from `a` to `b` over TCP, by either IP version, and checks that they arrive unchanged.
+    pub fn transfer(&self, bytes: usize) {
+        let data: Vec<u8> = (0..bytes).map(|place| (place % 251) as u8).collect();
+        for address in ["10.2.0.2", "fd02::2"] {
+            let address = SocketAddr::new(address.parse().unwrap(), 9);
+            let listener = self.b.run(|| TcpListener::bind(address).unwrap()).unwrap();
+            let near = self.a.run(|| TcpStream::connect(address).unwrap()).unwrap();
+            near.set_write_timeout(Some(TEST_DEADLINE)).unwrap();
+            let (mut far, _) = listener.accept().unwrap();
+            far.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
+            let mut received = Vec::new();
+            thread::scope(|scope| {
+                scope.spawn(|| (&near).write_all(&data).and_then(|()| near.shutdown(Shutdown::Write)).unwrap());
+                far.read_to_end(&mut received).unwrap();
+            });
+            assert!(received == data);
         }
     }
 }

@@ -1,0 +1,71 @@
+//! What parts of a file must be like.
+
+use super::error::Fault;
+use super::types::Path;
+use ipnet::IpNet;
+use std::net::IpAddr;
+use toml::Spanned;
+
+/// 0.0.0.0/0 and ::/0 of a remote mean all other addresses, and may contain networks; nothing else may.
+pub(super) fn disjoint(networks: &[(Spanned<IpNet>, bool)]) -> Result<(), Fault> {
+    for (number, (one, one_is_remote)) in networks.iter().enumerate() {
+        for (other, other_is_remote) in &networks[..number] {
+            let (network, earlier) = (*one.get_ref(), *other.get_ref());
+            let is_rest = |network: IpNet, remote: &bool| network.prefix_len() == 0 && *remote;
+            let lengths = [network.prefix_len(), earlier.prefix_len()];
+            let nested = (is_rest(network, one_is_remote) || is_rest(earlier, other_is_remote)) && lengths != [0, 0];
+            if overlap(network, earlier) && !nested {
+                let problem = format!("{network} overlaps {earlier}: a host is in one network only");
+                return Err(Fault::new(one.span(), problem));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn overlap(one: IpNet, other: IpNet) -> bool {
+    one.contains(&other) || other.contains(&one)
+}
+
+pub(super) fn unique<'a>(names: impl Iterator<Item = &'a Spanned<String>>, kind: &str) -> Result<(), Fault> {
+    let mut seen = Vec::new();
+    for name in names {
+        if seen.contains(&name.get_ref()) {
+            return Err(Fault::new(name.span(), format!("`{}` is given twice as {kind}", name.get_ref())));
+        }
+        seen.push(name.get_ref());
+    }
+    Ok(())
+}
+
+pub(super) fn name(text: &Spanned<String>) -> Result<(), Fault> {
+    service::check_name(text.get_ref()).map_err(|error| Fault::new(text.span(), error.to_string()))
+}
+
+pub(super) fn place(name: &Spanned<String>, paths: &[Path]) -> Result<usize, Fault> {
+    paths.iter().position(|path| path.name == *name.get_ref()).ok_or_else(|| {
+        let names: Vec<_> = paths.iter().map(|path| path.name.as_str()).collect();
+        Fault::new(name.span(), format!("no path is called `{}`: there are {}", name.get_ref(), names.join(", ")))
+    })
+}
+
+pub(super) fn interface(name: &Spanned<String>, interfaces: &[String]) -> Result<String, Fault> {
+    let known = interfaces.iter().find(|known| *known == name.get_ref());
+    known.cloned().ok_or_else(|| {
+        let problem = format!("this host has no interface `{}`: there are {}", name.get_ref(), interfaces.join(", "));
+        Fault::new(name.span(), problem)
+    })
+}
+
+/// As in `10.1.0.0/24`; an address alone is a network of one host.
+pub(super) fn network(text: &Spanned<String>) -> Result<IpNet, Fault> {
+    let fault = |problem: String| Fault::new(text.span(), format!("`{}` {problem}", text.get_ref()));
+    let host = text.get_ref().parse::<IpAddr>().map(IpNet::from);
+    let network: IpNet = host
+        .or_else(|_| text.get_ref().parse())
+        .map_err(|_| fault("is no network: write it like 10.1.0.0/24 or fd00:1::/64".into()))?;
+    if network.addr() != network.network() {
+        return Err(fault(format!("names one host of a network: write {}", network.trunc())));
+    }
+    Ok(network)
+}

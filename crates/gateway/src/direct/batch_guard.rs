@@ -1,0 +1,73 @@
+use net::batch::BatchLimits;
+use net::{SetupError, interface, namespace};
+use serde::{Deserialize, Serialize};
+use service::{Journal, Leftover, Reach, Record};
+use std::io;
+
+/// An interface whose batches of arriving packets are bounded. The limits are restored when this is dropped, and by the next
+/// gateway where this process was killed.
+#[derive(Debug)]
+pub(super) struct BatchGuard {
+    found: Bounded,
+    // Goes once the limits are restored.
+    _record: Record,
+}
+
+/// What is to be restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Bounded {
+    /// The network namespace: its inode.
+    namespace: u64,
+    interface: String,
+    /// Its number: another interface of that name has another one.
+    index: u32,
+    v6: Option<u32>,
+    v4: Option<u32>,
+}
+
+impl BatchGuard {
+    /// Lets an interface merge no more than so many bytes.
+    pub(super) fn new(interface: &str, bytes: u32, journal: &Journal) -> Result<Self, SetupError> {
+        let failed = |error: io::Error| SetupError::new(format!("write down the batch limits of {interface}"), error);
+        let limits = BatchLimits::read(interface)?;
+        let found = Bounded {
+            namespace: namespace::current_inode().map_err(failed)?,
+            interface: interface.to_owned(),
+            index: interface::index(interface)?,
+            v6: limits.v6,
+            v4: limits.v4,
+        };
+        let record = journal.record(&found).map_err(failed)?;
+        let guard = BatchGuard { found, _record: record };
+        limits.at_most(bytes).set(interface)?;
+        Ok(guard)
+    }
+}
+
+impl Drop for BatchGuard {
+    fn drop(&mut self) {
+        // An interface that has vanished took its limits with it.
+        if self.found.reach() == Reach::Here
+            && let Err(error) = self.found.undo()
+        {
+            tracing::warn!("the batch limits of {} stay changed: {error}", self.found.interface);
+        }
+    }
+}
+
+impl Leftover for Bounded {
+    const KIND: &'static str = "gateway-batches";
+    type Error = SetupError;
+
+    fn reach(&self) -> Reach {
+        if namespace::current_inode().ok() != Some(self.namespace) {
+            return Reach::Elsewhere;
+        }
+        let is_there = interface::index(&self.interface).is_ok_and(|index| index == self.index);
+        if is_there { Reach::Here } else { Reach::Gone }
+    }
+
+    fn undo(&self) -> Result<(), SetupError> {
+        BatchLimits { v6: self.v6, v4: self.v4 }.set(&self.interface)
+    }
+}
