@@ -179,6 +179,8 @@ fn options_say_the_same_as_a_file() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+
     /// A file that is damaged in one place is refused or means something; nothing panics, and a plan can be made of it.
     #[test]
     fn a_damaged_file_is_refused_or_valid(place in 0..VALID.len(), length in 0usize..20, by in ".{0,6}") {
