@@ -79,10 +79,12 @@ impl Host {
         ip(&self.namespace, arguments).unwrap()
     }
 
+    /// Rules and routes, but for those to this host's own addresses, which the kernel adds in its own time.
     fn routing(&self) -> String {
         let kinds = [&["-4", "rule"][..], &["-6", "rule"]];
         let routes = [&["-4", "route", "show", "table", "all"][..], &["-6", "route", "show", "table", "all"]];
-        kinds.iter().chain(&routes).map(|arguments| self.ip(arguments)).collect()
+        let listed: String = kinds.iter().chain(&routes).map(|arguments| self.ip(arguments)).collect();
+        listed.split_inclusive('\n').filter(|line| !line.contains(" table local ")).collect()
     }
 
     /// Whether packets are marked: a table belongs to its process, and no other can have one of that name.

@@ -54,6 +54,9 @@ impl Sites {
 
     /// The kernel drops packets until it has noticed that the other end of a cable is up.
     fn settle(&self) {
+        for gateway in [&self.left, &self.right] {
+            assert!(PATHS.iter().all(|path| eventually(|| is_up(gateway, path))));
+        }
         for (from, to) in [(&self.a, "10.2.0.2"), (&self.a, "fd02::2")] {
             let far = self.b.run(|| UdpSocket::bind((to.parse::<IpAddr>().unwrap(), 7)).unwrap()).unwrap();
             far.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
@@ -104,6 +107,10 @@ impl Sites {
             assert!(received == data);
         }
     }
+}
+
+pub fn is_up(inside: &Namespace, device: &str) -> bool {
+    ip(inside, &["-o", "link", "show", device]).unwrap().contains("state UP")
 }
 
 fn socket(to: IpAddr) -> UdpSocket {
