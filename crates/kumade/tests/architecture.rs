@@ -16,7 +16,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // The ECN field of the packets that a queue may mark.
     ("link", &["packet", "units"]),
     ("middlebox", &["packet", "units"]),
-    ("multipath", &["units"]),
+    // Packets wait in a queue discipline until a path has room.
+    ("multipath", &["link", "units"]),
     ("secure", &["units"]),
     // Client and server may share a key.
     ("wire", &["secure", "train", "units"]),

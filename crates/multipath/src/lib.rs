@@ -10,13 +10,35 @@
 //! happens between calls.
 #![forbid(unsafe_code)]
 
+mod bond;
+mod bond_outgoing;
+mod bond_queue;
+mod choice;
+mod choice_flows;
+mod choice_pinned;
+mod health;
+mod health_round_trip;
 pub mod message;
 mod path_id;
+mod path_report;
+mod path_sent;
+mod path_state;
 mod predecessor;
+mod rate;
+mod rate_delay;
+mod rate_loss;
 pub mod resequencer;
 mod sequencer;
+mod use_several;
 
+pub use bond::{Bond, BondConfig, PathEvent};
+pub use bond_outgoing::{Outgoing, Transmission};
+pub use choice::{Class, PathChoice, ShareUnit, UnorderedFlows};
+pub use health::PathState;
 pub use path_id::PathId;
+pub use path_report::{PathReceiver, Report};
+pub use path_state::{PathConfig, PathStatus};
 pub use predecessor::Predecessor;
 pub use resequencer::{Arrival, Resequencer, ResequencerConfig, ResequencerStatistics, WaitStatistics};
 pub use sequencer::{Assignment, Sequencer};
+pub use use_several::{PathEstimate, PathSet, UseSeveral, best_set, expected_rate};

@@ -1,0 +1,314 @@
+//! The sending end of several paths.
+
+use crate::bond_outgoing::{Outgoing, Transmission};
+use crate::bond_queue::BondQueues;
+use crate::choice::{Class, PathChoice, Turns};
+use crate::choice_flows::{FlowState, FlowTable};
+use crate::choice_pinned::rendezvous;
+use crate::path_id::PathId;
+use crate::path_report::Report;
+use crate::path_state::{Path, PathConfig, PathStatus};
+use crate::use_several::{PathEstimate, PathSet, UseSeveral};
+use link::Label;
+use link::queue::QueueConfig;
+use std::collections::VecDeque;
+use units::{ConfigError, Span, Time};
+
+/// The settings of a [`Bond`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct BondConfig {
+    /// By which path packets go.
+    pub choice: PathChoice,
+    /// Where they wait until a path has room.
+    pub queue: QueueConfig,
+    /// The paths; their numbers are their places.
+    pub paths: Vec<PathConfig>,
+    /// The seed of the queue's random decisions.
+    pub seed: u64,
+}
+
+/// The sending end of several paths: what waits, and which path takes it when.
+///
+/// **Loop contract.** [`Bond::offer`] each packet and [`Bond::report`] each report when it arrives. Then call
+/// [`Bond::next`] until it returns nothing, and send what it returns at once, by the path that it names and with the
+/// counter that it gives. Then sleep until [`Bond::deadline`] or the next arrival. [`Bond::poll_event`] tells of paths
+/// that have come or gone.
+///
+/// Packets wait here, in a queue discipline, and not in the provider's buffers: each path is paced at the rate that it
+/// carries, and pulls a packet when it has room. What is bound to one path has a queue of its own there; where both that
+/// and the queue for all paths hold packets, they take turns by the numbers of their active flows.
+#[derive(Debug)]
+pub struct Bond<P> {
+    choice: PathChoice,
+    paths: Vec<Path>,
+    queues: BondQueues<P>,
+    flows: FlowTable,
+    several: UseSeveral,
+    turns: Turns,
+    /// What each path has sent for its rate, in seconds.
+    served: Vec<f64>,
+    decide_at: Time,
+    events: VecDeque<PathEvent>,
+}
+
+/// A path has come or gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathEvent {
+    /// It carries packets.
+    Up(PathId),
+    /// It does not: what was sent on it and not reported may be lost.
+    Down(PathId),
+}
+
+/// Silent for so long, a flow begins anew.
+const FLOW_SILENCE: Span = Span::from_secs(1);
+const PINNED_SILENCE: Span = Span::from_secs(180);
+/// A bound flow changes to a path that is better by this.
+const MIN_ADVANTAGE: Span = Span::from_millis(10);
+const DECISION_INTERVAL: Span = Span::from_millis(250);
+
+impl<P: Clone> Bond<P> {
+    /// Paths of which nothing is known yet: they are probed first.
+    ///
+    /// # Errors
+    /// There is no path or more than [`PathId::MAX_PATHS`], or the choice or the queue has a value out of range.
+    pub fn new(config: &BondConfig, now: Time) -> Result<Self, ConfigError> {
+        let count = config.paths.len();
+        if !(1..=PathId::MAX_PATHS).contains(&count) {
+            let error = ConfigError::of("gateway");
+            return Err(error("number of paths", count.to_string(), "out of range", "give 1 to 16 paths"));
+        }
+        config.choice.check(count)?;
+        let turns = match &config.choice {
+            PathChoice::Ratio { shares, unit } => Turns::new(shares, *unit),
+            _ => Turns::new(&[1], Default::default()),
+        };
+        Ok(Bond {
+            choice: config.choice.clone(),
+            paths: config.paths.iter().map(|path| Path::new(*path, now)).collect(),
+            queues: BondQueues::new(&config.queue, count, config.seed)?,
+            flows: FlowTable::new(now),
+            several: UseSeveral::default(),
+            turns,
+            served: vec![0.0; count],
+            decide_at: now,
+            events: VecDeque::new(),
+        })
+    }
+
+    /// A packet arrives. The queue discipline may drop it, or another one.
+    pub fn offer(&mut self, packet: P, label: Label, class: Class, now: Time) {
+        let path = self.bind(&label, class, now);
+        self.queues.offer(Outgoing { content: packet, marked: false, class }, label, path, now);
+    }
+
+    /// What is to be sent now.
+    pub fn next(&mut self, now: Time) -> Option<Transmission<P>> {
+        self.advance(now);
+        self.probe(now).or_else(|| self.packet(now))
+    }
+
+    /// When to call [`Bond::next`] again.
+    pub fn deadline(&self) -> Option<Time> {
+        let states = self.paths.iter().filter_map(Path::deadline);
+        let up = self.up();
+        let ready = self.ids().filter(|path| self.has_work(*path, up)).filter_map(|path| self.path(path).ready_at());
+        states.chain(ready).min()
+    }
+
+    /// A report of the far end about a path has arrived.
+    pub fn report(&mut self, path: PathId, report: &Report, now: Time) {
+        let Some(state) = self.paths.get_mut(path.index()) else { return };
+        if state.report(report, now) {
+            // It begins with what the others have already sent.
+            let others = self.served.iter().copied().fold(0.0, f64::max);
+            self.served[path.index()] = self.served[path.index()].max(others);
+            self.events.push_back(PathEvent::Up(path));
+            self.decide(now);
+        }
+    }
+
+    /// Takes a path out of use, or back into it, whatever it answers: its interface went, or an operator wants it so.
+    pub fn enable(&mut self, path: PathId, enabled: bool, now: Time) {
+        if self.paths.get_mut(path.index()).is_some_and(|path| path.enable(enabled, now)) {
+            self.lost_path(path, now);
+        }
+    }
+
+    /// What has happened since the last call.
+    pub fn poll_event(&mut self) -> Option<PathEvent> {
+        self.events.pop_front()
+    }
+
+    /// What is known of a path.
+    pub fn status(&self, path: PathId) -> Option<PathStatus> {
+        self.paths.get(path.index()).map(Path::status)
+    }
+
+    /// The paths that long flows use together now.
+    pub fn long_flow_paths(&self) -> PathSet {
+        self.several.set()
+    }
+
+    /// Packets that the queue disciplines have dropped.
+    pub fn dropped(&self) -> u64 {
+        self.queues.dropped()
+    }
+
+    /// Packets that wait.
+    pub fn queued(&self) -> usize {
+        self.queues.packets()
+    }
+
+    fn ids(&self) -> impl Iterator<Item = PathId> + use<P> {
+        PathId::all().take(self.paths.len())
+    }
+
+    fn path(&self, path: PathId) -> &Path {
+        &self.paths[path.index()]
+    }
+
+    fn up(&self) -> PathSet {
+        PathSet::of(self.ids().filter(|path| self.path(*path).is_up()))
+    }
+
+    /// Does what time brings: paths that have failed, decisions made anew.
+    fn advance(&mut self, now: Time) {
+        for path in self.ids() {
+            if self.paths[path.index()].check(now) {
+                self.lost_path(path, now);
+            }
+        }
+        if now >= self.decide_at {
+            self.decide(now);
+        }
+    }
+
+    fn decide(&mut self, now: Time) {
+        self.decide_at = now + DECISION_INTERVAL;
+        let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path)).collect();
+        self.several.update(&estimates, self.flows.long_flows(), now);
+    }
+
+    /// What waited for a path that is gone waits for the others.
+    fn lost_path(&mut self, path: PathId, now: Time) {
+        self.events.push_back(PathEvent::Down(path));
+        self.decide(now);
+        for (packet, label) in self.queues.take_own(path, now) {
+            let path = self.bind(&label, packet.class, now);
+            self.queues.offer(packet, label, path, now);
+        }
+    }
+
+    fn probe(&mut self, now: Time) -> Option<Transmission<P>> {
+        let path = self.ids().find(|path| self.path(*path).probe_at().is_some_and(|time| time <= now))?;
+        let counter = self.paths[path.index()].send_probe(now);
+        Some(Transmission { path, counter, answer: true, packet: None })
+    }
+
+    /// The path to whose queue a packet belongs; none for the queue of all.
+    fn bind(&mut self, label: &Label, class: Class, now: Time) -> Option<PathId> {
+        let up = self.up();
+        let silence = if self.choice == PathChoice::Pinned { PINNED_SILENCE } else { FLOW_SILENCE };
+        let FlowState { last, bytes, path: bound, long } = *self.flows.touch(label.flow, silence, now);
+        let bytes = (bytes - self.several.forgotten(now - last)).max(0.0);
+        let long = (long && bytes > 0.0) || self.several.is_long(bytes);
+        let bound = bound.filter(|path| up.contains(*path));
+        let (path, long) = match (&self.choice, class) {
+            (PathChoice::Redundant, _) => (None, true),
+            (PathChoice::Ratio { .. } | PathChoice::Weighted, Class::Ordered) => (None, true),
+            (PathChoice::EarliestArrival, Class::Ordered) if long => (None, true),
+            (PathChoice::EarliestArrival, _) => (self.earliest(bound, label.size, now), false),
+            _ => (bound.or_else(|| rendezvous(label.flow, self.weights())), false),
+        };
+        let state = self.flows.touch(label.flow, silence, now);
+        *state = FlowState { last: now, bytes: bytes + f64::from(label.size), path, long };
+        self.flows.count(label.flow, now);
+        path
+    }
+
+    fn weights(&self) -> impl Iterator<Item = (PathId, f64)> {
+        let up = self.ids().filter(|path| self.path(*path).is_up());
+        up.map(|path| (path, self.path(path).rate().capacity().as_f64()))
+    }
+
+    /// The path on which a packet arrives first; the one to which its flow is bound unless another is clearly better.
+    fn earliest(&self, bound: Option<PathId>, size: u32, now: Time) -> Option<PathId> {
+        let arrival = |path: PathId| self.path(path).arrival(self.queues.own_bytes(path), size, now);
+        let best = self.ids().filter(|path| self.path(*path).is_up()).min_by_key(|path| arrival(*path))?;
+        match bound {
+            Some(bound) if arrival(bound) <= arrival(best) + MIN_ADVANTAGE => Some(bound),
+            _ => Some(best),
+        }
+    }
+
+    /// The packet that a path with room takes now.
+    fn packet(&mut self, now: Time) -> Option<Transmission<P>> {
+        let up = self.up();
+        let is_ready = |path: &PathId| self.path(*path).ready_at().is_some_and(|time| time <= now);
+        let mut ready: Vec<PathId> = self.ids().filter(is_ready).collect();
+        self.sort(&mut ready, now);
+        for path in ready {
+            match self.pull(path, up, now) {
+                Some((packet, label)) => return Some(self.transmit(path, packet, &label, now)),
+                None => self.paths[path.index()].note_idle(now),
+            }
+        }
+        None
+    }
+
+    /// Those come first that are to take the next packet of all.
+    fn sort(&self, ready: &mut [PathId], now: Time) {
+        match self.choice {
+            PathChoice::EarliestArrival => ready.sort_by_key(|path| self.path(*path).arrival(0, 1500, now)),
+            _ => ready.sort_by(|one, other| self.served[one.index()].total_cmp(&self.served[other.index()])),
+        }
+    }
+
+    /// Whether something waits that the path may take.
+    fn has_work(&self, path: PathId, up: PathSet) -> bool {
+        let shared = match &self.choice {
+            PathChoice::Ratio { .. } => self.turns.clone().turn(up) == Some(path),
+            PathChoice::EarliestArrival => self.several.set().contains(path),
+            _ => true,
+        };
+        self.queues.has_own(path) || (shared && self.queues.has_shared())
+    }
+
+    fn pull(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(Outgoing<P>, Label)> {
+        let shared = match &self.choice {
+            PathChoice::Ratio { .. } => self.turns.turn(up) == Some(path),
+            PathChoice::EarliestArrival => self.several.set().contains(path),
+            _ => true,
+        };
+        let weights = (self.flows.own_flows(path), self.flows.long_flows());
+        let copies = if self.choice == PathChoice::Redundant { up } else { PathSet::default() };
+        self.queues.pull(path, shared, weights, copies, now)
+    }
+
+    fn transmit(&mut self, path: PathId, packet: Outgoing<P>, label: &Label, now: Time) -> Transmission<P> {
+        let state = &mut self.paths[path.index()];
+        let answer = state.asks(now);
+        let counter = state.send(label.size, now);
+        let rate = state.rate().capacity().as_f64();
+        self.served[path.index()] += f64::from(state.wire_bytes(label.size)) * 8.0 / rate;
+        if packet.class == Class::Ordered && matches!(self.choice, PathChoice::Ratio { .. }) {
+            self.turns.sent(label.size);
+        }
+        Transmission { path, counter, answer, packet: Some(packet) }
+    }
+}
+
+impl Path {
+    /// As a decision about long flows sees it.
+    fn estimate(&self, path: PathId) -> Option<PathEstimate> {
+        let status = self.is_up().then(|| self.status())?;
+        Some(PathEstimate {
+            path,
+            rate: status.rate.as_f64(),
+            delay: status.base_delay?,
+            round_trip: status.min_round_trip?,
+            loss: status.loss,
+        })
+    }
+}

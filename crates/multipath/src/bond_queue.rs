@@ -1,0 +1,139 @@
+use crate::bond_outgoing::Outgoing;
+use crate::path_id::PathId;
+use crate::use_several::PathSet;
+use link::Label;
+use link::queue::{Dropped, Queue, QueueConfig, QueueDiscipline, Queued};
+use std::collections::VecDeque;
+use units::{ConfigError, Time};
+
+/// Where packets wait: a queue for all paths, and one for each path of what is bound to it.
+#[derive(Debug)]
+pub(crate) struct BondQueues<P> {
+    shared: Queue<Outgoing<P>>,
+    own: Vec<OwnQueue<P>>,
+    drops: Vec<Dropped<Outgoing<P>>>,
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct OwnQueue<P> {
+    queue: Queue<Outgoing<P>>,
+    /// Copies of what another path has taken.
+    copies: VecDeque<(Outgoing<P>, Label)>,
+    /// What has been sent from this queue and from that of all, for the numbers of their flows.
+    served: f64,
+    served_shared: f64,
+}
+
+/// A path that is behind by so many copies is spared the next.
+const MAX_COPIES: usize = 32;
+
+impl<P: Clone> BondQueues<P> {
+    pub fn new(config: &QueueConfig, paths: usize, seed: u64) -> Result<Self, ConfigError> {
+        let own = |path: usize| {
+            let queue = Queue::new(config, seed.wrapping_add(1 + path as u64))?;
+            Ok(OwnQueue { queue, copies: VecDeque::new(), served: 0.0, served_shared: 0.0 })
+        };
+        let own = (0..paths).map(own).collect::<Result<_, ConfigError>>()?;
+        Ok(BondQueues { shared: Queue::new(config, seed)?, own, drops: Vec::new(), dropped: 0 })
+    }
+
+    pub fn offer(&mut self, packet: Outgoing<P>, label: Label, path: Option<PathId>, now: Time) {
+        let Label { size, flow, ecn } = label;
+        let queued = Queued { content: packet, size, flow, ecn, marked: false, arrival: now };
+        let own = path.map(|path| &mut self.own[path.index()]);
+        let queue = match own {
+            Some(own) => {
+                if own.queue.packets() == 0 {
+                    own.served = own.served.max(own.served_shared);
+                }
+                &mut own.queue
+            }
+            None => {
+                if self.shared.packets() == 0 {
+                    self.own.iter_mut().for_each(|own| own.served_shared = own.served_shared.max(own.served));
+                }
+                &mut self.shared
+            }
+        };
+        // What the discipline drops is counted, whichever packet it is.
+        let _ = queue.enqueue(queued, &mut self.drops);
+        self.count_drops();
+    }
+
+    /// What a path takes next: its own, or, where it may, what is there for all.
+    pub fn pull(
+        &mut self,
+        path: PathId,
+        shared: bool,
+        (own_flows, all_flows): (u32, u32),
+        copies: PathSet,
+        now: Time,
+    ) -> Option<(Outgoing<P>, Label)> {
+        let own = &mut self.own[path.index()];
+        if let Some(copy) = own.copies.pop_front() {
+            return Some(copy);
+        }
+        let shared = shared && self.shared.packets() > 0;
+        if own.queue.packets() > 0
+            && (!shared || own.served <= own.served_shared)
+            && let Some(queued) = own.queue.dequeue(now, &mut self.drops)
+        {
+            own.served += f64::from(queued.size) / f64::from(own_flows);
+            self.count_drops();
+            return Some(unpack(queued));
+        }
+        let queued = if shared { self.shared.dequeue(now, &mut self.drops) } else { None };
+        self.count_drops();
+        let queued = queued?;
+        self.own[path.index()].served_shared += f64::from(queued.size) / f64::from(all_flows);
+        let taken = unpack(queued);
+        for other in copies.iter().filter(|other| *other != path) {
+            let waiting = &mut self.own[other.index()].copies;
+            if waiting.len() < MAX_COPIES {
+                waiting.push_back(taken.clone());
+            }
+        }
+        Some(taken)
+    }
+
+    /// All that waits for a path; copies are not missed.
+    pub fn take_own(&mut self, path: PathId, now: Time) -> Vec<(Outgoing<P>, Label)> {
+        let own = &mut self.own[path.index()];
+        own.copies.clear();
+        let taken = std::iter::from_fn(|| own.queue.dequeue(now, &mut self.drops)).map(unpack).collect();
+        self.count_drops();
+        taken
+    }
+
+    pub fn has_own(&self, path: PathId) -> bool {
+        let own = &self.own[path.index()];
+        own.queue.packets() > 0 || !own.copies.is_empty()
+    }
+
+    pub fn has_shared(&self) -> bool {
+        self.shared.packets() > 0
+    }
+
+    pub fn own_bytes(&self, path: PathId) -> u64 {
+        self.own[path.index()].queue.bytes()
+    }
+
+    pub fn packets(&self) -> usize {
+        self.shared.packets() + self.own.iter().map(|own| own.queue.packets()).sum::<usize>()
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn count_drops(&mut self) {
+        self.dropped += self.drops.len() as u64;
+        self.drops.clear();
+    }
+}
+
+fn unpack<P>(queued: Queued<Outgoing<P>>) -> (Outgoing<P>, Label) {
+    let label = Label { size: queued.size, flow: queued.flow, ecn: queued.ecn };
+    (Outgoing { marked: queued.marked, ..queued.content }, label)
+}

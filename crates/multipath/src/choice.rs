@@ -1,0 +1,187 @@
+use crate::path_id::PathId;
+use crate::use_several::PathSet;
+use units::ConfigError;
+
+/// By which path the next packet goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathChoice {
+    /// A fixed ratio: packets in a row to path 0, then to path 1, and so on. A path that is down is left out.
+    Ratio {
+        /// How many of path 0, of path 1, …
+        shares: Vec<u32>,
+        /// Of what.
+        unit: ShareUnit,
+    },
+    /// Each path as much as it carries: a packet goes to the path, among those whose pace allows it, that has sent least
+    /// for its rate. Packets of every flow go over all paths.
+    Weighted,
+    /// Short flows and unordered ones by the path on which a packet arrives first, long ones over those paths that
+    /// together bring most ([`UseSeveral`](crate::UseSeveral)). A packet that would arrive earlier by waiting for a faster
+    /// path waits, unless what its flow is expected to send would take longer that way (Earliest Completion First: Lim
+    /// et al., CoNEXT 2017); that is decided per flow, by its size so far.
+    EarliestArrival,
+    /// A copy on each path; one that falls behind is spared what it cannot carry.
+    Redundant,
+    /// Each flow by one path: rendezvous hashing (Thaler, Ravishankar 1998), weighted by the paths' rates. It stays there
+    /// until the path is down.
+    Pinned,
+}
+
+/// What a [`PathChoice::Ratio`] counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ShareUnit {
+    /// Packets, as Hanai et al. do.
+    #[default]
+    Packets,
+    /// Bytes, in units of 1500, so that a path with small packets does not get less.
+    Bytes,
+}
+
+/// How a packet may be treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Class {
+    /// Its flow wants its packets in order: it may use several paths, and the far end puts it in order.
+    #[default]
+    Ordered,
+    /// Its flow prefers speed to order: it is not resequenced, and stays on one path at a time.
+    Unordered,
+}
+
+/// Which flows prefer speed to order: by DSCP or port, as an operator lists them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UnorderedFlows {
+    /// Values of the DSCP field (RFC 2474), below 64.
+    pub dscps: Vec<u8>,
+    /// Ports, of the source or of the destination.
+    pub ports: Vec<u16>,
+}
+
+impl UnorderedFlows {
+    /// The class of a packet; ports are `None` where it has none or they are not visible.
+    pub fn class(&self, dscp: u8, ports: Option<(u16, u16)>) -> Class {
+        let listed = |(source, destination)| self.ports.contains(&source) || self.ports.contains(&destination);
+        if self.dscps.contains(&dscp) || ports.is_some_and(listed) { Class::Unordered } else { Class::Ordered }
+    }
+}
+
+impl PathChoice {
+    /// Whether it suits so many paths.
+    ///
+    /// # Errors
+    /// A ratio has not one share per path, or none above zero.
+    pub fn check(&self, paths: usize) -> Result<(), ConfigError> {
+        let PathChoice::Ratio { shares, .. } = self else { return Ok(()) };
+        let error = ConfigError::of("path choice");
+        let text = shares.iter().map(u32::to_string).collect::<Vec<_>>().join(":");
+        if shares.len() != paths {
+            return Err(error("ratio", text, "of another number of paths", "give one share for each path"));
+        }
+        if shares.iter().all(|share| *share == 0) {
+            return Err(error("ratio", text, "which uses no path", "give a share above 0 to one at least"));
+        }
+        Ok(())
+    }
+}
+
+/// The turns of a [`PathChoice::Ratio`].
+#[derive(Debug, Clone)]
+pub(crate) struct Turns {
+    shares: Vec<u32>,
+    unit: ShareUnit,
+    turn: usize,
+    /// What each path may still send; negative where the last packet of its turn was more than that.
+    left: Vec<i64>,
+}
+
+const BYTES_PER_SHARE: i64 = 1500;
+/// So many turns a packet of 64 kB costs the path with a share of one.
+const MAX_ROUNDS: usize = 45;
+
+impl Turns {
+    pub fn new(shares: &[u32], unit: ShareUnit) -> Self {
+        let mut turns = Turns { shares: shares.to_vec(), unit, turn: 0, left: vec![0; shares.len()] };
+        turns.left[0] = turns.share();
+        turns
+    }
+
+    fn share(&self) -> i64 {
+        let share = i64::from(self.shares[self.turn]);
+        if self.unit == ShareUnit::Bytes { share * BYTES_PER_SHARE } else { share }
+    }
+
+    /// Whose turn it is among the paths that are up.
+    pub fn turn(&mut self, up: PathSet) -> Option<PathId> {
+        for _ in 0..=self.shares.len() * MAX_ROUNDS {
+            let path = PathId::new(self.turn as u8).filter(|path| up.contains(*path) && self.left[self.turn] > 0);
+            if path.is_some() {
+                return path;
+            }
+            self.turn = (self.turn + 1) % self.shares.len();
+            // What was sent too much in its last turn is missing in this one; what it could not send has lapsed.
+            self.left[self.turn] = self.left[self.turn].min(0) + self.share();
+        }
+        None
+    }
+
+    /// A packet was sent.
+    pub fn sent(&mut self, size: u32) {
+        self.left[self.turn] -= if self.unit == ShareUnit::Bytes { i64::from(size) } else { 1 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths() -> [PathId; 3] {
+        [0, 1, 2].map(|number| PathId::new(number).unwrap())
+    }
+
+    #[test]
+    fn packets_go_in_rows_and_past_a_path_that_is_down() {
+        let mut turns = Turns::new(&[3, 0, 2], ShareUnit::Packets);
+        let all = PathSet::of(paths());
+        let mut take = |up: PathSet, count: usize| -> Vec<u8> {
+            let mut next = || {
+                let path = turns.turn(up)?;
+                turns.sent(100);
+                Some(path.number())
+            };
+            (0..count).map_while(|_| next()).collect()
+        };
+        assert_eq!(take(all, 7), [0, 0, 0, 2, 2, 0, 0]);
+        assert_eq!(take(PathSet::of([paths()[2]]), 3), [2, 2, 2]);
+        assert!(take(PathSet::default(), 3).is_empty());
+        assert!(take(PathSet::of([paths()[1]]), 3).is_empty(), "its share is nothing");
+    }
+
+    #[test]
+    fn shares_of_bytes_are_kept_whatever_the_sizes() {
+        let mut turns = Turns::new(&[1, 2], ShareUnit::Bytes);
+        let mut sent = [0u32; 2];
+        for n in 0..3000u32 {
+            let path = turns.turn(PathSet::of(paths())).unwrap();
+            let size = 60 + n * 7919 % 1440;
+            turns.sent(size);
+            sent[path.index()] += size;
+        }
+        let ratio = f64::from(sent[1]) / f64::from(sent[0]);
+        assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
+    }
+
+    #[test]
+    fn a_ratio_fits_its_paths() {
+        let ratio = |shares: &[u32]| PathChoice::Ratio { shares: shares.to_vec(), unit: ShareUnit::Packets };
+        assert_eq!(ratio(&[3, 1]).check(2), Ok(()));
+        assert!(ratio(&[3, 1]).check(3).unwrap_err().to_string().contains("3:1"));
+        assert!(ratio(&[0, 0]).check(2).unwrap_err().to_string().contains("uses no path"));
+    }
+
+    #[test]
+    fn flows_are_unordered_by_dscp_or_either_port() {
+        let flows = UnorderedFlows { dscps: vec![46], ports: vec![5060] };
+        assert_eq!(flows.class(46, None), Class::Unordered);
+        assert_eq!(flows.class(0, Some((1, 5060))), Class::Unordered);
+        assert_eq!(flows.class(0, Some((5061, 80))), Class::Ordered);
+    }
+}

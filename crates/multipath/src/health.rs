@@ -1,0 +1,167 @@
+//! Whether a path can be used.
+
+use crate::health_round_trip::RoundTrips;
+use crate::path_sent::SentLog;
+use units::{Span, Time};
+
+/// Whether a path can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathState {
+    /// Not known yet: at the beginning, and after it was down. Only probes are sent.
+    Probing,
+    /// It carries packets both ways.
+    Up,
+    /// Packets are not answered.
+    Down {
+        /// Since then.
+        since: Time,
+        /// It is not used before this, even if it answers.
+        hold_until: Time,
+    },
+}
+
+/// The state of one path, from what was sent on it and what was answered.
+///
+/// **Rule.** A path is down when at least four packets have been open for 1.25 round trips + 4 times their variation +
+/// 40 ms, and for half a round trip + 60 ms nothing was answered at all. A path with less traffic is probed, so that
+/// there are four. A path that is up and idle is probed each second, one that is down five times a second. It is
+/// probed more closely once it answers, and after three answers it is up again: at once the first time, but each time that it
+/// fails soon again, it is held down twice as long as the last time, from 1 s to 60 s; 20 s up are forgiven one failure.
+#[derive(Debug)]
+pub(crate) struct Health {
+    state: PathState,
+    /// While probing: how many more it needs.
+    wanted: u32,
+    round_trips: RoundTrips,
+    answered: Time,
+    last_sent: Time,
+    up_since: Time,
+    failures: u32,
+}
+
+const MIN_OPEN: usize = 4;
+const IDLE_PROBE: Span = Span::from_secs(1);
+const DOWN_PROBE: Span = Span::from_millis(200);
+const CLOSE_PROBE: Span = Span::from_millis(5);
+const MIN_HOLD: Span = Span::from_secs(1);
+const MAX_HOLD: Span = Span::from_secs(60);
+const FORGIVEN: Span = Span::from_secs(20);
+/// More than the far end waits with its report.
+const ANSWER_SLACK: Span = Span::from_millis(40);
+const SILENCE: Span = Span::from_millis(60);
+/// Until a round trip has been measured.
+const UNKNOWN_ROUND_TRIP: Span = Span::from_millis(500);
+
+impl Health {
+    /// A path of which nothing is known; the first answer suffices.
+    pub fn new(now: Time) -> Self {
+        Health {
+            state: PathState::Probing,
+            wanted: 1,
+            round_trips: RoundTrips::new(now),
+            answered: now,
+            last_sent: now - IDLE_PROBE,
+            up_since: now,
+            failures: 0,
+        }
+    }
+
+    pub fn state(&self) -> PathState {
+        self.state
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.state == PathState::Up
+    }
+
+    pub fn round_trips(&self) -> &RoundTrips {
+        &self.round_trips
+    }
+
+    /// Something was sent.
+    pub fn sent(&mut self, now: Time) {
+        self.last_sent = now;
+    }
+
+    /// A report told of a packet for the first time. Returns whether the path is up because of it.
+    pub fn answer(&mut self, round_trip: Span, now: Time) -> bool {
+        self.round_trips.sample(round_trip, now);
+        self.answered = now;
+        match self.state {
+            PathState::Up => return false,
+            PathState::Down { hold_until, .. } if now < hold_until => return false,
+            PathState::Down { .. } => {
+                self.state = PathState::Probing;
+                self.wanted = 2;
+            }
+            PathState::Probing => self.wanted = self.wanted.saturating_sub(1),
+        }
+        if self.wanted == 0 {
+            self.state = PathState::Up;
+            self.up_since = now;
+        }
+        self.wanted == 0
+    }
+
+    /// Whether the path has failed by now.
+    pub fn check(&mut self, log: &SentLog, now: Time) -> bool {
+        if !self.fails_at(log).is_some_and(|time| time <= now) {
+            return false;
+        }
+        let was_up = self.is_up();
+        self.fail(was_up, now);
+        was_up
+    }
+
+    /// Takes the path out of use.
+    pub fn fail(&mut self, counts: bool, now: Time) {
+        if counts {
+            let forgiven = (now - self.up_since).as_nanos() / FORGIVEN.as_nanos();
+            self.failures = self.failures.saturating_sub(u32::try_from(forgiven).unwrap_or(u32::MAX)) + 1;
+        }
+        let hold = match self.failures {
+            0 | 1 => Span::ZERO,
+            failures => (MIN_HOLD * (1 << (failures - 2).min(6))).min(MAX_HOLD),
+        };
+        self.state = PathState::Down { since: now, hold_until: now + hold };
+    }
+
+    /// When it will have failed unless something is answered.
+    fn fails_at(&self, log: &SentLog) -> Option<Time> {
+        if matches!(self.state, PathState::Down { .. }) {
+            return None;
+        }
+        let open = log.open(MIN_OPEN - 1)? + self.patience();
+        let half = self.round_trips.smoothed().unwrap_or(UNKNOWN_ROUND_TRIP) / 2;
+        Some(open.max(self.answered + SILENCE + half))
+    }
+
+    /// When a probe is to be sent.
+    pub fn probe_at(&self, log: &SentLog) -> Option<Time> {
+        let after = |span| self.last_sent + span;
+        match (self.state, log.open(0)) {
+            (PathState::Down { .. }, _) => Some(after(DOWN_PROBE)),
+            (_, Some(oldest)) if log.open(MIN_OPEN - 1).is_none() => {
+                Some(after(CLOSE_PROBE).max(oldest + self.patience()).min(self.idle_probe_at()))
+            }
+            (_, Some(_)) => None,
+            (PathState::Probing, None) => Some(after(CLOSE_PROBE)),
+            (PathState::Up, None) => Some(self.idle_probe_at()),
+        }
+    }
+
+    fn idle_probe_at(&self) -> Time {
+        self.last_sent + IDLE_PROBE
+    }
+
+    /// When to look again.
+    pub fn deadline(&self, log: &SentLog) -> Option<Time> {
+        self.fails_at(log).into_iter().chain(self.probe_at(log)).min()
+    }
+
+    /// How long an answer may take.
+    fn patience(&self) -> Span {
+        let smoothed = self.round_trips.smoothed().unwrap_or(UNKNOWN_ROUND_TRIP);
+        smoothed * 5 / 4 + (self.round_trips.variation() * 4).min(smoothed) + ANSWER_SLACK
+    }
+}

@@ -1,0 +1,132 @@
+use units::{Span, Time};
+
+/// What the far end has received on one path so far. It goes back over the same path, so that the two directions of a
+/// path are judged together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// The highest counter received.
+    pub highest: u64,
+    /// Packets received, probes included.
+    pub packets: u64,
+    /// Their bytes, as IP packets on the path.
+    pub bytes: u64,
+    /// When the packet with the highest counter arrived, by the far end's clock. Its offset to the sender's clock does not
+    /// matter; a step of it does until the path has been idle or drained once.
+    pub arrival: Time,
+    /// How long after that the report left.
+    pub held: Span,
+}
+
+/// The far end of one path: counts what arrives and says when to report it.
+///
+/// Call [`PathReceiver::receive`] for each authentic packet, and [`PathReceiver::poll`] when it returns or the
+/// [`PathReceiver::deadline`] comes. Reports cost the way back about 1 % of what arrives.
+#[derive(Debug, Clone, Default)]
+pub struct PathReceiver {
+    highest: Option<u64>,
+    packets: u64,
+    bytes: u64,
+    /// Of the packet with the highest counter.
+    arrival: Time,
+    unreported: u32,
+    /// The first packet that no report covers arrived then.
+    waiting_since: Time,
+    last_report: Option<Time>,
+    asked: bool,
+}
+
+/// A report covers at least so many packets …
+const PACKETS_PER_REPORT: u32 = 8;
+/// … and so much time, …
+const MIN_INTERVAL: Span = Span::from_millis(5);
+/// … unless the first of them has waited this long.
+pub(crate) const MAX_REPORT_WAIT: Span = Span::from_millis(20);
+
+impl PathReceiver {
+    /// Nothing received yet.
+    pub fn new() -> Self {
+        PathReceiver::default()
+    }
+
+    /// A packet with this counter of the path and so many bytes has arrived. One that asks for it
+    /// ([`Transmission::answer`](crate::Transmission::answer)) is answered at once. No packet is to be counted twice:
+    /// duplicates and replays are told apart before.
+    pub fn receive(&mut self, counter: u64, bytes: u32, answer: bool, now: Time) {
+        if self.highest.is_none_or(|highest| counter > highest) {
+            self.highest = Some(counter);
+            self.arrival = now;
+        }
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+        if self.unreported == 0 {
+            self.waiting_since = now;
+        }
+        self.unreported += 1;
+        self.asked |= answer;
+    }
+
+    /// When to call [`PathReceiver::poll`].
+    pub fn deadline(&self) -> Option<Time> {
+        if self.unreported == 0 {
+            return None;
+        }
+        let latest = self.waiting_since + MAX_REPORT_WAIT;
+        if self.asked {
+            return Some(self.waiting_since);
+        }
+        if self.unreported < PACKETS_PER_REPORT {
+            return Some(latest);
+        }
+        Some(self.last_report.map_or(self.waiting_since, |last| (last + MIN_INTERVAL).min(latest)))
+    }
+
+    /// The report to send now, if one is due.
+    pub fn poll(&mut self, now: Time) -> Option<Report> {
+        self.deadline().filter(|deadline| *deadline <= now)?;
+        self.unreported = 0;
+        self.asked = false;
+        self.last_report = Some(now);
+        let (packets, bytes, arrival) = (self.packets, self.bytes, self.arrival);
+        Some(Report { highest: self.highest?, packets, bytes, arrival, held: now - arrival })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    #[test]
+    fn a_probe_is_answered_at_once_and_data_in_groups() {
+        let mut receiver = PathReceiver::new();
+        assert_eq!(receiver.deadline(), None);
+        receiver.receive(0, 64, true, at(1));
+        assert_eq!(receiver.poll(at(1)).unwrap().packets, 1);
+        for counter in 1..8 {
+            receiver.receive(counter, 1000, false, at(10));
+            assert_eq!(receiver.poll(at(10)), None);
+        }
+        assert_eq!(receiver.deadline(), Some(at(30)));
+        receiver.receive(8, 1000, false, at(12));
+        let report = receiver.poll(at(12)).unwrap();
+        assert_eq!((report.highest, report.packets, report.bytes), (8, 9, 8064));
+        assert_eq!((report.arrival, report.held), (at(12), Span::ZERO));
+        assert_eq!(receiver.deadline(), None);
+    }
+
+    #[test]
+    fn reports_keep_their_distance_and_a_late_packet_counts_without_moving_the_arrival() {
+        let mut receiver = PathReceiver::new();
+        (0..8).for_each(|counter| receiver.receive(counter, 100, false, at(0)));
+        assert!(receiver.poll(at(0)).is_some());
+        (9..20).for_each(|counter| receiver.receive(counter, 100, false, at(1)));
+        receiver.receive(8, 100, false, at(2));
+        assert_eq!(receiver.poll(at(2)), None);
+        let report = receiver.poll(at(5)).unwrap();
+        assert_eq!((report.highest, report.packets, report.arrival), (19, 20, at(1)));
+        assert_eq!(report.held, Span::from_millis(4));
+    }
+}

@@ -1,0 +1,248 @@
+use crate::health::{Health, PathState};
+use crate::path_report::Report;
+use crate::path_sent::SentLog;
+use crate::rate::{PathRate, Sample};
+use units::{Rate, Span, Time};
+
+/// The settings of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PathConfig {
+    /// The rate of the path in bits of IP packets on it, as measured beforehand; searched for if not known.
+    pub rate: Option<Rate>,
+    /// It is never paced faster than this.
+    pub max_rate: Option<Rate>,
+    /// Bytes that encapsulation adds to each packet on this path: outer headers, counter, authentication tag.
+    pub overhead_bytes: u32,
+}
+
+/// What is known of a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PathStatus {
+    /// Whether it is used.
+    pub state: PathState,
+    /// What it carries, in bits of IP packets on it.
+    pub rate: Rate,
+    /// The rate at which packets are sent now.
+    pub pace: Rate,
+    /// Smoothed round-trip time (RFC 6298).
+    pub round_trip: Option<Span>,
+    /// Least round-trip time of the last 10 to 20 s.
+    pub min_round_trip: Option<Span>,
+    /// One-way delay of a full packet while the path is empty, plus the offset of the far end's clock, which is the same
+    /// for all paths.
+    pub base_delay: Option<Span>,
+    /// How long packets wait in the path's own queue.
+    pub queue: Span,
+    /// Ratio of packets that are lost, but for those lost because too much was sent.
+    pub loss: f64,
+    /// Packets sent, probes included.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets that did not arrive, of those that a report covers.
+    pub lost_packets: u64,
+}
+
+/// One path as its sender sees it.
+#[derive(Debug)]
+pub(crate) struct Path {
+    config: PathConfig,
+    log: SentLog,
+    rate: PathRate,
+    health: Health,
+    enabled: bool,
+    /// The pace allows the next packet then.
+    release: Time,
+    /// All that was sent will have passed the bottleneck then.
+    clear: Time,
+    idle: Span,
+    /// It could have sent since then.
+    idle_since: Option<Time>,
+    last_sent: Time,
+    /// When it last asked for an answer.
+    asked: Time,
+    sent_bytes: u64,
+    lost: u64,
+}
+
+/// What a late caller may catch up.
+const MAX_LATENESS: Span = Span::from_millis(1);
+/// A packet sent so long after the queue is thought to be empty finds it empty.
+const QUIET_MARGIN: Span = Span::from_millis(1);
+const ASK_INTERVAL: Span = Span::from_millis(100);
+const PROBE_PAYLOAD: u32 = 32;
+/// What may be open besides the product of pace and round trip.
+const OPEN_SLACK: Span = Span::from_millis(100);
+const OPEN_SLACK_BYTES: u64 = 16_000;
+
+impl Path {
+    pub fn new(config: PathConfig, now: Time) -> Self {
+        Path {
+            rate: PathRate::new(config.rate, config.max_rate, now),
+            config,
+            log: SentLog::new(),
+            health: Health::new(now),
+            enabled: true,
+            release: now,
+            clear: now,
+            idle: Span::ZERO,
+            idle_since: None,
+            last_sent: now,
+            asked: now - ASK_INTERVAL,
+            sent_bytes: 0,
+            lost: 0,
+        }
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.enabled && self.health.is_up()
+    }
+
+    /// When it can take a packet; none while it is not up, or too much is unanswered.
+    pub fn ready_at(&self) -> Option<Time> {
+        (self.is_up() && self.log.open_bytes() < self.max_open_bytes()).then(|| self.release.max(self.rate.drained()))
+    }
+
+    fn max_open_bytes(&self) -> u64 {
+        let round_trip = self.health.round_trips().smoothed().unwrap_or_default();
+        self.rate.pace().bytes_in(round_trip * 5 / 4 + OPEN_SLACK) + OPEN_SLACK_BYTES
+    }
+
+    /// When a packet of this size arrives if it is handed over behind `ahead` bytes, by a clock that is the same for all
+    /// paths.
+    pub fn arrival(&self, ahead: u64, size: u32, now: Time) -> Time {
+        let bytes = ahead + u64::from(size + self.config.overhead_bytes);
+        let start = self.release.max(self.rate.drained()).max(now);
+        start + self.rate.capacity().time_for(bytes) + self.rate.base_delay().unwrap_or_default() + self.rate.queue()
+    }
+
+    /// It might have sent, but there was nothing.
+    pub fn note_idle(&mut self, now: Time) {
+        self.idle_since.get_or_insert(now);
+    }
+
+    /// A packet of so many bytes within the encapsulation leaves; returns its counter.
+    pub fn send(&mut self, size: u32, now: Time) -> u64 {
+        // Only a caller's delay may be caught up, not a time in which nothing was to be sent.
+        let idle_since = self.idle_since.take();
+        self.idle += idle_since.map_or(Span::ZERO, |since| now - since);
+        let due = self.release.max(self.rate.drained()).max(now - MAX_LATENESS);
+        let start = if idle_since.is_some() { now } else { due };
+        self.release = start + self.rate.pace().time_for(self.wire_bytes(size).into());
+        self.leave(size, now)
+    }
+
+    /// A probe leaves, whatever the pace; returns its counter.
+    pub fn send_probe(&mut self, now: Time) -> u64 {
+        self.leave(PROBE_PAYLOAD, now)
+    }
+
+    /// Whether a packet that leaves now finds the path empty.
+    fn is_quiet(&self, now: Time) -> bool {
+        let drained = self.rate.drained();
+        now >= self.clear + QUIET_MARGIN || (self.last_sent < drained && now >= drained)
+    }
+
+    /// Whether a packet that leaves now should be answered at once: it tells the delay of the empty path.
+    pub fn asks(&mut self, now: Time) -> bool {
+        let asks = self.is_quiet(now) && now - self.asked >= ASK_INTERVAL;
+        if asks {
+            self.asked = now;
+        }
+        asks
+    }
+
+    fn leave(&mut self, size: u32, now: Time) -> u64 {
+        let bytes = self.wire_bytes(size);
+        let quiet = self.is_quiet(now);
+        self.last_sent = now;
+        self.clear = self.clear.max(now) + self.rate.capacity().time_for(bytes.into());
+        self.sent_bytes += u64::from(bytes);
+        self.health.sent(now);
+        self.log.push(now, bytes, self.idle, quiet)
+    }
+
+    /// Bytes on the path of a packet with so many in it.
+    pub fn wire_bytes(&self, size: u32) -> u32 {
+        size.saturating_add(self.config.overhead_bytes)
+    }
+
+    /// Takes a report; returns whether the path is up because of it.
+    pub fn report(&mut self, report: &Report, now: Time) -> bool {
+        let Some(sent) = self.log.take(report) else { return false };
+        let round_trip = now - sent.time - report.held;
+        self.lost = (report.highest + 1).saturating_sub(report.packets);
+        let sample = Sample {
+            now,
+            sent,
+            counter: report.highest,
+            arrival: report.arrival,
+            round_trip,
+            received: report.bytes,
+            lost: self.lost,
+            open: self.log.open_bytes(),
+        };
+        self.rate.sample(&sample);
+        // The capacity may be less than believed.
+        self.clear = self.rate.clear() + self.rate.capacity().time_for(sample.open) / 10;
+        self.health.answer(round_trip, now) && self.enabled
+    }
+
+    /// Whether the path has failed by now.
+    pub fn check(&mut self, now: Time) -> bool {
+        let failed = self.health.check(&self.log, now);
+        if failed {
+            self.interrupt(now);
+        }
+        failed && self.enabled
+    }
+
+    fn interrupt(&mut self, now: Time) {
+        self.log.forget();
+        self.rate.interrupted(now);
+        self.clear = now;
+        self.idle_since = None;
+    }
+
+    /// Takes the path out of use, or back into it; returns whether that changes whether it is up.
+    pub fn enable(&mut self, enabled: bool, now: Time) -> bool {
+        let was_up = self.is_up();
+        if self.enabled && !enabled {
+            self.health.fail(false, now);
+            self.interrupt(now);
+        }
+        self.enabled = enabled;
+        was_up && !enabled
+    }
+
+    /// When a probe is to be sent.
+    pub fn probe_at(&self) -> Option<Time> {
+        self.health.probe_at(&self.log).filter(|_| self.enabled)
+    }
+
+    /// When its state may change unless something is answered.
+    pub fn deadline(&self) -> Option<Time> {
+        self.health.deadline(&self.log).filter(|_| self.enabled)
+    }
+
+    pub fn rate(&self) -> &PathRate {
+        &self.rate
+    }
+
+    pub fn status(&self) -> PathStatus {
+        let round_trips = self.health.round_trips();
+        PathStatus {
+            state: self.health.state(),
+            rate: self.rate.capacity(),
+            pace: self.rate.pace(),
+            round_trip: round_trips.smoothed(),
+            min_round_trip: round_trips.least(),
+            base_delay: self.rate.base_delay(),
+            queue: self.rate.queue(),
+            loss: self.rate.loss(),
+            sent_packets: self.log.next_counter(),
+            sent_bytes: self.sent_bytes,
+            lost_packets: self.lost,
+        }
+    }
+}

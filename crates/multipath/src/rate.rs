@@ -1,0 +1,395 @@
+//! At which rate a path is paced, so that its queue is ours and not the provider's.
+
+use crate::path_sent::Sent;
+use crate::rate_delay::QueueDelay;
+use crate::rate_loss::{LossFloor, Losses};
+use units::{Rate, Span, Time};
+
+/// The rate of one path, found by the traffic that it carries.
+///
+/// **Rule.** As long as packets wait in the path's own queue, the rate at which they arrive is its capacity (or what
+/// cross traffic leaves of it); the pace follows that, with a correction that keeps the wait near a small target
+/// ([`PathRate::target`]). While nothing waits and the path has always had something to send, the pace rises in steps
+/// that double, each of which must have come back before the next. A queue that is longer than
+/// intended is drained at once: nothing is sent until it is empty, which costs the path nothing. Once in two seconds
+/// it is drained on purpose, so that the delay of the empty path is known anew; where draining does not
+/// shorten it, the path has become longer or others fill it, and that delay is the new base.
+///
+/// Loss is no reason to go slower by itself: the rate counts what was sent up to the packet reported. Only where clearly
+/// more is lost than usually, as a short buffer or a policer does above its rate, does what *arrived* set the pace, and it is
+/// not raised for a while.
+///
+/// Wrong at the start by a factor of ten, it is right after a few round trips of a backlog. Nothing is concluded
+/// from a path with less to carry than it could, except that a queue on it must shrink.
+#[derive(Debug)]
+pub(crate) struct PathRate {
+    /// Bits per second that the path carries, as far as is known.
+    capacity: f64,
+    max: Option<f64>,
+    /// The pace is the capacity times this.
+    gain: f64,
+    /// It has been at its limit once.
+    found: bool,
+    /// How often it has been raised in succession.
+    step: i32,
+    delays: QueueDelay,
+    loss_floor: LossFloor,
+    round: Option<Round>,
+    /// Only packets sent from then on tell of the present pace.
+    from: Time,
+    /// The first of an unbroken series of samples that found a queue.
+    busy_from: Option<Sample>,
+    /// Nothing is sent until then.
+    drained: Time,
+    clear: Time,
+    /// How long the last packet waited that left while nothing of ours was queued.
+    waited_alone: Option<Span>,
+    quiet: Time,
+    hold: Span,
+    hold_until: Time,
+    /// What is lost until then was not lost for too high a pace.
+    slowed_until: Time,
+    /// A queue longer than this has overflowed.
+    shallow: Option<Span>,
+    /// Delays vary by so much without a queue of ours.
+    noise: Span,
+    noise_at: Time,
+    /// Drains in succession after which the queue was as long as before.
+    futile: u32,
+}
+
+/// What a report says of a packet and all before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    pub now: Time,
+    pub sent: Sent,
+    pub counter: u64,
+    pub arrival: Time,
+    pub round_trip: Span,
+    /// Bytes that have arrived in all.
+    pub received: u64,
+    /// Packets lost in all.
+    pub lost: u64,
+    /// Bytes sent after it.
+    pub open: u64,
+}
+
+/// What has been seen since a sample.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    start: Sample,
+    least_queue: Span,
+    most_queue: Span,
+}
+
+/// The first raise may lead to a queue of this length before that is known; each further one to twice that, …
+const OVERSHOOT: f64 = 0.003;
+/// … up to this many times the rate.
+const MAX_GAIN: f64 = 2.2;
+const MAX_STEP: i32 = 12;
+const UNKNOWN: f64 = 1e6;
+const MIN_CAPACITY: f64 = 16e3;
+const MIN_ROUND: Span = Span::from_millis(40);
+const MAX_ROUND: Span = Span::from_millis(500);
+const MIN_ROUND_PACKETS: u64 = 16;
+const MIN_BUSY: Span = Span::from_millis(10);
+const MIN_BUSY_PACKETS: u64 = 6;
+const DRAIN_INTERVAL: Span = Span::from_secs(2);
+/// It must be empty even if the capacity is not exactly known.
+const DRAIN_MARGIN: Span = Span::from_millis(2);
+/// A path that has become longer by less is not told from noise at once.
+const MIN_RAISE: Span = Span::from_millis(8);
+const MAX_DRAIN: Span = Span::from_millis(300);
+const NOISE_MEMORY: Span = Span::from_secs(3);
+const MIN_HOLD: Span = Span::from_secs(2);
+const SLOWED: Span = Span::from_secs(1);
+const MAX_HOLD: Span = Span::from_secs(8);
+const TARGET: Span = Span::from_micros(1000);
+
+impl PathRate {
+    /// Begins with a rate that was measured, or searches from a low one. It never goes above `max`.
+    pub fn new(measured: Option<Rate>, max: Option<Rate>, now: Time) -> Self {
+        let max = max.map(|rate| rate.as_f64().max(MIN_CAPACITY));
+        let capacity = measured.map_or(UNKNOWN, Rate::as_f64).clamp(MIN_CAPACITY, max.unwrap_or(f64::MAX));
+        PathRate {
+            capacity,
+            max,
+            gain: 1.0,
+            found: measured.is_some(),
+            step: if measured.is_some() { 0 } else { MAX_STEP },
+            delays: QueueDelay::new(now),
+            loss_floor: LossFloor::default(),
+            round: None,
+            from: now,
+            busy_from: None,
+            drained: now,
+            clear: now,
+            waited_alone: None,
+            quiet: now,
+            hold: MIN_HOLD,
+            hold_until: now,
+            slowed_until: now,
+            shallow: None,
+            noise: Span::ZERO,
+            noise_at: now,
+            futile: 0,
+        }
+    }
+
+    /// What the path carries, as far as is known.
+    pub fn capacity(&self) -> Rate {
+        Rate::from_f64(self.capacity)
+    }
+
+    /// The rate at which to send.
+    pub fn pace(&self) -> Rate {
+        Rate::from_f64((self.capacity * self.gain).min(self.max.unwrap_or(f64::MAX)))
+    }
+
+    /// When sending may go on after the queue was longer than intended.
+    pub fn drained(&self) -> Time {
+        self.drained
+    }
+
+    /// How long packets wait in the path's own queue.
+    pub fn queue(&self) -> Span {
+        self.delays.queue()
+    }
+
+    /// One-way delay of a full packet on the empty path, with the offset of the two ends' clocks.
+    pub fn base_delay(&self) -> Option<Span> {
+        self.delays.base()
+    }
+
+    /// The ratio of packets that are lost whatever the rate.
+    pub fn loss(&self) -> f64 {
+        self.loss_floor.ratio()
+    }
+
+    /// How long packets are to wait: enough that the path is never idle, less than anyone notices.
+    fn target(&self) -> Span {
+        self.shallow.map_or(TARGET, |shallow| TARGET.min(shallow / 2))
+    }
+
+    /// The path has been away: nothing that began before can be concluded.
+    pub fn interrupted(&mut self, now: Time) {
+        self.restart(now);
+        self.busy_from = None;
+        self.step = 0;
+        self.gain = 1.0;
+        self.delays.drained();
+    }
+
+    /// Takes what a report says.
+    pub fn sample(&mut self, sample: &Sample) {
+        let delay = sample.arrival - sample.sent.time;
+        let queue = self.delays.sample(delay, sample.sent.size, sample.sent.quiet, sample.now);
+        self.clear = sample.sent.time + queue + self.capacity().time_for(sample.open);
+        if sample.sent.quiet {
+            self.quiet = sample.now;
+            self.check_base(queue);
+        }
+        self.follow_busy(sample, queue);
+        if sample.now - self.noise_at > NOISE_MEMORY {
+            self.noise = self.noise / 2;
+            self.noise_at = sample.now;
+        }
+        if sample.sent.time < self.from {
+            return;
+        }
+        self.note(sample, queue);
+        if self.delays.queue() > self.limit() {
+            self.overfull(sample);
+        } else if sample.now - self.quiet > DRAIN_INTERVAL && sample.now >= self.drained {
+            self.quiet = sample.now;
+            self.drain(sample);
+        }
+        self.steer(sample.round_trip);
+    }
+
+    /// A longer queue was not intended.
+    fn limit(&self) -> Span {
+        self.target() * 3 + self.noise.max(self.delays.variation()) * 2
+    }
+
+    fn is_busy(&self, queue: Span) -> bool {
+        queue > self.target() / 3 + self.noise.max(self.delays.variation())
+    }
+
+    /// While packets wait, they arrive at the rate of the path, whatever the pace was. When far more is sent, that is not
+    /// to take a round.
+    fn follow_busy(&mut self, sample: &Sample, queue: Span) {
+        if !self.is_busy(queue) {
+            self.busy_from = None;
+            return;
+        }
+        let start = *self.busy_from.get_or_insert(*sample);
+        let start = &start;
+        if sample.arrival - start.arrival < MIN_BUSY || sample.counter - start.counter < MIN_BUSY_PACKETS {
+            return;
+        }
+        let passed = rate(start, sample, sample.received - start.received);
+        let growth = (sample.arrival - start.arrival) - (sample.sent.time - start.sent.time);
+        if passed < 0.9 * self.capacity && queue > self.limit() && growth > self.delays.variation() * 3 {
+            self.set_capacity(passed);
+        }
+        self.busy_from = Some(*sample);
+    }
+
+    fn note(&mut self, sample: &Sample, queue: Span) {
+        let fresh = Round { start: *sample, least_queue: Span::MAX, most_queue: Span::ZERO };
+        let round = self.round.get_or_insert(fresh);
+        round.least_queue = round.least_queue.min(queue);
+        round.most_queue = round.most_queue.max(queue);
+        let round = *round;
+        let packets = if self.found { MIN_ROUND_PACKETS } else { MIN_ROUND_PACKETS / 2 };
+        let long = sample.arrival - round.start.arrival >= MIN_ROUND;
+        if long && sample.counter - round.start.counter >= packets && self.judge(&round, sample) {
+            self.round = None;
+        }
+    }
+
+    /// Draws the conclusions of a round; returns whether there were any.
+    fn judge(&mut self, round: &Round, end: &Sample) -> bool {
+        let start = &round.start;
+        let losses = Losses { packets: end.counter - start.counter, lost: end.lost.saturating_sub(start.lost) };
+        let idle = (end.sent.idle - start.sent.idle).as_secs_f64();
+        let limited = idle > 0.03 * (end.sent.time - start.sent.time).as_secs_f64();
+        if self.loss_floor.exceeds(losses, end.now < self.slowed_until) {
+            self.exceeded(rate(start, end, end.received - start.received), round.most_queue, end.now);
+        } else if self.is_busy(round.least_queue) {
+            self.step = 0;
+            self.found = true;
+            let judged = self.follow_queue(start, end);
+            if !judged && end.arrival - start.arrival < MAX_ROUND {
+                return false;
+            }
+        } else if !limited {
+            self.raise(start, end);
+        } else if self.found {
+            self.step = 0;
+        }
+        self.loss_floor.learn(losses);
+        true
+    }
+
+    /// Packets wait: what passes is what the path carries. Where the queue neither grew nor shrank by more than delays
+    /// vary anyway, more time must pass.
+    fn follow_queue(&mut self, start: &Sample, end: &Sample) -> bool {
+        let (passing, sending) = (end.arrival - start.arrival, end.sent.time - start.sent.time);
+        let significant = (self.delays.variation() * 2).max(passing / 300);
+        let passed = rate(start, end, end.sent.total - start.sent.total);
+        if passing - sending > significant || (sending - passing > significant && passed > self.capacity) {
+            self.set_capacity(passed);
+            return true;
+        }
+        false
+    }
+
+    /// More was sent than passes, and what was too much is lost.
+    fn exceeded(&mut self, received: f64, queue: Span, now: Time) {
+        self.set_capacity(received.min(self.capacity) * 0.99);
+        self.step = 0;
+        self.found = true;
+        self.shallow = Some(queue.max(Span::from_micros(300)));
+        self.hold_until = now + self.hold;
+        self.slowed_until = now + SLOWED;
+        self.hold = (self.hold * 2).min(MAX_HOLD);
+        self.restart(now);
+    }
+
+    /// Nothing waited although there was always something to send.
+    fn raise(&mut self, start: &Sample, end: &Sample) {
+        if end.now < self.hold_until {
+            self.gain = 1.0;
+            return;
+        }
+        let passed = rate(start, end, end.sent.total - start.sent.total).min(sent_rate(start, end));
+        let kept_up = passed > 0.97 * self.pace().as_f64();
+        if passed > self.capacity * 1.01 {
+            self.hold = MIN_HOLD;
+        }
+        self.set_capacity(passed.max(self.capacity));
+        self.step = if kept_up || !self.found { (self.step + 1).min(MAX_STEP) } else { 0 };
+        self.restart(end.now);
+    }
+
+    /// A packet has waited although nothing of ours was before it. A queue would have changed from one such packet to the
+    /// next; a path that has become longer has not.
+    fn check_base(&mut self, queue: Span) {
+        let before = self.waited_alone.take();
+        if queue < MIN_RAISE + self.delays.variation() {
+            return;
+        }
+        let alike = |before: &Span| (queue - *before).max(*before - queue) <= (queue / 5).max(self.delays.variation());
+        match before.filter(alike) {
+            Some(before) => {
+                self.delays.raise_base(queue.min(before));
+                self.noise = Span::ZERO;
+            }
+            None => self.waited_alone = Some(queue),
+        }
+    }
+
+    /// The queue is longer than intended.
+    fn overfull(&mut self, sample: &Sample) {
+        self.step = 0;
+        self.found = true;
+        self.learn_noise(sample);
+        self.drain(sample);
+    }
+
+    /// A queue that is there again at once although the pace is right is none of ours.
+    fn learn_noise(&mut self, sample: &Sample) {
+        let at_once = sample.now - self.drained < sample.round_trip + Span::from_millis(50);
+        self.futile = if at_once { self.futile + 1 } else { 0 };
+        if self.futile >= 2 {
+            self.noise = self.noise.max(self.delays.queue() / 2);
+            self.noise_at = sample.now;
+        }
+    }
+
+    /// Sends nothing until the queue must be empty.
+    fn drain(&mut self, sample: &Sample) {
+        self.drained = (self.clear + DRAIN_MARGIN).min(sample.now + MAX_DRAIN).max(sample.now);
+        self.restart(self.drained);
+        self.delays.drained();
+    }
+
+    /// When all that has been sent will have passed the bottleneck, as if it were at our end of the path.
+    pub fn clear(&self) -> Time {
+        self.clear
+    }
+
+    fn restart(&mut self, from: Time) {
+        self.from = from;
+        self.round = None;
+    }
+
+    fn set_capacity(&mut self, capacity: f64) {
+        self.capacity = capacity.clamp(MIN_CAPACITY, self.max.unwrap_or(f64::MAX));
+    }
+
+    /// Keeps the queue near its target; the correction takes effect within a few times the delay of its feedback.
+    fn steer(&mut self, round_trip: Span) {
+        let queue = self.delays.queue();
+        let feedback = round_trip.as_secs_f64() + 0.02;
+        if self.step > 0 && !self.is_busy(queue) {
+            let first = OVERSHOOT / (feedback + MIN_ROUND.as_secs_f64());
+            self.gain = (1.0 + first * f64::from(1 << (self.step - 1))).min(MAX_GAIN);
+            return;
+        }
+        let missing = (self.target() + self.noise - queue).as_secs_f64();
+        self.gain = 1.0 + (0.4 * missing / feedback).clamp(-0.3, 0.02);
+    }
+}
+
+/// At which the packets between two left.
+fn sent_rate(start: &Sample, end: &Sample) -> f64 {
+    (end.sent.total - start.sent.total) as f64 * 8.0 / (end.sent.time - start.sent.time).as_secs_f64().max(1e-6)
+}
+
+/// Of so many bytes between the arrivals of two packets.
+fn rate(start: &Sample, end: &Sample, bytes: u64) -> f64 {
+    bytes as f64 * 8.0 / (end.arrival - start.arrival).as_secs_f64().max(1e-6)
+}

@@ -1,0 +1,158 @@
+use units::{Span, Time};
+
+/// How long packets wait in the path's own queue: their one-way delay less that of an empty path.
+///
+/// The delay of an empty path depends on the size of the packet (its serialisation), so that sizes are told apart by the
+/// power of two. It is the least delay seen, and follows an empty path that has become longer, or a clock that drifts,
+/// by packets which were sent when nothing of ours was queued (*quiet* ones).
+#[derive(Debug)]
+pub(crate) struct QueueDelay {
+    bases: [Base; CLASSES],
+    recent: [Span; SMOOTHED],
+    next: usize,
+    variation: Span,
+    last: Option<(Span, Time)>,
+    rotated: Time,
+}
+
+/// The delay of an empty path for packets of a range of sizes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Base {
+    least: Option<Span>,
+    /// Least of the quiet packets of this period and of the one before.
+    quiet: [Option<Span>; 2],
+}
+
+const CLASSES: usize = 6;
+/// The least of so many samples counts, so that jitter does not pass for a queue.
+const SMOOTHED: usize = 3;
+const VARIATION_INTERVAL: Span = Span::from_millis(40);
+const PERIOD: Span = Span::from_secs(4);
+
+impl QueueDelay {
+    pub fn new(now: Time) -> Self {
+        QueueDelay {
+            bases: [Base::default(); CLASSES],
+            recent: [Span::ZERO; SMOOTHED],
+            next: 0,
+            variation: Span::ZERO,
+            last: None,
+            rotated: now,
+        }
+    }
+
+    /// Takes the one-way delay (with any constant offset) of a packet and returns how long it waited.
+    pub fn sample(&mut self, delay: Span, size: u32, quiet: bool, now: Time) -> Span {
+        if now - self.rotated > PERIOD {
+            self.rotated = now;
+            self.bases.iter_mut().for_each(Base::rotate);
+        }
+        // The first of its size while others wait: it waits, too.
+        let waiting = self.queue();
+        let base = &mut self.bases[class(size)];
+        let least = base.least.map_or(delay - waiting, |least| least.min(delay));
+        base.least = Some(least);
+        if quiet {
+            base.quiet[0] = Some(base.quiet[0].map_or(delay, |least| least.min(delay)));
+        }
+        self.recent[self.next] = delay - least;
+        self.next = (self.next + 1) % SMOOTHED;
+        let queue = delay - least;
+        self.vary(queue, now);
+        queue
+    }
+
+    fn vary(&mut self, queue: Span, now: Time) {
+        match self.last {
+            Some((_, at)) if now - at < VARIATION_INTERVAL => return,
+            Some((last, _)) => {
+                let change = queue - last;
+                self.variation += (change.max(-change) - self.variation) / 8;
+            }
+            None => {}
+        }
+        self.last = Some((queue, now));
+    }
+
+    /// By how much the delay differs, in the mean, from what it was 40 ms before.
+    pub fn variation(&self) -> Span {
+        self.variation
+    }
+
+    /// The least of the latest samples.
+    pub fn queue(&self) -> Span {
+        self.recent.iter().copied().min().unwrap_or_default()
+    }
+
+    /// What was seen of the queue is of the past: it has been drained.
+    pub fn drained(&mut self) {
+        self.recent = [Span::ZERO; SMOOTHED];
+        self.last = None;
+    }
+
+    /// The empty path is longer than believed by this.
+    pub fn raise_base(&mut self, raise: Span) {
+        for base in &mut self.bases {
+            *base = Base { least: base.least.map(|least| least + raise), quiet: [None; 2] };
+        }
+        self.drained();
+    }
+
+    /// One-way delay of a full packet on the empty path, with the clocks' offset.
+    pub fn base(&self) -> Option<Span> {
+        self.bases.iter().rev().find_map(|base| base.least)
+    }
+}
+
+impl Base {
+    fn rotate(&mut self) {
+        if let [Some(new), Some(old)] = self.quiet {
+            self.least = Some(new.min(old));
+        }
+        self.quiet = [None, self.quiet[0].or(self.quiet[1])];
+    }
+}
+
+/// 0 below 128 bytes, 1 below 256, and so on.
+fn class(size: u32) -> usize {
+    (size.max(1).ilog2().saturating_sub(6) as usize).min(CLASSES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    fn ms(millis: i64) -> Span {
+        Span::from_millis(millis)
+    }
+
+    #[test]
+    fn a_large_packet_does_not_wait_because_it_takes_longer_and_jitter_is_no_queue() {
+        let mut delays = QueueDelay::new(at(0));
+        let offset = -Span::from_secs(1000);
+        assert_eq!(delays.sample(offset + ms(10), 64, true, at(0)), ms(0));
+        assert_eq!(delays.sample(offset + ms(16), 1500, true, at(1)), ms(0));
+        assert_eq!(delays.sample(offset + ms(19), 1500, false, at(2)), ms(3));
+        assert_eq!((delays.queue(), delays.base()), (ms(0), Some(offset + ms(16))));
+        delays.sample(offset + ms(14), 64, false, at(3));
+        delays.sample(offset + ms(21), 1500, false, at(4));
+        assert_eq!(delays.queue(), ms(3));
+    }
+
+    #[test]
+    fn the_base_follows_quiet_packets_only() {
+        let mut delays = QueueDelay::new(at(0));
+        for n in 0..200 {
+            delays.sample(ms(10 + n / 20), 1500, false, at(n * 100));
+        }
+        assert_eq!(delays.base(), Some(ms(10)));
+        for n in 200..300 {
+            delays.sample(ms(20), 1500, true, at(n * 100));
+        }
+        assert_eq!((delays.base(), delays.queue()), (Some(ms(20)), ms(0)));
+    }
+}

@@ -1,0 +1,63 @@
+/// Packets of a period.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Losses {
+    pub packets: u64,
+    pub lost: u64,
+}
+
+/// The loss that a path has whatever the rate, against which more is noticed.
+#[derive(Debug, Default)]
+pub(crate) struct LossFloor {
+    packets: f64,
+    lost: f64,
+}
+
+/// The first lost packet does not make a lossy path.
+const MIN_PACKETS: f64 = 1000.0;
+/// About so many packets are remembered.
+const MEMORY: f64 = 10_000.0;
+/// Less is not told from chance.
+const MIN_LOST: f64 = 5.0;
+const MIN_RATIO: f64 = 0.02;
+/// No path loses more whatever the rate.
+const MAX_RATIO: f64 = 0.15;
+
+impl LossFloor {
+    /// Whether clearly more was lost than usually. Where going slower did not help (`slowed`), it is usual.
+    pub fn exceeds(&self, losses: Losses, slowed: bool) -> bool {
+        let lost = losses.lost as f64;
+        let packets = losses.packets as f64;
+        !slowed && lost >= MIN_LOST && lost > packets * (3.0 * self.ratio()).clamp(MIN_RATIO, MAX_RATIO)
+    }
+
+    /// What was lost and did not exceed what is usual.
+    pub fn learn(&mut self, losses: Losses) {
+        let kept = (1.0 - losses.packets as f64 / MEMORY).max(0.0);
+        self.packets = self.packets * kept + losses.packets as f64;
+        self.lost = self.lost * kept + losses.lost as f64;
+    }
+
+    /// The usual loss ratio.
+    pub fn ratio(&self) -> f64 {
+        self.lost / self.packets.max(MIN_PACKETS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_that_is_always_there_is_usual_and_a_burst_is_not() {
+        let mut floor = LossFloor::default();
+        for _ in 0..100 {
+            let losses = Losses { packets: 200, lost: 1 };
+            assert!(!floor.exceeds(losses, false));
+            floor.learn(losses);
+        }
+        assert!((floor.ratio() - 0.005).abs() < 1e-4);
+        assert!(floor.exceeds(Losses { packets: 200, lost: 8 }, false));
+        assert!(!floor.exceeds(Losses { packets: 200, lost: 8 }, true), "it was no slower");
+        assert!(!floor.exceeds(Losses { packets: 20, lost: 2 }, false));
+    }
+}

@@ -1,0 +1,76 @@
+//! The pace of one path where the path changes: its rate, its delay, its cross traffic, its buffer.
+
+mod world;
+
+use link::{CrossKind, SizeMix};
+use multipath::PathChoice;
+use units::{Rate, Span};
+use world::*;
+
+fn bulk(spec: PathSpec) -> World {
+    let mut world = World::new(PathChoice::Weighted, &[spec], 1);
+    world.bulk();
+    world
+}
+
+/// In percent of a rate.
+fn share(world: &World, from: f64, to: f64, mbit: f64) -> f64 {
+    world.rate(None, at(from), at(to)) / mbit / 1e4
+}
+
+#[test]
+fn a_path_that_becomes_slower_and_faster_is_followed() {
+    for (mbit, millis) in [(2.0, 10.0), (8.0, 0.5), (8.0, 50.0), (50.0, 10.0), (200.0, 80.0)] {
+        let mut world = bulk(path(mbit, millis));
+        world.run_until(at(10.0));
+        world.set_rate(0, mbit / 2.0);
+        world.run_until(at(20.0));
+        world.set_rate(0, mbit);
+        world.run_until(at(30.0));
+        assert!(
+            share(&world, 12.0, 20.0, mbit / 2.0) > 99.0,
+            "{mbit} Mbit/s: {}",
+            share(&world, 12.0, 20.0, mbit / 2.0)
+        );
+        assert!(world.delay(0, 0.99, at(15.0)) < world.delay(0, 1.0, at(9.0)), "no queue is left behind");
+        assert!(share(&world, 23.0, 30.0, mbit) > 98.0, "{mbit} Mbit/s: {}", share(&world, 23.0, 30.0, mbit));
+    }
+}
+
+#[test]
+fn cross_traffic_gets_what_it_sends_and_what_it_leaves_is_used() {
+    for (mbit, millis) in [(8.0, 0.5), (8.0, 50.0), (50.0, 10.0), (100.0, 35.0), (200.0, 80.0)] {
+        let mut world = bulk(path(mbit, millis));
+        world.run_until(at(10.0));
+        world.cross(0, CrossKind::Poisson { rate: Rate::from_f64(mbit * 0.4e6), sizes: SizeMix::imix() });
+        world.run_until(at(20.0));
+        world.stop_cross(0);
+        world.run_until(at(30.0));
+        let with = share(&world, 12.0, 20.0, mbit * 0.6);
+        assert!((88.0..103.0).contains(&with), "{mbit} Mbit/s, {millis} ms: {with}");
+        assert!(share(&world, 22.0, 30.0, mbit) > 98.0, "{mbit} Mbit/s: {}", share(&world, 22.0, 30.0, mbit));
+    }
+}
+
+#[test]
+fn a_buffer_of_four_packets_suffices() {
+    for (mbit, millis) in [(2.0, 10.0), (8.0, 0.5), (8.0, 50.0), (50.0, 10.0), (100.0, 35.0)] {
+        let mut world = bulk(PathSpec { buffer: 6_000, ..path(mbit, millis) });
+        world.run_until(at(30.0));
+        let (share, status) = (share(&world, 10.0, 30.0, mbit), world.status(0));
+        let lost = status.lost_packets as f64 / status.sent_packets as f64;
+        assert!(share > 95.0 && lost < 0.02, "{mbit} Mbit/s: {share} %, lost {lost}");
+    }
+}
+
+#[test]
+fn a_longer_path_and_jitter_do_not_pass_for_a_queue_for_long() {
+    for (mbit, millis) in [(2.0, 10.0), (8.0, 50.0), (50.0, 10.0), (100.0, 35.0)] {
+        let mut world = bulk(PathSpec { jitter: Span::from_millis(2), ..path(mbit, millis) });
+        world.run_until(at(10.0));
+        world.set_delay(0, Span::from_secs_f64(millis / 1e3 + 0.03));
+        world.run_until(at(30.0));
+        assert!(share(&world, 3.0, 10.0, mbit) > 97.0, "{mbit} Mbit/s: {}", share(&world, 3.0, 10.0, mbit));
+        assert!(share(&world, 15.0, 30.0, mbit) > 90.0, "{mbit} Mbit/s: {}", share(&world, 15.0, 30.0, mbit));
+    }
+}

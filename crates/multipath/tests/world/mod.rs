@@ -1,0 +1,380 @@
+//! Two gateways joined by several paths, under a virtual clock: the real [`Bond`] on one side, the real
+//! [`PathReceiver`]s on the other, emulated links between them.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use link::queue::{CoDelConfig, Ecn, FqCoDelConfig, Limit, QueueConfig};
+use link::{CrossConfig, CrossKind, CrossTraffic, Label, Link, LinkConfig, Loss};
+use multipath::{Bond, BondConfig, Class, PathChoice, PathConfig, PathEvent, PathId, PathReceiver, PathState, Report};
+use units::{Rate, Span, Time};
+
+/// A path as it is.
+#[derive(Debug, Clone, Copy)]
+pub struct PathSpec {
+    pub mbit: f64,
+    /// Of one direction.
+    pub delay: Span,
+    pub loss: f64,
+    /// The provider's buffer.
+    pub buffer: u64,
+    /// What the gateway is told of its rate.
+    pub told: Option<f64>,
+    pub jitter: Span,
+}
+
+pub const OVERHEAD: u32 = 68;
+
+pub fn path(mbit: f64, millis: f64) -> PathSpec {
+    let buffer = (mbit * 1e6 / 8.0 * 0.2) as u64 + 30_000;
+    let delay = Span::from_secs_f64(millis / 1e3);
+    PathSpec { mbit, delay, loss: 0.0, buffer, told: Some(mbit), jitter: Span::ZERO }
+}
+
+/// What sends.
+#[derive(Debug, Clone, Copy)]
+pub enum Source {
+    /// Full packets, so that some always wait.
+    Bulk,
+    /// Packets of a size at intervals.
+    Paced { size: u32, interval: Span },
+    /// So many bytes at once.
+    Burst { bytes: u64 },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Flow {
+    pub source: Source,
+    pub class: Class,
+    pub start: Time,
+    pub stop: Time,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Arrived {
+    pub time: Time,
+    pub flow: usize,
+    pub path: PathId,
+    pub bytes: u32,
+    pub delay: Span,
+    pub number: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Packet {
+    flow: usize,
+    number: u64,
+    size: u32,
+    offered: Time,
+}
+
+#[derive(Debug, Clone)]
+struct Wire {
+    counter: u64,
+    bytes: u32,
+    answer: bool,
+    packet: Option<Packet>,
+}
+
+struct Way {
+    forward: Link<Wire>,
+    config: LinkConfig,
+    back: Link<Report>,
+    receiver: PathReceiver,
+    cut: bool,
+}
+
+struct Running {
+    flow: Flow,
+    next: Time,
+    number: u64,
+}
+
+/// The far end's clock differs by this.
+const CLOCK_OFFSET: Span = Span::from_secs(-1_000_000);
+/// Packets that a bulk source keeps waiting.
+const BACKLOG: usize = 40;
+
+pub struct World {
+    bond: Bond<Packet>,
+    ways: Vec<Way>,
+    flows: Vec<Running>,
+    pub now: Time,
+    pub arrived: Vec<Arrived>,
+    pub events: Vec<(Time, PathEvent)>,
+    pub probes: u64,
+    bulk_turn: usize,
+}
+
+pub fn id(number: u8) -> PathId {
+    PathId::new(number).unwrap()
+}
+
+pub fn at(secs: f64) -> Time {
+    Time::ZERO + Span::from_secs_f64(secs)
+}
+
+/// FQ-CoDel for flows of long round trips.
+pub fn queue() -> QueueConfig {
+    let codel =
+        CoDelConfig { target: Span::from_millis(20), interval: Span::from_millis(200), ..CoDelConfig::default() };
+    let discipline = FqCoDelConfig { codel, ..FqCoDelConfig::default() };
+    QueueConfig { limit: Limit::Bytes(4_000_000), discipline: discipline.into() }
+}
+
+impl World {
+    pub fn new(choice: PathChoice, specs: &[PathSpec], seed: u64) -> Self {
+        let told = |spec: &PathSpec| PathConfig {
+            rate: spec.told.map(|mbit| Rate::from_f64(mbit * 1e6)),
+            max_rate: None,
+            overhead_bytes: OVERHEAD,
+        };
+        let paths = specs.iter().map(told).collect();
+        let config = BondConfig { choice, queue: queue(), paths, seed };
+        let ways = (0u64..).zip(specs).map(|(n, spec)| Way::new(spec, seed.wrapping_mul(77) + 2 * n)).collect();
+        World {
+            bond: Bond::new(&config, Time::ZERO).unwrap(),
+            ways,
+            flows: Vec::new(),
+            now: Time::ZERO,
+            arrived: Vec::new(),
+            events: Vec::new(),
+            probes: 0,
+            bulk_turn: 0,
+        }
+    }
+
+    pub fn add(&mut self, source: Source, class: Class, start: Time, stop: Time) -> usize {
+        let flow = Flow { source, class, start, stop };
+        self.flows.push(Running { flow, next: start, number: 0 });
+        self.flows.len() - 1
+    }
+
+    pub fn bulk(&mut self) -> usize {
+        self.add(Source::Bulk, Class::Ordered, Time::ZERO, Time::MAX)
+    }
+
+    pub fn cut(&mut self, path: usize, cut: bool) {
+        self.ways[path].cut = cut;
+    }
+
+    /// Sets the rate of a path.
+    pub fn set_rate(&mut self, path: usize, mbit: f64) {
+        let way = &mut self.ways[path];
+        way.config.rate = Some(Rate::from_f64(mbit * 1e6));
+        way.forward.reconfigure(way.config.clone(), self.now).unwrap();
+    }
+
+    pub fn set_delay(&mut self, path: usize, delay: Span) {
+        let way = &mut self.ways[path];
+        way.config.delay = delay;
+        way.forward.reconfigure(way.config.clone(), self.now).unwrap();
+    }
+
+    pub fn cross(&mut self, path: usize, kind: CrossKind) {
+        let config = CrossConfig { kind, start: self.now, phase: 0.3, seed: 5 };
+        self.ways[path].forward.add_cross(CrossTraffic::new(config).unwrap());
+    }
+
+    pub fn stop_cross(&mut self, path: usize) {
+        self.ways[path].forward.stop_cross();
+    }
+
+    pub fn status(&self, path: u8) -> multipath::PathStatus {
+        self.bond.status(id(path)).unwrap()
+    }
+
+    pub fn is_up(&self, path: u8) -> bool {
+        self.status(path).state == PathState::Up
+    }
+
+    pub fn bond(&mut self) -> &mut Bond<impl Clone> {
+        &mut self.bond
+    }
+
+    pub fn run_until(&mut self, end: Time) {
+        loop {
+            self.sources();
+            self.send();
+            let Some(next) = self.next_time().filter(|next| *next <= end) else { break };
+            assert!(next >= self.now, "{next:?} is before {:?}", self.now);
+            self.now = next.max(self.now);
+            self.links();
+        }
+        self.now = end;
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        let links =
+            self.ways.iter().flat_map(|way| [way.forward.next_event(), way.back.next_event(), way.report_time()]);
+        let flows = self.flows.iter().map(|running| running.next_time());
+        let bond = self.bond.deadline();
+        links.chain(flows).flatten().chain(bond.map(|time| time.max(self.now + Span::from_nanos(1)))).min()
+    }
+
+    fn sources(&mut self) {
+        for (index, running) in self.flows.iter_mut().enumerate() {
+            while let Some(size) = running.poll(self.now) {
+                let packet = Packet { flow: index, number: running.number, size, offered: self.now };
+                running.number += 1;
+                self.bond.offer(packet, label(index, size), running.flow.class, self.now);
+            }
+        }
+        let bulk: Vec<usize> = (0..self.flows.len()).filter(|index| self.flows[*index].is_bulk(self.now)).collect();
+        while !bulk.is_empty() && self.bond.queued() < BACKLOG * bulk.len() {
+            self.bulk_turn += 1;
+            let index = bulk[self.bulk_turn % bulk.len()];
+            let running = &mut self.flows[index];
+            let packet = Packet { flow: index, number: running.number, size: 1432, offered: self.now };
+            running.number += 1;
+            self.bond.offer(packet, label(index, 1432), running.flow.class, self.now);
+        }
+    }
+
+    fn send(&mut self) {
+        loop {
+            while let Some(sent) = self.bond.next(self.now) {
+                let size = sent.packet.as_ref().map_or(32, |packet| packet.content.size);
+                self.probes += u64::from(sent.packet.is_none());
+                let bytes = size + OVERHEAD;
+                let wire = Wire {
+                    counter: sent.counter,
+                    bytes,
+                    answer: sent.answer,
+                    packet: sent.packet.map(|packet| packet.content),
+                };
+                let way = &mut self.ways[sent.path.index()];
+                if !way.cut {
+                    let _ = way.forward.offer(wire, bytes, self.now);
+                }
+            }
+            while let Some(event) = self.bond.poll_event() {
+                self.events.push((self.now, event));
+            }
+            let before = self.bond.queued();
+            self.sources();
+            if self.bond.queued() == before {
+                return;
+            }
+        }
+    }
+
+    fn links(&mut self) {
+        for (index, way) in self.ways.iter_mut().enumerate() {
+            let path = id(index as u8);
+            way.forward.advance(self.now);
+            while let Some(delivery) = way.forward.pop_due(self.now) {
+                let Wire { counter, bytes, answer, packet } = delivery.packet;
+                if way.cut {
+                    continue;
+                }
+                way.receiver.receive(counter, bytes, answer, self.now + CLOCK_OFFSET);
+                if let Some(packet) = packet {
+                    let delay = self.now - packet.offered;
+                    let Packet { flow, number, size, .. } = packet;
+                    self.arrived.push(Arrived { time: self.now, flow, path, bytes: size + OVERHEAD, delay, number });
+                }
+            }
+            if let Some(report) = way.receiver.poll(self.now + CLOCK_OFFSET)
+                && !way.cut
+            {
+                let _ = way.back.offer(report, 120, self.now);
+            }
+            way.back.advance(self.now);
+            while let Some(delivery) = way.back.pop_due(self.now) {
+                if !way.cut {
+                    self.bond.report(path, &delivery.packet, self.now);
+                }
+            }
+        }
+    }
+
+    /// Bits per second of IP packets on the paths that arrived between two times, of one flow or all.
+    pub fn rate(&self, flow: Option<usize>, from: Time, to: Time) -> f64 {
+        let of = |arrived: &&Arrived| {
+            flow.is_none_or(|flow| arrived.flow == flow) && arrived.time > from && arrived.time <= to
+        };
+        let bytes: u64 = self.arrived.iter().filter(of).map(|arrived| u64::from(arrived.bytes)).sum();
+        bytes as f64 * 8.0 / (to - from).as_secs_f64()
+    }
+
+    pub fn path_rate(&self, path: u8, from: Time, to: Time) -> f64 {
+        let of = |arrived: &&Arrived| arrived.path == id(path) && arrived.time > from && arrived.time <= to;
+        let bytes: u64 = self.arrived.iter().filter(of).map(|arrived| u64::from(arrived.bytes)).sum();
+        bytes as f64 * 8.0 / (to - from).as_secs_f64()
+    }
+
+    /// A quantile of the delays of a flow's packets from their offer to their arrival.
+    pub fn delay(&self, flow: usize, quantile: f64, from: Time) -> Span {
+        let mut delays: Vec<Span> = self
+            .arrived
+            .iter()
+            .filter(|arrived| arrived.flow == flow && arrived.time > from)
+            .map(|a| a.delay)
+            .collect();
+        delays.sort();
+        delays[((delays.len() - 1) as f64 * quantile) as usize]
+    }
+
+    /// The longest time in which nothing arrived.
+    pub fn longest_gap(&self, from: Time, to: Time) -> Span {
+        let times = self.arrived.iter().map(|arrived| arrived.time).filter(|time| *time > from && *time <= to);
+        let times: Vec<Time> = std::iter::once(from).chain(times).chain([to]).collect();
+        times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
+    }
+}
+
+impl Way {
+    fn new(spec: &PathSpec, seed: u64) -> Self {
+        let config = LinkConfig {
+            rate: Some(Rate::from_f64(spec.mbit * 1e6)),
+            delay: spec.delay,
+            loss: Loss::Independent(spec.loss),
+            queue_bytes: spec.buffer,
+            jitter: spec.jitter,
+            seed,
+            ..LinkConfig::default()
+        };
+        let forward = Link::new(config.clone()).unwrap();
+        let back = Link::new(LinkConfig { seed: seed + 1, ..config.clone() }).unwrap();
+        Way { forward, back, config, receiver: PathReceiver::new(), cut: false }
+    }
+}
+
+impl Way {
+    fn report_time(&self) -> Option<Time> {
+        self.receiver.deadline().map(|deadline| deadline - CLOCK_OFFSET)
+    }
+}
+
+impl Running {
+    fn is_bulk(&self, now: Time) -> bool {
+        matches!(self.flow.source, Source::Bulk) && now >= self.flow.start && now < self.flow.stop
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        let more = match self.flow.source {
+            Source::Bulk => self.next < Time::MAX,
+            Source::Paced { .. } => true,
+            Source::Burst { bytes } => self.number * 1432 < bytes,
+        };
+        (more && self.next < self.flow.stop).then_some(self.next)
+    }
+
+    fn poll(&mut self, now: Time) -> Option<u32> {
+        self.next_time().filter(|next| *next <= now)?;
+        match self.flow.source {
+            Source::Bulk => {
+                self.next = Time::MAX;
+                None
+            }
+            Source::Paced { size, interval } => {
+                self.next += interval;
+                Some(size)
+            }
+            Source::Burst { .. } => Some(1432),
+        }
+    }
+}
+
+fn label(flow: usize, size: u32) -> Label {
+    Label { size, flow: 1000 + flow as u64 * 7919, ecn: Ecn::NotCapable }
+}
