@@ -30,12 +30,13 @@ const MAX_COPIES: usize = 32;
 
 impl<P: Clone> BondQueues<P> {
     pub fn new(config: &QueueConfig, paths: usize, seed: u64) -> Result<Self, ConfigError> {
-        let own = |path: usize| {
-            let queue = Queue::new(config, seed.wrapping_add(1 + path as u64))?;
-            Ok(OwnQueue { queue, copies: VecDeque::new(), served: 0.0, served_shared: 0.0 })
+        let config = config.clone().validate()?;
+        let own = |path| {
+            let queue = Queue::new(&config, seed.wrapping_add(1 + path as u64));
+            OwnQueue { queue, copies: VecDeque::new(), served: 0.0, served_shared: 0.0 }
         };
-        let own = (0..paths).map(own).collect::<Result<_, ConfigError>>()?;
-        Ok(BondQueues { shared: Queue::new(config, seed)?, own, drops: Vec::new(), dropped: 0 })
+        let own = (0..paths).map(own).collect();
+        Ok(BondQueues { shared: Queue::new(&config, seed), own, drops: Vec::new(), dropped: 0 })
     }
 
     pub fn offer(&mut self, packet: Outgoing<P>, label: Label, path: Option<PathId>, now: Time) {

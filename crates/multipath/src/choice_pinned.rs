@@ -29,7 +29,7 @@ mod tests {
         let path = |number| PathId::new(number).unwrap();
         let three = [(path(0), 10e6), (path(1), 20e6), (path(2), 70e6)];
         let of = |flow, paths: &[(PathId, f64)]| rendezvous(flow, paths.iter().copied()).unwrap();
-        let mut counts = [0; 3];
+        let mut counts = [0i32; 3];
         for flow in 0..10_000 {
             let before = of(flow, &three);
             counts[before.index()] += 1;
@@ -37,7 +37,7 @@ mod tests {
             assert!(before == path(1) || after == before);
         }
         for (count, expected) in counts.into_iter().zip([1000, 2000, 7000]) {
-            assert!((count - expected as i32).abs() < 150, "{counts:?}");
+            assert!((count - expected).abs() < 150, "{counts:?}");
         }
         assert_eq!(rendezvous(1, std::iter::empty()), None);
     }

@@ -105,7 +105,7 @@ impl Health {
 
     /// Whether the path has failed by now.
     pub fn check(&mut self, log: &SentLog, now: Time) -> bool {
-        if !self.fails_at(log).is_some_and(|time| time <= now) {
+        if self.fails_at(log).is_none_or(|time| time > now) {
             return false;
         }
         let was_up = self.is_up();

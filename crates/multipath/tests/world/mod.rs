@@ -160,13 +160,13 @@ impl World {
     pub fn set_rate(&mut self, path: usize, mbit: f64) {
         let way = &mut self.ways[path];
         way.config.rate = Some(Rate::from_f64(mbit * 1e6));
-        way.forward.reconfigure(way.config.clone(), self.now).unwrap();
+        way.forward.reconfigure(way.config.clone().validate().unwrap(), self.now);
     }
 
     pub fn set_delay(&mut self, path: usize, delay: Span) {
         let way = &mut self.ways[path];
         way.config.delay = delay;
-        way.forward.reconfigure(way.config.clone(), self.now).unwrap();
+        way.forward.reconfigure(way.config.clone().validate().unwrap(), self.now);
     }
 
     pub fn cross(&mut self, path: usize, kind: CrossKind) {
@@ -333,8 +333,8 @@ impl Way {
             seed,
             ..LinkConfig::default()
         };
-        let forward = Link::new(config.clone()).unwrap();
-        let back = Link::new(LinkConfig { seed: seed + 1, ..config.clone() }).unwrap();
+        let forward = Link::new(config.clone().validate().unwrap());
+        let back = Link::new(LinkConfig { seed: seed + 1, ..config.clone() }.validate().unwrap());
         Way { forward, back, config, receiver: PathReceiver::new(), cut: false }
     }
 }
@@ -376,5 +376,5 @@ impl Running {
 }
 
 fn label(flow: usize, size: u32) -> Label {
-    Label { size, flow: 1000 + flow as u64 * 7919, ecn: Ecn::NotCapable }
+    Label { size, flow: 1000 + flow as u64 * 7919, ecn: Ecn::NotEct }
 }
