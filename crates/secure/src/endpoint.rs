@@ -3,10 +3,10 @@ use crate::cipher::Cipher;
 use crate::limits::MAX_RETRY;
 use crate::mac::{self, MacKeys};
 use crate::message::{
-    COOKIE_NONCE, INITIATION, INITIATION_NOISE, INITIATION_PAYLOAD, Kind, OVERHEAD, RESPONSE, RESPONSE_NOISE,
+    COOKIE_NONCE, INITIATION, INITIATION_NOISE, INITIATION_PAYLOAD, INSTANCE, Kind, OVERHEAD, RESPONSE, RESPONSE_NOISE,
     RESPONSE_PAYLOAD, array, read_u32,
 };
-use crate::noise::{Initiator, Responder, SessionKeys};
+use crate::noise::{Initiator, Responder};
 use crate::peer::{Due, Peer, PeerId, Route, SentMessage};
 use crate::policy::Policy;
 use crate::session::Session;
@@ -43,6 +43,9 @@ pub enum Event {
         session: Session,
         /// Where the peer's last message came from.
         route: Route,
+        /// Which life of the peer this is: another one than before if the peer has restarted and with it forgotten all that
+        /// belongs to earlier sessions.
+        instance: u64,
     },
     /// The peer has not answered for 90 s, and nobody has wished to send for as long: no more is tried.
     Unreachable {
@@ -91,9 +94,17 @@ pub enum PeerError {
     Duplicate(PublicKey),
 }
 
+/// The initiation that a response answers: of whom, under which index, of which life of the peer.
+struct Answered {
+    id: PeerId,
+    index: u32,
+    instance: u64,
+}
+
 /// The handshakes of one host with all its peers. The crate's first page has the loop contract.
 pub struct Endpoint {
     identity: PrivateKey,
+    instance: [u8; INSTANCE],
     policy: Policy,
     random: Box<dyn CryptoRng + Send>,
     own_macs: MacKeys,
@@ -112,8 +123,11 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// A host without peers. `random` makes the ephemeral keys: outside of tests, it is the operating system's.
-    pub fn new(identity: PrivateKey, policy: Policy, random: Box<dyn CryptoRng + Send>) -> Self {
+    pub fn new(identity: PrivateKey, policy: Policy, mut random: Box<dyn CryptoRng + Send>) -> Self {
+        let mut instance = [0; INSTANCE];
+        random.fill_bytes(&mut instance);
         Endpoint {
+            instance,
             own_macs: MacKeys::of(&identity.public()),
             admission: Admission::new(&policy),
             identity,
@@ -230,7 +244,9 @@ impl Endpoint {
         let noise = array(&message[INITIATION_NOISE]);
         let responder = Responder::read(&self.identity, &noise, &mut *self.random).map_err(|_| Refused::Forged)?;
         let id = *self.by_key.get(&responder.initiator).ok_or(Refused::UnknownPeer)?;
-        let (stamp, offer) = responder.payload.split_at(timestamp::SIZE);
+        let (instance, rest) = responder.payload.split_at(INSTANCE);
+        let instance = u64::from_le_bytes(array(instance));
+        let (stamp, offer) = rest.split_at(timestamp::SIZE);
         let stamp = Timestamp(array(stamp));
         let offer = Cipher::from_byte(offer[0]).ok_or(Refused::Forged)?;
         let result = self.update(id, |peer| {
@@ -247,14 +263,14 @@ impl Endpoint {
         });
         result.unwrap_or(Err(Refused::UnknownPeer))?;
         self.hear(id, from, now);
-        self.respond(id, responder, read_u32(message, 4), self.policy.cipher.with(offer), from, now)
+        let answered = Answered { id, index: read_u32(message, 4), instance };
+        self.respond(answered, responder, self.policy.cipher.with(offer), from, now)
     }
 
     fn respond(
         &mut self,
-        id: PeerId,
+        Answered { id, index: receiver, instance }: Answered,
         responder: Responder,
-        receiver: u32,
         cipher: Cipher,
         to: Route,
         now: Time,
@@ -262,7 +278,8 @@ impl Endpoint {
         let index = self.new_index();
         let peer = self.peers.get_mut(&id).ok_or(Refused::UnknownPeer)?;
         let mut payload = [0; RESPONSE_PAYLOAD];
-        payload[0] = cipher.to_byte();
+        payload[..INSTANCE].copy_from_slice(&self.instance);
+        payload[INSTANCE] = cipher.to_byte();
         let (noise, keys) = responder.respond(&peer.psk, &payload).map_err(|_| Refused::Forged)?;
         let mut message = vec![0; RESPONSE];
         message[..4].copy_from_slice(&Kind::Response.prefix());
@@ -271,7 +288,7 @@ impl Endpoint {
         message[RESPONSE_NOISE].copy_from_slice(&noise);
         let mac1 = peer.macs.sign(&mut message, peer.cookie(to.path, now));
         peer.last_sent = Some(SentMessage { index, mac1, path: to.path });
-        self.establish(id, Session::new(cipher, &keys, (index, receiver), false, now), to, now);
+        self.establish(id, Session::new(cipher, &keys, (index, receiver), false, now), to, instance, now);
         self.events.push_back(Event::Transmit { to, datagram: message });
         Ok(())
     }
@@ -285,17 +302,18 @@ impl Endpoint {
         self.admit(message, from, now)?;
         let initiator = self.outstanding(id, index).ok_or(Refused::Unexpected)?;
         let (payload, keys) = initiator.finish(&array(&message[RESPONSE_NOISE])).map_err(|_| Refused::Forged)?;
-        let cipher = Cipher::from_byte(payload[0]).filter(|chosen| *chosen == self.policy.cipher.with(*chosen));
-        let cipher = cipher.ok_or(Refused::Forged)?;
-        self.finish(id, cipher, &keys, (index, sender), from, now);
+        let (instance, choice) = payload.split_at(INSTANCE);
+        let cipher = Cipher::from_byte(choice[0]).filter(|chosen| *chosen == self.policy.cipher.with(*chosen));
+        let session = Session::new(cipher.ok_or(Refused::Forged)?, &keys, (index, sender), true, now);
+        self.finish(id, session, u64::from_le_bytes(array(instance)), from, now);
         Ok(())
     }
 
     /// The peer has answered our initiation.
-    fn finish(&mut self, id: PeerId, cipher: Cipher, keys: &SessionKeys, indices: (u32, u32), from: Route, now: Time) {
+    fn finish(&mut self, id: PeerId, session: Session, instance: u64, from: Route, now: Time) {
         self.update(id, |peer| peer.attempt = None);
         self.hear(id, from, now);
-        self.establish(id, Session::new(cipher, keys, indices, true, now), from, now);
+        self.establish(id, session, from, instance, now);
         // The responder sends nothing before it has heard that its response arrived.
         self.send_keepalive(id, now);
     }
@@ -349,7 +367,7 @@ impl Endpoint {
     }
 
     /// Keeps a new session, and hands it out.
-    fn establish(&mut self, id: PeerId, mut session: Session, route: Route, now: Time) {
+    fn establish(&mut self, id: PeerId, mut session: Session, route: Route, instance: u64, now: Time) {
         let index = session.index();
         let lead = Span::from_millis(i64::from(self.random.next_u32() % MAX_REKEY_LEAD_MILLIS));
         let Ok(own) = session.take_paths(ENDPOINT_PATH..=ENDPOINT_PATH) else { return };
@@ -361,7 +379,7 @@ impl Endpoint {
             self.by_index.remove(&dropped);
         }
         self.by_index.insert(index, id);
-        self.events.push_back(Event::Established { peer: id, session, route });
+        self.events.push_back(Event::Established { peer: id, session, route, instance });
     }
 
     fn advance_peer(&mut self, id: PeerId, now: Time, wall: Time) {
@@ -396,8 +414,10 @@ impl Endpoint {
             return;
         };
         let mut payload = [0; INITIATION_PAYLOAD];
-        payload[..timestamp::SIZE].copy_from_slice(&self.stamper.stamp(wall).0);
-        payload[timestamp::SIZE] = self.policy.cipher.to_byte();
+        payload[..INSTANCE].copy_from_slice(&self.instance);
+        let (stamp, rest) = payload[INSTANCE..].split_at_mut(timestamp::SIZE);
+        stamp.copy_from_slice(&self.stamper.stamp(wall).0);
+        rest[0] = self.policy.cipher.to_byte();
         attempt.count(now, jitter);
         let begun = Initiator::begin(&self.identity, &peer.key, &peer.psk, &payload, &mut *self.random);
         // Fails only for a public key that is none.

@@ -3,8 +3,8 @@
 //!
 //! | message | bytes |
 //! | --- | --- |
-//! | initiation | type 1, sender index 4, Noise message 112 (payload 16), mac1 16, mac2 16 |
-//! | response | type 2, sender index 4, receiver index 4, Noise message 52 (payload 4), mac1 16, mac2 16 |
+//! | initiation | type 1, sender index 4, Noise message 120 (payload 24), mac1 16, mac2 16 |
+//! | response | type 2, sender index 4, receiver index 4, Noise message 60 (payload 12), mac1 16, mac2 16 |
 //! | cookie reply | type 3, receiver index 4, nonce 24, sealed cookie 32 |
 //! | data | type 4, receiver index 4, counter 8, ciphertext, tag 16 |
 
@@ -22,10 +22,12 @@ const PUBLIC_KEY: usize = 32;
 /// Bytes of `mac1` and of `mac2`.
 pub(crate) const MAC: usize = 16;
 
-/// What an initiation says: a timestamp (12 bytes), the ciphers that the initiator offers (1), zeros.
-pub(crate) const INITIATION_PAYLOAD: usize = 16;
-/// What a response says: the cipher that the responder chose (1), zeros.
-pub(crate) const RESPONSE_PAYLOAD: usize = 4;
+/// What an initiation says: the initiator's instance (8 bytes), a timestamp (12), the ciphers that it offers (1), zeros.
+pub(crate) const INITIATION_PAYLOAD: usize = 24;
+/// What a response says: the responder's instance (8 bytes), the cipher that it chose (1), zeros.
+pub(crate) const RESPONSE_PAYLOAD: usize = 12;
+/// Bytes of an instance.
+pub(crate) const INSTANCE: usize = 8;
 
 pub(crate) const INITIATION_NOISE: Range<usize> = 8..8 + 2 * PUBLIC_KEY + TAG + INITIATION_PAYLOAD + TAG;
 pub(crate) const RESPONSE_NOISE: Range<usize> = 12..12 + PUBLIC_KEY + RESPONSE_PAYLOAD + TAG;

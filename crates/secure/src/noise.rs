@@ -198,11 +198,11 @@ mod tests {
         let random = &mut StdRng::seed_from_u64(1);
         let (a, b) = (host(random), host(random));
         let psk = PresharedKey::from_bytes([7; 32]);
-        let (mut initiator, message) = Initiator::begin(&a, &b.public(), &psk, &[3; 16], random).unwrap();
+        let (mut initiator, message) = Initiator::begin(&a, &b.public(), &psk, &[3; 24], random).unwrap();
         assert!(Responder::read(&a, &message, random).is_err(), "sealed for another host");
         let responder = Responder::read(&b, &message, random).unwrap();
-        assert_eq!((responder.initiator, responder.payload), (a.public(), [3; 16]));
-        let (response, theirs) = responder.respond(&psk, &[5; 4]).unwrap();
+        assert_eq!((responder.initiator, responder.payload), (a.public(), [3; 24]));
+        let (response, theirs) = responder.respond(&psk, &[5; 12]).unwrap();
         // A forged response does no harm to the handshake.
         let mut forged = response;
         for at in [0, 40] {
@@ -210,7 +210,7 @@ mod tests {
             assert!(initiator.finish(&forged).is_err());
         }
         let (payload, ours) = initiator.finish(&response).unwrap();
-        assert_eq!(payload, [5; 4]);
+        assert_eq!(payload, [5; 12]);
         assert_eq!((&ours.send, &ours.receive), (&theirs.receive, &theirs.send));
         assert_ne!(ours.send, ours.receive);
     }
@@ -220,9 +220,9 @@ mod tests {
         let random = &mut StdRng::seed_from_u64(2);
         let (a, b) = (host(random), host(random));
         let none = PresharedKey::default();
-        let (mut initiator, message) = Initiator::begin(&a, &b.public(), &none, &[0; 16], random).unwrap();
+        let (mut initiator, message) = Initiator::begin(&a, &b.public(), &none, &[0; 24], random).unwrap();
         let responder = Responder::read(&b, &message, random).unwrap();
-        let (response, _) = responder.respond(&PresharedKey::from_bytes([1; 32]), &[0; 4]).unwrap();
+        let (response, _) = responder.respond(&PresharedKey::from_bytes([1; 32]), &[0; 12]).unwrap();
         assert!(initiator.finish(&response).is_err());
     }
 
@@ -231,7 +231,7 @@ mod tests {
         let random = &mut StdRng::seed_from_u64(3);
         let zero = PublicKey::from_bytes([0; 32]);
         let a = host(random);
-        assert!(Initiator::begin(&a, &zero, &PresharedKey::default(), &[0; 16], random).is_err());
-        assert!(Responder::read(&a, &[0; 112], random).is_err());
+        assert!(Initiator::begin(&a, &zero, &PresharedKey::default(), &[0; 24], random).is_err());
+        assert!(Responder::read(&a, &[0; 120], random).is_err());
     }
 }

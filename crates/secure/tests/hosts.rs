@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use secure::{Endpoint, Event, Kind, Policy, PresharedKey, PrivateKey, Refused, Route};
+use std::collections::BTreeSet;
 use units::{Span, Time};
 
 const BOTH: [usize; 2] = [0, 1];
@@ -147,6 +148,19 @@ fn a_restarted_peer_that_sends_is_back_after_a_round_trip() {
     for from in BOTH {
         assert_eq!(network.missing(from, restarted + secs(1), until), NOTHING);
     }
+}
+
+#[test]
+fn a_new_session_tells_a_changed_key_from_a_restart() {
+    let mut network = Network::new(8, clean());
+    network.exchange(&BOTH, secs(300), millis(100));
+    let distinct = |network: &Network, host: usize| network.hosts[host].instances.iter().collect::<BTreeSet<_>>().len();
+    assert!(network.hosts[0].instances.len() > 1);
+    assert_eq!([distinct(&network, 0), distinct(&network, 1)], [1, 1]);
+    network.restart(1, Span::ZERO);
+    network.give_routes(1);
+    network.exchange(&BOTH, secs(30), millis(100));
+    assert_eq!([distinct(&network, 0), distinct(&network, 1)], [2, 1]);
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub struct Host {
     pub received: BTreeSet<u32>,
     pub refused: Vec<Refused>,
     pub established: Vec<Time>,
+    /// What the peer's handshakes told of its life, one for each session.
+    pub instances: Vec<u64>,
     pub is_unreachable: bool,
 }
 
@@ -218,9 +220,10 @@ impl Network {
             let host = &mut self.hosts[number];
             match event {
                 Event::Transmit { to, datagram } => self.carry(number, to.path, datagram),
-                Event::Established { peer, session, .. } => {
+                Event::Established { peer, session, instance, .. } => {
                     host.table.install(peer, session, self.now);
                     host.established.push(self.now);
+                    host.instances.push(instance);
                 }
                 Event::Unreachable { .. } => host.is_unreachable = true,
             }
@@ -246,6 +249,7 @@ fn host(number: usize, keys: &[PrivateKey; 2], psk: PresharedKey, random: &mut S
         received: BTreeSet::new(),
         refused: Vec::new(),
         established: Vec::new(),
+        instances: Vec::new(),
         is_unreachable: false,
     }
 }
