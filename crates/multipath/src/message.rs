@@ -1,19 +1,19 @@
 //! What two gateways say to each other within a sealed datagram.
 //!
-//! Outside of it, each datagram carries the number of its path and a counter of that path, so that nothing here repeats
-//! them. All numbers are in network byte order. The first octet of each message has the version in its upper four bits
+//! Outside of it, each datagram carries the number of its path, so that nothing here repeats it. What leaves on a path is
+//! counted there from the beginning of a session on, also when its keys change. All numbers are in network byte order. The first octet of each message has the version in its upper four bits
 //! and the kind in the lower four:
 //!
 //! | kind | message | after the first octet |
 //! | --- | --- | --- |
-//! | 0 | [`Data`] | flags and number of predecessors (1), bucket (2), number (4), predecessors (4 each), an IP packet |
-//! | 1 | [`Probe`] | time stamp (8), padding |
-//! | 2 | [`Echo`] | path (1), size (2), time stamps (3 × 8) |
-//! | 3 | [`Reports`] | reports (48 each) |
+//! | 0 | [`Data`] | flags and number of predecessors (1), bucket (2), number (4), counter (4), predecessors (4 each), an IP packet |
+//! | 1 | [`Probe`] | counter (4), padding |
+//! | 2 | [`Report`] | highest counter (8), packets (8), octets (8), time of arrival (8), time that the report was held (4) |
 //! | 8 … 15 | [`Message::Session`] | what belongs to NAT sessions |
 //!
-//! A [`Data`] message thus takes 8 octets besides the packet and 4 for each further path that the bucket has used and not
-//! been reported to have passed. Messages are read in place, without a copy, and for each there is one spelling.
+//! A [`Data`] message thus takes 12 octets besides the packet and 4 for each further path that the bucket has used and not
+//! been reported to have passed. Messages are read in place, without a copy, and for each there is one spelling. A report
+//! goes back over the path that it is about.
 
 mod bytes;
 mod data;
@@ -22,9 +22,11 @@ mod health;
 
 pub use data::{BUCKETS, Data, DataHeader, Predecessors};
 pub use error::{MessageError, VERSION};
-pub use health::{Echo, PathReport, Probe, Reports};
+pub use health::Probe;
 
+use crate::path_report::Report;
 use bytes::Reader;
+use health::{PROBE, REPORT};
 
 /// A message, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,10 +35,8 @@ pub enum Message<'a> {
     Data(Data<'a>),
     /// A question whether and how a path passes datagrams.
     Probe(Probe),
-    /// The answer to a probe.
-    Echo(Echo),
-    /// What arrived over each path.
-    Report(Reports<'a>),
+    /// What has arrived over the path.
+    Report(Report),
     /// What belongs to NAT sessions.
     Session {
         /// The kind: 8 to 15.
@@ -50,9 +50,6 @@ pub enum Message<'a> {
 pub const SESSION_KINDS: u8 = 8;
 
 const DATA: u8 = 0;
-const PROBE: u8 = 1;
-const ECHO: u8 = 2;
-const REPORT: u8 = 3;
 
 impl<'a> Message<'a> {
     /// Reads the content of a datagram.
@@ -69,8 +66,7 @@ impl<'a> Message<'a> {
         match kind {
             DATA => Data::parse(reader).map(Message::Data),
             PROBE => Probe::parse(reader, bytes.len()).map(Message::Probe),
-            ECHO => Echo::parse(reader).map(Message::Echo),
-            REPORT => Reports::parse(reader).map(Message::Report),
+            REPORT => health::parse_report(reader).map(Message::Report),
             SESSION_KINDS.. => Ok(Message::Session { kind, body: reader.0 }),
             _ => Err(MessageError::UnknownKind(kind)),
         }
@@ -81,8 +77,7 @@ impl<'a> Message<'a> {
         match self {
             Message::Data(data) => data.write(to),
             Message::Probe(probe) => probe.write(to),
-            Message::Echo(echo) => echo.write(to),
-            Message::Report(reports) => PathReport::write(*reports, to),
+            Message::Report(report) => health::write_report(report, to),
             Message::Session { kind, body } => {
                 to.push(data::first_octet(kind & 15));
                 to.extend_from_slice(body);

@@ -65,6 +65,13 @@ impl PathReceiver {
         self.asked |= answer;
     }
 
+    /// The whole counter of a datagram that tells its lowest 32 bits: of those that end so, the one next to the highest
+    /// that has arrived.
+    pub fn whole_counter(&self, lowest: u32) -> u64 {
+        let known = self.highest.unwrap_or(0);
+        known.saturating_add_signed(i64::from(lowest.wrapping_sub(known as u32) as i32))
+    }
+
     /// When to call [`PathReceiver::poll`].
     pub fn deadline(&self) -> Option<Time> {
         if self.unreported == 0 {
@@ -115,6 +122,14 @@ mod tests {
         assert_eq!((report.highest, report.packets, report.bytes), (8, 9, 8064));
         assert_eq!((report.arrival, report.held), (at(12), Span::ZERO));
         assert_eq!(receiver.deadline(), None);
+    }
+
+    #[test]
+    fn a_counter_is_known_by_its_lowest_bits() {
+        let mut receiver = PathReceiver::new();
+        assert_eq!((receiver.whole_counter(0), receiver.whole_counter(5)), (0, 5));
+        receiver.receive((7 << 32) - 2, 100, false, at(0));
+        assert_eq!([receiver.whole_counter(1), receiver.whole_counter(u32::MAX - 9)], [(7 << 32) + 1, (7 << 32) - 10]);
     }
 
     #[test]

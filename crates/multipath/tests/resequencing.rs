@@ -111,8 +111,7 @@ fn course(plan: &Plan) -> Course {
                     let header = DataHeader {
                         bucket: *bucket,
                         number: plan.first_number.wrapping_add(assignment.number),
-                        unordered: false,
-                        redundant: false,
+                        ..DataHeader::default()
                     };
                     let predecessors = assignment.predecessors(over).collect();
                     let packet = Packet { bucket: *bucket, number: *number, path: over, settled };
@@ -139,7 +138,7 @@ fn resequencer(plan: &Plan, config: ResequencerConfig) -> Resequencer<Payload> {
     let mut resequencer = Resequencer::new(config);
     for bucket in BUCKETS.into_iter().filter(|_| plan.first_number > 0) {
         for number in [plan.first_number / 3, plan.first_number / 3 * 2, plan.first_number.wrapping_sub(1)] {
-            let header = DataHeader { bucket, number, unordered: false, redundant: false };
+            let header = DataHeader { bucket, number, ..DataHeader::default() };
             let arrival = Arrival { path: path(15), counter: 0, header, predecessors: [], bytes: 0 };
             resequencer.receive(arrival, (bucket, u64::MAX), Time::ZERO, &mut Vec::new());
         }

@@ -14,6 +14,7 @@ pub(super) const fn first_octet(kind: u8) -> u8 {
 const KIND: u8 = 0;
 const UNORDERED: u8 = 0x10;
 const REDUNDANT: u8 = 0x20;
+const ANSWER: u8 = 0x40;
 const PREDECESSORS: u8 = 0x0f;
 
 /// An IP packet and its place among those of its bucket.
@@ -28,16 +29,20 @@ pub struct Data<'a> {
 }
 
 /// What stands before the packet of a [`Data`] message, without the predecessors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DataHeader {
     /// The bucket, below [`BUCKETS`].
     pub bucket: u16,
     /// The packet's number in the bucket; packets that need no order have numbers of their own.
     pub number: u32,
+    /// The lowest 32 bits of the datagram's counter on its path.
+    pub counter: u32,
     /// Whether it is to be delivered as it arrives.
     pub unordered: bool,
     /// Whether copies of it are sent, too.
     pub redundant: bool,
+    /// Whether the far end is to report its arrival at once.
+    pub answer: bool,
 }
 
 /// The predecessors of a packet as they stand in a message.
@@ -60,7 +65,7 @@ impl Iterator for Predecessors<'_> {
 
 impl DataHeader {
     /// Octets without predecessors.
-    const SIZE: usize = 8;
+    const SIZE: usize = 12;
 
     /// What a buffer has to have free before a packet at most, for a packet that has predecessors on all other paths.
     pub const HEADROOM: usize = Self::SIZE + Predecessors::SIZE * (PathId::MAX_PATHS - 1);
@@ -90,24 +95,32 @@ impl DataHeader {
     fn octets(&self, predecessors: u8) -> [u8; Self::SIZE] {
         let unordered = if self.unordered { UNORDERED } else { 0 };
         let redundant = if self.redundant { REDUNDANT } else { 0 };
+        let answer = if self.answer { ANSWER } else { 0 };
         let [b0, b1] = self.bucket.to_be_bytes();
         let [n0, n1, n2, n3] = self.number.to_be_bytes();
-        [first_octet(KIND), unordered | redundant | predecessors, b0, b1, n0, n1, n2, n3]
+        let [c0, c1, c2, c3] = self.counter.to_be_bytes();
+        [first_octet(KIND), unordered | redundant | answer | predecessors, b0, b1, n0, n1, n2, n3, c0, c1, c2, c3]
     }
 }
 
 impl<'a> Data<'a> {
     pub(super) fn parse(mut reader: Reader<'a>) -> Result<Self, MessageError> {
         let flags = reader.u8()?;
-        if flags & !(UNORDERED | REDUNDANT | PREDECESSORS) != 0 {
+        if flags & !(UNORDERED | REDUNDANT | ANSWER | PREDECESSORS) != 0 {
             return Err(MessageError::Invalid { field: "flags", value: flags.into() });
         }
         let bucket = reader.u16()?;
         if bucket >= BUCKETS {
             return Err(MessageError::Invalid { field: "bucket", value: bucket.into() });
         }
-        let (unordered, redundant) = (flags & UNORDERED != 0, flags & REDUNDANT != 0);
-        let header = DataHeader { bucket, number: reader.u32()?, unordered, redundant };
+        let header = DataHeader {
+            bucket,
+            number: reader.u32()?,
+            counter: reader.u32()?,
+            unordered: flags & UNORDERED != 0,
+            redundant: flags & REDUNDANT != 0,
+            answer: flags & ANSWER != 0,
+        };
         let list = reader.slice(usize::from(flags & PREDECESSORS) * Predecessors::SIZE)?;
         let (predecessors, _) = list.as_chunks();
         Ok(Data { header, predecessors: Predecessors(predecessors), packet: reader.0 })

@@ -38,7 +38,8 @@ impl Ends {
     fn send(&mut self, bucket: u16, over: &[u8], payload: u32) -> Vec<Datagram> {
         let copies: Vec<_> = over.iter().map(|over| (path(*over), self.counter(*over))).collect();
         let assignment = self.sequencer.assign(bucket, &copies);
-        let header = DataHeader { bucket, number: assignment.number, unordered: false, redundant: copies.len() > 1 };
+        let header =
+            DataHeader { bucket, number: assignment.number, redundant: copies.len() > 1, ..DataHeader::default() };
         let datagram = |(path, counter): (PathId, u64)| {
             let predecessors = assignment.predecessors(path).collect();
             (Arrival { path, counter, header, predecessors, bytes: 1000 }, payload)
@@ -217,7 +218,7 @@ fn packets_that_need_no_order_pass_at_once_and_only_once() {
     let sent = ends.send_over(&[0, 1]);
     assert_eq!(ends.arrive(&sent[1], at(0)), NOTHING);
     let number = ends.sequencer.assign_unordered(0);
-    let header = DataHeader { bucket: 0, number: number + 3, unordered: true, redundant: true };
+    let header = DataHeader { number: number + 3, unordered: true, redundant: true, ..DataHeader::default() };
     for (over, expected) in [(1, vec![50]), (2, vec![]), (3, vec![])] {
         let arrival = Arrival { path: path(over), counter: 9, header, predecessors: vec![], bytes: 100 };
         assert_eq!(ends.arrive(&(arrival, 50), at(1)), expected);
@@ -229,7 +230,7 @@ fn packets_that_need_no_order_pass_at_once_and_only_once() {
 fn numbers_wrap() {
     let mut ends = ends();
     let near_the_end = u32::MAX - 2;
-    let header = |number| DataHeader { bucket: 0, number, unordered: false, redundant: false };
+    let header = |number| DataHeader { number, ..DataHeader::default() };
     // Half of all numbers at a time can be skipped.
     for number in [u32::MAX / 3, u32::MAX / 3 * 2, near_the_end] {
         let counter = ends.counter(0);
