@@ -1,5 +1,6 @@
 use crate::admission::{Admission, Verdict};
 use crate::cipher::Cipher;
+use crate::event::{Event, PeerError, Refused};
 use crate::limits::MAX_RETRY;
 use crate::mac::{self, MacKeys};
 use crate::message::{
@@ -7,7 +8,7 @@ use crate::message::{
     RESPONSE_PAYLOAD, array, read_u32,
 };
 use crate::noise::{Initiator, Responder};
-use crate::peer::{Due, Peer, PeerId, Route, SentMessage};
+use crate::peer::{Due, Peer, PeerId, PeerState, Route, SentMessage};
 use crate::policy::Policy;
 use crate::session::Session;
 use crate::timestamp::{self, Stamper, Timestamp};
@@ -15,7 +16,6 @@ use crate::{PresharedKey, PrivateKey, PublicKey};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-use thiserror::Error;
 use units::{Span, Time};
 
 /// The number of the path on which an endpoint seals its own keepalives. The sessions that it hands out own all others.
@@ -23,76 +23,6 @@ pub const ENDPOINT_PATH: u8 = u8::MAX;
 
 /// The most by which a session is replaced early, at random.
 const MAX_REKEY_LEAD_MILLIS: u32 = 4000;
-
-/// What an endpoint wants done.
-#[derive(Debug)]
-pub enum Event {
-    /// Send a datagram.
-    Transmit {
-        /// On which path, and where.
-        to: Route,
-        /// Its bytes.
-        datagram: Vec<u8>,
-    },
-    /// A handshake has made a session: install it in the [`SessionTable`](crate::SessionTable)s, whichever sessions the
-    /// peer has already.
-    Established {
-        /// With whom.
-        peer: PeerId,
-        /// It owns all paths but [`ENDPOINT_PATH`].
-        session: Session,
-        /// Where the peer's last message came from.
-        route: Route,
-        /// Which life of the peer this is: another one than before if the peer has restarted and with it forgotten all that
-        /// belongs to earlier sessions.
-        instance: u64,
-    },
-    /// The peer has not answered for 90 s, and nobody has wished to send for as long: no more is tried.
-    Unreachable {
-        /// Who.
-        peer: PeerId,
-    },
-}
-
-/// Why a datagram was dropped. Nothing is answered, but for a cookie reply where it says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Refused {
-    /// Not a handshake message or cookie reply.
-    #[error("it is not a handshake message")]
-    Malformed,
-    /// The sender does not know this host's public key.
-    #[error("its sender does not know this host's public key")]
-    Stranger,
-    /// Too many handshake messages come; the sender has been asked to show that it receives at its address.
-    #[error("too many handshake messages arrive: its sender was sent a cookie")]
-    CookieRequired,
-    /// Too many handshake messages come, in all or from this source.
-    #[error("too many handshake messages arrive")]
-    RateLimited,
-    /// It fails its authentication.
-    #[error("it is not authentic")]
-    Forged,
-    /// The sender has a key that this host does not know.
-    #[error("its sender is not among the peers of this host")]
-    UnknownPeer,
-    /// An initiation no newer than one before: a copy, or of a host whose clock has been set back.
-    #[error("it is a copy of an earlier message, or the clock of its sender was set back")]
-    Replayed,
-    /// It answers nothing that this host has sent and still waits for.
-    #[error("it answers no handshake that is under way")]
-    Unexpected,
-}
-
-/// Why a peer was not added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum PeerError {
-    /// The peer has the host's own key.
-    #[error("the peer {0} has this host's own key")]
-    OwnKey(PublicKey),
-    /// There is such a peer already.
-    #[error("the peer {0} is there already")]
-    Duplicate(PublicKey),
-}
 
 /// The initiation that a response answers: of whom, under which index, of which life of the peer.
 struct Answered {
@@ -203,6 +133,11 @@ impl Endpoint {
     /// Tells that a keepalive came from the peer.
     pub fn keepalive_received(&mut self, id: PeerId, now: Time) {
         self.update(id, |peer| peer.heard(now));
+    }
+
+    /// What there is with a peer, to be shown. None if there is no such peer.
+    pub fn peer_state(&self, id: PeerId, now: Time) -> Option<PeerState<'_>> {
+        self.peers.get(&id).map(|peer| peer.state(now))
     }
 
     /// When to call [`advance`](Self::advance).

@@ -97,6 +97,8 @@
 //!   the response lost.
 //! - Initiations are repeated after 1 s, 2 s, 4 s … 16 s and a random fraction, by one route after the other, until 90 s
 //!   after the last wish to send.
+//! - Both messages of a handshake carry a random number of the process that sends them, its instance
+//!   ([`Event::Established`]): a peer with another one has restarted, and begins its own numbering of packets again.
 //! - When nothing has come for 15 s although data was sent, the peer may have restarted: a new session is made.
 //! - Ephemeral keys are made of the randomness that the caller gives. Recorded traffic stays secret when a static key is
 //!   lost later (Noise §7.7).
@@ -115,6 +117,7 @@
 mod admission;
 mod cipher;
 mod endpoint;
+mod event;
 mod key;
 mod keyring;
 mod limits;
@@ -130,10 +133,11 @@ mod table;
 mod timestamp;
 
 pub use cipher::Cipher;
-pub use endpoint::{ENDPOINT_PATH, Endpoint, Event, PeerError, Refused};
+pub use endpoint::{ENDPOINT_PATH, Endpoint};
+pub use event::{Event, PeerError, Refused};
 pub use key::{KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use message::{COOKIE_REPLY, HEADER, INITIATION, Kind, OVERHEAD, RESPONSE, TAG, receiver_index};
-pub use peer::{PeerId, Route};
+pub use peer::{PeerId, PeerState, Route};
 pub use policy::Policy;
 pub use replay::ReplayWindow;
 pub use session::{OpenError, Opened, Opener, SealError, Sealed, Sealer, Session};

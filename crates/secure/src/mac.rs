@@ -96,3 +96,47 @@ pub(crate) fn keyed(key: &[u8], bytes: &[u8]) -> [u8; MAC] {
 fn positions(message: &[u8]) -> (usize, usize) {
     (message.len() - 2 * MAC, message.len() - MAC)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::INITIATION;
+
+    const HOST: PublicKey = PublicKey::from_bytes([5; 32]);
+
+    #[test]
+    fn macs_cover_all_that_stands_before_them() {
+        let keys = MacKeys::of(&HOST);
+        let (mut message, cookie) = ([3; INITIATION], [9; MAC]);
+        assert_eq!(keys.sign(&mut message, Some(&cookie)), mac1(&message));
+        assert!(keys.has_valid_mac1(&message) && has_valid_mac2(&message, &cookie));
+        assert!(!has_valid_mac2(&message, &[8; MAC]));
+        assert!(!MacKeys::of(&PublicKey::from_bytes([6; 32])).has_valid_mac1(&message));
+        for at in 0..INITIATION {
+            let mut altered = message;
+            altered[at] ^= 1;
+            assert_eq!(keys.has_valid_mac1(&altered), at >= INITIATION - MAC, "byte {at}");
+            assert!(!has_valid_mac2(&altered, &cookie), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_read_by_who_sent_the_message_that_it_answers() {
+        let (keys, cookie, mac1) = (MacKeys::of(&HOST), [9; MAC], [4; MAC]);
+        let reply = keys.cookie_reply(77, [1; COOKIE_NONCE], cookie, &mac1);
+        assert_eq!(keys.open_cookie(&reply, &mac1), Some(cookie));
+        assert_eq!(keys.open_cookie(&reply, &[5; MAC]), None, "of another message");
+        for at in 8..COOKIE_REPLY {
+            let mut altered = reply;
+            altered[at] ^= 1;
+            assert_eq!(keys.open_cookie(&altered, &mac1), None, "byte {at}");
+        }
+    }
+
+    /// By the example of RFC 7693, appendix B.
+    #[test]
+    fn the_hash_is_blake2s() {
+        let digest: [u8; 32] = Blake2s256::digest(b"abc").into();
+        assert_eq!(digest[..8], [0x50, 0x8c, 0x5e, 0x8c, 0x32, 0x7c, 0x14, 0xe2]);
+    }
+}

@@ -1,3 +1,4 @@
+use crate::cipher::Cipher;
 use crate::keyring::Keyring;
 use crate::limits::{
     COOKIE_LIFETIME, FIRST_RETRY, GIVE_UP_AFTER, KEEPALIVE_AFTER, MAX_RETRY, MIN_SESSION, REKEY_AFTER, RESPONDER_DELAY,
@@ -6,6 +7,7 @@ use crate::limits::{
 use crate::mac::{Cookie, MacKeys};
 use crate::message::MAC;
 use crate::noise::Initiator;
+use crate::session::Session;
 use crate::timestamp::Timestamp;
 use crate::{PresharedKey, PublicKey};
 use std::collections::BTreeMap;
@@ -23,6 +25,23 @@ pub struct Route {
     pub path: u8,
     /// The peer's address on that path.
     pub address: SocketAddr,
+}
+
+/// What there is with a peer, to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerState<'e> {
+    /// Its key.
+    pub key: PublicKey,
+    /// Where it was last reached or is to be reached, by path.
+    pub routes: &'e [Route],
+    /// When the session in use was made, if there is one.
+    pub established: Option<Time>,
+    /// What it is sealed with.
+    pub cipher: Option<Cipher>,
+    /// When anything authentic came last, as far as the endpoint was told.
+    pub heard: Option<Time>,
+    /// The initiations of the handshake that is under way, if one is.
+    pub initiations: Option<u32>,
 }
 
 /// All that is known of a peer.
@@ -104,6 +123,18 @@ impl Peer {
             traffic: Traffic::default(),
             rekey_lead: Span::ZERO,
             scheduled: None,
+        }
+    }
+
+    pub(crate) fn state(&self, now: Time) -> PeerState<'_> {
+        let session = self.keyring.current(now);
+        PeerState {
+            key: self.key,
+            routes: &self.routes,
+            established: session.map(|session| session.established),
+            cipher: session.map(Session::cipher),
+            heard: self.traffic.heard,
+            initiations: self.attempt.as_ref().map(|attempt| attempt.sent),
         }
     }
 

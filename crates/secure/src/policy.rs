@@ -11,7 +11,7 @@ pub struct Policy {
     /// Of those with a cookie, how many per second from one source: one IPv4 address or one /64 of IPv6. Also, how many
     /// cookie replies are sent there, where no peer is expected.
     pub handshakes_per_second_and_source: u32,
-    /// Cookie replies per second; as many again to addresses where a peer is expected. Each costs some 2 µs and a datagram of 64 bytes, in answer to one of 96 at least.
+    /// Cookie replies per second; as many again to addresses where a peer is expected. Each costs some 2 µs and a datagram of 64 bytes, in answer to one of 104 at least.
     pub cookie_replies_per_second: u32,
 }
 

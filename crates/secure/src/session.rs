@@ -103,6 +103,7 @@ pub struct Opener(Arc<Inbound>);
 
 #[derive(Debug)]
 struct Inbound {
+    cipher: Cipher,
     key: DataKey,
     index: u32,
     is_confirmed: AtomicBool,
@@ -129,6 +130,7 @@ impl Session {
     ) -> Self {
         let outbound = Outbound { key: DataKey::new(cipher, &keys.send), receiver, reserved: AtomicU64::new(0) };
         let inbound = Inbound {
+            cipher,
             key: DataKey::new(cipher, &keys.receive),
             index,
             // The response has shown the initiator that the responder has the keys.
@@ -143,6 +145,11 @@ impl Session {
     /// ([`receiver_index`](crate::receiver_index)).
     pub fn index(&self) -> u32 {
         self.opener.index()
+    }
+
+    /// What both hosts have agreed to seal with.
+    pub fn cipher(&self) -> Cipher {
+        self.opener.0.cipher
     }
 
     /// Seals in place: see [`Sealer::seal`].

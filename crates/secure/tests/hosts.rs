@@ -99,6 +99,10 @@ fn rekeying_loses_nothing_and_happens_every_two_minutes() {
     network.exchange(&BOTH, secs(1210), millis(50));
     let until = network.now - secs(1);
     for from in BOTH {
+        let (host, now) = (&network.hosts[from], network.now);
+        let state = host.endpoint.peer_state(host.peer, now).unwrap();
+        assert!(state.established.is_some_and(|established| now - established < secs(136)));
+        assert_eq!((state.key, state.routes.len()), (network.private_key(1 - from).public(), 2));
         assert_eq!(network.missing(from, Time::ZERO, until), NOTHING);
         let established = &network.hosts[from].established;
         assert!((10..=14).contains(&established.len()), "{established:?}");
