@@ -17,8 +17,11 @@ fn route() -> Route {
 }
 
 fn endpoint(key: &PrivateKey, peer: &PrivateKey, cipher: Cipher) -> (Endpoint, PeerId) {
+    endpoint_with(key, peer, Policy { cipher, handshakes_per_second: u32::MAX, ..Policy::default() })
+}
+
+fn endpoint_with(key: &PrivateKey, peer: &PrivateKey, policy: Policy) -> (Endpoint, PeerId) {
     let random = Box::new(StdRng::seed_from_u64(u64::from(key.public().as_bytes()[0])));
-    let policy = Policy { cipher, handshakes_per_second: u32::MAX, ..Policy::default() };
     let mut endpoint = Endpoint::new(key.clone(), policy, random);
     let id = endpoint.add_peer(peer.public(), PresharedKey::default()).expect("another host");
     endpoint.set_routes(id, vec![route()], NOW);
@@ -98,6 +101,21 @@ fn handshakes(criterion: &mut Criterion) {
     criterion.bench_function("refuse an unknown peer", |bencher| {
         bencher.iter(|| host.receive(black_box(&datagram), route(), NOW).is_err());
     });
+    for (name, replies) in [("ask for a cookie", u32::MAX), ("drop in a flood", 1)] {
+        let policy = Policy {
+            handshakes_per_second: 1,
+            handshakes_per_second_and_source: u32::MAX,
+            cookie_replies_per_second: replies,
+            ..Policy::default()
+        };
+        let (mut flooded, _) = endpoint_with(&keys[1], &keys[0], policy);
+        criterion.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let _ = flooded.receive(black_box(&datagram), route(), NOW);
+                flooded.next_event()
+            });
+        });
+    }
     datagram[20] ^= 1;
     criterion.bench_function("refuse who does not know the public key", |bencher| {
         bencher.iter(|| host.receive(black_box(&datagram), route(), NOW).is_err());
