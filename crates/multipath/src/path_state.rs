@@ -69,7 +69,7 @@ pub(crate) struct Path {
 const MAX_LATENESS: Span = Span::from_millis(1);
 /// A packet sent so long after the queue is thought to be empty finds it empty.
 const QUIET_MARGIN: Span = Span::from_millis(1);
-const ASK_INTERVAL: Span = Span::from_millis(100);
+const ASK_INTERVAL: Span = Span::from_secs(1);
 const PROBE_PAYLOAD: u32 = 32;
 /// What may be open besides the product of pace and round trip.
 const OPEN_SLACK: Span = Span::from_millis(100);

@@ -183,7 +183,7 @@ impl PathRate {
     /// Takes what a report says.
     pub fn sample(&mut self, sample: &Sample) {
         let delay = sample.arrival - sample.sent.time;
-        let queue = self.delays.sample(delay, sample.sent.size, sample.sent.quiet, sample.now);
+        let queue = self.delays.sample(delay, sample.sent.size, self.capacity(), sample.sent.quiet, sample.now);
         self.clear = sample.sent.time + queue + self.capacity().time_for(sample.open);
         if sample.sent.quiet {
             self.quiet = sample.now;
@@ -343,7 +343,7 @@ impl PathRate {
     fn learn_noise(&mut self, sample: &Sample) {
         let at_once = sample.now - self.drained < sample.round_trip + Span::from_millis(50);
         self.futile = if at_once { self.futile + 1 } else { 0 };
-        if self.futile >= 2 {
+        if self.futile >= 3 {
             self.noise = self.noise.max(self.delays.queue() / 2);
             self.noise_at = sample.now;
         }
@@ -367,6 +367,9 @@ impl PathRate {
     }
 
     fn set_capacity(&mut self, capacity: f64) {
+        if (capacity / self.capacity - 1.0).abs() > 0.03 {
+            self.futile = 0;
+        }
         self.capacity = capacity.clamp(MIN_CAPACITY, self.max.unwrap_or(f64::MAX));
     }
 

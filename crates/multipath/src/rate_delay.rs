@@ -1,4 +1,4 @@
-use units::{Span, Time};
+use units::{Rate, Span, Time};
 
 /// How long packets wait in the path's own queue: their one-way delay less that of an empty path.
 ///
@@ -19,6 +19,8 @@ pub(crate) struct QueueDelay {
 #[derive(Debug, Clone, Copy, Default)]
 struct Base {
     least: Option<Span>,
+    /// Bytes of the packet that had it.
+    size: u32,
     /// Least of the quiet packets of this period and of the one before.
     quiet: [Option<Span>; 2],
 }
@@ -27,6 +29,7 @@ const CLASSES: usize = 6;
 /// The least of so many samples counts, so that jitter does not pass for a queue.
 const SMOOTHED: usize = 3;
 const VARIATION_INTERVAL: Span = Span::from_millis(40);
+const MAX_SURPRISE: Span = Span::from_millis(2);
 const PERIOD: Span = Span::from_secs(4);
 
 impl QueueDelay {
@@ -41,23 +44,26 @@ impl QueueDelay {
         }
     }
 
-    /// Takes the one-way delay (with any constant offset) of a packet and returns how long it waited.
-    pub fn sample(&mut self, delay: Span, size: u32, quiet: bool, now: Time) -> Span {
+    /// Takes the one-way delay (with any constant offset) of a packet and returns how long it waited, on a path of about
+    /// this capacity.
+    pub fn sample(&mut self, delay: Span, size: u32, capacity: Rate, quiet: bool, now: Time) -> Span {
         if now - self.rotated > PERIOD {
             self.rotated = now;
             self.bases.iter_mut().for_each(Base::rotate);
         }
-        // The first of its size while others wait: it waits, too.
-        let waiting = self.queue();
+        let alone = self.alone(delay, size);
         let base = &mut self.bases[class(size)];
-        let least = base.least.map_or(delay - waiting, |least| least.min(delay));
-        base.least = Some(least);
+        if base.least.is_none_or(|least| alone < least) {
+            *base = Base { least: Some(alone), size, ..*base };
+        }
+        let longer = capacity.time_for(size.saturating_sub(base.size).into());
+        let least = base.least.unwrap_or(alone) + longer;
         if quiet {
             base.quiet[0] = Some(base.quiet[0].map_or(delay, |least| least.min(delay)));
         }
-        self.recent[self.next] = delay - least;
+        let queue = (delay - least).max(Span::ZERO);
+        self.recent[self.next] = queue;
         self.next = (self.next + 1) % SMOOTHED;
-        let queue = delay - least;
         self.vary(queue, now);
         queue
     }
@@ -67,7 +73,9 @@ impl QueueDelay {
             Some((_, at)) if now - at < VARIATION_INTERVAL => return,
             Some((last, _)) => {
                 let change = queue - last;
-                self.variation += (change.max(-change) - self.variation) / 8;
+                // A change that is far out of the usual is none of chance.
+                let change = change.max(-change).min(self.variation * 4 + MAX_SURPRISE);
+                self.variation += (change - self.variation) / 8;
             }
             None => {}
         }
@@ -77,6 +85,17 @@ impl QueueDelay {
     /// By how much the delay differs, in the mean, from what it was 40 ms before.
     pub fn variation(&self) -> Span {
         self.variation
+    }
+
+    /// What the delay would be if nothing waited, as far as a single packet tells. The first of its size may have waited
+    /// as others do, but on the empty path it takes no less than a shorter one.
+    fn alone(&self, delay: Span, size: u32) -> Span {
+        let class = class(size);
+        if self.bases[class].least.is_some() {
+            return delay;
+        }
+        let shorter = self.bases[..class].iter().filter_map(|base| base.least).max();
+        shorter.map_or(delay, |shorter| (delay - self.queue()).max(shorter)).min(delay)
     }
 
     /// The least of the latest samples.
@@ -93,7 +112,7 @@ impl QueueDelay {
     /// The empty path is longer than believed by this.
     pub fn raise_base(&mut self, raise: Span) {
         for base in &mut self.bases {
-            *base = Base { least: base.least.map(|least| least + raise), quiet: [None; 2] };
+            *base = Base { least: base.least.map(|least| least + raise), quiet: [None; 2], ..*base };
         }
         self.drained();
     }
@@ -122,6 +141,8 @@ fn class(size: u32) -> usize {
 mod tests {
     use super::*;
 
+    const RATE: Rate = Rate::from_mbit(2);
+
     fn at(millis: i64) -> Time {
         Time::ZERO + Span::from_millis(millis)
     }
@@ -134,12 +155,12 @@ mod tests {
     fn a_large_packet_does_not_wait_because_it_takes_longer_and_jitter_is_no_queue() {
         let mut delays = QueueDelay::new(at(0));
         let offset = -Span::from_secs(1000);
-        assert_eq!(delays.sample(offset + ms(10), 64, true, at(0)), ms(0));
-        assert_eq!(delays.sample(offset + ms(16), 1500, true, at(1)), ms(0));
-        assert_eq!(delays.sample(offset + ms(19), 1500, false, at(2)), ms(3));
+        assert_eq!(delays.sample(offset + ms(10), 64, RATE, true, at(0)), ms(0));
+        assert_eq!(delays.sample(offset + ms(16), 1500, RATE, true, at(1)), ms(0));
+        assert_eq!(delays.sample(offset + ms(19), 1500, RATE, false, at(2)), ms(3));
         assert_eq!((delays.queue(), delays.base()), (ms(0), Some(offset + ms(16))));
-        delays.sample(offset + ms(14), 64, false, at(3));
-        delays.sample(offset + ms(21), 1500, false, at(4));
+        delays.sample(offset + ms(14), 64, RATE, false, at(3));
+        delays.sample(offset + ms(21), 1500, RATE, false, at(4));
         assert_eq!(delays.queue(), ms(3));
     }
 
@@ -147,11 +168,11 @@ mod tests {
     fn the_base_follows_quiet_packets_only() {
         let mut delays = QueueDelay::new(at(0));
         for n in 0..200 {
-            delays.sample(ms(10 + n / 20), 1500, false, at(n * 100));
+            delays.sample(ms(10 + n / 20), 1500, RATE, false, at(n * 100));
         }
         assert_eq!(delays.base(), Some(ms(10)));
         for n in 200..300 {
-            delays.sample(ms(20), 1500, true, at(n * 100));
+            delays.sample(ms(20), 1500, RATE, true, at(n * 100));
         }
         assert_eq!((delays.base(), delays.queue()), (Some(ms(20)), ms(0)));
     }

@@ -11,11 +11,10 @@ use std::fmt::Write;
 use units::{Span, Time};
 use world::*;
 
-const PATHS: u64 = 40;
+const PATHS: u64 = 16;
 
 /// What was seen of one path.
 struct Line {
-    spec: PathSpec,
     /// Share of the rate that arrived, in percent of what loss leaves.
     early: f64,
     late: f64,
@@ -42,7 +41,7 @@ fn run(spec: PathSpec, seed: u64) -> Line {
     // A full packet may already be on its way into the link.
     let own = spec.delay.as_secs_f64() + f64::from(1500 + 200 + OVERHEAD) * 8.0 / spec.mbit / 1e6;
     let added = (world.delay(sparse, 0.99, at(5.0)).as_secs_f64() - own) * 1e3;
-    Line { spec, early: share(1.0, 5.0), late: share(5.0, 20.0), added }
+    Line { early: share(1.0, 5.0), late: share(5.0, 20.0), added }
 }
 
 fn summary(name: &str, lines: &[Line]) -> String {
@@ -80,11 +79,8 @@ fn paths_at_random_are_used_in_full_whatever_was_believed_of_them() {
         };
         let lines: Vec<Line> = (0..PATHS).map(&mut line).collect();
         writeln!(out, "{}", summary(name, &lines)).unwrap();
-        for (line, seed) in lines.iter().zip(0..) {
-            if line.late < 97.0 || line.added > 5.0 {
-                println!("{name}, path {seed}: {:?} {:.1} {:.1} {:.1}", line.spec, line.early, line.late, line.added);
-            }
-        }
+        let mean = lines.iter().map(|line| line.late).sum::<f64>() / PATHS as f64;
+        assert!(mean > 99.0, "{name}: {mean} %");
     }
     insta::assert_snapshot!(out);
 }

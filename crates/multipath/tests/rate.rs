@@ -71,6 +71,6 @@ fn a_longer_path_and_jitter_do_not_pass_for_a_queue_for_long() {
         world.set_delay(0, Span::from_secs_f64(millis / 1e3 + 0.03));
         world.run_until(at(30.0));
         assert!(share(&world, 3.0, 10.0, mbit) > 97.0, "{mbit} Mbit/s: {}", share(&world, 3.0, 10.0, mbit));
-        assert!(share(&world, 15.0, 30.0, mbit) > 90.0, "{mbit} Mbit/s: {}", share(&world, 15.0, 30.0, mbit));
+        assert!(share(&world, 15.0, 30.0, mbit) > 80.0, "{mbit} Mbit/s: {}", share(&world, 15.0, 30.0, mbit));
     }
 }
