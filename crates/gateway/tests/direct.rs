@@ -12,8 +12,9 @@ use service::RuntimeDir;
 use sites::{Counter, Sites, is_up};
 use std::env;
 use std::fs;
+use std::net::UdpSocket;
 use std::path::PathBuf;
-use testnet::{eventually, in_namespaces, ip};
+use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
 
 fn network(text: &str) -> IpNet {
     text.parse().unwrap()
@@ -89,6 +90,33 @@ fn packets_are_divided_exactly_in_the_ratio_of_the_weights() {
         assert_eq!(routing(&sites.left), before);
         sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", 5);
         assert_eq!(counter.packets(), [53, 9, 32, 6]);
+    });
+}
+
+#[test]
+fn each_remote_site_has_its_own_ratio_and_all_other_addresses_theirs() {
+    in_namespaces("each_remote_site_has_its_own_ratio_and_all_other_addresses_theirs", || {
+        let sites = Sites::new();
+        let config = LEFT.replace("\"10.2.0.0/24\", ", "")
+            + "[[remote]]\nname = \"one-host\"\nnetworks = [\"10.2.0.7\"]\npaths = [\"two\"]\n\
+               [[remote]]\nname = \"rest\"\nnetworks = [\"0.0.0.0/0\"]\npaths = [\"two\", \"one\"]\n";
+        let plane = start(&sites.left, &read(&config), &runtime("remotes"));
+        let on = |path: &str, to: &str| vec![Statement::Input(path.into()), Statement::Destination(network(to))];
+        let [v4, v6] = ["10.2.0.2/32", "fd02::2/128"];
+        let conditions = [on("path1", v4), on("path2", v4), on("path1", v6), on("path2", v6)];
+        let counter = Counter::new(&sites.right, &conditions);
+        sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", 19 + 3);
+        sites.send(&sites.a, "fd01::2", &sites.b, "fd02::2", 19 + 16);
+        // The second begins with the three of path `two`; to the gateway itself, nothing is divided.
+        assert_eq!(counter.packets(), [16, 6, 32, 3]);
+        let own = sites.left.run(|| UdpSocket::bind("10.1.0.1:7").unwrap()).unwrap();
+        own.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
+        let near = sites.a.run(|| UdpSocket::bind("10.1.0.2:0").unwrap()).unwrap();
+        near.send_to(b"hello", "10.1.0.1:7").unwrap();
+        own.recv(&mut [0; 9]).unwrap();
+        let sent: u64 = plane.counts().unwrap().iter().map(|count| count.sent.packets).sum();
+        assert_eq!(sent, 22 + 35);
+        sites.left.run(|| drop(plane)).unwrap();
     });
 }
 

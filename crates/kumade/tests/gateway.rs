@@ -89,7 +89,7 @@ impl Host {
 
     /// Whether packets are marked: a table belongs to its process, and no other can have one of that name.
     fn has_rules(&self) -> bool {
-        let table = Table { name: "kumade".into(), counters: vec![], chains: vec![] };
+        let table = Table { name: "kumade".into(), counters: vec![], flows: vec![], chains: vec![] };
         self.namespace.run(|| InstalledTable::install(&table).is_err()).unwrap()
     }
 

@@ -81,6 +81,8 @@ impl Netlink {
     }
 
     fn send(&self, messages: &[u8]) -> io::Result<()> {
+        // Where an earlier transaction failed, the kernel has told of every fault, and only the first was read.
+        while self.receive().is_ok() {}
         let sent = sendto(self.socket.as_raw_fd(), messages, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
         if sent == messages.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }

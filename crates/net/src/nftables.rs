@@ -5,8 +5,11 @@
 //! program changes it, and when this process ends, however that happens, the kernel removes it.
 
 mod encode;
+mod expressions;
+mod flow;
 mod installed;
 mod table;
 
-pub use installed::{Count, InstalledTable};
+pub use flow::{Addresses, Flow, FlowList, FlowListKind};
+pub use installed::{Count, FlowChange, InstalledTable};
 pub use table::{Chain, Hook, Rule, Statement, Table};

@@ -3,10 +3,12 @@
 use ipnet::IpNet;
 use net::interface::{self, Family};
 use net::namespace::Namespace;
-use net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
+use net::nftables::{
+    Addresses, Chain, Flow, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table,
+};
 use net::policy::{self, MarkedRoute};
-use std::net::UdpSocket;
-use testnet::{in_namespaces, ip};
+use std::net::{IpAddr, UdpSocket};
+use testnet::{TEST_DEADLINE, in_namespaces, ip};
 
 fn network(text: &str) -> IpNet {
     text.parse().unwrap()
@@ -23,8 +25,10 @@ fn in_turn(marks: Vec<u32>) -> Chain {
 
 fn table(rules: Vec<Vec<Statement>>, marks: Vec<u32>) -> Table {
     let counters = ["mark-1", "mark-2"].map(String::from).to_vec();
-    let chains = vec![in_turn(marks), chain("arriving", Some(Hook::Prerouting(-300)), rules)];
-    Table { name: "kumade-test".into(), counters, chains }
+    // Another list of marks, so that each rule must find its own.
+    let other = chain("other", None, vec![vec![Statement::MarkInTurn(vec![3, 4])]]);
+    let chains = vec![other, in_turn(marks), chain("arriving", Some(Hook::Prerouting(-300)), rules)];
+    Table { name: "kumade-test".into(), counters, flows: vec![], chains }
 }
 
 fn send(packets: usize, to: &str) {
@@ -119,4 +123,75 @@ fn routes_of_a_mark_are_added_once_and_removed() {
             assert_eq!(shown()[1], "");
         }
     });
+}
+
+#[test]
+fn flows_are_noted_told_apart_and_translated_while_rules_stay() {
+    in_namespaces("flows_are_noted_told_apart_and_translated_while_rules_stay", || {
+        let namespace = Namespace::new().unwrap();
+        namespace.run(|| noted_and_translated(Family::V4, ["127.0.0.1", "127.0.0.7", "127.0.0.5"])).unwrap();
+        for address in ["::5", "::7"] {
+            ip(&namespace, &["-6", "addr", "add", address, "dev", "lo", "nodad"]).unwrap();
+        }
+        namespace.run(|| noted_and_translated(Family::V6, ["::1", "::7", "::5"])).unwrap();
+    });
+}
+
+fn noted_and_translated(family: Family, addresses: [&str; 3]) {
+    const UDP: u8 = 17;
+    let [own, source, destination] = addresses.map(|text| text.parse::<IpAddr>().unwrap());
+    let list = |name: &str, kind| FlowList { name: name.into(), family, kind };
+    let rules = vec![
+        vec![Statement::TranslateFlow(family, "to".into()), Statement::Accept],
+        vec![Statement::InFlows(family, "known".into()), Statement::Accept],
+        vec![Statement::Protocol(UDP), Statement::NoteFlow(family, "seen".into())],
+    ];
+    let seen = FlowListKind::Seen { timeout_millis: 60_000, max_entries: 100 };
+    let table = Table {
+        name: "kumade-test".into(),
+        counters: vec![],
+        flows: vec![list("known", FlowListKind::Set), list("to", FlowListKind::Translation), list("seen", seen)],
+        chains: vec![chain("arriving", Some(Hook::Prerouting(-300)), rules)],
+    };
+    let installed = InstalledTable::install(&table).unwrap();
+    let near = UdpSocket::bind((own, 0)).unwrap();
+    let plain = UdpSocket::bind((own, 0)).unwrap();
+    let port = plain.local_addr().unwrap().port();
+    let translated = UdpSocket::bind((destination, port)).unwrap();
+    let flow = Flow {
+        source: own,
+        destination: own,
+        protocol: UDP,
+        source_port: near.local_addr().unwrap().port(),
+        destination_port: port,
+    };
+    let send = |data: &[u8]| near.send_to(data, (own, port)).map(drop).unwrap();
+    let receive = |socket: &UdpSocket| {
+        let mut buffer = [0; 9];
+        socket.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
+        let (length, from) = socket.recv_from(&mut buffer).unwrap();
+        (buffer[..length].to_vec(), from.ip())
+    };
+    send(b"first");
+    assert_eq!(receive(&plain), (b"first".to_vec(), own));
+    assert_eq!(installed.flows("seen").unwrap().into_keys().collect::<Vec<_>>(), [flow]);
+
+    let to = Addresses { source, destination };
+    let add = [FlowChange::Add("known".into(), flow, None), FlowChange::Add("to".into(), flow, Some(to))];
+    installed.change_flows(&add).unwrap();
+    send(b"second");
+    send(b"third");
+    assert_eq!(receive(&translated), (b"second".to_vec(), source));
+    assert_eq!(receive(&translated), (b"third".to_vec(), source));
+    assert_eq!(installed.flows("to").unwrap()[&flow].packets, 2);
+    assert!(installed.change_flows(&add).is_err());
+    installed.change_flows(&[FlowChange::Remove("to".into(), flow)]).unwrap();
+    send(b"fourth");
+    assert_eq!(receive(&plain), (b"fourth".to_vec(), own));
+    assert_eq!(installed.flows("known").unwrap()[&flow].packets, 1);
+    assert_eq!(installed.flows("to").unwrap().len(), 0);
+    // Neither change is made where one of them cannot be.
+    let both = [FlowChange::Remove("known".into(), flow), FlowChange::Remove("to".into(), flow)];
+    assert!(installed.change_flows(&both).is_err());
+    assert_eq!(installed.flows("known").unwrap().len(), 1);
 }

@@ -104,7 +104,7 @@ fn table(config: &Config) -> Table {
     }
     chains.push(Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(RAW)), rules: arriving(config) });
     chains.push(Chain { name: "leaving".into(), hook: Some(Hook::Postrouting(LAST)), rules: leaving(config) });
-    Table { name: "kumade".into(), counters: config.paths.iter().map(Plan::counter).collect(), chains }
+    Table { name: "kumade".into(), counters: config.paths.iter().map(Plan::counter).collect(), flows: vec![], chains }
 }
 
 fn division_name(remote: &Remote) -> String {

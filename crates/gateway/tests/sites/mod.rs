@@ -156,7 +156,7 @@ impl Counter {
         let rules = conditions.iter().zip(&counters);
         let rules = rules.map(|(conditions, name)| Rule([&conditions[..], &[Statement::Count(name.clone())]].concat()));
         let chain = Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(-400)), rules: rules.collect() };
-        let table = Table { name: "counter".into(), counters, chains: vec![chain] };
+        let table = Table { name: "counter".into(), counters, flows: vec![], chains: vec![chain] };
         Counter { table: inside.run(|| InstalledTable::install(&table)).unwrap().unwrap() }
     }
 

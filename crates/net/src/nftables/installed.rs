@@ -1,8 +1,12 @@
-use super::encode::{creation, deletion, header, replacement};
+pub use super::encode::FlowChange;
+use super::encode::{creation, deletion, flow_changes, header, replacement};
+use super::flow::Flow;
 use super::table::{Chain, Table};
 use crate::netlink::Netlink;
 use crate::setup::SetupError;
-use netlink_bindings::nftables::{ObjData, OpGetobjDump};
+use netlink_bindings::nftables::{
+    ExprOps, IterableSetelemAttrs, ObjData, OpGetobjDump, OpGetsetelemDump, SetelemAttrs,
+};
 use netlink_bindings::traits::NetlinkRequest;
 use nix::sys::socket::SockProtocol;
 use std::collections::BTreeMap;
@@ -29,6 +33,8 @@ pub struct Count {
 /// Of messages of nf_tables, as linux/netfilter/nfnetlink.h puts types together.
 const GET_OBJECT: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | libc::NFT_MSG_GETOBJ as u16;
 
+const GET_ELEMENTS: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | libc::NFT_MSG_GETSETELEM as u16;
+
 impl InstalledTable {
     /// Makes the table and all that is in it, at one instant.
     ///
@@ -53,6 +59,34 @@ impl InstalledTable {
         let (batch, last) = replacement(&self.name, chain);
         let operation = || format!("change the chain `{}` of the table `{}`", chain.name, self.name);
         self.netlink.transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
+    }
+
+    /// Changes its lists of flows, all at one instant.
+    ///
+    /// # Errors
+    /// There is no such list, a flow to be entered is in it, or one to be taken out is not; then nothing is changed.
+    pub fn change_flows(&self, changes: &[FlowChange]) -> Result<(), SetupError> {
+        let (batch, last) = flow_changes(&self.name, changes);
+        let operation = || format!("change lists of flows of the table `{}`", self.name);
+        self.netlink.transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
+    }
+
+    /// The flows in a list. Where it counts, with what was seen of each since it was entered.
+    ///
+    /// # Errors
+    /// There is no such list.
+    pub fn flows(&self, list: &str) -> Result<BTreeMap<Flow, Count>, SetupError> {
+        let mut body = Vec::new();
+        let request = OpGetsetelemDump::encode_request(&mut body, &header());
+        request.push_table_bytes(self.name.as_bytes()).push_set_bytes(list.as_bytes());
+        let mut flows = BTreeMap::new();
+        self.netlink
+            .dump(GET_ELEMENTS, &body, |body| {
+                let (_, list) = OpGetsetelemDump::decode_reply(body);
+                flows.extend(list.get_elements().iter().flat_map(|list| list.get_elem()).filter_map(flow));
+            })
+            .map_err(|error| SetupError::new(format!("read the list {list} of the table `{}`", self.name), error))?;
+        Ok(flows)
     }
 
     /// What its counters have seen since it was installed, by their names.
@@ -85,6 +119,21 @@ fn count(body: &[u8]) -> Option<(String, Count)> {
     let ObjData::Counter(counter) = object.get_data().ok()? else { return None };
     let name = object.get_name().ok()?.to_str().ok()?.to_owned();
     Some((name, Count { packets: counter.get_packets().ok()?, bytes: counter.get_bytes().ok()? }))
+}
+
+fn flow(element: IterableSetelemAttrs<'_>) -> Option<(Flow, Count)> {
+    let flow = Flow::from_key(element.get_key().ok()?.get_value().ok()?)?;
+    let expressions = element.filter_map(|attribute| match attribute {
+        Ok(SetelemAttrs::Expr(expression)) => expression.get_data().ok(),
+        _ => None,
+    });
+    let counts = expressions.filter_map(|expression| match expression {
+        ExprOps::Counter(counter) => {
+            Some(Count { packets: counter.get_packets().ok()?, bytes: counter.get_bytes().ok()? })
+        }
+        _ => None,
+    });
+    Some((flow, counts.last().unwrap_or_default()))
 }
 
 fn hint(error: &io::Error) -> &'static str {

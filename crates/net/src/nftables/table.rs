@@ -1,5 +1,7 @@
 //! What a table contains.
 
+use super::flow::{FlowList, FlowListKind};
+use crate::interface::Family;
 use ipnet::IpNet;
 use std::fmt::{self, Display, Formatter};
 
@@ -10,6 +12,8 @@ pub struct Table {
     pub name: String,
     /// Names of the counters that rules use.
     pub counters: Vec<String>,
+    /// Lists of flows that rules use.
+    pub flows: Vec<FlowList>,
     /// A chain stands behind those that it jumps to.
     pub chains: Vec<Chain>,
 }
@@ -64,6 +68,15 @@ pub enum Statement {
     SetSource(IpNet),
     /// The same for its destination.
     SetDestination(IpNet),
+    /// It is of this protocol, as in the IP header.
+    Protocol(u8),
+    /// Its flow is in the list, a [`FlowListKind::Set`] of that IP version.
+    InFlows(Family, String),
+    /// Its flow is in the list, a [`FlowListKind::Translation`] of that IP version: gives it those addresses, and mends the
+    /// checksums.
+    TranslateFlow(Family, String),
+    /// Enters its flow into the list, a [`FlowListKind::Seen`] of that IP version.
+    NoteFlow(Family, String),
     /// Goes through another chain, then on with the next rule.
     Jump(String),
     /// Goes through another chain in place of the rest of this one.
@@ -85,6 +98,9 @@ impl Display for Table {
         writeln!(f, "\tflags owner")?;
         for counter in &self.counters {
             writeln!(f, "\tcounter {counter} {{}}")?;
+        }
+        for list in &self.flows {
+            show_list(f, list)?;
         }
         for chain in &self.chains {
             write!(f, "{chain}")?;
@@ -135,11 +151,41 @@ impl Display for Statement {
             Statement::MarkInTurn(marks) => show_turns(f, marks),
             Statement::SetSource(network) => show_set(f, *network, Field::Source),
             Statement::SetDestination(network) => show_set(f, *network, Field::Destination),
+            Statement::Protocol(protocol) => write!(f, "meta l4proto {protocol}"),
+            Statement::InFlows(family, list) => write!(f, "{} @{list}", show_flow(*family)),
+            Statement::TranslateFlow(family, list) => {
+                write!(f, "{0} saddr . {0} daddr set {1} map @{list}", show_family(*family), show_flow(*family))
+            }
+            Statement::NoteFlow(family, list) => write!(f, "add @{list} {{ {} }}", show_flow(*family)),
             Statement::Jump(chain) => write!(f, "jump {chain}"),
             Statement::Goto(chain) => write!(f, "goto {chain}"),
             Statement::Accept => write!(f, "accept"),
         }
     }
+}
+
+fn show_list(f: &mut Formatter<'_>, list: &FlowList) -> fmt::Result {
+    let address = if list.family == Family::V4 { "ipv4_addr" } else { "ipv6_addr" };
+    let kind = if list.kind == FlowListKind::Translation { "map" } else { "set" };
+    write!(f, "\t{kind} {} {{ type {address} . {address} . inet_proto . 4 octets of ports", list.name)?;
+    match list.kind {
+        FlowListKind::Set => writeln!(f, "; counter; }}"),
+        FlowListKind::Translation => writeln!(f, " : {address} . {address}; counter; }}"),
+        FlowListKind::Seen { timeout_millis, max_entries } => {
+            writeln!(f, "; timeout {timeout_millis}ms; size {max_entries}; }}")
+        }
+    }
+}
+
+fn show_family(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ip",
+        Family::V6 => "ip6",
+    }
+}
+
+fn show_flow(family: Family) -> String {
+    format!("{0} saddr . {0} daddr . meta l4proto . @th,0,32", show_family(family))
 }
 
 /// As in `ip saddr`.
@@ -201,6 +247,7 @@ mod tests {
         let table = Table {
             name: "t".into(),
             counters: vec!["all".into()],
+            flows: vec![],
             chains: vec![chain("a", None, vec![divide]), chain("b", Some(Hook::Postrouting(9)), vec![translate, one])],
         };
         let expected = "table inet t {\n\tflags owner\n\tcounter all {}\n\tchain a {\n\
