@@ -36,6 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
     ("serve", &["net", "train", "transport", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "runtime", "service", "units"]),
+    ("dataplane", &["link", "multipath", "packet", "secure", "units"]),
     ("gateway", &["net", "service", "units"]),
     // The one program that uses another: it measures against the server that users run.
     (
@@ -80,7 +81,7 @@ const FOR_TESTS: [&str; 2] = ["testnet", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
 const PURE: [&str; 11] =
-    ["units", "packet", "train", "estimate", "link", "middlebox", "multipath", "secure", "wire", "measurement", "sim"];
+    ["units", "packet", "train", "estimate", "link", "middlebox", "multipath", "secure", "wire", "measurement", "dataplane", "sim"];
 
 /// The one crate that may say `unsafe`.
 const UNSAFE: &str = "net";

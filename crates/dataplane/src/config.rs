@@ -1,0 +1,55 @@
+use ipnet::IpNet;
+use multipath::{BondConfig, ResequencerConfig};
+use secure::{PeerError, Policy, PresharedKey, PrivateKey, PublicKey, Route};
+use thiserror::Error;
+use units::ConfigError;
+
+/// The settings of a [`Node`](crate::Node).
+#[derive(Debug, Clone)]
+pub struct NodeConfig {
+    /// Its own key.
+    pub identity: PrivateKey,
+    /// How handshakes are admitted.
+    pub policy: Policy,
+    /// Its peers.
+    pub remotes: Vec<RemoteConfig>,
+}
+
+/// A peer and the networks that it has.
+#[derive(Debug, Clone)]
+pub struct RemoteConfig {
+    /// Its key.
+    pub key: PublicKey,
+    /// A second key that both have, or the default one.
+    pub psk: PresharedKey,
+    /// Packets to these go to it, and from these may come from it.
+    pub networks: Vec<IpNet>,
+    /// Where it is reached on each path, and from which socket of this host; `None` until it writes first.
+    pub routes: Vec<Option<Route>>,
+    /// How its packets are shared over those paths.
+    pub bond: BondConfig,
+    /// How packets that come from it are put in order.
+    pub resequencer: ResequencerConfig,
+}
+
+/// Why there is no node.
+#[derive(Debug, Error)]
+pub enum NodeError {
+    /// A peer is there twice, or is the node itself.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// A value of a bond is out of range.
+    #[error(transparent)]
+    Bond(#[from] ConfigError),
+    /// Not as many routes as paths.
+    #[error("a peer has {routes} routes for {paths} paths: give one for each, or none where it is not known")]
+    Routes {
+        /// How many routes.
+        routes: usize,
+        /// How many paths.
+        paths: usize,
+    },
+    /// Two peers have the same network.
+    #[error("two peers have the network {0}: a packet to it goes to one of them only")]
+    SharedNetwork(IpNet),
+}

@@ -1,0 +1,39 @@
+//! What a gateway does between IP packets of hosts and sealed datagrams on several paths. A tunnel is the same with one
+//! path.
+//!
+//! A [`Node`] knows its peers by their keys ([`secure`]), and which networks each of them has. A packet goes to the peer that
+//! has its destination, waits in that peer's queue discipline until a path has room ([`multipath::Bond`]), is numbered and
+//! sealed. A datagram is opened, put in its order ([`multipath::Resequencer`]), and its packet delivered, if its source is
+//! in a network of the peer that sealed it.
+//!
+//! Nothing here sends or receives: the same code runs over sockets and under a virtual clock.
+//!
+//! # Loop contract
+//!
+//! Times come in with each call and never go back. Hand over packets of hosts ([`Node::send`]) and datagrams
+//! ([`Node::receive`]) as they arrive; then call [`Node::drain`], and transmit and deliver all that it returns; then sleep
+//! until [`Node::deadline`] or the next arrival.
+//!
+//! # Paths
+//!
+//! A path has the same number at both of its ends, and a datagram is answered on the path by which it came. Each node says
+//! by which address a peer is reached on a path, or waits until the peer writes first. An authentic datagram from elsewhere
+//! moves the path's far end there, so that a peer behind address translation, or with a new address, is followed.
+//!
+//! # Restarts
+//!
+//! Packets are numbered from the start of a peer's life on, across changes of keys. When a handshake shows that the peer
+//! has restarted, both ends begin anew: queued packets are lost, learnt rates are kept.
+#![forbid(unsafe_code)]
+
+mod config;
+mod networks;
+mod node;
+mod packet_buffer;
+mod remote;
+mod statistics;
+
+pub use config::{NodeConfig, NodeError, RemoteConfig};
+pub use node::{Node, Outbound, Output};
+pub use packet_buffer::{HEADROOM, PacketBuffer, TAILROOM};
+pub use statistics::{NodeStatistics, RemoteStatus};

@@ -1,0 +1,230 @@
+use crate::config::{NodeConfig, NodeError};
+use crate::networks::Networks;
+use crate::packet_buffer::PacketBuffer;
+use crate::remote::{Remote, Unsealed};
+use crate::statistics::{NodeStatistics, RemoteStatus};
+use link::Label;
+use multipath::{Class, PathId};
+use packet::Classification;
+use rand_core::CryptoRng;
+use secure::{Endpoint, Event, Kind, PeerId, Route, SessionTable};
+use std::collections::BTreeMap;
+use std::ops::DerefMut;
+use units::Time;
+
+/// One end of the tunnels to its peers. The crate's first page has the loop contract.
+pub struct Node<B> {
+    endpoint: Endpoint,
+    sessions: SessionTable,
+    networks: Networks,
+    remotes: Vec<Remote<B>>,
+    by_peer: BTreeMap<PeerId, usize>,
+    buffers: Box<dyn Fn(usize) -> B>,
+    delivered: Vec<PacketBuffer<B>>,
+    statistics: NodeStatistics,
+}
+
+/// A datagram to be sent.
+#[derive(Debug)]
+pub struct Outbound<B> {
+    /// From which socket ([`Route::path`]), and where.
+    pub to: Route,
+    /// Its bytes.
+    pub datagram: PacketBuffer<B>,
+}
+
+/// What a node wants done, each list in its order.
+#[derive(Debug)]
+pub struct Output<B> {
+    /// Transmit these.
+    pub datagrams: Vec<Outbound<B>>,
+    /// Hand these to the hosts.
+    pub packets: Vec<PacketBuffer<B>>,
+}
+
+impl<B> Default for Output<B> {
+    fn default() -> Self {
+        Output { datagrams: Vec::new(), packets: Vec::new() }
+    }
+}
+
+impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
+    /// A node that begins handshakes with all peers whose address it knows.
+    ///
+    /// `random` makes ephemeral keys: outside of tests, it is the operating system's. `buffers` makes empty buffers for
+    /// so many bytes.
+    ///
+    /// # Errors
+    /// Two peers have the same key or network, or a value is out of range.
+    pub fn new(
+        config: NodeConfig,
+        random: Box<dyn CryptoRng + Send>,
+        buffers: Box<dyn Fn(usize) -> B>,
+        now: Time,
+    ) -> Result<Self, NodeError> {
+        let networks = Networks::new(config.remotes.iter().map(|remote| remote.networks.as_slice()))?;
+        let mut endpoint = Endpoint::new(config.identity, config.policy, random);
+        let mut remotes = Vec::new();
+        let mut by_peer = BTreeMap::new();
+        for remote in config.remotes {
+            let (routes, paths) = (remote.routes.len(), remote.bond.paths.len());
+            if routes != paths {
+                return Err(NodeError::Routes { routes, paths });
+            }
+            let peer = endpoint.add_peer(remote.key, remote.psk.clone())?;
+            let remote = Remote::new(remote, peer, now)?;
+            by_peer.insert(peer, remotes.len());
+            endpoint.set_routes(peer, remote.routes().collect(), now);
+            remotes.push(remote);
+        }
+        let (sessions, delivered, statistics) = (SessionTable::new(), Vec::new(), NodeStatistics::default());
+        Ok(Node { endpoint, sessions, networks, remotes, by_peer, buffers, delivered, statistics })
+    }
+
+    /// A packet of a host: the peer that has its destination gets it. It has [`HEADROOM`](crate::HEADROOM) before it.
+    pub fn send(
+        &mut self,
+        packet: PacketBuffer<B>,
+        classification: &Classification,
+        label: Label,
+        class: Class,
+        now: Time,
+    ) {
+        let destination = classification.selector.map(|selector| selector.destination);
+        match destination.and_then(|destination| self.networks.peer(destination)) {
+            Some(remote) => self.remotes[remote].send(packet, label, class, now),
+            None => self.statistics.unroutable += 1,
+        }
+    }
+
+    /// A datagram that came by `from`, in a packet of `size` bytes with its IP header.
+    pub fn receive(&mut self, mut datagram: PacketBuffer<B>, from: Route, size: u32, now: Time) {
+        match Kind::of(datagram.bytes()) {
+            Some(Kind::Data) => self.open(datagram, from, size, now),
+            Some(_) => {
+                if self.endpoint.receive(datagram.bytes_mut(), from, now).is_err() {
+                    self.statistics.refused_handshakes += 1;
+                }
+            }
+            None => self.statistics.refused_datagrams += 1,
+        }
+    }
+
+    fn open(&mut self, mut datagram: PacketBuffer<B>, from: Route, size: u32, now: Time) {
+        let opened = self.sessions.open(datagram.bytes_mut(), now).ok();
+        let Some((peer, opened)) = opened else {
+            self.statistics.refused_datagrams += 1;
+            return;
+        };
+        if opened.text.is_empty() {
+            self.endpoint.keepalive_received(peer, now);
+            return;
+        }
+        let (Some(&place), Some(path)) = (self.by_peer.get(&peer), PathId::new(opened.path)) else {
+            self.statistics.refused_datagrams += 1;
+            return;
+        };
+        let remote = &mut self.remotes[place];
+        if remote.tells_received(now) {
+            self.endpoint.data_received(peer, now);
+        }
+        let first = self.delivered.len();
+        if !remote.receive(datagram.narrow(opened.text), path, from, size, now, &mut self.delivered) {
+            self.statistics.refused_datagrams += 1;
+        }
+        self.keep_own(first, place);
+    }
+
+    /// Drops what has a source that the peer does not have, of the packets delivered since `first`.
+    fn keep_own(&mut self, first: usize, place: usize) {
+        let mut index = first;
+        while index < self.delivered.len() {
+            let source = Classification::of(self.delivered[index].bytes()).selector.map(|selector| selector.source);
+            if source.and_then(|source| self.networks.peer(source)) == Some(place) {
+                index += 1;
+            } else {
+                self.delivered.remove(index);
+                self.statistics.foreign_sources += 1;
+            }
+        }
+    }
+
+    /// Appends all that is due. `wall` is the time since the Unix epoch; it may step.
+    pub fn drain(&mut self, now: Time, wall: Time, output: &mut Output<B>) {
+        self.shake_hands(now, wall, output);
+        for place in 0..self.remotes.len() {
+            let first = self.delivered.len();
+            self.remotes[place].expire(now, &mut self.delivered);
+            self.keep_own(first, place);
+            self.send_due(place, now, output);
+        }
+        self.shake_hands(now, wall, output);
+        self.statistics.delivered += self.delivered.len() as u64;
+        output.packets.append(&mut self.delivered);
+    }
+
+    fn shake_hands(&mut self, now: Time, wall: Time, output: &mut Output<B>) {
+        self.endpoint.advance(now, wall);
+        while let Some(event) = self.endpoint.next_event() {
+            match event {
+                Event::Transmit { to, datagram } => {
+                    let mut buffer = (self.buffers)(datagram.len());
+                    buffer.extend_from_slice(&datagram);
+                    output.datagrams.push(Outbound { to, datagram: PacketBuffer::new(buffer, 0) });
+                }
+                Event::Established { peer, session, instance, .. } => {
+                    self.sessions.install(peer, session, now);
+                    if let Some(&place) = self.by_peer.get(&peer) {
+                        let first = self.delivered.len();
+                        self.remotes[place].established(instance, now, &mut self.delivered);
+                        self.keep_own(first, place);
+                    }
+                }
+                Event::Unreachable { .. } => {}
+            }
+        }
+    }
+
+    fn send_due(&mut self, place: usize, now: Time, output: &mut Output<B>) {
+        let remote = &mut self.remotes[place];
+        let peer = remote.peer;
+        if !self.sessions.has_session(peer, now) {
+            if remote.routes().next().is_some() {
+                self.endpoint.connect(peer, now);
+            }
+            return;
+        }
+        while let Some(Unsealed { path, to, mut datagram }) = remote.next(now, &self.buffers) {
+            match self.sessions.seal(peer, path.number(), datagram.bytes_mut(), now) {
+                Ok(sealed) => {
+                    if sealed.is_worn {
+                        self.endpoint.connect(peer, now);
+                    }
+                    if remote.tells_sent(now) {
+                        self.endpoint.data_sent(peer, now);
+                    }
+                    output.datagrams.push(Outbound { to, datagram });
+                }
+                Err(_) => return self.endpoint.connect(peer, now),
+            }
+        }
+    }
+
+    /// When to call [`Node::drain`] at the latest.
+    pub fn deadline(&self, now: Time) -> Option<Time> {
+        let remotes = self.remotes.iter();
+        let remotes = remotes.filter_map(|remote| remote.deadline(self.sessions.has_session(remote.peer, now)));
+        remotes.chain(self.endpoint.next_deadline()).min()
+    }
+
+    /// What it has done and refused.
+    pub fn statistics(&self) -> NodeStatistics {
+        self.statistics
+    }
+
+    /// What it knows of its peers, in their order.
+    pub fn remotes(&self, now: Time) -> Vec<RemoteStatus> {
+        let remotes = self.remotes.iter();
+        remotes.map(|remote| remote.status(self.sessions.has_session(remote.peer, now))).collect()
+    }
+}

@@ -1,0 +1,67 @@
+use multipath::message::DataHeader;
+use std::ops::{DerefMut, Range};
+
+/// Bytes that have to be free before an IP packet that is to be sent, for all headers of its datagram.
+pub const HEADROOM: usize = secure::HEADER + DataHeader::HEADROOM;
+/// Bytes by which a datagram's buffer grows at its end.
+pub const TAILROOM: usize = secure::TAG;
+
+/// An IP packet or a datagram, somewhere in a buffer.
+///
+/// `B` is a vector of bytes that may belong to a pool.
+#[derive(Debug, Clone)]
+pub struct PacketBuffer<B> {
+    buffer: B,
+    range: Range<usize>,
+}
+
+impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
+    /// The whole buffer, without its first `start` bytes.
+    ///
+    /// # Panics
+    /// The buffer is shorter.
+    pub fn new(buffer: B, start: usize) -> Self {
+        let range = start..buffer.len();
+        assert!(range.start <= range.end, "a packet begins in its buffer");
+        PacketBuffer { buffer, range }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+
+    /// Its bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.range.clone()]
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// A part of it, in the same buffer.
+    pub(crate) fn narrow(mut self, part: Range<usize>) -> Self {
+        self.range = self.range.start + part.start..self.range.start + part.end;
+        self
+    }
+
+    /// Puts the header of a data message before the packet, and frees what a datagram has besides.
+    pub(crate) fn wrap(
+        mut self,
+        header: &DataHeader,
+        predecessors: impl Iterator<Item = multipath::Predecessor> + Clone,
+    ) -> Self {
+        let start = header.write_before(predecessors, &mut self.buffer[..self.range.start]) - secure::HEADER;
+        let end = self.range.end + secure::TAG;
+        self.buffer.resize(end, 0);
+        self.range = start..end;
+        self
+    }
+}

@@ -1,0 +1,265 @@
+use crate::config::{NodeError, RemoteConfig};
+use crate::packet_buffer::PacketBuffer;
+use crate::statistics::RemoteStatus;
+use link::Label;
+use multipath::message::{BUCKETS, Data, DataHeader, Message, Probe};
+use multipath::{
+    Arrival, Bond, Class, PathChoice, PathEvent, PathId, PathReceiver, Resequencer, Sequencer, Transmission,
+};
+use secure::{PeerId, Route};
+use std::ops::DerefMut;
+use units::{Span, Time};
+
+/// What a probe is padded to: a small packet, since it is to tell whether a path passes anything.
+const PROBE_BYTES: u16 = 32;
+/// The endpoint needs to be told of data no more often.
+const TELL_INTERVAL: Span = Span::from_secs(1);
+
+/// A packet that waits to be sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting<B> {
+    packet: PacketBuffer<B>,
+    bucket: u16,
+    /// Its number, where copies of it are sent: all have the same.
+    number: Option<u32>,
+}
+
+/// A datagram before it is sealed.
+#[derive(Debug)]
+pub(crate) struct Unsealed<B> {
+    pub(crate) path: PathId,
+    pub(crate) to: Route,
+    pub(crate) datagram: PacketBuffer<B>,
+}
+
+/// All that belongs to one peer.
+pub(crate) struct Remote<B> {
+    config: RemoteConfig,
+    pub(crate) peer: PeerId,
+    bond: Bond<Waiting<B>>,
+    sequencer: Sequencer,
+    resequencer: Resequencer<PacketBuffer<B>>,
+    receivers: Vec<PathReceiver>,
+    routes: Vec<Option<Route>>,
+    instance: Option<u64>,
+    sent_told: Option<Time>,
+    received_told: Option<Time>,
+}
+
+impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
+    pub(crate) fn new(config: RemoteConfig, peer: PeerId, now: Time) -> Result<Self, NodeError> {
+        let routes = config.routes.clone();
+        let mut bond = Bond::new(&config.bond, now)?;
+        enable_known(&mut bond, &routes, now);
+        Ok(Remote {
+            peer,
+            bond,
+            sequencer: Sequencer::new(),
+            resequencer: Resequencer::new(config.resequencer),
+            receivers: vec![PathReceiver::new(); routes.len()],
+            routes,
+            instance: None,
+            sent_told: None,
+            received_told: None,
+            config,
+        })
+    }
+
+    /// A session was made with this life of the peer. In another one than before, both ends number from the beginning.
+    pub(crate) fn established(&mut self, instance: u64, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {
+        if self.instance.replace(instance).is_none_or(|before| before == instance) {
+            return;
+        }
+        self.resequencer.flush(now, delivered);
+        self.resequencer = Resequencer::new(self.config.resequencer);
+        self.sequencer = Sequencer::new();
+        self.receivers.fill(PathReceiver::new());
+        for (path, config) in PathId::all().zip(&mut self.config.bond.paths) {
+            config.rate = self.bond.status(path).map(|status| status.rate).or(config.rate);
+        }
+        // As when it was made first, so that nothing is out of range.
+        if let Ok(bond) = Bond::new(&self.config.bond, now) {
+            self.bond = bond;
+            enable_known(&mut self.bond, &self.routes, now);
+        }
+    }
+
+    /// Where the peer is reached on each path, as far as known.
+    pub(crate) fn routes(&self) -> impl Iterator<Item = Route> {
+        self.routes.iter().flatten().copied()
+    }
+
+    /// A packet for a network of the peer.
+    pub(crate) fn send(&mut self, packet: PacketBuffer<B>, label: Label, class: Class, now: Time) {
+        let bucket = (label.flow % u64::from(BUCKETS)) as u16;
+        let is_redundant = self.config.bond.choice == PathChoice::Redundant;
+        let number = is_redundant.then(|| self.sequencer.assign_unordered(bucket));
+        self.bond.offer(Waiting { packet, bucket, number }, label, class, now);
+    }
+
+    /// The next datagram that is due.
+    pub(crate) fn next(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
+        while let Some(event) = self.bond.poll_event() {
+            if let PathEvent::Down(path) = event {
+                self.sequencer.path_down(path);
+            }
+        }
+        self.report(now, buffers).or_else(|| self.transmission(now, buffers))
+    }
+
+    fn report(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
+        for (path, receiver) in PathId::all().zip(&mut self.receivers) {
+            if let (Some(report), Some(to)) = (receiver.poll(now), self.routes[path.index()]) {
+                return Some(Unsealed { path, to, datagram: written(&Message::Report(report), buffers) });
+            }
+        }
+        None
+    }
+
+    fn transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
+        loop {
+            let Transmission { path, counter, answer, packet } = self.bond.next(now)?;
+            // A path without an address is not enabled.
+            let Some(to) = self.routes[path.index()] else { continue };
+            let datagram = match packet {
+                None => written(&Message::Probe(Probe { counter: counter as u32, size: PROBE_BYTES }), buffers),
+                Some(packet) => {
+                    let Waiting { packet: mut content, bucket, number } = packet.content;
+                    if packet.marked {
+                        packet::ecn::mark(content.bytes_mut());
+                    }
+                    let header = DataHeader { bucket, counter: counter as u32, answer, ..DataHeader::default() };
+                    match (number, packet.class) {
+                        (Some(number), _) => {
+                            let header = DataHeader { number, unordered: true, redundant: true, ..header };
+                            content.wrap(&header, std::iter::empty())
+                        }
+                        (None, Class::Unordered) => {
+                            let number = self.sequencer.assign_unordered(bucket);
+                            content.wrap(&DataHeader { number, unordered: true, ..header }, std::iter::empty())
+                        }
+                        (None, Class::Ordered) => {
+                            let assignment = self.sequencer.assign(bucket, &[(path, counter)]);
+                            let header = DataHeader { number: assignment.number, ..header };
+                            content.wrap(&header, assignment.predecessors(path))
+                        }
+                    }
+                }
+            };
+            return Some(Unsealed { path, to, datagram });
+        }
+    }
+
+    /// The text of an authentic datagram that came over a path. Returns whether it was a message.
+    pub(crate) fn receive(
+        &mut self,
+        text: PacketBuffer<B>,
+        path: PathId,
+        from: Route,
+        size: u32,
+        now: Time,
+        delivered: &mut Vec<PacketBuffer<B>>,
+    ) -> bool {
+        if path.index() >= self.routes.len() {
+            return false;
+        }
+        self.follow(path, from, now);
+        let receiver = &mut self.receivers[path.index()];
+        match Message::parse(text.bytes()) {
+            Ok(Message::Data(Data { header, predecessors, packet })) => {
+                let counter = receiver.whole_counter(header.counter);
+                receiver.receive(counter, size, header.answer, now);
+                let bytes = packet.len() as u32;
+                let start = text.len() - packet.len();
+                // They stand in the buffer that is handed over.
+                let mut list = [None; PathId::MAX_PATHS];
+                list.iter_mut().zip(predecessors).for_each(|(place, predecessor)| *place = Some(predecessor));
+                let arrival = Arrival { path, counter, header, predecessors: list.into_iter().flatten(), bytes };
+                let length = text.len();
+                self.resequencer.receive(arrival, text.narrow(start..length), now, delivered);
+            }
+            Ok(Message::Probe(probe)) => {
+                let counter = receiver.whole_counter(probe.counter);
+                receiver.receive(counter, size, true, now);
+                self.resequencer.passed(path, counter, now, delivered);
+            }
+            Ok(Message::Report(report)) => {
+                self.sequencer.reported(path, report.highest);
+                self.bond.report(path, &report, now);
+                let delay = self.bond.status(path).and_then(|status| status.round_trip);
+                self.resequencer.set_delay(path, delay);
+            }
+            Ok(Message::Session { .. }) | Err(_) => return false,
+        }
+        true
+    }
+
+    /// The peer is where its last authentic datagram came from.
+    fn follow(&mut self, path: PathId, from: Route, now: Time) {
+        let route = &mut self.routes[path.index()];
+        if *route != Some(from) {
+            let is_new = route.replace(from).is_none();
+            if is_new {
+                self.bond.enable(path, true, now);
+            }
+        }
+    }
+
+    pub(crate) fn expire(&mut self, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {
+        self.resequencer.expire(now, delivered);
+    }
+
+    /// When to ask for the next datagram, or to expire; what is to be sent counts only in a session.
+    pub(crate) fn deadline(&self, is_connected: bool) -> Option<Time> {
+        let receivers = self.receivers.iter().filter_map(PathReceiver::deadline).min();
+        let sending = if is_connected { self.bond.deadline().into_iter().chain(receivers).min() } else { None };
+        sending.into_iter().chain(self.resequencer.deadline()).min()
+    }
+
+    /// Whether the endpoint has to be told again that data was sent.
+    pub(crate) fn tells_sent(&mut self, now: Time) -> bool {
+        tells(&mut self.sent_told, now)
+    }
+
+    /// Whether the endpoint has to be told again that data was received.
+    pub(crate) fn tells_received(&mut self, now: Time) -> bool {
+        tells(&mut self.received_told, now)
+    }
+
+    pub(crate) fn status(&self, is_connected: bool) -> RemoteStatus {
+        let paths = PathId::all().zip(&self.routes);
+        let paths = paths.filter_map(|(path, route)| Some((route.map(|route| route.address), self.bond.status(path)?)));
+        RemoteStatus {
+            key: self.config.key,
+            is_connected,
+            paths: paths.collect(),
+            queued: self.bond.queued(),
+            dropped: self.bond.dropped(),
+            resequencing: *self.resequencer.statistics(),
+        }
+    }
+}
+
+fn enable_known<P: Clone>(bond: &mut Bond<P>, routes: &[Option<Route>], now: Time) {
+    for (path, route) in PathId::all().zip(routes) {
+        bond.enable(path, route.is_some(), now);
+    }
+}
+
+fn tells(last: &mut Option<Time>, now: Time) -> bool {
+    let is_due = last.is_none_or(|last| now - last >= TELL_INTERVAL);
+    if is_due {
+        *last = Some(now);
+    }
+    is_due
+}
+
+/// A message with room for what a datagram has besides.
+fn written<B: DerefMut<Target = Vec<u8>>>(message: &Message<'_>, buffers: &dyn Fn(usize) -> B) -> PacketBuffer<B> {
+    let mut buffer = buffers(secure::OVERHEAD + usize::from(PROBE_BYTES));
+    buffer.resize(secure::HEADER, 0);
+    message.write(&mut buffer);
+    let end = buffer.len() + secure::TAG;
+    buffer.resize(end, 0);
+    PacketBuffer::new(buffer, 0)
+}

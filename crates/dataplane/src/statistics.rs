@@ -1,0 +1,35 @@
+use multipath::{PathStatus, ResequencerStatistics};
+use secure::PublicKey;
+use std::net::SocketAddr;
+
+/// What a node has done and refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeStatistics {
+    /// Packets of hosts to no network of a peer.
+    pub unroutable: u64,
+    /// Datagrams that are not authentic, of no session, copies, or no message.
+    pub refused_datagrams: u64,
+    /// Handshake messages that were not taken.
+    pub refused_handshakes: u64,
+    /// Packets from a peer whose source is in no network of that peer.
+    pub foreign_sources: u64,
+    /// Packets that were delivered.
+    pub delivered: u64,
+}
+
+/// What a node knows of a peer.
+#[derive(Debug, Clone)]
+pub struct RemoteStatus {
+    /// Who.
+    pub key: PublicKey,
+    /// Whether there is a session.
+    pub is_connected: bool,
+    /// Its paths, with the peer's address on each.
+    pub paths: Vec<(Option<SocketAddr>, PathStatus)>,
+    /// Packets that wait to be sent.
+    pub queued: usize,
+    /// Packets that its queue discipline has dropped.
+    pub dropped: u64,
+    /// What putting its packets in order came to.
+    pub resequencing: ResequencerStatistics,
+}
