@@ -22,6 +22,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // Client and server may share a key.
     ("wire", &["secure", "train", "units"]),
     ("measurement", &["estimate", "train", "units"]),
+    // What a gateway and a tunnel do between hosts and paths.
+    ("dataplane", &["link", "multipath", "packet", "secure", "units"]),
     // Virtual paths carry the trains of a whole measurement, and those of a method alone.
     ("sim", &["estimate", "link", "measurement", "train", "units"]),
     // Packet sockets and TUN devices know the headers' lengths and checksums.
@@ -36,7 +38,6 @@ const EDGES: &[(&str, &[&str])] = &[
     ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
     ("serve", &["net", "train", "transport", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "runtime", "service", "units"]),
-    ("dataplane", &["link", "multipath", "packet", "secure", "units"]),
     ("gateway", &["net", "service", "units"]),
     // The one program that uses another: it measures against the server that users run.
     (
@@ -80,8 +81,20 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: [&str; 2] = ["testnet", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 11] =
-    ["units", "packet", "train", "estimate", "link", "middlebox", "multipath", "secure", "wire", "measurement", "dataplane", "sim"];
+const PURE: [&str; 12] = [
+    "units",
+    "packet",
+    "train",
+    "estimate",
+    "link",
+    "middlebox",
+    "multipath",
+    "secure",
+    "wire",
+    "measurement",
+    "dataplane",
+    "sim",
+];
 
 /// The one crate that may say `unsafe`.
 const UNSAFE: &str = "net";
