@@ -13,16 +13,22 @@
 //! path's queue for long. Where paths' rates are known, interfaces of local hosts merge no more than the slowest of them sends
 //! in 2 ms. (See [`net::batch`] for what cannot be bounded.)
 //!
+//! Of a remote site with sessions, only single flows are divided, which are entered into lists while packets pass
+//! ([`DividedFlow`], [`RestoredFlow`]); others take the system's routes, and are noted.
+//!
 //! Rules are installed at one instant and belong to this process (see [`net::nftables`]): if it is killed, the kernel removes
 //! them, and packets take the system's routes. What is left then (routing tables that nothing uses) is removed by the next
 //! start.
 
 mod batch_guard;
+mod flow_rules;
 mod host;
 mod leftover;
 mod plan;
 mod plane;
+mod sessions;
 
 pub use host::HostError;
 pub use plan::Plan;
 pub use plane::{DirectError, DirectPlane, PathCount};
+pub use sessions::{DividedFlow, RestoredFlow};

@@ -3,16 +3,16 @@
 mod sites;
 
 use gateway::Config;
-use gateway::direct::{DirectError, DirectPlane};
+use gateway::direct::{DirectError, DirectPlane, DividedFlow, RestoredFlow};
 use ipnet::IpNet;
 use net::batch::BatchLimits;
 use net::namespace::Namespace;
-use net::nftables::Statement;
+use net::nftables::{Addresses, Flow, Statement};
 use service::RuntimeDir;
 use sites::{Counter, Sites, is_up};
 use std::env;
 use std::fs;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
 
@@ -238,5 +238,75 @@ fn batches_are_bounded_by_the_rate_of_the_slowest_path_and_as_before_at_the_end(
         assert_eq!(limits(), before.at_most(2000));
         sites.left.run(|| drop(plane)).unwrap();
         assert_eq!(limits(), before);
+    });
+}
+
+/// What NAT sessions will do: a flow is set up at both gateways while it passes, and ended again. Others go on as they did.
+#[test]
+fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
+    in_namespaces("single_flows_are_divided_translated_and_counted_while_others_pass_by", || {
+        let sites = Sites::new();
+        let with_sessions = |text: &str| {
+            let mut config = read(text);
+            config.remotes[0].sessions = true;
+            config
+        };
+        let right = LEFT.replace("10.1.0.0/24", "X").replace("10.2.0.0/24", "10.1.0.0/24").replace('X', "10.2.0.0/24");
+        let right = right.replace("fd01::/64", "X").replace("fd02::/64", "fd01::/64").replace('X', "fd02::/64");
+        let right = right.replace("10.9.1.2", "10.9.1.1").replace("10.9.2.2", "10.9.2.1");
+        let right = right.replace("fd09:1::2", "fd09:1::1").replace("fd09:2::2", "fd09:2::1");
+        let sender = start(&sites.left, &with_sessions(LEFT), &runtime("sender"));
+        let receiver = start(&sites.right, &with_sessions(&right), &runtime("receiver"));
+        for (source, destination, aliases) in
+            [("10.1.0.2", "10.2.0.2", ["198.51.1.2", "198.51.2.2"]), ("fd01::2", "fd02::2", ["fd51:1::2", "fd51:2::2"])]
+        {
+            let [source, destination] = [source, destination].map(|text| text.parse::<IpAddr>().unwrap());
+            let aliases = aliases.map(|text| text.parse::<IpAddr>().unwrap());
+            let on = |path: &str, from: IpAddr| vec![Statement::Input(path.into()), Statement::Source(from.into())];
+            let counter =
+                Counter::new(&sites.right, &[on("path1", source), on("path1", aliases[0]), on("path2", aliases[1])]);
+            let near = sites.a.run(|| UdpSocket::bind((source, 5000)).unwrap()).unwrap();
+            let far = sites.b.run(|| UdpSocket::bind((destination, 6000)).unwrap()).unwrap();
+            far.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
+            let send = |packets: usize| {
+                for number in 0..packets {
+                    near.send_to(&number.to_be_bytes(), (destination, 6000)).unwrap();
+                    let mut buffer = [0; 9];
+                    let (length, from) = far.recv_from(&mut buffer).expect("a packet is lost");
+                    assert_eq!((&buffer[..length], from), (&number.to_be_bytes()[..], (source, 5000).into()));
+                }
+            };
+            send(2);
+            assert_eq!(counter.packets(), [2, 0, 0]);
+            let flow = Flow { source, destination, protocol: 17, source_port: 5000, destination_port: 6000 };
+            assert!(sender.seen_flows(0).unwrap().contains(&flow));
+
+            let translated = aliases.map(|source| Addresses { source, destination });
+            let divided = DividedFlow { remote: 0, flow, aliases: (0..).zip(translated).collect() };
+            let restored = RestoredFlow {
+                arriving: aliases.map(|source| Flow { source, ..flow }).to_vec(),
+                original: Addresses { source, destination },
+            };
+            receiver.restore_flow(&restored).unwrap();
+            sender.divide_flow(&divided).unwrap();
+            assert!(sender.divide_flow(&divided).is_err());
+            send(38);
+            assert_eq!(counter.packets(), [2, 32, 6]);
+            assert_eq!(sender.divided_flows(0).unwrap()[&flow].packets, 38);
+            let arrived = receiver.restored_flows().unwrap();
+            assert_eq!(restored.arriving.iter().map(|flow| arrived[flow].packets).collect::<Vec<_>>(), [32, 6]);
+            // Another flow between the same hosts.
+            sites.send(&sites.a, &source.to_string(), &sites.b, &destination.to_string(), 5);
+            assert_eq!(counter.packets(), [2 + 5, 32, 6]);
+
+            sender.leave_flow(&divided).unwrap();
+            receiver.forget_flow(&restored).unwrap();
+            assert!(sender.leave_flow(&divided).is_err());
+            assert_eq!((sender.divided_flows(0).unwrap().len(), receiver.restored_flows().unwrap().len()), (0, 0));
+            send(1);
+            assert_eq!(counter.packets(), [2 + 5 + 1, 32, 6]);
+        }
+        sites.left.run(|| drop(sender)).unwrap();
+        sites.right.run(|| drop(receiver)).unwrap();
     });
 }

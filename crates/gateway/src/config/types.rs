@@ -68,6 +68,8 @@ pub struct Remote {
     pub paths: Vec<usize>,
     /// Of these paths' weights; one of them at least is above 0.
     pub ratio: Ratio,
+    /// Whether only single flows are divided, which are set up while packets pass.
+    pub sessions: bool,
 }
 
 /// Addresses that are others on the way, each the one of the same place in its network.

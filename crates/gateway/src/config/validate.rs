@@ -163,7 +163,7 @@ fn remote(section: &RemoteSection, paths: &[Path]) -> Result<Remote, Fault> {
             )));
         }
     }
-    Ok(Remote { name: section.name.get_ref().clone(), networks, paths: numbers, ratio })
+    Ok(Remote { name: section.name.get_ref().clone(), networks, paths: numbers, ratio, sessions: false })
 }
 
 fn has_gateway(path: &Path) -> bool {

@@ -1,8 +1,9 @@
+use super::flow_rules;
 use crate::config::{Config, Local, Path, Remote, Side, Translation, family_of};
 use crate::ratio::Ratio;
 use ipnet::IpNet;
 use net::interface::Family;
-use net::nftables::{Chain, Hook, Rule, Statement, Table};
+use net::nftables::{Chain, FlowList, Hook, Rule, Statement, Table};
 use net::policy::MarkedRoute;
 use std::fmt::{self, Display, Formatter};
 use units::Span;
@@ -99,12 +100,21 @@ fn routes(config: &Config) -> Vec<MarkedRoute> {
 fn table(config: &Config) -> Table {
     let divisions = config.remotes.iter().map(|remote| division(config, remote, &remote.ratio));
     let mut chains: Vec<Chain> = divisions.collect();
-    if !config.translations.is_empty() {
+    for remote in config.remotes.iter().filter(|remote| remote.sessions) {
+        let choice = |family| flow_rules::choice(remote, family, division_name(remote));
+        chains.extend(flow_rules::families(remote).map(choice));
+    }
+    if is_restored(config) {
         chains.push(restoration(config));
     }
     chains.push(Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(RAW)), rules: arriving(config) });
     chains.push(Chain { name: "leaving".into(), hook: Some(Hook::Postrouting(LAST)), rules: leaving(config) });
-    Table { name: "kumade".into(), counters: config.paths.iter().map(Plan::counter).collect(), flows: vec![], chains }
+    Table {
+        name: "kumade".into(),
+        counters: config.paths.iter().map(Plan::counter).collect(),
+        flows: flow_rules::lists(config),
+        chains,
+    }
 }
 
 fn division_name(remote: &Remote) -> String {
@@ -115,16 +125,21 @@ fn division_name(remote: &Remote) -> String {
 pub(super) fn division(config: &Config, remote: &Remote, ratio: &Ratio) -> Chain {
     let is_translated = |translation: &Translation| translation.path.is_some_and(|path| remote.paths.contains(&path));
     let mut statements = Vec::new();
-    if config.translations.iter().any(is_translated) {
+    if remote.sessions || config.translations.iter().any(is_translated) {
         statements.push(Statement::Untrack);
     }
     statements.push(Statement::MarkInTurn(ratio.turn().map(|place| number(remote.paths[place])).collect()));
     Chain { name: division_name(remote), hook: None, rules: vec![Rule(statements)] }
 }
 
+fn is_restored(config: &Config) -> bool {
+    !config.translations.is_empty() || config.remotes.iter().any(|remote| remote.sessions)
+}
+
 /// Gives packets that arrive the addresses of the hosts back.
 fn restoration(config: &Config) -> Chain {
-    let mut rules = Vec::new();
+    let flow = |list: FlowList| Rule(vec![Statement::TranslateFlow(list.family, list.name), Statement::Untrack]);
+    let mut rules: Vec<Rule> = flow_rules::restored(config).map(flow).collect();
     for Translation { side, network, alias, .. } in &config.translations {
         let rule = match side {
             Side::Local => [Statement::Destination(*alias), Statement::Untrack, Statement::SetDestination(*network)],
@@ -141,7 +156,7 @@ fn restoration(config: &Config) -> Chain {
 
 fn arriving(config: &Config) -> Vec<Rule> {
     let mut rules = Vec::new();
-    if !config.translations.is_empty() {
+    if is_restored(config) {
         let mut interfaces: Vec<&String> = config.paths.iter().map(|path| &path.interface).collect();
         interfaces.sort();
         interfaces.dedup();
@@ -172,7 +187,11 @@ fn divisions(config: &Config, local: &Local, remote: &Remote, network: IpNet) ->
         if network.prefix_len() == 0 {
             statements.push(Statement::ToOtherHost);
         }
-        statements.push(Statement::Goto(division_name(remote)));
+        statements.push(Statement::Goto(if remote.sessions {
+            flow_rules::choice_name(remote, family_of(network))
+        } else {
+            division_name(remote)
+        }));
         Rule(statements)
     };
     if local.networks.is_empty() {
@@ -205,6 +224,9 @@ fn leaving(config: &Config) -> Vec<Rule> {
                 Side::Remote => [Statement::Destination(*network), Statement::SetDestination(*alias)],
             };
             rules.push(Rule(vec![mark.clone(), is_of, set]));
+        }
+        for list in flow_rules::translated(config, place) {
+            rules.push(Rule(vec![mark.clone(), Statement::TranslateFlow(list.family, list.name)]));
         }
     }
     rules

@@ -110,6 +110,14 @@ impl DirectPlane {
         })
     }
 
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(super) fn table(&self) -> &InstalledTable {
+        &self.table
+    }
+
     /// Divides packets in another ratio from now on. `weights` are those of the paths, in their order.
     ///
     /// # Errors

@@ -1,0 +1,93 @@
+//! The part of the rules that is about single flows: for remote sites of which only flows are divided that were set up.
+//!
+//! Each IP version has lists of its own: `flows4-SITE` of the flows that are divided, `seen4-SITE` of those that pass and are
+//! not, `out4-PATH` of the addresses that flows have on a path, and `in4` of those that arriving flows are given back.
+
+use crate::config::{Config, Path, Remote, family_of};
+use net::interface::Family;
+use net::nftables::{Chain, FlowList, FlowListKind, Rule, Statement};
+
+/// Protocols with ports, of which flows consist: TCP and UDP.
+const PROTOCOLS: [u8; 2] = [6, 17];
+/// A flow that is not divided and sends on is noted anew after this time.
+const SEEN: FlowListKind = FlowListKind::Seen { timeout_millis: 2000, max_entries: 10_000 };
+
+/// All lists that a configuration needs.
+pub(super) fn lists(config: &Config) -> Vec<FlowList> {
+    let mut lists: Vec<FlowList> = restored(config).collect();
+    for remote in with_sessions(config) {
+        for family in families(remote) {
+            lists.push(list(divided_name(remote, family), family, FlowListKind::Set));
+            lists.push(list(seen_name(remote, family), family, SEEN));
+        }
+    }
+    lists.extend((0..config.paths.len()).flat_map(|path| translated(config, path)));
+    lists
+}
+
+/// What picks the flows of a remote site that are divided, by IP version: they go to the chain that is given.
+pub(super) fn choice(remote: &Remote, family: Family, division: String) -> Chain {
+    let is_divided = Statement::InFlows(family, divided_name(remote, family));
+    let note =
+        |protocol| Rule(vec![Statement::Protocol(protocol), Statement::NoteFlow(family, seen_name(remote, family))]);
+    let rules = [Rule(vec![is_divided, Statement::Goto(division)])].into_iter().chain(PROTOCOLS.map(note)).collect();
+    Chain { name: choice_name(remote, family), hook: None, rules }
+}
+
+pub(super) fn choice_name(remote: &Remote, family: Family) -> String {
+    format!("choose{}-{}", digit(family), remote.name)
+}
+
+/// Lists of flows whose addresses are given back as they arrive.
+pub(super) fn restored(config: &Config) -> impl Iterator<Item = FlowList> {
+    let families = [Family::V4, Family::V6].into_iter().filter(|family| is_used(config, *family, |_| true));
+    families.map(|family| list(restored_name(family), family, FlowListKind::Translation))
+}
+
+/// Lists of flows with the addresses that they have on a path, by the path's place.
+pub(super) fn translated(config: &Config, path: usize) -> impl Iterator<Item = FlowList> {
+    let leads = move |remote: &Remote| remote.paths.contains(&path);
+    let families = [Family::V4, Family::V6].into_iter().filter(move |family| is_used(config, *family, leads));
+    families.map(move |family| list(translated_name(&config.paths[path], family), family, FlowListKind::Translation))
+}
+
+pub(super) fn divided_name(remote: &Remote, family: Family) -> String {
+    format!("flows{}-{}", digit(family), remote.name)
+}
+
+pub(super) fn seen_name(remote: &Remote, family: Family) -> String {
+    format!("seen{}-{}", digit(family), remote.name)
+}
+
+pub(super) fn translated_name(path: &Path, family: Family) -> String {
+    format!("out{}-{}", digit(family), path.name)
+}
+
+pub(super) fn restored_name(family: Family) -> String {
+    format!("in{}", digit(family))
+}
+
+/// The IP versions of a remote site's networks.
+pub(super) fn families(remote: &Remote) -> impl Iterator<Item = Family> {
+    let has = |family: &Family| remote.networks.iter().any(|network| family_of(*network) == *family);
+    [Family::V4, Family::V6].into_iter().filter(has)
+}
+
+fn with_sessions(config: &Config) -> impl Iterator<Item = &Remote> {
+    config.remotes.iter().filter(|remote| remote.sessions)
+}
+
+fn is_used(config: &Config, family: Family, which: impl Fn(&Remote) -> bool) -> bool {
+    with_sessions(config).filter(|remote| which(remote)).any(|remote| families(remote).any(|of| of == family))
+}
+
+fn list(name: String, family: Family, kind: FlowListKind) -> FlowList {
+    FlowList { name, family, kind }
+}
+
+fn digit(family: Family) -> u8 {
+    match family {
+        Family::V4 => 4,
+        Family::V6 => 6,
+    }
+}
