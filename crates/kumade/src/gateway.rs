@@ -3,7 +3,7 @@
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use gateway::config::{PathOption, Plane, SimpleConfig};
-use gateway::direct::{DirectPlane, Plan};
+use gateway::direct::{DirectPlane, Plan, check_host};
 use gateway::{Config, ConfigError};
 use net::interface;
 use service::{RuntimeDir, signals};
@@ -48,7 +48,10 @@ pub struct GatewayArgs {
 
 #[derive(Debug, Subcommand)]
 enum GatewayCommand {
-    /// Validate a configuration file and print the routes and rules it comes to, as ip and nft would list them
+    /// Validate a configuration file against this host, and print the routes and rules it comes to, as ip and nft would list
+    /// them
+    ///
+    /// Exit status: 0 if the gateway can start so, 1 if the host does not forward packets, 2 if the file is invalid.
     Check {
         /// Configuration file
         file: PathBuf,
@@ -90,7 +93,13 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
         writeln!(output, "# {}: {} by {}", remote.name, networks.join(", "), paths.join(" : "))?;
     }
     match config.plane {
-        Plane::Direct => writeln!(output, "{}", Plan::new(config))?,
+        Plane::Direct => {
+            let plan = Plan::new(config);
+            writeln!(output, "{plan}")?;
+            for warning in check_host(&plan)? {
+                eprintln!("warning: {warning}");
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

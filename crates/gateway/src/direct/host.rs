@@ -13,12 +13,11 @@ pub struct HostError {
     key: &'static str,
 }
 
-/// Checks that the host forwards what the plan needs. Returns what it does to packets that arrive by another path than the
-/// way back to their source.
+/// Checks that the host forwards what the plan needs. Returns warnings, with what to try.
 ///
 /// # Errors
 /// It does not forward.
-pub(super) fn check(plan: &Plan) -> Result<Vec<String>, HostError> {
+pub fn check_host(plan: &Plan) -> Result<Vec<String>, HostError> {
     for (family, version, key) in
         [(Family::V4, "IPv4", "net.ipv4.ip_forward"), (Family::V6, "IPv6", "net.ipv6.conf.all.forwarding")]
     {
@@ -34,7 +33,7 @@ pub(super) fn check(plan: &Plan) -> Result<Vec<String>, HostError> {
         // The greater of the two counts; 1 is strict (ip-sysctl).
         if read(&key).max(all) == Some(1) {
             let warning = format!(
-                "{0} drops packets whose way back is another path: `sysctl -w net/ipv4/conf/{0}/rp_filter=2` lets them in",
+                "{0} drops packets whose way back is another interface; `sysctl -w net/ipv4/conf/{0}/rp_filter=2` lets them in",
                 route.interface
             );
             if !warnings.contains(&warning) {

@@ -1,5 +1,5 @@
 use super::batch_guard::{BatchGuard, Bounded};
-use super::host::{self, HostError};
+use super::host::{HostError, check_host};
 use super::leftover::Routes;
 use super::plan::{Plan, division};
 use crate::config::{Config, Remote};
@@ -87,7 +87,7 @@ impl DirectPlane {
         let journal = Journal::new(directory);
         journal.recover::<Routes>();
         journal.recover::<Bounded>();
-        for warning in host::check(&plan)? {
+        for warning in check_host(&plan)? {
             tracing::warn!("{warning}");
         }
         let routes = Routes::new(namespace, &plan.routes);

@@ -43,7 +43,6 @@ impl<P: Pusher> Expressions<P> {
             Statement::Source(network) => self.within(*network, Field::Source),
             Statement::Destination(network) => self.within(*network, Field::Destination),
             Statement::ToOtherHost => self.destination_type().compare(CmpOps::Eq, &UNICAST.to_ne_bytes()),
-            Statement::LongerThan(bytes) => self.meta(MetaKeys::Len).compare(CmpOps::Gt, &bytes.to_ne_bytes()),
             Statement::Count(counter) => self.count(counter),
             Statement::Untrack => Expressions(self.0.nested_elem().push_name(c"notrack").end_nested()),
             Statement::MarkInTurn(marks) => {

@@ -55,8 +55,6 @@ pub enum Statement {
     Destination(IpNet),
     /// It is to be forwarded to one host: its destination is no address of this host, no broadcast or multicast address.
     ToOtherHost,
-    /// It has more bytes than this, from its IP header on: a batch of packets that were merged, where this is the MTU.
-    LongerThan(u32),
     /// Adds it to the counter of this name.
     Count(String),
     /// Connection tracking passes over it.
@@ -145,7 +143,6 @@ impl Display for Statement {
             Statement::Source(network) => show_match(f, *network, Field::Source),
             Statement::Destination(network) => show_match(f, *network, Field::Destination),
             Statement::ToOtherHost => write!(f, "fib daddr type unicast"),
-            Statement::LongerThan(bytes) => write!(f, "meta length > {bytes}"),
             Statement::Count(counter) => write!(f, "counter name \"{counter}\""),
             Statement::Untrack => write!(f, "notrack"),
             Statement::MarkInTurn(marks) => show_turns(f, marks),
