@@ -38,11 +38,11 @@ impl<P: Pusher> Expressions<P> {
     /// Adds what a statement comes to. `map` is the number of the next anonymous map.
     pub(super) fn statement(self, statement: &Statement, map: &mut u32) -> Self {
         match statement {
-            Statement::Input(interface) => self.meta(MetaKeys::Iifname).compare(CmpOps::Eq, &padded(interface)),
-            Statement::Mark(mark) => self.meta(MetaKeys::Mark).compare(CmpOps::Eq, &mark.to_ne_bytes()),
+            Statement::Input(interface) => self.meta(MetaKeys::Iifname).compare(&padded(interface)),
+            Statement::Mark(mark) => self.meta(MetaKeys::Mark).compare(&mark.to_ne_bytes()),
             Statement::Source(network) => self.within(*network, Field::Source),
             Statement::Destination(network) => self.within(*network, Field::Destination),
-            Statement::ToOtherHost => self.destination_type().compare(CmpOps::Eq, &UNICAST.to_ne_bytes()),
+            Statement::ToOtherHost => self.destination_type().compare(&UNICAST.to_ne_bytes()),
             Statement::Count(counter) => self.count(counter),
             Statement::Untrack => Expressions(self.0.nested_elem().push_name(c"notrack").end_nested()),
             Statement::MarkInTurn(marks) => {
@@ -52,7 +52,7 @@ impl<P: Pusher> Expressions<P> {
             }
             Statement::SetSource(network) => self.set(*network, Field::Source),
             Statement::SetDestination(network) => self.set(*network, Field::Destination),
-            Statement::Protocol(protocol) => self.meta(MetaKeys::L4Proto).compare(CmpOps::Eq, &[*protocol]),
+            Statement::Protocol(protocol) => self.meta(MetaKeys::L4Proto).compare(&[*protocol]),
             Statement::InFlows(family, list) => self.flow(*family).look_up_flow(list, None),
             Statement::TranslateFlow(family, list) => {
                 self.flow(*family).look_up_flow(list, Some(WORDS)).store_addresses(*family)
@@ -74,8 +74,8 @@ impl<P: Pusher> Expressions<P> {
         Expressions(meta.end_nested().end_nested())
     }
 
-    fn compare(self, operation: CmpOps, value: &[u8]) -> Self {
-        let compare = self.0.nested_elem().nested_data_cmp().push_sreg(REGISTER).push_op(operation as u32);
+    fn compare(self, value: &[u8]) -> Self {
+        let compare = self.0.nested_elem().nested_data_cmp().push_sreg(REGISTER).push_op(CmpOps::Eq as u32);
         Expressions(compare.nested_data().push_value(value).end_nested().end_nested().end_nested())
     }
 
@@ -86,7 +86,7 @@ impl<P: Pusher> Expressions<P> {
     }
 
     fn within(self, network: IpNet, field: Field) -> Self {
-        let expressions = self.meta(MetaKeys::Nfproto).compare(CmpOps::Eq, &[protocol_family(network)]);
+        let expressions = self.meta(MetaKeys::Nfproto).compare(&[protocol_family(network)]);
         match network.prefix_len() {
             0 => expressions,
             length => {
@@ -95,7 +95,7 @@ impl<P: Pusher> Expressions<P> {
                 let address = octets(network.network());
                 let masked =
                     if is_one_host { loaded } else { loaded.mask(&octets(network.netmask()), &vec![0; address.len()]) };
-                masked.compare(CmpOps::Eq, &address)
+                masked.compare(&address)
             }
         }
     }
