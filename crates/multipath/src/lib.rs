@@ -39,6 +39,6 @@ pub use path_id::PathId;
 pub use path_report::{PathReceiver, Report};
 pub use path_state::{PathConfig, PathStatus};
 pub use predecessor::Predecessor;
-pub use resequencer::{Arrival, Resequencer, ResequencerConfig, ResequencerStatistics, WaitStatistics};
+pub use resequencer::{Arrival, DelayRange, Resequencer, ResequencerConfig, ResequencerStatistics, WaitStatistics};
 pub use sequencer::{Assignment, Sequencer};
 pub use use_several::{PathEstimate, PathSet, UseSeveral, best_set, expected_rate};

@@ -24,9 +24,11 @@
 //!
 //! # What else ends a gap
 //!
-//! - A **timer**, for what nothing follows on its path: the difference of the delays of the paths that are waited for and
-//!   of the packet's own ([`Resequencer::set_delay`]), and a margin. No packet waits for longer. What was waited for is
-//!   given up on its path, for all buckets: what was sent before it should have come, too.
+//! - A **timer**, for what nothing follows on its path: the difference of the greatest delay of the path that is waited for
+//!   and the least of the packet's own ([`Resequencer::set_delay`]), and a margin. It does not expire while the path delivers other
+//!   datagrams: then what is missing is behind them in a queue that has grown. No packet waits for longer than
+//!   [`ResequencerConfig::max_wait`]. What was waited for is given up on its path, for all buckets: what was sent before
+//!   it should have come, too.
 //! - [`Resequencer::path_down`]: what a path had is given up, and nothing waits for it until it delivers again.
 //! - Lack of memory: the gap goes whose timer would be the next to expire.
 //!
@@ -45,18 +47,18 @@ mod statistics;
 mod tournament;
 mod window;
 
-pub use config::ResequencerConfig;
+pub use config::{DelayRange, ResequencerConfig};
 pub use statistics::{ResequencerStatistics, WaitStatistics};
 
 use crate::message::{BUCKETS, DataHeader};
 use crate::path_id::PathId;
 use crate::predecessor::Predecessor;
 use bucket::Bucket;
-use frontier::Frontier;
+use frontier::{Frontier, Waits};
 use pool::{Pool, Waiting};
 use std::cmp::Ordering;
 use tournament::Tournament;
-use units::{Span, Time};
+use units::Time;
 
 /// Delivers packets of type `T` in the order in which they were numbered by a [`Sequencer`](crate::Sequencer), per
 /// bucket.
@@ -125,7 +127,7 @@ impl<T> Resequencer<T> {
 
     /// A datagram with something else has arrived. It shows how far its path has come, too.
     pub fn passed(&mut self, path: PathId, counter: u64, now: Time, out: &mut Vec<T>) {
-        self.frontier.arrived(path, counter);
+        self.frontier.arrived(path, counter, now);
         self.wake(path, now, out);
     }
 
@@ -136,10 +138,9 @@ impl<T> Resequencer<T> {
         self.wake(path, now, out);
     }
 
-    /// The one-way delay of a path with what its queues usually add, for the timer; `None` if it is not known. Only
-    /// differences matter, so that the clocks of sender and receiver need not agree. It counts from the next event of
-    /// each bucket on.
-    pub fn set_delay(&mut self, path: PathId, delay: Option<Span>) {
+    /// Between what bounds the one-way delay of a path is, for the timer; `None` if it is not known. It counts from the next
+    /// event of each bucket on.
+    pub fn set_delay(&mut self, path: PathId, delay: Option<DelayRange>) {
         self.frontier.set_delay(path, delay);
     }
 
@@ -248,22 +249,22 @@ impl<T> Resequencer<T> {
 
     /// Delivers what a bucket has until there is a gap that is not over; with `force`, the first one is.
     fn settle(&mut self, index: u16, mut force: bool, now: Time, out: &mut Vec<T>) {
-        let bucket = &mut self.buckets[usize::from(index)];
-        while let Some((path, first)) = bucket.first(&self.pool) {
-            let next = bucket.ordered.next();
-            if first.number > next {
-                let open = self.frontier.last_open(&first.waits);
-                if let Some((path, counter)) = open.filter(|_| !force) {
-                    return self.wait(index, path, counter);
+        while let Some((path, first)) = self.buckets[usize::from(index)].first(&self.pool) {
+            let (number, waits) = (first.number, first.waits);
+            let next = self.buckets[usize::from(index)].ordered.next();
+            if number > next {
+                if !force && self.wait(index, &waits) {
+                    return;
                 }
                 // What is lost with a path that is down is not waited for when it is back. Of those up, it changes nothing.
-                first.waits.iter().filter(|_| !force).for_each(|(path, counter)| self.frontier.give_up(path, counter));
+                waits.iter().filter(|_| !force).for_each(|(path, counter)| self.frontier.give_up(path, counter));
                 force = false;
-                self.statistics.lost += first.number - next;
-                bucket.ordered.skip_to(first.number);
+                self.statistics.lost += number - next;
+                self.buckets[usize::from(index)].ordered.skip_to(number);
             }
+            let bucket = &mut self.buckets[usize::from(index)];
             let Some(waiting) = bucket.take(&mut self.pool, path) else { break };
-            if bucket.ordered.insert(waiting.number) {
+            if bucket.ordered.insert(number) {
                 self.statistics.in_order += 1;
                 self.statistics.waits.note(now - waiting.arrived);
                 out.push(waiting.payload);
@@ -274,15 +275,31 @@ impl<T> Resequencer<T> {
         self.register(index, None);
     }
 
-    /// Lets a bucket wait until a path has come to a counter, or until that should have come: before any of the packets
-    /// that wait, thus after the arrival of each by the difference of its path's delay at most.
-    fn wait(&mut self, index: u16, path: PathId, counter: u64) {
-        let firsts = self.buckets[usize::from(index)].firsts(&self.pool);
-        let limit =
-            |(over, waiting): (PathId, &Waiting<T>)| waiting.since + self.config.wait(self.frontier.spread(over, path));
-        let deadline = firsts.map(limit).min();
-        self.register(index, Some((path, counter)));
-        self.deadlines.set(index, deadline);
+    /// Lets a bucket wait for that of its paths which may take longest. Returns whether there is any.
+    fn wait(&mut self, index: u16, waits: &Waits) -> bool {
+        let open = self.frontier.open(waits);
+        let limit = |(path, counter)| Some((self.deadline_of(index, path)?, path, counter));
+        let latest = open.filter_map(limit).max();
+        if let Some((deadline, path, counter)) = latest {
+            self.register(index, Some((path, counter)));
+            self.deadlines.set(index, Some(deadline));
+        }
+        latest.is_some()
+    }
+
+    /// Until when a path should have delivered what is missing before all packets of a bucket that wait. It was sent
+    /// before any of them, thus arrives later than each by the difference of their paths' delays at most; unless there is
+    /// a queue of which the last to arrive knew nothing. But then others arrive before it.
+    fn deadline_of(&self, index: u16, path: PathId) -> Option<Time> {
+        let bucket = &self.buckets[usize::from(index)];
+        let expected = |(over, waiting): (PathId, &Waiting<T>)| {
+            let spread = self.frontier.spread(over, path);
+            waiting.since + spread.map_or(self.config.max_wait, |spread| spread + self.config.margin)
+        };
+        let expected = bucket.firsts(&self.pool).map(expected).min()?;
+        let first = bucket.firsts(&self.pool).map(|(_, waiting)| waiting.since).min()?;
+        let silent = self.frontier.last_arrival(path).map_or(expected, |last| last + self.config.margin);
+        Some(expected.max(silent).min(first + self.config.max_wait))
     }
 
     /// Notes for which counter of which path a bucket waits.

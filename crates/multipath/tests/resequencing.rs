@@ -5,7 +5,7 @@ mod model;
 
 use model::{Model, Packet};
 use multipath::message::DataHeader;
-use multipath::{Arrival, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
+use multipath::{Arrival, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use units::{Span, Time};
@@ -61,6 +61,12 @@ fn millis(millis: i64) -> Time {
 }
 
 impl PathPlan {
+    fn delay(&self) -> Option<DelayRange> {
+        let least = Span::from_millis(self.delay_millis);
+        let longest = self.jitter_micros.iter().copied().max().unwrap_or(0);
+        self.delay_known.then(|| DelayRange { least, most: least + Span::from_micros(longest / 2) })
+    }
+
     fn is_dead(&self, now: Time) -> bool {
         self.death.is_some_and(|(from, until, _)| (millis(from)..millis(until)).contains(&now))
     }
@@ -144,7 +150,7 @@ fn resequencer(plan: &Plan, config: ResequencerConfig) -> Resequencer<Payload> {
         }
     }
     for (index, of) in plan.paths.iter().enumerate() {
-        resequencer.set_delay(path(index), of.delay_known.then(|| Span::from_millis(of.delay_millis)));
+        resequencer.set_delay(path(index), of.delay());
     }
     resequencer
 }
@@ -249,12 +255,12 @@ proptest! {
             model.sent(*bucket, *number, copies);
         }
         for (index, of) in plan.paths.iter().enumerate() {
-            model.set_delay(path(index), of.delay_known.then(|| Span::from_millis(of.delay_millis)));
+            model.set_delay(path(index), of.delay());
         }
         run(&course, &mut resequencer, |time, event, resequencer, mut out| {
             match event {
                 Some(Event::Packet(arrival, packet)) => model.receive(packet, arrival.counter, time),
-                Some(Event::Probe(path, counter)) => model.passed(*path, *counter),
+                Some(Event::Probe(path, counter)) => model.passed(*path, *counter, time),
                 Some(Event::Down(path)) => model.path_down(*path),
                 None => model.expire(time),
             }

@@ -5,20 +5,22 @@
 //! the seed, which is printed with the network.
 
 mod agenda;
+mod bond;
 mod flow;
 mod ids;
 mod packet;
 mod sojourn;
 
+pub use bond::{Bond, Datagram};
 pub use flow::{FlowConfig, FlowStatistics, Source, TcpConfig};
-pub use ids::{FlowId, LinkId};
+pub use ids::{BondId, FlowId, LinkId};
 pub use sojourn::Sojourn;
 
 use agenda::Agenda;
 use flow::Flow;
 use link::queue::{Ecn, QueueConfig};
 use link::{Label, Ledger, Link, LinkConfig};
-use packet::{Body, Packet};
+use packet::{Body, Carried, Packet};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt;
@@ -37,11 +39,13 @@ pub struct Network {
     places: Vec<Place>,
     links: Vec<LinkState>,
     flows: Vec<FlowState>,
+    bonds: Vec<BondState>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Link(u32),
+    Bond(u32),
     Source(u32),
     Out(u32),
     Receiver(u32),
@@ -53,6 +57,16 @@ struct LinkState {
     link: Link<Packet>,
     sojourn: Sojourn,
     place: u32,
+}
+
+#[derive(Debug)]
+struct BondState {
+    bond: Box<dyn Bond>,
+    paths: Vec<LinkId>,
+    place: u32,
+    /// What it let go, until it is on its way.
+    sent: Vec<(usize, Datagram)>,
+    received: Vec<Datagram>,
 }
 
 #[derive(Debug)]
@@ -76,6 +90,7 @@ impl Network {
             places: Vec::new(),
             links: Vec::new(),
             flows: Vec::new(),
+            bonds: Vec::new(),
         }
     }
 
@@ -97,16 +112,31 @@ impl Network {
         Ok(LinkId(index))
     }
 
+    /// Adds a bond of these links, each of them a path.
+    ///
+    /// # Panics
+    /// A link is not in this network.
+    pub fn add_bond(&mut self, paths: Vec<LinkId>, bond: Box<dyn Bond>) -> BondId {
+        assert!(paths.iter().all(|id| (id.0 as usize) < self.links.len()), "a bond has links of its own network");
+        let index = self.bonds.len() as u32;
+        let place = self.place(Place::Bond(index));
+        self.bonds.push(BondState { bond, paths, place, sent: Vec::new(), received: Vec::new() });
+        BondId(index)
+    }
+
     /// Adds a flow. One whose start has passed begins now.
     ///
     /// # Errors
     /// [`CrossTraffic`](link::CrossTraffic) refuses a setting.
     ///
     /// # Panics
-    /// A link of its path is not in this network.
+    /// A link or bond of its path is not in this network.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, ConfigError> {
         let known = |id: &LinkId| (id.0 as usize) < self.links.len();
         assert!(config.forward.iter().chain(&config.back).all(known), "a flow goes over links of its own network");
+        let known = |id: BondId| (id.0 as usize) < self.bonds.len();
+        let bonds = config.bond.into_iter().chain(config.bond_back);
+        assert!(bonds.into_iter().all(known), "a flow passes bonds of its own network");
         let index = self.flows.len() as u32;
         let random = Pcg64Mcg::seed_from_u64(self.random.random());
         let flow = Flow::new(config, index, self.now, random)?;
@@ -125,6 +155,11 @@ impl Network {
             self.now = self.now.max(time);
             match self.places[place as usize] {
                 Place::Link(index) => self.serve(index),
+                Place::Bond(index) => {
+                    let state = &mut self.bonds[index as usize];
+                    state.bond.on_time(self.now, &mut state.received);
+                    self.leave_bond(index);
+                }
                 Place::Out(index) => self.leave(index, false),
                 Place::Back(index) => self.leave(index, true),
                 Place::Source(index) => {
@@ -211,9 +246,14 @@ impl Network {
             }
             self.events += 1;
             let mut packet = delivery.packet;
-            packet.hop += 1;
             packet.marked |= delivery.marked;
-            self.forward(packet);
+            match packet.carried.take() {
+                Some(carried) => self.arrive_at_bond(carried, packet),
+                None => {
+                    packet.hop += 1;
+                    self.forward(packet);
+                }
+            }
         }
         self.reschedule_link(index);
     }
@@ -226,29 +266,72 @@ impl Network {
         self.reschedule(index);
     }
 
-    /// Hands a packet to the next link of its path, or to the host at its end.
+    /// Hands a packet to the next link of its path, or to the bond after them, or to the host at its end.
     fn forward(&mut self, packet: Packet) {
         let config = &self.flows[packet.flow as usize].flow.config;
         let back = matches!(packet.body, Body::Acknowledgement(_));
-        let path = if back { &config.back } else { &config.forward };
+        let (path, bond) = if back { (&config.back, config.bond_back) } else { (&config.forward, config.bond) };
         match path.get(packet.hop as usize) {
-            Some(id) => {
-                let ecn = match (packet.marked, packet.capable) {
-                    (true, _) => Ecn::Ce,
-                    (false, true) => Ecn::Ect0,
-                    (false, false) => Ecn::NotEct,
-                };
-                let label = Label { size: packet.size, flow: FlowId(packet.flow).label() + u64::from(back), ecn };
-                // What is dropped just does not come out; the ledger has it.
-                let _ = self.links[id.0 as usize].link.offer_labelled(packet, label, self.now);
-                self.reschedule_link(id.0);
-            }
-            None => {
-                self.events += 1;
-                self.flows[packet.flow as usize].flow.arrive(&packet, self.now);
-                self.reschedule(packet.flow);
-            }
+            Some(id) => self.offer(*id, packet, packet.size),
+            None => match bond.filter(|_| packet.hop as usize == path.len()) {
+                Some(BondId(index)) => self.enter_bond(index, packet),
+                None => {
+                    self.events += 1;
+                    self.flows[packet.flow as usize].flow.arrive(&packet, self.now);
+                    self.reschedule(packet.flow);
+                }
+            },
         }
+    }
+
+    /// Offers a packet to a link, of which it takes so many bytes.
+    fn offer(&mut self, id: LinkId, packet: Packet, size: u32) {
+        let ecn = match (packet.marked, packet.capable) {
+            (true, _) => Ecn::Ce,
+            (false, true) => Ecn::Ect0,
+            (false, false) => Ecn::NotEct,
+        };
+        let label = Label { size, flow: packet.label(), ecn };
+        // What is dropped just does not come out; the ledger has it.
+        let _ = self.links[id.0 as usize].link.offer_labelled(packet, label, self.now);
+        self.reschedule_link(id.0);
+    }
+
+    /// A packet reaches the gateway before a bond's paths.
+    fn enter_bond(&mut self, index: u32, packet: Packet) {
+        let BondState { bond, sent, paths, .. } = &mut self.bonds[index as usize];
+        bond.send(Datagram::new(packet), self.now, sent);
+        let paths = paths.clone();
+        for (path, datagram) in std::mem::take(sent) {
+            let (packet, bytes) = datagram.into_packet(index, path);
+            self.offer(paths[path], packet, bytes);
+        }
+        self.reschedule_bond(index);
+    }
+
+    /// A packet reaches the gateway behind a bond's paths.
+    fn arrive_at_bond(&mut self, Carried { bond: index, path, tag }: Carried, packet: Packet) {
+        let state = &mut self.bonds[index as usize];
+        let datagram = Datagram { tag, ..Datagram::new(packet) };
+        state.bond.receive(path as usize, datagram, self.now, &mut state.received);
+        self.leave_bond(index);
+    }
+
+    /// Hands on what the gateway behind a bond has let go.
+    fn leave_bond(&mut self, index: u32) {
+        let mut received = std::mem::take(&mut self.bonds[index as usize].received);
+        for datagram in received.drain(..) {
+            let mut packet = datagram.packet;
+            packet.hop += 1;
+            self.forward(packet);
+        }
+        self.bonds[index as usize].received = received;
+        self.reschedule_bond(index);
+    }
+
+    fn reschedule_bond(&mut self, index: u32) {
+        let state = &self.bonds[index as usize];
+        self.agenda.set(state.place, state.bond.next_time());
     }
 
     fn reschedule_link(&mut self, index: u32) {

@@ -7,7 +7,8 @@ pub struct ResequencerConfig {
     pub max_packets: usize,
     /// Their bytes; a single larger packet may wait alone.
     pub max_bytes: u64,
-    /// How much longer than the difference of the paths' delays a packet waits for what nothing shows to be lost.
+    /// How much longer than the difference of the paths' delays a packet waits for what nothing shows to be lost, and for
+    /// how long a path has to be silent before that.
     pub margin: Span,
     /// How long it waits at most, and where delays are not known.
     pub max_wait: Span,
@@ -26,9 +27,12 @@ impl Default for ResequencerConfig {
     }
 }
 
-impl ResequencerConfig {
-    /// How long a packet may wait for paths whose delays are greater by this than its own path's.
-    pub(super) fn wait(&self, spread: Option<Span>) -> Span {
-        spread.map_or(self.max_wait, |spread| (spread + self.margin).min(self.max_wait))
-    }
+/// One-way delays of a path. Only differences between paths matter, so that the clocks of sender and receiver need not
+/// agree: all may be wrong by the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelayRange {
+    /// Of a packet that finds no queue.
+    pub least: Span,
+    /// Of one that finds the queues as long as they usually become.
+    pub most: Span,
 }

@@ -1,6 +1,7 @@
+use super::config::DelayRange;
 use crate::path_id::PathId;
 use crate::predecessor::Predecessor;
-use units::Span;
+use units::{Span, Time};
 
 /// How far each path has come.
 #[derive(Debug, Default)]
@@ -18,7 +19,8 @@ struct Path {
     down: bool,
     /// How far below the counter after the highest one that arrived others may still come: 0 on a path that keeps order.
     reserve: u64,
-    delay: Option<Span>,
+    delay: Option<DelayRange>,
+    last_arrival: Option<Time>,
 }
 
 impl Path {
@@ -52,8 +54,9 @@ impl Waits {
 
 impl Frontier {
     /// A datagram has arrived.
-    pub(super) fn arrived(&mut self, path: PathId, counter: u64) {
+    pub(super) fn arrived(&mut self, path: PathId, counter: u64, now: Time) {
         let path = &mut self.paths[path.index()];
+        path.last_arrival = Some(now);
         path.after_highest = path.after_highest.max(counter + 1);
         path.down = false;
     }
@@ -67,7 +70,7 @@ impl Frontier {
         path.given_up = path.given_up.max(counter + 1);
     }
 
-    pub(super) fn set_delay(&mut self, path: PathId, delay: Option<Span>) {
+    pub(super) fn set_delay(&mut self, path: PathId, delay: Option<DelayRange>) {
         self.paths[path.index()].delay = delay;
     }
 
@@ -109,16 +112,14 @@ impl Frontier {
         waits.iter().filter(|(path, counter)| !self.has_passed(*path, *counter))
     }
 
-    /// Of the datagrams that may still come, one on the path with the greatest delay: what is last to come, if all do.
-    pub(super) fn last_open(&self, waits: &Waits) -> Option<(PathId, u64)> {
-        let delay = |path: PathId| self.paths[path.index()].delay.unwrap_or(Span::MAX);
-        self.open(waits).max_by_key(|(path, _)| delay(*path))
+    pub(super) fn last_arrival(&self, path: PathId) -> Option<Time> {
+        self.paths[path.index()].last_arrival
     }
 
     /// How much later what was sent before may arrive over another path: the difference of the delays. `None` where one is
     /// not known.
     pub(super) fn spread(&self, path: PathId, other: PathId) -> Option<Span> {
-        let difference = self.paths[other.index()].delay? - self.paths[path.index()].delay?;
+        let difference = self.paths[other.index()].delay?.most - self.paths[path.index()].delay?.least;
         Some(difference.max(Span::ZERO))
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::sequencer::Sequencer;
+use units::Span;
 
 /// A sender and a receiver with the datagrams between them in the test's hands.
 struct Ends {
@@ -20,6 +21,10 @@ fn path(number: u8) -> PathId {
 
 fn at(millis: i64) -> Time {
     Time::ZERO + Span::from_millis(millis)
+}
+
+fn delay(least: i64, most: i64) -> DelayRange {
+    DelayRange { least: Span::from_millis(least), most: Span::from_millis(most) }
 }
 
 impl Ends {
@@ -156,8 +161,8 @@ fn a_burst_of_losses_of_any_length_ends_as_soon_as_its_paths_have_passed_it() {
 fn what_nothing_follows_on_its_path_is_given_up_after_the_difference_of_the_delays_and_a_margin() {
     let config = ResequencerConfig { margin: Span::from_millis(5), ..ResequencerConfig::default() };
     let mut ends = Ends::new(config);
-    ends.resequencer.set_delay(path(0), Some(Span::from_millis(70)));
-    ends.resequencer.set_delay(path(1), Some(Span::from_millis(40)));
+    ends.resequencer.set_delay(path(0), Some(delay(20, 70)));
+    ends.resequencer.set_delay(path(1), Some(delay(40, 90)));
     let sent = ends.send_over(&[0, 1, 1, 1]);
     assert_eq!(ends.arrive(&sent[1], at(100)), NOTHING);
     assert_eq!(ends.resequencer.deadline(), Some(at(135)));
@@ -178,11 +183,28 @@ fn the_timer_waits_on_a_slow_path_for_a_fast_one_by_the_margin_only_and_the_long
     let sent = ends.send_over(&[0, 1]);
     ends.arrive(&sent[1], at(0));
     assert_eq!(ends.resequencer.deadline(), Some(at(250)));
-    ends.resequencer.set_delay(path(0), Some(Span::from_millis(5)));
-    ends.resequencer.set_delay(path(1), Some(Span::from_millis(80)));
+    ends.resequencer.set_delay(path(0), Some(delay(5, 5)));
+    ends.resequencer.set_delay(path(1), Some(delay(80, 80)));
     let other = ends.send(0, &[1], 2);
     ends.arrive(&other[0], at(1));
     assert_eq!(ends.resequencer.deadline(), Some(at(10)));
+}
+
+#[test]
+fn the_timer_does_not_expire_while_the_path_that_is_waited_for_delivers_other_packets() {
+    let mut ends = ends();
+    PathId::all().for_each(|path| ends.resequencer.set_delay(path, Some(delay(10, 10))));
+    let others: Vec<_> = (0..30).map(|payload| ends.send(1, &[0], payload).remove(0)).collect();
+    let sent = ends.send_over(&[0, 1]);
+    assert_eq!(ends.arrive(&sent[1], at(0)), NOTHING);
+    for (datagram, millis) in others.iter().zip((0..).step_by(9)) {
+        assert!(ends.arrive(datagram, at(millis)).len() <= 1);
+        assert_eq!(ends.expire(at(millis + 9)), if millis + 9 < 250 { vec![] } else { vec![1] }, "at {millis}");
+        if millis + 9 >= 250 {
+            return;
+        }
+    }
+    unreachable!("no packet waits for longer than 250 ms");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a resequencer does, said in the plainest way: it knows which paths every packet was sent over, looks at
 //! every missing number, and counts without wrapping.
 
-use multipath::{PathId, ResequencerConfig};
+use multipath::{DelayRange, PathId, ResequencerConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use units::{Span, Time};
 
@@ -10,7 +10,8 @@ struct Path {
     highest: Option<u64>,
     given_up: BTreeSet<u64>,
     down: bool,
-    delay: Option<Span>,
+    delay: Option<DelayRange>,
+    last_arrival: Option<Time>,
 }
 
 /// A packet as the model sees it.
@@ -52,7 +53,7 @@ impl Model {
         self.sent.insert((bucket, number), copies.to_vec());
     }
 
-    pub fn set_delay(&mut self, path: PathId, delay: Option<Span>) {
+    pub fn set_delay(&mut self, path: PathId, delay: Option<DelayRange>) {
         self.paths[path.index()].delay = delay;
     }
 
@@ -63,13 +64,14 @@ impl Model {
         } else if bucket.delivered.insert(packet.number) {
             self.out.push((packet.bucket, packet.number));
         }
-        self.passed(packet.path, counter);
+        self.passed(packet.path, counter, now);
     }
 
-    pub fn passed(&mut self, path: PathId, counter: u64) {
+    pub fn passed(&mut self, path: PathId, counter: u64, now: Time) {
         let path = &mut self.paths[path.index()];
         path.highest = path.highest.max(Some(counter));
         path.down = false;
+        path.last_arrival = Some(now);
         self.settle();
     }
 
@@ -124,15 +126,20 @@ impl Model {
 
     /// What is missing was sent before all that waits: each of them says when it should have come.
     fn deadline_of(&self, bucket: &Bucket) -> Option<Time> {
-        let delay = |path: PathId| self.paths[path.index()].delay;
-        let open: Vec<_> = self.open(bucket).into_iter().map(|(path, _)| path).collect();
-        let wait = |over: PathId| {
-            let later = open.iter().map(|path| Some((delay(*path)? - delay(over)?).max(Span::ZERO)));
-            let spread = later.collect::<Option<Vec<_>>>()?.into_iter().max()?;
-            Some((spread + self.config.margin).min(self.config.max_wait))
+        let first = bucket.waiting.values().map(|(_, arrived)| *arrived).min()?;
+        let limit = |(path, _): (PathId, u64)| {
+            let last = self.paths[path.index()].last_arrival;
+            let expected = bucket.waiting.values().map(|(packet, arrived)| *arrived + self.wait(path, packet.path));
+            expected.min().max(last.map(|last| last + self.config.margin))
         };
-        let limit = |(packet, arrived): &(Packet, Time)| *arrived + wait(packet.path).unwrap_or(self.config.max_wait);
-        bucket.waiting.values().map(limit).min()
+        let latest = self.open(bucket).into_iter().filter_map(limit).max()?;
+        Some(latest.min(first + self.config.max_wait))
+    }
+
+    fn wait(&self, path: PathId, over: PathId) -> Span {
+        let [path, over] = [path, over].map(|path| self.paths[path.index()].delay);
+        let (Some(path), Some(over)) = (path, over) else { return self.config.max_wait };
+        (path.most - over.least).max(Span::ZERO) + self.config.margin
     }
 
     fn settle(&mut self) {

@@ -1,4 +1,4 @@
-use super::ids::LinkId;
+use super::ids::{BondId, LinkId};
 use super::packet::{Body, Packet};
 use crate::tcp::congestion::Control;
 use crate::tcp::{Receiver, Sender, SenderConfig, SenderStatistics};
@@ -16,6 +16,10 @@ pub struct FlowConfig {
     pub forward: Vec<LinkId>,
     /// The links that acknowledgements take; without any they only take [`FlowConfig::delay_back`].
     pub back: Vec<LinkId>,
+    /// What packets pass after these links, if anything: several paths at once.
+    pub bond: Option<BondId>,
+    /// What acknowledgements pass after their links.
+    pub bond_back: Option<BondId>,
     /// Delay from the source to the first link; at least a nanosecond, so that time passes.
     pub delay_out: Span,
     /// Delay of an acknowledgement to the first link back.
@@ -141,6 +145,8 @@ impl FlowConfig {
         FlowConfig {
             forward,
             back: Vec::new(),
+            bond: None,
+            bond_back: None,
             delay_out: Span::ZERO,
             delay_back: Span::ZERO,
             jitter: Span::ZERO,
@@ -339,7 +345,7 @@ impl Flow {
             // What has left the pipe may not be overtaken either.
             self.last_out = self.last_out.max(leaves + self.config.delay_out.max(Span::from_nanos(1)) + jitter);
             let capable = matches!(&self.ends, Ends::Tcp { config, .. } if config.ecn) && !body.is_again();
-            let packet = Packet { flow: self.index, hop: 0, size, capable, marked: false, body };
+            let packet = Packet { flow: self.index, hop: 0, size, capable, marked: false, body, carried: None };
             self.out.push(self.last_out, packet);
         }
         if matches!(&self.ends, Ends::Tcp { sender, .. } if sender.finished()) {
@@ -352,7 +358,7 @@ impl Flow {
             Ends::Tcp { config, .. } => config.header_bytes,
             Ends::Udp { .. } => UDP_HEADERS,
         };
-        let packet = Packet { flow: self.index, hop: 0, size, capable: false, marked: false, body };
+        let packet = Packet { flow: self.index, hop: 0, size, capable: false, marked: false, body, carried: None };
         self.back.push(now + self.config.delay_back.max(Span::ZERO), packet);
     }
 }

@@ -2,6 +2,10 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub(super) u32);
 
+/// A bond of a [`Network`](super::Network).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BondId(pub(super) u32);
+
 /// A flow of a [`Network`](super::Network).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowId(pub(super) u32);

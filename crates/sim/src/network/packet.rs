@@ -1,3 +1,4 @@
+use super::ids::FlowId;
 use crate::tcp::{Acknowledgement, Data};
 
 /// A packet on its way.
@@ -13,6 +14,15 @@ pub(super) struct Packet {
     /// Whether it was.
     pub(super) marked: bool,
     pub(super) body: Body,
+    /// On one of the paths of a bond: which bond and path, and what its gateways know the packet by.
+    pub(super) carried: Option<Carried>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Carried {
+    pub(super) bond: u32,
+    pub(super) path: u32,
+    pub(super) tag: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +30,14 @@ pub(super) enum Body {
     Data(Data),
     Acknowledgement(Acknowledgement),
     Plain,
+}
+
+impl Packet {
+    /// The number by which queues know the flow's packets in this direction.
+    pub(super) fn label(&self) -> u64 {
+        let back = matches!(self.body, Body::Acknowledgement(_));
+        FlowId(self.flow).label() + u64::from(back)
+    }
 }
 
 impl Body {
