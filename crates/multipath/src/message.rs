@@ -1,8 +1,8 @@
 //! What two gateways say to each other within a sealed datagram.
 //!
 //! Outside of it, each datagram carries the number of its path, so that nothing here repeats it. What leaves on a path is
-//! counted there from the beginning of a session on, also when its keys change. All numbers are in network byte order. The first octet of each message has the version in its upper four bits
-//! and the kind in the lower four:
+//! counted here, and goes on to be when keys change; the counters outside begin again then. All numbers are in network
+//! byte order. The first octet of each message has the version in its upper four bits and the kind in the lower four:
 //!
 //! | kind | message | after the first octet |
 //! | --- | --- | --- |

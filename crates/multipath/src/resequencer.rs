@@ -3,18 +3,22 @@
 //! # Which packets wait, and for what
 //!
 //! Packets are numbered per bucket, and each path delivers datagrams in the order in which they were sent over it, or
-//! not at all. A packet `m` that arrives while earlier numbers are missing waits. It brings with it, for each path but its own,
-//! the counter of the last datagram that was sent over that path with an earlier packet of its bucket: its
+//! not at all. A packet `m` that arrives while earlier numbers are missing waits. It brings with it, for each path but
+//! its own, the counter of the last datagram that was sent over that path with an earlier packet of its bucket: its
 //! [predecessors](crate::Predecessor). Be `m` the lowest number that has arrived of those not delivered. Then:
 //!
 //! > The gap before `m` is over as soon as each path has delivered a datagram, of whatever bucket and kind, with a
 //! > counter that is not below that of `m`'s predecessor on it. Not earlier.
 //!
-//! *Nothing is given up that may still come:* what is missing before `m` was sent over some path with a counter not above that of
-//! the predecessor on it (or over `m`'s own path, before `m`). That path has delivered as high a counter, and it keeps order: what is
-//! missing is lost. *Nothing waits without need:* as long as a path has delivered lower counters only, its
-//! predecessor of `m` may still come. And it is missing: had it come, so had its counter; had it been declared lost
-//! before, then by this rule, thus after the path had passed it. So no rule that relies on order within paths alone can be faster or safer.
+//! *Nothing is given up that may still come:* what is missing before `m` was sent over some path, with a counter that is
+//! not above that of the predecessor there (or over `m`'s own path, before `m`). That path has delivered as high a
+//! counter, and it keeps order: what is missing is lost.
+//!
+//! *Nothing waits without need:* as long as a path has delivered lower counters only, its predecessor of `m` may still
+//! come. And it is missing: had it come, so had its counter; had it been declared lost before, then by this rule, thus
+//! after the path had passed it. So no rule that relies on order within paths alone can be faster or safer. (Except where
+//! some packets of a bucket are sent in several copies and others are not: the predecessor may be a copy of what has come
+//! over another path.)
 //!
 //! Other rules for the same purpose know less. The minimum over all paths of the highest number of the bucket that each
 //! delivered holds packets up for any path that carries other buckets or nothing at the moment, and finds the loss of
@@ -24,11 +28,11 @@
 //!
 //! # What else ends a gap
 //!
-//! - A **timer**, for what nothing follows on its path: the difference of the greatest delay of the path that is waited for
-//!   and the least of the packet's own ([`Resequencer::set_delay`]), and a margin. It does not expire while the path delivers other
-//!   datagrams: then what is missing is behind them in a queue that has grown. No packet waits for longer than
-//!   [`ResequencerConfig::max_wait`]. What was waited for is given up on its path, for all buckets: what was sent before
-//!   it should have come, too.
+//! - A **timer**, for what nothing follows on its path: the difference of the greatest delay of the path that is waited
+//!   for and the least of the packet's own ([`Resequencer::set_delay`]), and a margin. It does not expire while the path
+//!   delivers other datagrams: then what is missing is behind them in a queue that has grown. No packet waits for longer
+//!   than [`ResequencerConfig::max_wait`]. What was waited for is given up on its path, for all buckets: what was sent
+//!   before it should have come, too.
 //! - [`Resequencer::path_down`]: what a path had is given up, and nothing waits for it until it delivers again.
 //! - Lack of memory: the gap goes whose timer would be the next to expire.
 //!
@@ -94,7 +98,7 @@ pub struct Arrival<P> {
 }
 
 impl<T> Resequencer<T> {
-    /// Begins a session.
+    /// Begins with number 0 in each bucket, as a new [`Sequencer`](crate::Sequencer) does.
     pub fn new(config: ResequencerConfig) -> Self {
         Resequencer {
             config,
@@ -138,8 +142,8 @@ impl<T> Resequencer<T> {
         self.wake(path, now, out);
     }
 
-    /// Between what bounds the one-way delay of a path is, for the timer; `None` if it is not known. It counts from the next
-    /// event of each bucket on.
+    /// Between what bounds the one-way delay of a path is, for the timer; `None` if it is not known. It counts from the
+    /// next event of each bucket on.
     pub fn set_delay(&mut self, path: PathId, delay: Option<DelayRange>) {
         self.frontier.set_delay(path, delay);
     }
@@ -167,7 +171,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Ends all gaps: delivers what waits, in order, as at the end of a session.
+    /// Ends all gaps: delivers what waits, in order, as when the far gateway has restarted.
     pub fn flush(&mut self, now: Time, out: &mut Vec<T>) {
         while let Some((_, bucket)) = self.deadlines.first() {
             self.settle(bucket, true, now, out);
@@ -256,7 +260,7 @@ impl<T> Resequencer<T> {
                 if !force && self.wait(index, &waits) {
                     return;
                 }
-                // What is lost with a path that is down is not waited for when it is back. Of those up, it changes nothing.
+                // What is lost with a path that is down is not waited for when it is back. For others it changes nothing.
                 waits.iter().filter(|_| !force).for_each(|(path, counter)| self.frontier.give_up(path, counter));
                 force = false;
                 self.statistics.lost += number - next;

@@ -4,9 +4,9 @@ use crate::predecessor::Predecessor;
 
 /// Numbers packets where they enter: each bucket by itself, and those that need no order apart from those that do.
 ///
-/// A bucket is what the hash of a packet's flow selects, so that all packets of a flow are in one. The far end's
-/// [`Resequencer`](crate::Resequencer) is made and dropped together with this: both begin with a new session, and path
-/// counters continue for as long as the session does, also when its keys change.
+/// A bucket is what the hash of a packet's flow selects, so that all packets of a flow are in one. Path counters are
+/// those of the [`Bond`](crate::Bond). All of it is made anew, and the far end's [`Resequencer`](crate::Resequencer)
+/// with it, when one of the two gateways has restarted; not when only their keys change.
 #[derive(Debug)]
 pub struct Sequencer {
     buckets: Vec<Bucket>,
@@ -49,7 +49,7 @@ impl Assignment {
 }
 
 impl Sequencer {
-    /// Begins a session.
+    /// Begins with number 0 in each bucket.
     pub fn new() -> Self {
         Sequencer { buckets: vec![Bucket::default(); BUCKETS.into()], paths: Default::default() }
     }

@@ -5,7 +5,7 @@
 //! whole loop of a measurement on such a path.
 //!
 //! A [`network::Network`] carries flows through [`link`]s: [`tcp`] connections that react to each other's drops, and
-//! plain sources. Where several paths are used at once, a [`network::Bond`] stands for the gateways at their ends.
+//! plain sources. Where several paths are used at once, [`network::Gateways`] stand at their ends.
 #![forbid(unsafe_code)]
 
 pub mod network;

@@ -5,15 +5,15 @@
 //! the seed, which is printed with the network.
 
 mod agenda;
-mod bond;
 mod flow;
+mod gateways;
 mod ids;
 mod packet;
 mod sojourn;
 
-pub use bond::{Bond, Datagram};
 pub use flow::{FlowConfig, FlowStatistics, Source, TcpConfig};
-pub use ids::{BondId, FlowId, LinkId};
+pub use gateways::{Datagram, Gateways};
+pub use ids::{FlowId, GatewaysId, LinkId};
 pub use sojourn::Sojourn;
 
 use agenda::Agenda;
@@ -39,13 +39,13 @@ pub struct Network {
     places: Vec<Place>,
     links: Vec<LinkState>,
     flows: Vec<FlowState>,
-    bonds: Vec<BondState>,
+    gateways: Vec<GatewaysState>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Link(u32),
-    Bond(u32),
+    Gateways(u32),
     Source(u32),
     Out(u32),
     Receiver(u32),
@@ -60,8 +60,8 @@ struct LinkState {
 }
 
 #[derive(Debug)]
-struct BondState {
-    bond: Box<dyn Bond>,
+struct GatewaysState {
+    gateways: Box<dyn Gateways>,
     paths: Vec<LinkId>,
     place: u32,
     /// What it let go, until it is on its way.
@@ -90,7 +90,7 @@ impl Network {
             places: Vec::new(),
             links: Vec::new(),
             flows: Vec::new(),
-            bonds: Vec::new(),
+            gateways: Vec::new(),
         }
     }
 
@@ -112,16 +112,16 @@ impl Network {
         Ok(LinkId(index))
     }
 
-    /// Adds a bond of these links, each of them a path.
+    /// Adds two gateways with these links between them, each of them a path.
     ///
     /// # Panics
     /// A link is not in this network.
-    pub fn add_bond(&mut self, paths: Vec<LinkId>, bond: Box<dyn Bond>) -> BondId {
-        assert!(paths.iter().all(|id| (id.0 as usize) < self.links.len()), "a bond has links of its own network");
-        let index = self.bonds.len() as u32;
-        let place = self.place(Place::Bond(index));
-        self.bonds.push(BondState { bond, paths, place, sent: Vec::new(), received: Vec::new() });
-        BondId(index)
+    pub fn add_gateways(&mut self, paths: Vec<LinkId>, gateways: Box<dyn Gateways>) -> GatewaysId {
+        assert!(paths.iter().all(|id| (id.0 as usize) < self.links.len()), "gateways have links of their own network");
+        let index = self.gateways.len() as u32;
+        let place = self.place(Place::Gateways(index));
+        self.gateways.push(GatewaysState { gateways, paths, place, sent: Vec::new(), received: Vec::new() });
+        GatewaysId(index)
     }
 
     /// Adds a flow. One whose start has passed begins now.
@@ -130,13 +130,13 @@ impl Network {
     /// [`CrossTraffic`](link::CrossTraffic) refuses a setting.
     ///
     /// # Panics
-    /// A link or bond of its path is not in this network.
+    /// A link or gateway of its path is not in this network.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, ConfigError> {
         let known = |id: &LinkId| (id.0 as usize) < self.links.len();
         assert!(config.forward.iter().chain(&config.back).all(known), "a flow goes over links of its own network");
-        let known = |id: BondId| (id.0 as usize) < self.bonds.len();
-        let bonds = config.bond.into_iter().chain(config.bond_back);
-        assert!(bonds.into_iter().all(known), "a flow passes bonds of its own network");
+        let known = |id: GatewaysId| (id.0 as usize) < self.gateways.len();
+        let mut gateways = config.gateways.into_iter().chain(config.gateways_back);
+        assert!(gateways.all(known), "a flow passes gateways of its own network");
         let index = self.flows.len() as u32;
         let random = Pcg64Mcg::seed_from_u64(self.random.random());
         let flow = Flow::new(config, index, self.now, random)?;
@@ -155,10 +155,10 @@ impl Network {
             self.now = self.now.max(time);
             match self.places[place as usize] {
                 Place::Link(index) => self.serve(index),
-                Place::Bond(index) => {
-                    let state = &mut self.bonds[index as usize];
-                    state.bond.on_time(self.now, &mut state.received);
-                    self.leave_bond(index);
+                Place::Gateways(index) => {
+                    let state = &mut self.gateways[index as usize];
+                    state.gateways.on_time(self.now, &mut state.received);
+                    self.leave_gateways(index);
                 }
                 Place::Out(index) => self.leave(index, false),
                 Place::Back(index) => self.leave(index, true),
@@ -248,7 +248,7 @@ impl Network {
             let mut packet = delivery.packet;
             packet.marked |= delivery.marked;
             match packet.carried.take() {
-                Some(carried) => self.arrive_at_bond(carried, packet),
+                Some(carried) => self.arrive_at_gateways(carried, packet),
                 None => {
                     packet.hop += 1;
                     self.forward(packet);
@@ -266,15 +266,16 @@ impl Network {
         self.reschedule(index);
     }
 
-    /// Hands a packet to the next link of its path, or to the bond after them, or to the host at its end.
+    /// Hands a packet to the next link of its path, or to the gateways after them, or to the host at its end.
     fn forward(&mut self, packet: Packet) {
         let config = &self.flows[packet.flow as usize].flow.config;
         let back = matches!(packet.body, Body::Acknowledgement(_));
-        let (path, bond) = if back { (&config.back, config.bond_back) } else { (&config.forward, config.bond) };
+        let (path, gateways) =
+            if back { (&config.back, config.gateways_back) } else { (&config.forward, config.gateways) };
         match path.get(packet.hop as usize) {
             Some(id) => self.offer(*id, packet, packet.size),
-            None => match bond.filter(|_| packet.hop as usize == path.len()) {
-                Some(BondId(index)) => self.enter_bond(index, packet),
+            None => match gateways.filter(|_| packet.hop as usize == path.len()) {
+                Some(GatewaysId(index)) => self.enter_gateways(index, packet),
                 None => {
                     self.events += 1;
                     self.flows[packet.flow as usize].flow.arrive(&packet, self.now);
@@ -297,41 +298,42 @@ impl Network {
         self.reschedule_link(id.0);
     }
 
-    /// A packet reaches the gateway before a bond's paths.
-    fn enter_bond(&mut self, index: u32, packet: Packet) {
-        let BondState { bond, sent, paths, .. } = &mut self.bonds[index as usize];
-        bond.send(Datagram::new(packet), self.now, sent);
-        let paths = paths.clone();
-        for (path, datagram) in std::mem::take(sent) {
+    /// A packet reaches the gateway before several paths.
+    fn enter_gateways(&mut self, index: u32, packet: Packet) {
+        let state = &mut self.gateways[index as usize];
+        let mut sent = std::mem::take(&mut state.sent);
+        state.gateways.send(Datagram::new(packet), self.now, &mut sent);
+        for (path, datagram) in sent.drain(..) {
             let (packet, bytes) = datagram.into_packet(index, path);
-            self.offer(paths[path], packet, bytes);
+            self.offer(self.gateways[index as usize].paths[path], packet, bytes);
         }
-        self.reschedule_bond(index);
+        self.gateways[index as usize].sent = sent;
+        self.reschedule_gateways(index);
     }
 
-    /// A packet reaches the gateway behind a bond's paths.
-    fn arrive_at_bond(&mut self, Carried { bond: index, path, tag }: Carried, packet: Packet) {
-        let state = &mut self.bonds[index as usize];
+    /// A packet reaches the gateway behind several paths.
+    fn arrive_at_gateways(&mut self, Carried { gateways: index, path, tag }: Carried, packet: Packet) {
+        let state = &mut self.gateways[index as usize];
         let datagram = Datagram { tag, ..Datagram::new(packet) };
-        state.bond.receive(path as usize, datagram, self.now, &mut state.received);
-        self.leave_bond(index);
+        state.gateways.receive(path as usize, datagram, self.now, &mut state.received);
+        self.leave_gateways(index);
     }
 
-    /// Hands on what the gateway behind a bond has let go.
-    fn leave_bond(&mut self, index: u32) {
-        let mut received = std::mem::take(&mut self.bonds[index as usize].received);
+    /// Hands on what the gateway behind several paths has let go.
+    fn leave_gateways(&mut self, index: u32) {
+        let mut received = std::mem::take(&mut self.gateways[index as usize].received);
         for datagram in received.drain(..) {
             let mut packet = datagram.packet;
             packet.hop += 1;
             self.forward(packet);
         }
-        self.bonds[index as usize].received = received;
-        self.reschedule_bond(index);
+        self.gateways[index as usize].received = received;
+        self.reschedule_gateways(index);
     }
 
-    fn reschedule_bond(&mut self, index: u32) {
-        let state = &self.bonds[index as usize];
-        self.agenda.set(state.place, state.bond.next_time());
+    fn reschedule_gateways(&mut self, index: u32) {
+        let state = &self.gateways[index as usize];
+        self.agenda.set(state.place, state.gateways.next_time());
     }
 
     fn reschedule_link(&mut self, index: u32) {

@@ -9,7 +9,7 @@ mod bonded;
 
 use bonded::{Bonded, Record, Rule};
 use link::{CrossConfig, CrossKind, LinkConfig, Loss, SizeMix};
-use sim::network::{BondId, FlowConfig, Network, Source, TcpConfig};
+use sim::network::{FlowConfig, GatewaysId, Network, Source, TcpConfig};
 use sim::tcp::congestion::Control;
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -46,7 +46,13 @@ fn paths() -> Vec<Paths> {
 
 impl Paths {
     /// One direction. The queue of each path holds what the path's round trip does, but at least 100 packets.
-    fn bond(&self, network: &mut Network, rule: Rule, weights: [i64; 2], record: &Rc<RefCell<Record>>) -> BondId {
+    fn gateways(
+        &self,
+        network: &mut Network,
+        rule: Rule,
+        weights: [i64; 2],
+        record: &Rc<RefCell<Record>>,
+    ) -> GatewaysId {
         let links = self.rates.into_iter().zip(self.delays).map(|(rate, delay)| {
             let (rate, delay) = (Rate::from_bits_per_second(rate * 1000), Span::from_millis(delay));
             let queue_bytes = rate.bytes_in(delay * 2).max(150_000);
@@ -55,7 +61,7 @@ impl Paths {
             network.add_link(config, None).unwrap()
         });
         let links = links.collect();
-        network.add_bond(links, Box::new(Bonded::new(rule, weights, record.clone())))
+        network.add_gateways(links, Box::new(Bonded::new(rule, weights, record.clone())))
     }
 
     /// Acknowledgements take the path with less delay.
@@ -98,11 +104,11 @@ struct Outcome {
 fn run(paths: &Paths, rule: Rule, seed: u64) -> Outcome {
     let mut network = Network::new(seed);
     let [out, back] = [0, 1].map(|_| Rc::new(RefCell::new(Record::default())));
-    let bond = Some(paths.bond(&mut network, rule, paths.weights, &out));
-    let bond_back = Some(paths.bond(&mut network, rule, paths.weights_back(), &back));
+    let gateways = Some(paths.gateways(&mut network, rule, paths.weights, &out));
+    let gateways_back = Some(paths.gateways(&mut network, rule, paths.weights_back(), &back));
     let tcp = tcp(rule);
     let jitter = Rate::from_bits_per_second(paths.rates[0] * 1000).time_for(1500);
-    let config = FlowConfig { bond, bond_back, jitter, ..FlowConfig::new(Vec::new(), Source::Tcp(tcp)) };
+    let config = FlowConfig { gateways, gateways_back, jitter, ..FlowConfig::new(Vec::new(), Source::Tcp(tcp)) };
     let flow = network.add_flow(config).unwrap();
     let (from, to) = (Span::from_secs(10), Span::from_secs(10 + paths.seconds()));
     network.run_until(Time::ZERO + from);
@@ -131,12 +137,12 @@ fn sparse(rule: Rule) -> [Span; 2] {
     let paths = Paths { rates: [8000, 8000], delays: [0, 25], weights: [1, 1], loss: 0.01, bar: 0.0 };
     let mut network = Network::new(1);
     let record = Rc::new(RefCell::new(Record::default()));
-    let bond = Some(paths.bond(&mut network, rule, paths.weights, &record));
-    let tcp = FlowConfig { bond, ..FlowConfig::new(Vec::new(), Source::Tcp(tcp(rule))) };
+    let gateways = Some(paths.gateways(&mut network, rule, paths.weights, &record));
+    let tcp = FlowConfig { gateways, ..FlowConfig::new(Vec::new(), Source::Tcp(tcp(rule))) };
     network.add_flow(tcp).unwrap();
     let kind = CrossKind::Poisson { rate: Rate::from_bits_per_second(32_000), sizes: SizeMix::fixed(200) };
     let calls = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 1 };
-    let calls = FlowConfig { bond, ..FlowConfig::new(Vec::new(), Source::Udp(calls)) };
+    let calls = FlowConfig { gateways, ..FlowConfig::new(Vec::new(), Source::Udp(calls)) };
     let flow = network.add_flow(calls).unwrap();
     network.run_until(Time::ZERO + Span::from_secs(200));
     let mut waits = record.borrow().flows[&flow.label()].waits.clone();

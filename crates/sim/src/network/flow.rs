@@ -1,4 +1,4 @@
-use super::ids::{BondId, LinkId};
+use super::ids::{GatewaysId, LinkId};
 use super::packet::{Body, Packet};
 use crate::tcp::congestion::Control;
 use crate::tcp::{Receiver, Sender, SenderConfig, SenderStatistics};
@@ -16,10 +16,10 @@ pub struct FlowConfig {
     pub forward: Vec<LinkId>,
     /// The links that acknowledgements take; without any they only take [`FlowConfig::delay_back`].
     pub back: Vec<LinkId>,
-    /// What packets pass after these links, if anything: several paths at once.
-    pub bond: Option<BondId>,
-    /// What acknowledgements pass after their links.
-    pub bond_back: Option<BondId>,
+    /// The gateways that packets pass after these links, if any: with several paths between them.
+    pub gateways: Option<GatewaysId>,
+    /// Those that acknowledgements pass after their links.
+    pub gateways_back: Option<GatewaysId>,
     /// Delay from the source to the first link; at least a nanosecond, so that time passes.
     pub delay_out: Span,
     /// Delay of an acknowledgement to the first link back.
@@ -145,8 +145,8 @@ impl FlowConfig {
         FlowConfig {
             forward,
             back: Vec::new(),
-            bond: None,
-            bond_back: None,
+            gateways: None,
+            gateways_back: None,
             delay_out: Span::ZERO,
             delay_back: Span::ZERO,
             jitter: Span::ZERO,

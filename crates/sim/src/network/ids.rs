@@ -2,9 +2,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub(super) u32);
 
-/// A bond of a [`Network`](super::Network).
+/// Two gateways of a [`Network`](super::Network).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BondId(pub(super) u32);
+pub struct GatewaysId(pub(super) u32);
 
 /// A flow of a [`Network`](super::Network).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,13 +14,13 @@ pub(super) struct Packet {
     /// Whether it was.
     pub(super) marked: bool,
     pub(super) body: Body,
-    /// On one of the paths of a bond: which bond and path, and what its gateways know the packet by.
+    /// On one of several paths: between which gateways, which path, and what they know the packet by.
     pub(super) carried: Option<Carried>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Carried {
-    pub(super) bond: u32,
+    pub(super) gateways: u32,
     pub(super) path: u32,
     pub(super) tag: u64,
 }

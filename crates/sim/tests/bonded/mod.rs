@@ -5,7 +5,7 @@ mod simple;
 
 use multipath::message::DataHeader;
 use multipath::{Arrival, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
-use sim::network::{Bond, Datagram};
+use sim::network::{Datagram, Gateways};
 use simple::Simple;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ pub enum Rule {
 }
 
 /// IPv4 and UDP headers, those of a sealed datagram (16 octets and a tag of 16), and those of a data message.
-const OVERHEAD: u32 = 20 + 8 + 32 + 8;
+const OVERHEAD: u32 = 20 + 8 + 32 + 12;
 /// Of each predecessor.
 const PREDECESSOR: u32 = 4;
 
@@ -134,14 +134,14 @@ impl Bonded {
     }
 }
 
-impl Bond for Bonded {
+impl Gateways for Bonded {
     fn send(&mut self, mut datagram: Datagram, now: Time, out: &mut Vec<(usize, Datagram)>) {
         let index = self.choose();
         let counter = self.counters[index];
         self.counters[index] += 1;
         let bucket = (datagram.flow() % 1024) as u16;
         let assignment = self.sequencer.assign(bucket, &[(path(index), counter)]);
-        let header = DataHeader { bucket, number: assignment.number, unordered: false, redundant: false };
+        let header = DataHeader { bucket, number: assignment.number, ..DataHeader::default() };
         let predecessors: Vec<_> = assignment.predecessors(path(index)).collect();
         datagram.tag = counter;
         if self.rule != Rule::None {

@@ -5,8 +5,8 @@ use units::Time;
 /// Two gateways with several paths between them, for one direction: the one that packets enter chooses a path for each,
 /// the one that they leave says when. What the two tell each other besides is their own business.
 ///
-/// The network calls all of it; see [`Network::add_bond`](super::Network::add_bond).
-pub trait Bond: fmt::Debug {
+/// The network calls all of it; see [`Network::add_gateways`](super::Network::add_gateways).
+pub trait Gateways: fmt::Debug {
     /// A packet has come to the first gateway. Appends to `out` what leaves it, each with the index of a path; it may be
     /// several copies.
     fn send(&mut self, packet: Datagram, now: Time, out: &mut Vec<(usize, Datagram)>);
@@ -47,8 +47,8 @@ impl Datagram {
     }
 
     /// On its path, with the bytes that it takes there.
-    pub(super) fn into_packet(self, bond: u32, path: usize) -> (Packet, u32) {
-        let carried = Some(Carried { bond, path: path as u32, tag: self.tag });
+    pub(super) fn into_packet(self, gateways: u32, path: usize) -> (Packet, u32) {
+        let carried = Some(Carried { gateways, path: path as u32, tag: self.tag });
         (Packet { carried, ..self.packet }, self.packet.size + self.overhead)
     }
 }
