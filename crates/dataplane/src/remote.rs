@@ -4,7 +4,7 @@ use crate::statistics::RemoteStatus;
 use link::Label;
 use multipath::message::{BUCKETS, Data, DataHeader, Message, Probe};
 use multipath::{
-    Arrival, Bond, Class, PathChoice, PathEvent, PathId, PathReceiver, Resequencer, Sequencer, Transmission,
+    Arrival, Bond, Class, DelayRange, PathChoice, PathEvent, PathId, PathReceiver, Resequencer, Sequencer, Transmission,
 };
 use secure::{PeerId, Route};
 use std::ops::DerefMut;
@@ -186,8 +186,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             Ok(Message::Report(report)) => {
                 self.sequencer.reported(path, report.highest);
                 self.bond.report(path, &report, now);
-                let delay = self.bond.status(path).and_then(|status| status.round_trip);
-                self.resequencer.set_delay(path, delay);
+                // One direction takes at most as long as both.
+                let most = self.bond.status(path).and_then(|status| status.round_trip);
+                self.resequencer.set_delay(path, most.map(|most| DelayRange { least: Span::ZERO, most }));
             }
             Ok(Message::Session { .. }) | Err(_) => return false,
         }
