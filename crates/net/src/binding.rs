@@ -1,5 +1,6 @@
 //! From where on this host sockets send: for hosts with several addresses, interfaces or routing tables.
 
+use crate::interface::Family;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::fmt;
 use std::io;
@@ -25,17 +26,42 @@ impl Binding {
     /// not.
     pub fn apply(&self, socket: &impl AsFd, peer: SocketAddr) -> io::Result<()> {
         let options = SockRef::from(socket);
-        if let Some(mark) = self.mark {
-            options.set_mark(mark)?;
-        }
-        if let Some(interface) = &self.interface {
-            options.bind_device(Some(interface.as_bytes()))?;
-        }
+        self.restrict(&options)?;
         match self.source {
             Some(source) => options.bind(&SocketAddr::new(source, 0).into()),
-            None if options.r#type()? == Type::DGRAM => options.bind(&any(peer).into()),
+            None if options.r#type()? == Type::DGRAM => {
+                options.bind(&SocketAddr::new(any(Family::of(peer.ip())), 0).into())
+            }
             None => Ok(()),
         }
+    }
+
+    fn restrict(&self, socket: &SockRef<'_>) -> io::Result<()> {
+        if let Some(mark) = self.mark {
+            socket.set_mark(mark)?;
+        }
+        match &self.interface {
+            Some(interface) => socket.bind_device(Some(interface.as_bytes())),
+            None => Ok(()),
+        }
+    }
+
+    /// A UDP socket of one IP version that is bound to this port, or to any where it is 0.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply), or where the port is taken.
+    pub fn bind_udp(&self, family: Family, port: u16) -> io::Result<UdpSocket> {
+        let address = SocketAddr::new(self.source.unwrap_or_else(|| any(family)), port);
+        if Family::of(address.ip()) != family {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the source address is of the other IP version"));
+        }
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        self.restrict(&SockRef::from(&socket))?;
+        if family == Family::V6 {
+            socket.set_only_v6(true)?;
+        }
+        socket.bind(&address.into())?;
+        Ok(socket.into())
     }
 
     /// A UDP socket that is bound and connected to `peer`.
@@ -62,11 +88,10 @@ impl fmt::Display for Binding {
     }
 }
 
-/// Any address of the same IP version.
-fn any(peer: SocketAddr) -> SocketAddr {
-    match peer {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+fn any(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
     }
 }
 

@@ -4,9 +4,15 @@ use crate::index::index_of;
 use crate::netlink::{HEADER_BYTES, Netlink};
 use crate::offloads::Switches;
 use crate::setup::SetupError;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_bindings::utils::{find_attr, push_header};
+use netlink_bindings::{rt_addr, rt_route};
 use nix::sys::socket::SockProtocol;
 use std::io;
+use std::net::IpAddr;
+
+/// What is there already stays as it is.
+const CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
 
 /// The number of an interface, which no other gets while this namespace lives.
 ///
@@ -49,6 +55,32 @@ pub fn set_queue_packets(name: &str, packets: u32) -> Result<(), SetupError> {
     set_number(name, libc::IFLA_TXQLEN, packets)
 }
 
+/// Sets the length of the longest IP packet, in bytes, that leaves through an interface.
+///
+/// # Errors
+/// No such interface, it cannot have this MTU, or not allowed.
+pub fn set_mtu(name: &str, mtu: u16) -> Result<(), SetupError> {
+    set_number(name, libc::IFLA_MTU, mtu.into())
+}
+
+/// Gives an interface an address, and with it the route to the rest of the network. The kernel takes an IPv6 address into
+/// use by itself, a moment later.
+///
+/// # Errors
+/// No such interface, it has the address already, the family is switched off, or not allowed.
+pub fn add_address(name: &str, address: IpNet) -> Result<(), SetupError> {
+    let header = rt_addr::Ifaddrmsg {
+        ifa_family: Family::of(address.addr()).number(),
+        ifa_prefixlen: address.prefix_len(),
+        ifa_index: index_of(name)?,
+        ..Default::default()
+    };
+    let mut body = Vec::new();
+    rt_addr::OpNewaddrDo::encode_request(&mut body, &header).push_local(address.addr()).push_address(address.addr());
+    request(libc::RTM_NEWADDR, CREATE, &body)
+        .map_err(|error| SetupError::new(format!("give the interface {name} the address {address}"), error))
+}
+
 /// Which internet protocol a route is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
@@ -58,34 +90,54 @@ pub enum Family {
     V6,
 }
 
+impl Family {
+    /// That of an address.
+    pub fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Family::V4 } else { Family::V6 }
+    }
+
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Family::V4 => libc::AF_INET as u8,
+            Family::V6 => libc::AF_INET6 as u8,
+        }
+    }
+}
+
 /// Sends everything of this family that no other route takes out through the interface, as on-link.
 ///
 /// # Errors
-/// No such interface, the route exists, the family is switched off, or not allowed.
+/// As [`add_route`].
 pub fn default_route(name: &str, family: Family) -> Result<(), SetupError> {
-    let index = index_of(name)?;
-    let family_number = match family {
-        Family::V4 => libc::AF_INET,
-        Family::V6 => libc::AF_INET6,
+    let network: IpNet = match family {
+        Family::V4 => Ipv4Net::default().into(),
+        Family::V6 => Ipv6Net::default().into(),
     };
-    // struct rtmsg: family, destination and source lengths, tos, table, protocol, scope, type, flags.
-    let mut body = vec![
-        family_number as u8,
-        0,
-        0,
-        0,
-        libc::RT_TABLE_MAIN,
-        libc::RTPROT_STATIC,
-        libc::RT_SCOPE_LINK,
-        libc::RTN_UNICAST,
-    ];
-    body.extend(0u32.to_ne_bytes());
-    body.extend(8u16.to_ne_bytes());
-    body.extend(libc::RTA_OIF.to_ne_bytes());
-    body.extend(index.to_ne_bytes());
-    let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    request(libc::RTM_NEWROUTE, flags as u16, &body)
-        .map_err(|error| SetupError::new(format!("route {family:?} through the interface {name}"), error))
+    add_route(name, network)
+}
+
+/// Sends what is for a network out through the interface, as on-link.
+///
+/// # Errors
+/// No such interface, the route exists, the family is switched off, or not allowed.
+pub fn add_route(name: &str, network: IpNet) -> Result<(), SetupError> {
+    let header = rt_route::Rtmsg {
+        rtm_family: Family::of(network.addr()).number(),
+        rtm_dst_len: network.prefix_len(),
+        rtm_table: libc::RT_TABLE_MAIN,
+        rtm_protocol: libc::RTPROT_STATIC,
+        rtm_scope: libc::RT_SCOPE_LINK,
+        rtm_type: libc::RTN_UNICAST,
+        ..Default::default()
+    };
+    let mut body = Vec::new();
+    let route = rt_route::OpNewrouteDo::encode_request(&mut body, &header).push_oif(index_of(name)?);
+    match network.prefix_len() {
+        0 => drop(route),
+        _ => drop(route.push_dst(network.network())),
+    }
+    request(libc::RTM_NEWROUTE, CREATE, &body)
+        .map_err(|error| SetupError::new(format!("route {network} through the interface {name}"), error))
 }
 
 /// Switches off what joins, splits or leaves packets unfinished: TSO, GSO, GRO, LRO, scatter-gather and checksum offload.

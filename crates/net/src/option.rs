@@ -114,3 +114,12 @@ sockopt_impl!(
     libc::PACKET_ADD_MEMBERSHIP,
     libc::packet_mreq
 );
+#[cfg(test)]
+sockopt_impl!(
+    /// Whether UDP over IPv4 leaves without checksum.
+    NoChecksum,
+    SetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_NO_CHECK,
+    libc::c_int
+);

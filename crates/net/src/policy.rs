@@ -60,7 +60,7 @@ impl MarkedRoute {
     /// The kernel does not list it.
     pub fn is_set(&self) -> Result<bool, SetupError> {
         let mut body = Vec::new();
-        let header = rt_route::Rtmsg { rtm_family: family_number(self.family), ..Default::default() };
+        let header = rt_route::Rtmsg { rtm_family: self.family.number(), ..Default::default() };
         rt_route::OpGetrouteDump::encode_request(&mut body, &header).push_table(self.number);
         let mut is_set = false;
         let listed = Netlink::open(SockProtocol::NetlinkRoute).and_then(|netlink| {
@@ -78,7 +78,7 @@ impl MarkedRoute {
 
     fn route(&self) -> Result<Vec<u8>, SetupError> {
         let header = rt_route::Rtmsg {
-            rtm_family: family_number(self.family),
+            rtm_family: self.family.number(),
             rtm_protocol: libc::RTPROT_STATIC,
             rtm_scope: if self.gateway.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK },
             rtm_type: libc::RTN_UNICAST,
@@ -112,7 +112,7 @@ pub fn remove(number: u32, family: Family) -> Result<(), SetupError> {
     rt_rule::OpDelruleDo::encode_request(&mut rule, &rule_header(family)).push_table(number).push_priority(number);
     delete_all(libc::RTM_DELRULE, &rule).map_err(failed)?;
     let header =
-        rt_route::Rtmsg { rtm_family: family_number(family), rtm_scope: libc::RT_SCOPE_NOWHERE, ..Default::default() };
+        rt_route::Rtmsg { rtm_family: family.number(), rtm_scope: libc::RT_SCOPE_NOWHERE, ..Default::default() };
     let mut route = Vec::new();
     rt_route::OpDelrouteDo::encode_request(&mut route, &header).push_table(number);
     delete_all(libc::RTM_DELROUTE, &route).map_err(failed)
@@ -136,14 +136,7 @@ fn is_absent(error: &io::Error) -> bool {
 
 fn rule_header(family: Family) -> rt_rule::FibRuleHdr {
     const TO_TABLE: u8 = 1;
-    rt_rule::FibRuleHdr { family: family_number(family), action: TO_TABLE, ..Default::default() }
-}
-
-fn family_number(family: Family) -> u8 {
-    match family {
-        Family::V4 => libc::AF_INET as u8,
-        Family::V6 => libc::AF_INET6 as u8,
-    }
+    rt_rule::FibRuleHdr { family: family.number(), action: TO_TABLE, ..Default::default() }
 }
 
 fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {

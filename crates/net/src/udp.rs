@@ -1,4 +1,12 @@
-//! UDP sockets that carry packet trains.
+//! UDP sockets that carry packet trains, and those that carry traffic: [`BatchSocket`].
+
+mod batch;
+mod control;
+mod receive;
+mod send;
+
+pub use batch::{BatchSocket, Refusal};
+pub use receive::{BatchReceiver, Received};
 
 use crate::option::{Ipv4MtuDiscover, Ipv6Mtu, Ipv6MtuDiscover};
 use nix::libc;

@@ -1,0 +1,208 @@
+//! Which packets of a batch are written as one, and with which headers: what the kernel does on reception (GRO), for
+//! packets that come by a tunnel.
+
+use super::shape::{LAST, MAX_HEADER_BYTES, Shape, TCP_FLAGS};
+use packet::checksum::{self, Update};
+use packet::offload::Offload;
+use packet::protocol;
+use std::iter::successors;
+
+/// Divides batches into groups. Of no meaning from batch to batch; kept for its memory.
+#[derive(Debug, Default)]
+pub(super) struct Coalescer {
+    merges_udp: bool,
+    groups: Vec<Group>,
+    /// By packet: the next one of its group.
+    next: Vec<usize>,
+}
+
+/// Packets that become one, or a single packet.
+#[derive(Debug)]
+pub(super) struct Group {
+    first: usize,
+    last: usize,
+    count: usize,
+    /// All bytes of the packet as it will be.
+    len: usize,
+    /// Of the first packet; `None` where its flow is not known.
+    shape: Option<Shape>,
+    is_open: bool,
+    /// The checksums of the first packet have been found valid.
+    is_verified: bool,
+    headers: [u8; Offload::HEADER + MAX_HEADER_BYTES],
+}
+
+/// As many as UDP segmentation has always allowed (`UDP_MAX_SEGMENTS`).
+const MAX_MEMBERS: usize = 64;
+const MAX_LEN: usize = u16::MAX as usize;
+/// Of so many groups, the newest, each packet's flow is looked for.
+const MAX_LOOKED_AT: usize = 64;
+
+impl Coalescer {
+    pub(super) fn new(merges_udp: bool) -> Self {
+        Coalescer { merges_udp, ..Coalescer::default() }
+    }
+
+    /// Divides these packets, in place of those before. Groups stand in the order of their first packets, and the packets
+    /// of a flow, taken group by group, in their own.
+    pub(super) fn plan<P: AsRef<[u8]>>(&mut self, packets: &[P]) {
+        self.groups.clear();
+        self.next.clear();
+        // Groups before this one get no more packets.
+        let mut barrier = 0;
+        for index in 0..packets.len() {
+            self.next.push(index);
+            let shape = Shape::of(packets[index].as_ref());
+            let from = barrier.max(self.groups.len().saturating_sub(MAX_LOOKED_AT));
+            let is_merged = shape.as_ref().is_some_and(|shape| self.merge(packets, index, shape, from));
+            if !is_merged {
+                // Which flow's packet it may be is not known: a fragment, for one.
+                barrier = if shape.is_none() { self.groups.len() + 1 } else { barrier };
+                self.groups.push(Group::new(index, packets[index].as_ref().len(), shape));
+            }
+        }
+        for group in self.groups.iter_mut().filter(|group| group.count > 1) {
+            group.write_headers(packets[group.first].as_ref(), packets[group.last].as_ref());
+        }
+    }
+
+    pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter()
+    }
+
+    /// The packets of a group, by index.
+    pub(super) fn members(&self, group: &Group) -> impl Iterator<Item = usize> + Clone {
+        successors(Some(group.first), |&index| Some(self.next[index])).take(group.count)
+    }
+
+    /// Appends a packet to the newest group of its flow, if that is possible.
+    fn merge<P: AsRef<[u8]>>(&mut self, packets: &[P], index: usize, shape: &Shape, from: usize) -> bool {
+        let is_of_flow = |group: &&mut Group| group.shape.as_ref().is_some_and(|other| other.is_same_flow(shape));
+        let Some(group) = self.groups[from..].iter_mut().rev().find(is_of_flow) else { return false };
+        if shape.protocol == protocol::UDP && !self.merges_udp || !group.continues_with(shape) {
+            return false;
+        }
+        // The checksum will be computed anew, and must not make corrupt bytes valid.
+        let is_valid = |index: usize| checksum::is_valid(packets[index].as_ref()).unwrap_or(false);
+        group.is_verified = group.is_verified || is_valid(group.first);
+        if !group.is_verified || !is_valid(index) {
+            return false;
+        }
+        self.next[group.last] = index;
+        group.append(index, shape);
+        true
+    }
+}
+
+impl Group {
+    /// struct virtio_net_hdr of a packet of which nothing was left to do.
+    pub(super) const NO_OFFLOAD: &[u8] = &[0; Offload::HEADER];
+
+    fn new(first: usize, len: usize, shape: Option<Shape>) -> Self {
+        let is_open = shape.as_ref().is_some_and(|shape| shape.can_merge && !shape.ends);
+        let headers = [0; Offload::HEADER + MAX_HEADER_BYTES];
+        Group { first, last: first, count: 1, len, shape, is_open, is_verified: false, headers }
+    }
+
+    pub(super) fn first(&self) -> usize {
+        self.first
+    }
+
+    pub(super) fn is_single(&self) -> bool {
+        self.count == 1
+    }
+
+    /// What is to be written before the packets: struct virtio_net_hdr, and the headers where they are merged.
+    pub(super) fn headers(&self) -> &[u8] {
+        &self.headers[..Offload::HEADER + self.skipped()]
+    }
+
+    /// How many bytes of each packet are not to be written, since [`headers`](Self::headers) stand for them.
+    pub(super) fn skipped(&self) -> usize {
+        self.shape.as_ref().filter(|_| self.count > 1).map_or(0, |shape| shape.payload)
+    }
+
+    fn continues_with(&self, packet: &Shape) -> bool {
+        let Some(first) = self.shape.as_ref().filter(|_| self.is_open && packet.can_merge) else { return false };
+        let sequence = match first.protocol {
+            protocol::TCP => first.sequence.wrapping_add((self.len - first.payload) as u32),
+            _ => 0,
+        };
+        let identification = first.identification.map(|first| first.wrapping_add(self.count as u16));
+        packet.is_alike(first)
+            && packet.sequence == sequence
+            && packet.identification == identification
+            && packet.payload_bytes <= first.payload_bytes
+            && self.count < MAX_MEMBERS
+            && self.len + packet.payload_bytes <= MAX_LEN
+    }
+
+    fn append(&mut self, index: usize, packet: &Shape) {
+        let is_shorter = self.shape.as_ref().is_none_or(|first| packet.payload_bytes < first.payload_bytes);
+        self.is_open = !is_shorter && !packet.ends;
+        (self.last, self.count, self.len) = (index, self.count + 1, self.len + packet.payload_bytes);
+    }
+
+    /// The headers of the first packet, with the length of all, the last one's flags, and the checksum as far as a sender
+    /// computes it who leaves the rest to the network card.
+    fn write_headers(&mut self, first: &[u8], last: &[u8]) {
+        let Some(shape) = &self.shape else { return };
+        let (offload, packet) = self.headers.split_at_mut(Offload::HEADER);
+        let packet = &mut packet[..shape.payload];
+        packet.copy_from_slice(&first[..shape.payload]);
+        let (network, transport) = packet.split_at_mut(shape.transport);
+        set_network_length(network, self.len);
+        let segment_len = self.len - shape.transport;
+        let checksum = if shape.protocol == protocol::TCP {
+            transport[TCP_FLAGS] |= last[shape.transport + TCP_FLAGS] & LAST;
+            16
+        } else {
+            transport[4..6].copy_from_slice(&(segment_len as u16).to_be_bytes());
+            6
+        };
+        let sum = pseudo_header_sum(network, shape.protocol, segment_len as u16);
+        transport[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
+        offload.copy_from_slice(&offload_header(shape, checksum as u16));
+    }
+}
+
+fn set_network_length(network: &mut [u8], len: usize) {
+    if network.len() == 20 {
+        network[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+        network[10..12].fill(0);
+        let value = checksum::of(network);
+        network[10..12].copy_from_slice(&value.to_be_bytes());
+    } else {
+        let payload = (len - network.len()) as u16;
+        network[4..6].copy_from_slice(&payload.to_be_bytes());
+    }
+}
+
+/// The sum, not its complement.
+fn pseudo_header_sum(network: &[u8], protocol: u8, segment_len: u16) -> u16 {
+    let addresses = if network.len() == 20 { &network[12..20] } else { &network[8..40] };
+    let [high, low] = segment_len.to_be_bytes();
+    let mut sum = Update::default();
+    sum.changed(&[0; 32][..addresses.len()], addresses);
+    sum.changed(&[0; 4], &[0, protocol, high, low]);
+    !sum.apply(u16::MAX)
+}
+
+/// struct virtio_net_hdr of merged packets.
+fn offload_header(first: &Shape, checksum: u16) -> [u8; Offload::HEADER] {
+    const NEEDS_CHECKSUM: u8 = 1;
+    const TCP_V4: u8 = 1;
+    const TCP_V6: u8 = 4;
+    const UDP: u8 = 5;
+    let kind = match (first.protocol, first.transport) {
+        (protocol::UDP, _) => UDP,
+        (_, 20) => TCP_V4,
+        _ => TCP_V6,
+    };
+    let words = [first.payload as u16, first.payload_bytes as u16, first.transport as u16, checksum];
+    let [[h0, h1], [s0, s1], [c0, c1], [o0, o1]] = words.map(u16::to_ne_bytes);
+    [NEEDS_CHECKSUM, kind, h0, h1, s0, s1, c0, c1, o0, o1]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+use super::coalesce::{Coalescer, Group};
+use super::open::{NAME_TAKEN, open, set_nonblocking};
+use crate::interface;
+use crate::setup::SetupError;
+use packet::offload::{Offload, Segments};
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd};
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+/// One queue of a TUN device with segmentation offload: the host hands over TCP and UDP in packets of up to 64 kB, with
+/// unfinished checksums, and takes them so. What comes out of and goes into a queue are nevertheless single IP packets no
+/// longer than the device's MTU, with finished checksums: [`Packets`] segments what was read, and
+/// [`write_batch`](Self::write_batch) merges again.
+///
+/// Several queues are for several threads, one each. The kernel keeps a flow on one queue, that to which packets of the
+/// other direction were last written. The device vanishes when its last queue is dropped.
+pub struct TunQueue {
+    device: SyncDevice,
+    buffer: Vec<u8>,
+    coalescer: Coalescer,
+}
+
+/// The longest packet: 64 kB of IP, and headers of IPv6 which do not count.
+const MAX_PACKET_BYTES: usize = (1 << 16) + 256;
+
+impl TunQueue {
+    /// Packets, large ones as they are, that the kernel keeps for each queue until they are read.
+    const QUEUE_PACKETS: u32 = 2_000;
+
+    /// Makes a device with so many queues, at least one, in the namespace of the calling thread, and switches it on. It
+    /// has neither addresses nor routes: see [`interface::add_address`] and [`interface::add_route`].
+    ///
+    /// # Errors
+    /// No /dev/net/tun, not allowed, the name is taken, or more queues than the kernel allows (256).
+    pub fn open(name: &str, mtu: u16, queues: usize) -> Result<Vec<Self>, SetupError> {
+        // The kernel would add the queues to another program's device.
+        if interface::exists(name) {
+            let refusal = io::Error::from(io::ErrorKind::AlreadyExists);
+            return Err(SetupError::new(format!("make the TUN device {name}"), refusal).hint(NAME_TAKEN));
+        }
+        let first = open(name, DeviceBuilder::new().mtu(mtu).offload(true).multi_queue(true))?;
+        interface::set_queue_packets(name, Self::QUEUE_PACKETS)?;
+        let mut devices = vec![first];
+        while devices.len() < queues {
+            let device = devices[0].try_clone().map_err(|error| {
+                SetupError::new(format!("add queue {} to the TUN device {name}", devices.len() + 1), error)
+                    .hint("a device has 256 queues at most")
+            })?;
+            set_nonblocking(name, &device)?;
+            devices.push(device);
+        }
+        Ok(devices.into_iter().map(TunQueue::new).collect())
+    }
+
+    fn new(device: SyncDevice) -> Self {
+        let coalescer = Coalescer::new(device.udp_gso());
+        TunQueue { device, buffer: Vec::new(), coalescer }
+    }
+
+    /// Reads what the host sent with one call: one packet, or one to be segmented. Each comes with `headroom` bytes before
+    /// it, of any content.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where nothing waits. [`io::ErrorKind::InvalidData`] where the packet cannot be
+    /// segmented; it is dropped.
+    pub fn read(&mut self, headroom: usize) -> io::Result<Packets<'_>> {
+        self.buffer.resize(headroom + MAX_PACKET_BYTES, 0);
+        let mut header = [0; Offload::HEADER];
+        let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(&mut self.buffer[headroom..])];
+        let read = self.device.recv_vectored(&mut parts)?;
+        let len = read.checked_sub(Offload::HEADER).ok_or(io::ErrorKind::InvalidData)?;
+        Packets::new(&mut self.buffer[..headroom + len], headroom, Offload::read(header))
+    }
+
+    /// Hands the host IP packets in their order. Packets of one TCP connection, or of one UDP flow, that follow each other
+    /// within the batch and whose checksums are valid are merged as far as the host's stack could have received them so
+    /// from a network card. The packets of a flow are never reordered. The receiving stack runs within this call.
+    ///
+    /// A packet that the kernel refuses (it is no IP packet, or the device is down) is reported to `refused` by its
+    /// index, and the others are written.
+    pub fn write_batch<P: AsRef<[u8]>>(&mut self, packets: &[P], mut refused: impl FnMut(usize, io::Error)) {
+        self.coalescer.plan(packets);
+        let mut parts = Vec::new();
+        for group in self.coalescer.groups() {
+            parts.clear();
+            let members = self.coalescer.members(group);
+            parts.push(IoSlice::new(group.headers()));
+            parts.extend(members.clone().map(|index| IoSlice::new(&packets[index].as_ref()[group.skipped()..])));
+            match self.device.send_vectored(&parts) {
+                Ok(_) => {}
+                Err(error) if group.is_single() => refused(group.first(), error),
+                // Some kernel may dislike the whole; the parts are what would have come without this.
+                Err(_) => members.for_each(|index| self.write_single(index, packets[index].as_ref(), &mut refused)),
+            }
+        }
+    }
+
+    fn write_single(&self, index: usize, packet: &[u8], refused: &mut impl FnMut(usize, io::Error)) {
+        let parts = [IoSlice::new(Group::NO_OFFLOAD), IoSlice::new(packet)];
+        if let Err(error) = self.device.send_vectored(&parts) {
+            refused(index, error);
+        }
+    }
+}
+
+impl AsFd for TunQueue {
+    /// Readable whenever a packet waits.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
+
+impl fmt::Debug for TunQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TunQueue").field("fd", &self.device.as_fd()).finish_non_exhaustive()
+    }
+}
+
+/// The packets that one read has given, segmented as they are asked for.
+#[derive(Debug)]
+pub struct Packets<'a>(Form<'a>);
+
+#[derive(Debug)]
+enum Form<'a> {
+    /// A packet that is not to be segmented, until it is taken.
+    Single(Option<&'a [u8]>),
+    Segmented(Segments<'a>),
+}
+
+impl<'a> Packets<'a> {
+    fn new(frame: &'a mut [u8], headroom: usize, offload: Offload) -> io::Result<Self> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        if let Some(segment_bytes) = offload.segment_bytes {
+            let transport = offload.checksum.map(|checksum| headroom + usize::from(checksum.start));
+            let segments = Segments::of(frame, headroom, segment_bytes, transport).map_err(invalid)?;
+            return Ok(Packets(Form::Segmented(segments)));
+        }
+        if let Some(checksum) = offload.checksum {
+            checksum.complete(&mut frame[headroom..]).map_err(invalid)?;
+        }
+        Ok(Packets(Form::Single(Some(frame))))
+    }
+
+    /// Replaces `out` by the headroom and the next packet; false where there is none left.
+    pub fn write_next(&mut self, out: &mut Vec<u8>) -> bool {
+        match &mut self.0 {
+            Form::Segmented(segments) => segments.write_next(out),
+            Form::Single(frame) => match frame.take() {
+                Some(frame) => {
+                    out.clear();
+                    out.extend_from_slice(frame);
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+}

@@ -1,0 +1,129 @@
+use packet::protocol;
+
+/// IP without options, TCP with all that may follow.
+pub(super) const MAX_HEADER_BYTES: usize = 40 + 60;
+
+// Offsets in TCP headers, and flags there.
+pub(super) const TCP_FLAGS: usize = 13;
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+const ECE: u8 = 0x40;
+/// Those that belong to the last of the segments which are merged.
+pub(super) const LAST: u8 = FIN | PSH;
+
+/// What decides whether a TCP or UDP packet can be merged with another.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    /// The headers without what may differ from packet to packet: lengths, checksums, identification, sequence number and
+    /// the flags of the last segment are zero.
+    common: [u8; MAX_HEADER_BYTES],
+    /// Offset of the transport header, in bytes.
+    pub(super) transport: usize,
+    /// Offset of the payload, in bytes.
+    pub(super) payload: usize,
+    pub(super) protocol: u8,
+    pub(super) payload_bytes: usize,
+    /// Of TCP.
+    pub(super) sequence: u32,
+    /// Of IPv4, where the packet may be fragmented; those of others mean nothing (RFC 6864 §4.1).
+    pub(super) identification: Option<u16>,
+    /// Data of an established connection or of UDP with a checksum; otherwise the packet stays as it is.
+    pub(super) can_merge: bool,
+    /// The FIN or PSH flag.
+    pub(super) ends: bool,
+}
+
+impl Shape {
+    /// `None` for anything but a whole IPv4 packet without options or IPv6 packet without extension headers that
+    /// contains all of a TCP or UDP header: such a packet's flow is not known.
+    pub(super) fn of(packet: &[u8]) -> Option<Self> {
+        let (transport, protocol, len, identification) = network(packet)?;
+        let header = packet.get(transport..).filter(|_| len == packet.len())?;
+        let (header_bytes, can_merge) = match protocol {
+            protocol::TCP => tcp(header)?,
+            protocol::UDP => udp(header)?,
+            _ => return None,
+        };
+        let (payload, flags) = (transport + header_bytes, header.get(TCP_FLAGS).copied().unwrap_or(0));
+        let mut common = [0; MAX_HEADER_BYTES];
+        common[..payload].copy_from_slice(packet.get(..payload)?);
+        clear_variable(&mut common, transport, protocol);
+        let payload_bytes = len - payload;
+        let is_tcp = protocol == protocol::TCP;
+        Some(Shape {
+            common,
+            transport,
+            payload,
+            protocol,
+            payload_bytes,
+            sequence: if is_tcp { u32::from_be_bytes(*header.get(4..)?.first_chunk()?) } else { 0 },
+            identification,
+            can_merge: can_merge && payload_bytes > 0,
+            ends: is_tcp && flags & LAST != 0,
+        })
+    }
+
+    /// Whether both packets are of one flow: addresses, ports, protocol and IP version are the same.
+    pub(super) fn is_same_flow(&self, other: &Self) -> bool {
+        let addresses = if self.transport == 20 { 12 } else { 8 };
+        // The addresses stand just before the ports.
+        let range = addresses..self.transport + 4;
+        self.transport == other.transport
+            && self.protocol == other.protocol
+            && self.common[range.clone()] == other.common[range]
+    }
+
+    /// Whether the headers differ at most in what segmentation sets.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        self.payload == other.payload && self.common == other.common
+    }
+}
+
+/// Offset of the transport header, protocol, length and identification.
+fn network(packet: &[u8]) -> Option<(usize, u8, usize, Option<u16>)> {
+    const DONT_FRAGMENT: u16 = 0x4000;
+    const RESERVED: u16 = 0x8000;
+    let word = |at: usize| Some(u16::from_be_bytes(*packet.get(at..)?.first_chunk()?));
+    match packet.first()? {
+        0x45 => {
+            let fragment = word(6)?;
+            // Any other bit: this is a fragment.
+            let is_whole = fragment & !(DONT_FRAGMENT | RESERVED) == 0;
+            let identification = if fragment & DONT_FRAGMENT == 0 { Some(word(4)?) } else { None };
+            is_whole.then_some((20, *packet.get(9)?, usize::from(word(2)?), identification))
+        }
+        version if version >> 4 == 6 => Some((40, *packet.get(6)?, 40 + usize::from(word(4)?), None)),
+        _ => None,
+    }
+}
+
+/// Length of the header, and whether the packet may be merged by its flags.
+fn tcp(header: &[u8]) -> Option<(usize, bool)> {
+    let (&[offset, flags], bytes) = (header.get(12..)?.first_chunk()?, usize::from(header.get(12)? >> 4) * 4);
+    // ECE may be set on all; CWR and what is reserved belongs to the one segment that has it.
+    let is_plain = flags & !(LAST | ECE) == ACK && offset & 0x0f == 0;
+    (20..=header.len()).contains(&bytes).then_some((bytes, is_plain))
+}
+
+fn udp(header: &[u8]) -> Option<(usize, bool)> {
+    let &[length_high, length_low, checksum @ ..] = header.get(4..)?.first_chunk::<4>()?;
+    let is_whole = usize::from(u16::from_be_bytes([length_high, length_low])) == header.len();
+    Some((8, is_whole && checksum != [0, 0]))
+}
+
+fn clear_variable(common: &mut [u8; MAX_HEADER_BYTES], transport: usize, protocol: u8) {
+    let length_to_identification = if transport == 20 { 2..6 } else { 4..6 };
+    common[length_to_identification].fill(0);
+    if transport == 20 {
+        common[10..12].fill(0);
+    }
+    let header = &mut common[transport..];
+    if protocol == protocol::TCP {
+        header[4..8].fill(0);
+        header[16..18].fill(0);
+        header[TCP_FLAGS] &= !LAST;
+    } else {
+        header[4..8].fill(0);
+    }
+}

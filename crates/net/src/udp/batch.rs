@@ -1,0 +1,196 @@
+use super::send::{Failure, send_messages};
+use crate::interface::Family;
+use crate::option::{Ipv4MtuDiscover, Ipv6MtuDiscover};
+use crate::setup::SetupError;
+use crate::{Binding, stamp};
+use nix::libc;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{IpRecvTos, Ipv6RecvTClass, RcvBuf, RcvBufForce, SndBuf, SndBufForce, UdpGroSegment};
+use packet::Ecn;
+use socket2::SockAddr;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A bound UDP socket of one IP version for many datagrams at a time. Datagrams that follow each other and are of equal
+/// length go to the kernel, and by many devices to the network card, as one packet (UDP segmentation offload). No datagram
+/// is ever fragmented, and what routers report of the path's MTU is ignored: the peers find that out themselves
+/// (RFC 8899).
+///
+/// Clones are the same socket; all may be used at once, by several threads. [`BatchReceiver`](super::BatchReceiver)
+/// receives.
+#[derive(Debug, Clone)]
+pub struct BatchSocket(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    socket: UdpSocket,
+    segments: AtomicBool,
+}
+
+/// Why the kernel did not take a datagram.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It is longer than the MTU of the device by which it should leave.
+    TooLong,
+    /// Anything else, such as a missing route, a device that is down, or a rule of the firewall.
+    Other(io::Error),
+}
+
+/// Asked for on either side; the system may grant less. At 1 Gbit/s it lasts for 64 ms.
+const BUFFER_BYTES: usize = 8 << 20;
+
+impl BatchSocket {
+    /// Binds a socket to a port, or to any where it is 0, in the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// The port is taken; this host has no such address or interface; the address is of the other IP version; not
+    /// allowed.
+    pub fn bind(binding: &Binding, family: Family, port: u16) -> Result<Self, SetupError> {
+        let socket = binding.bind_udp(family, port).and_then(|socket| prepare(&socket, family).map(|()| socket));
+        let socket = socket.map_err(|error| {
+            let hint = hint(&error);
+            SetupError::new(format!("open UDP port {port} at {binding}"), error).hint(hint)
+        })?;
+        Ok(BatchSocket(Arc::new(Shared { socket, segments: AtomicBool::new(true) })))
+    }
+
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// Where the system does not say.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.socket.local_addr()
+    }
+
+    /// Whether several datagrams go to the kernel as one packet: until it has refused that.
+    pub fn segments(&self) -> bool {
+        self.0.segments.load(Ordering::Relaxed)
+    }
+
+    /// Sends datagrams in their order. Returns how many of them have been dealt with: fewer than there are where the
+    /// socket's buffer is full; it is writable when there is room again. One that the kernel refuses is reported to
+    /// `refused` by its index, and those after it are sent.
+    pub fn send<D: AsRef<[u8]>>(
+        &self,
+        to: SocketAddr,
+        ecn: Ecn,
+        datagrams: &[D],
+        mut refused: impl FnMut(usize, Refusal),
+    ) -> usize {
+        let to = SockAddr::from(to);
+        // Datagrams before this one are tried one by one, because together they were refused.
+        let mut singly_until = 0;
+        let mut is_segmentation_in_doubt = false;
+        let mut done = 0;
+        while done < datagrams.len() {
+            let singly = if self.segments() { singly_until.max(done) - done } else { usize::MAX };
+            match send_messages(self, &to, ecn, &datagrams[done..], singly) {
+                Ok(sent) => done += sent,
+                Err(Failure { error: libc::EINTR, .. }) => {}
+                Err(Failure { error: libc::EAGAIN, .. }) => return done,
+                Err(Failure { error, datagrams: count @ 2.. }) => {
+                    singly_until = done + count;
+                    // What a device (or IPsec) that cannot do it says, and what an older kernel says; but also what one
+                    // says of datagrams that are too long.
+                    is_segmentation_in_doubt = matches!(error, libc::EIO | libc::EINVAL);
+                }
+                Err(Failure { error, .. }) => {
+                    is_segmentation_in_doubt = false;
+                    refused(done, Refusal::from_error_number(error));
+                    done += 1;
+                }
+            }
+            if is_segmentation_in_doubt && done >= singly_until {
+                self.0.segments.store(false, Ordering::Relaxed);
+            }
+        }
+        done
+    }
+}
+
+impl AsFd for BatchSocket {
+    /// Readable whenever a datagram waits; writable whenever the send buffer has room.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.socket.as_fd()
+    }
+}
+
+impl Refusal {
+    fn from_error_number(error: i32) -> Self {
+        match error {
+            libc::EMSGSIZE => Refusal::TooLong,
+            error => Refusal::Other(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+fn prepare(socket: &UdpSocket, family: Family) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    match family {
+        Family::V4 => {
+            setsockopt(socket, Ipv4MtuDiscover, &libc::IP_PMTUDISC_PROBE)?;
+            setsockopt(socket, IpRecvTos, &true)?;
+        }
+        Family::V6 => {
+            setsockopt(socket, Ipv6MtuDiscover, &libc::IPV6_PMTUDISC_PROBE)?;
+            setsockopt(socket, Ipv6RecvTClass, &true)?;
+        }
+    }
+    // Beyond the system's limit it takes CAP_NET_ADMIN; less room without it is no error.
+    if setsockopt(socket, RcvBufForce, &BUFFER_BYTES).is_err() {
+        setsockopt(socket, RcvBuf, &BUFFER_BYTES)?;
+    }
+    if setsockopt(socket, SndBufForce, &BUFFER_BYTES).is_err() {
+        setsockopt(socket, SndBuf, &BUFFER_BYTES)?;
+    }
+    if let Err(error) = setsockopt(socket, UdpGroSegment, &true) {
+        tracing::debug!("this kernel hands over UDP datagrams one by one: {error}");
+    }
+    if let Err(error) = stamp::enable_receive(socket) {
+        tracing::debug!("no kernel stamps: {error}");
+    }
+    Ok(())
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EADDRINUSE) => "another process has that port: choose another one, or end that process (`ss -lunp`)",
+        Some(libc::EADDRNOTAVAIL) => "this host has no such address: see `ip address`",
+        Some(libc::ENODEV) => "there is no such interface: see `ip link`",
+        Some(libc::EACCES) => "ports below 1024 take CAP_NET_BIND_SERVICE",
+        Some(libc::EPERM) => "a mark takes CAP_NET_ADMIN, another interface than before CAP_NET_RAW",
+        Some(libc::EAFNOSUPPORT) => "IPv6 is switched off on this system",
+        _ => "the source address must be of the same IP version",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::option::NoChecksum;
+    use crate::udp::BatchReceiver;
+
+    #[test]
+    fn where_the_kernel_refuses_to_segment_datagrams_go_one_by_one_from_then_on() {
+        let open = || BatchSocket::bind(&Binding::default(), Family::V4, 0).unwrap();
+        let (near, far) = (open(), open());
+        setsockopt(&near, NoChecksum, &1).unwrap();
+        let to = SocketAddr::new("127.0.0.1".parse().unwrap(), far.local_addr().unwrap().port());
+        let mut receiver = BatchReceiver::new(&far);
+        for _ in 0..2 {
+            let sent: Vec<_> = (0..100).map(|number| [number; 300]).collect();
+            assert_eq!(near.send(to, Ecn::NotEct, &sent, |_, refusal| panic!("{refusal:?}")), 100);
+            assert!(!near.segments());
+            let mut found = Vec::new();
+            while found.len() < 100 {
+                receiver
+                    .receive(|received| found.extend(received.datagrams().map(|datagram| datagram.to_vec())))
+                    .unwrap();
+            }
+            assert_eq!(found, sent);
+        }
+    }
+}

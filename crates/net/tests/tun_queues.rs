@@ -1,0 +1,264 @@
+//! TUN devices with segmentation offload: what a host sends through one comes out of another as it was.
+
+use ipnet::IpNet;
+use net::interface::{self, Family};
+use net::namespace::Namespace;
+use net::tun::TunQueue;
+use net::udp::{BatchReceiver, BatchSocket, Refusal};
+use net::{Binding, clock, readiness};
+use packet::{Ecn, checksum};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use testnet::{eventually, in_namespaces};
+use units::Span;
+
+const MTU: usize = 1400;
+const HEADROOM: usize = 32;
+const QUEUES: usize = 2;
+
+/// Two hosts, each with a device of two queues, and a thread that carries packets from either to the other.
+struct Pair {
+    hosts: [Namespace; 2],
+    queues: [Vec<TunQueue>; 2],
+}
+
+/// What the thread has seen of one direction.
+#[derive(Debug, Default, Clone, Copy)]
+struct Seen {
+    reads: usize,
+    packets: usize,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let hosts = [Namespace::new().unwrap(), Namespace::new().unwrap()];
+        let device = |index: usize| hosts[index].run(|| device(index + 1)).unwrap();
+        let queues = [device(0), device(1)];
+        Pair { hosts, queues }
+    }
+
+    /// Carries packets until `work` is done.
+    fn carry(self, work: impl FnOnce(&[Namespace; 2])) -> [Seen; 2] {
+        let (Pair { hosts, mut queues }, is_done) = (self, AtomicBool::new(false));
+        thread::scope(|scope| {
+            let is_done = &is_done;
+            let carrier = scope.spawn(move || {
+                let mut seen = [Seen::default(); 2];
+                while !is_done.load(Ordering::Relaxed) {
+                    let [left, right] = &mut queues;
+                    let carried = pass(left, right, &mut seen[0]) + pass(right, left, &mut seen[1]);
+                    if carried == 0 {
+                        thread::yield_now();
+                    }
+                }
+                seen
+            });
+            let end = SetOnDrop(is_done);
+            work(&hosts);
+            drop(end);
+            carrier.join().unwrap()
+        })
+    }
+}
+
+/// Also where a test fails.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn device(host: usize) -> Vec<TunQueue> {
+    let queues = TunQueue::open("tun7", MTU as u16, QUEUES).unwrap();
+    for network in [format!("10.98.0.{host}/24"), format!("fd98::{host}/64")] {
+        let network: IpNet = network.parse().unwrap();
+        interface::add_address("tun7", network).unwrap();
+        assert!(eventually(|| reaches_itself(network.addr()).unwrap_or(false)));
+    }
+    queues
+}
+
+fn reaches_itself(host: IpAddr) -> io::Result<bool> {
+    let socket = UdpSocket::bind((host, 0))?;
+    socket.send_to(b"hello", socket.local_addr()?)?;
+    readiness::readable(&socket, clock::monotonic() + Span::from_millis(10))
+}
+
+/// Each queue of one device feeds the same of the other.
+fn pass(from: &mut [TunQueue], to: &mut [TunQueue], seen: &mut Seen) -> usize {
+    let mut carried = 0;
+    for (from, to) in from.iter_mut().zip(to) {
+        let mut batch = Vec::new();
+        while batch.len() < 64 {
+            match from.read(HEADROOM) {
+                Ok(mut packets) => {
+                    let mut packet = Vec::new();
+                    while packets.write_next(&mut packet) {
+                        batch.push(packet.split_off(HEADROOM));
+                    }
+                    seen.reads += 1;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        for packet in &batch {
+            assert!(packet.len() <= MTU, "{}", packet.len());
+            assert!(checksum::is_valid(packet).unwrap());
+        }
+        to.write_batch(&batch, |index, error| panic!("packet {index} of {}: {error}", batch.len()));
+        carried += batch.len();
+    }
+    seen.packets += carried;
+    carried
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251 + at / 65_521) as u8).collect()
+}
+
+#[test]
+fn what_tcp_sends_in_large_packets_comes_out_as_it_was() {
+    in_namespaces("what_tcp_sends_in_large_packets_comes_out_as_it_was", || {
+        const BYTES: usize = 8 << 20;
+        for far in ["10.98.0.2:0", "[fd98::2]:0"] {
+            let [there, back] = Pair::new().carry(|[left, right]| {
+                let listener = right.run(|| TcpListener::bind(far).unwrap()).unwrap();
+                let at = listener.local_addr().unwrap();
+                let mut near = left.run(|| TcpStream::connect(at).unwrap()).unwrap();
+                let mut far = listener.accept().unwrap().0;
+                let sender = thread::spawn(move || near.write_all(&pattern(BYTES)).map(|()| near));
+                let mut received = vec![0; BYTES];
+                far.read_exact(&mut received).unwrap();
+                assert!(received == pattern(BYTES), "bytes differ");
+                drop(sender.join().unwrap().unwrap());
+            });
+            assert!(there.packets > there.reads, "the host segments nothing itself: {there:?}");
+            assert!(back.packets > 0);
+        }
+    });
+}
+
+#[test]
+fn datagrams_pass_in_order_whether_sent_together_or_one_by_one() {
+    in_namespaces("datagrams_pass_in_order_whether_sent_together_or_one_by_one", || {
+        for (family, far) in [(Family::V4, "10.98.0.2"), (Family::V6, "fd98::2")] {
+            Pair::new().carry(|hosts| {
+                let open = || BatchSocket::bind(&Binding::default(), family, 0).unwrap();
+                let [left, right] = hosts.each_ref().map(|host| host.run(open).unwrap());
+                let to = SocketAddr::new(far.parse().unwrap(), right.local_addr().unwrap().port());
+                let sent: Vec<_> = (0..60_u8).map(|number| vec![number; 1000 - usize::from(number / 20)]).collect();
+                let mut receiver = BatchReceiver::new(&right);
+                for _ in 0..20 {
+                    let done = left.send(to, Ecn::Ect0, &sent, |index, error| panic!("{index}: {error:?}"));
+                    assert_eq!(done, sent.len());
+                    assert_eq!(received(&mut receiver, sent.len()), sent);
+                }
+            });
+        }
+    });
+}
+
+fn received(receiver: &mut BatchReceiver, count: usize) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        assert!(readiness::readable(receiver, clock::monotonic() + Span::from_secs(60)).unwrap());
+        let read = |received: net::udp::Received<'_>| {
+            assert_eq!(received.ecn, Ecn::Ect0);
+            all.extend(received.datagrams().map(|datagram| datagram.to_vec()));
+        };
+        receiver.receive(read).unwrap();
+    }
+    all
+}
+
+#[test]
+fn a_device_has_the_mtu_and_the_routes_that_it_is_given_and_vanishes_with_its_last_queue() {
+    in_namespaces("a_device_has_the_mtu_and_the_routes_that_it_is_given_and_vanishes_with_its_last_queue", || {
+        let namespace = Namespace::new().unwrap();
+        let work = || {
+            let mut queues = device(1);
+            interface::add_route("tun7", "10.97.0.0/16".parse().unwrap()).unwrap();
+            interface::default_route("tun7", Family::V6).unwrap();
+            interface::set_mtu("tun7", 1300).unwrap();
+            for (family, far, headers) in [(Family::V4, "10.97.1.1:9", 28), (Family::V6, "[fd01::1]:9", 48)] {
+                let socket = BatchSocket::bind(&Binding::default(), family, 0).unwrap();
+                let datagrams = [1300, 1301].map(|packet| vec![0; packet - headers]);
+                let refused =
+                    |index, refusal| assert!(index == 1 && matches!(refusal, Refusal::TooLong), "{refusal:?}");
+                assert_eq!(socket.send(far.parse().unwrap(), Ecn::NotEct, &datagrams, refused), 2);
+                let mut packet = Vec::new();
+                let read = |queue: &mut TunQueue| queue.read(0).is_ok_and(|mut read| read.write_next(&mut packet));
+                assert!(queues.iter_mut().any(read), "the kernel sends within the call");
+                assert_eq!(packet.len(), 1300);
+            }
+            queues.pop();
+            assert!(interface::exists("tun7"));
+            drop(queues);
+            assert!(eventually(|| !interface::exists("tun7")));
+        };
+        namespace.run(work).unwrap();
+    });
+}
+
+#[test]
+fn what_cannot_be_made_or_written_is_refused_with_the_reason() {
+    in_namespaces("what_cannot_be_made_or_written_is_refused_with_the_reason", || {
+        let namespace = Namespace::new().unwrap();
+        let work = || {
+            let mut queues = TunQueue::open("tun7", 1500, 0).unwrap();
+            assert_eq!(queues.len(), 1);
+            let taken = TunQueue::open("tun7", 1500, 1).unwrap_err().to_string();
+            assert!(taken.contains("make the TUN device tun7") && taken.contains("choose another name"), "{taken}");
+            let odd = TunQueue::open("a/b", 1500, 1).unwrap_err().to_string();
+            assert!(odd.contains("1 to 15 letters"), "{odd}");
+            let many = TunQueue::open("tun8", 1500, 257).unwrap_err().to_string();
+            assert!(many.contains("256 queues"), "{many}");
+            assert!(eventually(|| !interface::exists("tun8")));
+            let unknown = interface::add_address("nowhere", "10.0.0.1/8".parse().unwrap()).unwrap_err().to_string();
+            assert!(unknown.contains("find the interface nowhere"), "{unknown}");
+
+            let mut refused = Vec::new();
+            queues[0].write_batch(&[[0x15; 12], [0x45; 12]], |index, _| refused.push(index));
+            assert_eq!(refused, [0], "the kernel looks at the version only");
+            assert_eq!(queues[0].read(0).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        };
+        namespace.run(work).unwrap();
+    });
+}
+
+#[test]
+fn a_host_answers_through_the_queue_that_its_packets_come_by() {
+    in_namespaces("a_host_answers_through_the_queue_that_its_packets_come_by", || {
+        let namespace = Namespace::new().unwrap();
+        let work = || {
+            let mut queues = device(1);
+            let socket = UdpSocket::bind("10.98.0.1:700").unwrap();
+            for round in 0..20 {
+                let index = round % QUEUES;
+                queues[index].write_batch(&[datagram(round as u8)], |_, error| panic!("{error}"));
+                let (_, from) = socket.recv_from(&mut [0; 9]).unwrap();
+                socket.send_to(b"answer", from).unwrap();
+                let mut answer = Vec::new();
+                let mut packets = queues[index].read(0).expect("the answer comes by the same queue");
+                assert!(packets.write_next(&mut answer) && !packets.write_next(&mut Vec::new()));
+                assert_eq!(&answer[28..], b"answer");
+                assert!(checksum::is_valid(&answer).unwrap());
+            }
+        };
+        namespace.run(work).unwrap();
+    });
+}
+
+/// From a port of its own to port 700.
+fn datagram(port: u8) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 32, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 98, 0, 2, 10, 98, 0, 1];
+    packet.extend([3, port, 700_u16.to_be_bytes()[0], 700_u16.to_be_bytes()[1], 0, 12, 0, 0]);
+    packet.extend(b"data");
+    checksum::set(&mut packet).unwrap();
+    packet
+}
