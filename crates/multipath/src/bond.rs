@@ -10,8 +10,8 @@ use crate::path_report::Report;
 use crate::path_state::{Path, PathConfig, PathStatus};
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use link::Label;
-use link::queue::QueueConfig;
-use std::collections::VecDeque;
+use link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig};
+use std::collections::{BTreeMap, VecDeque};
 use units::{ConfigError, Span, Time};
 
 /// The settings of a [`Bond`].
@@ -49,6 +49,9 @@ pub struct Bond<P> {
     served: Vec<f64>,
     decide_at: Time,
     events: VecDeque<PathEvent>,
+    /// Packets of flows that change their place, by flow.
+    held: BTreeMap<u64, VecDeque<(Outgoing<P>, Label)>>,
+    overflowed: u64,
 }
 
 /// A path has come or gone.
@@ -65,7 +68,23 @@ const FLOW_SILENCE: Span = Span::from_secs(1);
 const PINNED_SILENCE: Span = Span::from_secs(180);
 /// A bound flow changes to a path that is better by this.
 const MIN_ADVANTAGE: Span = Span::from_millis(10);
+/// Of a flow; more are dropped.
+const MAX_HELD: usize = 1000;
 const DECISION_INTERVAL: Span = Span::from_millis(250);
+
+impl BondConfig {
+    /// A queue for flows with round trips of up to this: FQ-CoDel that lets a long flow fill the paths after each drop.
+    /// Sparse flows do not wait for it, so that it may be longer than on a single link.
+    pub fn queue_for(round_trip: Span) -> QueueConfig {
+        let target = (round_trip / 8).max(Span::from_millis(20));
+        let interval = (round_trip * 2).max(Span::from_millis(200));
+        let codel = CoDelConfig { target, interval, ecn: true, ..CoDelConfig::default() };
+        QueueConfig {
+            limit: Limit::Bytes(16 << 20),
+            discipline: FqCoDelConfig { codel, ..FqCoDelConfig::default() }.into(),
+        }
+    }
+}
 
 impl<P: Clone> Bond<P> {
     /// Paths of which nothing is known yet: they are probed first.
@@ -93,13 +112,14 @@ impl<P: Clone> Bond<P> {
             served: vec![0.0; count],
             decide_at: now,
             events: VecDeque::new(),
+            held: BTreeMap::new(),
+            overflowed: 0,
         })
     }
 
     /// A packet arrives. The queue discipline may drop it, or another one.
     pub fn offer(&mut self, packet: P, label: Label, class: Class, now: Time) {
-        let path = self.bind(&label, class, now);
-        self.queues.offer(Outgoing { content: packet, marked: false, class }, label, path, now);
+        self.place(Outgoing { content: packet, marked: false, class }, label, now);
     }
 
     /// What is to be sent now.
@@ -152,12 +172,12 @@ impl<P: Clone> Bond<P> {
 
     /// Packets that the queue disciplines have dropped.
     pub fn dropped(&self) -> u64 {
-        self.queues.dropped()
+        self.queues.dropped() + self.overflowed
     }
 
     /// Packets that wait.
     pub fn queued(&self) -> usize {
-        self.queues.packets()
+        self.queues.packets() + self.held.values().map(VecDeque::len).sum::<usize>()
     }
 
     fn ids(&self) -> impl Iterator<Item = PathId> + use<P> {
@@ -194,10 +214,12 @@ impl<P: Clone> Bond<P> {
     fn lost_path(&mut self, path: PathId, now: Time) {
         self.events.push_back(PathEvent::Down(path));
         self.decide(now);
-        for (packet, label) in self.queues.take_own(path, now) {
-            let path = self.bind(&label, packet.class, now);
-            self.queues.offer(packet, label, path, now);
+        let taken = self.queues.take_own(path, now);
+        taken.iter().for_each(|(_, label)| self.flows.left(label.flow));
+        for (packet, label) in taken {
+            self.place(packet, label, now);
         }
+        self.release(now);
     }
 
     fn probe(&mut self, now: Time) -> Option<Transmission<P>> {
@@ -206,14 +228,59 @@ impl<P: Clone> Bond<P> {
         Some(Transmission { path, counter, answer: true, packet: None })
     }
 
-    /// The path to whose queue a packet belongs; none for the queue of all.
-    fn bind(&mut self, label: &Label, class: Class, now: Time) -> Option<PathId> {
-        let up = self.up();
+    /// Puts a packet into the queue where it belongs. As long as packets of its flow wait in another one, it is held, so
+    /// that it does not overtake them.
+    fn place(&mut self, packet: Outgoing<P>, label: Label, now: Time) {
         let silence = if self.choice == PathChoice::Pinned { PINNED_SILENCE } else { FLOW_SILENCE };
-        let FlowState { last, bytes, path: bound, long } = *self.flows.touch(label.flow, silence, now);
-        let bytes = (bytes - self.several.forgotten(now - last)).max(0.0);
-        let long = (long && bytes > 0.0) || self.several.is_long(bytes);
-        let bound = bound.filter(|path| up.contains(*path));
+        let before = *self.flows.touch(label.flow, silence, now);
+        let after = self.bind(&before, &label, packet.class, now);
+        let held = self.held.get_mut(&label.flow);
+        let moves = before.waiting > 0 && after.path != before.path;
+        if held.is_none() && !moves {
+            *self.flows.touch(label.flow, silence, now) = FlowState { waiting: before.waiting + 1, ..after };
+            self.flows.count(label.flow, now);
+            self.queues.offer(packet, label, after.path, now);
+            self.note_drops(now);
+            return;
+        }
+        let held = self.held.entry(label.flow).or_default();
+        if held.len() < MAX_HELD {
+            held.push_back((packet, label));
+        } else {
+            self.overflowed += 1;
+        }
+    }
+
+    fn note_drops(&mut self, now: Time) {
+        let mut any = false;
+        while let Some(flow) = self.queues.take_dropped() {
+            self.flows.left(flow);
+            any = true;
+        }
+        if any {
+            self.release(now);
+        }
+    }
+
+    /// Lets the packets of those flows go on of which none waits any more.
+    fn release(&mut self, now: Time) {
+        let flows: Vec<u64> = self.held.keys().copied().collect();
+        for flow in flows {
+            if self.flows.touch(flow, PINNED_SILENCE, now).waiting > 0 {
+                continue;
+            }
+            for (packet, label) in self.held.remove(&flow).unwrap_or_default() {
+                self.place(packet, label, now);
+            }
+        }
+    }
+
+    /// What becomes of a flow with this packet: its path, or none for the queue of all.
+    fn bind(&self, flow: &FlowState, label: &Label, class: Class, now: Time) -> FlowState {
+        let up = self.up();
+        let bytes = (flow.bytes - self.several.forgotten(now - flow.last)).max(0.0);
+        let long = (flow.long && bytes > 0.0) || self.several.is_long(bytes);
+        let bound = flow.path.filter(|path| up.contains(*path));
         let (path, long) = match (&self.choice, class) {
             (PathChoice::Redundant, _) => (None, true),
             (PathChoice::Ratio { .. } | PathChoice::Weighted, Class::Ordered) => (None, true),
@@ -221,10 +288,7 @@ impl<P: Clone> Bond<P> {
             (PathChoice::EarliestArrival, _) => (self.earliest(bound, label.size, now), false),
             _ => (bound.or_else(|| rendezvous(label.flow, self.weights())), false),
         };
-        let state = self.flows.touch(label.flow, silence, now);
-        *state = FlowState { last: now, bytes: bytes + f64::from(label.size), path, long };
-        self.flows.count(label.flow, now);
-        path
+        FlowState { last: now, bytes: bytes + f64::from(label.size), path, long, waiting: flow.waiting }
     }
 
     fn weights(&self) -> impl Iterator<Item = (PathId, f64)> {
@@ -283,7 +347,15 @@ impl<P: Clone> Bond<P> {
         };
         let weights = (self.flows.own_flows(path), self.flows.long_flows());
         let copies = if self.choice == PathChoice::Redundant { up } else { PathSet::default() };
-        self.queues.pull(path, shared, weights, copies, now)
+        let taken = self.queues.pull(path, shared, weights, copies, now);
+        if let Some((_, label)) = &taken {
+            self.flows.left(label.flow);
+            if !self.held.is_empty() {
+                self.release(now);
+            }
+        }
+        self.note_drops(now);
+        taken
     }
 
     fn transmit(&mut self, path: PathId, packet: Outgoing<P>, label: &Label, now: Time) -> Transmission<P> {

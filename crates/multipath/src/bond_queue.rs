@@ -13,6 +13,8 @@ pub(crate) struct BondQueues<P> {
     own: Vec<OwnQueue<P>>,
     drops: Vec<Dropped<Outgoing<P>>>,
     dropped: u64,
+    /// The flows of dropped packets, until the caller takes them.
+    dropped_flows: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -36,7 +38,13 @@ impl<P: Clone> BondQueues<P> {
             OwnQueue { queue, copies: VecDeque::new(), served: 0.0, served_shared: 0.0 }
         };
         let own = (0..paths).map(own).collect();
-        Ok(BondQueues { shared: Queue::new(&config, seed), own, drops: Vec::new(), dropped: 0 })
+        Ok(BondQueues {
+            shared: Queue::new(&config, seed),
+            own,
+            drops: Vec::new(),
+            dropped: 0,
+            dropped_flows: Vec::new(),
+        })
     }
 
     pub fn offer(&mut self, packet: Outgoing<P>, label: Label, path: Option<PathId>, now: Time) {
@@ -124,13 +132,18 @@ impl<P: Clone> BondQueues<P> {
         self.shared.packets() + self.own.iter().map(|own| own.queue.packets()).sum::<usize>()
     }
 
+    /// The flow of a packet that was dropped, once for each.
+    pub fn take_dropped(&mut self) -> Option<u64> {
+        self.dropped_flows.pop()
+    }
+
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
     fn count_drops(&mut self) {
         self.dropped += self.drops.len() as u64;
-        self.drops.clear();
+        self.dropped_flows.extend(self.drops.drain(..).map(|dropped| dropped.packet.flow));
     }
 }
 

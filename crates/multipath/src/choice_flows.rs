@@ -32,6 +32,8 @@ pub(crate) struct FlowState {
     pub path: Option<PathId>,
     /// Whether it uses several paths.
     pub long: bool,
+    /// How many of its packets wait: it changes its place only while there are none, so that it keeps its order.
+    pub waiting: u32,
 }
 
 const ROWS: u64 = 1 << 12;
@@ -40,7 +42,7 @@ const EPOCH: Span = Span::from_millis(200);
 
 impl FlowTable {
     pub fn new(now: Time) -> Self {
-        let state = FlowState { last: Time::from_nanos(i64::MIN), bytes: 0.0, path: None, long: false };
+        let state = FlowState { last: Time::from_nanos(i64::MIN), bytes: 0.0, path: None, long: false, waiting: 0 };
         let slots = vec![Slot { flow: 0, state, epoch: 0 }; ROWS as usize * ROW];
         let own = [[0; PathId::MAX_PATHS]; 2];
         FlowTable { slots, epoch: 1, epoch_end: now + EPOCH, long: [0; 2], own }
@@ -54,14 +56,22 @@ impl FlowTable {
         let oldest = || (0..ROW).min_by_key(|index| row[*index].state.last).unwrap_or(0);
         let index = known.unwrap_or_else(oldest);
         let slot = &mut row[index];
-        if known.is_none() || now - slot.state.last > silence {
+        if known.is_none() || (now - slot.state.last > silence && slot.state.waiting == 0) {
             *slot = Slot {
                 flow,
-                state: FlowState { last: now, bytes: 0.0, path: None, long: false },
+                state: FlowState { last: now, bytes: 0.0, path: None, long: false, waiting: 0 },
                 epoch: slot.epoch.max(1),
             };
         }
         &mut slot.state
+    }
+
+    /// A packet of the flow waits no more.
+    pub fn left(&mut self, flow: u64) {
+        let start = (mix(flow) % ROWS) as usize * ROW;
+        if let Some(slot) = self.slots[start..start + ROW].iter_mut().find(|slot| slot.flow == flow) {
+            slot.state.waiting = slot.state.waiting.saturating_sub(1);
+        }
     }
 
     /// Counts the flow as active, among the long ones or those of a path.

@@ -24,8 +24,8 @@ pub struct PathSet(u16);
 
 /// Decides which paths long flows use together, and from which size on a flow is long.
 ///
-/// **Rule.** With resequencing, a flow over several paths has the sum of their rates, the longest of their round trips
-/// and the mean of their losses. What a TCP flow (CUBIC) makes of that is the lesser of
+/// **Rule.** With resequencing, a flow over several paths has the sum of their rates, the longest of their delays, the
+/// mean of their losses, and acknowledgements that come back by the path with the least delay. What a TCP flow (CUBIC) makes of that is the lesser of
 ///
 /// - the sum of the rates, less what its sawtooth leaves unused behind a short queue: at most 7.5 %, nothing where the round
 ///   trip is short against the queue; and
@@ -56,6 +56,7 @@ const SEGMENT_BITS: f64 = 1448.0 * 8.0;
 /// How long packets of long flows wait in our queue, about.
 const QUEUE: f64 = 0.01;
 const MIN_BYTES: f64 = 32e3;
+const MIN_ROUND_TRIP: f64 = 1e-4;
 const FREE_SHARE: f64 = 0.25;
 const MIN_ADDED: f64 = 1.02;
 const MIN_GAIN: f64 = 1.05;
@@ -163,12 +164,17 @@ pub fn expected_rate(paths: &[PathEstimate], set: PathSet, flows: u32) -> f64 {
     }
     let flows = f64::from(flows.max(1));
     let loss = used().map(|estimate| estimate.rate * estimate.loss).sum::<f64>() / sum;
-    let longest = used().map(|estimate| estimate.round_trip.as_secs_f64()).fold(1e-4, f64::max);
-    let round_trip = longest + QUEUE;
-    let unused = (1.0 - 0.925 * (1.0 + QUEUE / longest)).max(0.0) / flows;
+    let round_trip = round_trip(paths, used().map(|estimate| estimate.delay).max().unwrap_or_default());
+    let unused = (1.0 - 0.925 * (1.0 + QUEUE / round_trip)).max(0.0) / flows;
     let loss = loss.max(1e-7);
     let window = (1.22 / loss.sqrt()).max(1.054 * (round_trip / loss).powf(0.75));
     (sum * (1.0 - unused)).min(flows * window * SEGMENT_BITS / round_trip)
+}
+
+/// Seconds from a packet that takes so long to its acknowledgement, by the path with the least delay.
+fn round_trip(paths: &[PathEstimate], delay: Span) -> f64 {
+    let Some(first) = paths.iter().min_by_key(|estimate| estimate.delay) else { return MIN_ROUND_TRIP };
+    (first.round_trip + (delay - first.delay)).as_secs_f64().max(MIN_ROUND_TRIP)
 }
 
 /// From which size on a flow ends sooner over these paths than over the one with the least delay.
