@@ -5,7 +5,7 @@ use link::queue::Ecn;
 use link::{Label, Link, LinkConfig, Loss};
 use multipath::message::DataHeader;
 use multipath::{Arrival, Bond, BondConfig, Class, PathChoice, PathConfig, PathEvent, PathId, PathReceiver};
-use multipath::{Predecessor, Report, Resequencer, ResequencerConfig, Sequencer, Transmission};
+use multipath::{DelayRange, Predecessor, Report, Resequencer, ResequencerConfig, Sequencer, Transmission};
 use sim::tcp::congestion::Control;
 use sim::tcp::{Acknowledgement, Data, Receiver, Sender, SenderConfig};
 use units::{Rate, Span, Time};
@@ -63,6 +63,8 @@ struct Gateway {
     links: Vec<Link<Wire>>,
     /// Paths that have failed; nothing waits for what comes over them either.
     down: Vec<PathId>,
+    /// One-way delays of what came: the least, and the longest of late.
+    delays: Vec<Option<DelayRange>>,
 }
 
 struct Connection {
@@ -125,6 +127,7 @@ impl Gateway {
             receivers: paths.iter().map(|_| PathReceiver::new()).collect(),
             links: (0..).zip(paths).map(link).collect(),
             down: Vec::new(),
+            delays: vec![None; paths.len()],
         }
     }
 
@@ -181,7 +184,10 @@ impl Gateway {
 
     fn receive(&mut self, path: PathId, wire: Wire, now: Time, out: &mut Vec<Packet>) {
         let Wire { counter, sent, bytes, answer, content } = wire;
-        self.resequencer.set_delay(path, Some(now - sent));
+        let delay = now - sent;
+        let known = self.delays[path.index()].get_or_insert(DelayRange { least: delay, most: delay });
+        *known = DelayRange { least: known.least.min(delay), most: delay.max(known.most - (known.most - delay) / 256) };
+        self.resequencer.set_delay(path, Some(*known));
         if !matches!(content, Content::Report(_)) {
             self.receivers[path.index()].receive(counter, bytes, answer, now);
         }
