@@ -16,8 +16,8 @@
 //! Of a remote site with sessions, only single flows are divided, which are entered into lists while packets pass
 //! ([`DividedFlow`], [`RestoredFlow`]); others take the system's routes, and are noted.
 //!
-//! Not done: where addresses are translated, ICMP errors from routers on a path reach the host, but tell of a packet with the
-//! aliases, which it does not know; and fragments of single flows, which have no ports, are neither divided nor translated.
+//! Not done: ICMP errors about packets of single flows tell the host of a packet with the aliases, which it does not know; and
+//! fragments of single flows, which have no ports, are neither divided nor translated.
 //!
 //! Rules are installed at one instant and belong to this process (see [`net::nftables`]): if it is killed, the kernel removes
 //! them, and packets take the system's routes. What is left then (routing tables that nothing uses) is removed by the next

@@ -310,3 +310,34 @@ fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
         sites.right.run(|| drop(receiver)).unwrap();
     });
 }
+
+/// As a path's MTU is discovered: the error comes from a router that knows the host by its alias only.
+#[test]
+fn errors_of_routers_tell_hosts_of_the_packets_that_they_sent() {
+    in_namespaces("errors_of_routers_tell_hosts_of_the_packets_that_they_sent", || {
+        let sites = Sites::new();
+        let translation = |network: &str, alias: &str| {
+            format!("[[translation]]\nnetwork = \"{network}\"\nalias = \"{alias}\"\npath = \"one\"\n")
+        };
+        let here = translation("10.1.0.0/24", "198.51.1.0/24") + &translation("fd01::/64", "fd51:1::/64");
+        let there = translation("10.2.0.2", "10.2.0.3") + &translation("fd02::2", "fd02::3");
+        let config = LEFT.replace("10.2.0.0/24", "10.2.0.2").replace("fd02::/64", "fd02::2") + &here + &there;
+        let plane = start(&sites.left, &read(&config), &runtime("errors"));
+        // Without a gateway at the right, its router forwards to the alias of `b`.
+        ip(&sites.right, &["link", "set", "lan", "mtu", "1300"]).unwrap();
+        for (family, back, gateway) in [("-4", "198.51.1.0/24", "10.9.1.1"), ("-6", "fd51:1::/64", "fd09:1::1")] {
+            ip(&sites.right, &[family, "route", "add", back, "via", gateway]).unwrap();
+        }
+        for (family, from, to) in [("-4", "10.1.0.2", "10.2.0.2"), ("-6", "fd01::2", "fd02::2")] {
+            let address: IpAddr = from.parse().unwrap();
+            let near = sites.a.run(|| UdpSocket::bind((address, 0)).unwrap()).unwrap();
+            let knows = || {
+                // Too long for the path, until the host has learnt that.
+                let _ = near.send_to(&[0; 1400], (to.parse::<IpAddr>().unwrap(), 9));
+                ip(&sites.a, &[family, "route", "get", to]).unwrap().contains("mtu 1300")
+            };
+            assert!(eventually(knows), "{to}");
+        }
+        sites.left.run(|| drop(plane)).unwrap();
+    });
+}

@@ -32,6 +32,9 @@ const RAW: i32 = -300;
 /// Behind all others, which see the addresses of hosts.
 const LAST: i32 = 300;
 const RESTORE: &str = "restore";
+const RESTORE_ERRORS: &str = "restore-errors";
+/// Protocols and types of ICMP messages that quote the packet that they are about (RFC 792, RFC 4443).
+const ICMP_ERRORS: [(u8, u8); 7] = [(1, 3), (1, 11), (1, 12), (58, 1), (58, 2), (58, 3), (58, 4)];
 
 impl Plan {
     /// For a valid configuration.
@@ -105,6 +108,7 @@ fn table(config: &Config) -> Table {
         chains.extend(flow_rules::families(remote).map(choice));
     }
     if is_restored(config) {
+        chains.push(error_restoration(config));
         chains.push(restoration(config));
     }
     chains.push(Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(RAW)), rules: arriving(config) });
@@ -140,6 +144,10 @@ fn is_restored(config: &Config) -> bool {
 fn restoration(config: &Config) -> Chain {
     let flow = |list: FlowList| Rule(vec![Statement::TranslateFlow(list.family, list.name), Statement::Untrack]);
     let mut rules: Vec<Rule> = flow_rules::restored(config).map(flow).collect();
+    rules.extend(ICMP_ERRORS.iter().filter(|_| !config.translations.is_empty()).map(|(protocol, kind)| {
+        let jump = Statement::Jump(RESTORE_ERRORS.into());
+        Rule(vec![Statement::Protocol(*protocol), Statement::IcmpType(*kind), jump])
+    }));
     for Translation { side, network, alias, .. } in &config.translations {
         let rule = match side {
             Side::Local => [Statement::Destination(*alias), Statement::Untrack, Statement::SetDestination(*network)],
@@ -152,6 +160,21 @@ fn restoration(config: &Config) -> Chain {
         }
     }
     Chain { name: RESTORE.into(), hook: None, rules }
+}
+
+/// Gives packets that ICMP errors are about the addresses with which hosts sent them.
+fn error_restoration(config: &Config) -> Chain {
+    let mut rules = Vec::new();
+    for Translation { side, network, alias, .. } in &config.translations {
+        let rule = Rule(match side {
+            Side::Local => vec![Statement::AboutSource(*alias), Statement::SetAboutSource(*network)],
+            Side::Remote => vec![Statement::AboutDestination(*alias), Statement::SetAboutDestination(*network)],
+        });
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    Chain { name: RESTORE_ERRORS.into(), hook: None, rules }
 }
 
 fn arriving(config: &Config) -> Vec<Rule> {

@@ -53,6 +53,13 @@ impl<P: Pusher> Expressions<P> {
             Statement::SetSource(network) => self.set(*network, Field::Source),
             Statement::SetDestination(network) => self.set(*network, Field::Destination),
             Statement::Protocol(protocol) => self.meta(MetaKeys::L4Proto).compare(&[*protocol]),
+            Statement::IcmpType(kind) => {
+                self.load_bytes(PayloadBase::TransportHeader, 0, 1, REGISTER).compare(&[*kind])
+            }
+            Statement::AboutSource(network) => self.within(*network, Field::AboutSource),
+            Statement::AboutDestination(network) => self.within(*network, Field::AboutDestination),
+            Statement::SetAboutSource(network) => self.set(*network, Field::AboutSource),
+            Statement::SetAboutDestination(network) => self.set(*network, Field::AboutDestination),
             Statement::InFlows(family, list) => self.flow(*family).look_up_flow(list, None),
             Statement::TranslateFlow(family, list) => {
                 self.flow(*family).look_up_flow(list, Some(WORDS)).store_addresses(*family)
@@ -110,8 +117,8 @@ impl<P: Pusher> Expressions<P> {
     }
 
     fn load_address(self, family: Family, field: Field, register: u32) -> Self {
-        let (offset, length) = place(family, field);
-        self.load_bytes(PayloadBase::NetworkHeader, offset, length, register)
+        let (base, offset) = place(family, field);
+        self.load_bytes(base, offset, 4 * address_words(family), register)
     }
 
     fn load_bytes(self, base: PayloadBase, offset: u32, length: u32, register: u32) -> Self {
@@ -124,18 +131,21 @@ impl<P: Pusher> Expressions<P> {
         self.store_address(family_of(network), field, REGISTER)
     }
 
-    /// Writes an address, and mends the checksum of the IPv4 header and those that cover the addresses.
+    /// Writes an address, and mends the checksum of the header that it is in, and those that cover the addresses.
     fn store_address(self, family: Family, field: Field, register: u32) -> Self {
-        const HEADER_CHECKSUM: u32 = 1;
+        const INTERNET_CHECKSUM: u32 = 1;
         const PSEUDO_HEADER: u32 = 1;
-        let (offset, length) = place(family, field);
+        let (base, offset) = place(family, field);
         let payload = self.0.nested_elem().nested_data_payload().push_sreg(register);
-        let payload = payload.push_base(PayloadBase::NetworkHeader as u32).push_offset(offset).push_len(length);
+        let payload = payload.push_base(base as u32).push_offset(offset).push_len(4 * address_words(family));
+        let is_inside = matches!(base, PayloadBase::TransportHeader);
         let payload = match family {
-            Family::V4 => payload.push_csum_type(HEADER_CHECKSUM).push_csum_offset(10),
-            Family::V6 => payload.push_csum_type(0).push_csum_offset(0),
+            // The checksum of ICMP covers what the error is about.
+            _ if is_inside => payload.push_csum_type(INTERNET_CHECKSUM).push_csum_offset(2).push_csum_flags(0),
+            Family::V4 => payload.push_csum_type(INTERNET_CHECKSUM).push_csum_offset(10).push_csum_flags(PSEUDO_HEADER),
+            Family::V6 => payload.push_csum_type(0).push_csum_offset(0).push_csum_flags(PSEUDO_HEADER),
         };
-        Expressions(payload.push_csum_flags(PSEUDO_HEADER).end_nested().end_nested())
+        Expressions(payload.end_nested().end_nested())
     }
 
     /// Puts the key of the packet's flow into the words of the registers. A fragment that has no ports ends the rule.
@@ -224,13 +234,18 @@ impl<P: Pusher> Expressions<P> {
 /// RTN_UNICAST of linux/rtnetlink.h.
 const UNICAST: u32 = libc::RTN_UNICAST as u32;
 
-/// Where the address stands in the IP header, and how long it is.
-fn place(family: Family, field: Field) -> (u32, u32) {
+/// Where the address stands: in the IP header, or in that behind the eight octets of an ICMP error.
+fn place(family: Family, field: Field) -> (PayloadBase, u32) {
+    const ERROR: u32 = 8;
     match (family, field) {
-        (Family::V4, Field::Source) => (12, 4),
-        (Family::V4, Field::Destination) => (16, 4),
-        (Family::V6, Field::Source) => (8, 16),
-        (Family::V6, Field::Destination) => (24, 16),
+        (Family::V4, Field::Source) => (PayloadBase::NetworkHeader, 12),
+        (Family::V4, Field::Destination) => (PayloadBase::NetworkHeader, 16),
+        (Family::V6, Field::Source) => (PayloadBase::NetworkHeader, 8),
+        (Family::V6, Field::Destination) => (PayloadBase::NetworkHeader, 24),
+        (Family::V4, Field::AboutSource) => (PayloadBase::TransportHeader, ERROR + 12),
+        (Family::V4, Field::AboutDestination) => (PayloadBase::TransportHeader, ERROR + 16),
+        (Family::V6, Field::AboutSource) => (PayloadBase::TransportHeader, ERROR + 8),
+        (Family::V6, Field::AboutDestination) => (PayloadBase::TransportHeader, ERROR + 24),
     }
 }
 

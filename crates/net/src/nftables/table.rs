@@ -68,6 +68,17 @@ pub enum Statement {
     SetDestination(IpNet),
     /// It is of this protocol, as in the IP header.
     Protocol(u8),
+    /// It is an ICMP message of this type. A condition on the protocol stands before it.
+    IcmpType(u8),
+    /// It is an ICMP error about a packet whose source was in the network. A condition on the ICMP type stands before it.
+    AboutSource(IpNet),
+    /// The same for that packet's destination.
+    AboutDestination(IpNet),
+    /// Moves the source of the packet that an ICMP error is about, as [`SetSource`](Self::SetSource), and mends the error's
+    /// checksum.
+    SetAboutSource(IpNet),
+    /// The same for that packet's destination.
+    SetAboutDestination(IpNet),
     /// Its flow is in the list, a [`FlowListKind::Set`] of that IP version.
     InFlows(Family, String),
     /// Its flow is in the list, a [`FlowListKind::Translation`] of that IP version: gives it those addresses, and mends the
@@ -88,6 +99,9 @@ pub enum Statement {
 pub(super) enum Field {
     Source,
     Destination,
+    /// Of the packet that an ICMP error is about.
+    AboutSource,
+    AboutDestination,
 }
 
 impl Display for Table {
@@ -149,6 +163,11 @@ impl Display for Statement {
             Statement::SetSource(network) => show_set(f, *network, Field::Source),
             Statement::SetDestination(network) => show_set(f, *network, Field::Destination),
             Statement::Protocol(protocol) => write!(f, "meta l4proto {protocol}"),
+            Statement::IcmpType(kind) => write!(f, "@th,0,8 {kind}"),
+            Statement::AboutSource(network) => show_match(f, *network, Field::AboutSource),
+            Statement::AboutDestination(network) => show_match(f, *network, Field::AboutDestination),
+            Statement::SetAboutSource(network) => show_set(f, *network, Field::AboutSource),
+            Statement::SetAboutDestination(network) => show_set(f, *network, Field::AboutDestination),
             Statement::InFlows(family, list) => write!(f, "{} @{list}", show_flow(*family)),
             Statement::TranslateFlow(family, list) => {
                 write!(f, "{0} saddr . {0} daddr set {1} map @{list}", show_family(*family), show_flow(*family))
@@ -192,6 +211,10 @@ fn show_field(network: IpNet, field: Field) -> &'static str {
         (IpNet::V4(_), Field::Destination) => "ip daddr",
         (IpNet::V6(_), Field::Source) => "ip6 saddr",
         (IpNet::V6(_), Field::Destination) => "ip6 daddr",
+        (IpNet::V4(_), Field::AboutSource) => "@th,160,32",
+        (IpNet::V4(_), Field::AboutDestination) => "@th,192,32",
+        (IpNet::V6(_), Field::AboutSource) => "@th,128,128",
+        (IpNet::V6(_), Field::AboutDestination) => "@th,256,128",
     }
 }
 
