@@ -321,7 +321,8 @@ fn errors_of_routers_tell_hosts_of_the_packets_that_they_sent() {
         };
         let here = translation("10.1.0.0/24", "198.51.1.0/24") + &translation("fd01::/64", "fd51:1::/64");
         let there = translation("10.2.0.2", "10.2.0.3") + &translation("fd02::2", "fd02::3");
-        let config = LEFT.replace("10.2.0.0/24", "10.2.0.2").replace("fd02::/64", "fd02::2") + &here + &there;
+        let config = LEFT.replace("10.2.0.0/24", "10.2.0.2").replace("fd02::/64", "fd02::2") + "paths = [\"one\"]\n";
+        let config = config + &here + &there;
         let plane = start(&sites.left, &read(&config), &runtime("errors"));
         // Without a gateway at the right, its router forwards to the alias of `b`.
         ip(&sites.right, &["link", "set", "lan", "mtu", "1300"]).unwrap();

@@ -1,5 +1,6 @@
 //! `kumade gateway` as people use it: what it prints, and what it leaves in the system, however it ends.
 
+use net::batch::BatchLimits;
 use net::interface;
 use net::namespace::Namespace;
 use net::nftables::{InstalledTable, Table};
@@ -175,12 +176,18 @@ fn after_a_kill_another_configuration_starts_from_nothing() {
     in_namespaces("after_a_kill_another_configuration_starts_from_nothing", || {
         let host = Host::new("gateway-other");
         let before = host.routing();
-        host.start(&["--config", "site.toml"]).end(Signal::SIGKILL);
+        let limits = || host.namespace.run(|| BatchLimits::read("lan")).unwrap().unwrap();
+        let unlimited = limits();
+        let with_rate = CONFIG.replace("weight = 3", "weight = 3\nrate = \"8mbit\"");
+        fs::write(host.directory.join("rate.toml"), with_rate).unwrap();
+        host.start(&["--config", "rate.toml"]).end(Signal::SIGKILL);
+        assert_eq!(limits(), unlimited.at_most(2000));
         let paths = ["--path", "path1@10.9.1.2", "--path", "path2:2@10.9.2.2", "--local", "lan"];
         let running = host.start(&paths);
         let during = host.routing();
         assert!(during.contains("default via 10.9.2.2 dev path2 table 27394"), "{during}");
         assert!(!during.contains("fd09:1::2"), "{during}");
+        assert_eq!(limits(), unlimited);
         let second = host.call(&["--config", "site.toml"]);
         assert_eq!(second.status.code(), Some(1));
         assert!(text(&second.stderr).contains("has a gateway already (process "), "{}", text(&second.stderr));
