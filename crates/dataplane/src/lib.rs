@@ -35,5 +35,5 @@ mod statistics;
 
 pub use config::{NodeConfig, NodeError, RemoteConfig};
 pub use node::{Node, Outbound, Output};
-pub use packet_buffer::{HEADROOM, PacketBuffer, TAILROOM};
+pub use packet_buffer::{HEADROOM, OVERHEAD, PacketBuffer};
 pub use statistics::{NodeStatistics, RemoteStatus};

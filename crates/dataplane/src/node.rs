@@ -228,3 +228,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         remotes.map(|remote| remote.status(self.sessions.has_session(remote.peer, now))).collect()
     }
 }
+
+impl<B: DerefMut<Target = Vec<u8>>> AsRef<[u8]> for Outbound<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.datagram.bytes()
+    }
+}

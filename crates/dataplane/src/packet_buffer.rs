@@ -3,8 +3,8 @@ use std::ops::{DerefMut, Range};
 
 /// Bytes that have to be free before an IP packet that is to be sent, for all headers of its datagram.
 pub const HEADROOM: usize = secure::HEADER + DataHeader::HEADROOM;
-/// Bytes by which a datagram's buffer grows at its end.
-pub const TAILROOM: usize = secure::TAG;
+/// Bytes by which a datagram is longer than its IP packet, where it has one predecessor.
+pub const OVERHEAD: u32 = 48;
 
 /// An IP packet or a datagram, somewhere in a buffer.
 ///
@@ -63,5 +63,11 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
         self.buffer.resize(end, 0);
         self.range = start..end;
         self
+    }
+}
+
+impl<B: DerefMut<Target = Vec<u8>>> AsRef<[u8]> for PacketBuffer<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
     }
 }

@@ -3,6 +3,7 @@
 
 mod choice;
 mod gateway;
+mod key;
 mod lab;
 mod link;
 mod measure;
@@ -31,6 +32,7 @@ enum Command {
     Lab(lab::LabArgs),
     Link(link::LinkArgs),
     Gateway(gateway::GatewayArgs),
+    Key(key::KeyArgs),
     /// Print a shell completion script
     Completions {
         /// Shell to generate the script for
@@ -67,6 +69,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(args),
         Command::Gateway(args) => gateway::run(&args),
+        Command::Key(args) => key::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "kumade", &mut io::stdout());
             Ok(ExitCode::SUCCESS)

@@ -3,16 +3,15 @@
 mod hints;
 mod show;
 
-use crate::choice;
-use anyhow::{Context, anyhow};
+use crate::{choice, key};
+use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{Args, Command, ValueEnum};
 use estimate::{MethodSettings, RequestedBudget};
 use measurement::{Directions, MeasurementPlan, TransportChoice};
-use probe::{Binding, DEFAULT_PORT, Family, MeasureConfig, NtpServer, PresharedKey};
+use probe::{Binding, DEFAULT_PORT, Family, MeasureConfig, NtpServer};
 use probe::{STAMP_PORT, StampConfig, measure_stamp};
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -130,16 +129,6 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
     show::run(output, Box::new(move |on_event| probe::measure(&config, on_event)))
 }
 
-/// Reads a key file, and warns if other users can access it.
-pub fn read_key(path: &Path) -> anyhow::Result<PresharedKey> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the key file {name}"))?;
-    if std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
-        tracing::warn!("other users can read or write the key file {name}: run chmod 600 on it");
-    }
-    PresharedKey::parse(&text).map_err(|error| anyhow!("the key file {name} is invalid: {error}"))
-}
-
 impl MeasureArgs {
     fn config(&self) -> anyhow::Result<MeasureConfig> {
         self.check_budgets();
@@ -164,7 +153,7 @@ impl MeasureArgs {
         config.plan.capacity = !self.no_capacity;
         config.binding = self.binding();
         config.deadline = self.deadline;
-        config.key = self.key.as_deref().map(read_key).transpose()?;
+        config.key = self.key.as_deref().map(key::read_preshared).transpose()?;
         Ok(config)
     }
 

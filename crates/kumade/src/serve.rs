@@ -1,6 +1,6 @@
 //! `kumade serve`: the server of measurements.
 
-use crate::measure::read_key;
+use crate::key;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -111,7 +111,7 @@ fn bind_reflector(port: u16, listen: Option<SocketAddr>) -> anyhow::Result<Refle
 fn config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
     let mut config = ServerConfig {
         listen: args.listen,
-        key: args.key.as_deref().map(read_key).transpose()?,
+        key: args.key.as_deref().map(key::read_preshared).transpose()?,
         max_clients: args.max_clients,
         ..ServerConfig::default()
     };

@@ -93,6 +93,11 @@ impl PresharedKey {
         read_digits(text).map(PresharedKey)
     }
 
+    /// The contents of a key file: secret.
+    pub fn to_digits(&self) -> Zeroizing<String> {
+        Zeroizing::new(digits(&self.0))
+    }
+
     /// Its bytes: secret.
     pub fn as_bytes(&self) -> &[u8; SIZE] {
         &self.0

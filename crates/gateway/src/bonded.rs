@@ -1,0 +1,13 @@
+//! The bonded plane: packets travel encrypted and numbered, in UDP, over several paths at once, and leave the far gateway in
+//! the order in which they came.
+//!
+//! Packets for remote networks reach this process by a TUN device. One thread owns it and a UDP socket on each path, and
+//! drives a [`dataplane::Node`].
+
+mod config;
+mod plane;
+mod shard;
+
+pub use config::{BondedConfig, BondedRemote};
+pub use plane::{BondedPlane, BondedStatus};
+pub use shard::BondedError;

@@ -1,0 +1,58 @@
+use super::config::BondedConfig;
+use super::shard::{BondedError, BondedShard};
+use dataplane::{NodeStatistics, RemoteStatus};
+use net::clock;
+use runtime::{Ended, PacketThread};
+
+/// Packets for remote networks go through tunnels, until this is dropped. Then the TUN device vanishes, and with it its
+/// routes and addresses.
+#[derive(Debug)]
+pub struct BondedPlane {
+    thread: PacketThread<BondedShard>,
+}
+
+/// What a bonded plane has done, and what it knows of the gateways of other sites.
+#[derive(Debug, Clone)]
+pub struct BondedStatus {
+    /// What was delivered and refused.
+    pub node: NodeStatistics,
+    /// Datagrams and packets that the system did not take.
+    pub refused: u64,
+    /// The gateways of other sites, in their order.
+    pub remotes: Vec<RemoteStatus>,
+}
+
+impl BondedPlane {
+    /// Opens the device and the sockets, and begins handshakes.
+    ///
+    /// # Errors
+    /// The system refuses a device, a socket or a route, or two remote sites share a key or a network.
+    pub fn start(config: BondedConfig) -> Result<Self, BondedError> {
+        Ok(BondedPlane { thread: PacketThread::start("gateway", move || BondedShard::new(config))? })
+    }
+
+    /// What it has done so far.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn status(&self) -> Result<BondedStatus, Ended> {
+        self.thread.ask(|shard| BondedStatus {
+            node: shard.node().statistics(),
+            refused: shard.refused(),
+            remotes: shard.node().remotes(clock::monotonic()),
+        })
+    }
+
+    /// Whether packets still pass.
+    pub fn is_running(&self) -> bool {
+        self.thread.is_running()
+    }
+
+    /// Ends it, and waits for that.
+    ///
+    /// # Errors
+    /// Why it had ended by itself before.
+    pub fn stop(&self) -> Result<(), BondedError> {
+        self.thread.stop()
+    }
+}

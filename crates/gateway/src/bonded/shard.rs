@@ -1,0 +1,233 @@
+use super::config::BondedConfig;
+use dataplane::{HEADROOM, Node, NodeConfig, NodeError, Outbound, Output, PacketBuffer, RemoteConfig};
+use link::queue::{FqCoDelConfig, Limit, QueueConfig};
+use multipath::{BondConfig, Class, PathConfig, ResequencerConfig, UnorderedFlows};
+use net::interface::{self, Family};
+use net::tun::TunQueue;
+use net::udp::{BatchReceiver, BatchSocket};
+use net::{SetupError, clock};
+use packet::{Classification, Detail, Ecn};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use runtime::{Buffer, BufferPool, FlowHasher, Shard, Wake};
+use secure::{Policy, Route};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use thiserror::Error;
+use units::{Span, Time};
+
+/// Why the bonded plane cannot start, or ended.
+#[derive(Debug, Error)]
+pub enum BondedError {
+    /// The system refuses a device, a socket or a route.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// Two remote sites share what only one can have.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The TUN device has gone.
+    #[error("cannot read packets of local hosts from {device}: {cause}")]
+    Device {
+        /// Its name.
+        device: String,
+        /// What happened.
+        cause: io::Error,
+    },
+    /// A socket has failed.
+    #[error("cannot receive datagrams on path {path}: {cause}")]
+    Receive {
+        /// The path's number.
+        path: usize,
+        /// What happened.
+        cause: io::Error,
+    },
+    /// No randomness for keys.
+    #[error("the system gives no random bytes: {0}")]
+    Random(getrandom::Error),
+}
+
+/// Packets in a queue wait for at most about a second on a slow path.
+const QUEUE_BYTES: u64 = 16 << 20;
+/// Times that each source is read in a turn.
+const MAX_READS: usize = 8;
+/// The longest time between two turns.
+const MAX_SLEEP: Span = Span::from_millis(500);
+
+/// A TUN device and the sockets of all paths, and what lies between.
+pub(super) struct BondedShard {
+    device: String,
+    tun: TunQueue,
+    sockets: Vec<BatchSocket>,
+    receivers: Vec<BatchReceiver>,
+    node: Node<Buffer>,
+    unordered: UnorderedFlows,
+    flows: FlowHasher,
+    pool: BufferPool,
+    output: Output<Buffer>,
+    /// Datagrams and packets that the system did not take.
+    refused: u64,
+}
+
+impl BondedShard {
+    pub(super) fn new(config: BondedConfig) -> Result<Self, BondedError> {
+        let mut sockets = Vec::new();
+        for (place, (binding, _)) in config.paths.iter().enumerate() {
+            let addresses =
+                config.remotes.iter().filter_map(|remote| remote.addresses[place]).map(|address| address.ip());
+            let family = addresses.chain(binding.source).next().map_or(Family::V4, Family::of);
+            sockets.push(BatchSocket::bind(binding, family, config.port)?);
+        }
+        let pool = BufferPool::default();
+        let node = node(&config, pool.clone())?;
+        let tun = open_device(&config)?;
+        let receivers = sockets.iter().map(BatchReceiver::new).collect();
+        let BondedConfig { device, unordered, .. } = config;
+        let (flows, output) = (FlowHasher::new(), Output::default());
+        Ok(BondedShard { device, tun, sockets, receivers, node, unordered, flows, pool, output, refused: 0 })
+    }
+
+    pub(super) fn node(&self) -> &Node<Buffer> {
+        &self.node
+    }
+
+    pub(super) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    fn take_datagrams(&mut self, now: Time) -> Result<(), BondedError> {
+        let BondedShard { receivers, node, pool, .. } = self;
+        for (path, receiver) in receivers.iter_mut().enumerate() {
+            for _ in 0..MAX_READS {
+                let count = receiver.receive(|received| {
+                    let from = Route { path: path as u8, address: received.from };
+                    let outer = BondedConfig::outer_bytes(Some(from.address));
+                    for datagram in received.datagrams() {
+                        let size = datagram.len() as u32 + outer;
+                        node.receive(PacketBuffer::new(pool.copy_of(datagram), 0), from, size, now);
+                    }
+                });
+                match count {
+                    Ok(0) => break,
+                    Ok(_) => {}
+                    // What a router or the far end reported of an earlier datagram.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                    Err(cause) => return Err(BondedError::Receive { path, cause }),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_packets(&mut self, now: Time) -> Result<(), BondedError> {
+        let BondedShard { tun, node, pool, flows, unordered, .. } = self;
+        for _ in 0..MAX_READS {
+            let mut packets = match tun.read(HEADROOM) {
+                Ok(packets) => packets,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
+                Err(cause) => return Err(BondedError::Device { device: self.device.clone(), cause }),
+            };
+            loop {
+                let mut buffer = pool.with_capacity(1600);
+                if !packets.write_next(&mut buffer) {
+                    break;
+                }
+                let packet = PacketBuffer::new(buffer, HEADROOM);
+                let classification = Classification::of(packet.bytes());
+                let label = flows.label(&classification);
+                let class = class(unordered, &packet, &classification);
+                node.send(packet, &classification, label, class, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn send_output(&mut self) {
+        let BondedShard { tun, sockets, output, refused, .. } = self;
+        for run in output.datagrams.chunk_by(|one, other| one.to == other.to) {
+            let Some(Outbound { to, .. }) = run.first() else { continue };
+            let Some(socket) = sockets.get(usize::from(to.path)) else { continue };
+            // Outer marks are not looked at, so none is asked for.
+            let sent = socket.send(to.address, Ecn::NotEct, run, |_, _| *refused += 1);
+            // A full send buffer is a full queue.
+            *refused += (run.len() - sent) as u64;
+        }
+        output.datagrams.clear();
+        tun.write_batch(&output.packets, |_, _| *refused += 1);
+        output.packets.clear();
+    }
+}
+
+impl Shard for BondedShard {
+    type Error = BondedError;
+
+    fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        self.receivers.iter().map(AsFd::as_fd).chain([self.tun.as_fd()]).collect()
+    }
+
+    fn turn(&mut self, _: Wake) -> Result<Time, BondedError> {
+        let now = clock::monotonic();
+        self.take_datagrams(now)?;
+        self.take_packets(now)?;
+        self.node.drain(now, clock::realtime(), &mut self.output);
+        self.send_output();
+        let latest = now + MAX_SLEEP;
+        Ok(self.node.deadline(now).map_or(latest, |deadline| deadline.min(latest)))
+    }
+}
+
+fn class(unordered: &UnorderedFlows, packet: &PacketBuffer<Buffer>, classification: &Classification) -> Class {
+    let dscp = match packet.bytes() {
+        [first, second, ..] if first >> 4 == 4 => second >> 2,
+        [first, second, ..] if first >> 4 == 6 => (first & 15) << 2 | second >> 6,
+        _ => 0,
+    };
+    let ports = match classification.selector.map(|selector| selector.detail) {
+        Some(Detail::Ports(source, destination)) => Some((source, destination)),
+        _ => None,
+    };
+    unordered.class(dscp, ports)
+}
+
+fn open_device(config: &BondedConfig) -> Result<TunQueue, BondedError> {
+    let mut queues = TunQueue::open(&config.device, config.mtu, 1)?;
+    for address in &config.addresses {
+        interface::add_address(&config.device, *address)?;
+    }
+    for network in config.remotes.iter().flat_map(|remote| &remote.networks) {
+        interface::add_route(&config.device, *network)?;
+    }
+    // There is one.
+    Ok(queues.remove(0))
+}
+
+fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffer>, BondedError> {
+    let remotes = config.remotes.iter().enumerate().map(|(number, remote)| {
+        let paths = config.paths.iter().zip(&remote.addresses).map(|((_, rate), address)| PathConfig {
+            rate: *rate,
+            max_rate: None,
+            overhead_bytes: BondedConfig::outer_bytes(*address) + dataplane::OVERHEAD,
+        });
+        let routes = remote.addresses.iter().enumerate();
+        let routes = routes.map(|(path, address)| address.map(|address| Route { path: path as u8, address }));
+        RemoteConfig {
+            key: remote.key,
+            psk: remote.psk.clone(),
+            networks: remote.networks.clone(),
+            routes: routes.collect(),
+            bond: BondConfig {
+                choice: config.choice.clone(),
+                queue: QueueConfig { limit: Limit::Bytes(QUEUE_BYTES), discipline: FqCoDelConfig::default().into() },
+                paths: paths.collect(),
+                seed: number as u64,
+            },
+            resequencer: ResequencerConfig::default(),
+        }
+    });
+    let node = NodeConfig { identity: config.identity.clone(), policy: Policy::default(), remotes: remotes.collect() };
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(BondedError::Random)?;
+    let random = Box::new(StdRng::from_seed(seed));
+    let buffers = Box::new(move |bytes| pool.with_capacity(bytes));
+    Ok(Node::new(node, random, buffers, clock::monotonic())?)
+}

@@ -1,0 +1,106 @@
+//! `kumade key`: makes the keys by which gateways know each other, and those that clients and servers share.
+
+use anyhow::{Context, anyhow};
+use clap::{Args, Subcommand};
+use secure::{KeyError, PresharedKey, PrivateKey};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Make keys for gateways, and keys that a client and a server share
+///
+/// A gateway has a private key, and tells its peers the public one:
+///
+/// Example: kumade key private > gateway.key; kumade key public < gateway.key
+#[derive(Debug, Args)]
+pub struct KeyArgs {
+    #[command(subcommand)]
+    command: KeyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeyCommand {
+    /// Make a private key, of 64 hexadecimal digits
+    Private {
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Read a private key from standard input and print its public key
+    Public,
+    /// Make a key that both sides have: a second one for gateways, or the one of `kumade serve --key`
+    Preshared {
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Output {
+    /// File that is made for the key, which only its owner may read [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Longer than any key file.
+const MAX_INPUT_BYTES: u64 = 4096;
+
+/// Runs the command.
+///
+/// # Errors
+/// If the file is there already or cannot be written, or the input is no private key.
+pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        KeyCommand::Private { output } => {
+            let key = PrivateKey::from_bytes(random()?);
+            write_secret(output.output.as_deref(), &key.to_digits())?;
+        }
+        KeyCommand::Preshared { output } => {
+            let key = PresharedKey::from_bytes(random()?);
+            write_secret(output.output.as_deref(), &key.to_digits())?;
+        }
+        KeyCommand::Public => {
+            let mut text = String::new();
+            let input = io::stdin().lock().take(MAX_INPUT_BYTES);
+            { input }.read_to_string(&mut text).context("cannot read a private key from standard input")?;
+            let key = PrivateKey::parse(&text).context("standard input is no private key")?;
+            writeln!(io::stdout(), "{}", key.public())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn random() -> anyhow::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).context("the system gives no random bytes")?;
+    Ok(bytes)
+}
+
+fn write_secret(to: Option<&Path>, digits: &str) -> anyhow::Result<()> {
+    let Some(path) = to else {
+        writeln!(io::stdout(), "{digits}")?;
+        return Ok(());
+    };
+    let name = || format!("cannot make the key file {}", path.display());
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).with_context(name)?;
+    writeln!(file, "{digits}").with_context(name)
+}
+
+/// Reads the file of a key that both sides have.
+///
+/// # Errors
+/// It cannot be read, or has no key.
+pub fn read_preshared(path: &Path) -> anyhow::Result<PresharedKey> {
+    read(path, PresharedKey::parse)
+}
+
+/// Reads a key file, and warns if other users can access it.
+fn read<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyhow::Result<K> {
+    let name = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read the key file {name}"))?;
+    if fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
+        tracing::warn!("other users can read or write the key file {name}: run chmod 600 on it");
+    }
+    parse(&text).map_err(|error| anyhow!("the key file {name} is invalid: {error}"))
+}

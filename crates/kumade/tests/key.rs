@@ -1,0 +1,40 @@
+//! Keys as people make them.
+
+use assert_cmd::Command;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use testnet::TEST_DEADLINE;
+
+fn kumade(args: &[&str], input: &str) -> assert_cmd::assert::Assert {
+    Command::cargo_bin("kumade").unwrap().args(args).write_stdin(input).timeout(TEST_DEADLINE).assert()
+}
+
+fn printed(args: &[&str], input: &str) -> String {
+    String::from_utf8(kumade(args, input).success().get_output().stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_private_key_has_a_public_one() {
+    let private = printed(&["key", "private"], "");
+    assert!(private.len() == 65 && private.trim().chars().all(|digit| digit.is_ascii_hexdigit()), "{private}");
+    assert_ne!(private, printed(&["key", "private"], ""));
+    let public = printed(&["key", "public"], &private);
+    assert_eq!(public, printed(&["key", "public"], &private));
+    assert_ne!(public, private);
+    let error = kumade(&["key", "public"], "no key").failure().get_output().stderr.clone();
+    assert!(String::from_utf8(error).unwrap().contains("64 hexadecimal digits"));
+}
+
+#[test]
+fn a_key_file_is_its_owners_alone_and_never_overwritten() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preshared.key");
+    let _ = fs::remove_file(&path);
+    let name = path.to_str().unwrap();
+    assert_eq!(printed(&["key", "preshared", "--output", name], ""), "");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let first = fs::read_to_string(&path).unwrap();
+    let error = kumade(&["key", "preshared", "--output", name], "").failure().get_output().stderr.clone();
+    assert!(String::from_utf8(error).unwrap().contains("preshared.key"), "the error names the file");
+    assert_eq!(fs::read_to_string(&path).unwrap(), first);
+}
