@@ -65,7 +65,7 @@ fn sent_on_each_path(plane: &BondedPlane) -> Vec<u64> {
 
 #[test]
 fn hosts_talk_through_the_tunnel_and_nothing_stays_behind() {
-    in_namespaces(|| {
+    in_namespaces("hosts_talk_through_the_tunnel_and_nothing_stays_behind", || {
         let sites = separate_sites();
         let keys = keys([1, 2]);
         // Only one side has to know where the other is.
@@ -90,7 +90,7 @@ fn hosts_talk_through_the_tunnel_and_nothing_stays_behind() {
 
 #[test]
 fn a_gateway_that_restarts_is_found_again() {
-    in_namespaces(|| {
+    in_namespaces("a_gateway_that_restarts_is_found_again", || {
         let sites = separate_sites();
         let keys = keys([1, 2]);
         let right = start(&sites.right, config(2, &keys, true));
@@ -105,7 +105,7 @@ fn a_gateway_that_restarts_is_found_again() {
 
 #[test]
 fn nobody_passes_without_the_right_key() {
-    in_namespaces(|| {
+    in_namespaces("nobody_passes_without_the_right_key", || {
         let sites = separate_sites();
         let left = start(&sites.left, config(1, &keys([1, 2]), true));
         let right = start(&sites.right, config(2, &keys([3, 2]), true));

@@ -1,7 +1,9 @@
 //! The direct plane between real hosts: who gets which packet, and with which addresses.
 
+mod counter;
 mod sites;
 
+use counter::Counter;
 use gateway::Config;
 use gateway::direct::{DirectError, DirectPlane, DividedFlow, RestoredFlow};
 use ipnet::IpNet;
@@ -9,7 +11,7 @@ use net::batch::BatchLimits;
 use net::namespace::Namespace;
 use net::nftables::{Addresses, Flow, Statement};
 use service::RuntimeDir;
-use sites::{Counter, Sites, is_up};
+use sites::{Sites, is_up};
 use std::env;
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
