@@ -1,5 +1,6 @@
 //! What a gateway's configuration file may say, and what it means once it is valid.
 
+mod bonded;
 mod checks;
 mod error;
 mod file;
@@ -11,4 +12,4 @@ mod validate;
 pub use error::ConfigError;
 pub use options::{PathOption, PathOptionError, SimpleConfig};
 pub(crate) use types::family_of;
-pub use types::{Config, Local, Path, Plane, Remote, Side, Translation};
+pub use types::{Bonded, Config, Local, Path, Peer, Plane, Remote, Side, Translation};

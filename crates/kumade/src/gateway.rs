@@ -1,17 +1,20 @@
 //! `kumade gateway`: shares the traffic of a site over several paths.
 
+use crate::key;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use gateway::config::{PathOption, Plane, SimpleConfig};
+use gateway::bonded::{BondedConfig, BondedPlane};
+use gateway::config::{Bonded, PathOption, Peer, Plane, SimpleConfig};
 use gateway::direct::{DirectPlane, Plan, check_host};
 use gateway::{Config, ConfigError};
 use net::interface;
+use secure::PresharedKey;
 use service::{RuntimeDir, signals};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -92,7 +95,14 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
         let paths: Vec<_> = paths.iter().map(|path| format!("{} {}", path.name, path.weight)).collect();
         writeln!(output, "# {}: {} by {}", remote.name, networks.join(", "), paths.join(" : "))?;
     }
-    match config.plane {
+    match &config.plane {
+        Plane::Bonded(bonded) => {
+            let keyed = bonded_config(config, bonded)?;
+            writeln!(output, "# public key of this gateway: {}", keyed.identity.public())?;
+            for network in keyed.remotes.iter().flat_map(|remote| &remote.networks) {
+                writeln!(output, "ip route add {network} dev {}", keyed.device)?;
+            }
+        }
         Plane::Direct => {
             let plan = Plan::new(config);
             writeln!(output, "{plan}")?;
@@ -106,20 +116,56 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
 
 fn start(config: &Config) -> anyhow::Result<ExitCode> {
     let stop = signals::termination().context("cannot listen for Ctrl-C")?;
-    match config.plane {
-        Plane::Direct => {
-            let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
-            eprintln!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
-            while !stop.load(Ordering::Relaxed) {
-                plane.follow_interfaces()?;
-                thread::sleep(POLL_INTERVAL);
+    match &config.plane {
+        Plane::Direct => run_direct(config, &stop)?,
+        Plane::Bonded(bonded) => run_bonded(config, bonded, &stop)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_direct(config: &Config, stop: &AtomicBool) -> anyhow::Result<()> {
+    let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
+    eprintln!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
+    while !stop.load(Ordering::Relaxed) {
+        plane.follow_interfaces()?;
+        thread::sleep(POLL_INTERVAL);
+    }
+    for count in plane.counts()? {
+        eprintln!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
+    }
+    Ok(())
+}
+
+fn run_bonded(config: &Config, bonded: &Bonded, stop: &AtomicBool) -> anyhow::Result<()> {
+    let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
+    eprintln!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
+    let mut connected = vec![false; config.remotes.len()];
+    while !stop.load(Ordering::Relaxed) && plane.is_running() {
+        // One that has ended says why when it is stopped.
+        let Ok(status) = plane.status() else { break };
+        for ((remote, now), before) in config.remotes.iter().zip(&status.remotes).zip(&mut connected) {
+            if *before != now.is_connected {
+                *before = now.is_connected;
+                eprintln!("{}: {}", remote.name, if now.is_connected { "connected" } else { "not connected" });
             }
-            for count in plane.counts()? {
-                eprintln!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+    if let Ok(status) = plane.status() {
+        for (remote, status) in config.remotes.iter().zip(&status.remotes) {
+            for (path, (_, sent)) in config.paths.iter().zip(&status.paths) {
+                eprintln!("{} {}: {} packets, {} bytes", remote.name, path.name, sent.sent_packets, sent.sent_bytes);
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(plane.stop()?)
+}
+
+fn bonded_config(config: &Config, bonded: &Bonded) -> anyhow::Result<BondedConfig> {
+    let identity = key::read_private(&bonded.key_file)?;
+    let psk = |peer: &Peer| peer.psk_file.as_deref().map_or_else(|| Ok(PresharedKey::default()), key::read_preshared);
+    let psks = bonded.peers.iter().map(psk).collect::<anyhow::Result<_>>()?;
+    Ok(BondedConfig::new(config, bonded, identity, psks))
 }
 
 impl GatewayArgs {

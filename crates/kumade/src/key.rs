@@ -95,6 +95,14 @@ pub fn read_preshared(path: &Path) -> anyhow::Result<PresharedKey> {
     read(path, PresharedKey::parse)
 }
 
+/// Reads the file of a private key.
+///
+/// # Errors
+/// It cannot be read, or has no key.
+pub fn read_private(path: &Path) -> anyhow::Result<PrivateKey> {
+    read(path, PrivateKey::parse)
+}
+
 /// Reads a key file, and warns if other users can access it.
 fn read<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyhow::Result<K> {
     let name = path.display();

@@ -1,3 +1,4 @@
+use crate::config::{Bonded, Config, Path};
 use ipnet::IpNet;
 use multipath::{PathChoice, UnorderedFlows};
 use net::Binding;
@@ -42,6 +43,30 @@ pub struct BondedRemote {
 }
 
 impl BondedConfig {
+    /// What a valid configuration comes to. `identity` is the key of its key file, `psks` are those of the remotes' files, or
+    /// the default one.
+    pub fn new(config: &Config, bonded: &Bonded, identity: PrivateKey, psks: Vec<PresharedKey>) -> Self {
+        let path = |path: &Path| (Binding { interface: Some(path.interface.clone()), ..Binding::default() }, path.rate);
+        let remotes = config.remotes.iter().zip(&bonded.peers).zip(psks);
+        let remotes = remotes.map(|((remote, peer), psk)| BondedRemote {
+            key: peer.key,
+            psk,
+            networks: remote.networks.clone(),
+            addresses: peer.addresses.clone(),
+        });
+        BondedConfig {
+            device: bonded.device.clone(),
+            mtu: bonded.mtu,
+            addresses: bonded.addresses.clone(),
+            port: bonded.port,
+            identity,
+            paths: config.paths.iter().map(path).collect(),
+            choice: bonded.choice.clone(),
+            unordered: bonded.unordered.clone(),
+            remotes: remotes.collect(),
+        }
+    }
+
     /// Bytes of the IP and UDP headers of datagrams on a path.
     pub(super) fn outer_bytes(address: Option<SocketAddr>) -> u32 {
         match address.map(|address| address.ip().to_canonical()) {

@@ -1,4 +1,3 @@
-use super::types::Plane;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -8,6 +7,9 @@ use toml::Spanned;
 pub(super) struct ConfigFile {
     /// The gateway itself.
     pub(super) gateway: GatewaySection,
+    /// What the bonded plane needs.
+    #[serde(default)]
+    pub(super) bonded: Option<BondedSection>,
     /// Networks behind this gateway.
     #[serde(default)]
     pub(super) local: Vec<LocalSection>,
@@ -30,7 +32,64 @@ pub(super) struct GatewaySection {
     pub(super) name: Spanned<String>,
     /// How packets go from site to site.
     #[serde(default)]
-    pub(super) plane: Plane,
+    pub(super) plane: PlaneName,
+}
+
+/// How packets go from site to site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum PlaneName {
+    /// As they are, but for addresses; forwarded by the kernel.
+    #[default]
+    Direct,
+    /// Encrypted, over several paths at once, and in order.
+    Bonded,
+}
+
+/// `[bonded]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct BondedSection {
+    /// The file of this gateway's private key.
+    pub(super) key: Spanned<String>,
+    /// UDP port on all paths.
+    #[serde(default)]
+    pub(super) port: Option<Spanned<u16>>,
+    /// Name of the TUN device.
+    #[serde(default)]
+    pub(super) device: Option<String>,
+    /// Longest packet that passes the tunnel, in bytes.
+    #[serde(default)]
+    pub(super) mtu: Option<Spanned<u16>>,
+    /// Addresses of the TUN device.
+    #[serde(default)]
+    pub(super) addresses: Vec<Spanned<String>>,
+    /// Which path takes the next packet.
+    #[serde(default)]
+    pub(super) choice: ChoiceName,
+    /// Flows that prefer speed to order, by their DSCP.
+    #[serde(default)]
+    pub(super) unordered_dscps: Vec<Spanned<u8>>,
+    /// Flows that prefer speed to order, by either port.
+    #[serde(default)]
+    pub(super) unordered_ports: Vec<u16>,
+}
+
+/// Which path takes the next packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ChoiceName {
+    /// In the ratio of the paths' weights.
+    Ratio,
+    /// As much as each path carries.
+    #[default]
+    Weighted,
+    /// Where a packet arrives first.
+    EarliestArrival,
+    /// A copy on each path.
+    Redundant,
+    /// Each flow by one path.
+    Pinned,
 }
 
 /// `[[local]]`
@@ -65,7 +124,7 @@ pub(super) struct PathSection {
 
 /// `[[remote]]`
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RemoteSection {
     /// What messages call it.
     pub(super) name: Spanned<String>,
@@ -74,6 +133,15 @@ pub(super) struct RemoteSection {
     /// Names of the paths that lead there; all, where this is left out.
     #[serde(default)]
     pub(super) paths: Option<Vec<Spanned<String>>>,
+    /// In the bonded plane, the public key of the remote gateway.
+    #[serde(default)]
+    pub(super) public_key: Option<Spanned<String>>,
+    /// In the bonded plane, the file of a second key that both gateways have.
+    #[serde(default)]
+    pub(super) preshared_key: Option<String>,
+    /// In the bonded plane, the remote gateway's address on each path, perhaps with a port; empty where it is not known.
+    #[serde(default)]
+    pub(super) addresses: Vec<Spanned<String>>,
 }
 
 /// `[[translation]]`

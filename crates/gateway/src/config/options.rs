@@ -1,5 +1,4 @@
-use super::file::{ConfigFile, GatewaySection, LocalSection, PathSection, RemoteSection};
-use super::types::Plane;
+use super::file::{ConfigFile, GatewaySection, LocalSection, PathSection, PlaneName, RemoteSection};
 use std::str::FromStr;
 use thiserror::Error;
 use toml::Spanned;
@@ -55,10 +54,18 @@ impl SimpleConfig {
             rate: None,
         };
         ConfigFile {
-            gateway: GatewaySection { name: word("gateway"), plane: Plane::Direct },
+            gateway: GatewaySection { name: word("gateway"), plane: PlaneName::Direct },
+            bonded: None,
             local: self.locals.iter().map(|name| LocalSection { interface: word(name), networks: vec![] }).collect(),
             path: (1..).zip(&self.paths).map(path).collect(),
-            remote: vec![RemoteSection { name: word("remote"), networks: self.networks(), paths: None }],
+            remote: vec![RemoteSection {
+                name: word("remote"),
+                networks: self.networks(),
+                paths: None,
+                public_key: None,
+                preshared_key: None,
+                addresses: Vec::new(),
+            }],
             translation: Vec::new(),
         }
     }

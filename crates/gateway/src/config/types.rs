@@ -1,8 +1,10 @@
 use crate::ratio::Ratio;
 use ipnet::IpNet;
+use multipath::{PathChoice, UnorderedFlows};
 use net::interface::Family;
-use serde::Deserialize;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use secure::PublicKey;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use units::Rate;
 
 /// What a gateway is to do, consistent in itself.
@@ -23,12 +25,44 @@ pub struct Config {
 }
 
 /// How packets go from site to site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plane {
     /// As they are, but for addresses; forwarded by the kernel.
-    #[default]
     Direct,
+    /// Encrypted, over several paths at once, and in order.
+    Bonded(Bonded),
+}
+
+/// What the bonded plane needs besides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bonded {
+    /// The file of this gateway's private key.
+    pub key_file: PathBuf,
+    /// The name of the TUN device.
+    pub device: String,
+    /// The length of the longest packet that passes the tunnel, in bytes.
+    pub mtu: u16,
+    /// The UDP port on all paths.
+    pub port: u16,
+    /// Addresses of the TUN device.
+    pub addresses: Vec<IpNet>,
+    /// Which path takes the next packet.
+    pub choice: PathChoice,
+    /// Which flows prefer speed to order.
+    pub unordered: UnorderedFlows,
+    /// The remote gateways, in the order of [`Config::remotes`].
+    pub peers: Vec<Peer>,
+}
+
+/// A remote gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its public key.
+    pub key: PublicKey,
+    /// The file of a second key that both have.
+    pub psk_file: Option<PathBuf>,
+    /// Where it is on each path; `None` until it writes first.
+    pub addresses: Vec<Option<SocketAddr>>,
 }
 
 /// Hosts behind this gateway.

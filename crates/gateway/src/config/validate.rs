@@ -1,9 +1,10 @@
+use super::bonded::bonded;
 use super::checks::{disjoint, interface, name, network, place, unique};
 use super::error::{ConfigError, Fault};
-use super::file::{ConfigFile, LocalSection, PathSection, RemoteSection};
+use super::file::{ConfigFile, LocalSection, PathSection, PlaneName, RemoteSection};
 use super::options::SimpleConfig;
 use super::translations::translations;
-use super::types::{Config, Local, Path, Remote, family_of};
+use super::types::{Config, Local, Path, Plane, Remote, family_of};
 use crate::ratio::Ratio;
 use ipnet::IpNet;
 use net::interface::Family;
@@ -14,6 +15,7 @@ use units::{Rate, parse};
 /// Each path takes a routing table and a priority among the rules.
 const MAX_PATHS: usize = 64;
 const DEFAULT_WEIGHT: u32 = 1;
+const NOT_BONDED: &str = "only the bonded plane has keys and remote gateways: set plane = \"bonded\" in [gateway]";
 
 impl Config {
     /// Reads and validates a file's text. `origin` names it in errors; `interfaces` are those of this host.
@@ -39,7 +41,7 @@ impl Config {
 fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
     name(&file.gateway.name)?;
     let whole = || file.gateway.name.span();
-    if file.local.is_empty() {
+    if file.local.is_empty() && file.gateway.plane == PlaneName::Direct {
         return Err(Fault::new(whole(), "no [[local]]: say behind which interface the local hosts are"));
     }
     if file.remote.is_empty() {
@@ -63,7 +65,7 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
     }
     let config = Config {
         name: file.gateway.name.get_ref().clone(),
-        plane: file.gateway.plane,
+        plane: plane(file, &paths)?,
         locals,
         paths,
         remotes,
@@ -71,6 +73,18 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
     };
     let translations = translations(&file.translation, &config)?;
     Ok(Config { translations, ..config })
+}
+
+fn plane(file: &ConfigFile, paths: &[Path]) -> Result<Plane, Fault> {
+    if file.gateway.plane == PlaneName::Bonded {
+        return bonded(file, paths).map(Plane::Bonded);
+    }
+    let keyed = file.remote.iter().find_map(|remote| remote.public_key.as_ref().or(remote.addresses.first()));
+    match (&file.bonded, keyed) {
+        (None, None) => Ok(Plane::Direct),
+        (Some(section), _) => Err(Fault::new(section.key.span(), NOT_BONDED)),
+        (None, Some(text)) => Err(Fault::new(text.span(), NOT_BONDED)),
+    }
 }
 
 fn local(section: &LocalSection, interfaces: &[String]) -> Result<Local, Fault> {

@@ -1,0 +1,130 @@
+//! What the `[bonded]` section and the remotes of a bonded plane may say.
+
+use super::error::Fault;
+use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
+use super::types::{Bonded, Path, Peer};
+use ipnet::IpNet;
+use multipath::{PathChoice, PathId, ShareUnit, UnorderedFlows};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use toml::Spanned;
+
+/// Of the gateway's UDP sockets; next to the port of measurements.
+const DEFAULT_PORT: u16 = 7273;
+const DEFAULT_DEVICE: &str = "kumade0";
+/// Fits a path of 1500 bytes with IPv6 outside.
+const DEFAULT_MTU: u16 = 1400;
+/// What IPv6 needs (RFC 8200 §5), and what a TUN device takes.
+const MTUS: std::ops::RangeInclusive<u16> = 1280..=9000;
+const MAX_DSCP: u8 = 63;
+
+pub(super) fn bonded(file: &ConfigFile, paths: &[Path]) -> Result<Bonded, Fault> {
+    let name = &file.gateway.name;
+    let Some(section) = &file.bonded else {
+        return Err(Fault::new(name.span(), "no [bonded]: give `key`, the file of this gateway's private key"));
+    };
+    if paths.len() > PathId::MAX_PATHS {
+        let problem = format!("more than {} paths: the bonded plane has no numbers for them", PathId::MAX_PATHS);
+        return Err(Fault::new(name.span(), problem));
+    }
+    if let Some(translation) = file.translation.first() {
+        let problem = "the bonded plane carries addresses as they are: leave [[translation]] out";
+        return Err(Fault::new(translation.network.span(), problem));
+    }
+    let next_hop = file.path.iter().flat_map(|path| &path.gateways).next();
+    if let Some(next_hop) = next_hop {
+        let problem =
+            "datagrams of the bonded plane take this host's routes of the path's interface: leave `gateways` out";
+        return Err(Fault::new(next_hop.span(), problem));
+    }
+    let port = port(section)?;
+    Ok(Bonded {
+        key_file: PathBuf::from(section.key.get_ref()),
+        device: section.device.clone().unwrap_or_else(|| DEFAULT_DEVICE.into()),
+        mtu: mtu(section)?,
+        port,
+        addresses: section.addresses.iter().map(address).collect::<Result<_, _>>()?,
+        choice: choice(section, paths),
+        unordered: unordered(section)?,
+        peers: file.remote.iter().map(|remote| peer(remote, paths, port)).collect::<Result<_, _>>()?,
+    })
+}
+
+/// As in `10.9.0.1/24`.
+fn address(text: &Spanned<String>) -> Result<IpNet, Fault> {
+    let problem = format!("`{}` is no address with its network: write it like 10.9.0.1/24", text.get_ref());
+    text.get_ref().parse().map_err(|_| Fault::new(text.span(), problem))
+}
+
+fn port(section: &BondedSection) -> Result<u16, Fault> {
+    match &section.port {
+        None => Ok(DEFAULT_PORT),
+        Some(port) if *port.get_ref() > 0 => Ok(*port.get_ref()),
+        Some(port) => Err(Fault::new(port.span(), "the other gateway has to know the port: give one from 1 to 65535")),
+    }
+}
+
+fn mtu(section: &BondedSection) -> Result<u16, Fault> {
+    match &section.mtu {
+        None => Ok(DEFAULT_MTU),
+        Some(mtu) if MTUS.contains(mtu.get_ref()) => Ok(*mtu.get_ref()),
+        Some(mtu) => Err(Fault::new(mtu.span(), format!("an MTU is from {} to {} bytes", MTUS.start(), MTUS.end()))),
+    }
+}
+
+fn choice(section: &BondedSection, paths: &[Path]) -> PathChoice {
+    match section.choice {
+        ChoiceName::Ratio => {
+            let shares = paths.iter().map(|path| path.weight).collect();
+            PathChoice::Ratio { shares, unit: ShareUnit::Packets }
+        }
+        ChoiceName::Weighted => PathChoice::Weighted,
+        ChoiceName::EarliestArrival => PathChoice::EarliestArrival,
+        ChoiceName::Redundant => PathChoice::Redundant,
+        ChoiceName::Pinned => PathChoice::Pinned,
+    }
+}
+
+fn unordered(section: &BondedSection) -> Result<UnorderedFlows, Fault> {
+    if let Some(dscp) = section.unordered_dscps.iter().find(|dscp| *dscp.get_ref() > MAX_DSCP) {
+        return Err(Fault::new(dscp.span(), format!("a DSCP is from 0 to {MAX_DSCP}")));
+    }
+    let dscps = section.unordered_dscps.iter().map(|dscp| *dscp.get_ref()).collect();
+    Ok(UnorderedFlows { dscps, ports: section.unordered_ports.clone() })
+}
+
+fn peer(section: &RemoteSection, paths: &[Path], port: u16) -> Result<Peer, Fault> {
+    let name = section.name.get_ref();
+    let Some(key) = &section.public_key else {
+        let problem = format!("remote `{name}` has no `public-key`: `kumade key public` prints it there");
+        return Err(Fault::new(section.name.span(), problem));
+    };
+    if section.paths.is_some() {
+        let problem = format!("remote `{name}`: both gateways number all paths alike: leave `paths` out");
+        return Err(Fault::new(section.name.span(), problem));
+    }
+    if section.addresses.len() > paths.len() {
+        let extra = &section.addresses[paths.len()];
+        return Err(Fault::new(extra.span(), format!("more addresses than paths, of which there are {}", paths.len())));
+    }
+    let mut addresses = vec![None; paths.len()];
+    for (place, text) in addresses.iter_mut().zip(&section.addresses) {
+        *place = endpoint(text, port)?;
+    }
+    Ok(Peer {
+        key: key.get_ref().parse().map_err(|error: secure::KeyError| Fault::new(key.span(), error.to_string()))?,
+        psk_file: section.preshared_key.as_ref().map(PathBuf::from),
+        addresses,
+    })
+}
+
+/// An address, perhaps with a port; empty for one that is not known.
+fn endpoint(text: &Spanned<String>, port: u16) -> Result<Option<SocketAddr>, Fault> {
+    let written = text.get_ref();
+    if written.is_empty() {
+        return Ok(None);
+    }
+    let address = written.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
+    let problem = || format!("`{written}` is no address: write it like 192.0.2.1 or [2001:db8::1]:{port}");
+    address.or_else(|_| written.parse()).map(Some).map_err(|_| Fault::new(text.span(), problem()))
+}

@@ -1,0 +1,80 @@
+//! What a configuration file may say of the bonded plane.
+
+use gateway::config::Plane;
+use gateway::{Config, ConfigError};
+use multipath::{PathChoice, ShareUnit};
+
+const KEY: &str = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcdef";
+
+const VALID: &str = r#"[gateway]
+name = "left"
+plane = "bonded"
+
+[bonded]
+key = "gateway.key"
+choice = "ratio"
+addresses = ["10.8.0.1/24"]
+
+[[path]]
+name = "one"
+interface = "path1"
+weight = 16
+
+[[path]]
+name = "two"
+interface = "path2"
+weight = 3
+rate = "1500kbit"
+
+[[remote]]
+name = "right"
+networks = ["10.2.0.0/24"]
+public-key = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcdef"
+addresses = ["", "[2001:db8::2]:9000"]
+"#;
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    let interfaces = ["path1", "path2"].map(String::from);
+    Config::from_toml(text, "site.toml", &interfaces)
+}
+
+#[test]
+fn a_valid_file_becomes_what_it_says() {
+    let config = read(VALID).unwrap();
+    let Plane::Bonded(bonded) = &config.plane else { panic!("another plane") };
+    assert_eq!(bonded.choice, PathChoice::Ratio { shares: vec![16, 3], unit: ShareUnit::Packets });
+    assert_eq!((bonded.port, bonded.mtu, bonded.device.as_str()), (7273, 1400, "kumade0"));
+    assert_eq!(bonded.peers[0].key.to_string(), KEY);
+    assert_eq!(bonded.peers[0].addresses, [None, Some("[2001:db8::2]:9000".parse().unwrap())]);
+    let default_port = read(&VALID.replace("[2001:db8::2]:9000", "192.0.2.2")).unwrap();
+    let Plane::Bonded(bonded) = &default_port.plane else { panic!("another plane") };
+    assert_eq!(bonded.peers[0].addresses[1], Some("192.0.2.2:7273".parse().unwrap()));
+}
+
+#[test]
+fn faults_are_told_with_the_line_and_what_to_try() {
+    for (from, to, line, told) in [
+        ("[bonded]\nkey = \"gateway.key\"\nchoice = \"ratio\"\naddresses = [\"10.8.0.1/24\"]\n", "", 2, "no [bonded]"),
+        ("choice = \"ratio\"", "choice = \"fastest\"", 7, "fastest"),
+        ("choice = \"ratio\"", "mtu = 100", 7, "from 1280 to 9000"),
+        ("choice = \"ratio\"", "port = 0", 7, "from 1 to 65535"),
+        ("choice = \"ratio\"", "unordered-dscps = [46, 64]", 7, "from 0 to 63"),
+        ("10.8.0.1/24", "10.8.0.1.2", 8, "10.8.0.1.2"),
+        ("weight = 16", "gateways = [\"192.0.2.1\"]", 13, "leave `gateways` out"),
+        ("public-key = \"85d3", "public-key = \"x", 24, "64 hexadecimal digits"),
+        (&format!("public-key = \"{KEY}\"\n"), "", 22, "kumade key public"),
+        ("[2001:db8::2]:9000", "example.org", 25, "example.org"),
+        ("addresses = [\"\", ", "addresses = [\"\", \"\", ", 25, "more addresses than paths"),
+        ("plane = \"bonded\"", "", 6, "plane = \"bonded\""),
+    ] {
+        assert!(VALID.contains(from), "{from}");
+        // Only the direct plane needs to know where local hosts are.
+        let local = if from.starts_with("plane") {
+            "\n[[local]]\ninterface = \"path1\"\nnetworks = [\"10.1.0.0/24\"]\n"
+        } else {
+            ""
+        };
+        let error = read(&(VALID.replacen(from, to, 1) + local)).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("site.toml:{line}:")) && error.contains(told), "{from}: {error}");
+    }
+}
