@@ -12,7 +12,7 @@ use measurement::{Directions, MeasurementPlan, TransportChoice};
 use probe::{Binding, DEFAULT_PORT, Family, MeasureConfig, NtpServer};
 use probe::{STAMP_PORT, StampConfig, measure_stamp};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use train::Transport;

@@ -118,9 +118,8 @@ fn two_sites_are_joined_until_one_ends() {
         assert!(eventually(arrives));
 
         // By a signal that lets it clean up, and by one that does not.
-        for (site, gateway, signal) in
-            [(&left, &mut gateways[0], Signal::SIGTERM), (&right, &mut gateways[1], Signal::SIGKILL)]
-        {
+        let signals = [Signal::SIGTERM, Signal::SIGKILL];
+        for ((site, gateway), signal) in [&left, &right].into_iter().zip(&mut gateways).zip(signals) {
             assert!(has_device(site));
             // The child has not been waited for, so its number is its own.
             kill(Pid::from_raw(gateway.id().cast_signed()), signal).unwrap();
