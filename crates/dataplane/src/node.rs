@@ -155,8 +155,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         for place in 0..self.remotes.len() {
             let first = self.delivered.len();
             self.remotes[place].expire(now, &mut self.delivered);
-            self.keep_own(first, place);
             self.send_due(place, now, output);
+            self.remotes[place].follow_paths(now, &mut self.delivered);
+            self.keep_own(first, place);
         }
         self.shake_hands(now, wall, output);
         self.statistics.delivered += self.delivered.len() as u64;

@@ -97,13 +97,19 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.bond.offer(Waiting { packet, bucket, number }, label, class, now);
     }
 
-    /// The next datagram that is due.
-    pub(crate) fn next(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
+    /// Ends what waits for paths that have failed.
+    pub(crate) fn follow_paths(&mut self, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {
         while let Some(event) = self.bond.poll_event() {
             if let PathEvent::Down(path) = event {
                 self.sequencer.path_down(path);
+                // Paths are judged in both directions together.
+                self.resequencer.path_down(path, now, delivered);
             }
         }
+    }
+
+    /// The next datagram that is due.
+    pub(crate) fn next(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
         self.report(now, buffers).or_else(|| self.transmission(now, buffers))
     }
 

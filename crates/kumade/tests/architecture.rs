@@ -38,7 +38,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
     ("serve", &["net", "train", "transport", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "runtime", "service", "units"]),
-    ("gateway", &["dataplane", "link", "multipath", "net", "packet", "runtime", "secure", "service", "units"]),
+    ("gateway", &["dataplane", "multipath", "net", "packet", "runtime", "secure", "service", "units"]),
     // The one program that uses another: it measures against the server that users run.
     (
         "lab",

@@ -40,7 +40,11 @@ impl Running {
             thread::sleep(Duration::from_millis(5));
             if child.try_wait().unwrap().is_some() {
                 let text = said(&mut child);
-                assert!(text.contains("not as set") && text.contains("if other programs load this machine"), "{text}");
+                assert!(
+                    text.contains("differs from its configuration")
+                        && text.contains("if other programs load this machine"),
+                    "{text}"
+                );
                 Running { child, namespaces: BTreeSet::new(), interfaces }.assert_gone();
                 return None;
             }

@@ -3,6 +3,8 @@
 //! disciplines and methods are named.
 
 use assert_cmd::Command;
+use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -11,7 +13,13 @@ use std::time::Duration;
 /// The program with the dummies. It is an example, so that the program that other tests run stays as it is.
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let output = std::process::Command::new(env!("CARGO"))
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    // What cargo tells this test of its crate would make build scripts run again that look at it, and with them everything
+    // that uses them; and once more when the next tests are built.
+    for (name, _) in env::vars_os().filter(|(name, _)| is_of_the_crate(name)) {
+        cargo.env_remove(name);
+    }
+    let output = cargo
         .args(["build", "--offline", "--workspace", "--example", "kumade-dummy", "--features", "kumade/dummy"])
         .arg("--target-dir")
         .arg(target)
@@ -21,6 +29,11 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     target.join("debug/examples/kumade-dummy")
 });
+
+fn is_of_the_crate(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name == "OUT_DIR" || ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CFG_"].iter().any(|prefix| name.starts_with(prefix))
+}
 
 fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
     Command::new(&*PROGRAM).args(args).timeout(Duration::from_secs(120)).assert()

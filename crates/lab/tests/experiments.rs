@@ -21,13 +21,16 @@ fn run(experiment: &Accuracy, testbed: &mut impl Testbed) -> Vec<Row> {
 
 /// None where the lab refuses to measure, since its network is not as it was set to be.
 fn run_in_real_time(experiment: &Accuracy) -> Option<Vec<Row>> {
-    let built = RealTime::build(&experiment.scenarios[0]).inspect_err(assert_not_as_set).ok();
+    let built = RealTime::build(&experiment.scenarios[0]).inspect_err(assert_network_differs).ok();
     built.map(|mut testbed| run(experiment, &mut testbed))
 }
 
-fn assert_not_as_set(error: &RunError) {
+fn assert_network_differs(error: &RunError) {
     let text = error.to_string();
-    assert!(text.contains("not as set") && text.contains("if other programs load this machine"), "{text}");
+    assert!(
+        text.contains("differs from its configuration") && text.contains("if other programs load this machine"),
+        "{text}"
+    );
 }
 
 fn of<'a>(rows: &'a [Row], transport: &str) -> &'a Row {
@@ -115,7 +118,7 @@ fn connections_of_the_kernels_tcp_compete_at_the_bottleneck() {
         let read = Experiment::from_toml(FILE, "a test", &no_table, &Overrides::default());
         let experiment = read.unwrap().fairness().unwrap();
         let run = fairness::run(&experiment, &mut |_| (), &|| false);
-        let Ok(rows) = run.inspect_err(assert_not_as_set) else { return };
+        let Ok(rows) = run.inspect_err(assert_network_differs) else { return };
         let [row] = &rows[..] else { panic!("{} rows", rows.len()) };
         assert_eq!((row.flows.len(), &*row.groups[1].group), (2, "new-reno"));
         assert!(row.flows.iter().all(|flow| flow.goodput_bits_per_second > 0.0), "{row:?}");

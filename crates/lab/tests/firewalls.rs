@@ -76,7 +76,12 @@ impl Path {
 
     /// A measurement that ends with a report: of each direction a value, or the reason why there is none.
     fn measure(&self, middlebox: &MiddleboxConfig, config: &MeasureConfig) -> Report {
-        let report = self.attempt(middlebox, config).unwrap();
+        // On a machine that is busy enough, the server answers too late now and then; the client says so, and ends.
+        let ends = || match self.attempt(middlebox, config) {
+            Err(Error::Lost { cause, .. }) if cause.contains("no answer in time") => None,
+            result => Some(result),
+        };
+        let report = (0..3).find_map(|_| ends()).expect("one of three measurements with answers in time").unwrap();
         for direction in directions(&report) {
             assert!(direction.packets_sent > 0, "{direction:?}");
             match &direction.available_bits_per_second {
@@ -231,6 +236,7 @@ fn where_connections_are_reset_all_the_time_the_error_says_so() {
         let resets = Rule::ResetAfter { data_packets: 15, scope: ResetScope::Total };
         match path.attempt(&rules(&[no_udp(Refusal::Reject), resets]), &path.one_train_up()) {
             Ok(report) => assert!(warns(&report.up.unwrap(), BROKE)),
+            Err(Error::ConnectionsKeepBreaking { .. }) => {}
             Err(error) => assert!(error.to_string().contains("reset"), "{error}"),
         }
     });

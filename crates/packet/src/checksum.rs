@@ -171,8 +171,13 @@ fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, length: usiz
     address(source) + address(destination) + u64::from(protocol) + length as u64
 }
 
+/// Four bytes at a time: folding makes the same of them, and compilers vectorise it.
 fn sum(bytes: &[u8]) -> u64 {
-    words(bytes).map(u64::from).sum()
+    let (words, rest) = bytes.as_chunks();
+    let words: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    words + u64::from(u32::from_be_bytes(last))
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {

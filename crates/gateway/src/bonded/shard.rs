@@ -1,6 +1,5 @@
 use super::config::BondedConfig;
 use dataplane::{HEADROOM, Node, NodeConfig, NodeError, Outbound, Output, PacketBuffer, RemoteConfig};
-use link::queue::{FqCoDelConfig, Limit, QueueConfig};
 use multipath::{BondConfig, Class, PathConfig, ResequencerConfig, UnorderedFlows};
 use net::interface::{self, Family};
 use net::tun::TunQueue;
@@ -46,8 +45,8 @@ pub enum BondedError {
     Random(getrandom::Error),
 }
 
-/// Packets in a queue wait for at most about a second on a slow path.
-const QUEUE_BYTES: u64 = 16 << 20;
+/// What queues are tuned for, as RFC 8289 §4.3 recommends for paths that are not known.
+const ROUND_TRIP: Span = Span::from_millis(100);
 /// Times that each source is read in a turn.
 const MAX_READS: usize = 8;
 /// The longest time between two turns.
@@ -217,7 +216,7 @@ fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffer>, BondedE
             routes: routes.collect(),
             bond: BondConfig {
                 choice: config.choice.clone(),
-                queue: QueueConfig { limit: Limit::Bytes(QUEUE_BYTES), discipline: FqCoDelConfig::default().into() },
+                queue: BondConfig::queue_for(ROUND_TRIP),
                 paths: paths.collect(),
                 seed: number as u64,
             },

@@ -82,9 +82,9 @@ pub(super) enum ChoiceName {
     /// In the ratio of the paths' weights.
     Ratio,
     /// As much as each path carries.
-    #[default]
     Weighted,
-    /// Where a packet arrives first.
+    /// Where a packet arrives first; long flows on all paths that help.
+    #[default]
     EarliestArrival,
     /// A copy on each path.
     Redundant,
