@@ -20,6 +20,8 @@ pub struct Node<B> {
     remotes: Vec<Remote<B>>,
     by_peer: BTreeMap<PeerId, usize>,
     buffers: Box<dyn Fn(usize) -> B>,
+    /// In order, and not yet checked for their sources; empty between calls.
+    arrived: Vec<PacketBuffer<B>>,
     delivered: Vec<PacketBuffer<B>>,
     statistics: NodeStatistics,
 }
@@ -77,8 +79,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             endpoint.set_routes(peer, remote.routes().collect(), now);
             remotes.push(remote);
         }
-        let (sessions, delivered, statistics) = (SessionTable::new(), Vec::new(), NodeStatistics::default());
-        Ok(Node { endpoint, sessions, networks, remotes, by_peer, buffers, delivered, statistics })
+        let (sessions, statistics) = (SessionTable::new(), NodeStatistics::default());
+        let (arrived, delivered) = (Vec::new(), Vec::new());
+        Ok(Node { endpoint, sessions, networks, remotes, by_peer, buffers, arrived, delivered, statistics })
     }
 
     /// A packet of a host: the peer that has its destination gets it. It has [`HEADROOM`](crate::HEADROOM) before it.
@@ -128,22 +131,19 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         if remote.tells_received(now) {
             self.endpoint.data_received(peer, now);
         }
-        let first = self.delivered.len();
-        if !remote.receive(datagram.narrow(opened.text), path, from, size, now, &mut self.delivered) {
+        if !remote.receive(datagram.narrow(opened.text), path, from, size, now, &mut self.arrived) {
             self.statistics.refused_datagrams += 1;
         }
-        self.keep_own(first, place);
+        self.keep_own(place);
     }
 
-    /// Drops what has a source that the peer does not have, of the packets delivered since `first`.
-    fn keep_own(&mut self, first: usize, place: usize) {
-        let mut index = first;
-        while index < self.delivered.len() {
-            let source = Classification::of(self.delivered[index].bytes()).selector.map(|selector| selector.source);
+    /// Delivers what a peer has sent, but for what has a source that the peer does not have.
+    fn keep_own(&mut self, place: usize) {
+        for packet in self.arrived.drain(..) {
+            let source = Classification::of(packet.bytes()).selector.map(|selector| selector.source);
             if source.and_then(|source| self.networks.peer(source)) == Some(place) {
-                index += 1;
+                self.delivered.push(packet);
             } else {
-                self.delivered.remove(index);
                 self.statistics.foreign_sources += 1;
             }
         }
@@ -153,11 +153,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     pub fn drain(&mut self, now: Time, wall: Time, output: &mut Output<B>) {
         self.shake_hands(now, wall, output);
         for place in 0..self.remotes.len() {
-            let first = self.delivered.len();
-            self.remotes[place].expire(now, &mut self.delivered);
+            self.remotes[place].expire(now, &mut self.arrived);
             self.send_due(place, now, output);
-            self.remotes[place].follow_paths(now, &mut self.delivered);
-            self.keep_own(first, place);
+            self.remotes[place].follow_paths(now, &mut self.arrived);
+            self.keep_own(place);
         }
         self.shake_hands(now, wall, output);
         self.statistics.delivered += self.delivered.len() as u64;
@@ -176,9 +175,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 Event::Established { peer, session, instance, .. } => {
                     self.sessions.install(peer, session, now);
                     if let Some(&place) = self.by_peer.get(&peer) {
-                        let first = self.delivered.len();
-                        self.remotes[place].established(instance, now, &mut self.delivered);
-                        self.keep_own(first, place);
+                        self.remotes[place].established(instance, now, &mut self.arrived);
+                        self.keep_own(place);
                     }
                 }
                 Event::Unreachable { .. } => {}

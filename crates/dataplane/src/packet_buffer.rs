@@ -4,7 +4,10 @@ use std::ops::{DerefMut, Range};
 /// Bytes that have to be free before an IP packet that is to be sent, for all headers of its datagram.
 pub const HEADROOM: usize = secure::HEADER + DataHeader::HEADROOM;
 /// Bytes by which a datagram is longer than its IP packet, where it has one predecessor.
-pub const OVERHEAD: u32 = 48;
+pub const OVERHEAD: u32 = secure::OVERHEAD as u32 + DATA_HEADER_BYTES;
+
+/// Of a data message with one predecessor ([`multipath::message`]).
+const DATA_HEADER_BYTES: u32 = 16;
 
 /// An IP packet or a datagram, somewhere in a buffer.
 ///

@@ -4,7 +4,8 @@ use crate::statistics::RemoteStatus;
 use link::Label;
 use multipath::message::{BUCKETS, Data, DataHeader, Message, Probe};
 use multipath::{
-    Arrival, Bond, Class, DelayRange, PathChoice, PathEvent, PathId, PathReceiver, Resequencer, Sequencer, Transmission,
+    Arrival, Bond, Class, DelayRange, Outgoing, PathChoice, PathEvent, PathId, PathReceiver, Resequencer, Sequencer,
+    Transmission,
 };
 use secure::{PeerId, Route};
 use std::ops::DerefMut;
@@ -130,29 +131,39 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             let datagram = match packet {
                 None => written(&Message::Probe(Probe { counter: counter as u32, size: PROBE_BYTES }), buffers),
                 Some(packet) => {
-                    let Waiting { packet: mut content, bucket, number } = packet.content;
-                    if packet.marked {
-                        packet::ecn::mark(content.bytes_mut());
-                    }
-                    let header = DataHeader { bucket, counter: counter as u32, answer, ..DataHeader::default() };
-                    match (number, packet.class) {
-                        (Some(number), _) => {
-                            let header = DataHeader { number, unordered: true, redundant: true, ..header };
-                            content.wrap(&header, std::iter::empty())
-                        }
-                        (None, Class::Unordered) => {
-                            let number = self.sequencer.assign_unordered(bucket);
-                            content.wrap(&DataHeader { number, unordered: true, ..header }, std::iter::empty())
-                        }
-                        (None, Class::Ordered) => {
-                            let assignment = self.sequencer.assign(bucket, &[(path, counter)]);
-                            let header = DataHeader { number: assignment.number, ..header };
-                            content.wrap(&header, assignment.predecessors(path))
-                        }
-                    }
+                    let header = DataHeader { counter: counter as u32, answer, ..DataHeader::default() };
+                    self.numbered(packet, header, path, counter)
                 }
             };
             return Some(Unsealed { path, to, datagram });
+        }
+    }
+
+    fn numbered(
+        &mut self,
+        packet: Outgoing<Waiting<B>>,
+        header: DataHeader,
+        path: PathId,
+        counter: u64,
+    ) -> PacketBuffer<B> {
+        let Waiting { packet: mut content, bucket, number } = packet.content;
+        if packet.marked {
+            packet::ecn::mark(content.bytes_mut());
+        }
+        let header = DataHeader { bucket, ..header };
+        match (number, packet.class) {
+            (Some(number), _) => {
+                let header = DataHeader { number, unordered: true, redundant: true, ..header };
+                content.wrap(&header, std::iter::empty())
+            }
+            (None, Class::Unordered) => {
+                let number = self.sequencer.assign_unordered(bucket);
+                content.wrap(&DataHeader { number, unordered: true, ..header }, std::iter::empty())
+            }
+            (None, Class::Ordered) => {
+                let assignment = self.sequencer.assign(bucket, &[(path, counter)]);
+                content.wrap(&DataHeader { number: assignment.number, ..header }, assignment.predecessors(path))
+            }
         }
     }
 

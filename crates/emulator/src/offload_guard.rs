@@ -1,12 +1,12 @@
 use crate::error::EmulatorError;
 use net::SetupError;
 use net::interface;
+use net::namespace::current_inode;
 use net::offloads::{Offloads, Switches};
 use serde::{Deserialize, Serialize};
 use service::{Claim, ClaimError, Journal, Leftover, Reach, Record, RuntimeDir};
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
-use std::{fs, io};
+use std::io;
 
 /// An interface that merges no packets as they arrive: its receive offloads are off. They are restored when this is dropped,
 /// and by the next guard of any interface where this process was killed. An interface has one guard at a time.
@@ -37,7 +37,7 @@ impl OffloadGuard {
     /// killed processes have left off.
     pub(crate) fn new(name: &str) -> Result<Self, EmulatorError> {
         let directory = RuntimeDir::standard("kumade");
-        let (namespace, index) = (namespace().ok(), interface::index(name)?);
+        let (namespace, index) = (current_inode().ok(), interface::index(name)?);
         let claim = claim(&directory, name, &format!("interface-{}-{index}", namespace.unwrap_or_default()))?;
         let journal = Journal::new(directory);
         journal.recover::<OffloadsOff>();
@@ -76,7 +76,7 @@ impl Leftover for OffloadsOff {
     type Error = SetupError;
 
     fn reach(&self) -> Reach {
-        if namespace().ok() != Some(self.namespace) {
+        if current_inode().ok() != Some(self.namespace) {
             return Reach::Elsewhere;
         }
         // A later interface of that name has settings of its own.
@@ -104,11 +104,7 @@ fn claim(directory: &RuntimeDir, name: &str, resource: &str) -> Result<Option<Cl
 
 fn record(journal: &Journal, name: &str, index: u32, found: Offloads) -> io::Result<Record> {
     let offloads = found.entries().map(|(key, value)| (key.to_owned(), value)).collect();
-    journal.record(&OffloadsOff { namespace: namespace()?, interface: name.into(), index, offloads })
-}
-
-fn namespace() -> io::Result<u64> {
-    fs::metadata("/proc/thread-self/ns/net").map(|data| data.ino())
+    journal.record(&OffloadsOff { namespace: current_inode()?, interface: name.into(), index, offloads })
 }
 
 #[cfg(test)]
