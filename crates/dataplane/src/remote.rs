@@ -2,10 +2,9 @@ use crate::config::{NodeError, RemoteConfig};
 use crate::packet_buffer::PacketBuffer;
 use crate::statistics::RemoteStatus;
 use link::Label;
-use multipath::message::{BUCKETS, Data, DataHeader, Message, Probe};
+use multipath::message::{Data, Message, Probe};
 use multipath::{
-    Arrival, Bond, Class, DelayRange, Outgoing, PathChoice, PathEvent, PathId, PathReceiver, Resequencer, Sequencer,
-    Transmission,
+    Arrival, Bond, Class, DelayRange, Outgoing, PathEvent, PathId, PathReceiver, Resequencer, Transmission,
 };
 use secure::{PeerId, Route};
 use std::ops::DerefMut;
@@ -15,15 +14,6 @@ use units::{Span, Time};
 const PROBE_BYTES: u16 = 32;
 /// The endpoint needs to be told of data no more often.
 const TELL_INTERVAL: Span = Span::from_secs(1);
-
-/// A packet that waits to be sent.
-#[derive(Debug, Clone)]
-pub(crate) struct Waiting<B> {
-    packet: PacketBuffer<B>,
-    bucket: u16,
-    /// Its number, where copies of it are sent: all have the same.
-    number: Option<u32>,
-}
 
 /// A datagram before it is sealed.
 #[derive(Debug)]
@@ -37,8 +27,7 @@ pub(crate) struct Unsealed<B> {
 pub(crate) struct Remote<B> {
     config: RemoteConfig,
     pub(crate) peer: PeerId,
-    bond: Bond<Waiting<B>>,
-    sequencer: Sequencer,
+    bond: Bond<PacketBuffer<B>>,
     resequencer: Resequencer<PacketBuffer<B>>,
     receivers: Vec<PathReceiver>,
     routes: Vec<Option<Route>>,
@@ -55,7 +44,6 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         Ok(Remote {
             peer,
             bond,
-            sequencer: Sequencer::new(),
             resequencer: Resequencer::new(config.resequencer),
             receivers: vec![PathReceiver::new(); routes.len()],
             routes,
@@ -73,7 +61,6 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
         self.resequencer.flush(now, delivered);
         self.resequencer = Resequencer::new(self.config.resequencer);
-        self.sequencer = Sequencer::new();
         self.receivers.fill(PathReceiver::new());
         for (path, config) in PathId::all().zip(&mut self.config.bond.paths) {
             config.rate = self.bond.status(path).map(|status| status.rate).or(config.rate);
@@ -92,17 +79,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// A packet for a network of the peer.
     pub(crate) fn send(&mut self, packet: PacketBuffer<B>, label: Label, class: Class, now: Time) {
-        let bucket = (label.flow % u64::from(BUCKETS)) as u16;
-        let is_redundant = self.config.bond.choice == PathChoice::Redundant;
-        let number = is_redundant.then(|| self.sequencer.assign_unordered(bucket));
-        self.bond.offer(Waiting { packet, bucket, number }, label, class, now);
+        self.bond.offer(packet, label, class, now);
     }
 
     /// Ends what waits for paths that have failed.
     pub(crate) fn follow_paths(&mut self, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {
         while let Some(event) = self.bond.poll_event() {
             if let PathEvent::Down(path) = event {
-                self.sequencer.path_down(path);
                 // Paths are judged in both directions together.
                 self.resequencer.path_down(path, now, delivered);
             }
@@ -125,45 +108,14 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     fn transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
         loop {
-            let Transmission { path, counter, answer, packet } = self.bond.next(now)?;
+            let Transmission { path, counter, packet, .. } = self.bond.next(now)?;
             // A path without an address is not enabled.
             let Some(to) = self.routes[path.index()] else { continue };
             let datagram = match packet {
                 None => written(&Message::Probe(Probe { counter: counter as u32, size: PROBE_BYTES }), buffers),
-                Some(packet) => {
-                    let header = DataHeader { counter: counter as u32, answer, ..DataHeader::default() };
-                    self.numbered(packet, header, path, counter)
-                }
+                Some(packet) => wrapped(packet, path),
             };
             return Some(Unsealed { path, to, datagram });
-        }
-    }
-
-    fn numbered(
-        &mut self,
-        packet: Outgoing<Waiting<B>>,
-        header: DataHeader,
-        path: PathId,
-        counter: u64,
-    ) -> PacketBuffer<B> {
-        let Waiting { packet: mut content, bucket, number } = packet.content;
-        if packet.marked {
-            packet::ecn::mark(content.bytes_mut());
-        }
-        let header = DataHeader { bucket, ..header };
-        match (number, packet.class) {
-            (Some(number), _) => {
-                let header = DataHeader { number, unordered: true, redundant: true, ..header };
-                content.wrap(&header, std::iter::empty())
-            }
-            (None, Class::Unordered) => {
-                let number = self.sequencer.assign_unordered(bucket);
-                content.wrap(&DataHeader { number, unordered: true, ..header }, std::iter::empty())
-            }
-            (None, Class::Ordered) => {
-                let assignment = self.sequencer.assign(bucket, &[(path, counter)]);
-                content.wrap(&DataHeader { number: assignment.number, ..header }, assignment.predecessors(path))
-            }
         }
     }
 
@@ -201,7 +153,6 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 self.resequencer.passed(path, counter, now, delivered);
             }
             Ok(Message::Report(report)) => {
-                self.sequencer.reported(path, report.highest);
                 self.bond.report(path, &report, now);
                 // One direction takes at most as long as both.
                 let most = self.bond.status(path).and_then(|status| status.round_trip);
@@ -270,6 +221,15 @@ fn tells(last: &mut Option<Time>, now: Time) -> bool {
         *last = Some(now);
     }
     is_due
+}
+
+/// A packet with what stands before it.
+fn wrapped<B: DerefMut<Target = Vec<u8>>>(mut packet: Outgoing<PacketBuffer<B>>, path: PathId) -> PacketBuffer<B> {
+    if packet.marked {
+        packet::ecn::mark(packet.content.bytes_mut());
+    }
+    let predecessors = packet.predecessors(path);
+    packet.content.wrap(&packet.header, predecessors)
 }
 
 /// A message with room for what a datagram has besides.

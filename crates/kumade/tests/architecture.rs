@@ -24,8 +24,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("measurement", &["estimate", "train", "units"]),
     // What a gateway and a tunnel do between hosts and paths.
     ("dataplane", &["link", "multipath", "packet", "secure", "units"]),
-    // Virtual paths carry the trains of a whole measurement, and those of a method alone.
-    ("sim", &["estimate", "link", "measurement", "train", "units"]),
+    // Virtual paths carry the trains of a whole measurement, and those of a method alone. Two sites are joined by the
+    // gateways' own code.
+    ("sim", &["estimate", "link", "measurement", "multipath", "train", "units"]),
     // Packet sockets and TUN devices know the headers' lengths and checksums.
     ("net", &["packet", "units"]),
     ("transport", &["net", "train", "units", "wire"]),

@@ -1,13 +1,15 @@
 //! The sending end of several paths.
 
-use crate::bond_outgoing::{Outgoing, Transmission};
+use crate::bond_outgoing::{Outgoing, Place, Transmission, Waiting};
 use crate::bond_queue::BondQueues;
 use crate::choice::{Class, PathChoice, Turns};
 use crate::choice_flows::{FlowState, FlowTable};
 use crate::choice_pinned::rendezvous;
+use crate::message::{BUCKETS, DataHeader};
 use crate::path_id::PathId;
 use crate::path_report::Report;
 use crate::path_state::{Path, PathConfig, PathStatus};
+use crate::sequencer::Sequencer;
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use link::Label;
 use link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig};
@@ -27,7 +29,7 @@ pub struct BondConfig {
     pub seed: u64,
 }
 
-/// The sending end of several paths: what waits, and which path takes it when.
+/// The sending end of several paths: what waits, which path takes it when, and its number.
 ///
 /// **Loop contract.** [`Bond::offer`] each packet and [`Bond::report`] each report when it arrives. Then call
 /// [`Bond::next`] until it returns nothing, and send what it returns at once, by the path that it names and with the
@@ -37,11 +39,16 @@ pub struct BondConfig {
 /// Packets wait here, in a queue discipline, and not in the provider's buffers: each path is paced at the rate that it
 /// carries, and pulls a packet when it has room. What is bound to one path has a queue of its own there; where both that
 /// and the queue for all paths hold packets, they take turns by the numbers of their active flows.
+///
+/// Packets are numbered when they leave ([`Sequencer`]), from the [`Bond`]'s start on: the far end's
+/// [`Resequencer`](crate::Resequencer) is made anew with it. Copies of a packet ([`PathChoice::Redundant`]) have the same
+/// number. It is given when the first of them leaves, and tells which counters the others are going to have.
 #[derive(Debug)]
 pub struct Bond<P> {
     choice: PathChoice,
     paths: Vec<Path>,
     queues: BondQueues<P>,
+    sequencer: Sequencer,
     flows: FlowTable,
     several: UseSeveral,
     turns: Turns,
@@ -50,7 +57,7 @@ pub struct Bond<P> {
     decide_at: Time,
     events: VecDeque<PathEvent>,
     /// Packets of flows that change their place, by flow.
-    held: BTreeMap<u64, VecDeque<(Outgoing<P>, Label)>>,
+    held: BTreeMap<u64, VecDeque<(Waiting<P>, Label)>>,
     overflowed: u64,
 }
 
@@ -71,6 +78,10 @@ const MIN_ADVANTAGE: Span = Span::from_millis(10);
 /// Of a flow; more are dropped.
 const MAX_HELD: usize = 1000;
 const DECISION_INTERVAL: Span = Span::from_millis(250);
+/// A path for which so many copies wait, or for so long, is spared the next.
+const MAX_COPIES: u64 = 32;
+const MAX_COPY_WAIT: Span = Span::from_millis(20);
+const FULL_PACKET_BYTES: u64 = 1500;
 
 impl BondConfig {
     /// A queue for flows with round trips of up to this: FQ-CoDel that lets a long flow fill the paths after each drop.
@@ -106,6 +117,7 @@ impl<P: Clone> Bond<P> {
             choice: config.choice.clone(),
             paths: config.paths.iter().map(|path| Path::new(*path, now)).collect(),
             queues: BondQueues::new(&config.queue, count, config.seed)?,
+            sequencer: Sequencer::new(),
             flows: FlowTable::new(now),
             several: UseSeveral::default(),
             turns,
@@ -119,7 +131,7 @@ impl<P: Clone> Bond<P> {
 
     /// A packet arrives. The queue discipline may drop it, or another one.
     pub fn offer(&mut self, packet: P, label: Label, class: Class, now: Time) {
-        self.place(Outgoing { content: packet, marked: false, class }, label, now);
+        self.place(Waiting { content: packet, marked: false, class, place: None }, label, now);
     }
 
     /// What is to be sent now.
@@ -139,6 +151,7 @@ impl<P: Clone> Bond<P> {
     /// A report of the far end about a path has arrived.
     pub fn report(&mut self, path: PathId, report: &Report, now: Time) {
         let Some(state) = self.paths.get_mut(path.index()) else { return };
+        self.sequencer.reported(path, report.highest);
         if state.report(report, now) {
             // It begins with what the others have already sent.
             let others = self.served.iter().copied().fold(0.0, f64::max);
@@ -213,6 +226,7 @@ impl<P: Clone> Bond<P> {
     /// What waited for a path that is gone waits for the others.
     fn lost_path(&mut self, path: PathId, now: Time) {
         self.events.push_back(PathEvent::Down(path));
+        self.sequencer.path_down(path);
         self.decide(now);
         let taken = self.queues.take_own(path, now);
         taken.iter().for_each(|(_, label)| self.flows.left(label.flow));
@@ -230,7 +244,7 @@ impl<P: Clone> Bond<P> {
 
     /// Puts a packet into the queue where it belongs. As long as packets of its flow wait in another one, it is held, so
     /// that it does not overtake them.
-    fn place(&mut self, packet: Outgoing<P>, label: Label, now: Time) {
+    fn place(&mut self, packet: Waiting<P>, label: Label, now: Time) {
         let silence = if self.choice == PathChoice::Pinned { PINNED_SILENCE } else { FLOW_SILENCE };
         let before = *self.flows.touch(label.flow, silence, now);
         let after = self.bind(&before, &label, packet.class, now);
@@ -314,7 +328,7 @@ impl<P: Clone> Bond<P> {
         self.sort(&mut ready, now);
         for path in ready {
             match self.pull(path, up, now) {
-                Some((packet, label)) => return Some(self.transmit(path, packet, &label, now)),
+                Some((packet, label)) => return Some(self.transmit(path, up, packet, label, now)),
                 None => self.paths[path.index()].note_idle(now),
             }
         }
@@ -339,15 +353,14 @@ impl<P: Clone> Bond<P> {
         self.queues.has_own(path) || (shared && self.queues.has_shared())
     }
 
-    fn pull(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(Outgoing<P>, Label)> {
+    fn pull(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(Waiting<P>, Label)> {
         let shared = match &self.choice {
             PathChoice::Ratio { .. } => self.turns.turn(up) == Some(path),
             PathChoice::EarliestArrival => self.several.set().contains(path),
             _ => true,
         };
         let weights = (self.flows.own_flows(path), self.flows.long_flows());
-        let copies = if self.choice == PathChoice::Redundant { up } else { PathSet::default() };
-        let taken = self.queues.pull(path, shared, weights, copies, now);
+        let taken = self.queues.pull(path, shared, weights, now);
         if let Some((_, label)) = &taken {
             self.flows.left(label.flow);
             if !self.held.is_empty() {
@@ -358,7 +371,11 @@ impl<P: Clone> Bond<P> {
         taken
     }
 
-    fn transmit(&mut self, path: PathId, packet: Outgoing<P>, label: &Label, now: Time) -> Transmission<P> {
+    fn transmit(&mut self, path: PathId, up: PathSet, packet: Waiting<P>, label: Label, now: Time) -> Transmission<P> {
+        let Place { header, assignment } = match &packet.place {
+            Some(place) => **place,
+            None => self.number(path, up, &packet, label),
+        };
         let state = &mut self.paths[path.index()];
         let answer = state.asks(now);
         let counter = state.send(label.size, now);
@@ -367,7 +384,41 @@ impl<P: Clone> Bond<P> {
         if packet.class == Class::Ordered && matches!(self.choice, PathChoice::Ratio { .. }) {
             self.turns.sent(label.size);
         }
-        Transmission { path, counter, answer, packet: Some(packet) }
+        let header = DataHeader { counter: counter as u32, answer, ..header };
+        let Waiting { content, marked, .. } = packet;
+        Transmission { path, counter, answer, packet: Some(Outgoing { content, marked, header, assignment }) }
+    }
+
+    /// Whether a path is not so far behind that it is spared a copy: what is lost elsewhere is waited for until it comes.
+    fn takes_copy(&self, path: PathId) -> bool {
+        let copies = self.queues.copies(path);
+        copies < MAX_COPIES && self.path(path).rate().pace().time_for(copies * FULL_PACKET_BYTES) <= MAX_COPY_WAIT
+    }
+
+    /// Numbers a packet that is about to leave, and has its copies follow on other paths.
+    fn number(&mut self, path: PathId, up: PathSet, packet: &Waiting<P>, label: Label) -> Place {
+        let redundant = self.choice == PathChoice::Redundant;
+        let others = up.iter().filter(|other| redundant && *other != path && self.takes_copy(*other));
+        let others = PathSet::of(others);
+        let bucket = (label.flow % u64::from(BUCKETS)) as u16;
+        let header = DataHeader { bucket, redundant, ..DataHeader::default() };
+        let place = match packet.class {
+            Class::Unordered => {
+                let number = self.sequencer.assign_unordered(bucket);
+                Place { header: DataHeader { number, unordered: true, ..header }, assignment: None }
+            }
+            Class::Ordered => {
+                let (paths, queues) = (&self.paths, &self.queues);
+                let counter = |path: PathId| paths[path.index()].next_counter() + queues.copies(path);
+                let copies = others.with(path).iter().map(|path| (path, counter(path)));
+                let assignment = self.sequencer.assign(bucket, copies);
+                Place { header: DataHeader { number: assignment.number, ..header }, assignment: Some(assignment) }
+            }
+        };
+        for other in others.iter() {
+            self.queues.copy(other, Waiting { place: Some(Box::new(place)), ..packet.clone() }, label);
+        }
+        place
     }
 }
 

@@ -1,6 +1,5 @@
-use crate::bond_outgoing::Outgoing;
+use crate::bond_outgoing::Waiting;
 use crate::path_id::PathId;
-use crate::use_several::PathSet;
 use link::Label;
 use link::queue::{Dropped, Queue, QueueConfig, QueueDiscipline, Queued};
 use std::collections::VecDeque;
@@ -9,9 +8,9 @@ use units::{ConfigError, Time};
 /// Where packets wait: a queue for all paths, and one for each path of what is bound to it.
 #[derive(Debug)]
 pub(crate) struct BondQueues<P> {
-    shared: Queue<Outgoing<P>>,
+    shared: Queue<Waiting<P>>,
     own: Vec<OwnQueue<P>>,
-    drops: Vec<Dropped<Outgoing<P>>>,
+    drops: Vec<Dropped<Waiting<P>>>,
     dropped: u64,
     /// The flows of dropped packets, until the caller takes them.
     dropped_flows: Vec<u64>,
@@ -19,16 +18,13 @@ pub(crate) struct BondQueues<P> {
 
 #[derive(Debug)]
 struct OwnQueue<P> {
-    queue: Queue<Outgoing<P>>,
+    queue: Queue<Waiting<P>>,
     /// Copies of what another path has taken.
-    copies: VecDeque<(Outgoing<P>, Label)>,
+    copies: VecDeque<(Waiting<P>, Label)>,
     /// What has been sent from this queue and from that of all, for the numbers of their flows.
     served: f64,
     served_shared: f64,
 }
-
-/// A path that is behind by so many copies is spared the next.
-const MAX_COPIES: usize = 32;
 
 impl<P: Clone> BondQueues<P> {
     pub fn new(config: &QueueConfig, paths: usize, seed: u64) -> Result<Self, ConfigError> {
@@ -47,7 +43,7 @@ impl<P: Clone> BondQueues<P> {
         })
     }
 
-    pub fn offer(&mut self, packet: Outgoing<P>, label: Label, path: Option<PathId>, now: Time) {
+    pub fn offer(&mut self, packet: Waiting<P>, label: Label, path: Option<PathId>, now: Time) {
         let Label { size, flow, ecn } = label;
         let queued = Queued { content: packet, size, flow, ecn, marked: false, arrival: now };
         let own = path.map(|path| &mut self.own[path.index()]);
@@ -76,9 +72,8 @@ impl<P: Clone> BondQueues<P> {
         path: PathId,
         shared: bool,
         (own_flows, all_flows): (u32, u32),
-        copies: PathSet,
         now: Time,
-    ) -> Option<(Outgoing<P>, Label)> {
+    ) -> Option<(Waiting<P>, Label)> {
         let own = &mut self.own[path.index()];
         if let Some(copy) = own.copies.pop_front() {
             return Some(copy);
@@ -96,18 +91,21 @@ impl<P: Clone> BondQueues<P> {
         self.count_drops();
         let queued = queued?;
         self.own[path.index()].served_shared += f64::from(queued.size) / f64::from(all_flows);
-        let taken = unpack(queued);
-        for other in copies.iter().filter(|other| *other != path) {
-            let waiting = &mut self.own[other.index()].copies;
-            if waiting.len() < MAX_COPIES {
-                waiting.push_back(taken.clone());
-            }
-        }
-        Some(taken)
+        Some(unpack(queued))
+    }
+
+    /// Copies that wait for a path; nothing else leaves before them.
+    pub fn copies(&self, path: PathId) -> u64 {
+        self.own[path.index()].copies.len() as u64
+    }
+
+    /// A path is to send this, too.
+    pub fn copy(&mut self, path: PathId, packet: Waiting<P>, label: Label) {
+        self.own[path.index()].copies.push_back((packet, label));
     }
 
     /// All that waits for a path; copies are not missed.
-    pub fn take_own(&mut self, path: PathId, now: Time) -> Vec<(Outgoing<P>, Label)> {
+    pub fn take_own(&mut self, path: PathId, now: Time) -> Vec<(Waiting<P>, Label)> {
         let own = &mut self.own[path.index()];
         own.copies.clear();
         let taken = std::iter::from_fn(|| own.queue.dequeue(now, &mut self.drops)).map(unpack).collect();
@@ -147,7 +145,7 @@ impl<P: Clone> BondQueues<P> {
     }
 }
 
-fn unpack<P>(queued: Queued<Outgoing<P>>) -> (Outgoing<P>, Label) {
+fn unpack<P>(queued: Queued<Waiting<P>>) -> (Waiting<P>, Label) {
     let label = Label { size: queued.size, flow: queued.flow, ecn: queued.ecn };
-    (Outgoing { marked: queued.marked, ..queued.content }, label)
+    (Waiting { marked: queued.marked, ..queued.content }, label)
 }

@@ -20,7 +20,8 @@ pub enum PathChoice {
     /// path waits, unless what its flow is expected to send would take longer that way (Earliest Completion First: Lim
     /// et al., CoNEXT 2017); that is decided per flow, by its size so far.
     EarliestArrival,
-    /// A copy on each path; one that falls behind is spared what it cannot carry.
+    /// A copy on each path; one that falls behind is spared what it cannot carry. The first copy to arrive counts. It is put
+    /// in order as any packet is: what is lost on one path is waited for as long as a copy may come by another.
     Redundant,
     /// Each flow by one path: rendezvous hashing (Thaler, Ravishankar 1998), weighted by the paths' rates. It stays there
     /// until the path is down.

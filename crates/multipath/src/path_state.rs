@@ -132,6 +132,11 @@ impl Path {
         self.leave(size, now)
     }
 
+    /// The counter of what leaves next.
+    pub fn next_counter(&self) -> u64 {
+        self.log.next_counter()
+    }
+
     /// A probe leaves, whatever the pace; returns its counter.
     pub fn send_probe(&mut self, now: Time) -> u64 {
         self.leave(PROBE_PAYLOAD, now)

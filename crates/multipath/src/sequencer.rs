@@ -61,7 +61,7 @@ impl Sequencer {
     ///
     /// # Panics
     /// The bucket is not below [`BUCKETS`].
-    pub fn assign(&mut self, bucket: u16, copies: &[(PathId, u64)]) -> Assignment {
+    pub fn assign(&mut self, bucket: u16, copies: impl IntoIterator<Item = (PathId, u64)>) -> Assignment {
         let bucket = &mut self.buckets[usize::from(bucket)];
         let assignment = bucket.next(&self.paths);
         for (path, counter) in copies {
@@ -138,13 +138,13 @@ mod tests {
     #[test]
     fn each_bucket_counts_by_itself_and_tells_its_last_datagram_on_every_other_path() {
         let mut sequencer = Sequencer::new();
-        let first = sequencer.assign(5, &[(path(0), 10)]);
+        let first = sequencer.assign(5, [(path(0), 10)]);
         assert_eq!((first.number, told(&first, 0)), (0, vec![]));
-        let second = sequencer.assign(5, &[(path(1), 3)]);
+        let second = sequencer.assign(5, [(path(1), 3)]);
         assert_eq!((second.number, told(&second, 1)), (1, vec![(0, 10)]));
-        let other = sequencer.assign(6, &[(path(0), 11)]);
+        let other = sequencer.assign(6, [(path(0), 11)]);
         assert_eq!((other.number, told(&other, 0)), (0, vec![]));
-        let third = sequencer.assign(5, &[(path(0), 12)]);
+        let third = sequencer.assign(5, [(path(0), 12)]);
         assert_eq!((third.number, told(&third, 0)), (2, vec![(1, 3)]), "not its own path's");
         assert_eq!((sequencer.assign_unordered(5), sequencer.assign_unordered(5)), (0, 1));
     }
@@ -152,30 +152,30 @@ mod tests {
     #[test]
     fn copies_do_not_wait_for_each_other() {
         let mut sequencer = Sequencer::new();
-        sequencer.assign(0, &[(path(0), 0), (path(1), 0)]);
-        let second = sequencer.assign(0, &[(path(0), 1), (path(1), 1)]);
+        sequencer.assign(0, [(path(0), 0), (path(1), 0)]);
+        let second = sequencer.assign(0, [(path(0), 1), (path(1), 1)]);
         assert_eq!((told(&second, 0), told(&second, 1)), (vec![(1, 0)], vec![(0, 0)]));
     }
 
     #[test]
     fn what_arrived_or_was_lost_with_its_path_is_not_told() {
         let mut sequencer = Sequencer::new();
-        sequencer.assign(0, &[(path(0), 7), (path(1), 9)]);
+        sequencer.assign(0, [(path(0), 7), (path(1), 9)]);
         sequencer.reported(path(0), 6);
-        assert_eq!(told(&sequencer.assign(0, &[(path(2), 0)]), 2), [(0, 7), (1, 9)]);
+        assert_eq!(told(&sequencer.assign(0, [(path(2), 0)]), 2), [(0, 7), (1, 9)]);
         sequencer.reported(path(0), 7);
-        assert_eq!(told(&sequencer.assign(0, &[(path(2), 1)]), 2), [(1, 9)]);
+        assert_eq!(told(&sequencer.assign(0, [(path(2), 1)]), 2), [(1, 9)]);
         sequencer.path_down(path(1));
-        assert_eq!(told(&sequencer.assign(0, &[(path(2), 2)]), 2), [(0, 0); 0]);
-        sequencer.assign(0, &[(path(1), 10)]);
-        assert_eq!(told(&sequencer.assign(0, &[(path(2), 3)]), 2), [(1, 10)], "the path is back");
+        assert_eq!(told(&sequencer.assign(0, [(path(2), 2)]), 2), [(0, 0); 0]);
+        sequencer.assign(0, [(path(1), 10)]);
+        assert_eq!(told(&sequencer.assign(0, [(path(2), 3)]), 2), [(1, 10)], "the path is back");
     }
 
     #[test]
     fn a_datagram_whose_lowest_bits_mean_another_by_now_is_not_told() {
         let mut sequencer = Sequencer::new();
-        sequencer.assign(0, &[(path(0), 7)]);
-        sequencer.assign(1, &[(path(0), 7 + (1 << 27))]);
-        assert_eq!(told(&sequencer.assign(0, &[(path(1), 0)]), 1), [(0, 0); 0]);
+        sequencer.assign(0, [(path(0), 7)]);
+        sequencer.assign(1, [(path(0), 7 + (1 << 27))]);
+        assert_eq!(told(&sequencer.assign(0, [(path(1), 0)]), 1), [(0, 0); 0]);
     }
 }

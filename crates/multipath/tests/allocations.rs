@@ -19,7 +19,7 @@ impl Traffic {
     fn step(&mut self) {
         let (path, counter) = (PathId::new((self.sent % 2) as u8).unwrap(), self.sent / 2);
         let bucket = (self.sent / 2 % 7) as u16;
-        let assignment = self.sequencer.assign(bucket, &[(path, counter)]);
+        let assignment = self.sequencer.assign(bucket, [(path, counter)]);
         let header = DataHeader { bucket, number: assignment.number, ..DataHeader::default() };
         let datagram = (header, path, counter, assignment.predecessors(path).next());
         self.sent += 1;

@@ -94,7 +94,7 @@ fn course(plan: &Plan) -> Course {
         let over = (0..plan.paths.len()).filter(|index| if probe { *index == 0 } else { paths & 1 << index != 0 });
         let copies: Vec<_> = over.map(|index| (path(index), counters[index])).collect();
         let number = numbers.entry(*bucket).or_insert(0u64);
-        let assignment = (!probe).then(|| sequencer.assign(*bucket, &copies));
+        let assignment = (!probe).then(|| sequencer.assign(*bucket, copies.iter().copied()));
         if !probe {
             course.sent.insert((*bucket, *number), copies.clone());
         }

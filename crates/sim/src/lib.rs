@@ -6,11 +6,15 @@
 //!
 //! A [`network::Network`] carries flows through [`link`]s: [`tcp`] connections that react to each other's drops, and
 //! plain sources. Where several paths are used at once, [`network::Gateways`] stand at their ends.
+//!
+//! [`sites::Sites`] are two sites joined by several paths, with the real code of both gateways between their hosts: what
+//! one flow gets of all paths, in what order and with which delay.
 #![forbid(unsafe_code)]
 
 pub mod network;
 mod path;
 mod run;
+pub mod sites;
 pub mod tcp;
 
 pub use path::{Hop, Stamping, VirtualPath};

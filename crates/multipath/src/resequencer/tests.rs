@@ -42,7 +42,7 @@ impl Ends {
     /// A packet of a bucket leaves over each of these paths.
     fn send(&mut self, bucket: u16, over: &[u8], payload: u32) -> Vec<Datagram> {
         let copies: Vec<_> = over.iter().map(|over| (path(*over), self.counter(*over))).collect();
-        let assignment = self.sequencer.assign(bucket, &copies);
+        let assignment = self.sequencer.assign(bucket, copies.iter().copied());
         let header =
             DataHeader { bucket, number: assignment.number, redundant: copies.len() > 1, ..DataHeader::default() };
         let datagram = |(path, counter): (PathId, u64)| {

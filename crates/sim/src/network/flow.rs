@@ -118,7 +118,7 @@ impl TcpConfig {
     }
 
     /// IP bytes of a segment: the last may be short.
-    fn size_of(&self, number: u32) -> u32 {
+    pub(crate) fn size_of(&self, number: u32) -> u32 {
         let before = u64::from(number) * u64::from(self.segment_bytes);
         let left = self.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(before));
         self.header_bytes.saturating_add(u64::from(self.segment_bytes).min(left) as u32)
@@ -127,7 +127,7 @@ impl TcpConfig {
     /// Bounds the memory of a connection.
     const MAX_OUTSTANDING: u32 = 1 << 20;
 
-    fn sender(&self) -> Sender {
+    pub(crate) fn sender(&self) -> Sender {
         let window = self.receive_window.map_or(u32::MAX, |bytes| self.segments(bytes).max(1));
         let config = SenderConfig {
             packet_bytes: self.packet_bytes(),

@@ -40,6 +40,21 @@ pub struct SenderStatistics {
     pub undone: u64,
 }
 
+impl SenderStatistics {
+    /// What was added since `earlier`, a copy of this taken before.
+    #[must_use]
+    pub fn since(&self, earlier: &SenderStatistics) -> SenderStatistics {
+        SenderStatistics {
+            sent: self.sent - earlier.sent,
+            retransmissions: self.retransmissions - earlier.retransmissions,
+            timeouts: self.timeouts - earlier.timeouts,
+            probes: self.probes - earlier.probes,
+            reductions: self.reductions - earlier.reductions,
+            undone: self.undone - earlier.undone,
+        }
+    }
+}
+
 /// The sender of a connection. Tell it of every [`Acknowledgement`] and call [`Sender::on_time`] at [`Sender::next_time`]; after
 /// either, and at the start, call [`Sender::poll_send`] until it returns nothing.
 #[derive(Debug)]

@@ -140,7 +140,7 @@ impl Gateways for Bonded {
         let counter = self.counters[index];
         self.counters[index] += 1;
         let bucket = (datagram.flow() % 1024) as u16;
-        let assignment = self.sequencer.assign(bucket, &[(path(index), counter)]);
+        let assignment = self.sequencer.assign(bucket, [(path(index), counter)]);
         let header = DataHeader { bucket, number: assignment.number, ..DataHeader::default() };
         let predecessors: Vec<_> = assignment.predecessors(path(index)).collect();
         datagram.tag = counter;

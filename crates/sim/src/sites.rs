@@ -1,0 +1,296 @@
+//! Two sites joined by several paths, and flows from hosts of one to hosts of the other.
+//!
+//! [`Sites`] runs the real code of both gateways ([`multipath`]) over [`link`]s under a virtual clock: what a flow gets of
+//! a single path, of packets divided in a ratio without more ([`Plane::Direct`]), and of paths that are paced, chosen
+//! among and put back in order ([`Plane::Bonded`]). Both directions of a path are alike. Configure the paths, add
+//! [flows](FlowConfig), schedule [changes](Sites::schedule), and [measure](Sites::measure) an interval:
+//!
+//! ```
+//! use sim::network::TcpConfig;
+//! use sim::sites::{FlowConfig, PathModel, Plane, Sites, SitesConfig};
+//! use sim::tcp::congestion::Control;
+//! use units::{Rate, Span, Time};
+//!
+//! let paths = vec![
+//!     PathModel::new(Rate::from_mbit(8), Span::from_millis(10)),
+//!     PathModel::new(Rate::from_mbit(8), Span::from_millis(35)),
+//! ];
+//! let config = SitesConfig { paths, plane: Plane::default(), seed: 1 };
+//! let tcp = TcpConfig { segment_bytes: 1372, ..TcpConfig::new(Control::Cubic) };
+//! let max = config.max_goodput(&tcp);
+//! let mut sites = Sites::new(&config)?;
+//! let flow = sites.add_flow(FlowConfig::tcp(tcp))?;
+//! let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+//! let report = &sites.measure(at(5), at(15))[flow];
+//! assert!(report.goodput().as_f64() > 0.95 * max && report.out_of_order == 0);
+//! # Ok::<(), units::ConfigError>(())
+//! ```
+//!
+//! All random numbers follow from the seed, and the same calls give the same run again.
+
+mod arrivals;
+mod bonded;
+mod change;
+mod config;
+mod delays;
+mod direct;
+mod flow;
+mod packet;
+mod report;
+
+pub use change::Change;
+pub use config::{FlowConfig, PathModel, Plane, SitesConfig};
+pub use delays::Delays;
+pub use report::FlowReport;
+
+use bonded::Bonded;
+use direct::Direct;
+use flow::Flow;
+use link::{Delivery, Link, LinkConfig};
+use multipath::{PathId, PathSet, PathStatus, ResequencerStatistics};
+use packet::{Packet, Wire};
+use std::collections::VecDeque;
+use units::{ConfigError, Time};
+
+/// Two sites, the paths between them and their flows. Data goes from the first site to the second.
+#[derive(Debug)]
+pub struct Sites {
+    sides: [Side; 2],
+    flows: Vec<Flow>,
+    /// Nothing leaves a path that is cut, nor does what was on it arrive.
+    cut: Vec<bool>,
+    changes: VecDeque<(Time, usize, Change)>,
+    now: Time,
+}
+
+/// A gateway and the direction of the paths that begins at it.
+#[derive(Debug)]
+struct Side {
+    gateway: Gateway,
+    links: Vec<Link<Wire>>,
+    /// What the gateway sends, until it is on its way; empty between calls.
+    sent: Vec<(PathId, Wire)>,
+}
+
+#[derive(Debug)]
+enum Gateway {
+    Direct(Direct),
+    Bonded(Box<Bonded>),
+}
+
+impl Sites {
+    /// Sites without flows at time zero.
+    ///
+    /// # Errors
+    /// A setting of a path, or of the sharing, is out of range.
+    pub fn new(config: &SitesConfig) -> Result<Self, ConfigError> {
+        let side = |side| Side::new(config, side);
+        Ok(Sites {
+            sides: [side(0)?, side(1)?],
+            flows: Vec::new(),
+            cut: vec![false; config.paths.len()],
+            changes: VecDeque::new(),
+            now: Time::ZERO,
+        })
+    }
+
+    /// Adds a flow and returns its place in the reports.
+    ///
+    /// # Errors
+    /// [`CrossTraffic`](link::CrossTraffic) refuses a setting.
+    pub fn add_flow(&mut self, config: FlowConfig) -> Result<usize, ConfigError> {
+        let index = self.flows.len();
+        self.flows.push(Flow::new(config, index as u32, self.cut.len(), self.now)?);
+        Ok(index)
+    }
+
+    /// Has a path change at a time; at once if that has passed. What would make it a path that [`Sites::new`] refuses
+    /// changes nothing.
+    ///
+    /// # Panics
+    /// There is no such path.
+    pub fn schedule(&mut self, time: Time, path: usize, change: Change) {
+        assert!(path < self.cut.len(), "path {path} of {}", self.cut.len());
+        let place = self.changes.partition_point(|(earlier, ..)| *earlier <= time);
+        self.changes.insert(place, (time, path, change));
+    }
+
+    /// Runs up to and including `from`, then up to and including `to`, and returns what each flow got in between, in the
+    /// order of their addition.
+    pub fn measure(&mut self, from: Time, to: Time) -> Vec<FlowReport> {
+        self.run_until(from);
+        self.flows.iter_mut().for_each(|flow| flow.begin_report(from));
+        self.run_until(to);
+        self.flows.iter().map(|flow| flow.report(to)).collect()
+    }
+
+    /// Runs up to and including `end`.
+    pub fn run_until(&mut self, end: Time) {
+        loop {
+            self.hosts();
+            self.gateways();
+            let Some(next) = self.next_time().filter(|next| *next <= end) else { break };
+            self.now = next.max(self.now);
+            self.change();
+            self.links();
+        }
+        self.now = end.max(self.now);
+    }
+
+    /// The virtual clock.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What the first site's gateway knows of a path; `None` where it does not measure any.
+    pub fn path_status(&self, path: usize) -> Option<PathStatus> {
+        match &self.sides[0].gateway {
+            Gateway::Direct(_) => None,
+            Gateway::Bonded(bonded) => bonded.path_status(path),
+        }
+    }
+
+    /// The paths that long flows from the first site use together now; `None` in the direct plane.
+    pub fn long_flow_paths(&self) -> Option<PathSet> {
+        match &self.sides[0].gateway {
+            Gateway::Direct(_) => None,
+            Gateway::Bonded(bonded) => Some(bonded.long_flow_paths()),
+        }
+    }
+
+    /// What the second site's gateway did to restore the order; `None` in the direct plane.
+    pub fn resequencing(&self) -> Option<ResequencerStatistics> {
+        match &self.sides[1].gateway {
+            Gateway::Direct(_) => None,
+            Gateway::Bonded(bonded) => Some(bonded.resequencing()),
+        }
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        let hosts = self.flows.iter().flat_map(|flow| [flow.source_time(), flow.receiver_time()]);
+        let sides = self.sides.iter().map(|side| side.next_time(self.now));
+        let changes = self.changes.front().map(|(time, ..)| *time);
+        hosts.chain(sides).flatten().chain(changes).min()
+    }
+
+    fn hosts(&mut self) {
+        for flow in &mut self.flows {
+            flow.on_source_time(self.now);
+            while let Some(packet) = flow.poll_send(self.now) {
+                self.sides[0].offer(packet, flow.label(&packet), flow.class(), self.now);
+            }
+            if let Some(packet) = flow.on_receiver_time(self.now) {
+                self.sides[1].offer(packet, flow.label(&packet), flow.class(), self.now);
+            }
+        }
+    }
+
+    fn gateways(&mut self) {
+        for side in &mut self.sides {
+            if let Gateway::Bonded(bonded) = &mut side.gateway {
+                bonded.send(self.now, &mut side.sent);
+            }
+            for (path, wire) in side.sent.drain(..) {
+                if !self.cut[path.index()] {
+                    let bytes = wire.bytes;
+                    // What is dropped just does not come out.
+                    let _ = side.links[path.index()].offer(wire, bytes, self.now);
+                }
+            }
+        }
+    }
+
+    fn change(&mut self) {
+        while let Some(&(time, path, change)) = self.changes.front() {
+            if time > self.now {
+                return;
+            }
+            self.changes.pop_front();
+            match change {
+                Change::Cut => self.cut[path] = true,
+                Change::Restore => self.cut[path] = false,
+                Change::Rate(rate) => self.reconfigure(path, |config| config.rate = Some(rate)),
+                Change::Delay(delay) => self.reconfigure(path, |config| config.delay = delay),
+                Change::Loss(loss) => self.reconfigure(path, |config| config.loss = link::Loss::Independent(loss)),
+            }
+        }
+    }
+
+    /// Changes both directions of a path, unless it would be out of range then.
+    fn reconfigure(&mut self, path: usize, change: impl Fn(&mut LinkConfig)) {
+        for side in &mut self.sides {
+            let link = &mut side.links[path];
+            let mut config = link.config().clone();
+            change(&mut config);
+            if let Ok(config) = config.validate() {
+                link.reconfigure(config, self.now);
+            }
+        }
+    }
+
+    fn links(&mut self) {
+        for sending in 0..2 {
+            let mut out = Vec::new();
+            for path in PathId::all().take(self.cut.len()) {
+                self.sides[sending].links[path.index()].advance(self.now);
+                while let Some(Delivery { packet, .. }) = self.sides[sending].links[path.index()].pop_due(self.now) {
+                    if !self.cut[path.index()] {
+                        self.arrive_by_path(1 - sending, path, packet, &mut out);
+                    }
+                }
+            }
+            if let Gateway::Bonded(bonded) = &mut self.sides[1 - sending].gateway {
+                bonded.expire(self.now, &mut out);
+            }
+            out.into_iter().for_each(|packet| self.arrive(&packet));
+        }
+    }
+
+    fn arrive_by_path(&mut self, receiving: usize, path: PathId, wire: Wire, out: &mut Vec<Packet>) {
+        if let Some(packet) = wire.content.packet().filter(|_| receiving == 1) {
+            self.flows[packet.flow as usize].note_path(path, wire.bytes);
+        }
+        match &mut self.sides[receiving].gateway {
+            Gateway::Bonded(bonded) => bonded.receive(path, wire, self.now, out),
+            Gateway::Direct(_) => out.extend(wire.content.packet()),
+        }
+    }
+
+    /// A packet reaches a host.
+    fn arrive(&mut self, packet: &Packet) {
+        let flow = &mut self.flows[packet.flow as usize];
+        if let Some(answer) = flow.arrive(packet, self.now) {
+            self.sides[1].offer(answer, flow.label(&answer), flow.class(), self.now);
+        }
+    }
+}
+
+impl Side {
+    fn new(config: &SitesConfig, side: u64) -> Result<Self, ConfigError> {
+        let seed = config.seed.wrapping_mul(2).wrapping_add(side);
+        let link = |(number, path): (u64, &PathModel)| path.link(seed.wrapping_mul(31).wrapping_add(number));
+        let gateway = match &config.plane {
+            Plane::Direct { shares, shares_back } => {
+                Gateway::Direct(Direct::new(if side == 0 { shares } else { shares_back }, config.paths.len())?)
+            }
+            Plane::Bonded { choice } => Gateway::Bonded(Box::new(Bonded::new(choice, &config.paths, seed)?)),
+        };
+        let links = (0..).zip(&config.paths).map(link).collect::<Result<_, _>>()?;
+        Ok(Side { gateway, links, sent: Vec::new() })
+    }
+
+    fn offer(&mut self, packet: Packet, label: link::Label, class: multipath::Class, now: Time) {
+        match &mut self.gateway {
+            Gateway::Direct(direct) => self.sent.push(direct.send(packet, now)),
+            Gateway::Bonded(bonded) => bonded.offer(packet, label, class, now),
+        }
+    }
+
+    fn next_time(&self, now: Time) -> Option<Time> {
+        let gateway = match &self.gateway {
+            Gateway::Direct(_) => None,
+            Gateway::Bonded(bonded) => bonded.next_time(now),
+        };
+        self.links.iter().filter_map(Link::next_event).chain(gateway).min()
+    }
+}

@@ -1,0 +1,237 @@
+use super::arrivals::Arrivals;
+use super::config::FlowConfig;
+use super::delays::Delays;
+use super::packet::{Body, Packet};
+use super::report::FlowReport;
+use crate::network::{Source, TcpConfig};
+use crate::tcp::{Receiver, Sender, SenderStatistics};
+use link::queue::Ecn;
+use link::{CrossArrival, CrossConfig, CrossTraffic, Label};
+use multipath::{Class, PathId};
+use units::{ConfigError, Span, Time};
+
+/// A flow's two hosts.
+#[derive(Debug)]
+pub(super) struct Flow {
+    config: FlowConfig,
+    index: u32,
+    ends: Ends,
+    has_begun: bool,
+    is_stopped: bool,
+    arrivals: Arrivals,
+    /// Since the report began.
+    delays: Delays,
+    /// When the receiving application last got something.
+    progress: Time,
+    longest_stall: Span,
+    counters: Counters,
+    /// Its counters when the report began, and when that was.
+    before: (Time, Counters),
+}
+
+#[derive(Debug)]
+enum Ends {
+    Tcp { config: TcpConfig, sender: Box<Sender>, receiver: Box<Receiver> },
+    Udp { traffic: CrossTraffic, next: Option<CrossArrival>, number: u32 },
+}
+
+#[derive(Debug, Clone)]
+struct Counters {
+    goodput_bytes: u64,
+    sent_packets: u64,
+    delivered_packets: u64,
+    path_bytes: Vec<u64>,
+    tcp: SenderStatistics,
+}
+
+const UDP_HEADERS: u32 = 28;
+
+impl Flow {
+    pub(super) fn new(config: FlowConfig, index: u32, paths: usize, now: Time) -> Result<Self, ConfigError> {
+        let start = config.start.max(now);
+        let ends = match &config.source {
+            Source::Tcp(tcp) => Ends::Tcp {
+                config: *tcp,
+                sender: Box::new(tcp.sender()),
+                receiver: Box::new(Receiver::new(tcp.acknowledge_every)),
+            },
+            Source::Udp(cross) => {
+                let shifted = CrossConfig { start: start + (cross.start - Time::ZERO), ..cross.clone() };
+                let mut traffic = CrossTraffic::new(shifted)?;
+                let next = traffic.next();
+                Ends::Udp { traffic, next, number: 0 }
+            }
+        };
+        let counters = Counters {
+            goodput_bytes: 0,
+            sent_packets: 0,
+            delivered_packets: 0,
+            path_bytes: vec![0; paths],
+            tcp: SenderStatistics::default(),
+        };
+        Ok(Flow {
+            config: FlowConfig { start, ..config },
+            index,
+            ends,
+            has_begun: false,
+            is_stopped: false,
+            arrivals: Arrivals::new(),
+            delays: Delays::default(),
+            progress: now,
+            longest_stall: Span::ZERO,
+            before: (now, counters.clone()),
+            counters,
+        })
+    }
+
+    pub(super) fn class(&self) -> Class {
+        self.config.class
+    }
+
+    /// What queues need to know of a packet.
+    pub(super) fn label(&self, packet: &Packet) -> Label {
+        let is_capable = match (&self.ends, &packet.body) {
+            (Ends::Tcp { config, .. }, Body::Data(data)) => config.ecn && !data.again,
+            _ => false,
+        };
+        let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
+        Label { size: packet.size, flow: 17 + u64::from(self.index) * 7919, ecn }
+    }
+
+    /// When the source has something to do next.
+    pub(super) fn source_time(&self) -> Option<Time> {
+        let next = match &self.ends {
+            Ends::Tcp { .. } if !self.has_begun => Some(self.config.start),
+            Ends::Tcp { sender, .. } => sender.next_time(),
+            Ends::Udp { .. } if self.is_stopped => None,
+            Ends::Udp { next, .. } => next.map(|next| next.time),
+        };
+        next.into_iter().chain(self.config.stop.filter(|_| !self.is_stopped)).min()
+    }
+
+    /// When the receiver has something to do next.
+    pub(super) fn receiver_time(&self) -> Option<Time> {
+        match &self.ends {
+            Ends::Tcp { receiver, .. } => receiver.next_time(),
+            Ends::Udp { .. } => None,
+        }
+    }
+
+    pub(super) fn on_source_time(&mut self, now: Time) {
+        let stops = self.config.stop.is_some_and(|stop| stop <= now) && !self.is_stopped;
+        self.is_stopped |= stops;
+        self.has_begun |= now >= self.config.start;
+        if let Ends::Tcp { sender, .. } = &mut self.ends {
+            if stops {
+                sender.stop();
+            }
+            sender.on_time(now);
+        }
+    }
+
+    /// The packet that the source sends now, if any.
+    pub(super) fn poll_send(&mut self, now: Time) -> Option<Packet> {
+        if !self.has_begun {
+            return None;
+        }
+        let (number, size, body) = match &mut self.ends {
+            Ends::Tcp { config, sender, .. } => {
+                let data = sender.poll_send(now)?;
+                (data.number, config.size_of(data.number), Body::Data(data))
+            }
+            Ends::Udp { traffic, next, number } => {
+                let due = next.filter(|next| next.time <= now && !self.is_stopped)?;
+                *next = traffic.next();
+                *number += 1;
+                (*number - 1, due.size, Body::Udp)
+            }
+        };
+        self.counters.sent_packets += 1;
+        Some(Packet { flow: self.index, number, size, sent: now, marked: false, body })
+    }
+
+    /// An acknowledgement that has been delayed.
+    pub(super) fn on_receiver_time(&mut self, now: Time) -> Option<Packet> {
+        let Ends::Tcp { config, receiver, .. } = &mut self.ends else { return None };
+        let body = Body::Acknowledgement(receiver.on_time(now)?);
+        Some(Packet { flow: self.index, number: 0, size: config.header_bytes, sent: now, marked: false, body })
+    }
+
+    /// A packet reaches the host at its end. Returns the answer to it.
+    pub(super) fn arrive(&mut self, packet: &Packet, now: Time) -> Option<Packet> {
+        match (&mut self.ends, packet.body) {
+            (Ends::Tcp { sender, .. }, Body::Acknowledgement(acknowledgement)) => {
+                sender.acknowledge(&acknowledgement, now);
+                None
+            }
+            (Ends::Tcp { config, receiver, .. }, Body::Data(data)) => {
+                self.counters.delivered_packets += 1;
+                if !data.again {
+                    self.arrivals.note(data.number.into());
+                }
+                let before = receiver.in_order();
+                let answer = receiver.receive(&data, packet.marked, now);
+                let (after, size) = (receiver.in_order(), config.header_bytes);
+                let payload = u64::from(after) * u64::from(config.segment_bytes);
+                self.counters.goodput_bytes = config.bytes.map_or(payload, |bytes| payload.min(bytes));
+                if after > before {
+                    self.note_progress(now);
+                }
+                let body = Body::Acknowledgement(answer?);
+                Some(Packet { flow: self.index, number: 0, size, sent: now, marked: false, body })
+            }
+            _ => {
+                self.counters.delivered_packets += 1;
+                self.counters.goodput_bytes += u64::from(packet.size.saturating_sub(UDP_HEADERS));
+                self.arrivals.note(packet.number.into());
+                self.delays.note(now - packet.sent);
+                self.note_progress(now);
+                None
+            }
+        }
+    }
+
+    /// A packet of it came out of a path.
+    pub(super) fn note_path(&mut self, path: PathId, bytes: u32) {
+        self.counters.path_bytes[path.index()] += u64::from(bytes);
+    }
+
+    fn note_progress(&mut self, now: Time) {
+        self.longest_stall = self.longest_stall.max(now - self.progress);
+        self.progress = now;
+    }
+
+    pub(super) fn begin_report(&mut self, now: Time) {
+        self.before = (now, self.counters());
+        self.arrivals.reset();
+        self.delays = Delays::default();
+        (self.progress, self.longest_stall) = (now, Span::ZERO);
+    }
+
+    pub(super) fn report(&self, to: Time) -> FlowReport {
+        let (from, before) = &self.before;
+        let Counters { goodput_bytes, sent_packets, delivered_packets, path_bytes, tcp } = self.counters();
+        FlowReport {
+            from: *from,
+            to,
+            goodput_bytes: goodput_bytes - before.goodput_bytes,
+            sent_packets: sent_packets - before.sent_packets,
+            delivered_packets: delivered_packets - before.delivered_packets,
+            out_of_order: self.arrivals.out_of_order,
+            max_reordering_extent: self.arrivals.max_extent,
+            duplicates: self.arrivals.duplicates,
+            longest_stall: self.longest_stall.max(to - self.progress),
+            delays: self.delays.clone(),
+            path_bytes: path_bytes.iter().zip(&before.path_bytes).map(|(now, then)| now - then).collect(),
+            tcp: tcp.since(&before.tcp),
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        let tcp = match &self.ends {
+            Ends::Tcp { sender, .. } => *sender.statistics(),
+            Ends::Udp { .. } => SenderStatistics::default(),
+        };
+        Counters { tcp, ..self.counters.clone() }
+    }
+}
