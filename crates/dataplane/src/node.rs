@@ -10,7 +10,7 @@ use rand_core::CryptoRng;
 use secure::{Endpoint, Event, Kind, PeerId, Route, SessionTable};
 use std::collections::BTreeMap;
 use std::ops::DerefMut;
-use units::Time;
+use units::{Rate, Time};
 
 /// One end of the tunnels to its peers. The crate's first page has the loop contract.
 pub struct Node<B> {
@@ -214,6 +214,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let remotes = self.remotes.iter();
         let remotes = remotes.filter_map(|remote| remote.deadline(self.sessions.has_session(remote.peer, now)));
         remotes.chain(self.endpoint.next_deadline()).min()
+    }
+
+    /// A measurement says what a path to a peer carries; both by their places.
+    pub fn suggest_rate(&mut self, remote: usize, path: usize, measured: Rate, now: Time) {
+        if let Some(remote) = self.remotes.get_mut(remote) {
+            remote.suggest_rate(path, measured, now);
+        }
     }
 
     /// What it has done and refused.

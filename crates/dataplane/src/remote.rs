@@ -8,7 +8,7 @@ use multipath::{
 };
 use secure::{PeerId, Route};
 use std::ops::DerefMut;
-use units::{Span, Time};
+use units::{Rate, Span, Time};
 
 /// What a probe is padded to: a small packet, since it is to tell whether a path passes anything.
 const PROBE_BYTES: u16 = 32;
@@ -193,6 +193,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// Whether the endpoint has to be told again that data was received.
     pub(crate) fn tells_received(&mut self, now: Time) -> bool {
         tells(&mut self.received_told, now)
+    }
+
+    pub(crate) fn suggest_rate(&mut self, path: usize, measured: Rate, now: Time) {
+        if let Some(path) = PathId::all().nth(path) {
+            self.bond.suggest_rate(path, measured, now);
+        }
     }
 
     pub(crate) fn status(&self, is_connected: bool) -> RemoteStatus {

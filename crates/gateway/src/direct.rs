@@ -33,5 +33,6 @@ mod sessions;
 
 pub use host::{HostError, check_host};
 pub use plan::Plan;
+pub(crate) use plan::number as mark;
 pub use plane::{DirectError, DirectPlane, PathCount};
 pub use sessions::{DividedFlow, RestoredFlow};

@@ -10,6 +10,7 @@
 pub mod bonded;
 pub mod config;
 pub mod direct;
+pub mod measure;
 mod ratio;
 
 pub use config::{Config, ConfigError};

@@ -142,6 +142,34 @@ fn faults_are_told_with_the_line_and_what_to_try() {
 }
 
 #[test]
+fn paths_are_measured_to_where_the_file_says() {
+    let with = |weights: &str, right: &str, more: &str| {
+        let text = VALID.replace("name = \"left\"", &format!("name = \"left\"\n{weights}"));
+        read(&(text.replace("[\"10.2.0.0/24\"]", &format!("[\"10.2.0.0/24\"]\n{right}")) + more))
+    };
+    let measured = "weights = \"measured\"";
+    let config =
+        with(measured, "measure = [\"10.2.0.1\", \"10.2.0.2:99\"]", "[measure]\nanswer = true\nport = 98\n").unwrap();
+    assert_eq!(config.remotes[0].measured_to, ["10.2.0.1:98".parse().unwrap(), "10.2.0.2:99".parse().unwrap()]);
+    assert!(config.remotes[1].measured_to.is_empty());
+    assert!(config.measurement.answer && config.measurement.key_file.is_none());
+    assert_eq!(read(VALID).unwrap().measurement.port, 7272);
+    for (weights, right, more, words) in [
+        (measured, "", "", "site.toml:2: nothing can be measured: give a [[remote]] the list `measure`"),
+        (measured, "measure = [\"10.2.0.1\"]", "", "site.toml:25: remote `right` has 2 paths: list as many addresses"),
+        (measured, "measure = [\"10.2.0.1\", \"\"]", "", "site.toml:25: each path is measured, or none"),
+        (measured, "measure = [\"10.2.0.1\", \"b\"]", "", "site.toml:25: `b` is no address"),
+        (measured, "measure = [\"10.2.0.1\", \"fd02::1\"]", "", "has no network of the IP version of fd02::1"),
+        ("", "measure = [\"10.2.0.1\", \"10.2.0.2\"]", "", "set weights = \"measured\" in [gateway]"),
+        ("", "", "[measure]\nport = 0\n", "site.toml:42: the other gateway has to know the port"),
+        ("weights = \"best\"", "", "", "site.toml:3: unknown variant `best`"),
+    ] {
+        let told = with(weights, right, more).unwrap_err().to_string();
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+#[test]
 fn sections_that_are_missing_are_named() {
     for (section, words) in [("local", "no [[local]]"), ("path", "no [[path]]"), ("remote", "no [[remote]]")] {
         let parts = VALID.split("\n\n").filter(|part| {

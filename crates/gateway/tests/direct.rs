@@ -219,10 +219,10 @@ fn a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_a
         follow();
         send(19);
         assert_eq!(counter.packets(), [20 + 16, 3]);
-        sites.left.run(|| plane.set_weights(&[2, 4])).unwrap().unwrap();
+        sites.left.run(|| plane.set_weights(0, &[2, 4])).unwrap().unwrap();
         send(3);
         assert_eq!(counter.packets(), [20 + 16 + 1, 3 + 2]);
-        let refused = sites.left.run(|| plane.set_weights(&[0, 0])).unwrap();
+        let refused = sites.left.run(|| plane.set_weights(0, &[0, 0])).unwrap();
         assert!(matches!(refused, Err(DirectError::NoWeight(_))));
         sites.left.run(|| drop(plane)).unwrap();
     });

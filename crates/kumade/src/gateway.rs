@@ -6,8 +6,9 @@ use clap::{Args, Subcommand};
 use gateway::bonded::{BondedConfig, BondedPlane};
 use gateway::config::{Bonded, PathOption, Peer, Plane, SimpleConfig};
 use gateway::direct::{DirectPlane, Plan, check_host};
+use gateway::measure::{MeasurementServer, PathMeasurer};
 use gateway::{Config, ConfigError};
-use net::interface;
+use net::{clock, interface};
 use secure::PresharedKey;
 use service::{RuntimeDir, signals};
 use std::fs;
@@ -95,6 +96,11 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
         let paths: Vec<_> = paths.iter().map(|path| format!("{} {}", path.name, path.weight)).collect();
         writeln!(output, "# {}: {} by {}", remote.name, networks.join(", "), paths.join(" : "))?;
     }
+    for remote in config.remotes.iter().filter(|remote| !remote.measured_to.is_empty()) {
+        let targets: Vec<_> = remote.measured_to.iter().map(ToString::to_string).collect();
+        writeln!(output, "# {}: weights are measured, to {}", remote.name, targets.join(", "))?;
+    }
+    measurement_key(config)?;
     match &config.plane {
         Plane::Bonded(bonded) => {
             let keyed = bonded_config(config, bonded)?;
@@ -125,9 +131,13 @@ fn start(config: &Config) -> anyhow::Result<ExitCode> {
 
 fn run_direct(config: &Config, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
+    let (_server, mut measurer) = measurements(config)?;
     eprintln!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     while !stop.load(Ordering::Relaxed) {
         plane.follow_interfaces()?;
+        if let Some(measurer) = &mut measurer {
+            measurer.guide_direct(&mut plane)?;
+        }
         thread::sleep(POLL_INTERVAL);
     }
     for count in plane.counts()? {
@@ -138,6 +148,7 @@ fn run_direct(config: &Config, stop: &AtomicBool) -> anyhow::Result<()> {
 
 fn run_bonded(config: &Config, bonded: &Bonded, stop: &AtomicBool) -> anyhow::Result<()> {
     let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
+    let (_server, mut measurer) = measurements(config)?;
     eprintln!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     let mut connected = vec![false; config.remotes.len()];
     while !stop.load(Ordering::Relaxed) && plane.is_running() {
@@ -149,6 +160,9 @@ fn run_bonded(config: &Config, bonded: &Bonded, stop: &AtomicBool) -> anyhow::Re
                 eprintln!("{}: {}", remote.name, if now.is_connected { "connected" } else { "not connected" });
             }
         }
+        if let Some(measurer) = &mut measurer {
+            measurer.guide_bonded(&plane);
+        }
         thread::sleep(POLL_INTERVAL);
     }
     if let Ok(status) = plane.status() {
@@ -159,6 +173,19 @@ fn run_bonded(config: &Config, bonded: &Bonded, stop: &AtomicBool) -> anyhow::Re
         }
     }
     Ok(plane.stop()?)
+}
+
+/// What answers the measurements of other gateways, and what measures.
+fn measurements(config: &Config) -> anyhow::Result<(Option<MeasurementServer>, Option<PathMeasurer>)> {
+    let settings = &config.measurement;
+    let key = measurement_key(config)?;
+    let server = settings.answer.then(|| MeasurementServer::start(settings.port, key.clone())).transpose()?;
+    let seed = getrandom::u64().context("the system gives no random bytes")?;
+    Ok((server, PathMeasurer::new(config, key, seed, clock::monotonic())))
+}
+
+fn measurement_key(config: &Config) -> anyhow::Result<Option<PresharedKey>> {
+    config.measurement.key_file.as_deref().map(key::read_preshared).transpose()
 }
 
 fn bonded_config(config: &Config, bonded: &Bonded) -> anyhow::Result<BondedConfig> {

@@ -16,8 +16,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // The ECN field of the packets that a queue may mark.
     ("link", &["packet", "units"]),
     ("middlebox", &["packet", "units"]),
-    // Packets wait in a queue discipline until a path has room.
-    ("multipath", &["link", "units"]),
+    // Packets wait in a queue discipline until a path has room; a measured rate has its interval.
+    ("multipath", &["link", "train", "units"]),
     ("secure", &["units"]),
     // Client and server may share a key.
     ("wire", &["secure", "train", "units"]),
@@ -39,8 +39,24 @@ const EDGES: &[(&str, &[&str])] = &[
     ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
     ("serve", &["net", "train", "transport", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "runtime", "service", "units"]),
-    ("gateway", &["dataplane", "multipath", "net", "packet", "runtime", "secure", "service", "units"]),
-    // The one program that uses another: it measures against the server that users run.
+    // It measures its paths, and answers the measurements of other gateways.
+    (
+        "gateway",
+        &[
+            "dataplane",
+            "multipath",
+            "net",
+            "packet",
+            "probe",
+            "runtime",
+            "secure",
+            "serve",
+            "service",
+            "train",
+            "units",
+        ],
+    ),
+    // The one program that may use another.
     (
         "lab",
         &[

@@ -14,7 +14,7 @@ use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use link::Label;
 use link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig};
 use std::collections::{BTreeMap, VecDeque};
-use units::{ConfigError, Span, Time};
+use units::{ConfigError, Rate, Span, Time};
 
 /// The settings of a [`Bond`].
 #[derive(Debug, Clone, PartialEq)]
@@ -165,6 +165,13 @@ impl<P: Clone> Bond<P> {
     pub fn enable(&mut self, path: PathId, enabled: bool, now: Time) {
         if self.paths.get_mut(path.index()).is_some_and(|path| path.enable(enabled, now)) {
             self.lost_path(path, now);
+        }
+    }
+
+    /// A measurement says what a path carries, of which traffic has told little lately.
+    pub fn suggest_rate(&mut self, path: PathId, measured: Rate, now: Time) {
+        if let Some(path) = self.paths.get_mut(path.index()) {
+            path.suggest_rate(measured, now);
         }
     }
 

@@ -17,6 +17,7 @@ mod choice_flows;
 mod choice_pinned;
 mod health;
 mod health_round_trip;
+pub mod measured;
 pub mod message;
 mod path_id;
 mod path_report;

@@ -230,6 +230,11 @@ impl Path {
         self.health.deadline(&self.log).filter(|_| self.enabled)
     }
 
+    /// A measurement says what it carries.
+    pub fn suggest_rate(&mut self, measured: Rate, now: Time) {
+        self.rate.suggest(measured, now);
+    }
+
     pub fn rate(&self) -> &PathRate {
         &self.rate
     }

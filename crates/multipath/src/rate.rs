@@ -104,6 +104,8 @@ const NOISE_MEMORY: Span = Span::from_secs(3);
 const MIN_HOLD: Span = Span::from_secs(2);
 const SLOWED: Span = Span::from_secs(1);
 const MAX_HOLD: Span = Span::from_secs(8);
+/// A measurement that differs by less tells nothing new.
+const MIN_CORRECTION: f64 = 0.1;
 const TARGET: Span = Span::from_micros(1000);
 
 impl PathRate {
@@ -133,6 +135,18 @@ impl PathRate {
             noise: Span::ZERO,
             noise_at: now,
             futile: 0,
+        }
+    }
+
+    /// A measurement says what the path carries. It replaces what is believed where that differs clearly; the search begins
+    /// there.
+    pub fn suggest(&mut self, measured: Rate, now: Time) {
+        if (measured.as_f64() / self.capacity - 1.0).abs() > MIN_CORRECTION {
+            self.set_capacity(measured.as_f64());
+            self.found = true;
+            self.step = 0;
+            self.gain = 1.0;
+            self.restart(now);
         }
     }
 

@@ -3,6 +3,7 @@ use super::shard::{BondedError, BondedShard};
 use dataplane::{NodeStatistics, RemoteStatus};
 use net::clock;
 use runtime::{Ended, PacketThread};
+use units::Rate;
 
 /// Packets for remote networks go through tunnels, until this is dropped. Then the TUN device vanishes, and with it its
 /// routes and addresses.
@@ -41,6 +42,14 @@ impl BondedPlane {
             refused: shard.refused(),
             remotes: shard.node().remotes(clock::monotonic()),
         })
+    }
+
+    /// A measurement says what a path to a remote site carries; both by their places.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn suggest_rate(&self, remote: usize, path: usize, measured: Rate) -> Result<(), Ended> {
+        self.thread.ask(move |shard| shard.node_mut().suggest_rate(remote, path, measured, clock::monotonic()))
     }
 
     /// Whether packets still pass.

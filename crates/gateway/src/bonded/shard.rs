@@ -89,6 +89,10 @@ impl BondedShard {
         &self.node
     }
 
+    pub(super) fn node_mut(&mut self) -> &mut Node<Buffer> {
+        &mut self.node
+    }
+
     pub(super) fn refused(&self) -> u64 {
         self.refused
     }

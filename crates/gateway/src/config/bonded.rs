@@ -1,11 +1,11 @@
 //! What the `[bonded]` section and the remotes of a bonded plane may say.
 
+use super::checks::endpoint;
 use super::error::Fault;
 use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
 use super::types::{Bonded, Path, Peer};
 use ipnet::IpNet;
 use multipath::{PathChoice, PathId, ShareUnit, UnorderedFlows};
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use toml::Spanned;
 
@@ -116,15 +116,4 @@ fn peer(section: &RemoteSection, paths: &[Path], port: u16) -> Result<Peer, Faul
         psk_file: section.preshared_key.as_ref().map(PathBuf::from),
         addresses,
     })
-}
-
-/// An address, perhaps with a port; empty for one that is not known.
-fn endpoint(text: &Spanned<String>, port: u16) -> Result<Option<SocketAddr>, Fault> {
-    let written = text.get_ref();
-    if written.is_empty() {
-        return Ok(None);
-    }
-    let address = written.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
-    let problem = || format!("`{written}` is no address: write it like 192.0.2.1 or [2001:db8::1]:{port}");
-    address.or_else(|_| written.parse()).map(Some).map_err(|_| Fault::new(text.span(), problem()))
 }

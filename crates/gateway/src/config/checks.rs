@@ -3,7 +3,7 @@
 use super::error::Fault;
 use super::types::Path;
 use ipnet::IpNet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use toml::Spanned;
 
 /// 0.0.0.0/0 and ::/0 of a remote mean all other addresses, and may contain networks; nothing else may.
@@ -68,4 +68,15 @@ pub(super) fn network(text: &Spanned<String>) -> Result<IpNet, Fault> {
         return Err(fault(format!("names one host of a network: write {}", network.trunc())));
     }
     Ok(network)
+}
+
+/// An address, perhaps with a port; empty for one that is not known.
+pub(super) fn endpoint(text: &Spanned<String>, port: u16) -> Result<Option<SocketAddr>, Fault> {
+    let written = text.get_ref();
+    if written.is_empty() {
+        return Ok(None);
+    }
+    let address = written.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
+    let problem = || format!("`{written}` is no address: write it like 192.0.2.1 or [2001:db8::1]:{port}");
+    address.or_else(|_| written.parse()).map(Some).map_err(|_| Fault::new(text.span(), problem()))
 }

@@ -10,6 +10,9 @@ pub(super) struct ConfigFile {
     /// What the bonded plane needs.
     #[serde(default)]
     pub(super) bonded: Option<BondedSection>,
+    /// Measurements of the paths.
+    #[serde(default)]
+    pub(super) measure: Option<MeasureSection>,
     /// Networks behind this gateway.
     #[serde(default)]
     pub(super) local: Vec<LocalSection>,
@@ -33,6 +36,35 @@ pub(super) struct GatewaySection {
     /// How packets go from site to site.
     #[serde(default)]
     pub(super) plane: PlaneName,
+    /// Where the paths' weights, or what the bonded plane believes of their rates, come from.
+    #[serde(default)]
+    pub(super) weights: WeightsName,
+}
+
+/// Where weights come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum WeightsName {
+    /// From this file.
+    #[default]
+    Fixed,
+    /// From measurements of the paths; from this file until there are any.
+    Measured,
+}
+
+/// `[measure]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MeasureSection {
+    /// The file of a key that both sites have: only who has it is answered.
+    #[serde(default)]
+    pub(super) key: Option<String>,
+    /// Whether this gateway answers the measurements of others.
+    #[serde(default)]
+    pub(super) answer: bool,
+    /// Where measurements are answered, here and at remote sites: TCP and UDP.
+    #[serde(default)]
+    pub(super) port: Option<Spanned<u16>>,
 }
 
 /// How packets go from site to site.
@@ -133,6 +165,9 @@ pub(super) struct RemoteSection {
     /// Names of the paths that lead there; all, where this is left out.
     #[serde(default)]
     pub(super) paths: Option<Vec<Spanned<String>>>,
+    /// Where measurements are answered, on each path, perhaps with a port.
+    #[serde(default)]
+    pub(super) measure: Vec<Spanned<String>>,
     /// In the bonded plane, the public key of the remote gateway.
     #[serde(default)]
     pub(super) public_key: Option<Spanned<String>>,

@@ -1,4 +1,4 @@
-use super::file::{ConfigFile, GatewaySection, LocalSection, PathSection, PlaneName, RemoteSection};
+use super::file::{ConfigFile, GatewaySection, LocalSection, PathSection, PlaneName, RemoteSection, WeightsName};
 use std::str::FromStr;
 use thiserror::Error;
 use toml::Spanned;
@@ -54,14 +54,16 @@ impl SimpleConfig {
             rate: None,
         };
         ConfigFile {
-            gateway: GatewaySection { name: word("gateway"), plane: PlaneName::Direct },
+            gateway: GatewaySection { name: word("gateway"), plane: PlaneName::Direct, weights: WeightsName::Fixed },
             bonded: None,
+            measure: None,
             local: self.locals.iter().map(|name| LocalSection { interface: word(name), networks: vec![] }).collect(),
             path: (1..).zip(&self.paths).map(path).collect(),
             remote: vec![RemoteSection {
                 name: word("remote"),
                 networks: self.networks(),
                 paths: None,
+                measure: Vec::new(),
                 public_key: None,
                 preshared_key: None,
                 addresses: Vec::new(),

@@ -14,6 +14,8 @@ pub struct Config {
     pub name: String,
     /// How packets go from site to site.
     pub plane: Plane,
+    /// How paths are measured, where that is wanted.
+    pub measurement: Measurement,
     /// Networks behind this gateway. They do not overlap each other or those of remote sites.
     pub locals: Vec<Local>,
     /// Ways to the remote sites, with names that differ.
@@ -31,6 +33,17 @@ pub enum Plane {
     Direct,
     /// Encrypted, over several paths at once, and in order.
     Bonded(Bonded),
+}
+
+/// How paths are measured, and whether those of others are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measurement {
+    /// The file of a key that both sites have; without it, anyone is answered.
+    pub key_file: Option<PathBuf>,
+    /// Whether this gateway answers the measurements of others.
+    pub answer: bool,
+    /// Where it does, on all addresses: TCP and UDP.
+    pub port: u16,
 }
 
 /// What the bonded plane needs besides.
@@ -102,6 +115,8 @@ pub struct Remote {
     pub paths: Vec<usize>,
     /// Of these paths' weights; one of them at least is above 0.
     pub ratio: Ratio,
+    /// Where the paths are measured to, in their order; empty where they are not measured.
+    pub measured_to: Vec<SocketAddr>,
     /// Whether only single flows are divided, which are set up while packets pass.
     pub sessions: bool,
 }

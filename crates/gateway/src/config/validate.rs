@@ -2,6 +2,7 @@ use super::bonded::bonded;
 use super::checks::{disjoint, interface, name, network, place, unique};
 use super::error::{ConfigError, Fault};
 use super::file::{ConfigFile, LocalSection, PathSection, PlaneName, RemoteSection};
+use super::measurement::{measurement, targets};
 use super::options::SimpleConfig;
 use super::translations::translations;
 use super::types::{Config, Local, Path, Plane, Remote, family_of};
@@ -49,7 +50,7 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
     }
     let locals = file.local.iter().map(|section| local(section, interfaces)).collect::<Result<Vec<_>, _>>()?;
     let paths = paths(&file.path, whole(), interfaces)?;
-    let remotes = file.remote.iter().map(|section| remote(section, &paths)).collect::<Result<Vec<_>, _>>()?;
+    let mut remotes = file.remote.iter().map(|section| remote(section, &paths)).collect::<Result<Vec<_>, _>>()?;
     unique(file.local.iter().map(|section| &section.interface), "interface of [[local]]")?;
     unique(file.remote.iter().map(|section| &section.name), "remote")?;
     disjoint(&networks(file)?)?;
@@ -63,9 +64,13 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
             format!("{} is also a path's interface: list the local hosts' `networks`", interface.get_ref()),
         ));
     }
+    let (plane, measurement) = (plane(file, &paths)?, measurement(file)?);
+    let targets = targets(file, &remotes, &plane, measurement.port)?;
+    remotes.iter_mut().zip(targets).for_each(|(remote, target)| remote.measured_to = target);
     let config = Config {
         name: file.gateway.name.get_ref().clone(),
-        plane: plane(file, &paths)?,
+        plane,
+        measurement,
         locals,
         paths,
         remotes,
@@ -177,7 +182,14 @@ fn remote(section: &RemoteSection, paths: &[Path]) -> Result<Remote, Fault> {
             )));
         }
     }
-    Ok(Remote { name: section.name.get_ref().clone(), networks, paths: numbers, ratio, sessions: false })
+    Ok(Remote {
+        name: section.name.get_ref().clone(),
+        networks,
+        paths: numbers,
+        ratio,
+        measured_to: Vec::new(),
+        sessions: false,
+    })
 }
 
 fn has_gateway(path: &Path) -> bool {

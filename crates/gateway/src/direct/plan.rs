@@ -80,7 +80,8 @@ impl Display for Plan {
     }
 }
 
-fn number(path: usize) -> u32 {
+/// The mark of a path's packets, and the number of its routing table.
+pub(crate) fn number(path: usize) -> u32 {
     // There are no more than 64.
     FIRST_NUMBER + path as u32
 }

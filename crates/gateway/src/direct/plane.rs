@@ -4,7 +4,7 @@ use super::leftover::Routes;
 use super::plan::{Plan, division};
 use crate::config::{Config, Remote};
 use crate::ratio::{Ratio, RatioError};
-use net::nftables::{Chain, Count, InstalledTable};
+use net::nftables::{Count, InstalledTable};
 use net::policy::MarkedRoute;
 use net::{SetupError, interface, namespace};
 use service::{Claim, ClaimError, Journal, Leftover, Record, RuntimeDir};
@@ -19,8 +19,8 @@ use thiserror::Error;
 pub struct DirectPlane {
     config: Config,
     plan: Plan,
-    /// Of each path, as last set.
-    weights: Vec<u32>,
+    /// Of each remote site's paths, as last set.
+    weights: Vec<Vec<u32>>,
     /// Whether each path's interface was up when last looked at.
     is_up: Vec<bool>,
     // In the order in which they go: rules that mark packets, the routes of the marks, the record of them, and the claim.
@@ -98,7 +98,7 @@ impl DirectPlane {
         let batches = bound_batches(&plan, &journal)?;
         let table = InstalledTable::install(&plan.table)?;
         Ok(DirectPlane {
-            weights: config.paths.iter().map(|path| path.weight).collect(),
+            weights: config.remotes.iter().map(|remote| configured_weights(config, remote)).collect(),
             is_up: vec![true; config.paths.len()],
             config: config.clone(),
             plan,
@@ -118,17 +118,21 @@ impl DirectPlane {
         &self.table
     }
 
-    /// Divides packets in another ratio from now on. `weights` are those of the paths, in their order.
+    /// Divides packets to a remote site in another ratio from now on. `weights` are those of its paths, in their order.
     ///
     /// # Errors
-    /// The ratio is too fine, or no path of a remote site has a weight; then nothing is changed. Or the rules are gone.
-    pub fn set_weights(&mut self, weights: &[u32]) -> Result<(), DirectError> {
-        let chains = self.divisions(weights, &vec![true; weights.len()])?;
-        if let Some((remote, _)) = self.config.remotes.iter().zip(&chains).find(|(_, chain)| chain.is_none()) {
-            return Err(DirectError::NoWeight(remote.name.clone()));
+    /// The ratio is too fine, or no path has a weight; then nothing is changed. Or the rules are gone.
+    pub fn set_weights(&mut self, remote: usize, weights: &[u32]) -> Result<(), DirectError> {
+        if Ratio::new(weights.iter().copied())?.is_zero() {
+            return Err(DirectError::NoWeight(self.config.remotes[remote].name.clone()));
         }
-        self.weights = weights.to_vec();
+        self.weights[remote] = weights.to_vec();
         self.divide()
+    }
+
+    /// The weights of a remote site's paths, in their order.
+    pub fn weights(&self, remote: usize) -> &[u32] {
+        &self.weights[remote]
     }
 
     /// Looks at the paths' interfaces: packets leave by those that are up, as long as there is one. Routes that went with an
@@ -156,20 +160,23 @@ impl DirectPlane {
 
     /// Divides packets among the paths that are up. Where a remote site has none, it is left as it is.
     fn divide(&self) -> Result<(), DirectError> {
-        for chain in self.divisions(&self.weights, &self.is_up)?.into_iter().flatten() {
-            self.table.replace_rules(&chain)?;
+        for (remote, weights) in self.config.remotes.iter().zip(&self.weights) {
+            let ratio = self.ratio_of_those_up(remote, weights)?;
+            if !ratio.is_zero() {
+                self.table.replace_rules(&division(&self.config, remote, &ratio))?;
+            }
         }
         Ok(())
     }
 
-    /// For each remote site; none where no packet would reach it.
-    fn divisions(&self, weights: &[u32], is_up: &[bool]) -> Result<Vec<Option<Chain>>, RatioError> {
-        let weight = |path: &usize| if is_up[*path] { weights[*path] } else { 0 };
-        let division = |remote: &Remote| {
-            let ratio = Ratio::new(remote.paths.iter().map(weight))?;
-            Ok((!ratio.is_zero()).then(|| division(&self.config, remote, &ratio)))
+    /// Where the weights leave out all paths that are up, those of the configuration count.
+    fn ratio_of_those_up(&self, remote: &Remote, weights: &[u32]) -> Result<Ratio, RatioError> {
+        let of_those_up = |weights: &[u32]| {
+            let weights = remote.paths.iter().zip(weights);
+            Ratio::new(weights.map(|(path, weight)| if self.is_up[*path] { *weight } else { 0 }))
         };
-        self.config.remotes.iter().map(division).collect()
+        let ratio = of_those_up(weights)?;
+        if ratio.is_zero() { of_those_up(&configured_weights(&self.config, remote)) } else { Ok(ratio) }
     }
 
     /// What has left by each path, in their order.
@@ -182,6 +189,10 @@ impl DirectPlane {
         let paths = self.config.paths.iter();
         Ok(paths.map(|path| PathCount { path: path.name.clone(), sent: sent(&Plan::counter(path)) }).collect())
     }
+}
+
+fn configured_weights(config: &Config, remote: &Remote) -> Vec<u32> {
+    remote.paths.iter().map(|&path| config.paths[path].weight).collect()
 }
 
 /// Whether packets can leave by a path: its interface is up, and its routes are there, or can be set again.

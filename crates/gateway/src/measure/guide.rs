@@ -1,0 +1,61 @@
+//! What a plane makes of measurements.
+
+use super::measurer::PathMeasurer;
+use crate::bonded::BondedPlane;
+use crate::direct::{DirectError, DirectPlane};
+use net::clock;
+use units::Rate;
+
+/// A path of the bonded plane that carries this share of what it could tells by that what it can.
+const TELLING_SHARE: f64 = 0.5;
+/// A path of the bonded plane that carries less than this share of what is believed does not tell.
+const SILENT_SHARE: f64 = 0.1;
+
+impl PathMeasurer {
+    /// Divides packets of the direct plane by what is found. To be called about ten times a second.
+    ///
+    /// # Errors
+    /// The plane's rules are gone.
+    pub fn guide_direct(&mut self, plane: &mut DirectPlane) -> Result<(), DirectError> {
+        let now = clock::monotonic();
+        if !self.is_due(now) {
+            return Ok(());
+        }
+        let sent: Vec<u64> = plane.counts()?.iter().map(|count| count.sent.bytes).collect();
+        let found = self.advance(&sent, now);
+        if let Some((remote, weights)) = found.and_then(|found| Some((found.remote, found.weights?))) {
+            tracing::info!("weights {weights:?} are set as measured");
+            plane.set_weights(remote, &weights)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the bonded plane what is found of paths whose traffic does not tell. To be called about ten times a second.
+    pub fn guide_bonded(&mut self, plane: &BondedPlane) {
+        let now = clock::monotonic();
+        if !self.is_due(now) {
+            return;
+        }
+        // One that has ended says why when it is stopped.
+        let Ok(status) = plane.status() else { return };
+        let sent = |path: usize| status.remotes.iter().map(|remote| remote.paths[path].1.sent_bytes).sum();
+        let paths = status.remotes.first().map_or(0, |remote| remote.paths.len());
+        let sent: Vec<u64> = (0..paths).map(sent).collect();
+        let found = self.advance(&sent, now);
+        let share = |believed: Rate, path: usize| self.carried(path).as_f64() / believed.as_f64().max(1.0);
+        let mut telling = Vec::new();
+        for (remote, status) in status.remotes.iter().enumerate() {
+            for (path, (_, status)) in status.paths.iter().enumerate() {
+                let carried = share(status.rate, path);
+                telling.extend((carried >= TELLING_SHARE).then_some((remote, path)));
+                let rate =
+                    found.as_ref().filter(|found| (found.remote, found.path) == (remote, path)).map(|found| found.rate);
+                if let Some(rate) = rate.filter(|_| carried < SILENT_SHARE) {
+                    // As above.
+                    let _ = plane.suggest_rate(remote, path, rate);
+                }
+            }
+        }
+        telling.into_iter().for_each(|(remote, path)| self.told(remote, path, now));
+    }
+}

@@ -1,0 +1,222 @@
+use super::load::Load;
+use super::run::{NotMeasured, RunningMeasurement, result};
+use super::status::{LastMeasurement, MeasuredPathStatus};
+use crate::config::{Config, Plane, Remote};
+use crate::direct;
+use multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig};
+use net::Binding;
+use probe::Report;
+use secure::PresharedKey;
+use std::net::SocketAddr;
+use train::Estimate;
+use units::{Rate, Span, Time};
+
+/// Measures the paths of a gateway, one at a time. The module's first page says how.
+#[derive(Debug)]
+pub struct PathMeasurer {
+    remotes: Vec<MeasuredRemote>,
+    key: Option<PresharedKey>,
+    loads: Vec<Load>,
+    running: Option<Running>,
+    /// When to look again.
+    next: Time,
+}
+
+/// A remote site to which paths are measured.
+#[derive(Debug)]
+struct MeasuredRemote {
+    place: usize,
+    name: String,
+    known: MeasuredPaths,
+    paths: Vec<MeasuredPath>,
+}
+
+#[derive(Debug)]
+struct MeasuredPath {
+    place: usize,
+    name: String,
+    binding: Binding,
+    to: SocketAddr,
+    /// With the loss of the idle path, and when.
+    last: Option<(PathMeasurement, Option<Estimate<f64>>, Time)>,
+    error: Option<String>,
+}
+
+#[derive(Debug)]
+struct Running {
+    /// The place in the list of those that are measured.
+    remote: usize,
+    /// The place in its list.
+    path: usize,
+    measurement: RunningMeasurement,
+    began: Time,
+    /// What had left by the path then.
+    sent: u64,
+}
+
+/// A measurement has succeeded.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Finding {
+    /// The remote site's place in the configuration.
+    pub(super) remote: usize,
+    /// The path's place in the configuration.
+    pub(super) path: usize,
+    /// The rate of the path.
+    pub(super) rate: Rate,
+    /// The weights of the site's paths, where they have changed.
+    pub(super) weights: Option<Vec<u32>>,
+}
+
+const INTERVAL: Span = Span::from_secs(1);
+/// The share of a path that measurements may take, for all remote sites together.
+const MAX_SHARE: f64 = 0.01;
+
+impl PathMeasurer {
+    /// For a valid configuration; `None` where it leaves the weights as they are. `key` is that of its key file, `seed` makes
+    /// the times of measurements differ from other gateways'.
+    pub fn new(config: &Config, key: Option<PresharedKey>, seed: u64, now: Time) -> Option<Self> {
+        let is_measured = |(_, remote): &(usize, &Remote)| !remote.measured_to.is_empty();
+        let measured: Vec<_> = config.remotes.iter().enumerate().filter(is_measured).collect();
+        let max_share = MAX_SHARE / measured.len() as f64;
+        let remote = |(place, remote): &(usize, &Remote)| {
+            let schedule = ScheduleConfig { max_share, seed: seed ^ *place as u64, ..ScheduleConfig::default() };
+            let paths = remote.paths.iter().zip(&remote.measured_to);
+            MeasuredRemote {
+                place: *place,
+                name: remote.name.clone(),
+                known: MeasuredPaths::new(schedule, remote.paths.len(), now),
+                paths: paths.map(|(path, to)| MeasuredPath::new(config, *path, *to)).collect(),
+            }
+        };
+        let remotes: Vec<_> = measured.iter().map(remote).collect();
+        let loads = vec![Load::new(0, now); config.paths.len()];
+        (!remotes.is_empty()).then_some(PathMeasurer { remotes, key, loads, running: None, next: now })
+    }
+
+    /// What is known of the paths, of one remote site after the other.
+    pub fn status(&self, now: Time) -> Vec<MeasuredPathStatus> {
+        let of_remote = |remote: &MeasuredRemote| -> Vec<_> {
+            let paths = remote.paths.iter().enumerate();
+            let status = |(number, path): (usize, &MeasuredPath)| MeasuredPathStatus {
+                remote: remote.place,
+                path: path.place,
+                rate: remote.known.rate(number),
+                weight: remote.known.weights().map(|weights| weights[number]),
+                last: path.last.map(|(found, loss, at)| LastMeasurement { found, loss, age: now - at }),
+                error: path.error.clone(),
+            };
+            paths.map(status).collect()
+        };
+        self.remotes.iter().flat_map(of_remote).collect()
+    }
+
+    /// Whether a second has passed since it last was so.
+    pub(super) fn is_due(&mut self, now: Time) -> bool {
+        let is_due = now >= self.next;
+        if is_due {
+            self.next = now + INTERVAL;
+        }
+        is_due
+    }
+
+    /// Begins and ends measurements. `sent` are the bytes that have left by each path so far. To be called when it is due.
+    pub(super) fn advance(&mut self, sent: &[u64], now: Time) -> Option<Finding> {
+        let carried: Vec<Rate> = self.loads.iter_mut().zip(sent).map(|(load, sent)| load.update(*sent, now)).collect();
+        if self.running.as_ref().is_some_and(|running| running.measurement.is_finished()) {
+            return self.running.take().and_then(|running| self.end(running, sent, now));
+        }
+        if self.running.is_none() {
+            self.begin(sent, &carried, now);
+        }
+        None
+    }
+
+    /// Their traffic tells what these paths carry.
+    pub(super) fn told(&mut self, remote: usize, path: usize, now: Time) {
+        for remote in self.remotes.iter_mut().filter(|measured| measured.place == remote) {
+            let place = remote.paths.iter().position(|measured| measured.place == path);
+            place.into_iter().for_each(|place| remote.known.told(place, now));
+        }
+    }
+
+    /// What a path carries, by the last call of [`advance`](Self::advance).
+    pub(super) fn carried(&self, path: usize) -> Rate {
+        self.loads[path].rate()
+    }
+
+    fn begin(&mut self, sent: &[u64], carried: &[Rate], now: Time) {
+        for (place, remote) in self.remotes.iter_mut().enumerate() {
+            let carried: Vec<Rate> = remote.paths.iter().map(|path| carried[path.place]).collect();
+            let Some(path) = remote.known.start(&carried, now) else { continue };
+            let measured = &mut remote.paths[path];
+            let sent = sent[measured.place];
+            match RunningMeasurement::start(measured.binding.clone(), measured.to, self.key.clone()) {
+                Ok(measurement) => self.running = Some(Running { remote: place, path, measurement, began: now, sent }),
+                Err(error) => {
+                    let failure = NotMeasured { reason: format!("cannot start a thread: {error}"), bytes: 0 };
+                    remote.failed(path, failure, now);
+                }
+            }
+            return;
+        }
+    }
+
+    fn end(&mut self, running: Running, sent: &[u64], now: Time) -> Option<Finding> {
+        let remote = &mut self.remotes[running.remote];
+        let place = remote.paths[running.path].place;
+        let sent = sent[place].saturating_sub(running.sent);
+        let report = running.measurement.finish().map_err(|reason| NotMeasured { reason, bytes: 0 });
+        let found = report.and_then(|report| Ok((result(&report, sent, now - running.began)?, loss(&report))));
+        match found {
+            Ok((found, loss)) => Some(remote.measured(running.path, found, loss, now)),
+            Err(failure) => {
+                remote.failed(running.path, failure, now);
+                None
+            }
+        }
+    }
+}
+
+impl MeasuredRemote {
+    fn measured(&mut self, path: usize, found: PathMeasurement, loss: Option<Estimate<f64>>, now: Time) -> Finding {
+        let measured = &mut self.paths[path];
+        measured.last = Some((found, loss, now));
+        measured.error = None;
+        let changed = self.known.measured(path, &found, now);
+        tracing::debug!("path {} to {}: {found:?}", measured.name, self.name);
+        Finding {
+            remote: self.place,
+            path: measured.place,
+            rate: self.known.rate(path).unwrap_or_default(),
+            weights: changed.then(|| self.known.weights().map(<[u32]>::to_vec)).flatten(),
+        }
+    }
+
+    fn failed(&mut self, path: usize, failure: NotMeasured, now: Time) {
+        self.known.failed(path, failure.bytes, now);
+        let measured = &mut self.paths[path];
+        // Each further one in a row is no news.
+        if measured.error.is_none() {
+            let (path, site, to) = (&measured.name, &self.name, measured.to);
+            tracing::warn!("path {path} to {site} cannot be measured, weights stay as they are: {}", failure.reason);
+            tracing::debug!("it was measured to {to}");
+        }
+        measured.error = Some(failure.reason);
+    }
+}
+
+impl MeasuredPath {
+    fn new(config: &Config, place: usize, to: SocketAddr) -> Self {
+        let path = &config.paths[place];
+        let binding = match config.plane {
+            Plane::Direct => Binding { mark: Some(direct::mark(place)), ..Binding::default() },
+            Plane::Bonded(_) => Binding { interface: Some(path.interface.clone()), ..Binding::default() },
+        };
+        MeasuredPath { place, name: path.name.clone(), binding, to, last: None, error: None }
+    }
+}
+
+/// On the idle path, in the direction of the packets that are divided.
+fn loss(report: &Report) -> Option<Estimate<f64>> {
+    Some(report.delay.as_ref()?.up_packets?.loss_ratio)
+}
