@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValue, TypedValueParser};
 use estimate::{METHODS, MethodInfo, MethodSettings};
 use lab::fairness::DisciplineChoice;
+use lab::multipath::Plane;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -53,4 +54,9 @@ fn method_help(info: &MethodInfo) -> String {
 /// A queue discipline with its parameters; help lists the names only.
 pub fn discipline() -> Choice<DisciplineChoice> {
     Choice::of(|| DisciplineChoice::names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect())
+}
+
+/// What divides packets among several paths.
+pub fn plane() -> Choice<Plane> {
+    Choice::of(|| Plane::names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect())
 }

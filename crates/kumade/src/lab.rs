@@ -9,6 +9,7 @@ use lab::accuracy::{
     self, Accuracy, BottleneckKind, CrossKind, CrossSource, Progress, RealTime, Report, Testbed, Transport, VirtualTime,
 };
 use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
+use lab::multipath::{self, Multipath, MultipathProgress, MultipathReport, Plane};
 use lab::{Document, Experiment, Overrides};
 use std::io::Write;
 use std::path::PathBuf;
@@ -22,7 +23,8 @@ const USAGE: u8 = 2;
 /// Exit status of a failure.
 const FAILED: i32 = 1;
 
-/// Run experiments on accuracy and fairness, most of them published ones, on an emulated network on this machine
+/// Run experiments on accuracy, fairness and several paths, most of them published ones, on an emulated network on this
+/// machine
 #[derive(Debug, Args)]
 pub struct LabArgs {
     #[command(subcommand)]
@@ -52,7 +54,8 @@ struct RunArgs {
     /// Built-in experiments (see `kumade lab list`) or scenario files (*.toml)
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Print one JSON document (kumade.lab/1 or kumade.lab.fairness/1) per experiment instead of tables
+    /// Print one JSON document (kumade.lab/1, kumade.lab.fairness/1 or kumade.lab.multipath/1) per experiment instead of
+    /// tables
     #[arg(long)]
     json: bool,
     /// Directory for the reports [default: reports/NAME]
@@ -100,13 +103,16 @@ struct RunArgs {
     /// Fairness: delays added to the round trip, such as 1ms,128ms
     #[arg(long, value_name = "LIST", value_parser = parse::span, value_delimiter = ',')]
     delay: Vec<Span>,
-    /// Fairness: rows of a table of mixes, such as 0,6,12
+    /// Fairness: rows of a table of mixes, such as 0,6,12; several paths: cases, counted from 1
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     row: Vec<u32>,
-    /// Fairness: time over which goodput is measured
+    /// Several paths: planes to compare in all cases
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::plane())]
+    plane: Vec<Plane>,
+    /// Fairness, several paths: time over which goodput is measured
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     duration: Option<Span>,
-    /// Fairness: time that connections run before their goodput is measured
+    /// Fairness, several paths: time that connections run before their goodput is measured
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     warm_up: Option<Span>,
 }
@@ -164,6 +170,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
         let (report, measured) = match experiment {
             Experiment::Accuracy(experiment) => measure(experiment, &stop)?,
             Experiment::Fairness(experiment) => compete(experiment, &stop)?,
+            Experiment::Multipath(experiment) => transfer(experiment, &stop)?,
         };
         // An empty report must not replace an earlier one.
         if measured > 0 {
@@ -220,6 +227,27 @@ fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Reported>
     Ok((Box::new(FairnessReport::new(experiment, started, rows)), measured))
 }
 
+fn transfer(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<Reported> {
+    eprintln!("{}: {}", experiment.name, multipath::expected_time(experiment));
+    let bar = progress_bar(&experiment.name)?;
+    bar.set_length(experiment.points().len() as u64);
+    let started = lab::now_utc();
+    let mut show = |progress: MultipathProgress<'_>| match progress {
+        MultipathProgress::Running(point) => {
+            bar.set_message(format!("{}: {}, {}", experiment.name, point.contender, point.case.label));
+        }
+        MultipathProgress::Repeating { lateness } => {
+            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
+        }
+        MultipathProgress::Done(_) => bar.inc(1),
+    };
+    let mut testbed = multipath::testbed(experiment);
+    let rows = multipath::run(experiment, testbed.as_mut(), &mut show, &|| stop.load(Ordering::Relaxed))?;
+    bar.finish_and_clear();
+    let measured = rows.len();
+    Ok((Box::new(MultipathReport::new(experiment, started, rows)), measured))
+}
+
 fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported> {
     let bar = progress_bar(&experiment.name)?;
     let started = lab::now_utc();
@@ -262,6 +290,7 @@ impl RunArgs {
             disciplines: self.discipline.clone(),
             delays: self.delay.clone(),
             rows: self.row.clone(),
+            planes: self.plane.clone(),
             duration: self.duration,
             warm_up: self.warm_up,
         }

@@ -56,18 +56,22 @@ const EDGES: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
-    // The one program that may use another.
+    // The one program that uses another: its experiments on several paths are run between the gateways that users run.
     (
         "lab",
         &[
+            "dataplane",
             "estimate",
+            "gateway",
             "link",
             "measurement",
             "middlebox",
             "net",
             "packet",
             "probe",
+            "secure",
             "serve",
+            "service",
             "sim",
             "testnet",
             "train",

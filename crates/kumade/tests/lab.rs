@@ -44,6 +44,10 @@ fn list_names_each_experiment_its_figure_and_its_question() {
         ("fair-campus", "Fig. 4, 5"),
         ("fair-wifi", "Fig. 7, 8"),
         ("fair-mix", "table 2"),
+        ("multipath-tcp", "Fig. 4"),
+        ("multipath-unequal", "Fig. 5"),
+        ("multipath-udp", "Table 1"),
+        ("multipath-reorder", "Fig. 6"),
     ] {
         let line = text.lines().find(|line| line.split(' ').next() == Some(name)).expect(name);
         assert!(line.contains(about), "{line}");
@@ -96,12 +100,15 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
         (vec!["lab", "run", "rake-cwnd", "--rate", "999gbit"], "choose 100 kbit/s to 10 Gbit/s"),
         (
             vec!["lab", "run", "rake-cwnd", "--discipline", "codel"],
-            "--discipline applies to experiments on fairness only",
+            "--discipline does not apply to experiments on accuracy",
         ),
-        (vec!["lab", "run", "fair-wired", "--method", "primed"], "--method applies to experiments on accuracy only"),
+        (vec!["lab", "run", "fair-wired", "--method", "primed"], "--method does not apply to experiments on fairness"),
         (vec!["lab", "run", "fair-wired", "--discipline", "coddle"], "choose one of tail-drop, codel"),
         (vec!["lab", "run", "fair-wired", "--bottleneck", "htb"], "disciplines cannot be compared"),
         (vec!["lab", "run", "fair-mix", "--row", "16"], "has no row 16"),
+        (vec!["lab", "run", "multipath-tcp", "--row", "16"], "has no case 16"),
+        (vec!["lab", "run", "multipath-tcp", "--plane", "bond"], "choose one of single, direct"),
+        (vec!["lab", "run", "fair-wired", "--plane", "bonded"], "--plane does not apply to experiments on fairness"),
         (vec!["lab", "run"], "NAME"),
     ] {
         let assert = kumade(&args).code(2);

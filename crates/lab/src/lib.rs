@@ -1,7 +1,8 @@
 //! The lab: experiments, most of them published ones, on an emulated network on this machine or in virtual time.
 //!
 //! [`load`] reads an [`Experiment`], built in or from a scenario file. One on [`accuracy`] is run on a
-//! [`Testbed`](accuracy::Testbed), one on [`fairness`] by [`fairness::run`]; the rows become a [`Document`].
+//! [`Testbed`](accuracy::Testbed), one on several paths on a [`MultipathTestbed`](multipath::MultipathTestbed), one on
+//! [`fairness`] by [`fairness::run`]; the rows become a [`Document`].
 //!
 //! The modules:
 //!
@@ -10,24 +11,33 @@
 //! | [`scenario`] | scenario files: read, validated, turned into experiments; the list of built-in ones |
 //! | [`accuracy`] | estimates beside the truth: path, traffic, firewall, measurement in real and in virtual time, summary, report |
 //! | [`fairness`] | shares of competing TCP connections: disciplines, runs in real and in virtual time, summary, report, comparison |
-//! | `report` | what both reports share: terminal, HTML, files, tables, plots |
+//! | [`multipath`] | what one flow gets of several paths: gateways, traffic, runs, summary, report |
+//! | `report` | what all reports share: terminal, HTML, files, tables, plots |
 //! | `error` | all error types and their messages |
 //!
-//! and single files for what both kinds of experiment use: `bounds`, `paper`, `repeat`, `statistics`, `values`.
+//! and single files for what several kinds of experiment use: `bounds`, `buffer`, `delays`, `hosts`, `paper`, `parallel`,
+//! `repeat`, `statistics`, `values`.
 //!
 //! A new experiment is a file in `scenarios/` and a line in `scenario/catalogue.rs`.
 
 pub mod accuracy;
 mod bounds;
+mod buffer;
+mod delays;
 mod error;
 pub mod fairness;
+mod hosts;
+pub mod multipath;
 mod paper;
+mod parallel;
 mod repeat;
 mod report;
 pub mod scenario;
 mod statistics;
 mod values;
 
+pub use buffer::Buffer;
+pub use delays::Delays;
 pub use error::{ReportError, RunError, ScenarioError};
 pub use paper::Paper;
 pub use report::{Document, now_utc, prepare};

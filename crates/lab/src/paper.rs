@@ -14,3 +14,11 @@ pub struct Paper {
     /// What it found, where figures do not say so.
     pub result: Option<String>,
 }
+
+impl Paper {
+    /// In one line, for people.
+    pub(crate) fn in_words(&self) -> String {
+        let result = self.result.as_ref().map_or(String::new(), |result| format!(". Result: {result}"));
+        format!("{}, {}: {}{result}", self.system, self.figure, self.setting)
+    }
+}

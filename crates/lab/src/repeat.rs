@@ -1,6 +1,12 @@
 use crate::error::RunError;
 use units::Span;
 
+/// Where the emulated link delivered more than one packet of a hundred later than this, host scheduling delay has changed the
+/// goodputs.
+pub(crate) const MAX_LATENESS: Span = Span::from_millis(1);
+/// A disturbed run is repeated so many times at most; the last one stays, marked as disturbed.
+pub(crate) const MAX_REPEATS: u32 = 2;
+
 /// What one run gave, and how host scheduling delay disturbed it.
 pub(crate) struct Run<R> {
     pub(crate) row: R,

@@ -6,8 +6,10 @@
 //! | a bottleneck that this process emulates between any number of hosts | [`Network`] of a [`NetworkSpec`] |
 //! | the same by the kernel's shaper, as an outside reference | [`Htb`] |
 //! | either of them, by what they have in common | [`Fabric`] |
+//! | two sites, each with a host behind a gateway, joined by several paths | [`Sites`] |
 //! | two hosts, and a third one in the middle for what is to be tested | [`VethHosts`] |
 //! | traffic between hosts, and a count of it | [`Traffic`], [`Meter`] |
+//! | what arrives at a host, packet by packet | [`Arrivals`], with [`NumberedPackets`] |
 //! | a time server with a wrong clock | [`ReferenceClock`] |
 //!
 //! [`in_namespaces`] runs a test where it may build a network, as root or in a user namespace. Everything ends when its
@@ -15,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 mod count;
+mod device;
+mod directed_link;
 mod fabric;
 mod htb;
 mod iproute2;
@@ -22,17 +26,20 @@ mod kernel_stamps;
 mod namespaces;
 mod network;
 mod reference_clock;
+mod sites;
 mod traffic;
 mod veth_hosts;
 
+pub use directed_link::{Lateness, RECORD_LENGTH, STALL, Waits};
 pub use fabric::Fabric;
 pub use htb::Htb;
 pub use iproute2::ip;
 pub use kernel_stamps::keep_receive_stamps_on;
 pub use namespaces::{TEST_DEADLINE, eventually, in_namespaces};
-pub use network::{
-    AccessSpec, Host, HostSpec, Lateness, Network, NetworkError, NetworkSpec, RECORD_LENGTH, STALL, Verified, Waits,
-};
+pub use network::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, Verified};
 pub use reference_clock::ReferenceClock;
-pub use traffic::{Meter, Traffic};
+pub use sites::{PathLinks, Sites};
+pub use traffic::{
+    Arrivals, Content, Meter, NumberedPackets, Received, Traffic, received_packets, retransmitted_segments,
+};
 pub use veth_hosts::VethHosts;

@@ -15,29 +15,26 @@
 //! [minimum](NetworkSpec::MIN_DELAY). How late it writes does: the [`Lateness`] of a run says whether to trust it.
 
 mod access;
-mod directed_link;
 mod error;
 mod host;
 mod shard;
 mod spec;
 mod verify;
 
-pub use directed_link::{Lateness, STALL, Waits};
 pub use error::NetworkError;
 pub use host::Host;
-pub use shard::{Drops, RECORD_LENGTH};
+pub use shard::Drops;
 pub use spec::{AccessSpec, HostSpec, NetworkSpec};
 pub use verify::Verified;
 pub(crate) use verify::verify_between;
 
-use directed_link::HOLDBACK;
+use crate::device::Device;
+use crate::directed_link::{HOLDBACK, Lateness, Waits};
 use link::{CrossConfig, CrossTraffic, Link, LinkConfig};
 use middlebox::{Middlebox, MiddleboxConfig};
-use net::capture::Capture;
+use net::clock;
 use net::cpu::CpuReservation;
 use net::namespace::Namespace;
-use net::tun::Tun;
-use net::{SetupError, clock};
 use runtime::{Buffer, PacketThread};
 use shard::{Attachment, NetworkShard};
 use spec::sustained_rate;
@@ -236,12 +233,8 @@ fn replace_cross(link: &mut Link<Buffer>, sources: Vec<CrossTraffic>) {
 
 fn build_host(spec: &HostSpec) -> Result<(Host, Attachment), NetworkError> {
     let namespace = Namespace::new()?;
-    let (tun, capture) = namespace.run(|| {
-        let tun = Tun::new(Host::DEVICE, shard::MTU, Some(spec.v4), spec.v6)?;
-        let capture = Capture::outgoing(Host::DEVICE)?;
-        Ok::<_, SetupError>((tun, capture))
-    })??;
+    let device = namespace.run(|| Device::new(Host::DEVICE, Some(spec.v4), spec.v6))??;
     let addresses = std::iter::once(IpAddr::V4(spec.v4)).chain(spec.v6.map(IpAddr::V6)).collect();
     let host = Host { name: spec.name.clone(), v4: spec.v4, v6: spec.v6, namespace };
-    Ok((host, Attachment { tun, capture, addresses, access: spec.access.clone() }))
+    Ok((host, Attachment { device, addresses, access: spec.access.clone() }))
 }

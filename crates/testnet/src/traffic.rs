@@ -1,19 +1,29 @@
-//! Real cross traffic between two hosts: UDP in a pattern, and greedy TCP; and what counts it on its way.
+//! Real traffic between two hosts: UDP in a pattern, numbered packets, and greedy TCP; and what counts it on its way.
 
+mod arrivals;
+mod counters;
 mod meter;
+mod numbered;
+mod progress;
 mod tcp;
+mod threads;
 mod udp;
 
+pub use arrivals::{Arrivals, Content, Received};
+pub use counters::{received_packets, retransmitted_segments};
 pub use meter::Meter;
+pub use numbered::NumberedPackets;
 
 use crate::network::NetworkError;
 use net::SetupError;
 use net::namespace::Namespace;
+use progress::Progress;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use threads::Threads;
+use units::Span;
 
 /// How often a thread that waits looks whether it should end.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -21,19 +31,24 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Packets from one host to another, until dropped.
 #[derive(Debug)]
 pub struct Traffic {
-    received: Arc<AtomicU64>,
+    received: Arc<Progress>,
     threads: Threads,
 }
 
 impl Traffic {
     /// Bytes that have arrived at the other host so far: of IP packets for UDP, of payload for TCP.
     pub fn received_bytes(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
+        self.received.bytes()
+    }
+
+    /// The longest time without an arrival since the last call, or since the beginning; the present wait counts too.
+    pub fn take_longest_gap(&self) -> Span {
+        self.received.take_longest_gap()
     }
 
     /// Counts what arrives at `sink`, in the namespace `at`; [`sent_by`](Self::sent_by) does the rest.
     fn arriving(sink: impl Sink + Send + 'static, at: &Namespace) -> Result<Self, SetupError> {
-        let (received, mut threads) = (Arc::<AtomicU64>::default(), Threads::default());
+        let (received, mut threads) = (Arc::<Progress>::default(), Threads::default());
         let counter = Arc::clone(&received);
         threads.start(at, "cross-sink", move |stop| count(&sink, &counter, stop))?;
         Ok(Traffic { received, threads })
@@ -50,49 +65,18 @@ impl Traffic {
     }
 }
 
-/// Threads that are asked to end, and waited for, when this is dropped.
-#[derive(Debug, Default)]
-struct Threads {
-    stop: Arc<AtomicBool>,
-    handles: Vec<JoinHandle<()>>,
-}
-
-impl Threads {
-    /// Starts `work`, which ends soon after what it is given becomes true.
-    fn start(
-        &mut self,
-        inside: &Namespace,
-        name: &str,
-        work: impl FnOnce(&AtomicBool) + Send + 'static,
-    ) -> Result<(), SetupError> {
-        let stop = Arc::clone(&self.stop);
-        self.handles.push(inside.spawn(name, move || work(&stop))?);
-        Ok(())
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for handle in self.handles.drain(..) {
-            // A panic in it has been printed.
-            let _ = handle.join();
-        }
-    }
-}
-
 /// Where bytes end.
 trait Sink {
     /// Bytes of the next read, to be counted.
     fn take(&self, buffer: &mut [u8]) -> std::io::Result<usize>;
 }
 
-fn count(sink: &impl Sink, received: &AtomicU64, stop: &AtomicBool) {
+fn count(sink: &impl Sink, received: &Progress, stop: &AtomicBool) {
     let mut buffer = vec![0; 1 << 16];
     while !stop.load(Ordering::Relaxed) {
         match sink.take(&mut buffer) {
             Ok(0) => return,
-            Ok(bytes) => drop(received.fetch_add(bytes as u64, Ordering::Relaxed)),
+            Ok(bytes) => received.note(bytes as u64),
             Err(error) if is_patience(&error) => {}
             Err(error) => return tracing::warn!("cross traffic no longer arrives: {error}"),
         }

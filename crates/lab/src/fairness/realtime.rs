@@ -1,16 +1,17 @@
 use super::path;
-use super::row::{Delays, DropCounts, FairnessRow, Observed};
+use super::row::{DropCounts, FairnessRow, Observed};
 use super::scenario::{Case, Fairness, FairnessPoint, Group};
+use crate::delays::Delays;
 use crate::error::RunError;
+use crate::hosts;
 use anyhow::Context;
 use link::LinkConfig;
 use net::congestion::Loaded;
 use net::{SetupError, clock};
 use sim::tcp::congestion::Control;
-use std::fs;
 use std::thread;
 use testnet::Traffic;
-use testnet::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, Waits};
+use testnet::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Waits};
 use units::Direction;
 use units::{Span, Time};
 
@@ -32,8 +33,6 @@ pub(super) struct Attempt {
 
 /// Connections are opened within so long, before they warm up.
 pub(super) const START: Span = Span::from_secs(1);
-/// Receive windows as in the papers, enough for 128 ms at 1 Gbit/s.
-const WINDOW_BYTES: u32 = 32 << 20;
 const RECEIVER: &str = "receiver";
 /// The queue of the down direction, which carries only acknowledgements.
 const BACK_QUEUE_BYTES: u64 = 1 << 20;
@@ -192,25 +191,9 @@ fn build(point: &FairnessPoint<'_>) -> anyhow::Result<Network> {
     })?;
     let senders = (0..point.case.groups.len()).map(sender);
     for name in senders.chain([RECEIVER.to_owned()]) {
-        prepare(network.host(&name)?)?;
+        hosts::prepare(network.host(&name)?, hosts::WINDOW_BYTES)?;
     }
     Ok(network)
-}
-
-/// Gives the host's connections windows for long fast paths, and no metrics of earlier connections.
-fn prepare(host: &Host) -> anyhow::Result<()> {
-    let settings = [
-        ("tcp_rmem", format!("4096 131072 {WINDOW_BYTES}")),
-        ("tcp_wmem", format!("4096 131072 {WINDOW_BYTES}")),
-        ("tcp_no_metrics_save", "1".to_owned()),
-    ];
-    let write = || {
-        settings.iter().try_for_each(|(name, value)| {
-            let path = format!("/proc/sys/net/ipv4/{name}");
-            fs::write(&path, value).with_context(|| format!("set {path}; the lab needs it writable in its namespaces"))
-        })
-    };
-    host.namespace.run(write)?
 }
 
 fn delays(waits: &Waits) -> Option<Delays> {

@@ -1,4 +1,5 @@
 use super::scenario::FairnessPoint;
+use crate::delays::Delays;
 use crate::statistics::jain_index;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,18 +61,6 @@ pub struct FlowShare {
     pub group: u32,
     /// Its goodput.
     pub goodput_bits_per_second: f64,
-}
-
-/// Quantiles of the queueing delay.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Delays {
-    /// Median.
-    pub median_seconds: f64,
-    /// 95th percentile.
-    pub p95_seconds: f64,
-    /// 99th percentile.
-    pub p99_seconds: f64,
 }
 
 /// Packets at the bottleneck.

@@ -3,10 +3,8 @@ use super::row::FairnessRow;
 use super::scenario::{Fairness, FairnessPoint};
 use super::virtual_time;
 use crate::error::RunError;
-use crate::repeat::{Repeated, Run, until_undisturbed};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
+use crate::parallel::on_all_processors;
+use crate::repeat::{MAX_LATENESS, MAX_REPEATS, Repeated, Run, until_undisturbed};
 use units::Span;
 
 /// How far an experiment on fairness has come.
@@ -36,7 +34,8 @@ pub fn run(
 ) -> Result<Vec<FairnessRow>, RunError> {
     let points = experiment.points();
     if experiment.virtual_time {
-        return on_all_processors(&points, observer, stop, &|point| virtual_time::run(experiment, point));
+        let mut done = |row: &FairnessRow| observer(FairnessProgress::Done(row));
+        return on_all_processors(&points, &mut done, stop, &|point| virtual_time::run(experiment, point));
     }
     let kernel = Kernel::prepare(experiment)?;
     let mut rows = Vec::with_capacity(points.len());
@@ -78,54 +77,5 @@ pub fn expected_time(experiment: &Fairness) -> String {
     }
 }
 
-/// Where the emulated link delivered more than one packet of a hundred later than this, host scheduling delay has changed the
-/// shares.
-const MAX_LATENESS: Span = Span::from_millis(1);
-/// A disturbed run is repeated so many times at most; the last one stays, marked as disturbed.
-const MAX_REPEATS: u32 = 2;
 /// How long it takes to build a network and to close its connections.
 const SETTING_UP: Span = Span::from_millis(1500);
-
-/// A finished run: the index of its point, and its result.
-type Outcome = (usize, Result<FairnessRow, RunError>);
-
-fn on_all_processors(
-    points: &[FairnessPoint<'_>],
-    observer: &mut dyn FnMut(FairnessProgress<'_>),
-    stop: &(dyn Fn() -> bool + Sync),
-    run: &(dyn Fn(&FairnessPoint<'_>) -> Result<FairnessRow, RunError> + Sync),
-) -> Result<Vec<FairnessRow>, RunError> {
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(points.len().max(1));
-    let mut rows: Vec<Option<FairnessRow>> = vec![None; points.len()];
-    let mut failure = None;
-    thread::scope(|scope| {
-        let (done, finished) = mpsc::channel::<Outcome>();
-        for _ in 0..workers {
-            let (done, next, failed) = (done.clone(), &next, &failed);
-            scope.spawn(move || {
-                while !stop() && !failed.load(Ordering::Relaxed) {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(point) = points.get(index) else { return };
-                    if done.send((index, run(point))).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(done);
-        for (index, outcome) in finished {
-            match outcome {
-                Ok(row) => {
-                    observer(FairnessProgress::Done(&row));
-                    rows[index] = Some(row);
-                }
-                Err(error) => {
-                    failed.store(true, Ordering::Relaxed);
-                    failure.get_or_insert(error);
-                }
-            }
-        }
-    });
-    failure.map_or(Ok(rows.into_iter().flatten().collect()), Err)
-}

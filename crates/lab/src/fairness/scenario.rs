@@ -1,12 +1,12 @@
 use super::discipline::DisciplineChoice;
 use super::published::PublishedMix;
+use crate::buffer::Buffer;
 use crate::paper::Paper;
 use crate::values::{one, optional_rate, rate, size, span};
 use link::queue::{Limit, QueueConfig};
 use serde::{Deserialize, Deserializer};
 use sim::tcp::congestion::Control;
-use std::str::FromStr;
-use units::{Rate, Span, parse};
+use units::{Rate, Span};
 
 /// An experiment on fairness: groups of TCP connections at one bottleneck, and which queue discipline gives them equal
 /// shares. Every case (an added delay, or a mix of a table) is run with every discipline, `runs` times each. It comes from
@@ -60,18 +60,6 @@ pub struct SharedLink {
     pub delay: Span,
     /// Its queue's capacity, whatever the discipline.
     pub queue: Buffer,
-}
-
-/// A queue's capacity: `256kb` (bytes), `250p` (packets), or `1rtt`.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
-pub enum Buffer {
-    /// A number of bytes.
-    Bytes(u64),
-    /// A number of packets.
-    Packets(u64),
-    /// What the link carries in so many round-trip times, and no less than [`Buffer::MIN_PACKETS`].
-    RoundTrips(f64),
 }
 
 /// Connections with something in common.
@@ -198,47 +186,6 @@ impl Group {
             Span::ZERO => self.control.to_string(),
             delay => format!("{} +{delay}", self.control),
         }
-    }
-}
-
-impl Buffer {
-    /// A queue sized by round-trip times holds at least so many full packets: on the shortest paths, one of each connection
-    /// would fill it.
-    pub const MIN_PACKETS: u64 = 100;
-
-    /// On a link of that rate, with paths of that round-trip time.
-    pub fn limit(self, rate: Rate, round_trip: Span) -> Limit {
-        match self {
-            Buffer::Bytes(bytes) => Limit::Bytes(bytes),
-            Buffer::Packets(packets) => Limit::Packets(packets),
-            Buffer::RoundTrips(count) => {
-                let bytes = rate.bytes_in(Span::from_secs_f64(round_trip.as_secs_f64() * count));
-                Limit::Bytes(bytes.max(Self::MIN_PACKETS * 1500))
-            }
-        }
-    }
-}
-
-impl FromStr for Buffer {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = |digits: &str| digits.trim().parse::<f64>().ok().filter(|n| (0.0..1e9).contains(n));
-        if let Some(count) = text.strip_suffix("rtt").and_then(number) {
-            return Ok(Buffer::RoundTrips(count));
-        }
-        if let Some(packets) = text.strip_suffix('p').and_then(number) {
-            return Ok(Buffer::Packets(packets as u64));
-        }
-        parse::bytes(text).map(Buffer::Bytes).map_err(|error| format!("{error}, 250p (packets) or 1rtt (round trips)"))
-    }
-}
-
-impl TryFrom<String> for Buffer {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
     }
 }
 

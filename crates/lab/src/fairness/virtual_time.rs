@@ -1,7 +1,8 @@
 use super::path;
 use super::realtime::START;
-use super::row::{Delays, DropCounts, FairnessRow, Observed};
+use super::row::{DropCounts, FairnessRow, Observed};
 use super::scenario::{Case, Fairness, FairnessPoint, Group};
+use crate::delays::Delays;
 use crate::error::RunError;
 use link::{CrossConfig, LinkConfig};
 use sim::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};

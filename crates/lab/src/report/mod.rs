@@ -1,8 +1,10 @@
 //! What all reports share: the files that they are written to, tables, plots, and how a terminal and a page show them.
 
+pub(crate) mod cases;
 mod content;
 mod document;
 mod html;
+mod notes;
 pub(crate) mod plot;
 #[cfg(test)]
 pub(crate) mod schema;
@@ -12,5 +14,6 @@ mod terminal;
 pub(crate) use content::Content;
 pub(crate) use document::Parts;
 pub use document::{Document, now_utc, prepare};
+pub(crate) use notes::disturbances;
 pub(crate) use table::Table;
 pub(crate) use terminal::aligned;

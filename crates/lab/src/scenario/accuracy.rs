@@ -74,8 +74,8 @@ impl File {
     }
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.for_fairness_only() {
-            return Err(format!("{option} applies to experiments on fairness only, and this one is about accuracy"));
+        if let Some(option) = given.for_others_than_accuracy() {
+            return Err(format!("{option} does not apply to experiments on accuracy, and this is one"));
         }
         let (rate, kind) = (self.bottleneck.rate, self.cross.kind);
         if let Some(rate) = given.rate {
@@ -276,7 +276,7 @@ mod tests {
         refused(Overrides { rate: Some(slow), ..Default::default() }, "choose 100 kbit/s to 10 Gbit/s");
         refused(Overrides { rate: Some(fast), ..Default::default() }, "choose 100 kbit/s to 10 Gbit/s");
         refused(Overrides { runs: Some(u32::MAX), ..Default::default() }, "the maximum is 10000");
-        refused(Overrides { rows: vec![1], ..Default::default() }, "--row applies to experiments on fairness only");
+        refused(Overrides { rows: vec![1], ..Default::default() }, "--row does not apply to experiments on accuracy");
     }
 
     #[test]

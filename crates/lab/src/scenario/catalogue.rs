@@ -25,6 +25,10 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "fair-campus",
     "fair-wifi",
     "fair-mix",
+    "multipath-tcp",
+    "multipath-unequal",
+    "multipath-udp",
+    "multipath-reorder",
 ];
 
 /// Tables of mixes that they name.

@@ -1,24 +1,28 @@
 use super::overrides::Overrides;
-use super::{accuracy, fairness};
+use super::{accuracy, fairness, multipath};
 use crate::accuracy::Accuracy;
 use crate::error::ScenarioError;
 use crate::fairness::Fairness;
+use crate::multipath::Multipath;
 use crate::paper::Paper;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::DeTable;
 
-/// What the lab can run. A file that names queue disciplines is about fairness, any other about accuracy.
+/// What the lab can run. A file that names queue disciplines is about fairness, one that names planes about several paths, any
+/// other about accuracy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Experiment {
     /// Estimates beside the truth.
     Accuracy(Box<Accuracy>),
     /// Shares that TCP connections get.
     Fairness(Box<Fairness>),
+    /// What a flow gets of several paths.
+    Multipath(Box<Multipath>),
 }
 
 impl Experiment {
-    /// Reads and validates a scenario file of either kind, with parts replaced. `origin` names the text in an error, and
+    /// Reads and validates a scenario file of any kind, with parts replaced. `origin` names the text in an error, and
     /// `table` finds the text of a table of mixes.
     ///
     /// # Errors
@@ -39,6 +43,10 @@ impl Experiment {
             let fairness = file.experiment(table, overrides)?;
             return Ok(Experiment::Fairness(Box::new(fairness)));
         }
+        if document.get_ref().contains_key("planes") {
+            let file: multipath::File = file(document).map_err(malformed)?;
+            return Ok(Experiment::Multipath(Box::new(file.experiment(overrides)?)));
+        }
         let file: accuracy::File = file(document).map_err(malformed)?;
         Ok(Experiment::Accuracy(Box::new(file.experiment(overrides)?)))
     }
@@ -48,6 +56,7 @@ impl Experiment {
         match self {
             Experiment::Accuracy(experiment) => &experiment.name,
             Experiment::Fairness(experiment) => &experiment.name,
+            Experiment::Multipath(experiment) => &experiment.name,
         }
     }
 
@@ -56,6 +65,7 @@ impl Experiment {
         match self {
             Experiment::Accuracy(experiment) => &experiment.title,
             Experiment::Fairness(experiment) => &experiment.title,
+            Experiment::Multipath(experiment) => &experiment.title,
         }
     }
 
@@ -64,6 +74,7 @@ impl Experiment {
         match self {
             Experiment::Accuracy(experiment) => experiment.paper.as_ref(),
             Experiment::Fairness(experiment) => experiment.paper.as_ref(),
+            Experiment::Multipath(experiment) => experiment.paper.as_ref(),
         }
     }
 
@@ -72,6 +83,7 @@ impl Experiment {
         match self {
             Experiment::Accuracy(experiment) => experiment.is_virtual(),
             Experiment::Fairness(experiment) => experiment.virtual_time,
+            Experiment::Multipath(experiment) => experiment.virtual_time,
         }
     }
 
@@ -80,6 +92,7 @@ impl Experiment {
         match self {
             Experiment::Accuracy(experiment) => experiment.runs(),
             Experiment::Fairness(experiment) => experiment.points().len(),
+            Experiment::Multipath(experiment) => experiment.points().len(),
         }
     }
 
@@ -87,7 +100,7 @@ impl Experiment {
     pub fn accuracy(self) -> Option<Accuracy> {
         match self {
             Experiment::Accuracy(experiment) => Some(*experiment),
-            Experiment::Fairness(_) => None,
+            Experiment::Fairness(_) | Experiment::Multipath(_) => None,
         }
     }
 
@@ -95,7 +108,15 @@ impl Experiment {
     pub fn fairness(self) -> Option<Fairness> {
         match self {
             Experiment::Fairness(experiment) => Some(*experiment),
-            Experiment::Accuracy(_) => None,
+            Experiment::Accuracy(_) | Experiment::Multipath(_) => None,
+        }
+    }
+
+    /// The experiment on several paths, if it is one.
+    pub fn multipath(self) -> Option<Multipath> {
+        match self {
+            Experiment::Multipath(experiment) => Some(*experiment),
+            Experiment::Accuracy(_) | Experiment::Fairness(_) => None,
         }
     }
 }

@@ -90,8 +90,8 @@ impl File {
     }
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.for_accuracy_only() {
-            return Err(format!("{option} applies to experiments on accuracy only, and this one is about fairness"));
+        if let Some(option) = given.for_accuracy_only().or(given.for_several_paths_only()) {
+            return Err(format!("{option} does not apply to experiments on fairness, and this is one"));
         }
         refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
             "disciplines cannot be compared at the kernel's HTB; leave --bottleneck out".into()
@@ -292,7 +292,7 @@ mod tests {
         refused(
             "fair-wired",
             Overrides { cross: vec![Rate::ZERO], ..usual() },
-            "--cross applies to experiments on accuracy",
+            "--cross does not apply to experiments on fairness",
         );
         let twice = vec!["codel".parse().unwrap(); 2];
         refused("fair-wired", Overrides { disciplines: twice, ..usual() }, "named twice");

@@ -9,6 +9,7 @@ mod checks;
 mod experiment;
 mod fairness;
 mod mixes;
+mod multipath;
 mod overrides;
 mod path_checks;
 mod sweep;

@@ -1,5 +1,6 @@
 use crate::accuracy::words::{BottleneckKind, CrossKind, CrossSource, Transport};
 use crate::fairness::DisciplineChoice;
+use crate::multipath::Plane;
 use estimate::MethodSettings;
 use units::{Direction, Rate, Span};
 
@@ -29,9 +30,11 @@ pub struct Overrides {
     pub disciplines: Vec<DisciplineChoice>,
     /// Added round-trip delays.
     pub delays: Vec<Span>,
-    /// Rows of a table of mixes.
+    /// Rows of a table of mixes; or cases of several paths, counted from 1.
     pub rows: Vec<u32>,
-    /// How long shares are measured.
+    /// Planes to compare on several paths.
+    pub planes: Vec<Plane>,
+    /// How long shares, or goodput, are measured.
     pub duration: Option<Span>,
     /// How long connections run before.
     pub warm_up: Option<Span>,
@@ -51,16 +54,29 @@ impl Overrides {
         first(&given)
     }
 
-    /// An option given that only experiments on fairness have.
-    pub(super) fn for_fairness_only(&self) -> Option<&'static str> {
+    /// An option given that experiments on accuracy do not have.
+    pub(super) fn for_others_than_accuracy(&self) -> Option<&'static str> {
         let given = [
-            ("--discipline", !self.disciplines.is_empty()),
-            ("--delay", !self.delays.is_empty()),
             ("--row", !self.rows.is_empty()),
             ("--duration", self.duration.is_some()),
             ("--warm-up", self.warm_up.is_some()),
         ];
-        first(&given)
+        self.for_disciplines_only().or(self.for_several_paths_only()).or(first(&given))
+    }
+
+    /// An option given that only experiments with one bottleneck and its queue have.
+    pub(super) fn for_disciplines_only(&self) -> Option<&'static str> {
+        first(&[("--discipline", !self.disciplines.is_empty()), ("--delay", !self.delays.is_empty())])
+    }
+
+    /// An option given that only experiments with one bottleneck have.
+    pub(super) fn for_one_rate_only(&self) -> Option<&'static str> {
+        first(&[("--rate", self.rate.is_some())])
+    }
+
+    /// An option given that only experiments on several paths have.
+    pub(super) fn for_several_paths_only(&self) -> Option<&'static str> {
+        first(&[("--plane", !self.planes.is_empty())])
     }
 }
 

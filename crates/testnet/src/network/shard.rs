@@ -1,35 +1,23 @@
 use super::access::Access;
-use super::directed_link::{DirectedLink, HOLDBACK, Pending};
 use super::error::NetworkError;
 use super::spec::{AccessSpec, NetworkSpec};
+use crate::device::Device;
+use crate::directed_link::{DirectedLink, HOLDBACK, LEISURE, Pending, RECORD_LENGTH, TICK};
 use link::{Counters, Delivery, Label};
 use middlebox::{self, Action, Middlebox};
-use net::capture::Capture;
 use net::clock;
-use net::tun::Tun;
 use packet::Classification;
 use runtime::{Buffer, BufferPool, FlowHasher, Shard, Wake};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use units::{Direction, Span, Time};
+use units::{Direction, Time};
 
-/// Of every host's device, in bytes.
-pub(super) const MTU: u16 = 1500;
-/// How far back truth and lateness can be asked for: longer than any method takes for a direction.
-pub const RECORD_LENGTH: Span = Span::from_secs(90);
-/// An idle network computes its cross traffic this often, so that it never has much to catch up with.
-const TICK: Span = Span::from_millis(20);
-/// With less time than this to the next event, work that can wait is put off.
-const LEISURE: Span = Span::from_micros(100);
-/// No more packets than this that were captured are left in a device's own queue, which must have room for others.
-const MAX_UNREAD_PACKETS: usize = 2000;
 /// Packets written at most in a turn.
 const BATCH: usize = 64;
 
 /// The near end of a host's device, and the host's addresses and access links.
 pub(super) struct Attachment {
-    pub(super) tun: Tun,
-    pub(super) capture: Capture,
+    pub(super) device: Device,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) access: Vec<AccessSpec>,
 }
@@ -51,33 +39,16 @@ pub struct Drops {
 
 /// Where a host is attached.
 struct Port {
-    tun: Tun,
-    capture: Capture,
+    device: Device,
     addresses: Vec<IpAddr>,
     access: Option<Access>,
-    /// Packets that were captured and are still in the device's own queue.
-    unread: usize,
 }
 
 impl Port {
     fn new(attachment: Attachment) -> Result<Self, NetworkError> {
-        let Attachment { tun, capture, addresses, access } = attachment;
+        let Attachment { device, addresses, access } = attachment;
         let access = Access::new(&access, clock::realtime())?;
-        Ok(Port { tun, capture, addresses, access, unread: 0 })
-    }
-
-    /// Writes a packet to the host.
-    fn write(tun: &Tun, packet: &[u8]) {
-        if let Err(error) = tun.write(packet) {
-            tracing::debug!("a host refused a packet: {error}");
-        }
-    }
-
-    /// Empties the device's queue: the packets have already been captured.
-    fn drain(&mut self) {
-        while self.unread > 0 {
-            self.unread = if self.tun.read(&mut [0; 1]).is_ok() { self.unread - 1 } else { 0 };
-        }
+        Ok(Port { device, addresses, access })
     }
 }
 
@@ -119,7 +90,7 @@ impl NetworkShard {
             Direction::Up => &mut self.left,
             Direction::Down => &mut self.right,
         };
-        let missed = senders.iter_mut().map(|port| port.capture.missed()).sum();
+        let missed = senders.iter_mut().map(|port| port.device.missed()).sum();
         let link = self.link(direction);
         let ledger = link.bottleneck().ledger();
         Drops {
@@ -143,8 +114,7 @@ impl NetworkShard {
         for (ports, link) in [(&mut self.left, &mut self.up), (&mut self.right, &mut self.down)] {
             for (index, port) in ports.iter_mut().enumerate() {
                 let is_cross = index > 0;
-                while let Some((stamp, packet)) = port.capture.next(|stamp, bytes| (stamp, pool.copy_of(bytes))) {
-                    port.unread += 1;
+                while let Some((stamp, packet)) = port.device.next(|stamp, bytes| (stamp, pool.copy_of(bytes))) {
                     let classification = Classification::of(&packet);
                     // The stack's multicasts to its neighbours concern nobody here.
                     if classification.selector.is_none_or(|selector| selector.destination.is_multicast()) {
@@ -234,7 +204,7 @@ impl NetworkShard {
             Some(Port { access: Some(access), .. }) => {
                 access.back.offer(packet, self.flows.label(&classification), due)
             }
-            Some(port) => Port::write(&port.tun, &packet),
+            Some(port) => port.device.write(&packet),
             None => self.down.unroutable += 1,
         }
     }
@@ -242,9 +212,9 @@ impl NetworkShard {
     /// Writes packets that are due to their receivers, the earliest first.
     fn deliver(&mut self) {
         let now = clock::realtime();
-        for Port { tun, access, .. } in &mut self.left {
+        for Port { device, access, .. } in &mut self.left {
             if let Some(access) = access {
-                access.back.advance(now, |delivery| Port::write(tun, &delivery.packet));
+                access.back.advance(now, |delivery| device.write(&delivery.packet));
             }
         }
         for _ in 0..BATCH {
@@ -306,7 +276,7 @@ impl NetworkShard {
 
     fn drain(&mut self) {
         for port in self.left.iter_mut().chain(&mut self.right) {
-            port.drain();
+            port.device.drain();
         }
     }
 }
@@ -315,7 +285,7 @@ impl Shard for NetworkShard {
     type Error = NetworkError;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        self.left.iter().chain(&self.right).map(|port| port.capture.as_fd()).collect()
+        self.left.iter().chain(&self.right).map(|port| port.device.as_fd()).collect()
     }
 
     fn turn(&mut self, _: Wake) -> Result<Time, NetworkError> {
@@ -323,8 +293,8 @@ impl Shard for NetworkShard {
         self.deliver();
         self.tick();
         let next = self.next_event();
-        let unread = self.left.iter().chain(&self.right).map(|port| port.unread).max();
-        if next - clock::realtime() > LEISURE || unread > Some(MAX_UNREAD_PACKETS) {
+        let is_filling = self.left.iter().chain(&self.right).any(|port| port.device.is_filling());
+        if next - clock::realtime() > LEISURE || is_filling {
             self.drain();
         }
         // In this order, an interruption between the two readings makes the next turn early and not late.
@@ -333,7 +303,7 @@ impl Shard for NetworkShard {
     }
 
     fn is_ready(&self) -> bool {
-        self.left.iter().chain(&self.right).any(|port| port.capture.is_ready())
+        self.left.iter().chain(&self.right).any(|port| port.device.is_ready())
     }
 }
 
@@ -345,7 +315,7 @@ fn label(flows: &FlowHasher, packet: &[u8]) -> Label {
 /// Writes a packet to the host that it is for; false where no host here has that address.
 fn hand_over(ports: &[Port], packet: &[u8]) -> bool {
     let Some(port) = owner(ports, packet) else { return false };
-    Port::write(&port.tun, packet);
+    port.device.write(packet);
     true
 }
 

@@ -1,6 +1,7 @@
-use super::Threads;
+use super::threads::Threads;
 use crate::count::ByteCount;
-use crate::network::{Host, NetworkError, RECORD_LENGTH};
+use crate::directed_link::RECORD_LENGTH;
+use crate::network::{Host, NetworkError};
 use net::capture::Capture;
 use net::clock;
 use std::sync::atomic::Ordering;

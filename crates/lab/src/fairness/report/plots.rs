@@ -3,26 +3,10 @@
 
 use super::document::FairnessReport;
 use crate::fairness::summary::PointSummary;
-use crate::report::plot::{Drawn, GREY, Plot, SERIES, chart_labelled, draw, legend};
+use crate::report::cases::{CaseAxis, Frame, Series, alone, over_cases};
+use crate::report::plot::{Drawn, GREY, Plot, SERIES};
 use plotters::prelude::*;
 use train::Estimate;
-
-/// One line or row of marks: a name, and a value for each case.
-struct Series {
-    name: String,
-    values: Vec<Option<Estimate<f64>>>,
-    colour: RGBColor,
-}
-
-/// What all series of a plot have in common.
-struct Frame<'a> {
-    title: &'a str,
-    caption: &'a str,
-    y_axis: &'a str,
-    /// The smallest and largest value that must be in view.
-    range: (f64, f64),
-    legend: SeriesLabelPosition,
-}
 
 /// Index, shares for each discipline, then utilisation and delay of all disciplines.
 pub(super) fn all(report: &FairnessReport) -> Drawn<Vec<Plot>> {
@@ -138,11 +122,6 @@ fn by_discipline(
     series.collect()
 }
 
-/// A value without an interval.
-fn alone(value: f64) -> Estimate<f64> {
-    Estimate { value, low: value, high: value, confidence: 0.0 }
-}
-
 fn scaled(value: Estimate<f64>, factor: f64) -> Estimate<f64> {
     value.map(|value| value * factor)
 }
@@ -150,39 +129,11 @@ fn scaled(value: Estimate<f64>, factor: f64) -> Estimate<f64> {
 /// Cases are side by side, joined by lines where they differ by an added delay.
 fn plot(report: &FairnessReport, cases: &[&str], frame: &Frame<'_>, series: Vec<Series>) -> Drawn<Plot> {
     let swept = report.summary.points.iter().any(|point| point.added_delay_seconds > 0.0);
-    let values = || series.iter().flat_map(|series| series.values.iter().flatten());
-    let low = values().map(|value| value.low).fold(frame.range.0, f64::min);
-    let high = values().map(|value| value.high).fold(frame.range.1, f64::max);
-    let label = |x: &f64| {
-        let whole = (x - x.round()).abs() < 0.01 && *x > -0.01;
-        let case = cases.get(x.round() as usize).filter(|_| whole);
-        case.map_or(String::new(), |case| case.trim_end_matches(" ms").trim_start_matches("row ").to_owned())
+    let label = |case: &&str| case.trim_end_matches(" ms").trim_start_matches("row ").to_owned();
+    let axis = CaseAxis {
+        name: if swept { "added round-trip delay, ms" } else { "row of the table" },
+        labels: cases.iter().map(label).collect(),
+        is_swept: swept,
     };
-    let x_axis = if swept { "added round-trip delay, ms" } else { "row of the table" };
-    let svg = draw(|area| {
-        let axes = [x_axis.to_owned(), frame.y_axis.to_owned()];
-        let width = -0.4..cases.len() as f64 - 0.6;
-        let mut chart = chart_labelled(area, width, low.max(0.0)..high, &axes, cases.len() + 1, &label)?;
-        let count = series.len() as f64;
-        for (index, Series { name, values, colour }) in series.iter().enumerate() {
-            let colour = *colour;
-            // Beside each other, so that none hides another.
-            let aside = (index as f64 - (count - 1.0) / 2.0) * 0.06;
-            let placed = || values.iter().enumerate().filter_map(move |(i, value)| Some((i as f64 + aside, (*value)?)));
-            if swept {
-                chart.draw_series(LineSeries::new(placed().map(|(x, v)| (x, v.value)), colour.stroke_width(2)))?;
-            }
-            let bars = placed().filter_map(|(x, v)| {
-                v.margin()?;
-                Some(PathElement::new([(x, v.low), (x, v.high)], colour.stroke_width(2)))
-            });
-            chart.draw_series(bars)?;
-            chart
-                .draw_series(placed().map(|(x, v)| Circle::new((x, v.value), 4, colour.filled())))?
-                .label(name)
-                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
-        }
-        legend(&mut chart, frame.legend.clone())
-    })?;
-    Ok(Plot { title: frame.title.to_owned(), caption: frame.caption.to_owned(), svg })
+    over_cases(&axis, frame, &series)
 }

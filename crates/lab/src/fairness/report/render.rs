@@ -1,12 +1,12 @@
 use super::document::FairnessReport;
 use super::{csv, plots, tables, verdicts};
+use crate::paper::Paper;
 use crate::report::plot::Plot;
 use crate::report::{Content, Parts};
 use std::error::Error;
 
 impl Parts for FairnessReport {
     fn content(&self) -> Content<'_> {
-        let paper = self.summary.published.as_ref();
         Content {
             experiment: &self.experiment,
             title: &self.title,
@@ -14,10 +14,7 @@ impl Parts for FairnessReport {
             version: &self.version,
             setting: self.setting.clone(),
             layer: "Goodput counts payload, utilisation IP packets.",
-            paper: paper.map(|paper| {
-                let result = paper.result.as_ref().map_or(String::new(), |result| format!(". Result: {result}"));
-                format!("{}, {}: {}{result}", paper.system, paper.figure, paper.setting)
-            }),
+            paper: self.summary.published.as_ref().map(Paper::in_words),
             tables: tables::all(self),
             verdicts: verdicts::all(self),
             notes: verdicts::notes(self),

@@ -1,4 +1,5 @@
-use crate::fairness::scenario::{AccessHop, Buffer, Fairness, Group, SharedNetwork};
+use crate::buffer::Buffer;
+use crate::fairness::scenario::{AccessHop, Fairness, Group, SharedNetwork};
 use units::Span;
 
 /// Network, connections and runs in one line.

@@ -1,8 +1,8 @@
 //! The results in sentences, and what the numbers do not show.
 
 use super::document::FairnessReport;
-use crate::fairness::row::FairnessRow;
 use crate::fairness::summary::PointSummary;
+use crate::report::disturbances;
 
 /// The discipline that the paper's is less fair than at small delays, and that ours must not be.
 const BASELINE: &str = "codel";
@@ -40,18 +40,8 @@ fn is_behind(report: &FairnessReport, point: &PointSummary) -> bool {
 
 /// Disturbed and repeated runs, and those without data.
 pub(super) fn notes(report: &FairnessReport) -> Vec<String> {
-    let count = |what: &dyn Fn(&&FairnessRow) -> bool| report.rows.iter().filter(what).count();
-    let (disturbed, silent) = (count(&|row| row.disturbed), count(&|row| row.jain_index.is_none()));
-    let repeats: u32 = report.rows.iter().map(|row| row.repeats).sum();
-    let mut notes = Vec::new();
-    if disturbed > 0 {
-        notes.push(format!(
-            "host scheduling delay disturbed every repetition of {disturbed} runs; their figures are unreliable"
-        ));
-    }
-    if repeats > 0 {
-        notes.push(format!("{repeats} runs were discarded and repeated, because host scheduling delay disturbed them"));
-    }
+    let silent = report.rows.iter().filter(|row| row.jain_index.is_none()).count();
+    let mut notes = disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)));
     if silent > 0 {
         notes.push(format!("no data arrived in {silent} runs"));
     }

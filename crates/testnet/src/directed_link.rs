@@ -8,13 +8,19 @@ use std::collections::VecDeque;
 use units::{Span, Time};
 
 /// Packets are taken as ordered once they are this old: longer than a packet takes from its stamp to the ring.
-pub(super) const HOLDBACK: Span = Span::from_micros(50);
+pub(crate) const HOLDBACK: Span = Span::from_micros(50);
+/// How far back truth and lateness can be asked for: longer than any method takes for a direction.
+pub const RECORD_LENGTH: Span = Span::from_secs(90);
+/// An idle network computes its cross traffic this often, so that it never has much to catch up with.
+pub(crate) const TICK: Span = Span::from_millis(20);
+/// With less time than this to the next event, work that can wait is put off.
+pub(crate) const LEISURE: Span = Span::from_micros(100);
 /// A run in which the emulated link was late by more than this shows the machine's behaviour, not the link's.
 pub const STALL: Span = Span::from_micros(300);
 
 /// One direction: packets to be ordered, the links, and a record of both.
 #[derive(Debug)]
-pub(super) struct DirectedLink {
+pub(crate) struct DirectedLink {
     bottleneck: Link<Buffer>,
     downstream_hop: Option<Link<Buffer>>,
     /// Read, but possibly not in order yet: by stamp.
@@ -29,20 +35,20 @@ pub(super) struct DirectedLink {
     reads: Log,
     /// How long packets spent in the queue and in service.
     waits: Waits,
-    pub(super) unroutable: u64,
-    pub(super) refused: u64,
+    pub(crate) unroutable: u64,
+    pub(crate) refused: u64,
 }
 
 /// A packet on its way from its sender to the link.
 #[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) stamp: Time,
-    pub(super) packet: Buffer,
-    pub(super) label: Label,
+pub(crate) struct Pending {
+    pub(crate) stamp: Time,
+    pub(crate) packet: Buffer,
+    pub(crate) label: Label,
     /// Whether it comes from another host than the one that measures.
-    pub(super) is_cross: bool,
+    pub(crate) is_cross: bool,
     /// Whether the middlebox has nothing to say about it (any more).
-    pub(super) is_judged: bool,
+    pub(crate) is_judged: bool,
 }
 
 /// How much later than due packets were written.
@@ -64,7 +70,7 @@ pub struct Lateness {
 
 impl DirectedLink {
     /// With this queue at the bottleneck in place of tail drop, if one is given, and this hop behind it.
-    pub(super) fn new(
+    pub(crate) fn new(
         config: LinkConfig,
         queue: Option<&QueueConfig>,
         downstream_hop: Option<LinkConfig>,
@@ -95,36 +101,36 @@ impl DirectedLink {
         })
     }
 
-    pub(super) fn bottleneck(&self) -> &Link<Buffer> {
+    pub(crate) fn bottleneck(&self) -> &Link<Buffer> {
         &self.bottleneck
     }
 
-    pub(super) fn bottleneck_mut(&mut self) -> &mut Link<Buffer> {
+    pub(crate) fn bottleneck_mut(&mut self) -> &mut Link<Buffer> {
         &mut self.bottleneck
     }
 
-    pub(super) fn downstream_hop_mut(&mut self) -> Option<&mut Link<Buffer>> {
+    pub(crate) fn downstream_hop_mut(&mut self) -> Option<&mut Link<Buffer>> {
         self.downstream_hop.as_mut()
     }
 
     /// A packet was read at `now`.
-    pub(super) fn read(&mut self, arrived: Pending, now: Time) {
+    pub(crate) fn read(&mut self, arrived: Pending, now: Time) {
         self.reads.0.push_back((arrived.stamp, now - arrived.stamp));
         self.push(arrived);
     }
 
     /// A packet is on its way to the link.
-    pub(super) fn push(&mut self, arrived: Pending) {
+    pub(crate) fn push(&mut self, arrived: Pending) {
         let place = self.pending.partition_point(|earlier| earlier.stamp <= arrived.stamp);
         self.pending.insert(place, arrived);
     }
 
     /// The next packet sent by `horizon`: nothing sent before it is still to come.
-    pub(super) fn pop_settled(&mut self, horizon: Time) -> Option<Pending> {
+    pub(crate) fn pop_settled(&mut self, horizon: Time) -> Option<Pending> {
         if self.pending.front()?.stamp <= horizon { self.pending.pop_front() } else { None }
     }
 
-    pub(super) fn offer(&mut self, arrived: Pending) {
+    pub(crate) fn offer(&mut self, arrived: Pending) {
         let Pending { stamp, packet, label, is_cross, .. } = arrived;
         if is_cross {
             self.cross_packets.note(stamp, u64::from(label.size));
@@ -135,7 +141,7 @@ impl DirectedLink {
 
     /// Brings the links to `horizon`. All packets that leave the first one by then are known: its delay is longer than
     /// packets are held back for.
-    pub(super) fn advance(&mut self, horizon: Time) {
+    pub(crate) fn advance(&mut self, horizon: Time) {
         self.bottleneck.advance(horizon);
         let Some(mut hop) = self.downstream_hop.take() else { return };
         while let Some(Delivery { packet, label, due, .. }) = self.leave_bottleneck(horizon) {
@@ -147,7 +153,7 @@ impl DirectedLink {
     }
 
     /// When the thread must be awake again for this lane.
-    pub(super) fn next_event(&self) -> Option<Time> {
+    pub(crate) fn next_event(&self) -> Option<Time> {
         let settle = self.pending.front().map(|first| first.stamp + self.patience);
         let out = self.bottleneck.next_event();
         let leave = match &self.downstream_hop {
@@ -159,11 +165,11 @@ impl DirectedLink {
     }
 
     /// When the next packet is due, of those whose delivery is certain.
-    pub(super) fn next_due(&self) -> Option<Time> {
+    pub(crate) fn next_due(&self) -> Option<Time> {
         self.downstream_hop.as_ref().unwrap_or(&self.bottleneck).next_due()
     }
 
-    pub(super) fn pop_due(&mut self, now: Time) -> Option<Delivery<Buffer>> {
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<Delivery<Buffer>> {
         match &mut self.downstream_hop {
             Some(hop) => hop.pop_due(now),
             None => self.leave_bottleneck(now),
@@ -180,26 +186,26 @@ impl DirectedLink {
     }
 
     /// How long packets waited since the last call.
-    pub(super) fn take_waits(&mut self) -> Waits {
+    pub(crate) fn take_waits(&mut self) -> Waits {
         std::mem::take(&mut self.waits)
     }
 
-    pub(super) fn written(&mut self, due: Time, lateness: Span) {
+    pub(crate) fn written(&mut self, due: Time, lateness: Span) {
         self.bottleneck.ledger_mut().delivered(lateness);
         self.writes.0.push_back((due, lateness));
     }
 
-    pub(super) fn cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
+    pub(crate) fn cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
         let computed = self.bottleneck.ledger().cross_bytes_between(from, to)?;
         Some(computed + self.cross_packets.between(from, to))
     }
 
     /// None where that is not on record, or there is no downstream hop.
-    pub(super) fn downstream_cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
+    pub(crate) fn downstream_cross_bytes_between(&self, from: Time, to: Time) -> Option<u64> {
         self.downstream_hop.as_ref()?.ledger().cross_bytes_between(from, to)
     }
 
-    pub(super) fn lateness(&self, from: Time, to: Time) -> Lateness {
+    pub(crate) fn lateness(&self, from: Time, to: Time) -> Lateness {
         let mut writes: Vec<_> = self.writes.within(from, to).collect();
         writes.sort_unstable();
         let quantile = |q: usize| writes.get(writes.len() * q / 100).copied().unwrap_or_default();
@@ -214,7 +220,7 @@ impl DirectedLink {
     }
 
     /// Forgets older entries, so that memory stays bounded.
-    pub(super) fn forget_before(&mut self, time: Time) {
+    pub(crate) fn forget_before(&mut self, time: Time) {
         for link in std::iter::once(&mut self.bottleneck).chain(&mut self.downstream_hop) {
             link.ledger_mut().forget_before(time);
         }

@@ -1,0 +1,25 @@
+//! What the hosts of all experiments with the kernel's TCP have in common.
+
+use anyhow::Context;
+use std::fs;
+use testnet::Host;
+
+/// Receive windows as in the papers, enough for 128 ms at 1 Gbit/s.
+pub(crate) const WINDOW_BYTES: u64 = 32 << 20;
+
+/// Gives the host's connections buffers of at most so many bytes in either direction, and no metrics of earlier connections.
+pub(crate) fn prepare(host: &Host, buffer_bytes: u64) -> anyhow::Result<()> {
+    let first = buffer_bytes.min(131_072);
+    let settings = [
+        ("tcp_rmem", format!("4096 {first} {buffer_bytes}")),
+        ("tcp_wmem", format!("4096 {first} {buffer_bytes}")),
+        ("tcp_no_metrics_save", "1".to_owned()),
+    ];
+    let write = || {
+        settings.iter().try_for_each(|(name, value)| {
+            let path = format!("/proc/sys/net/ipv4/{name}");
+            fs::write(&path, value).with_context(|| format!("set {path}; the lab needs it writable in its namespaces"))
+        })
+    };
+    host.namespace.run(write)?
+}

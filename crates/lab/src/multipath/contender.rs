@@ -1,0 +1,89 @@
+use super::plane::Plane;
+use serde::Deserialize;
+use std::fmt;
+use std::str::FromStr;
+
+/// What is compared: a plane, with the ratio where it takes one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contender {
+    /// The plane.
+    pub plane: Plane,
+    /// The ratio; none where the plane takes none.
+    pub ratio: Option<Shares>,
+}
+
+/// A ratio as it is written: `16:3`. One share for each path, not all of them zero.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Shares(Vec<u32>);
+
+impl Contender {
+    /// Each plane; those that take a ratio with each of these.
+    pub(crate) fn all(planes: &[Plane], ratios: &[Shares]) -> Vec<Contender> {
+        let with = |&plane: &Plane| -> Vec<Contender> {
+            match plane.takes_ratio() {
+                true => ratios.iter().map(|ratio| Contender { plane, ratio: Some(ratio.clone()) }).collect(),
+                false => vec![Contender { plane, ratio: None }],
+            }
+        };
+        planes.iter().flat_map(with).collect()
+    }
+}
+
+impl Shares {
+    /// One for each path.
+    pub fn shares(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+impl FromStr for Shares {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let shares: Result<Vec<u32>, _> = text.split(':').map(|share| share.trim().parse()).collect();
+        match shares {
+            Ok(shares) if shares.iter().any(|share| *share > 0) => Ok(Shares(shares)),
+            _ => Err(format!("`{text}` is no ratio: write a share for each path, like 16:3")),
+        }
+    }
+}
+
+impl TryFrom<String> for Shares {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shares: Vec<_> = self.0.iter().map(u32::to_string).collect();
+        f.pad(&shares.join(":"))
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.ratio {
+            None => self.plane.fmt(f),
+            Some(ratio) => f.pad(&format!("{} {ratio}", self.plane)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_planes_that_divide_in_a_ratio_are_run_with_each() {
+        let ratios = ["1:1", "16:3"].map(|text| text.parse().unwrap());
+        let all = Contender::all(&[Plane::Single, Plane::Direct], &ratios);
+        assert_eq!(all.iter().map(Contender::to_string).collect::<Vec<_>>(), ["single", "direct 1:1", "direct 16:3"]);
+        for nonsense in ["", "1:x", "0:0", "1:-1"] {
+            assert!(nonsense.parse::<Shares>().is_err(), "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The gateways at work: the same planes as users run, each in its gateway's namespace.
+
+use super::contender::Contender;
+use super::plane::Plane;
+use super::scenario::MultipathPoint;
+use anyhow::Context;
+use gateway::Config;
+use gateway::bonded::{BondedConfig, BondedPlane};
+use gateway::config;
+use gateway::direct::DirectPlane;
+use net::clock;
+use net::namespace::Namespace;
+use secure::{PresharedKey, PrivateKey};
+use service::RuntimeDir;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+use testnet::{Sites, ip};
+use units::Span;
+
+/// What forwards between the sites, until dropped.
+pub(super) struct Gateways<'a> {
+    sites: &'a Sites,
+    direct: Vec<(Side, DirectPlane)>,
+    _bonded: Vec<BondedPlane>,
+    overhead: u32,
+    directory: PathBuf,
+}
+
+/// Which gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// Bytes of IPv4 and UDP.
+const OUTER_BYTES: u32 = 28;
+/// The longest packet on a path.
+const PATH_MTU: u32 = 1500;
+/// Gateways that have not met after this never will.
+const MEETING: Span = Span::from_secs(20);
+
+impl<'a> Gateways<'a> {
+    /// Starts what the contender needs; the gateways have met when this returns.
+    pub(super) fn start(sites: &'a Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
+        let directory = std::env::temp_dir().join(format!("kumade-lab-{}", std::process::id()));
+        let mut gateways = Gateways { sites, direct: Vec::new(), _bonded: Vec::new(), overhead: 0, directory };
+        match point.contender.plane {
+            Plane::Single | Plane::Mptcp => {}
+            Plane::Direct => gateways.start_direct(&[Side::Left], point)?,
+            Plane::DirectNat => gateways.start_direct(&[Side::Left, Side::Right], point)?,
+            Plane::Bonded | Plane::BondedRatio | Plane::BondedWeighted | Plane::BondedRedundant => {
+                gateways.start_bonded(point)?;
+            }
+        }
+        Ok(gateways)
+    }
+
+    /// Bytes that they add to a packet on a path.
+    pub(super) fn overhead(&self) -> u32 {
+        self.overhead
+    }
+
+    fn start_direct(&mut self, sides: &[Side], point: &MultipathPoint<'_>) -> anyhow::Result<()> {
+        for side in sides {
+            let config = read(&direct_config(*side, point), point)?;
+            let directory = RuntimeDir::only(&self.directory);
+            let plane = side.gateway(self.sites).run(|| DirectPlane::start(&config, directory))??;
+            self.direct.push((*side, plane));
+        }
+        Ok(())
+    }
+
+    fn start_bonded(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
+        self.overhead = OUTER_BYTES + dataplane::OVERHEAD;
+        let mut planes = Vec::new();
+        for side in [Side::Left, Side::Right] {
+            let config = read(&bonded_config(side, point), point)?;
+            let config::Plane::Bonded(bonded) = &config.plane else { anyhow::bail!("not a bonded configuration") };
+            let config = BondedConfig::new(&config, bonded, side.key(), vec![PresharedKey::default()]);
+            // The tunnel takes this route's place.
+            let far = format!("10.{}.0.0/24", side.far().number());
+            ip(side.gateway(self.sites), &["route", "del", &far])?;
+            planes.push(side.gateway(self.sites).run(|| BondedPlane::start(config))??);
+        }
+        let end = clock::monotonic() + MEETING;
+        while !planes.iter().all(is_connected) {
+            anyhow::ensure!(clock::monotonic() < end, "the bonded gateways have not met within {MEETING}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        self._bonded = planes;
+        Ok(())
+    }
+}
+
+impl Drop for Gateways<'_> {
+    fn drop(&mut self) {
+        for (side, plane) in self.direct.drain(..) {
+            // It takes its rules away in its own namespace.
+            if let Err(error) = side.gateway(self.sites).run(|| drop(plane)) {
+                tracing::warn!("{error}");
+            }
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn is_connected(plane: &BondedPlane) -> bool {
+    plane.status().is_ok_and(|status| status.remotes.iter().all(|remote| remote.is_connected))
+}
+
+fn read(text: &str, point: &MultipathPoint<'_>) -> anyhow::Result<Config> {
+    let paths = (0..point.case.paths.len()).map(Sites::path);
+    let interfaces: Vec<_> = paths.chain([Sites::LAN.to_owned()]).collect();
+    Config::from_toml(text, "the lab's configuration", &interfaces).context("configure a gateway")
+}
+
+impl Side {
+    fn gateway(self, sites: &Sites) -> &Namespace {
+        match self {
+            Side::Left => &sites.left,
+            Side::Right => &sites.right,
+        }
+    }
+
+    /// As addresses of the sites are numbered.
+    fn number(self) -> u8 {
+        match self {
+            Side::Left => 1,
+            Side::Right => 2,
+        }
+    }
+
+    fn far(self) -> Self {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
+
+    fn key(self) -> PrivateKey {
+        PrivateKey::from_bytes([self.number(); 32])
+    }
+}
+
+/// The part that both planes have. The direct plane is told next hops.
+fn common(side: Side, plane: &str, weights: &[u32], next_hops: bool) -> String {
+    let mut text = format!(
+        "[gateway]\nname = \"{side:?}\"\nplane = \"{plane}\"\n\n\
+         [[local]]\ninterface = \"{}\"\nnetworks = [\"10.{}.0.0/24\"]\n",
+        Sites::LAN,
+        side.number()
+    );
+    for (place, weight) in weights.iter().enumerate() {
+        let name = Sites::path(place);
+        let _ = writeln!(text, "\n[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\nweight = {weight}");
+        if next_hops {
+            let _ = writeln!(text, "gateways = [\"{}\"]", Sites::gateway(place, side.far().number()));
+        }
+    }
+    let far = side.far().number();
+    let _ = writeln!(text, "\n[[remote]]\nname = \"far\"\nnetworks = [\"10.{far}.0.0/24\"]");
+    text
+}
+
+/// Of the left side, packets are divided; those of the right side (acknowledgements) take the first path, as in the paper.
+fn direct_config(side: Side, point: &MultipathPoint<'_>) -> String {
+    let paths = point.case.paths.len();
+    let weights = match side {
+        Side::Left => shares(point.contender, paths),
+        Side::Right => (0..paths).map(|place| u32::from(place == 0)).collect(),
+    };
+    let mut text = common(side, "direct", &weights, true);
+    if point.contender.plane == Plane::DirectNat {
+        for place in 0..paths {
+            // The left site's hosts have another address on each path.
+            let (alias, path) = (format!("198.51.{}.0/24", 100 + place), Sites::path(place));
+            let _ =
+                writeln!(text, "\n[[translation]]\nnetwork = \"10.1.0.0/24\"\nalias = \"{alias}\"\npath = \"{path}\"");
+        }
+    }
+    text
+}
+
+/// The gateways find the paths' rates out by themselves.
+fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
+    let choice = match point.contender.plane {
+        Plane::BondedRatio => "ratio",
+        Plane::BondedWeighted => "weighted",
+        Plane::BondedRedundant => "redundant",
+        _ => "earliest-arrival",
+    };
+    let paths = point.case.paths.len();
+    let mut text = common(side, "bonded", &shares(point.contender, paths), false);
+    let addresses: Vec<_> =
+        (0..paths).map(|place| format!("\"{}\"", Sites::gateway(place, side.far().number()))).collect();
+    let _ = writeln!(
+        text,
+        "public-key = \"{}\"\naddresses = [{}]\n\n[bonded]\nkey = \"unused\"\nchoice = \"{choice}\"\nmtu = {}",
+        side.far().key().public(),
+        addresses.join(", "),
+        PATH_MTU - OUTER_BYTES - dataplane::OVERHEAD
+    );
+    text
+}
+
+/// The contender's ratio, or equal shares.
+fn shares(contender: &Contender, paths: usize) -> Vec<u32> {
+    contender.ratio.as_ref().map_or_else(|| vec![1; paths], |ratio| ratio.shares().to_vec())
+}

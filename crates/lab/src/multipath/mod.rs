@@ -1,0 +1,43 @@
+//! Experiments on several paths: one flow between two sites, each with a host behind a gateway, and what the gateways'
+//! planes, a single path and Multipath TCP make of it.
+//!
+//! A [`Multipath`] experiment consists of [`MultipathCase`]s (sets of paths), each run with several [`Contender`]s and
+//! seeds on a [`MultipathTestbed`]; each run gives a [`MultipathRow`], and the rows a [`MultipathReport`].
+//!
+//! A new kind of traffic is a variant of [`Workload`] and a file that runs it, beside `transfer.rs`; a new way to divide
+//! packets is a variant of [`Plane`].
+
+mod contender;
+mod flood;
+mod gateways;
+mod numbered;
+mod observed;
+mod order;
+mod plane;
+mod published;
+mod realtime;
+mod report;
+mod row;
+mod runner;
+mod scenario;
+mod summary;
+mod testbed;
+mod transfer;
+
+pub use contender::{Contender, Shares};
+pub use observed::Observed;
+pub use order::Reordering;
+pub use plane::Plane;
+pub use published::PublishedGoodput;
+pub use realtime::RealTime;
+pub use report::MultipathReport;
+pub use row::MultipathRow;
+pub use runner::{MultipathProgress, expected_time, run};
+pub use scenario::{Cut, Multipath, MultipathCase, MultipathPoint, PathSettings, Workload};
+pub use summary::{MultipathSummary, PointSummary};
+pub use testbed::{Attempt, MultipathTestbed};
+
+/// Where an experiment is made: in real or in virtual time.
+pub fn testbed(_experiment: &Multipath) -> Box<dyn MultipathTestbed> {
+    Box::new(RealTime)
+}

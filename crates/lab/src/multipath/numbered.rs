@@ -1,0 +1,87 @@
+//! Numbered UDP packets at a constant rate, in real time.
+
+use super::observed::Observed;
+use super::order::OrderMeter;
+use super::runner::DRAIN;
+use super::scenario::{Multipath, MultipathPoint, Workload};
+use super::transfer::carried;
+use anyhow::Context;
+use net::clock;
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
+use testnet::{Arrivals, Content, NumberedPackets, Received, Sites};
+use units::{Rate, Span};
+
+/// IPv4 and UDP.
+pub(super) const HEADER_BYTES: u32 = 28;
+/// The part of the arrivals whose order the report shows: so many, from the middle of the run.
+const SHOWN: usize = 300;
+const ROUND: Duration = Duration::from_millis(100);
+/// A sender that is not done after so many times the time that it needs has failed.
+const PATIENCE: i64 = 4;
+
+impl Multipath {
+    /// The time from one numbered packet to the next.
+    pub(super) fn interval(&self, point: &MultipathPoint<'_>) -> Span {
+        let Workload::Numbered { payload, load, .. } = self.workload else { return Span::ZERO };
+        let rate = Rate::from_f64(point.case.sum().as_f64() * load);
+        rate.time_for(u64::from(payload + HEADER_BYTES))
+    }
+}
+
+/// Sends them between sites whose gateways are at work.
+pub(super) fn run(
+    sites: &Sites,
+    experiment: &Multipath,
+    point: &MultipathPoint<'_>,
+    overhead: u32,
+) -> anyhow::Result<(Observed, u64)> {
+    let Workload::Numbered { packets, payload, .. } = experiment.workload else {
+        anyhow::bail!("another kind of traffic than numbered packets")
+    };
+    let arrivals = Arrivals::start(&sites.b, Sites::LAN)?;
+    let (before, interval) = (carried(sites)?, experiment.interval(point));
+    let start = clock::realtime();
+    let to_b = (&sites.b, sites.b.v4);
+    let sender = NumberedPackets::send(&sites.a, to_b, payload as usize, interval, packets).context("send packets")?;
+    let end = clock::monotonic() + interval * packets as i64 * PATIENCE + DRAIN;
+    while sender.is_running() && clock::monotonic() < end {
+        thread::sleep(ROUND);
+    }
+    thread::sleep(DRAIN.to_duration());
+    let sent = sender.sent();
+    let (received, missed) = arrivals.take();
+    let numbers: Vec<_> = received.iter().filter_map(|packet| number(packet, sender.port())).collect();
+    let mut order = OrderMeter::default();
+    numbers.iter().for_each(|number| order.note(*number, 1));
+    let distinct = numbers.iter().collect::<BTreeSet<_>>().len() as u64;
+    let shown = numbers.len().saturating_sub(SHOWN) / 2;
+    let after = carried(sites)?;
+    let observed = Observed {
+        delivered: distinct * u64::from(payload),
+        duration: time_of_arrivals(&received),
+        full_payload: payload.into(),
+        full_packet: u64::from(payload + HEADER_BYTES + overhead),
+        order: Some(order.summary()),
+        arrival_order: numbers.iter().skip(shown).take(SHOWN).copied().collect(),
+        lost: Some(sent.saturating_sub(distinct)),
+        carried: after.iter().zip(&before).map(|(after, before)| after - before).collect(),
+        lateness_p99: Some(sites.lateness(start, clock::realtime())?.p99),
+        ..Observed::default()
+    };
+    Ok((observed, missed))
+}
+
+fn number(packet: &Received, to: u16) -> Option<u64> {
+    match packet.content {
+        Content::Numbered { port, number, .. } if port == to => Some(number),
+        _ => None,
+    }
+}
+
+/// From the first arrival to the last.
+fn time_of_arrivals(received: &[Received]) -> Span {
+    let ends = received.first().zip(received.last());
+    ends.map_or(Span::ZERO, |(first, last)| last.stamp - first.stamp)
+}

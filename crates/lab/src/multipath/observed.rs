@@ -1,0 +1,32 @@
+use super::order::Reordering;
+use crate::delays::Delays;
+use units::Span;
+
+/// What was observed during one run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Observed {
+    /// Payload bytes that were delivered to the receiving application within the measured time, …
+    pub delivered: u64,
+    /// … and how long that was.
+    pub duration: Span,
+    /// Payload of the longest packet.
+    pub full_payload: u64,
+    /// Bytes of it as an IP packet on a path, with the headers of a tunnel.
+    pub full_packet: u64,
+    /// TCP segments that were sent more than once.
+    pub retransmitted: Option<u64>,
+    /// In which order packets arrived; none where packets of several connections make up the flow.
+    pub order: Option<Reordering>,
+    /// The numbers of packets in the order of their arrival, for a part of the run.
+    pub arrival_order: Vec<u64>,
+    /// Packets that were sent and did not arrive.
+    pub lost: Option<u64>,
+    /// The longest time without an arrival at the application.
+    pub longest_gap: Option<Span>,
+    /// One-way delay of the sparse flow.
+    pub sparse: Option<Delays>,
+    /// Packets of both directions that each path carried within the measured time.
+    pub carried: Vec<u64>,
+    /// How late the emulated links were.
+    pub lateness_p99: Option<Span>,
+}

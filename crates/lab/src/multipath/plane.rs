@@ -1,0 +1,97 @@
+use serde::Deserialize;
+use std::fmt;
+use std::str::FromStr;
+
+/// How packets get from site to site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Plane {
+    /// The first path alone; the gateways are plain routers.
+    Single,
+    /// The paper's: the kernel divides packets in a fixed ratio.
+    Direct,
+    /// The same, with other addresses on each path.
+    DirectNat,
+    /// Encrypted and in order; each packet takes the path on which it arrives first.
+    Bonded,
+    /// Encrypted and in order, in a fixed ratio.
+    BondedRatio,
+    /// Encrypted and in order, in the ratio of what is measured.
+    BondedWeighted,
+    /// Encrypted, a copy on each path.
+    BondedRedundant,
+    /// No gateway's doing: the hosts have an address on each path, and use Multipath TCP (RFC 8684).
+    Mptcp,
+}
+
+const PLANES: [(Plane, &str, &str); 8] = [
+    (Plane::Single, "single", "the first path alone, without kumade"),
+    (Plane::Direct, "direct", "packets divided in a fixed ratio"),
+    (Plane::DirectNat, "direct-nat", "the same with translated addresses"),
+    (Plane::Bonded, "bonded", "encrypted and resequenced, by earliest arrival"),
+    (Plane::BondedRatio, "bonded-ratio", "encrypted and resequenced, in a fixed ratio"),
+    (Plane::BondedWeighted, "bonded-weighted", "encrypted and resequenced, by measured weights"),
+    (Plane::BondedRedundant, "bonded-redundant", "encrypted, a copy on each path"),
+    (Plane::Mptcp, "mptcp", "the hosts' Multipath TCP, without kumade"),
+];
+
+impl Plane {
+    /// The names of all planes, each with a line on what it does.
+    pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+        PLANES.iter().map(|(_, name, summary)| (*name, *summary))
+    }
+
+    /// As scenario files and the command line write it.
+    pub fn name(self) -> &'static str {
+        PLANES.iter().find(|(plane, ..)| *plane == self).map_or("", |(_, name, _)| name)
+    }
+
+    /// Whether packets are divided in a ratio that the scenario states.
+    pub fn takes_ratio(self) -> bool {
+        matches!(self, Plane::Direct | Plane::DirectNat | Plane::BondedRatio)
+    }
+
+    /// Whether packets travel encrypted between the gateways.
+    pub fn is_bonded(self) -> bool {
+        matches!(self, Plane::Bonded | Plane::BondedRatio | Plane::BondedWeighted | Plane::BondedRedundant)
+    }
+}
+
+impl FromStr for Plane {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = PLANES.iter().find(|(_, name, _)| *name == text.trim());
+        known.map(|(plane, ..)| *plane).ok_or_else(|| {
+            let names: Vec<_> = Plane::names().map(|(name, _)| name).collect();
+            format!("`{text}` is no plane; choose one of {}", names.join(", "))
+        })
+    }
+}
+
+impl TryFrom<String> for Plane {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Plane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_written_as_it_is_read() {
+        for (name, _) in Plane::names() {
+            assert_eq!(name.parse::<Plane>().unwrap().to_string(), name);
+        }
+        assert!("bond".parse::<Plane>().unwrap_err().contains("direct-nat, bonded"));
+    }
+}

@@ -1,0 +1,67 @@
+use super::gateways::Gateways;
+use super::observed::Observed;
+use super::row::MultipathRow;
+use super::scenario::{Multipath, MultipathCase, MultipathPoint, Workload};
+use super::testbed::{Attempt, MultipathTestbed};
+use super::{flood, numbered, transfer};
+use crate::error::RunError;
+use crate::hosts;
+use anyhow::Context;
+use testnet::{PathLinks, Sites, ip};
+
+/// Runs between hosts and gateways in namespaces, with the kernel's TCP and the real planes.
+#[derive(Debug, Default)]
+pub struct RealTime;
+
+impl MultipathTestbed for RealTime {
+    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<Attempt, RunError> {
+        let sites = build(experiment, point).map_err(|cause| RunError { doing: "build the sites", cause })?;
+        let gateways = Gateways::start(&sites, point);
+        let gateways = gateways.map_err(|cause| RunError { doing: "start the gateways", cause })?;
+        let observed = observe(&sites, experiment, point, gateways.overhead());
+        let (observed, missed) = observed.map_err(|cause| RunError { doing: "send the traffic", cause })?;
+        let lateness = observed.lateness_p99.unwrap_or_default();
+        Ok(Attempt { row: MultipathRow::new(point, experiment.workload, observed), lateness, missed })
+    }
+}
+
+fn build(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<Sites> {
+    let case = point.case;
+    let sites = match experiment.workload {
+        Workload::Flood { .. } => Sites::cabled(case.paths.len())?,
+        Workload::Transfer | Workload::Numbered { .. } => Sites::emulated(links(point))?,
+    };
+    // So large that the window, where one is set, is what limits.
+    let buffer = case.window.map_or(hosts::WINDOW_BYTES, |window| window * 4);
+    hosts::prepare(&sites.a, hosts::WINDOW_BYTES)?;
+    hosts::prepare(&sites.b, buffer)?;
+    limit_window(&sites, case).context("limit the receive window")?;
+    Ok(sites)
+}
+
+fn links(point: &MultipathPoint<'_>) -> Vec<PathLinks> {
+    let paths = point.case.paths.iter().enumerate();
+    paths.map(|(place, path)| path.links(u64::from(point.run) * 100 + place as u64)).collect()
+}
+
+fn limit_window(sites: &Sites, case: &MultipathCase) -> anyhow::Result<()> {
+    let Some(window) = case.window else { return Ok(()) };
+    let window = window.to_string();
+    ip(&sites.b.namespace, &["route", "change", "default", "via", "10.2.0.1", "window", &window])?;
+    Ok(())
+}
+
+/// What was observed, and how many packets the lab has missed.
+fn observe(
+    sites: &Sites,
+    experiment: &Multipath,
+    point: &MultipathPoint<'_>,
+    overhead: u32,
+) -> anyhow::Result<(Observed, u64)> {
+    let (observed, unseen) = match experiment.workload {
+        Workload::Transfer => transfer::run(sites, experiment, point, overhead)?,
+        Workload::Numbered { .. } => numbered::run(sites, experiment, point, overhead)?,
+        Workload::Flood { .. } => return Ok((flood::run(sites, experiment, overhead)?, 0)),
+    };
+    Ok((observed, unseen + sites.missed()?))
+}

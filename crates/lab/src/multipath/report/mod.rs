@@ -1,0 +1,11 @@
+//! The results of an experiment on several paths, as a document and as people read them.
+
+mod csv;
+mod document;
+mod plots;
+mod render;
+mod setting;
+mod tables;
+mod verdicts;
+
+pub use document::MultipathReport;

@@ -1,0 +1,80 @@
+//! The plots of a report on several paths: goodput by case, or, as in the paper, the order of packets.
+
+use super::document::{MultipathReport, WorkloadName};
+use crate::multipath::row::MultipathRow;
+use crate::multipath::summary::PointSummary;
+use crate::report::cases::{CaseAxis, Frame, Series, over_cases};
+use crate::report::plot::{Drawn, Plot, SERIES, chart, draw};
+use plotters::prelude::*;
+use train::Estimate;
+
+/// All plots of a report.
+pub(super) fn all(report: &MultipathReport) -> Drawn<Vec<Plot>> {
+    match report.workload {
+        WorkloadName::Transfer => Ok(vec![
+            by_case(report, &SHARES, &|point| scaled(point.share_of_framing_ratio, 100.0))?,
+            by_case(report, &GOODPUTS, &|point| scaled(point.goodput_bits_per_second, 1e-6))?,
+        ]),
+        WorkloadName::Flood => {
+            Ok(vec![by_case(report, &GOODPUTS, &|point| scaled(point.goodput_bits_per_second, 1e-6))?])
+        }
+        WorkloadName::Numbered => report.rows.iter().filter(|row| row.run == 1).map(arrivals).collect(),
+    }
+}
+
+const SHARES: Frame<'_> = Frame {
+    title: "share of the paths",
+    caption: "Goodput in % of what the framing leaves of the sum of the paths' rates, with 95 % intervals over the runs. The \
+              cases are numbered as in the table.",
+    y_axis: "of what the framing leaves, %",
+    range: (0.0, 104.0),
+    legend: SeriesLabelPosition::LowerLeft,
+};
+const GOODPUTS: Frame<'_> = Frame {
+    title: "goodput",
+    caption: "Goodput, Mbit/s, with 95 % intervals over the runs. The cases are numbered as in the table.",
+    y_axis: "goodput, Mbit/s",
+    range: (0.0, 1.0),
+    legend: SeriesLabelPosition::UpperLeft,
+};
+
+fn scaled(value: Option<Estimate<f64>>, factor: f64) -> Option<Estimate<f64>> {
+    value.map(|value| value.map(|value| value * factor))
+}
+
+fn by_case(
+    report: &MultipathReport,
+    frame: &Frame<'_>,
+    value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
+) -> Drawn<Plot> {
+    let cases = report.summary.cases();
+    let series = report.summary.contenders().into_iter().enumerate().map(|(index, name)| {
+        let values = cases.iter().map(|case| report.summary.point(case, name).and_then(value)).collect();
+        Series { name: name.to_owned(), values, colour: SERIES[index % SERIES.len()] }
+    });
+    let series: Vec<_> = series.collect();
+    let labels = (1..=cases.len()).map(|number| number.to_string()).collect();
+    over_cases(&CaseAxis { name: "case", labels, is_swept: false }, frame, &series)
+}
+
+/// As the paper's Fig. 6: the numbers of packets in the order of their arrival.
+fn arrivals(row: &MultipathRow) -> Drawn<Plot> {
+    let first = row.arrival_order.iter().copied().min().unwrap_or(0);
+    let numbers: Vec<_> = row.arrival_order.iter().map(|number| (number - first) as f64).collect();
+    let highest = numbers.iter().copied().fold(1.0, f64::max);
+    let svg = draw(|area| {
+        let axes = ["place in the order of arrival".to_owned(), "number of the packet".to_owned()];
+        let mut chart = chart(area, 0.0..numbers.len().max(1) as f64, 0.0..highest, &axes)?;
+        let marks = numbers
+            .iter()
+            .enumerate()
+            .map(|(place, number)| Circle::new((place as f64, *number), 2, SERIES[0].filled()));
+        chart.draw_series(marks)?;
+        Ok(())
+    })?;
+    Ok(Plot {
+        title: format!("{}, {}", row.case, row.contender),
+        caption: "Packets from the middle of the first run, numbered as they were sent.".to_owned(),
+        svg,
+    })
+}

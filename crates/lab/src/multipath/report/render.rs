@@ -1,0 +1,134 @@
+use super::document::MultipathReport;
+use super::{csv, plots, tables, verdicts};
+use crate::paper::Paper;
+use crate::report::plot::Plot;
+use crate::report::{Content, Parts};
+use std::error::Error;
+
+impl Parts for MultipathReport {
+    fn content(&self) -> Content<'_> {
+        Content {
+            experiment: &self.experiment,
+            title: &self.title,
+            started: &self.started,
+            version: &self.version,
+            setting: self.setting.clone(),
+            layer: "Goodput counts payload, the paths' rates IP packets.",
+            paper: self.summary.published.as_ref().map(Paper::in_words),
+            tables: tables::all(self),
+            verdicts: verdicts::all(self),
+            notes: verdicts::notes(self),
+        }
+    }
+
+    fn csv(&self) -> Result<String, Box<dyn Error>> {
+        csv::rows(&self.rows)
+    }
+
+    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
+        plots::all(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delays::Delays;
+    use crate::multipath::{MultipathRow, Observed, Reordering};
+    use crate::report::{Document, schema};
+    use crate::scenario::{Overrides, load};
+    use units::Span;
+
+    /// A report in which all contenders did the same.
+    fn made(name: &str) -> MultipathReport {
+        let experiment = load(name, &Overrides::default()).unwrap().multipath().unwrap();
+        let seconds = Span::from_secs(10);
+        let row = |point| {
+            let order = Reordering {
+                packets: 9000,
+                reordered_packets: 90,
+                median_extent_packets: Some(3),
+                p95_extent_packets: Some(20),
+                max_extent_packets: Some(40),
+            };
+            let delays = Delays { median_seconds: 0.03, p95_seconds: 0.031, p99_seconds: 0.04 };
+            let observed = Observed {
+                delivered: 17_500_000,
+                duration: seconds,
+                full_payload: 1448,
+                full_packet: 1500,
+                retransmitted: Some(7),
+                order: Some(order),
+                arrival_order: vec![3, 5, 4],
+                lost: Some(11),
+                longest_gap: Some(Span::from_millis(123)),
+                sparse: Some(delays),
+                carried: vec![8000, 4000],
+                lateness_p99: Some(Span::from_micros(90)),
+            };
+            MultipathRow::new(point, experiment.workload, observed)
+        };
+        let rows = experiment.points().iter().map(row).collect();
+        MultipathReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows)
+    }
+
+    fn all() -> [MultipathReport; 4] {
+        ["multipath-tcp", "multipath-unequal", "multipath-reorder", "multipath-udp"].map(made)
+    }
+
+    #[test]
+    fn every_row_has_as_many_cells_as_there_are_columns_and_csv_a_line_for_each_run() {
+        for report in all() {
+            for table in tables::all(&report) {
+                assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.caption);
+            }
+            assert_eq!(report.to_csv().unwrap().lines().count(), report.rows.len() + 1);
+        }
+    }
+
+    #[test]
+    fn goodput_is_related_to_what_the_framing_leaves() {
+        let report = made("multipath-unequal");
+        let row = report.rows.iter().find(|row| row.case == "8/0 + 8/25 ms").unwrap();
+        assert_eq!((row.goodput_bits_per_second, row.share_of_sum_ratio), (14e6, Some(14.0 / 16.0)));
+        let share = row.share_of_framing_ratio.unwrap();
+        assert!((share - 14.0 / 16.0 / (1448.0 / 1500.0)).abs() < 1e-12, "{share}");
+        let text = report.to_text();
+        assert!(
+            text.contains("bonded gets 90.6 % of what its framing leaves, least 90.6 %; required 95 %: not met"),
+            "{text}"
+        );
+        assert!(text.contains("Multipath TCP 14.00 Mbit/s (+0.0 %)"), "{text}");
+    }
+
+    #[test]
+    fn what_the_paper_has_stands_beside() {
+        let text = made("multipath-tcp").to_text();
+        assert!(text.contains("direct 1:1 87.5 % of the sum, paper 92 %"), "{text}");
+        let text = made("multipath-udp").to_text();
+        assert!(text.contains("paper 84.7 Mbit/s") && text.contains("100.0 % of that; required 85 %: met"), "{text}");
+        assert!(made("multipath-reorder").to_text().contains("90 of 9000 packets (1.0 %) arrive out of order"));
+    }
+
+    #[test]
+    fn a_page_needs_nothing_from_elsewhere() {
+        for (report, plots) in all().iter().zip([2, 2, 6, 1]) {
+            let page = report.to_html().unwrap();
+            assert_eq!(page.matches("<svg").count(), plots, "{}", report.experiment);
+            for outside in ["src=", "@import", "url(", "<link", "<script"] {
+                assert!(!page.contains(outside), "{outside}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_published_schema_is_that_of_the_documents() {
+        let validator = schema::published::<MultipathReport>("kumade.lab.multipath.1");
+        for report in all() {
+            let json = report.to_json().unwrap();
+            assert_eq!(MultipathReport::from_json(&json).unwrap(), report);
+            let document = serde_json::from_str(&json).unwrap();
+            assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The tables of a report on several paths, the same for terminal and HTML.
+
+use super::document::{MultipathReport, WorkloadName};
+use crate::multipath::summary::PointSummary;
+use crate::report::Table;
+use train::Estimate;
+
+/// All tables of a report: all cases beside each other, then a line for each case and contender.
+pub(super) fn all(report: &MultipathReport) -> Vec<Table> {
+    match report.workload {
+        WorkloadName::Transfer => vec![
+            matrix(report, "Goodput in % of the sum of the paths' rates", &|point| percent(point.share_of_sum_ratio)),
+            matrix(report, "Goodput in % of what the framing leaves of that sum", &|point| {
+                percent(point.share_of_framing_ratio)
+            }),
+            transfers(report),
+        ],
+        WorkloadName::Numbered => vec![numbered(report)],
+        WorkloadName::Flood => vec![floods(report)],
+    }
+}
+
+/// A line for each case, a column for each contender.
+fn matrix(report: &MultipathReport, caption: &str, cell: &dyn Fn(&PointSummary) -> String) -> Table {
+    let contenders = report.summary.contenders();
+    let columns = ["case"].iter().chain(&contenders).map(|name| (*name).to_owned());
+    let rows = report.summary.cases().into_iter().map(|case| {
+        let cells = contenders.iter().map(|name| report.summary.point(case, name).map_or("–".into(), cell));
+        std::iter::once(case.to_owned()).chain(cells).collect()
+    });
+    Table { caption: caption.to_owned(), columns: columns.collect(), rows: rows.collect() }
+}
+
+/// One column: its heading, and what stands there.
+type Column<'a> = (&'a str, &'a dyn Fn(&PointSummary) -> String);
+
+/// A line for each case and contender.
+fn lines(report: &MultipathReport, caption: &str, columns: &[Column<'_>]) -> Table {
+    let of = |point: &PointSummary| {
+        let names = [point.case.clone(), point.contender.clone()];
+        names.into_iter().chain(columns.iter().map(|(_, cell)| cell(point))).collect()
+    };
+    let names = ["case", "contender"].into_iter().chain(columns.iter().map(|(name, _)| *name));
+    Table {
+        caption: caption.to_owned(),
+        columns: names.map(str::to_owned).collect(),
+        rows: report.summary.points.iter().map(of).collect(),
+    }
+}
+
+fn transfers(report: &MultipathReport) -> Table {
+    let columns: [Column<'_>; 11] = [
+        ("Mbit/s", &|point| mbits(point.goodput_bits_per_second)),
+        ("least", &|point| number(point.min_goodput_bits_per_second, 1e6, 2)),
+        ("least, % of sum", &|point| number(point.min_share_of_sum_ratio, 0.01, 1)),
+        ("framing, %", &|point| number(point.framing_ratio, 0.01, 1)),
+        ("least, % of framing", &|point| number(point.min_share_of_framing_ratio, 0.01, 1)),
+        ("retransmitted", &|point| number(point.retransmitted_segments, 1.0, 0)),
+        ("out of order", &|point| number(point.reordered_packets, 1.0, 0)),
+        ("extent p95 / max", &extents),
+        ("longest gap, ms", &|point| number(point.longest_gap_seconds, 1e-3, 0)),
+        ("sparse p99, ms added", &|point| number(point.sparse_added_p99_seconds, 1e-3, 1)),
+        ("published; required", &beside),
+    ];
+    let caption = "Goodput (mean, least of the runs), retransmitted segments and packets out of order at the receiver in a run, \
+                   with the extent of reordering in packets; the longest time without an arrival; the 99th percentile of a \
+                   sparse flow's delay above the shortest path's";
+    let is_empty = |place: usize, table: &Table| table.rows.iter().all(|row| row[place] == "–");
+    let mut table = lines(report, caption, &columns);
+    // What was not measured in any case has no column.
+    for place in (2..table.columns.len()).rev() {
+        if is_empty(place, &table) {
+            table.columns.remove(place);
+            table.rows.iter_mut().for_each(|row| drop(row.remove(place)));
+        }
+    }
+    table
+}
+
+fn numbered(report: &MultipathReport) -> Table {
+    let columns: [Column<'_>; 6] = [
+        ("received", &|point| number(point.received_packets, 1.0, 0)),
+        ("lost", &|point| number(point.lost_packets, 1.0, 0)),
+        ("out of order", &|point| number(point.reordered_packets, 1.0, 0)),
+        ("%", &|point| {
+            let part = point.reordered_packets.zip(point.received_packets);
+            part.map_or("–".into(), |(reordered, received)| format!("{:.1}", reordered / received.max(1.0) * 100.0))
+        }),
+        ("extent p95 / max", &extents),
+        ("Mbit/s", &|point| mbits(point.goodput_bits_per_second)),
+    ];
+    let caption = "Packets that arrived after a later one, and the extent of that in packets (RFC 4737)";
+    lines(report, caption, &columns)
+}
+
+fn floods(report: &MultipathReport) -> Table {
+    let single = |point: &PointSummary| {
+        report.summary.point(&point.case, "single").and_then(|single| Some(single.goodput_bits_per_second?.value))
+    };
+    let of_single = move |point: &PointSummary| {
+        let own = point.goodput_bits_per_second.map(|goodput| goodput.value);
+        own.zip(single(point)).map_or("–".into(), |(own, single)| format!("{:.1}", own / single * 100.0))
+    };
+    let columns: [Column<'_>; 4] = [
+        ("Mbit/s", &|point| mbits(point.goodput_bits_per_second)),
+        ("least", &|point| number(point.min_goodput_bits_per_second, 1e6, 1)),
+        ("% of single", &of_single),
+        ("published", &beside),
+    ];
+    lines(report, "Payload that arrived at the far host's interface", &columns)
+}
+
+/// What was published, and what is to be reached.
+fn beside(point: &PointSummary) -> String {
+    let required = point.required_share_ratio.map(|share| format!("≥ {:.0} % of framing", share * 100.0));
+    let published = point.published.iter().map(|published| published.in_words());
+    let all: Vec<_> = published.chain(required).collect();
+    if all.is_empty() { "–".into() } else { all.join("; ") }
+}
+
+fn extents(point: &PointSummary) -> String {
+    let max = point.max_extent_packets.map(|max| max.to_string());
+    let p95 = point.p95_extent_packets.map(|p95| format!("{p95:.0}"));
+    p95.zip(max).map_or("–".into(), |(p95, max)| format!("{p95} / {max}"))
+}
+
+fn percent(value: Option<Estimate<f64>>) -> String {
+    value.map_or("–".into(), |value| with_margin(value, 0.01, 1))
+}
+
+fn mbits(value: Option<Estimate<f64>>) -> String {
+    value.map_or("–".into(), |value| with_margin(value, 1e6, 2))
+}
+
+fn number(value: Option<f64>, unit: f64, decimals: usize) -> String {
+    value.map_or("–".into(), |value| format!("{:.decimals$}", value / unit))
+}
+
+fn with_margin(value: Estimate<f64>, unit: f64, decimals: usize) -> String {
+    let mean = format!("{:.decimals$}", value.value / unit);
+    value.margin().map_or(mean.clone(), |margin| format!("{mean}±{:.decimals$}", margin / unit))
+}

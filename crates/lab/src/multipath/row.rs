@@ -1,0 +1,84 @@
+use super::observed::Observed;
+use super::order::Reordering;
+use super::scenario::{MultipathPoint, Workload};
+use crate::delays::Delays;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Rate, Span};
+
+/// The result of one run. Goodput counts payload that reached the receiving application, the paths' rates IP packets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MultipathRow {
+    /// The set of paths.
+    pub case: String,
+    /// The plane, with its ratio.
+    pub contender: String,
+    /// Counted from 1 for each case and contender; also the seed.
+    #[schemars(range(min = 1))]
+    pub run: u32,
+    /// Payload delivered per second.
+    pub goodput_bits_per_second: f64,
+    /// The same relative to the sum of the paths' rates; null where the paths have none.
+    pub share_of_sum_ratio: Option<f64>,
+    /// What the framing leaves: the payload of a full packet relative to its length on a path.
+    pub framing_ratio: Option<f64>,
+    /// Goodput relative to what the framing leaves of the sum of the paths' rates.
+    pub share_of_framing_ratio: Option<f64>,
+    /// TCP segments that were sent more than once; null for UDP.
+    pub retransmitted_segments: Option<u64>,
+    /// In which order packets arrived at the receiving host; null for Multipath TCP, whose connections are several.
+    pub order: Option<Reordering>,
+    /// The numbers of packets in the order of their arrival, for a part of the run.
+    #[serde(default)]
+    pub arrival_order: Vec<u64>,
+    /// Packets that did not arrive; null for TCP.
+    pub lost_packets: Option<u64>,
+    /// The longest time without an arrival at the application; null for UDP.
+    pub longest_gap_seconds: Option<f64>,
+    /// One-way delay of the sparse flow; null where there was none.
+    pub sparse_delay: Option<Delays>,
+    /// The same above the delay of the shortest path, of 99 of 100 packets.
+    pub sparse_added_p99_seconds: Option<f64>,
+    /// Each path's part of the packets that all carried.
+    pub path_ratios: Vec<f64>,
+    /// How often the run was discarded and repeated, because host scheduling delay disturbed it.
+    pub repeats: u32,
+    /// Whether this last repetition was disturbed as well.
+    pub disturbed: bool,
+    /// 99th percentile of the delay behind schedule at which the emulated links delivered packets; null in virtual time.
+    pub lateness_p99_seconds: Option<f64>,
+}
+
+impl MultipathRow {
+    /// Sums up `observed`.
+    pub(crate) fn new(point: &MultipathPoint<'_>, workload: Workload, observed: Observed) -> Self {
+        let goodput = Rate::from_bytes_over(observed.delivered, observed.duration).as_f64();
+        let has_rates = !matches!(workload, Workload::Flood { .. });
+        let sum = has_rates.then(|| point.case.sum().as_f64());
+        let framing = (observed.full_packet > 0).then(|| observed.full_payload as f64 / observed.full_packet as f64);
+        let carried: u64 = observed.carried.iter().sum();
+        let part = |packets: &u64| *packets as f64 / carried.max(1) as f64;
+        let shortest = point.case.shortest().as_secs_f64();
+        MultipathRow {
+            case: point.case.label.clone(),
+            contender: point.contender.to_string(),
+            run: point.run,
+            goodput_bits_per_second: goodput,
+            share_of_sum_ratio: sum.map(|sum| goodput / sum),
+            framing_ratio: framing,
+            share_of_framing_ratio: sum.zip(framing).map(|(sum, framing)| goodput / (sum * framing)),
+            retransmitted_segments: observed.retransmitted,
+            order: observed.order,
+            arrival_order: observed.arrival_order,
+            lost_packets: observed.lost,
+            longest_gap_seconds: observed.longest_gap.map(Span::as_secs_f64),
+            sparse_added_p99_seconds: observed.sparse.map(|delays| delays.p99_seconds - shortest),
+            sparse_delay: observed.sparse,
+            path_ratios: observed.carried.iter().map(part).collect(),
+            repeats: 0,
+            disturbed: false,
+            lateness_p99_seconds: observed.lateness_p99.map(Span::as_secs_f64),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+use super::row::MultipathRow;
+use super::scenario::{Multipath, MultipathPoint, Workload};
+use super::testbed::{Attempt, MultipathTestbed};
+use crate::error::RunError;
+use crate::repeat::{MAX_LATENESS, MAX_REPEATS, Repeated, Run, until_undisturbed};
+use units::Span;
+
+/// How far an experiment on several paths has come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MultipathProgress<'a> {
+    /// This run begins.
+    Running(&'a MultipathPoint<'a>),
+    /// Host scheduling delay disturbed the run, which is repeated.
+    Repeating {
+        /// How late the links were.
+        lateness: Span,
+    },
+    /// A run is done.
+    Done(&'a MultipathRow),
+}
+
+/// Runs every point of `experiment`; `stop` is asked before each run, and ends the experiment with the rows measured so far.
+/// Rows come in the order of [`Multipath::points`].
+///
+/// # Errors
+/// Where the testbed itself failed, so that no further run makes sense.
+pub fn run(
+    experiment: &Multipath,
+    testbed: &mut dyn MultipathTestbed,
+    observer: &mut dyn FnMut(MultipathProgress<'_>),
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<MultipathRow>, RunError> {
+    let points = experiment.points();
+    let mut rows = Vec::with_capacity(points.len());
+    for point in points.iter().take_while(|_| !stop()) {
+        observer(MultipathProgress::Running(point));
+        let run = || {
+            let Attempt { row, lateness, missed } = testbed.run(experiment, point)?;
+            Ok(Run { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
+        };
+        let repeating = |lateness| observer(MultipathProgress::Repeating { lateness });
+        let Repeated { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+        let row = MultipathRow { repeats, disturbed, ..row };
+        observer(MultipathProgress::Done(&row));
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// The number of runs and how long they will take, in words.
+pub fn expected_time(experiment: &Multipath) -> String {
+    let points = experiment.points();
+    let seconds: f64 = points.iter().map(|point| experiment.length(point).as_secs_f64()).sum();
+    let runs = points.len();
+    match experiment.virtual_time {
+        true => format!("{runs} runs of {:.0} s together in virtual time", seconds),
+        false => {
+            let minutes = (seconds + runs as f64 * SETTING_UP.as_secs_f64()) / 60.0;
+            format!("{runs} runs, about {minutes:.0} minutes in total")
+        }
+    }
+}
+
+/// How long it takes to build the sites and to start the gateways.
+const SETTING_UP: Span = Span::from_millis(1200);
+
+impl Multipath {
+    /// How long the traffic of a run lasts.
+    pub(super) fn length(&self, point: &MultipathPoint<'_>) -> Span {
+        match self.workload {
+            Workload::Transfer | Workload::Flood { .. } => self.warm_up + self.duration,
+            Workload::Numbered { packets, .. } => self.interval(point) * packets as i64 + DRAIN,
+        }
+    }
+}
+
+/// How long after the last packet the run waits for those that are late.
+pub(super) const DRAIN: Span = Span::from_secs(2);

@@ -1,0 +1,182 @@
+use super::contender::Contender;
+use super::plane::Plane;
+use super::published::PublishedGoodput;
+use crate::buffer::Buffer;
+use crate::paper::Paper;
+use crate::values::{rate, ratio, span};
+use link::queue::Limit;
+use link::{LinkConfig, Loss};
+use serde::Deserialize;
+use testnet::{NetworkSpec, PathLinks};
+use units::{Direction, Rate, Span};
+
+/// An experiment on several paths. Every case is run with each of its contenders, `runs` times each. It comes from a scenario
+/// file, read and validated by [`load`](crate::load).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Multipath {
+    /// Its name, which is also that of the report's directory.
+    pub name: String,
+    /// The question in one line.
+    pub title: String,
+    /// The published experiment that this one repeats.
+    pub paper: Option<Paper>,
+    /// What the hosts send.
+    pub workload: Workload,
+    /// The sets of paths.
+    pub cases: Vec<MultipathCase>,
+    /// How often each case is run with each contender; each run has a seed of its own.
+    pub runs: u32,
+    /// How long goodput is measured, …
+    pub duration: Span,
+    /// … after the flow has run for so long.
+    pub warm_up: Span,
+    /// Whether it runs in virtual time with the simulator's TCP; else over the kernel's.
+    pub virtual_time: bool,
+}
+
+/// What one host sends to the other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Workload {
+    /// One TCP connection (CUBIC) that always has something to send.
+    Transfer,
+    /// Numbered UDP packets at a constant rate, to see in which order they arrive.
+    Numbered {
+        /// How many.
+        packets: u64,
+        /// Payload of each in bytes.
+        payload: u32,
+        /// Their rate on the paths, relative to the sum of the paths' rates.
+        load: f64,
+    },
+    /// UDP packets as fast as the host sends them, over veth pairs: how much the gateways can forward.
+    Flood {
+        /// Payload of each in bytes.
+        payload: u32,
+    },
+}
+
+/// A set of paths, and what is compared there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MultipathCase {
+    /// Names it in reports.
+    pub label: String,
+    /// The paths, the first one first.
+    pub paths: Vec<PathSettings>,
+    /// What is compared.
+    pub contenders: Vec<Contender>,
+    /// The receiving host's window in bytes; as large as it takes where there is none.
+    pub window: Option<u64>,
+    /// A path that fails while goodput is measured.
+    pub cut: Option<Cut>,
+    /// Whether a sparse flow runs beside: 50 packets of 128 bytes a second.
+    pub sparse: bool,
+    /// What was published of such paths.
+    pub published: Vec<PublishedGoodput>,
+    /// The least share of what the framing leaves that a plane is to reach.
+    pub required: Vec<(Plane, f64)>,
+}
+
+/// One path, the same in both directions.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathSettings {
+    /// Its capacity, counted in IP packets on it.
+    #[serde(deserialize_with = "rate")]
+    pub rate: Rate,
+    /// Propagation delay in one direction. An emulated link has 0.2 ms at least.
+    #[serde(deserialize_with = "span")]
+    pub delay: Span,
+    /// Ratio of packets that are lost at random, in either direction.
+    #[serde(deserialize_with = "ratio", default)]
+    pub loss: f64,
+    /// Its queue's capacity, by its own round-trip time. Tail drop.
+    #[serde(default = "one_round_trip")]
+    pub queue: Buffer,
+}
+
+/// A path that fails: nothing passes any more, in either direction, until the run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cut {
+    /// The path, counted from 1.
+    pub path: usize,
+    /// How long goodput has been measured by then.
+    #[serde(deserialize_with = "span")]
+    pub after: Span,
+}
+
+/// One run: what one row of the report is about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MultipathPoint<'a> {
+    /// The paths.
+    pub case: &'a MultipathCase,
+    /// What divides the packets among them.
+    pub contender: &'a Contender,
+    /// Counted from 1; also the seed.
+    pub run: u32,
+}
+
+impl Multipath {
+    /// Every run in order. Runs come outermost, so that a disturbance of some minutes spoils one run of many points
+    /// and not all runs of one.
+    pub fn points(&self) -> Vec<MultipathPoint<'_>> {
+        let mut points = Vec::new();
+        for run in 1..=self.runs {
+            for case in &self.cases {
+                points.extend(case.contenders.iter().map(|contender| MultipathPoint { case, contender, run }));
+            }
+        }
+        points
+    }
+}
+
+impl MultipathCase {
+    /// The sum of the paths' rates.
+    pub fn sum(&self) -> Rate {
+        Rate::from_bits_per_second(self.paths.iter().map(|path| path.rate.bits_per_second()).sum())
+    }
+
+    /// The delay of the shortest path in one direction.
+    pub fn shortest(&self) -> Span {
+        self.paths.iter().map(PathSettings::emulated_delay).min().unwrap_or_default()
+    }
+
+    /// The delay of the longest path in one direction.
+    pub fn longest(&self) -> Span {
+        self.paths.iter().map(PathSettings::emulated_delay).max().unwrap_or_default()
+    }
+}
+
+impl PathSettings {
+    /// In a few words: `8 Mbit/s, 50 ms`.
+    pub fn in_words(&self) -> String {
+        let loss = if self.loss > 0.0 { format!(", {} % loss", self.loss * 100.0) } else { String::new() };
+        format!("{}, {}{loss}", self.rate, self.delay)
+    }
+
+    fn emulated_delay(&self) -> Span {
+        self.delay.max(NetworkSpec::MIN_DELAY)
+    }
+
+    /// Its links; `seed` is that of the run and the path.
+    pub(crate) fn links(&self, seed: u64) -> PathLinks {
+        let delay = self.emulated_delay();
+        let queue_bytes = match self.queue.limit(self.rate, delay * 2) {
+            Limit::Bytes(bytes) => bytes,
+            Limit::Packets(packets) => packets * 1500,
+        };
+        let link = |direction: Direction| LinkConfig {
+            rate: Some(self.rate),
+            queue_bytes,
+            delay,
+            loss: if self.loss > 0.0 { Loss::Independent(self.loss) } else { Loss::None },
+            seed: seed * 2 + u64::from(direction == Direction::Down),
+            ..LinkConfig::default()
+        };
+        PathLinks { up: link(Direction::Up), down: link(Direction::Down) }
+    }
+}
+
+const fn one_round_trip() -> Buffer {
+    Buffer::RoundTrips(1.0)
+}

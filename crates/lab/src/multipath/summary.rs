@@ -1,0 +1,152 @@
+use super::published::PublishedGoodput;
+use super::row::MultipathRow;
+use super::scenario::{Multipath, MultipathCase};
+use crate::paper::Paper;
+use crate::statistics::{mean, range};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use train::Estimate;
+
+/// The rows summed up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MultipathSummary {
+    /// One for each case and contender, in the order of running.
+    pub points: Vec<PointSummary>,
+    /// The published experiment that this one repeats; null where it repeats none.
+    pub published: Option<Paper>,
+}
+
+/// The runs of one case with one contender.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PointSummary {
+    /// The set of paths.
+    pub case: String,
+    /// The plane, with its ratio.
+    pub contender: String,
+    /// How many runs.
+    pub runs: u32,
+    /// Goodput: the mean over the runs, with its 95 % interval.
+    pub goodput_bits_per_second: Option<Estimate<f64>>,
+    /// The least of the runs.
+    pub min_goodput_bits_per_second: Option<f64>,
+    /// Goodput relative to the sum of the paths' rates.
+    pub share_of_sum_ratio: Option<Estimate<f64>>,
+    /// The least of the runs.
+    pub min_share_of_sum_ratio: Option<f64>,
+    /// What the framing leaves.
+    pub framing_ratio: Option<f64>,
+    /// Goodput relative to what the framing leaves of the sum of the paths' rates.
+    pub share_of_framing_ratio: Option<Estimate<f64>>,
+    /// The least of the runs.
+    pub min_share_of_framing_ratio: Option<f64>,
+    /// TCP segments that were sent more than once, the mean over the runs.
+    pub retransmitted_segments: Option<f64>,
+    /// Packets that arrived out of order, the mean over the runs.
+    pub reordered_packets: Option<f64>,
+    /// Packets that arrived, the mean over the runs.
+    pub received_packets: Option<f64>,
+    /// The 95th percentile of the extent of reordering, the mean over the runs.
+    pub p95_extent_packets: Option<f64>,
+    /// The largest extent of reordering.
+    pub max_extent_packets: Option<u64>,
+    /// Packets that did not arrive, the mean over the runs.
+    pub lost_packets: Option<f64>,
+    /// The longest time without an arrival at the application, the greatest of the runs.
+    pub longest_gap_seconds: Option<f64>,
+    /// 99th percentile of the sparse flow's delay above that of the shortest path, the greatest of the runs.
+    pub sparse_added_p99_seconds: Option<f64>,
+    /// What was published of this contender on such paths.
+    pub published: Vec<PublishedGoodput>,
+    /// The least share of what the framing leaves that is to be reached; null where none is stated.
+    pub required_share_ratio: Option<f64>,
+}
+
+impl MultipathSummary {
+    /// Sums up the rows of `experiment`.
+    pub fn of(rows: &[MultipathRow], experiment: &Multipath) -> Self {
+        let mut points = Vec::new();
+        for case in &experiment.cases {
+            for contender in &case.contenders {
+                let name = contender.to_string();
+                let own: Vec<_> = rows.iter().filter(|row| row.case == case.label && row.contender == name).collect();
+                points.extend(PointSummary::of(&own).map(|point| PointSummary {
+                    published: published(case, &name),
+                    required_share_ratio:
+                        case.required.iter().find(|(plane, _)| *plane == contender.plane).map(|(_, share)| *share),
+                    ..point
+                }));
+            }
+        }
+        MultipathSummary { points, published: experiment.paper.clone() }
+    }
+
+    /// The cases in the order of running.
+    pub fn cases(&self) -> Vec<&str> {
+        distinct(self.points.iter().map(|point| &*point.case))
+    }
+
+    /// The contenders in the order of running.
+    pub fn contenders(&self) -> Vec<&str> {
+        distinct(self.points.iter().map(|point| &*point.contender))
+    }
+
+    /// The runs of that contender in that case, if there are any.
+    pub fn point(&self, case: &str, contender: &str) -> Option<&PointSummary> {
+        self.points.iter().find(|point| point.case == case && point.contender == contender)
+    }
+}
+
+fn published(case: &MultipathCase, contender: &str) -> Vec<PublishedGoodput> {
+    case.published.iter().filter(|published| published.contender == contender).cloned().collect()
+}
+
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
+}
+
+impl PointSummary {
+    /// None of no rows.
+    fn of(rows: &[&MultipathRow]) -> Option<Self> {
+        let first = rows.first()?;
+        let all = |figure: &dyn Fn(&MultipathRow) -> Option<f64>| {
+            rows.iter().filter_map(|row| figure(row)).collect::<Vec<_>>()
+        };
+        let min = |values: &[f64]| range(values).map(|(min, _)| min);
+        let max = |values: &[f64]| range(values).map(|(_, max)| max);
+        let goodputs = all(&|row| Some(row.goodput_bits_per_second));
+        let (of_sum, of_framing) = (all(&|row| row.share_of_sum_ratio), all(&|row| row.share_of_framing_ratio));
+        let order = |figure: &dyn Fn(&super::Reordering) -> Option<u64>| {
+            all(&|row| row.order.as_ref().and_then(figure).map(|value| value as f64))
+        };
+        Some(PointSummary {
+            case: first.case.clone(),
+            contender: first.contender.clone(),
+            runs: rows.len() as u32,
+            goodput_bits_per_second: Estimate::of_mean(&goodputs),
+            min_goodput_bits_per_second: min(&goodputs),
+            share_of_sum_ratio: Estimate::of_mean(&of_sum),
+            min_share_of_sum_ratio: min(&of_sum),
+            framing_ratio: mean(&all(&|row| row.framing_ratio)),
+            share_of_framing_ratio: Estimate::of_mean(&of_framing),
+            min_share_of_framing_ratio: min(&of_framing),
+            retransmitted_segments: mean(&all(&|row| row.retransmitted_segments.map(|count| count as f64))),
+            reordered_packets: mean(&order(&|order| Some(order.reordered_packets))),
+            received_packets: mean(&order(&|order| Some(order.packets))),
+            p95_extent_packets: mean(&order(&|order| order.p95_extent_packets)),
+            max_extent_packets: rows.iter().filter_map(|row| row.order?.max_extent_packets).max(),
+            lost_packets: mean(&all(&|row| row.lost_packets.map(|count| count as f64))),
+            longest_gap_seconds: max(&all(&|row| row.longest_gap_seconds)),
+            sparse_added_p99_seconds: max(&all(&|row| row.sparse_added_p99_seconds)),
+            published: Vec::new(),
+            required_share_ratio: None,
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! One TCP connection that always has something to send, in real time.
+
+use super::observed::Observed;
+use super::order::{OrderMeter, Reordering, Unwrapped};
+use super::plane::Plane;
+use super::scenario::{Multipath, MultipathPoint};
+use crate::delays::Delays;
+use anyhow::Context;
+use net::clock;
+use std::thread;
+use testnet::{Arrivals, Content, NumberedPackets, Received, Sites, Traffic, retransmitted_segments};
+use units::{Span, Time};
+
+/// The congestion control of every connection, also of the subflows of Multipath TCP.
+const CONTROL: &str = "cubic";
+/// The sparse flow: IPv4, UDP and this payload are 128 bytes.
+const SPARSE_PAYLOAD: usize = 100;
+const SPARSE_INTERVAL: Span = Span::from_millis(20);
+
+/// Runs it between sites whose gateways are at work. `overhead` is what these add to a packet on a path, in bytes.
+pub(super) fn run(
+    sites: &Sites,
+    experiment: &Multipath,
+    point: &MultipathPoint<'_>,
+    overhead: u32,
+) -> anyhow::Result<(Observed, u64)> {
+    let arrivals = Arrivals::start(&sites.b, Sites::LAN)?;
+    let connection = connect(sites, point).context("open the connection")?;
+    let to_b = (&sites.b, sites.b.v4);
+    let sparse = point.case.sparse.then(|| {
+        NumberedPackets::send(&sites.a, to_b, SPARSE_PAYLOAD, SPARSE_INTERVAL, u64::MAX).context("send the sparse flow")
+    });
+    let sparse = sparse.transpose()?;
+    thread::sleep(experiment.warm_up.to_duration());
+    arrivals.take();
+    connection.take_longest_gap();
+    let before = Look::at(sites, &connection)?;
+    wait(sites, experiment, point)?;
+    let after = Look::at(sites, &connection)?;
+    let longest_gap = connection.take_longest_gap();
+    let (packets, missed) = arrivals.take();
+    let order = order(&packets).filter(|_| point.contender.plane != Plane::Mptcp);
+    let (full_payload, full_packet) = full_segment(&packets);
+    let observed = Observed {
+        delivered: after.delivered - before.delivered,
+        duration: after.time - before.time,
+        full_payload,
+        full_packet: full_packet + u64::from(overhead),
+        retransmitted: Some(after.retransmitted - before.retransmitted),
+        order,
+        longest_gap: Some(longest_gap),
+        sparse: sparse.and_then(|sparse| delays(&packets, sparse.port())),
+        carried: after.carried.iter().zip(&before.carried).map(|(after, before)| after - before).collect(),
+        lateness_p99: Some(sites.lateness(before.stamp, after.stamp)?.p99),
+        ..Observed::default()
+    };
+    Ok((observed, missed))
+}
+
+fn connect(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Traffic> {
+    if point.contender.plane != Plane::Mptcp {
+        return Ok(Traffic::tcp(&sites.a, &sites.b, CONTROL, None)?);
+    }
+    sites.enable_mptcp()?;
+    let on_first = |site| Sites::address_on(0, site);
+    Ok(Traffic::mptcp((&sites.a, on_first(1)), (&sites.b, on_first(2)), CONTROL)?)
+}
+
+/// Lets the measured time pass; a path may be cut in it.
+fn wait(sites: &Sites, experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
+    let mut rest = experiment.duration;
+    if let Some(cut) = point.case.cut {
+        thread::sleep(cut.after.to_duration());
+        sites.cut(cut.path - 1, true)?;
+        rest -= cut.after;
+    }
+    thread::sleep(rest.to_duration());
+    Ok(())
+}
+
+/// The counters at one time.
+struct Look {
+    time: Time,
+    stamp: Time,
+    delivered: u64,
+    retransmitted: u64,
+    carried: Vec<u64>,
+}
+
+impl Look {
+    fn at(sites: &Sites, connection: &Traffic) -> anyhow::Result<Self> {
+        let (retransmitted, carried) = (retransmitted_segments(&sites.a)?, carried(sites)?);
+        let (time, stamp) = (clock::monotonic(), clock::realtime());
+        Ok(Look { time, stamp, delivered: connection.received_bytes(), retransmitted, carried })
+    }
+}
+
+/// Packets that each path has carried in both directions.
+pub(super) fn carried(sites: &Sites) -> anyhow::Result<Vec<u64>> {
+    let both = |[up, down]: [link::Counters; 2]| up.forwarded.packets + down.forwarded.packets;
+    Ok(sites.counters()?.into_iter().map(both).collect())
+}
+
+/// The order in which segments of the one connection arrived.
+fn order(packets: &[Received]) -> Option<Reordering> {
+    let (mut meter, mut unwrapped) = (OrderMeter::default(), Unwrapped::default());
+    for packet in packets {
+        if let Content::Segment { sequence, payload, .. } = packet.content {
+            meter.note(unwrapped.number(sequence), payload.into());
+        }
+    }
+    Some(meter.summary()).filter(|order| order.packets > 0)
+}
+
+/// Payload and length of the packet with most payload.
+fn full_segment(packets: &[Received]) -> (u64, u64) {
+    let segment = |packet: &Received| match packet.content {
+        Content::Segment { payload, .. } => Some((u64::from(payload), u64::from(packet.bytes))),
+        Content::Numbered { .. } => None,
+    };
+    packets.iter().filter_map(segment).max().unwrap_or_default()
+}
+
+/// One-way delays of numbered packets to that port.
+fn delays(packets: &[Received], to: u16) -> Option<Delays> {
+    let delay = |packet: &Received| match packet.content {
+        Content::Numbered { port, sent, .. } if port == to => Some((packet.stamp - sent).as_secs_f64()),
+        _ => None,
+    };
+    let mut delays: Vec<_> = packets.iter().filter_map(delay).collect();
+    delays.sort_unstable_by(f64::total_cmp);
+    let last = delays.len().checked_sub(1)?;
+    let at = |part: f64| delays.get(((delays.len() as f64 * part) as usize).min(last)).copied();
+    Some(Delays { median_seconds: at(0.5)?, p95_seconds: at(0.95)?, p99_seconds: at(0.99)? })
+}

@@ -1,0 +1,325 @@
+use super::checks::{check_delay, check_name, check_rate, check_runs, refuse};
+use super::overrides::{Overrides, replace};
+use crate::accuracy::words::BottleneckKind;
+use crate::error::ScenarioError;
+use crate::multipath::{
+    Contender, Cut, Multipath, MultipathCase, PathSettings, Plane, PublishedGoodput, Shares, Workload,
+};
+use crate::paper::Paper;
+use crate::values::{optional_size, ratio, span};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use units::{Span, parse};
+
+const PATHS: RangeInclusive<usize> = 1..=8;
+const MAX_DURATION: Span = Span::from_secs(3600);
+const MIN_DURATION: Span = Span::from_millis(100);
+/// Of numbered packets: their number and time must fit, and no packet be fragmented inside a tunnel.
+const PAYLOAD_BYTES: RangeInclusive<u32> = 16..=1300;
+const NUMBERED_PACKETS: RangeInclusive<u64> = 10..=10_000_000;
+const WINDOW_BYTES: RangeInclusive<u64> = 2000..=16 << 20;
+
+/// A scenario file on several paths, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    name: String,
+    title: String,
+    #[serde(default)]
+    workload: WorkloadName,
+    /// What is compared in each case that names nothing else.
+    planes: Vec<Plane>,
+    /// With which ratios, where a plane takes one and the case names nothing else.
+    #[serde(default)]
+    ratios: Vec<Shares>,
+    runs: u32,
+    #[serde(deserialize_with = "span", default)]
+    duration: Span,
+    #[serde(deserialize_with = "span", default)]
+    warm_up: Span,
+    #[serde(rename = "virtual", default)]
+    virtual_time: bool,
+    /// Of numbered packets: how many.
+    #[serde(default = "fifty_thousand")]
+    packets: u64,
+    /// Of UDP packets: their payload in bytes.
+    #[serde(default = "thousand")]
+    payload: u32,
+    /// Of numbered packets: their rate, relative to the sum of the paths' rates.
+    #[serde(deserialize_with = "ratio", default = "most")]
+    load: f64,
+    paper: Option<Paper>,
+    cases: Vec<CaseSection>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum WorkloadName {
+    #[default]
+    Transfer,
+    Numbered,
+    Flood,
+}
+
+/// `[[cases]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseSection {
+    label: String,
+    paths: Vec<PathSettings>,
+    planes: Option<Vec<Plane>>,
+    ratios: Option<Vec<Shares>>,
+    #[serde(deserialize_with = "optional_size", default)]
+    window: Option<u64>,
+    cut: Option<Cut>,
+    #[serde(default)]
+    sparse: bool,
+    #[serde(default)]
+    published: Vec<PublishedGoodput>,
+    /// By plane, such as `{ bonded = "97%" }`.
+    #[serde(default)]
+    required: BTreeMap<String, String>,
+}
+
+impl File {
+    /// The experiment that it describes, with parts replaced.
+    ///
+    /// # Errors
+    /// Names the option that has no meaning here, or what in the result contradicts itself.
+    pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<Multipath, ScenarioError> {
+        let name = self.name.clone();
+        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
+        self.override_with(overrides).map_err(invalid)?;
+        self.check_extent().map_err(invalid)?;
+        let workload = self.workload();
+        let cases: Result<Vec<_>, _> = self.cases.iter().map(|case| self.case(case)).collect();
+        let cases = cases.map_err(invalid)?;
+        cases.iter().try_for_each(|case| check_case(case, self.duration)).map_err(invalid)?;
+        Ok(Multipath {
+            name: self.name,
+            title: self.title,
+            paper: self.paper,
+            workload,
+            cases,
+            runs: self.runs,
+            duration: self.duration,
+            warm_up: self.warm_up,
+            virtual_time: self.virtual_time,
+        })
+    }
+
+    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
+        if let Some(option) = given.for_accuracy_only().or(given.for_disciplines_only()).or(given.for_one_rate_only()) {
+            return Err(format!("{option} does not apply to experiments on several paths, and this is one"));
+        }
+        refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
+            "several paths cannot be the kernel's HTB; leave --bottleneck out".into()
+        })?;
+        self.virtual_time |= given.bottleneck == Some(BottleneckKind::Virtual);
+        self.runs = given.runs.unwrap_or(self.runs);
+        self.duration = given.duration.unwrap_or(self.duration);
+        self.warm_up = given.warm_up.unwrap_or(self.warm_up);
+        if !given.planes.is_empty() {
+            self.cases.iter_mut().for_each(|case| case.planes = None);
+        }
+        replace(&mut self.planes, &given.planes);
+        if let Some(missing) = given.rows.iter().find(|row| !(1..=self.cases.len()).contains(&(**row as usize))) {
+            return Err(format!("it has no case {missing}; they are counted from 1 to {}", self.cases.len()));
+        }
+        let mut number = 0;
+        self.cases.retain(|_| {
+            number += 1;
+            given.rows.is_empty() || given.rows.contains(&number)
+        });
+        Ok(())
+    }
+
+    fn check_extent(&self) -> Result<(), String> {
+        check_name(&self.name)?;
+        check_runs(self.runs)?;
+        refuse(self.runs == 0 || self.cases.is_empty() || self.planes.is_empty(), || {
+            "with no runs, no cases or no planes there is nothing to do; ask for at least one".into()
+        })?;
+        let is_timed = self.workload != WorkloadName::Numbered;
+        refuse(is_timed && self.duration < MIN_DURATION || self.warm_up < Span::ZERO, || {
+            format!("a duration of {} after {}; measure at least {MIN_DURATION}", self.duration, self.warm_up)
+        })?;
+        let each = self.duration + self.warm_up;
+        refuse(each > MAX_DURATION, || format!("runs of {each}; the maximum is {MAX_DURATION}"))?;
+        refuse(!PAYLOAD_BYTES.contains(&self.payload) || !NUMBERED_PACKETS.contains(&self.packets), || {
+            "choose payloads of 16 to 1300 bytes, and 10 to 10000000 packets".into()
+        })?;
+        refuse(!(self.load > 0.0 && self.load <= 2.0), || "choose a load above 0 %, and up to 200 %".into())?;
+        refuse(self.virtual_time && self.workload == WorkloadName::Flood, || {
+            "how much the kernel forwards has no meaning in virtual time; run it in real time".into()
+        })?;
+        refuse(self.virtual_time, || "several paths are only run in real time; leave --virtual out".into())
+    }
+
+    fn workload(&self) -> Workload {
+        let File { packets, payload, load, .. } = *self;
+        match self.workload {
+            WorkloadName::Transfer => Workload::Transfer,
+            WorkloadName::Numbered => Workload::Numbered { packets, payload, load },
+            WorkloadName::Flood => Workload::Flood { payload },
+        }
+    }
+
+    fn case(&self, section: &CaseSection) -> Result<MultipathCase, String> {
+        let planes = section.planes.as_ref().unwrap_or(&self.planes);
+        let equal = vec!["1"; section.paths.len()].join(":").parse().map_or_else(|_| Vec::new(), |equal| vec![equal]);
+        let ratios = match (&section.ratios, self.ratios.is_empty()) {
+            (Some(ratios), _) => ratios,
+            (None, false) => &self.ratios,
+            (None, true) => &equal,
+        };
+        let required = section.required.iter().map(|(plane, share)| {
+            let share = parse::ratio(share).map_err(|error| error.to_string())?;
+            Ok::<_, String>((plane.parse()?, share))
+        });
+        Ok(MultipathCase {
+            label: section.label.clone(),
+            paths: section.paths.clone(),
+            contenders: Contender::all(planes, ratios),
+            window: section.window,
+            cut: section.cut,
+            sparse: section.sparse,
+            published: section.published.clone(),
+            required: required.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn check_case(case: &MultipathCase, duration: Span) -> Result<(), String> {
+    let of = |reason: String| format!("{}: {reason}", case.label);
+    let paths = case.paths.len();
+    refuse(!PATHS.contains(&paths), || of(format!("{paths} paths; choose 1 to {}", PATHS.end())))?;
+    case.paths.iter().try_for_each(check_path).map_err(of)?;
+    for contender in &case.contenders {
+        let shares = contender.ratio.as_ref().map_or(paths, |ratio| ratio.shares().len());
+        refuse(shares != paths, || of(format!("{contender} is of {shares} paths, and there are {paths}")))?;
+    }
+    let twice =
+        case.contenders.iter().enumerate().find(|(place, contender)| case.contenders[..*place].contains(contender));
+    refuse(twice.is_some(), || of(format!("{} is named twice", twice.map_or("", |(_, twice)| twice.plane.name()))))?;
+    refuse(case.window.is_some_and(|window| !WINDOW_BYTES.contains(&window)), || {
+        of("choose a window of 2000 bytes to 16 MB".into())
+    })?;
+    let Some(cut) = case.cut else { return Ok(()) };
+    refuse(!(1..=paths).contains(&cut.path) || !(Span::ZERO..duration).contains(&cut.after), || {
+        of(format!("cutting path {} after {}; choose one of its {paths} paths, within {duration}", cut.path, cut.after))
+    })
+}
+
+fn check_path(path: &PathSettings) -> Result<(), String> {
+    check_rate("a path", path.rate)?;
+    check_delay("a path's delay", path.delay)?;
+    refuse(!(0.0..=0.5).contains(&path.loss), || "choose a loss of 0 to 50 %".into())
+}
+
+const fn fifty_thousand() -> u64 {
+    50_000
+}
+
+const fn thousand() -> u32 {
+    1000
+}
+
+const fn most() -> f64 {
+    0.8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Experiment, load};
+    use units::Rate;
+
+    fn overridden(name: &str, with: Overrides) -> Result<Multipath, ScenarioError> {
+        load(name, &with).map(|experiment| experiment.multipath().unwrap())
+    }
+
+    fn named(name: &str) -> Multipath {
+        overridden(name, Overrides::default()).unwrap()
+    }
+
+    #[test]
+    fn the_papers_set_ups_are_among_the_cases() {
+        // 2 × 8 Mbit/s at 0, 50 and 100 ms, windows ×1 and ×16 (Fig. 4).
+        let tcp = named("multipath-tcp");
+        let mbit8 = Rate::from_mbit(8);
+        for delay in [0, 50, 100].map(Span::from_millis) {
+            let equal = |path: &PathSettings| (path.rate, path.delay, path.loss) == (mbit8, delay, 0.0);
+            assert!(tcp.cases.iter().any(|case| case.paths.len() == 2 && case.paths.iter().all(equal)), "{delay}");
+        }
+        let windows: Vec<_> = tcp.cases.iter().filter_map(|case| case.window).collect();
+        assert!(windows.iter().any(|window| windows.contains(&(window * 16))), "{windows:?}");
+        // 8 against 1.5 Mbit/s without delay, ratio 16:3 (Fig. 5).
+        let unequal = named("multipath-unequal");
+        let rates = [mbit8, Rate::from_bits_per_second(1_500_000)];
+        let of_paper = unequal.cases.iter().find(|case| {
+            case.paths.iter().map(|path| path.rate).eq(rates) && case.paths.iter().all(|path| path.delay == Span::ZERO)
+        });
+        let contenders: Vec<_> = of_paper.unwrap().contenders.iter().map(Contender::to_string).collect();
+        assert!(
+            ["direct 1:1", "direct 16:3"].iter().all(|of| contenders.contains(&(*of).to_owned())),
+            "{contenders:?}"
+        );
+        let numbered = Workload::Numbered { packets: 50_000, payload: 1000, load: 0.8 };
+        assert_eq!(named("multipath-reorder").workload, numbered);
+        assert_eq!(named("multipath-udp").workload, Workload::Flood { payload: 1000 });
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_with_the_reason() {
+        let refused = |name: &str, with: Overrides, part: &str| {
+            let error = overridden(name, with).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        let usual = Overrides::default;
+        let tcp = "multipath-tcp";
+        refused(tcp, Overrides { runs: Some(0), ..usual() }, "no runs");
+        refused(tcp, Overrides { duration: Some(Span::ZERO), ..usual() }, "at least 100 ms");
+        refused(tcp, Overrides { rows: vec![99], ..usual() }, "it has no case 99");
+        refused(tcp, Overrides { delays: vec![Span::ZERO], ..usual() }, "--delay does not apply");
+        refused(tcp, Overrides { rate: Some(Rate::ZERO), ..usual() }, "--rate does not apply");
+        refused(tcp, Overrides { cross: vec![Rate::ZERO], ..usual() }, "--cross does not apply");
+        refused(tcp, Overrides { bottleneck: Some(BottleneckKind::Htb), ..usual() }, "cannot be the kernel's HTB");
+        let virtual_time = Some(BottleneckKind::Virtual);
+        refused("multipath-udp", Overrides { bottleneck: virtual_time, ..usual() }, "no meaning in virtual time");
+    }
+
+    #[test]
+    fn cases_that_contradict_themselves_are_refused_by_their_name() {
+        let text = include_str!("../../scenarios/multipath-unequal.toml");
+        let head = text.split("[[cases]]").next().unwrap();
+        for (case, part) in [
+            ("paths = []", "one: 0 paths"),
+            ("paths = [{ rate = \"1mbit\", delay = \"9s\" }]", "one: a path's delay of 9 s"),
+            ("paths = [{ rate = \"1\", delay = \"9ms\" }]", "one: a path of 1 bit/s"),
+            ("paths = [{ rate = \"1mbit\", delay = \"9ms\", loss = \"60%\" }]", "a loss of 0 to 50 %"),
+            ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nratios = [\"1:1\"]", "is of 2 paths, and there are 1"),
+            ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\ncut = { path = 2, after = \"1s\" }", "cutting path 2"),
+            ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nwindow = \"1\"", "a window of 2000 bytes"),
+            ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nplanes = [\"direct\", \"direct\"]", "named twice"),
+            ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nrequired = { bond = \"9%\" }", "`bond` is no plane"),
+            ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nratios = [\"x\"]", "`x` is no ratio"),
+        ] {
+            let text = format!("{head}[[cases]]\nlabel = \"one\"\n{case}\n");
+            let no_table = |_: &str| unreachable!("it names none");
+            let read = Experiment::from_toml(&text, "own.toml", &no_table, &Overrides::default());
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains(part), "{case}: {error}");
+        }
+    }
+
+    #[test]
+    fn some_cases_and_planes_will_do() {
+        let with = Overrides { rows: vec![2], planes: vec![Plane::Bonded], ..Overrides::default() };
+        let experiment = overridden("multipath-tcp", with).unwrap();
+        let [case] = &experiment.cases[..] else { panic!("{} cases", experiment.cases.len()) };
+        assert_eq!(case.contenders, [Contender { plane: Plane::Bonded, ratio: None }]);
+        assert_eq!(case.paths[0].delay, Span::from_millis(50));
+    }
+}

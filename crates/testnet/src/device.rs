@@ -1,0 +1,70 @@
+use net::SetupError;
+use net::capture::Capture;
+use net::tun::Tun;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd};
+use units::Time;
+
+/// Of every emulated device, in bytes.
+pub(crate) const MTU: u16 = 1500;
+/// No more packets than this that were captured are left in a device's own queue, which must have room for others.
+const MAX_UNREAD_PACKETS: usize = 2000;
+
+/// The near end of a host's TUN device. What the host sends is captured with the kernel's stamp of its sending.
+pub(crate) struct Device {
+    tun: Tun,
+    capture: Capture,
+    /// Packets that were captured and are still in the device's own queue.
+    unread: usize,
+}
+
+impl Device {
+    /// Makes the device in the namespace of the calling thread. With an address it is that family's default route.
+    pub(crate) fn new(name: &str, v4: Option<Ipv4Addr>, v6: Option<Ipv6Addr>) -> Result<Self, SetupError> {
+        let tun = Tun::new(name, MTU, v4, v6)?;
+        Ok(Device { tun, capture: Capture::outgoing(name)?, unread: 0 })
+    }
+
+    /// Gives the next packet that the host has sent, and the stamp of its sending, to `read`.
+    pub(crate) fn next<R>(&mut self, read: impl FnOnce(Time, &[u8]) -> R) -> Option<R> {
+        let read = self.capture.next(read)?;
+        self.unread += 1;
+        Some(read)
+    }
+
+    /// Writes a packet to the host.
+    pub(crate) fn write(&self, packet: &[u8]) {
+        if let Err(error) = self.tun.write(packet) {
+            tracing::debug!("a host refused a packet: {error}");
+        }
+    }
+
+    /// Whether the device's queue has to be emptied, however much other work there is.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.unread > MAX_UNREAD_PACKETS
+    }
+
+    /// Empties the device's queue: the packets have already been captured.
+    pub(crate) fn drain(&mut self) {
+        while self.unread > 0 {
+            self.unread = if self.tun.read(&mut [0; 1]).is_ok() { self.unread - 1 } else { 0 };
+        }
+    }
+
+    /// Packets that were never captured, because they came too fast.
+    pub(crate) fn missed(&mut self) -> u64 {
+        self.capture.missed()
+    }
+
+    /// Whether a packet waits. Reads one word of memory.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.capture.is_ready()
+    }
+}
+
+impl AsFd for Device {
+    /// Readable whenever a packet waits.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.capture.as_fd()
+    }
+}

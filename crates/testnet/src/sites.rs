@@ -1,0 +1,180 @@
+//! Two sites, each with a host behind a gateway, joined by several paths.
+//!
+//! ```text
+//! host a ══ left gateway ── path 1 ── right gateway ══ host b
+//!                        ── path 2 ──
+//! ```
+//!
+//! A path is an emulated link in either direction, or a veth pair where the gateways' own speed is in question. Cables to
+//! the hosts are veth pairs. What the gateways do is up to programs that run in their namespaces: without them, packets
+//! take the first path.
+
+mod layout;
+mod links;
+mod shard;
+
+pub use links::PathLinks;
+
+use crate::directed_link::Lateness;
+use crate::network::{Host, NetworkError};
+use link::Counters;
+use net::SetupError;
+use net::cpu::CpuReservation;
+use net::namespace::Namespace;
+use runtime::PacketThread;
+use shard::{PathShard, SitesShard};
+use std::io;
+use std::net::Ipv4Addr;
+use units::Time;
+
+/// Two sites. Dropping this ends everything in it.
+#[derive(Debug)]
+pub struct Sites {
+    /// The host of the left site, 10.1.0.2.
+    pub a: Host,
+    /// Its gateway.
+    pub left: Namespace,
+    /// The gateway of the right site.
+    pub right: Namespace,
+    /// Its host, 10.2.0.2.
+    pub b: Host,
+    paths: usize,
+    /// None where the paths are veth pairs.
+    emulation: Option<Emulation>,
+}
+
+#[derive(Debug)]
+struct Emulation {
+    thread: PacketThread<SitesShard>,
+    /// The packet thread's own CPU: no program at the sites is to keep it waiting.
+    _cpu: CpuReservation,
+}
+
+impl Sites {
+    /// The interface between host and gateway, at both of them.
+    pub const LAN: &'static str = layout::LAN;
+
+    /// Joins the sites by emulated paths, and sets the packets moving. Hosts and gateways exchange packets as long as the
+    /// paths' MTU, as over real cables. As long as this lives, the calling thread and those that it starts keep off one CPU,
+    /// which is left to the packets.
+    ///
+    /// # Errors
+    /// A link is impossible, or the system refuses a namespace, a device or a thread; iproute2 is missing.
+    pub fn emulated(paths: Vec<PathLinks>) -> Result<Self, NetworkError> {
+        let sites = Sites::with_hosts(paths.len(), true)?;
+        let mut ends = Vec::new();
+        for (place, links) in paths.into_iter().enumerate() {
+            let device = |gateway: &Namespace| gateway.run(|| layout::path_device(place))?;
+            ends.push((links, [device(&sites.left)?, device(&sites.right)?]));
+        }
+        let reservation = CpuReservation::last();
+        let cpu = reservation.cpu();
+        let thread = PacketThread::start("testnet", move || {
+            cpu.pin();
+            let paths = ends.into_iter().map(|(links, ends)| PathShard::new(links, ends));
+            Ok::<_, NetworkError>(SitesShard::new(paths.collect::<Result<_, _>>()?))
+        })?;
+        sites.address_paths()?;
+        Ok(Sites { emulation: Some(Emulation { thread, _cpu: reservation }), ..sites })
+    }
+
+    /// Joins the sites by so many veth pairs, with the kernel's offloads on.
+    ///
+    /// # Errors
+    /// The system refuses a namespace or a device, or iproute2 is missing.
+    pub fn cabled(paths: usize) -> Result<Self, NetworkError> {
+        let sites = Sites::with_hosts(paths, false)?;
+        (0..paths).try_for_each(|place| layout::cable(&sites.left, &sites.right, &Sites::path(place), false))?;
+        sites.address_paths()?;
+        Ok(sites)
+    }
+
+    fn with_hosts(paths: usize, packets_as_on_the_wire: bool) -> Result<Self, NetworkError> {
+        let host = |name: &str, site: u8| {
+            let namespace = Namespace::new()?;
+            Ok::<_, SetupError>(Host { name: name.into(), v4: Ipv4Addr::new(10, site, 0, 2), v6: None, namespace })
+        };
+        let (a, b) = (host("a", 1)?, host("b", 2)?);
+        let sites = Sites { a, left: Namespace::new()?, right: Namespace::new()?, b, paths, emulation: None };
+        for (host, gateway, site) in [(&sites.a, &sites.left, 1), (&sites.b, &sites.right, 2)] {
+            layout::site(&host.namespace, gateway, site, paths, packets_as_on_the_wire)?;
+        }
+        Ok(sites)
+    }
+
+    fn address_paths(&self) -> Result<(), NetworkError> {
+        layout::paths(&self.left, &self.right, self.paths)?;
+        Ok(())
+    }
+
+    /// The interface of a path at both gateways, by the path's place.
+    pub fn path(place: usize) -> String {
+        layout::path_name(place)
+    }
+
+    /// The address of the left (1) or right (2) gateway on a path.
+    pub fn gateway(place: usize, end: u8) -> Ipv4Addr {
+        layout::gateway_address(place, end)
+    }
+
+    /// The address of a host whose packets take that path, whatever the gateways do: of the left (1) or right (2) one.
+    pub fn address_on(place: usize, site: u8) -> Ipv4Addr {
+        layout::address_on(place, site)
+    }
+
+    /// Lets the hosts' Multipath TCP (RFC 8684) use all paths: `a` opens subflows from its address on each.
+    ///
+    /// # Errors
+    /// The kernel has no Multipath TCP, or iproute2 does not know it.
+    pub fn enable_mptcp(&self) -> Result<(), SetupError> {
+        layout::enable_mptcp(&self.a.namespace, &self.b.namespace, self.paths)
+    }
+
+    /// Cuts a path, or mends it: as long as it is cut, nothing passes, and what is under way is lost. Its interfaces stay up,
+    /// as behind a provider's modem.
+    ///
+    /// # Errors
+    /// The packet thread has ended, or the paths are cables.
+    pub fn cut(&self, place: usize, is_cut: bool) -> Result<(), NetworkError> {
+        self.ask(move |shard| shard.cut(place, is_cut))
+    }
+
+    /// How late the packets that were due from `from` to `to` were written, on the path and in the direction where that was
+    /// worst.
+    ///
+    /// # Errors
+    /// As for [`Sites::cut`].
+    pub fn lateness(&self, from: Time, to: Time) -> Result<Lateness, NetworkError> {
+        self.ask(move |shard| shard.lateness(from, to))
+    }
+
+    /// What the links have done, by path: up and down.
+    ///
+    /// # Errors
+    /// As for [`Sites::cut`].
+    pub fn counters(&self) -> Result<Vec<[Counters; 2]>, NetworkError> {
+        self.ask(|shard| shard.counters())
+    }
+
+    /// Packets that were never seen, because the packet thread was too slow.
+    ///
+    /// # Errors
+    /// As for [`Sites::cut`].
+    pub fn missed(&self) -> Result<u64, NetworkError> {
+        self.ask(SitesShard::missed)
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut SitesShard) -> T + Send + 'static,
+    ) -> Result<T, NetworkError> {
+        let no_emulation =
+            || NetworkError::Setup(SetupError::new("ask about emulated paths", io::ErrorKind::Unsupported));
+        let Emulation { thread, .. } = self.emulation.as_ref().ok_or_else(no_emulation)?;
+        let current = move |shard: &mut SitesShard| {
+            shard.catch_up();
+            work(shard)
+        };
+        thread.ask(current).map_err(|_| NetworkError::Stopped)
+    }
+}

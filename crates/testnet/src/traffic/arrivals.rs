@@ -1,0 +1,113 @@
+use super::numbered;
+use super::threads::Threads;
+use crate::network::{Host, NetworkError};
+use net::capture::Capture;
+use packet::{End, Headers, Transport};
+use std::mem;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+use units::Time;
+
+/// How often the ring is emptied; it holds 4096 packets.
+const ROUND: Duration = Duration::from_millis(5);
+const UDP_HEADER_BYTES: usize = 8;
+
+/// A record of the packets that arrive at a host with data in them, one by one, by the kernel's stamps.
+#[derive(Debug)]
+pub struct Arrivals {
+    record: Arc<Mutex<Record>>,
+    _threads: Threads,
+}
+
+/// A packet that has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// When: [`net::clock::realtime`].
+    pub stamp: Time,
+    /// The length of the IP packet in bytes.
+    pub bytes: u32,
+    /// What it carries.
+    pub content: Content,
+}
+
+/// What a packet carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Bytes of a TCP connection.
+    Segment {
+        /// The sender's port.
+        port: u16,
+        /// The sequence number of the first byte.
+        sequence: u32,
+        /// How many bytes.
+        payload: u32,
+    },
+    /// One of [`NumberedPackets`](super::NumberedPackets).
+    Numbered {
+        /// The receiver's port.
+        port: u16,
+        /// Its number, from 0 on.
+        number: u64,
+        /// When it was sent: [`net::clock::realtime`].
+        sent: Time,
+    },
+}
+
+#[derive(Debug)]
+struct Record {
+    capture: Capture,
+    packets: Vec<Received>,
+}
+
+impl Arrivals {
+    /// Begins to record what arrives at the host by that interface.
+    ///
+    /// # Errors
+    /// Where the system refuses to show the host's packets.
+    pub fn start(host: &Host, interface: &str) -> Result<Self, NetworkError> {
+        let capture = host.namespace.run(|| Capture::incoming(interface))??;
+        let record = Arc::new(Mutex::new(Record { capture, packets: Vec::new() }));
+        let (own, mut threads) = (Arc::clone(&record), Threads::default());
+        threads.start(&host.namespace, "arrivals", move |stop| {
+            while !stop.load(Ordering::Relaxed) {
+                own.lock().unwrap_or_else(PoisonError::into_inner).collect();
+                thread::sleep(ROUND);
+            }
+        })?;
+        Ok(Arrivals { record, _threads: threads })
+    }
+
+    /// What has arrived since the last call, in order, and how many packets since the start could not be recorded.
+    pub fn take(&self) -> (Vec<Received>, u64) {
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        record.collect();
+        (mem::take(&mut record.packets), record.capture.missed())
+    }
+}
+
+impl Record {
+    fn collect(&mut self) {
+        while let Some(received) = self.capture.next(read) {
+            self.packets.extend(received);
+        }
+    }
+}
+
+/// None where there is no data in it that is counted here.
+fn read(stamp: Time, packet: &[u8]) -> Option<Received> {
+    let headers = Headers::parse(packet).ok()?;
+    let content = match headers.transport? {
+        Transport::Tcp(tcp) if tcp.payload_len > 0 => {
+            let port = headers.port(End::Source)?;
+            Content::Segment { port, sequence: tcp.sequence, payload: tcp.payload_len as u32 }
+        }
+        Transport::Udp(_) => {
+            let (number, sent) = numbered::read(packet.get(headers.transport_offset + UDP_HEADER_BYTES..)?)?;
+            Content::Numbered { port: headers.port(End::Destination)?, number, sent }
+        }
+        _ => return None,
+    };
+    Some(Received { stamp, bytes: headers.total_len as u32, content })
+}
