@@ -26,6 +26,11 @@ pub struct RemoteConfig {
     pub networks: Vec<IpNet>,
     /// Where it is reached on each path, and from which socket of this host; `None` until it writes first.
     pub routes: Vec<Option<Route>>,
+    /// The MTU of the interface of each path, in bytes, up to which the path's own is discovered. None at all, where packets
+    /// of every length are to be sent.
+    pub interface_mtus: Vec<u32>,
+    /// Hosts send no longer packets, in bytes, whatever the paths pass.
+    pub max_packet: u32,
     /// How its packets are shared over those paths.
     pub bond: BondConfig,
     /// How packets that come from it are put in order.
@@ -46,6 +51,14 @@ pub enum NodeError {
     Routes {
         /// How many routes.
         routes: usize,
+        /// How many paths.
+        paths: usize,
+    },
+    /// Not as many interfaces as paths.
+    #[error("a peer has {interfaces} MTUs of interfaces for {paths} paths: give one for each, or none at all")]
+    InterfaceMtus {
+        /// How many MTUs.
+        interfaces: usize,
         /// How many paths.
         paths: usize,
     },

@@ -20,6 +20,12 @@
 //! by which address a peer is reached on a path, or waits until the peer writes first. An authentic datagram from elsewhere
 //! moves the path's far end there, so that a peer behind address translation, or with a new address, is followed.
 //!
+//! # Lengths of packets
+//!
+//! The MTU of each path is discovered ([`multipath::PathMtu`]). A packet that is too long for a path takes another one; for
+//! one that is too long for all of them, its host gets an ICMP error. TCP connections are kept from that: the maximum
+//! segment size that their ends announce is lowered, both ways, to what all paths pass.
+//!
 //! # Restarts
 //!
 //! Packets are numbered from the start of a peer's life on, across changes of keys. When a handshake shows that the peer
@@ -30,6 +36,7 @@ mod config;
 mod networks;
 mod node;
 mod packet_buffer;
+mod path_mtus;
 mod remote;
 mod statistics;
 

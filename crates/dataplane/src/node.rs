@@ -73,6 +73,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             if routes != paths {
                 return Err(NodeError::Routes { routes, paths });
             }
+            let interfaces = remote.interface_mtus.len();
+            if interfaces != paths && interfaces != 0 {
+                return Err(NodeError::InterfaceMtus { interfaces, paths });
+            }
             let peer = endpoint.add_peer(remote.key, remote.psk.clone())?;
             let remote = Remote::new(remote, peer, now)?;
             by_peer.insert(peer, remotes.len());
@@ -87,7 +91,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     /// A packet of a host: the peer that has its destination gets it. It has [`HEADROOM`](crate::HEADROOM) before it.
     pub fn send(
         &mut self,
-        packet: PacketBuffer<B>,
+        mut packet: PacketBuffer<B>,
         classification: &Classification,
         label: Label,
         class: Class,
@@ -95,7 +99,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     ) {
         let destination = classification.selector.map(|selector| selector.destination);
         match destination.and_then(|destination| self.networks.peer(destination)) {
-            Some(remote) => self.remotes[remote].send(packet, label, class, now),
+            Some(remote) => {
+                let remote = &mut self.remotes[remote];
+                clamp_mss(remote, &mut packet);
+                remote.send(packet, label, class, now);
+            }
             None => self.statistics.unroutable += 1,
         }
     }
@@ -139,9 +147,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     /// Delivers what a peer has sent, but for what has a source that the peer does not have.
     fn keep_own(&mut self, place: usize) {
-        for packet in self.arrived.drain(..) {
+        for mut packet in self.arrived.drain(..) {
             let source = Classification::of(packet.bytes()).selector.map(|selector| selector.source);
             if source.and_then(|source| self.networks.peer(source)) == Some(place) {
+                clamp_mss(&self.remotes[place], &mut packet);
                 self.delivered.push(packet);
             } else {
                 self.statistics.foreign_sources += 1;
@@ -157,10 +166,23 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             self.send_due(place, now, output);
             self.remotes[place].follow_paths(now, &mut self.arrived);
             self.keep_own(place);
+            self.refuse_oversized(place);
         }
         self.shake_hands(now, wall, output);
         self.statistics.delivered += self.delivered.len() as u64;
         output.packets.append(&mut self.delivered);
+    }
+
+    /// Tells hosts of packets that are too long for all paths.
+    fn refuse_oversized(&mut self, place: usize) {
+        while let Some(error) = self.remotes[place].take_oversized() {
+            self.statistics.too_long += 1;
+            if let Some(error) = error {
+                let mut buffer = (self.buffers)(error.len());
+                buffer.extend_from_slice(&error);
+                self.delivered.push(PacketBuffer::new(buffer, 0));
+            }
+        }
     }
 
     fn shake_hands(&mut self, now: Time, wall: Time, output: &mut Output<B>) {
@@ -209,6 +231,20 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         }
     }
 
+    /// The kernel has refused to send a datagram of so many bytes, because it is too long for the interface.
+    pub fn refused(&mut self, to: Route, bytes: usize, now: Time) {
+        let remote = self.remotes.iter_mut().find(|remote| remote.routes().any(|route| route == to));
+        if let Some(remote) = remote {
+            remote.refused(to, bytes, now);
+        }
+    }
+
+    /// The longest packet of hosts that all paths to all peers pass, in bytes, as far as is known or expected: that is to be
+    /// the MTU of the hosts' device. `None` where it is not discovered.
+    pub fn mtu(&self) -> Option<u32> {
+        self.remotes.iter().filter_map(Remote::mtu).min()
+    }
+
     /// When to call [`Node::drain`] at the latest.
     pub fn deadline(&self, now: Time) -> Option<Time> {
         let remotes = self.remotes.iter();
@@ -232,6 +268,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     pub fn remotes(&self, now: Time) -> Vec<RemoteStatus> {
         let remotes = self.remotes.iter();
         remotes.map(|remote| remote.status(self.sessions.has_session(remote.peer, now))).collect()
+    }
+}
+
+/// Has the ends of TCP connections send what all paths pass.
+fn clamp_mss<B: DerefMut<Target = Vec<u8>> + Clone>(remote: &Remote<B>, packet: &mut PacketBuffer<B>) {
+    if let Some(mtu) = remote.mtu() {
+        packet::clamp_mss(packet.bytes_mut(), mtu);
     }
 }
 

@@ -1,10 +1,11 @@
 use crate::config::{NodeError, RemoteConfig};
 use crate::packet_buffer::PacketBuffer;
+use crate::path_mtus::PathMtus;
 use crate::statistics::RemoteStatus;
 use link::Label;
 use multipath::message::{Data, Message, Probe};
 use multipath::{
-    Arrival, Bond, Class, DelayRange, Outgoing, PathEvent, PathId, PathReceiver, Resequencer, Transmission,
+    Arrival, Bond, Class, DelayRange, Outgoing, PathEvent, PathId, PathReceiver, PathState, Resequencer, Transmission,
 };
 use secure::{PeerId, Route};
 use std::ops::DerefMut;
@@ -30,6 +31,7 @@ pub(crate) struct Remote<B> {
     bond: Bond<PacketBuffer<B>>,
     resequencer: Resequencer<PacketBuffer<B>>,
     receivers: Vec<PathReceiver>,
+    mtus: PathMtus,
     routes: Vec<Option<Route>>,
     instance: Option<u64>,
     sent_told: Option<Time>,
@@ -39,9 +41,9 @@ pub(crate) struct Remote<B> {
 impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     pub(crate) fn new(config: RemoteConfig, peer: PeerId, now: Time) -> Result<Self, NodeError> {
         let routes = config.routes.clone();
-        let mut bond = Bond::new(&config.bond, now)?;
-        enable_known(&mut bond, &routes, now);
-        Ok(Remote {
+        let bond = Bond::new(&config.bond, now)?;
+        let mtus = PathMtus::new(&config.interface_mtus, &config.bond, now);
+        let mut remote = Remote {
             peer,
             bond,
             resequencer: Resequencer::new(config.resequencer),
@@ -50,8 +52,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             instance: None,
             sent_told: None,
             received_told: None,
+            mtus,
             config,
-        })
+        };
+        remote.enable_known(now);
+        Ok(remote)
     }
 
     /// A session was made with this life of the peer. In another one than before, both ends number from the beginning.
@@ -68,7 +73,15 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         // As when it was made first, so that nothing is out of range.
         if let Ok(bond) = Bond::new(&self.config.bond, now) {
             self.bond = bond;
-            enable_known(&mut self.bond, &self.routes, now);
+            PathId::all().zip(&self.routes).for_each(|(path, _)| self.mtus.down(path));
+            self.enable_known(now);
+        }
+    }
+
+    fn enable_known(&mut self, now: Time) {
+        for (path, route) in PathId::all().zip(&self.routes) {
+            self.bond.enable(path, route.is_some(), now);
+            self.bond.set_max_bytes(path, self.mtus.limit(path), now);
         }
     }
 
@@ -85,16 +98,22 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// Ends what waits for paths that have failed.
     pub(crate) fn follow_paths(&mut self, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {
         while let Some(event) = self.bond.poll_event() {
-            if let PathEvent::Down(path) = event {
-                // Paths are judged in both directions together.
-                self.resequencer.path_down(path, now, delivered);
+            match event {
+                PathEvent::Up(path) => self.mtus.up(path, now),
+                PathEvent::Down(path) => {
+                    // Paths are judged in both directions together.
+                    self.resequencer.path_down(path, now, delivered);
+                    self.mtus.down(path);
+                    self.apply_mtu(path, now);
+                }
             }
         }
     }
 
     /// The next datagram that is due.
     pub(crate) fn next(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
-        self.report(now, buffers).or_else(|| self.transmission(now, buffers))
+        let datagram = self.report(now, buffers).or_else(|| self.mtu_message(now, buffers));
+        datagram.or_else(|| self.transmission(now, buffers))
     }
 
     fn report(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
@@ -106,6 +125,56 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         None
     }
 
+    /// An answer to a probe of a path's MTU, or a probe.
+    fn mtu_message(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
+        while let Some((path, number)) = self.mtus.take_answer() {
+            if let Some(to) = self.routes[path.index()] {
+                return Some(Unsealed { path, to, datagram: written(&Message::MtuAnswer(number), buffers) });
+            }
+        }
+        if !self.mtus.is_due(now) {
+            return None;
+        }
+        for path in PathId::all().take(self.routes.len()) {
+            let round_trip = self.bond.status(path).and_then(|status| status.round_trip);
+            let query = self.mtus.poll(path, round_trip, now);
+            self.apply_mtu(path, now);
+            if let (Some(query), Some(to)) = (query, self.routes[path.index()]) {
+                return Some(Unsealed { path, to, datagram: written(&Message::MtuProbe(query), buffers) });
+            }
+        }
+        None
+    }
+
+    /// The kernel has refused a datagram to the peer, because it is too long for the interface.
+    pub(crate) fn refused(&mut self, to: Route, bytes: usize, now: Time) {
+        if let Some(path) = PathId::new(to.path) {
+            self.mtus.refused(path, bytes, now);
+            self.apply_mtu(path, now);
+        }
+    }
+
+    /// Has only those packets sent on a path that it passes.
+    fn apply_mtu(&mut self, path: PathId, now: Time) {
+        self.bond.set_max_bytes(path, self.mtus.limit(path), now);
+    }
+
+    /// The longest packet of hosts that all paths pass, in bytes, as far as is known or expected.
+    pub(crate) fn mtu(&self) -> Option<u32> {
+        self.mtus.least().map(|mtu| mtu.min(self.config.max_packet))
+    }
+
+    /// A packet that is too long for all paths. With it the ICMP error that tells its host, once it is certain what passes.
+    pub(crate) fn take_oversized(&mut self) -> Option<Option<Vec<u8>>> {
+        let packet = self.bond.take_oversized()?;
+        let is_certain = PathId::all().take(self.routes.len()).all(|path| {
+            let is_up = self.bond.status(path).is_some_and(|status| status.state == PathState::Up);
+            !is_up || self.mtus.is_settled(path)
+        });
+        let mtu = self.mtu().filter(|_| is_certain);
+        Some(mtu.and_then(|mtu| packet::too_big(packet.bytes(), mtu)))
+    }
+
     fn transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
         loop {
             let Transmission { path, counter, packet, .. } = self.bond.next(now)?;
@@ -115,6 +184,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 None => written(&Message::Probe(Probe { counter: counter as u32, size: PROBE_BYTES }), buffers),
                 Some(packet) => wrapped(packet, path),
             };
+            self.mtus.sent(path, datagram.len());
             return Some(Unsealed { path, to, datagram });
         }
     }
@@ -158,6 +228,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 let most = self.bond.status(path).and_then(|status| status.round_trip);
                 self.resequencer.set_delay(path, most.map(|most| DelayRange { least: Span::ZERO, most }));
             }
+            Ok(Message::MtuProbe(query)) => self.mtus.asked(path, query.number),
+            Ok(Message::MtuAnswer(number)) => {
+                self.mtus.answered(path, number, now);
+                self.apply_mtu(path, now);
+            }
             Ok(Message::Session { .. }) | Err(_) => return false,
         }
         true
@@ -166,11 +241,20 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// The peer is where its last authentic datagram came from.
     fn follow(&mut self, path: PathId, from: Route, now: Time) {
         let route = &mut self.routes[path.index()];
-        if *route != Some(from) {
-            let is_new = route.replace(from).is_none();
-            if is_new {
-                self.bond.enable(path, true, now);
+        if *route == Some(from) {
+            return;
+        }
+        match route.replace(from) {
+            None => self.bond.enable(path, true, now),
+            // Another address is another path, another port is not.
+            Some(before) if before.address.ip() != from.address.ip() => {
+                self.mtus.down(path);
+                if self.bond.status(path).is_some_and(|status| status.state == PathState::Up) {
+                    self.mtus.up(path, now);
+                }
+                self.apply_mtu(path, now);
             }
+            Some(_) => {}
         }
     }
 
@@ -181,7 +265,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// When to ask for the next datagram, or to expire; what is to be sent counts only in a session.
     pub(crate) fn deadline(&self, is_connected: bool) -> Option<Time> {
         let receivers = self.receivers.iter().filter_map(PathReceiver::deadline).min();
-        let sending = if is_connected { self.bond.deadline().into_iter().chain(receivers).min() } else { None };
+        let sending = if is_connected {
+            self.bond.deadline().into_iter().chain(receivers).chain(self.mtus.deadline()).min()
+        } else {
+            None
+        };
         sending.into_iter().chain(self.resequencer.deadline()).min()
     }
 
@@ -208,16 +296,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             key: self.config.key,
             is_connected,
             paths: paths.collect(),
+            path_mtus: PathId::all().take(self.routes.len()).map(|path| self.mtus.mtu(path)).collect(),
+            mtu: self.mtu(),
             queued: self.bond.queued(),
             dropped: self.bond.dropped(),
             resequencing: *self.resequencer.statistics(),
         }
-    }
-}
-
-fn enable_known<P: Clone>(bond: &mut Bond<P>, routes: &[Option<Route>], now: Time) {
-    for (path, route) in PathId::all().zip(routes) {
-        bond.enable(path, route.is_some(), now);
     }
 }
 
@@ -240,7 +324,11 @@ fn wrapped<B: DerefMut<Target = Vec<u8>>>(mut packet: Outgoing<PacketBuffer<B>>,
 
 /// A message with room for what a datagram has besides.
 fn written<B: DerefMut<Target = Vec<u8>>>(message: &Message<'_>, buffers: &dyn Fn(usize) -> B) -> PacketBuffer<B> {
-    let mut buffer = buffers(secure::OVERHEAD + usize::from(PROBE_BYTES));
+    let bytes = match message {
+        Message::MtuProbe(query) => query.size,
+        _ => PROBE_BYTES,
+    };
+    let mut buffer = buffers(secure::OVERHEAD + usize::from(bytes));
     buffer.resize(secure::HEADER, 0);
     message.write(&mut buffer);
     let end = buffer.len() + secure::TAG;

@@ -13,6 +13,8 @@ pub struct NodeStatistics {
     pub refused_handshakes: u64,
     /// Packets from a peer whose source is in no network of that peer.
     pub foreign_sources: u64,
+    /// Packets of hosts that are too long for all paths.
+    pub too_long: u64,
     /// Packets that were delivered.
     pub delivered: u64,
 }
@@ -26,6 +28,10 @@ pub struct RemoteStatus {
     pub is_connected: bool,
     /// Its paths, with the peer's address on each.
     pub paths: Vec<(Option<SocketAddr>, PathStatus)>,
+    /// The MTU of each path in bytes, with all headers on it; `None` while it is not known or not discovered.
+    pub path_mtus: Vec<Option<u32>>,
+    /// The longest packet of hosts that all paths pass, as far as is known, in bytes; `None` where that is not discovered.
+    pub mtu: Option<u32>,
     /// Packets that wait to be sent.
     pub queued: usize,
     /// Packets that its queue discipline has dropped.

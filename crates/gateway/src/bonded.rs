@@ -5,9 +5,11 @@
 //! drives a [`dataplane::Node`].
 
 mod config;
+mod path_routes;
 mod plane;
 mod shard;
 
 pub use config::{BondedConfig, BondedRemote};
+pub use path_routes::RouteError;
 pub use plane::{BondedPlane, BondedStatus};
 pub use shard::BondedError;

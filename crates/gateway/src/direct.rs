@@ -26,7 +26,6 @@
 mod batch_guard;
 mod flow_rules;
 mod host;
-mod leftover;
 mod plan;
 mod plane;
 mod sessions;

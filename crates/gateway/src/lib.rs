@@ -11,6 +11,7 @@ pub mod bonded;
 pub mod config;
 pub mod direct;
 pub mod measure;
+mod policy_routes;
 mod ratio;
 
 pub use config::{Config, ConfigError};

@@ -1,67 +1,10 @@
 //! The bonded plane between real hosts, over two real paths.
 
 mod sites;
+mod tunnel;
 
-use gateway::bonded::{BondedConfig, BondedPlane, BondedRemote};
-use multipath::{PathChoice, UnorderedFlows};
-use net::Binding;
-use net::namespace::Namespace;
-use secure::{PresharedKey, PrivateKey};
-use sites::{PATHS, Sites};
-use std::net::SocketAddr;
 use testnet::{eventually, in_namespaces, ip};
-
-const PORT: u16 = 7273;
-
-/// Left is 1, right is 2.
-fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig {
-    let far = 3 - own;
-    let address = |path: usize| -> SocketAddr { format!("10.9.{}.{far}:{PORT}", path + 1).parse().unwrap() };
-    let binding = |path: &&str| Binding { interface: Some((*path).into()), ..Binding::default() };
-    BondedConfig {
-        device: "tunnel".into(),
-        mtu: 1400,
-        addresses: Vec::new(),
-        port: PORT,
-        identity: keys[usize::from(own) - 1].clone(),
-        paths: PATHS.iter().map(|path| (binding(path), None)).collect(),
-        choice: PathChoice::Weighted,
-        unordered: UnorderedFlows::default(),
-        remotes: vec![BondedRemote {
-            key: keys[usize::from(far) - 1].public(),
-            psk: PresharedKey::default(),
-            networks: [format!("10.{far}.0.0/24"), format!("fd0{far}::/64")].map(|text| text.parse().unwrap()).into(),
-            addresses: (0..PATHS.len()).map(|path| knows_far.then(|| address(path))).collect(),
-        }],
-    }
-}
-
-fn keys(seeds: [u8; 2]) -> [PrivateKey; 2] {
-    seeds.map(|seed| PrivateKey::from_bytes([seed; 32]))
-}
-
-fn start(inside: &Namespace, config: BondedConfig) -> BondedPlane {
-    inside.run(|| BondedPlane::start(config)).unwrap().unwrap()
-}
-
-/// Sites whose hosts reach each other by a gateway's doing only.
-fn separate_sites() -> Sites {
-    let sites = Sites::new();
-    for (gateway, far) in [(&sites.left, 2), (&sites.right, 1)] {
-        for (family, network) in [("-4", format!("10.{far}.0.0/24")), ("-6", format!("fd0{far}::/64"))] {
-            ip(gateway, &[family, "route", "del", &network]).unwrap();
-        }
-    }
-    sites
-}
-
-fn is_connected(plane: &BondedPlane) -> bool {
-    plane.status().unwrap().remotes[0].is_connected
-}
-
-fn sent_on_each_path(plane: &BondedPlane) -> Vec<u64> {
-    plane.status().unwrap().remotes[0].paths.iter().map(|(_, path)| path.sent_packets).collect()
-}
+use tunnel::{config, is_connected, keys, sent_on_each_path, separate_sites, start};
 
 #[test]
 fn hosts_talk_through_the_tunnel_and_nothing_stays_behind() {

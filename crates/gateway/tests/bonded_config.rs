@@ -43,7 +43,7 @@ fn a_valid_file_becomes_what_it_says() {
     let config = read(VALID).unwrap();
     let Plane::Bonded(bonded) = &config.plane else { panic!("another plane") };
     assert_eq!(bonded.choice, PathChoice::Ratio { shares: vec![16, 3], unit: ShareUnit::Packets });
-    assert_eq!((bonded.port, bonded.mtu, bonded.device.as_str()), (7273, 1400, "kumade0"));
+    assert_eq!((bonded.port, bonded.mtu, bonded.device.as_str()), (7273, None, "kumade0"));
     assert_eq!(bonded.peers[0].key.to_string(), KEY);
     assert_eq!(bonded.peers[0].addresses, [None, Some("[2001:db8::2]:9000".parse().unwrap())]);
     let default_port = read(&VALID.replace("[2001:db8::2]:9000", "192.0.2.2")).unwrap();
@@ -60,7 +60,7 @@ fn faults_are_told_with_the_line_and_what_to_try() {
         ("choice = \"ratio\"", "port = 0", 7, "from 1 to 65535"),
         ("choice = \"ratio\"", "unordered-dscps = [46, 64]", 7, "from 0 to 63"),
         ("10.8.0.1/24", "10.8.0.1.2", 8, "10.8.0.1.2"),
-        ("weight = 16", "gateways = [\"192.0.2.1\"]", 13, "leave `gateways` out"),
+        ("weight = 3", "gateways = [\"192.0.2.1\"]", 25, "2001:db8::2 is not reached by path `two`"),
         ("public-key = \"85d3", "public-key = \"x", 24, "64 hexadecimal digits"),
         (&format!("public-key = \"{KEY}\"\n"), "", 22, "kumade key public"),
         ("[2001:db8::2]:9000", "example.org", 25, "example.org"),

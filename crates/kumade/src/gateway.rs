@@ -105,6 +105,9 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
         Plane::Bonded(bonded) => {
             let keyed = bonded_config(config, bonded)?;
             writeln!(output, "# public key of this gateway: {}", keyed.identity.public())?;
+            for route in &keyed.routes {
+                writeln!(output, "{route}")?;
+            }
             for network in keyed.remotes.iter().flat_map(|remote| &remote.networks) {
                 writeln!(output, "ip route add {network} dev {}", keyed.device)?;
             }
@@ -147,7 +150,7 @@ fn run_direct(config: &Config, stop: &AtomicBool) -> anyhow::Result<()> {
 }
 
 fn run_bonded(config: &Config, bonded: &Bonded, stop: &AtomicBool) -> anyhow::Result<()> {
-    let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
+    let plane = BondedPlane::start(bonded_config(config, bonded)?, RuntimeDir::standard("kumade"))?;
     let (_server, mut measurer) = measurements(config)?;
     eprintln!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     let mut connected = vec![false; config.remotes.len()];

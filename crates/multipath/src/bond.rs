@@ -59,6 +59,10 @@ pub struct Bond<P> {
     /// Packets of flows that change their place, by flow.
     held: BTreeMap<u64, VecDeque<(Waiting<P>, Label)>>,
     overflowed: u64,
+    /// Every path passes packets of this length.
+    passed_by_all: u32,
+    /// Packets that no path passes.
+    oversized: Vec<P>,
 }
 
 /// A path has come or gone.
@@ -126,6 +130,8 @@ impl<P: Clone> Bond<P> {
             events: VecDeque::new(),
             held: BTreeMap::new(),
             overflowed: 0,
+            passed_by_all: u32::MAX,
+            oversized: Vec::new(),
         })
     }
 
@@ -153,12 +159,16 @@ impl<P: Clone> Bond<P> {
         let Some(state) = self.paths.get_mut(path.index()) else { return };
         self.sequencer.reported(path, report.highest);
         if state.report(report, now) {
-            // It begins with what the others have already sent.
-            let others = self.served.iter().copied().fold(0.0, f64::max);
-            self.served[path.index()] = self.served[path.index()].max(others);
             self.events.push_back(PathEvent::Up(path));
-            self.decide(now);
+            self.begin_to_use(path, now);
         }
+    }
+
+    fn begin_to_use(&mut self, path: PathId, now: Time) {
+        // It begins with what the others have already sent.
+        let others = self.served.iter().copied().fold(0.0, f64::max);
+        self.served[path.index()] = self.served[path.index()].max(others);
+        self.decide(now);
     }
 
     /// Takes a path out of use, or back into it, whatever it answers: its interface went, or an operator wants it so.
@@ -173,6 +183,27 @@ impl<P: Clone> Bond<P> {
         if let Some(path) = self.paths.get_mut(path.index()) {
             path.suggest_rate(measured, now);
         }
+    }
+
+    /// Says which packets a path passes: those of at most so many bytes within the encapsulation, at first of any length.
+    /// With 0 it is not used. What waits for a path that does not pass it waits for another.
+    pub fn set_max_bytes(&mut self, path: PathId, bytes: u32, now: Time) {
+        let Some(state) = self.paths.get_mut(path.index()) else { return };
+        let was_up = state.is_up();
+        let before = state.set_max_bytes(bytes);
+        let is_up = state.is_up();
+        self.passed_by_all = self.paths.iter().filter_map(Path::max_bytes).min().unwrap_or(0);
+        if is_up && !was_up {
+            self.begin_to_use(path, now);
+        }
+        if bytes < before {
+            self.move_own(path, now);
+        }
+    }
+
+    /// A packet that is longer than what any path passes that is up; each is returned once.
+    pub fn take_oversized(&mut self) -> Option<P> {
+        self.oversized.pop()
     }
 
     /// What has happened since the last call.
@@ -235,6 +266,11 @@ impl<P: Clone> Bond<P> {
         self.events.push_back(PathEvent::Down(path));
         self.sequencer.path_down(path);
         self.decide(now);
+        self.move_own(path, now);
+    }
+
+    /// Finds another place for what waits for a path.
+    fn move_own(&mut self, path: PathId, now: Time) {
         let taken = self.queues.take_own(path, now);
         taken.iter().for_each(|(_, label)| self.flows.left(label.flow));
         for (packet, label) in taken {
@@ -252,6 +288,10 @@ impl<P: Clone> Bond<P> {
     /// Puts a packet into the queue where it belongs. As long as packets of its flow wait in another one, it is held, so
     /// that it does not overtake them.
     fn place(&mut self, packet: Waiting<P>, label: Label, now: Time) {
+        if !self.passes(label.size) {
+            self.oversized.push(packet.content);
+            return;
+        }
         let silence = if self.choice == PathChoice::Pinned { PINNED_SILENCE } else { FLOW_SILENCE };
         let before = *self.flows.touch(label.flow, silence, now);
         let after = self.bind(&before, &label, packet.class, now);
@@ -301,15 +341,19 @@ impl<P: Clone> Bond<P> {
         let up = self.up();
         let bytes = (flow.bytes - self.several.forgotten(now - flow.last)).max(0.0);
         let long = (flow.long && bytes > 0.0) || self.several.is_long(bytes);
-        let bound = flow.path.filter(|path| up.contains(*path));
+        let largest = flow.largest.max(label.size);
+        let largest = if self.passes(largest) { largest } else { label.size };
+        let bound = flow.path.filter(|path| up.contains(*path) && self.path(*path).fits(largest));
         let (path, long) = match (&self.choice, class) {
             (PathChoice::Redundant, _) => (None, true),
             (PathChoice::Ratio { .. } | PathChoice::Weighted, Class::Ordered) => (None, true),
             (PathChoice::EarliestArrival, Class::Ordered) if long => (None, true),
-            (PathChoice::EarliestArrival, _) => (self.earliest(bound, label.size, now), false),
+            (PathChoice::EarliestArrival, _) => (self.earliest(bound, label.size, largest, now), false),
             _ => (bound.or_else(|| rendezvous(label.flow, self.weights())), false),
         };
-        FlowState { last: now, bytes: bytes + f64::from(label.size), path, long, waiting: flow.waiting }
+        let fits_all = largest <= self.passed_by_all || up.iter().all(|path| self.path(path).fits(largest));
+        let path = if fits_all { path } else { self.earliest(bound, label.size, largest, now) };
+        FlowState { last: now, bytes: bytes + f64::from(label.size), path, long, waiting: flow.waiting, largest }
     }
 
     fn weights(&self) -> impl Iterator<Item = (PathId, f64)> {
@@ -317,10 +361,18 @@ impl<P: Clone> Bond<P> {
         up.map(|path| (path, self.path(path).rate().capacity().as_f64()))
     }
 
-    /// The path on which a packet arrives first; the one to which its flow is bound unless another is clearly better.
-    fn earliest(&self, bound: Option<PathId>, size: u32, now: Time) -> Option<PathId> {
+    /// Whether any path does that is up, or none is.
+    fn passes(&self, size: u32) -> bool {
+        let up = self.up();
+        size <= self.passed_by_all || up.is_empty() || up.iter().any(|path| self.path(path).fits(size))
+    }
+
+    /// The path on which a packet arrives first, of those that pass all packets of its flow; the one to which its flow is
+    /// bound unless another is clearly better.
+    fn earliest(&self, bound: Option<PathId>, size: u32, largest: u32, now: Time) -> Option<PathId> {
         let arrival = |path: PathId| self.path(path).arrival(self.queues.own_bytes(path), size, now);
-        let best = self.ids().filter(|path| self.path(*path).is_up()).min_by_key(|path| arrival(*path))?;
+        let fits = |path: &PathId| self.path(*path).is_up() && self.path(*path).fits(largest);
+        let best = self.ids().filter(fits).min_by_key(|path| arrival(*path))?;
         match bound {
             Some(bound) if arrival(bound) <= arrival(best) + MIN_ADVANTAGE => Some(bound),
             _ => Some(best),
@@ -334,7 +386,7 @@ impl<P: Clone> Bond<P> {
         let mut ready: Vec<PathId> = self.ids().filter(is_ready).collect();
         self.sort(&mut ready, now);
         for path in ready {
-            match self.pull(path, up, now) {
+            match self.fitting(path, up, now) {
                 Some((packet, label)) => return Some(self.transmit(path, up, packet, label, now)),
                 None => self.paths[path.index()].note_idle(now),
             }
@@ -358,6 +410,20 @@ impl<P: Clone> Bond<P> {
             _ => true,
         };
         self.queues.has_own(path) || (shared && self.queues.has_shared())
+    }
+
+    /// What a path takes next. Packets that it does not pass, because it did when they were placed, are placed anew; copies
+    /// are not missed.
+    fn fitting(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(Waiting<P>, Label)> {
+        loop {
+            let (packet, label) = self.pull(path, up, now)?;
+            if self.path(path).fits(label.size) {
+                return Some((packet, label));
+            }
+            if packet.place.is_none() {
+                self.place(packet, label, now);
+            }
+        }
     }
 
     fn pull(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(Waiting<P>, Label)> {
@@ -405,7 +471,8 @@ impl<P: Clone> Bond<P> {
     /// Numbers a packet that is about to leave, and has its copies follow on other paths.
     fn number(&mut self, path: PathId, up: PathSet, packet: &Waiting<P>, label: Label) -> Place {
         let redundant = self.choice == PathChoice::Redundant;
-        let others = up.iter().filter(|other| redundant && *other != path && self.takes_copy(*other));
+        let fits = |other: PathId| self.path(other).fits(label.size) && self.takes_copy(other);
+        let others = up.iter().filter(|other| redundant && *other != path && fits(*other));
         let others = PathSet::of(others);
         let bucket = (label.flow % u64::from(BUCKETS)) as u16;
         let header = DataHeader { bucket, redundant, ..DataHeader::default() };

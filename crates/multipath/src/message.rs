@@ -9,11 +9,14 @@
 //! | 0 | [`Data`] | flags and number of predecessors (1), bucket (2), number (4), counter (4), predecessors (4 each), an IP packet |
 //! | 1 | [`Probe`] | counter (4), padding |
 //! | 2 | [`Report`] | highest counter (8), packets (8), octets (8), time of arrival (8), time that the report was held (4) |
+//! | 3 | [`Message::MtuProbe`] | number (4), padding |
+//! | 4 | [`Message::MtuAnswer`] | number (4) |
 //! | 8 … 15 | [`Message::Session`] | what belongs to NAT sessions |
 //!
 //! A [`Data`] message thus takes 12 octets besides the packet and 4 for each further path that the bucket has used and not
 //! been reported to have passed. Messages are read in place, without a copy, and for each there is one spelling. A report
-//! goes back over the path that it is about.
+//! goes back over the path that it is about, and so does the answer to a probe of the path's MTU. Those are not counted:
+//! what is too long for a path is not lost by it.
 
 mod bytes;
 mod data;
@@ -22,11 +25,11 @@ mod health;
 
 pub use data::{BUCKETS, Data, DataHeader, Predecessors};
 pub use error::{MessageError, VERSION};
-pub use health::Probe;
+pub use health::{MtuQuery, Probe};
 
 use crate::path_report::Report;
 use bytes::Reader;
-use health::{PROBE, REPORT};
+use health::{MTU_ANSWER, MTU_PROBE, PROBE, REPORT};
 
 /// A message, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,10 @@ pub enum Message<'a> {
     Probe(Probe),
     /// What has arrived over the path.
     Report(Report),
+    /// A question whether the path passes a datagram of this length.
+    MtuProbe(MtuQuery),
+    /// The probe of the path's MTU that has arrived: its number.
+    MtuAnswer(u32),
     /// What belongs to NAT sessions.
     Session {
         /// The kind: 8 to 15.
@@ -67,6 +74,8 @@ impl<'a> Message<'a> {
             DATA => Data::parse(reader).map(Message::Data),
             PROBE => Probe::parse(reader, bytes.len()).map(Message::Probe),
             REPORT => health::parse_report(reader).map(Message::Report),
+            MTU_PROBE => MtuQuery::parse(reader, bytes.len()).map(Message::MtuProbe),
+            MTU_ANSWER => health::parse_answer(reader).map(Message::MtuAnswer),
             SESSION_KINDS.. => Ok(Message::Session { kind, body: reader.0 }),
             _ => Err(MessageError::UnknownKind(kind)),
         }
@@ -78,6 +87,8 @@ impl<'a> Message<'a> {
             Message::Data(data) => data.write(to),
             Message::Probe(probe) => probe.write(to),
             Message::Report(report) => health::write_report(report, to),
+            Message::MtuProbe(probe) => probe.write(to),
+            Message::MtuAnswer(number) => health::write_answer(*number, to),
             Message::Session { kind, body } => {
                 to.push(data::first_octet(kind & 15));
                 to.extend_from_slice(body);

@@ -51,6 +51,8 @@ pub(crate) struct Path {
     rate: PathRate,
     health: Health,
     enabled: bool,
+    /// The longest packet that it passes; 0 while that is not known.
+    max_bytes: u32,
     /// The pace allows the next packet then.
     release: Time,
     /// All that was sent will have passed the bottleneck then.
@@ -83,6 +85,7 @@ impl Path {
             log: SentLog::new(),
             health: Health::new(now),
             enabled: true,
+            max_bytes: u32::MAX,
             release: now,
             clear: now,
             idle: Span::ZERO,
@@ -95,7 +98,22 @@ impl Path {
     }
 
     pub fn is_up(&self) -> bool {
-        self.enabled && self.health.is_up()
+        self.enabled && self.health.is_up() && self.max_bytes > 0
+    }
+
+    /// Whether it passes a packet of so many bytes within the encapsulation.
+    pub fn fits(&self, size: u32) -> bool {
+        size <= self.max_bytes
+    }
+
+    /// The longest packet that it passes, if that is known.
+    pub fn max_bytes(&self) -> Option<u32> {
+        (self.max_bytes > 0).then_some(self.max_bytes)
+    }
+
+    /// Returns what was set before.
+    pub fn set_max_bytes(&mut self, bytes: u32) -> u32 {
+        std::mem::replace(&mut self.max_bytes, bytes)
     }
 
     /// When it can take a packet; none while it is not up, or too much is unanswered.
@@ -211,7 +229,7 @@ impl Path {
 
     /// Takes the path out of use, or back into it; returns whether that changes whether it is up.
     pub fn enable(&mut self, enabled: bool, now: Time) -> bool {
-        let was_up = self.is_up();
+        let was_up = self.enabled && self.health.is_up();
         if self.enabled && !enabled {
             self.health.fail(false, now);
             self.interrupt(now);

@@ -63,6 +63,14 @@ pub fn set_mtu(name: &str, mtu: u16) -> Result<(), SetupError> {
     set_number(name, libc::IFLA_MTU, mtu.into())
 }
 
+/// The length of the longest IP packet, in bytes, that leaves through an interface.
+///
+/// # Errors
+/// No such interface.
+pub fn mtu(name: &str) -> Result<u32, SetupError> {
+    number(name, libc::IFLA_MTU).map(Option::unwrap_or_default)
+}
+
 /// Gives an interface an address, and with it the route to the rest of the network. The kernel takes an IPv6 address into
 /// use by itself, a moment later.
 ///

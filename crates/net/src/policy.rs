@@ -6,6 +6,7 @@ use crate::netlink::Netlink;
 use crate::setup::SetupError;
 use netlink_bindings::{rt_route, rt_rule};
 use nix::sys::socket::SockProtocol;
+use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::net::IpAddr;
 
@@ -99,6 +100,20 @@ impl MarkedRoute {
         let rule = rt_rule::OpNewruleDo::encode_request(&mut body, &rule_header(self.family));
         rule.push_table(self.number).push_fwmark(self.number).push_priority(self.number);
         body
+    }
+}
+
+impl Display for MarkedRoute {
+    /// As ip(8) adds the rule and the route, on two lines.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let MarkedRoute { number, family, interface, gateway } = self;
+        let ip = match family {
+            Family::V4 => "ip -4",
+            Family::V6 => "ip -6",
+        };
+        let via = gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
+        writeln!(f, "{ip} rule add priority {number} fwmark {number:#x} table {number}")?;
+        write!(f, "{ip} route add default{via} dev {interface} table {number}")
     }
 }
 

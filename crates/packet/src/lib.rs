@@ -7,7 +7,9 @@
 //!   queue needs of it; [`Selector`] and [`FlowKey`] identify flows.
 //! - [`rewrite`] gives a packet other addresses and ports in place, and [`rewrite_quote`] the packet that an ICMP error
 //!   quotes; [`checksum`] computes, verifies and updates checksums, [`ecn`] the ECN field.
-//! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall. Only they allocate.
+//! - [`clamp_mss`] lowers the maximum segment size that TCP announces.
+//! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`too_big`] that of a tunnel. Only they
+//!   allocate.
 //! - [`offload`] completes what a sender left to its network card.
 //!
 //! **Limits.** Jumbograms are not supported. Extension headers are followed as far as `etherparse` does; a malformed one
@@ -22,6 +24,7 @@ pub mod ecn;
 mod ethernet;
 mod flow;
 mod headers;
+mod mss;
 pub mod offload;
 mod reply;
 mod rewrite;
@@ -34,6 +37,7 @@ pub use ecn::Ecn;
 pub use ethernet::{Ethernet, ethertype};
 pub use flow::FlowKey;
 pub use headers::{End, Fragment, Headers, Icmp, ParseError, Tcp, Transport, Udp, protocol};
-pub use reply::{ResetPair, prohibit, reject, reset_both};
+pub use mss::clamp_mss;
+pub use reply::{ResetPair, prohibit, reject, reset_both, too_big};
 pub use rewrite::{Quote, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
 pub use selector::{Detail, Selector};

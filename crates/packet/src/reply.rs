@@ -24,6 +24,9 @@ struct ErrorCode {
     v6: (u8, u8),
 }
 
+const MIN_MTU_V6: u32 = 1280;
+
+const TOO_BIG: ErrorCode = ErrorCode { v4: (3, 4), v6: (2, 0) };
 const PORT_UNREACHABLE: ErrorCode = ErrorCode { v4: (3, 3), v6: (1, 4) };
 const ADMINISTRATIVELY_PROHIBITED: ErrorCode = ErrorCode { v4: (3, 13), v6: (1, 1) };
 
@@ -35,15 +38,26 @@ pub fn reject(packet: &[u8]) -> Option<Vec<u8>> {
     let headers = answerable(packet)?;
     match headers.transport {
         Some(Transport::Tcp(tcp)) => reset_answer(&headers, &tcp),
-        Some(Transport::Udp(_)) => error(&headers, packet, PORT_UNREACHABLE),
-        _ => error(&headers, packet, ADMINISTRATIVELY_PROHIBITED),
+        Some(Transport::Udp(_)) => error(&headers, packet, PORT_UNREACHABLE, [0; 4]),
+        _ => error(&headers, packet, ADMINISTRATIVELY_PROHIBITED, [0; 4]),
     }
 }
 
 /// The ICMP error "communication administratively prohibited" about `packet`, whatever it carries: the reply of a
 /// translator without resources for a new session (RFC 5508 REQ-8). `None` as for [`reject`].
 pub fn prohibit(packet: &[u8]) -> Option<Vec<u8>> {
-    error(&answerable(packet)?, packet, ADMINISTRATIVELY_PROHIBITED)
+    error(&answerable(packet)?, packet, ADMINISTRATIVELY_PROHIBITED, [0; 4])
+}
+
+/// The ICMP error "packet too big" about `packet`, "fragmentation needed" for IPv4, with the length of the longest packet
+/// that passes (RFC 8201; RFC 1191 §4), for IPv6 at least 1280 bytes. `None` as for [`reject`].
+pub fn too_big(packet: &[u8], mtu: u32) -> Option<Vec<u8>> {
+    let headers = answerable(packet)?;
+    let field = match headers.source {
+        IpAddr::V4(_) => mtu.min(u16::MAX.into()),
+        IpAddr::V6(_) => mtu.max(MIN_MTU_V6),
+    };
+    error(&headers, packet, TOO_BIG, field.to_be_bytes())
 }
 
 /// The segments with which a middlebox resets the connection of `packet`, a TCP segment, instead of forwarding it. Both
@@ -86,18 +100,18 @@ fn reset_answer(headers: &Headers, tcp: &Tcp) -> Option<Vec<u8>> {
     })
 }
 
-/// An ICMP error that quotes as much of the packet as is allowed.
-fn error(headers: &Headers, packet: &[u8], code: ErrorCode) -> Option<Vec<u8>> {
+/// An ICMP error that quotes as much of the packet as is allowed. `field` are the four bytes after the checksum.
+fn error(headers: &Headers, packet: &[u8], code: ErrorCode, field: [u8; 4]) -> Option<Vec<u8>> {
     let step = ip(headers.destination, headers.source)?;
     let packet = &packet[..headers.total_len];
     let quote = |max_bytes: usize| &packet[..packet.len().min(max_bytes)];
     let mut answer = Vec::new();
     match headers.source {
         IpAddr::V4(_) => {
-            step.icmpv4_raw(code.v4.0, code.v4.1, [0; 4]).write(&mut answer, quote(MAX_ERROR_BYTES_V4 - 28))
+            step.icmpv4_raw(code.v4.0, code.v4.1, field).write(&mut answer, quote(MAX_ERROR_BYTES_V4 - 28))
         }
         IpAddr::V6(_) => {
-            step.icmpv6_raw(code.v6.0, code.v6.1, [0; 4]).write(&mut answer, quote(MAX_ERROR_BYTES_V6 - 48))
+            step.icmpv6_raw(code.v6.0, code.v6.1, field).write(&mut answer, quote(MAX_ERROR_BYTES_V6 - 48))
         }
     }
     .ok()?;

@@ -190,6 +190,8 @@ fn node(
         psk: PresharedKey::default(),
         networks: vec![format!("10.0.{}.0/24", 1 - own).parse().unwrap()],
         routes: routes.collect(),
+        interface_mtus: Vec::new(),
+        max_packet: u32::MAX,
         bond,
         resequencer: ResequencerConfig::default(),
     };

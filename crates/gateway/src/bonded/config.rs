@@ -2,8 +2,10 @@ use crate::config::{Bonded, Config, Path};
 use ipnet::IpNet;
 use multipath::{PathChoice, UnorderedFlows};
 use net::Binding;
+use net::interface::Family;
+use net::policy::MarkedRoute;
 use secure::{PresharedKey, PrivateKey, PublicKey};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use units::Rate;
 
 /// The settings of a [`BondedPlane`](crate::bonded::BondedPlane).
@@ -11,8 +13,8 @@ use units::Rate;
 pub struct BondedConfig {
     /// The name of the TUN device.
     pub device: String,
-    /// The length of the longest IP packet, in bytes, that passes the tunnel.
-    pub mtu: u16,
+    /// The length of the longest IP packet, in bytes, that passes the tunnel; what all paths pass, if none.
+    pub mtu: Option<u16>,
     /// The addresses of the device; none is needed to forward.
     pub addresses: Vec<IpNet>,
     /// The UDP port on all paths.
@@ -21,6 +23,8 @@ pub struct BondedConfig {
     pub identity: PrivateKey,
     /// From where datagrams leave on each path, and what it carries, if that is known.
     pub paths: Vec<(Binding, Option<Rate>)>,
+    /// The next hops of the paths: the routes of those packets that have the mark of a path's binding.
+    pub routes: Vec<MarkedRoute>,
     /// Which path takes the next packet.
     pub choice: PathChoice,
     /// Which flows prefer speed to order.
@@ -46,7 +50,10 @@ impl BondedConfig {
     /// What a valid configuration comes to. `identity` is the key of its key file, `psks` are those of the remotes' files, or
     /// the default one.
     pub fn new(config: &Config, bonded: &Bonded, identity: PrivateKey, psks: Vec<PresharedKey>) -> Self {
-        let path = |path: &Path| (Binding { interface: Some(path.interface.clone()), ..Binding::default() }, path.rate);
+        let path = |(place, path): (usize, &Path)| {
+            let mark = path.has_gateway().then(|| number(place));
+            (Binding { interface: Some(path.interface.clone()), mark, source: None }, path.rate)
+        };
         let remotes = config.remotes.iter().zip(&bonded.peers).zip(psks);
         let remotes = remotes.map(|((remote, peer), psk)| BondedRemote {
             key: peer.key,
@@ -60,18 +67,42 @@ impl BondedConfig {
             addresses: bonded.addresses.clone(),
             port: bonded.port,
             identity,
-            paths: config.paths.iter().map(path).collect(),
+            paths: config.paths.iter().enumerate().map(path).collect(),
+            routes: config.paths.iter().enumerate().flat_map(|(place, path)| routes(place, path)).collect(),
             choice: bonded.choice.clone(),
             unordered: bonded.unordered.clone(),
             remotes: remotes.collect(),
         }
     }
 
-    /// Bytes of the IP and UDP headers of datagrams on a path.
-    pub(super) fn outer_bytes(address: Option<SocketAddr>) -> u32 {
-        match address.map(|address| address.ip().to_canonical()) {
-            Some(IpAddr::V4(_)) => 28,
-            _ => 48,
+    /// The IP version of datagrams on a path: that of the remote gateways' addresses there.
+    pub(super) fn family(&self, path: usize) -> Family {
+        let addresses = self.remotes.iter().filter_map(|remote| remote.addresses[path]).map(|address| address.ip());
+        addresses.chain(self.paths[path].0.source).next().map_or(Family::V4, Family::of)
+    }
+
+    /// Bytes of the IP and UDP headers of datagrams.
+    pub(super) fn outer_bytes(family: Family) -> u32 {
+        match family {
+            Family::V4 => 28,
+            Family::V6 => 48,
         }
     }
+}
+
+/// Mark, routing table and rule priority of the first path; those of the others follow. Behind those of the direct plane,
+/// which has up to 64.
+const FIRST_NUMBER: u32 = 0x6b41;
+
+fn number(path: usize) -> u32 {
+    // There are no more than 16.
+    FIRST_NUMBER + path as u32
+}
+
+fn routes(place: usize, path: &Path) -> impl Iterator<Item = MarkedRoute> {
+    let route = move |family| {
+        let gateway = path.gateway(family)?;
+        Some(MarkedRoute { number: number(place), family, interface: path.interface.clone(), gateway: Some(gateway) })
+    };
+    [Family::V4, Family::V6].into_iter().filter_map(route)
 }

@@ -3,6 +3,7 @@ use super::shard::{BondedError, BondedShard};
 use dataplane::{NodeStatistics, RemoteStatus};
 use net::clock;
 use runtime::{Ended, PacketThread};
+use service::RuntimeDir;
 use units::Rate;
 
 /// Packets for remote networks go through tunnels, until this is dropped. Then the TUN device vanishes, and with it its
@@ -24,12 +25,13 @@ pub struct BondedStatus {
 }
 
 impl BondedPlane {
-    /// Opens the device and the sockets, and begins handshakes.
+    /// Opens the device and the sockets, and begins handshakes, after removing the routes that a killed gateway has left in
+    /// this namespace. What routes this one adds is written down in `directory`.
     ///
     /// # Errors
     /// The system refuses a device, a socket or a route, or two remote sites share a key or a network.
-    pub fn start(config: BondedConfig) -> Result<Self, BondedError> {
-        Ok(BondedPlane { thread: PacketThread::start("gateway", move || BondedShard::new(config))? })
+    pub fn start(config: BondedConfig, directory: RuntimeDir) -> Result<Self, BondedError> {
+        Ok(BondedPlane { thread: PacketThread::start("gateway", move || BondedShard::new(config, directory))? })
     }
 
     /// What it has done so far.

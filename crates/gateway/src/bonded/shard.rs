@@ -1,15 +1,17 @@
 use super::config::BondedConfig;
+use super::path_routes::{PathRoutes, RouteError};
 use dataplane::{HEADROOM, Node, NodeConfig, NodeError, Outbound, Output, PacketBuffer, RemoteConfig};
 use multipath::{BondConfig, Class, PathConfig, ResequencerConfig, UnorderedFlows};
 use net::interface::{self, Family};
 use net::tun::TunQueue;
-use net::udp::{BatchReceiver, BatchSocket};
-use net::{SetupError, clock};
+use net::udp::{BatchReceiver, BatchSocket, Refusal};
+use net::{Binding, SetupError, clock};
 use packet::{Classification, Detail, Ecn};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use runtime::{Buffer, BufferPool, FlowHasher, Shard, Wake};
 use secure::{Policy, Route};
+use service::RuntimeDir;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
@@ -21,6 +23,9 @@ pub enum BondedError {
     /// The system refuses a device, a socket or a route.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// Datagrams cannot be routed by their paths' next hops.
+    #[error(transparent)]
+    Route(#[from] RouteError),
     /// Two remote sites share what only one can have.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -55,6 +60,8 @@ const MAX_SLEEP: Span = Span::from_millis(500);
 /// A TUN device and the sockets of all paths, and what lies between.
 pub(super) struct BondedShard {
     device: String,
+    /// Of the device, where it follows what the paths pass.
+    mtu: Option<u32>,
     tun: TunQueue,
     sockets: Vec<BatchSocket>,
     receivers: Vec<BatchReceiver>,
@@ -65,24 +72,38 @@ pub(super) struct BondedShard {
     output: Output<Buffer>,
     /// Datagrams and packets that the system did not take.
     refused: u64,
+    routes: PathRoutes,
 }
 
 impl BondedShard {
-    pub(super) fn new(config: BondedConfig) -> Result<Self, BondedError> {
+    pub(super) fn new(config: BondedConfig, directory: RuntimeDir) -> Result<Self, BondedError> {
+        let routes = PathRoutes::install(&config.routes, directory, clock::monotonic())?;
         let mut sockets = Vec::new();
         for (place, (binding, _)) in config.paths.iter().enumerate() {
-            let addresses =
-                config.remotes.iter().filter_map(|remote| remote.addresses[place]).map(|address| address.ip());
-            let family = addresses.chain(binding.source).next().map_or(Family::V4, Family::of);
-            sockets.push(BatchSocket::bind(binding, family, config.port)?);
+            sockets.push(BatchSocket::bind(binding, config.family(place), config.port)?);
         }
         let pool = BufferPool::default();
         let node = node(&config, pool.clone())?;
-        let tun = open_device(&config)?;
+        let device_mtu = config.mtu.map_or_else(|| device_mtu(&node), u32::from);
+        let tun = open_device(&config, device_mtu as u16)?;
+        let mtu = config.mtu.is_none().then_some(device_mtu);
         let receivers = sockets.iter().map(BatchReceiver::new).collect();
         let BondedConfig { device, unordered, .. } = config;
         let (flows, output) = (FlowHasher::new(), Output::default());
-        Ok(BondedShard { device, tun, sockets, receivers, node, unordered, flows, pool, output, refused: 0 })
+        Ok(BondedShard {
+            device,
+            mtu,
+            tun,
+            sockets,
+            receivers,
+            node,
+            unordered,
+            flows,
+            pool,
+            output,
+            refused: 0,
+            routes,
+        })
     }
 
     pub(super) fn node(&self) -> &Node<Buffer> {
@@ -103,7 +124,7 @@ impl BondedShard {
             for _ in 0..MAX_READS {
                 let count = receiver.receive(|received| {
                     let from = Route { path: path as u8, address: received.from };
-                    let outer = BondedConfig::outer_bytes(Some(from.address));
+                    let outer = BondedConfig::outer_bytes(Family::of(from.address.ip()));
                     for datagram in received.datagrams() {
                         let size = datagram.len() as u32 + outer;
                         node.receive(PacketBuffer::new(pool.copy_of(datagram), 0), from, size, now);
@@ -145,19 +166,35 @@ impl BondedShard {
         Ok(())
     }
 
-    fn send_output(&mut self) {
-        let BondedShard { tun, sockets, output, refused, .. } = self;
+    fn send_output(&mut self, now: Time) {
+        let BondedShard { tun, sockets, node, output, refused, .. } = self;
         for run in output.datagrams.chunk_by(|one, other| one.to == other.to) {
             let Some(Outbound { to, .. }) = run.first() else { continue };
             let Some(socket) = sockets.get(usize::from(to.path)) else { continue };
             // Outer marks are not looked at, so none is asked for.
-            let sent = socket.send(to.address, Ecn::NotEct, run, |_, _| *refused += 1);
+            let sent = socket.send(to.address, Ecn::NotEct, run, |index, refusal| {
+                *refused += 1;
+                if matches!(refusal, Refusal::TooLong) {
+                    node.refused(*to, run[index].datagram.len(), now);
+                }
+            });
             // A full send buffer is a full queue.
             *refused += (run.len() - sent) as u64;
         }
         output.datagrams.clear();
         tun.write_batch(&output.packets, |_, _| *refused += 1);
         output.packets.clear();
+    }
+
+    /// The device takes from hosts what all paths pass.
+    fn follow_mtu(&mut self) {
+        let mtu = device_mtu(&self.node);
+        if self.mtu.is_some_and(|before| before != mtu) {
+            self.mtu = Some(mtu);
+            if let Err(error) = interface::set_mtu(&self.device, mtu as u16) {
+                tracing::warn!("{error}");
+            }
+        }
     }
 }
 
@@ -173,7 +210,9 @@ impl Shard for BondedShard {
         self.take_datagrams(now)?;
         self.take_packets(now)?;
         self.node.drain(now, clock::realtime(), &mut self.output);
-        self.send_output();
+        self.send_output(now);
+        self.follow_mtu();
+        self.routes.follow_interfaces(now);
         let latest = now + MAX_SLEEP;
         Ok(self.node.deadline(now).map_or(latest, |deadline| deadline.min(latest)))
     }
@@ -192,8 +231,8 @@ fn class(unordered: &UnorderedFlows, packet: &PacketBuffer<Buffer>, classificati
     unordered.class(dscp, ports)
 }
 
-fn open_device(config: &BondedConfig) -> Result<TunQueue, BondedError> {
-    let mut queues = TunQueue::open(&config.device, config.mtu, 1)?;
+fn open_device(config: &BondedConfig, mtu: u16) -> Result<TunQueue, BondedError> {
+    let mut queues = TunQueue::open(&config.device, mtu, 1)?;
     for address in &config.addresses {
         interface::add_address(&config.device, *address)?;
     }
@@ -204,12 +243,25 @@ fn open_device(config: &BondedConfig) -> Result<TunQueue, BondedError> {
     Ok(queues.remove(0))
 }
 
+fn interface_mtu(binding: &Binding) -> Result<u32, SetupError> {
+    const ETHERNET: u32 = 1500;
+    binding.interface.as_deref().map_or(Ok(ETHERNET), interface::mtu)
+}
+
+/// The longest packet that all paths pass; at least what IPv6 needs (RFC 8200 §5).
+fn device_mtu(node: &Node<Buffer>) -> u32 {
+    const MIN: u32 = 1280;
+    node.mtu().map_or(MIN, |mtu| mtu.max(MIN))
+}
+
 fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffer>, BondedError> {
+    let interface_mtus =
+        config.paths.iter().map(|(binding, _)| interface_mtu(binding)).collect::<Result<Vec<_>, _>>()?;
     let remotes = config.remotes.iter().enumerate().map(|(number, remote)| {
-        let paths = config.paths.iter().zip(&remote.addresses).map(|((_, rate), address)| PathConfig {
+        let paths = config.paths.iter().enumerate().map(|(path, (_, rate))| PathConfig {
             rate: *rate,
             max_rate: None,
-            overhead_bytes: BondedConfig::outer_bytes(*address) + dataplane::OVERHEAD,
+            overhead_bytes: BondedConfig::outer_bytes(config.family(path)) + dataplane::OVERHEAD,
         });
         let routes = remote.addresses.iter().enumerate();
         let routes = routes.map(|(path, address)| address.map(|address| Route { path: path as u8, address }));
@@ -218,6 +270,8 @@ fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffer>, BondedE
             psk: remote.psk.clone(),
             networks: remote.networks.clone(),
             routes: routes.collect(),
+            interface_mtus: interface_mtus.clone(),
+            max_packet: config.mtu.map_or(u32::MAX, u32::from),
             bond: BondConfig {
                 choice: config.choice.clone(),
                 queue: BondConfig::queue_for(ROUND_TRIP),

@@ -6,14 +6,14 @@ use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
 use super::types::{Bonded, Path, Peer};
 use ipnet::IpNet;
 use multipath::{PathChoice, PathId, ShareUnit, UnorderedFlows};
+use net::interface::Family;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use toml::Spanned;
 
 /// Of the gateway's UDP sockets; next to the port of measurements.
 const DEFAULT_PORT: u16 = 7273;
 const DEFAULT_DEVICE: &str = "kumade0";
-/// Fits a path of 1500 bytes with IPv6 outside.
-const DEFAULT_MTU: u16 = 1400;
 /// What IPv6 needs (RFC 8200 §5), and what a TUN device takes.
 const MTUS: std::ops::RangeInclusive<u16> = 1280..=9000;
 const MAX_DSCP: u8 = 63;
@@ -30,12 +30,6 @@ pub(super) fn bonded(file: &ConfigFile, paths: &[Path]) -> Result<Bonded, Fault>
     if let Some(translation) = file.translation.first() {
         let problem = "the bonded plane carries addresses as they are: leave [[translation]] out";
         return Err(Fault::new(translation.network.span(), problem));
-    }
-    let next_hop = file.path.iter().flat_map(|path| &path.gateways).next();
-    if let Some(next_hop) = next_hop {
-        let problem =
-            "datagrams of the bonded plane take this host's routes of the path's interface: leave `gateways` out";
-        return Err(Fault::new(next_hop.span(), problem));
     }
     let port = port(section)?;
     Ok(Bonded {
@@ -64,10 +58,10 @@ fn port(section: &BondedSection) -> Result<u16, Fault> {
     }
 }
 
-fn mtu(section: &BondedSection) -> Result<u16, Fault> {
+fn mtu(section: &BondedSection) -> Result<Option<u16>, Fault> {
     match &section.mtu {
-        None => Ok(DEFAULT_MTU),
-        Some(mtu) if MTUS.contains(mtu.get_ref()) => Ok(*mtu.get_ref()),
+        None => Ok(None),
+        Some(mtu) if MTUS.contains(mtu.get_ref()) => Ok(Some(*mtu.get_ref())),
         Some(mtu) => Err(Fault::new(mtu.span(), format!("an MTU is from {} to {} bytes", MTUS.start(), MTUS.end()))),
     }
 }
@@ -108,12 +102,23 @@ fn peer(section: &RemoteSection, paths: &[Path], port: u16) -> Result<Peer, Faul
         return Err(Fault::new(extra.span(), format!("more addresses than paths, of which there are {}", paths.len())));
     }
     let mut addresses = vec![None; paths.len()];
-    for (place, text) in addresses.iter_mut().zip(&section.addresses) {
+    for ((place, text), path) in addresses.iter_mut().zip(&section.addresses).zip(paths) {
         *place = endpoint(text, port)?;
+        if let Some(address) = place {
+            next_hop(path, *address).map_err(|problem| Fault::new(text.span(), problem))?;
+        }
     }
     Ok(Peer {
         key: key.get_ref().parse().map_err(|error: secure::KeyError| Fault::new(key.span(), error.to_string()))?,
         psk_file: section.preshared_key.as_ref().map(PathBuf::from),
         addresses,
     })
+}
+
+/// A path with next hops has one for datagrams to this address.
+fn next_hop(path: &Path, to: SocketAddr) -> Result<(), String> {
+    let lacks = path.has_gateway() && path.gateway(Family::of(to.ip())).is_none();
+    let problem =
+        || format!("{} is not reached by path `{}`: add a gateway of its IP version there", to.ip(), path.name);
+    if lacks { Err(problem()) } else { Ok(()) }
 }

@@ -90,7 +90,7 @@ pub(super) struct BondedSection {
     /// Name of the TUN device.
     #[serde(default)]
     pub(super) device: Option<String>,
-    /// Longest packet that passes the tunnel, in bytes.
+    /// Longest packet that passes the tunnel, in bytes; what all paths pass, where this is left out.
     #[serde(default)]
     pub(super) mtu: Option<Spanned<u16>>,
     /// Addresses of the TUN device.

@@ -53,8 +53,8 @@ pub struct Bonded {
     pub key_file: PathBuf,
     /// The name of the TUN device.
     pub device: String,
-    /// The length of the longest packet that passes the tunnel, in bytes.
-    pub mtu: u16,
+    /// The length of the longest packet that passes the tunnel, in bytes; what all paths pass, if none.
+    pub mtu: Option<u16>,
     /// The UDP port on all paths.
     pub port: u16,
     /// Addresses of the TUN device.
@@ -144,6 +144,11 @@ pub enum Side {
 }
 
 impl Path {
+    /// Whether it has a next hop for packets of any IP version.
+    pub(crate) fn has_gateway(&self) -> bool {
+        self.gateway_v4.is_some() || self.gateway_v6.is_some()
+    }
+
     /// The next hop for packets of that IP version.
     pub fn gateway(&self, family: Family) -> Option<IpAddr> {
         match family {

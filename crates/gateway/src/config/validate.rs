@@ -50,7 +50,8 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
     }
     let locals = file.local.iter().map(|section| local(section, interfaces)).collect::<Result<Vec<_>, _>>()?;
     let paths = paths(&file.path, whole(), interfaces)?;
-    let mut remotes = file.remote.iter().map(|section| remote(section, &paths)).collect::<Result<Vec<_>, _>>()?;
+    let mut remotes =
+        file.remote.iter().map(|section| remote(section, &paths, file.gateway.plane)).collect::<Result<Vec<_>, _>>()?;
     unique(file.local.iter().map(|section| &section.interface), "interface of [[local]]")?;
     unique(file.remote.iter().map(|section| &section.name), "remote")?;
     disjoint(&networks(file)?)?;
@@ -149,7 +150,7 @@ fn rate(text: &Spanned<String>) -> Result<Rate, Fault> {
     }
 }
 
-fn remote(section: &RemoteSection, paths: &[Path]) -> Result<Remote, Fault> {
+fn remote(section: &RemoteSection, paths: &[Path], plane: PlaneName) -> Result<Remote, Fault> {
     name(&section.name)?;
     let networks = section.networks.iter().map(network).collect::<Result<Vec<_>, _>>()?;
     let fault =
@@ -169,8 +170,10 @@ fn remote(section: &RemoteSection, paths: &[Path]) -> Result<Remote, Fault> {
     if ratio.is_zero() {
         return Err(fault(" has no path with a weight above 0, so that no packet could reach it".into()));
     }
-    for family in networks.iter().map(|network| family_of(*network)) {
-        let lacks = |path: &&Path| has_gateway(path) && path.gateway(family).is_none();
+    // In the bonded plane, the path's packets may be of another IP version than those of hosts.
+    let in_direct = networks.iter().filter(|_| plane == PlaneName::Direct);
+    for family in in_direct.map(|network| family_of(*network)) {
+        let lacks = |path: &&Path| path.has_gateway() && path.gateway(family).is_none();
         if let Some(path) = numbers.iter().map(|&number| &paths[number]).find(lacks) {
             return Err(fault(format!(
                 " has {} networks, but its path `{}` has no {0} gateway: add one to the path, or take it out of `paths`",
@@ -190,10 +193,6 @@ fn remote(section: &RemoteSection, paths: &[Path]) -> Result<Remote, Fault> {
         measured_to: Vec::new(),
         sessions: false,
     })
-}
-
-fn has_gateway(path: &Path) -> bool {
-    path.gateway_v4.is_some() || path.gateway_v6.is_some()
 }
 
 /// All networks of a file, with their places in it.

@@ -64,14 +64,8 @@ impl Plan {
 impl Display for Plan {
     /// As ip(8) and nft(8) would list it.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for MarkedRoute { number, family, interface, gateway } in &self.routes {
-            let ip = match family {
-                Family::V4 => "ip -4",
-                Family::V6 => "ip -6",
-            };
-            let via = gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
-            writeln!(f, "{ip} rule add priority {number} fwmark {number:#x} table {number}")?;
-            writeln!(f, "{ip} route add default{via} dev {interface} table {number}")?;
+        for route in &self.routes {
+            writeln!(f, "{route}")?;
         }
         for (input, bytes) in self.inputs.iter().flat_map(|input| self.max_batch_bytes.map(|bytes| (input, bytes))) {
             writeln!(f, "ip link set dev {input} gro_max_size {bytes} gro_ipv4_max_size {bytes}")?;

@@ -1,13 +1,13 @@
 use super::batch_guard::{BatchGuard, Bounded};
 use super::host::{HostError, check_host};
-use super::leftover::Routes;
 use super::plan::{Plan, division};
 use crate::config::{Config, Remote};
+use crate::policy_routes::InstalledRoutes;
 use crate::ratio::{Ratio, RatioError};
 use net::nftables::{Count, InstalledTable};
 use net::policy::MarkedRoute;
 use net::{SetupError, interface, namespace};
-use service::{Claim, ClaimError, Journal, Leftover, Record, RuntimeDir};
+use service::{Claim, ClaimError, Journal, RuntimeDir};
 use std::io;
 use thiserror::Error;
 
@@ -23,11 +23,10 @@ pub struct DirectPlane {
     weights: Vec<Vec<u32>>,
     /// Whether each path's interface was up when last looked at.
     is_up: Vec<bool>,
-    // In the order in which they go: rules that mark packets, the routes of the marks, the record of them, and the claim.
+    // In the order in which they go: rules that mark packets, the routes of the marks with the record of them, and the claim.
     table: InstalledTable,
     _batches: Vec<BatchGuard>,
     _routes: InstalledRoutes,
-    _record: Record,
     _claim: Claim,
 }
 
@@ -69,9 +68,6 @@ pub enum DirectError {
     Record(io::Error),
 }
 
-#[derive(Debug)]
-struct InstalledRoutes(Routes);
-
 impl DirectPlane {
     /// Puts a configuration into effect, after removing what a killed gateway has left here.
     ///
@@ -85,16 +81,14 @@ impl DirectPlane {
             error => DirectError::Claim(error),
         })?;
         let journal = Journal::new(directory);
-        journal.recover::<Routes>();
+        InstalledRoutes::recover(&journal);
         journal.recover::<Bounded>();
         for warning in check_host(&plan)? {
             tracing::warn!("{warning}");
         }
-        let routes = Routes::new(namespace, &plan.routes);
-        let record = journal.record(&routes).map_err(DirectError::Record)?;
         // From here on, dropped where something fails.
-        let installed = InstalledRoutes(routes);
-        plan.routes.iter().try_for_each(|route| route.add())?;
+        let routes = InstalledRoutes::record(plan.routes.clone(), &journal).map_err(DirectError::Record)?;
+        routes.add()?;
         let batches = bound_batches(&plan, &journal)?;
         let table = InstalledTable::install(&plan.table)?;
         Ok(DirectPlane {
@@ -104,8 +98,7 @@ impl DirectPlane {
             plan,
             table,
             _batches: batches,
-            _routes: installed,
-            _record: record,
+            _routes: routes,
             _claim: claim,
         })
     }
@@ -209,12 +202,4 @@ fn is_usable(config: &Config, plan: &Plan, path: usize) -> bool {
 fn bound_batches(plan: &Plan, journal: &Journal) -> Result<Vec<BatchGuard>, SetupError> {
     let bytes = plan.max_batch_bytes.into_iter();
     bytes.flat_map(|bytes| plan.inputs.iter().map(move |input| BatchGuard::new(input, bytes, journal))).collect()
-}
-
-impl Drop for InstalledRoutes {
-    fn drop(&mut self) {
-        if let Err(error) = self.0.undo() {
-            tracing::warn!("routes stay behind: {error}");
-        }
-    }
 }

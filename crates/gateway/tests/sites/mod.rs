@@ -67,6 +67,7 @@ impl Sites {
 
     /// Sends packets one after the other from a host to a port of the other, and checks that each arrives from that host's
     /// own address, unless it is said to come from another.
+    #[allow(dead_code, reason = "not every test does")]
     pub fn send(&self, from: &Namespace, from_address: &str, to: &Namespace, to_address: &str, packets: usize) {
         let address: IpAddr = to_address.parse().unwrap();
         let far = to.run(|| UdpSocket::bind((address, 9)).unwrap()).unwrap();

@@ -67,6 +67,11 @@ impl DataHeader {
     /// Octets without predecessors.
     const SIZE: usize = 12;
 
+    /// Octets before a packet of a bucket that has used all of so many paths.
+    pub const fn bytes(paths: usize) -> u32 {
+        (Self::SIZE + Predecessors::SIZE * paths.saturating_sub(1)) as u32
+    }
+
     /// What a buffer has to have free before a packet at most, for a packet that has predecessors on all other paths.
     pub const HEADROOM: usize = Self::SIZE + Predecessors::SIZE * (PathId::MAX_PATHS - 1);
 

@@ -8,6 +8,10 @@ use units::{Span, Time};
 pub(super) const PROBE: u8 = 1;
 /// The first octet's kind of a [`Report`].
 pub(super) const REPORT: u8 = 2;
+/// The first octet's kind of a [`MtuQuery`].
+pub(super) const MTU_PROBE: u8 = 3;
+/// The first octet's kind of the answer to it.
+pub(super) const MTU_ANSWER: u8 = 4;
 
 /// A datagram without a packet that the far end is to report at once. Padding makes it as long as a packet that the path is
 /// to be able to pass.
@@ -19,25 +23,63 @@ pub struct Probe {
     pub size: u16,
 }
 
+/// As a [`Probe`], of the path's MTU ([`PathMtu`](crate::PathMtu)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MtuQuery {
+    /// The answer repeats it.
+    pub number: u32,
+    /// Octets of the whole message, padding included; at least [`Probe::MIN_SIZE`].
+    pub size: u16,
+}
+
 impl Probe {
     /// Octets without padding.
     pub const MIN_SIZE: u16 = 5;
 
-    pub(super) fn parse(mut reader: Reader<'_>, size: usize) -> Result<Self, MessageError> {
-        let counter = reader.u32()?;
-        let size = u16::try_from(size).map_err(|_| MessageError::Invalid { field: "size", value: size as u64 })?;
-        match reader.0.iter().find(|octet| **octet != 0) {
-            Some(octet) => Err(MessageError::Invalid { field: "padding", value: u64::from(*octet) }),
-            None => Ok(Probe { counter, size }),
-        }
+    pub(super) fn parse(reader: Reader<'_>, size: usize) -> Result<Self, MessageError> {
+        padded(reader, size).map(|(counter, size)| Probe { counter, size })
     }
 
     pub(super) fn write(&self, to: &mut Vec<u8>) {
-        let end = to.len() + usize::from(self.size.max(Self::MIN_SIZE));
-        to.push(first_octet(PROBE));
-        to.extend_from_slice(&self.counter.to_be_bytes());
-        to.resize(end, 0);
+        write_padded(PROBE, self.counter, self.size, to);
     }
+}
+
+impl MtuQuery {
+    pub(super) fn parse(reader: Reader<'_>, size: usize) -> Result<Self, MessageError> {
+        padded(reader, size).map(|(number, size)| MtuQuery { number, size })
+    }
+
+    pub(super) fn write(&self, to: &mut Vec<u8>) {
+        write_padded(MTU_PROBE, self.number, self.size, to);
+    }
+}
+
+/// A number and zeros; with the size of the whole message.
+fn padded(mut reader: Reader<'_>, size: usize) -> Result<(u32, u16), MessageError> {
+    let number = reader.u32()?;
+    let size = u16::try_from(size).map_err(|_| MessageError::Invalid { field: "size", value: size as u64 })?;
+    match reader.0.iter().find(|octet| **octet != 0) {
+        Some(octet) => Err(MessageError::Invalid { field: "padding", value: u64::from(*octet) }),
+        None => Ok((number, size)),
+    }
+}
+
+fn write_padded(kind: u8, number: u32, size: u16, to: &mut Vec<u8>) {
+    let end = to.len() + usize::from(size.max(Probe::MIN_SIZE));
+    to.push(first_octet(kind));
+    to.extend_from_slice(&number.to_be_bytes());
+    to.resize(end, 0);
+}
+
+pub(super) fn parse_answer(mut reader: Reader<'_>) -> Result<u32, MessageError> {
+    let number = reader.u32()?;
+    if reader.0.is_empty() { Ok(number) } else { Err(MessageError::TooLong(reader.0.len())) }
+}
+
+pub(super) fn write_answer(number: u32, to: &mut Vec<u8>) {
+    to.push(first_octet(MTU_ANSWER));
+    to.extend_from_slice(&number.to_be_bytes());
 }
 
 pub(super) fn parse_report(mut reader: Reader<'_>) -> Result<Report, MessageError> {

@@ -37,6 +37,13 @@ fn probes_and_reports_come_back() {
     let bytes = written(Message::Probe(probe));
     assert_eq!((bytes.len(), bytes[0]), (1400, 0x11));
     assert_eq!(Message::parse(&bytes), Ok(Message::Probe(probe)));
+    let query = MtuQuery { number: 9, size: 1400 };
+    let bytes = written(Message::MtuProbe(query));
+    assert_eq!((bytes.len(), bytes[0]), (1400, 0x13));
+    assert_eq!(Message::parse(&bytes), Ok(Message::MtuProbe(query)));
+    let bytes = written(Message::MtuAnswer(9));
+    assert_eq!(bytes, [0x14, 0, 0, 0, 9]);
+    assert_eq!(Message::parse(&bytes), Ok(Message::MtuAnswer(9)));
     let report = Report {
         highest: (1 << 56) - 1,
         packets: 1 << 60,
@@ -55,13 +62,15 @@ fn what_is_no_message_is_refused_with_the_reason() {
     for (bytes, error) in [
         (&[][..], MessageError::TooShort),
         (&[0x20, 0, 0, 0, 0, 0, 0, 0], MessageError::OtherVersion(2)),
-        (&[0x13], MessageError::UnknownKind(3)),
+        (&[0x15], MessageError::UnknownKind(5)),
         (&[0x10, 0, 0, 0, 0, 0, 0], MessageError::TooShort),
         (&[0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], MessageError::TooShort),
         (&[0x10, 0x80, 0, 0, 0, 0, 0, 0], invalid("flags", 0x80)),
         (&[0x10, 0, 4, 0, 0, 0, 0, 0], invalid("bucket", 1024)),
         (&[0x11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3], invalid("padding", 3)),
         (&[0x12, 0], MessageError::TooShort),
+        (&[0x13, 0, 0, 0, 0, 9], invalid("padding", 9)),
+        (&[0x14, 0, 0, 0, 0, 9], MessageError::TooLong(1)),
     ] {
         assert_eq!(Message::parse(bytes), Err(error), "{bytes:?}");
     }

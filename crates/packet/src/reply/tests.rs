@@ -41,6 +41,22 @@ fn udp_is_told_that_the_port_is_unreachable_and_quoted() {
 }
 
 #[test]
+fn a_packet_that_is_too_long_is_told_what_passes() {
+    for (ends, kind_and_code, mtu, told) in
+        [(V4, [3, 4], 1100, 1100), (V6, [2, 0], 1100, 1280), (V4, [3, 4], 1404, 1404), (V6, [2, 0], 1404, 1404)]
+    {
+        let packet = Sample::new(ends, SampleKind::Udp, &[9; 1440]).packet();
+        let answer = too_big(&packet, mtu).unwrap();
+        let headers = Headers::parse(&answer).unwrap();
+        let (icmp, quote) = answer[headers.transport_offset..].split_at(8);
+        assert_eq!((&icmp[..2], u32::from_be_bytes(icmp[4..].try_into().unwrap())), (&kind_and_code[..], told));
+        assert!(packet.starts_with(quote) && checksum::is_valid(&answer) == Ok(true));
+        assert_eq!(headers.destination, Headers::parse(&packet).unwrap().source);
+        assert_eq!(too_big(&answer, mtu), None, "not about an error");
+    }
+}
+
+#[test]
 fn nothing_is_answered_to_resets_errors_fragments_and_many_receivers() {
     assert_eq!(reject(&tcp(Some(1), [false, false, true], b"")), None);
     let error = reject(&Sample::new(V4, SampleKind::Udp, b"").packet()).unwrap();

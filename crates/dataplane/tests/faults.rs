@@ -1,0 +1,186 @@
+//! What a pair of nodes does when paths shrink, flap or lead elsewhere, and clocks step: in virtual time.
+
+mod faulty;
+
+use faulty::{World, path};
+use packet::{Headers, checksum};
+use std::net::Ipv4Addr;
+use units::Span;
+
+fn seconds(seconds: i64) -> Span {
+    Span::from_secs(seconds)
+}
+
+fn connected(paths: Vec<faulty::Path>, max_packet: u32) -> World {
+    let mut world = World::new(paths, max_packet);
+    world.run(seconds(8));
+    assert!(world.is_connected());
+    world
+}
+
+/// Bytes that two paths take of an IPv4 path's MTU: IP, UDP, seal, and a message with one predecessor.
+const OVERHEAD: u32 = 28 + 32 + 12 + 4;
+
+#[test]
+fn the_mtu_of_each_path_is_found_and_hosts_get_the_least() {
+    let world = connected(vec![path(10, 1500), path(30, 1420)], u32::MAX);
+    for node in &world.nodes {
+        assert_eq!(node.remotes(world.now)[0].path_mtus, [Some(1500), Some(1420)]);
+        assert_eq!(node.mtu(), Some(1420 - OVERHEAD));
+    }
+}
+
+#[test]
+fn a_packet_that_one_path_does_not_pass_takes_the_other_in_order() {
+    let mut world = connected(vec![path(10, 1500), path(30, 1300)], 1420);
+    let numbers = world.transfer(1400, seconds(2));
+    world.run(seconds(1));
+    assert!(world.numbers().into_iter().eq(numbers));
+    // Short ones take the other one, too, which has carried nothing so far.
+    world.forget();
+    let before: Vec<_> = sent_packets(&world);
+    let numbers = world.transfer(400, seconds(2));
+    world.run(seconds(1));
+    assert_eq!(world.numbers().len(), numbers.len());
+    assert!(sent_packets(&world)[1] > before[1] + 200);
+    assert_eq!(world.nodes[0].statistics().too_long, 0);
+}
+
+fn sent_packets(world: &World) -> Vec<u64> {
+    world.nodes[0].remotes(world.now)[0].paths.iter().map(|(_, path)| path.sent_packets).collect()
+}
+
+#[test]
+fn a_host_is_told_of_a_packet_that_no_path_passes() {
+    let mut world = connected(vec![path(10, 1400), path(10, 1400)], 9000);
+    let mut v6 = vec![0; 1400];
+    v6[0] = 0x60;
+    v6[4..8].copy_from_slice(&[(1360 >> 8) as u8, (1360 & 255) as u8, 253, 64]);
+    (v6[8], v6[9], v6[23]) = (0xfd, 0, 9);
+    (v6[24], v6[25], v6[39]) = (0xfd, 1, 9);
+    for packet in [faulty::numbered(1, 1400), v6] {
+        world.received[0].clear();
+        world.offer(0, &packet);
+        world.run(seconds(1));
+        let error = world.received[0].first().expect("an ICMP error");
+        let headers = Headers::parse(error).unwrap();
+        assert!(headers.is_icmp_error() && checksum::is_valid(error) == Ok(true));
+        assert_eq!(headers.destination, Headers::parse(&packet).unwrap().source);
+        let told = &error[headers.transport_offset + 4..headers.transport_offset + 8];
+        assert_eq!(u32::from_be_bytes(told.try_into().unwrap()), 1400 - OVERHEAD);
+    }
+    assert!(world.received[1].is_empty());
+    assert_eq!(world.nodes[0].statistics().too_long, 2);
+}
+
+/// A SYN from a host of node 0, or the answer of one of node 1.
+fn syn(is_answer: bool) -> Vec<u8> {
+    let mut packet = faulty::numbered(0, 44);
+    packet[9] = 6;
+    packet[32..34].copy_from_slice(&[6 << 4, if is_answer { 0x12 } else { 2 }]);
+    packet[40..44].copy_from_slice(&[2, 4, 0x05, 0xb4]);
+    if is_answer {
+        packet[12..20].copy_from_slice(&[10, 0, 1, 9, 10, 0, 0, 9]);
+    }
+    checksum::set(&mut packet).unwrap();
+    packet
+}
+
+#[test]
+fn both_ends_of_a_tcp_connection_send_what_all_paths_pass() {
+    let mut world = connected(vec![path(10, 1500), path(30, 1420)], u32::MAX);
+    world.offer(0, &syn(false));
+    world.offer(1, &syn(true));
+    world.run(seconds(1));
+    for received in &world.received {
+        let segment = received.first().unwrap();
+        let announced = u16::from_be_bytes(segment[42..44].try_into().unwrap());
+        assert_eq!(u32::from(announced), 1420 - OVERHEAD - 40);
+        assert_eq!(checksum::is_valid(segment), Ok(true));
+    }
+}
+
+#[test]
+fn a_path_that_shrinks_during_a_transfer_costs_a_moment_only() {
+    let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
+    world.transfer(1400, seconds(2));
+    world.paths[0].mtu = 1400;
+    world.transfer(1400, seconds(4));
+    world.forget();
+    let numbers = world.transfer(1400, seconds(2));
+    world.run(seconds(1));
+    assert!(world.numbers().into_iter().eq(numbers), "by the other path");
+    world.run(seconds(5));
+    assert_eq!(world.nodes[0].remotes(world.now)[0].path_mtus, [Some(1400), Some(1500)]);
+    assert_eq!(world.nodes[0].mtu(), Some(1400 - OVERHEAD), "the hosts' device follows");
+}
+
+#[test]
+fn a_single_path_that_shrinks_carries_what_still_passes() {
+    let mut world = connected(vec![path(10, 1500)], u32::MAX);
+    world.transfer(1400, seconds(2));
+    world.paths[0].mtu = 1300;
+    world.transfer(1400, seconds(6));
+    let mtu = world.nodes[0].mtu().unwrap();
+    assert!(mtu > 1300 - 72 - 8 && mtu <= 1300 - 72, "{mtu}");
+    world.forget();
+    let numbers = world.transfer(mtu as usize, seconds(2));
+    world.run(seconds(1));
+    assert!(world.numbers().into_iter().eq(numbers));
+}
+
+/// What is lost when a path goes is what was on it; all else comes, once and in order.
+#[test]
+fn a_path_that_flaps_every_second_stops_nothing() {
+    let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
+    let (mut offered, start) = (0, world.now);
+    for round in 0..60 {
+        world.paths[0].is_cut = round % 2 == 0;
+        offered += world.transfer(1200, seconds(1)).len();
+    }
+    world.run(seconds(1));
+    let numbers = world.numbers();
+    assert!(numbers.is_sorted_by(|one, other| one < other));
+    // Each failure is noticed within some 100 ms, and the path is held down longer each time.
+    assert!(numbers.len() * 20 > offered * 19, "{} of {offered} since {start:?}", numbers.len());
+}
+
+#[test]
+fn a_peer_whose_address_changes_is_followed_on_every_path() {
+    let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
+    world.address_of_first = Ipv4Addr::new(198, 51, 100, 7);
+    world.transfer(1200, seconds(2));
+    let status = &world.nodes[1].remotes(world.now)[0];
+    let addresses: Vec<_> = status.paths.iter().map(|(address, _)| address.unwrap().ip().to_string()).collect();
+    assert_eq!(addresses, ["198.51.100.7", "198.51.101.7"]);
+    assert_eq!(status.path_mtus, [Some(1500), Some(1500)]);
+    world.forget();
+    let numbers = world.transfer(1400, seconds(2));
+    world.run(seconds(1));
+    assert!(world.numbers().into_iter().eq(numbers));
+}
+
+#[test]
+fn a_clock_that_steps_back_an_hour_stops_nothing() {
+    let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
+    world.clock_offsets = [seconds(-3600), Span::ZERO];
+    // Keys are made anew after two minutes, by either side.
+    let numbers = world.transfer(200, seconds(300));
+    world.run(seconds(1));
+    assert!(world.numbers().into_iter().eq(numbers));
+}
+
+#[test]
+fn a_peer_that_restarts_with_its_clock_an_hour_behind_is_connected_again_within_half_a_minute() {
+    for own in 0..2 {
+        let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
+        world.transfer(200, seconds(3));
+        world.clock_offsets[own] = seconds(-3600);
+        world.restart(own);
+        world.transfer(200, seconds(30));
+        world.forget();
+        let numbers = world.transfer(200, seconds(2));
+        world.run(seconds(1));
+        assert_eq!(world.numbers().len(), numbers.len(), "node {own} has restarted");
+    }
+}

@@ -1,0 +1,210 @@
+//! Two nodes under a virtual clock, and between them paths that shrink, are cut, or lead elsewhere.
+
+use dataplane::{HEADROOM, Node, NodeConfig, Output, PacketBuffer, RemoteConfig};
+use link::Label;
+use multipath::{BondConfig, Class, PathChoice, PathConfig, ResequencerConfig};
+use packet::Classification;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use secure::{Policy, PresharedKey, PrivateKey, Route};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use units::{Rate, Span, Time};
+
+pub type Buffer = Box<Vec<u8>>;
+
+/// What outer headers add to a datagram on its path.
+pub const OUTER_BYTES: usize = 28;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Path {
+    pub delay: Span,
+    /// Longer IP packets are lost without a word.
+    pub mtu: usize,
+    pub is_cut: bool,
+}
+
+pub struct World {
+    pub now: Time,
+    pub nodes: [Node<Buffer>; 2],
+    pub paths: Vec<Path>,
+    /// What each node's clock shows more than the time.
+    pub clock_offsets: [Span; 2],
+    /// Where datagrams of node 0 come from.
+    pub address_of_first: Ipv4Addr,
+    /// By receiving node, in their order.
+    pub received: [Vec<Vec<u8>>; 2],
+    max_packet: u32,
+    keys: [PrivateKey; 2],
+    random: StdRng,
+    /// By time and order: to which node, from which route, what.
+    under_way: BTreeMap<(Time, u64), (usize, Route, Vec<u8>)>,
+    sent: u64,
+    offered: u32,
+}
+
+const RATE: Rate = Rate::from_mbit(100);
+const INTERFACE_MTU: u32 = 1500;
+const WALL: Span = Span::from_secs(1_800_000_000);
+
+pub fn path(delay_millis: i64, mtu: usize) -> Path {
+    Path { delay: Span::from_millis(delay_millis), mtu, is_cut: false }
+}
+
+impl World {
+    /// Hosts send packets of at most so many bytes.
+    pub fn new(paths: Vec<Path>, max_packet: u32) -> Self {
+        let mut random = StdRng::seed_from_u64(1);
+        let keys = [0, 1].map(|_| PrivateKey::from_bytes(random.random()));
+        let nodes = [0, 1].map(|own| node(own, &keys, paths.len(), max_packet, &mut random, Time::ZERO));
+        World {
+            now: Time::ZERO,
+            nodes,
+            paths,
+            clock_offsets: [Span::ZERO; 2],
+            address_of_first: Ipv4Addr::new(192, 0, 2, 1),
+            received: [Vec::new(), Vec::new()],
+            max_packet,
+            keys,
+            random,
+            under_way: BTreeMap::new(),
+            sent: 0,
+            offered: 0,
+        }
+    }
+
+    /// The node loses all that it knows but its key.
+    pub fn restart(&mut self, own: usize) {
+        self.nodes[own] = node(own, &self.keys, self.paths.len(), self.max_packet, &mut self.random, self.now);
+    }
+
+    pub fn run(&mut self, span: Span) {
+        let end = self.now + span;
+        while self.now < end {
+            self.step(end);
+        }
+    }
+
+    /// Meanwhile node 0 gets numbered packets of so many bytes from its hosts, one each millisecond. Returns their numbers.
+    pub fn transfer(&mut self, bytes: usize, span: Span) -> std::ops::Range<u32> {
+        let end = self.now + span;
+        let first = self.offered;
+        while self.now < end {
+            self.offer(0, &numbered(self.offered, bytes));
+            self.offered += 1;
+            self.run(Span::from_millis(1));
+        }
+        first..self.offered
+    }
+
+    /// A host of this node sends a packet.
+    pub fn offer(&mut self, own: usize, packet: &[u8]) {
+        let mut buffer = vec![0; HEADROOM];
+        buffer.extend_from_slice(packet);
+        let packet = PacketBuffer::new(Box::new(buffer), HEADROOM);
+        let classification = Classification::of(packet.bytes());
+        let label = Label { size: packet.len() as u32, flow: 7, ecn: classification.ecn };
+        self.nodes[own].send(packet, &classification, label, Class::Ordered, self.now);
+    }
+
+    /// Lets what is under way arrive, and takes no notice of it.
+    pub fn forget(&mut self) {
+        self.run(Span::from_secs(1));
+        self.received[1].clear();
+    }
+
+    /// The numbers of the packets that node 1 has delivered, in their order.
+    pub fn numbers(&self) -> Vec<u32> {
+        self.received[1].iter().map(|packet| u32::from_be_bytes(packet[20..24].try_into().unwrap())).collect()
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.nodes.iter().all(|node| node.remotes(self.now)[0].is_connected)
+    }
+
+    /// Drains both nodes, and goes on to the next event, at the latest to `latest`.
+    fn step(&mut self, latest: Time) {
+        for own in 0..2 {
+            let mut output = Output::default();
+            let wall = self.now + WALL + self.clock_offsets[own];
+            self.nodes[own].drain(self.now, wall, &mut output);
+            for outbound in output.datagrams {
+                self.carry(own, outbound.to, outbound.datagram.bytes().to_vec());
+            }
+            self.received[own].extend(output.packets.iter().map(|packet| packet.bytes().to_vec()));
+        }
+        let deadlines = self.nodes.iter().filter_map(|node| node.deadline(self.now));
+        let arrival = self.under_way.first_key_value().map(|((time, _), _)| *time);
+        let next = deadlines.chain(arrival).min().unwrap_or(latest).min(latest);
+        self.now = next.max(self.now + Span::from_nanos(1));
+        while let Some(entry) = self.under_way.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            let (to, from, datagram) = entry.remove();
+            let size = (datagram.len() + OUTER_BYTES) as u32;
+            self.nodes[to].receive(PacketBuffer::new(Box::new(datagram), 0), from, size, self.now);
+        }
+    }
+
+    fn carry(&mut self, own: usize, to: Route, datagram: Vec<u8>) {
+        let Path { delay, mtu, is_cut } = self.paths[usize::from(to.path)];
+        let from = Route { path: to.path, address: self.address(own, to.path) };
+        let is_there = own == 0 || to.address == self.address(0, to.path);
+        if is_cut || !is_there || datagram.len() + OUTER_BYTES > mtu {
+            return;
+        }
+        self.sent += 1;
+        self.under_way.insert((self.now + delay, self.sent), (1 - own, from, datagram));
+    }
+
+    fn address(&self, node: usize, path: u8) -> SocketAddr {
+        let first = self.address_of_first.octets();
+        let ip = if node == 0 { [first[0], first[1], first[2] + path, first[3]] } else { [192, 0, 2 + path, 9] };
+        SocketAddr::from((ip, 7273))
+    }
+}
+
+fn node(
+    own: usize,
+    keys: &[PrivateKey; 2],
+    paths: usize,
+    max_packet: u32,
+    random: &mut StdRng,
+    now: Time,
+) -> Node<Buffer> {
+    let config =
+        PathConfig { rate: Some(RATE), max_rate: None, overhead_bytes: OUTER_BYTES as u32 + dataplane::OVERHEAD };
+    let far = |path: u8| SocketAddr::from(([192, 0, 2 + path, if own == 0 { 9 } else { 1 }], 7273));
+    let remote = RemoteConfig {
+        key: keys[1 - own].public(),
+        psk: PresharedKey::default(),
+        networks: vec![
+            format!("10.0.{}.0/24", 1 - own).parse().unwrap(),
+            format!("fd0{}::/64", 1 - own).parse().unwrap(),
+        ],
+        routes: (0..paths as u8).map(|path| Some(Route { path, address: far(path) })).collect(),
+        interface_mtus: vec![INTERFACE_MTU; paths],
+        max_packet,
+        bond: BondConfig {
+            choice: PathChoice::Weighted,
+            queue: BondConfig::queue_for(Span::from_millis(100)),
+            paths: vec![config; paths],
+            seed: 1,
+        },
+        resequencer: ResequencerConfig::default(),
+    };
+    let config = NodeConfig { identity: keys[own].clone(), policy: Policy::default(), remotes: vec![remote] };
+    let seeded = Box::new(StdRng::seed_from_u64(random.random()));
+    Node::new(config, seeded, Box::new(|bytes| Box::new(Vec::with_capacity(bytes))), now).unwrap()
+}
+
+/// A packet from a host of node 0 to one of node 1, with its number behind the IP header.
+pub fn numbered(number: u32, bytes: usize) -> Vec<u8> {
+    let mut packet = vec![0; bytes];
+    (packet[0], packet[8], packet[9]) = (0x45, 64, 253);
+    packet[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
+    packet[12..20].copy_from_slice(&[10, 0, 0, 9, 10, 0, 1, 9]);
+    packet[20..24].copy_from_slice(&number.to_be_bytes());
+    packet
+}

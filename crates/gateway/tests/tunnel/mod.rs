@@ -1,0 +1,65 @@
+//! Bonded planes on the gateways of two sites. Left is 1, right is 2.
+
+use crate::sites::{PATHS, Sites};
+use gateway::bonded::{BondedConfig, BondedPlane, BondedRemote};
+use multipath::{PathChoice, UnorderedFlows};
+use net::Binding;
+use net::namespace::Namespace;
+use secure::{PresharedKey, PrivateKey};
+use service::RuntimeDir;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use testnet::ip;
+
+pub const PORT: u16 = 7273;
+
+pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig {
+    let far = 3 - own;
+    let address = |path: usize| -> SocketAddr { format!("10.9.{}.{far}:{PORT}", path + 1).parse().unwrap() };
+    let binding = |path: &&str| Binding { interface: Some((*path).into()), ..Binding::default() };
+    BondedConfig {
+        device: "tunnel".into(),
+        mtu: None,
+        addresses: Vec::new(),
+        port: PORT,
+        identity: keys[usize::from(own) - 1].clone(),
+        paths: PATHS.iter().map(|path| (binding(path), None)).collect(),
+        routes: Vec::new(),
+        choice: PathChoice::Weighted,
+        unordered: UnorderedFlows::default(),
+        remotes: vec![BondedRemote {
+            key: keys[usize::from(far) - 1].public(),
+            psk: PresharedKey::default(),
+            networks: [format!("10.{far}.0.0/24"), format!("fd0{far}::/64")].map(|text| text.parse().unwrap()).into(),
+            addresses: (0..PATHS.len()).map(|path| knows_far.then(|| address(path))).collect(),
+        }],
+    }
+}
+
+pub fn keys(seeds: [u8; 2]) -> [PrivateKey; 2] {
+    seeds.map(|seed| PrivateKey::from_bytes([seed; 32]))
+}
+
+pub fn start(inside: &Namespace, config: BondedConfig) -> BondedPlane {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bonded-{}", std::process::id()));
+    inside.run(|| BondedPlane::start(config, RuntimeDir::only(directory))).unwrap().unwrap()
+}
+
+/// Sites whose hosts reach each other by a gateway's doing only.
+pub fn separate_sites() -> Sites {
+    let sites = Sites::new();
+    for (gateway, far) in [(&sites.left, 2), (&sites.right, 1)] {
+        for (family, network) in [("-4", format!("10.{far}.0.0/24")), ("-6", format!("fd0{far}::/64"))] {
+            ip(gateway, &[family, "route", "del", &network]).unwrap();
+        }
+    }
+    sites
+}
+
+pub fn is_connected(plane: &BondedPlane) -> bool {
+    plane.status().unwrap().remotes[0].is_connected
+}
+
+pub fn sent_on_each_path(plane: &BondedPlane) -> Vec<u64> {
+    plane.status().unwrap().remotes[0].paths.iter().map(|(_, path)| path.sent_packets).collect()
+}

@@ -1,0 +1,211 @@
+//! `kumade gateway` with the bonded plane: what it leaves in the system when it is killed, and which rights it takes.
+
+use net::interface;
+use net::namespace::Namespace;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+use testnet::{eventually, in_namespaces, ip};
+
+const CONFIG: &str = r#"
+[gateway]
+name = "site"
+plane = "bonded"
+
+[bonded]
+key = "gateway.key"
+addresses = ["10.8.0.1/24"]
+
+[[path]]
+name = "one"
+interface = "path1"
+gateways = ["10.9.1.2", "fd09:1::2"]
+
+[[path]]
+name = "two"
+interface = "path2"
+gateways = ["10.9.2.2"]
+
+[[remote]]
+name = "far"
+networks = ["10.2.0.0/24", "fd02::/64"]
+public-key = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcd6f"
+addresses = ["192.0.2.1", "192.0.2.2"]
+"#;
+
+const DIRECT: &str = r#"
+[gateway]
+name = "site"
+
+[[local]]
+interface = "lan"
+networks = ["10.1.0.0/24"]
+
+[[path]]
+name = "one"
+interface = "path1"
+gateways = ["10.9.1.2"]
+rate = "8mbit"
+
+[[path]]
+name = "two"
+interface = "path2"
+gateways = ["10.9.2.2"]
+
+[[remote]]
+name = "far"
+networks = ["10.2.0.0/24"]
+"#;
+
+/// A host with two uplinks and a network of hosts, and a directory for its gateway.
+struct Host {
+    namespace: Namespace,
+    directory: PathBuf,
+}
+
+impl Host {
+    fn new(test: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("kumade-{test}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let host = Host { namespace: Namespace::new().unwrap(), directory };
+        for (name, v4, v6) in [
+            ("lan", "10.1.0.1/24", "fd01::1/64"),
+            ("path1", "10.9.1.1/24", "fd09:1::1/64"),
+            ("path2", "10.9.2.1/24", "fd09:2::1/64"),
+        ] {
+            let far = format!("far-{name}");
+            host.ip(&["link", "add", name, "type", "veth", "peer", "name", &far]);
+            host.namespace.run(|| [name, &far].map(|name| interface::up(name).unwrap())).unwrap();
+            host.ip(&["addr", "add", v4, "dev", name]);
+            host.ip(&["-6", "addr", "add", v6, "dev", name, "nodad"]);
+        }
+        for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+            host.namespace.run(|| fs::write(format!("/proc/sys/net/{name}"), "1")).unwrap().unwrap();
+        }
+        fs::write(host.directory.join("bonded.toml"), CONFIG).unwrap();
+        fs::write(host.directory.join("direct.toml"), DIRECT).unwrap();
+        let key = Command::new(program()).args(["key", "private"]).output().unwrap();
+        fs::write(host.directory.join("gateway.key"), key.stdout).unwrap();
+        fs::set_permissions(host.directory.join("gateway.key"), Permissions::from_mode(0o600)).unwrap();
+        host
+    }
+
+    fn ip(&self, arguments: &[&str]) -> String {
+        ip(&self.namespace, arguments).unwrap()
+    }
+
+    /// Interfaces, rules and routes, but for routes to this host's own addresses, which the kernel adds in its own time.
+    fn network(&self) -> String {
+        let links: String = self.ip(&["-br", "link"]).lines().map(|line| format!("{}\n", &line[..16])).collect();
+        let rules = ["-4", "-6"].map(|family| self.ip(&[family, "rule"])).concat();
+        let routes = ["-4", "-6"].map(|family| self.ip(&[family, "route", "show", "table", "all"])).concat();
+        let routes: String = routes.split_inclusive('\n').filter(|line| !line.contains(" table local ")).collect();
+        links + &rules + &routes
+    }
+
+    fn command(&self, wrapper: &[&str], program: &str, config: &str) -> Command {
+        let words = [wrapper, &[program, "gateway", "--config", config]].concat();
+        let mut command = self.namespace.command(words[0]);
+        command.args(&words[1..]).env("XDG_RUNTIME_DIR", &self.directory).current_dir(&self.directory);
+        command.stderr(Stdio::piped());
+        command
+    }
+
+    /// The records of changes that were not undone.
+    fn records(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.directory.join("kumade")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "json")).collect()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn program() -> String {
+    assert_cmd::cargo::cargo_bin("kumade").display().to_string()
+}
+
+/// Waits for its first line, which says that it runs, and ends it. Returns that line.
+fn started_and_ended(mut child: Child, while_running: impl FnOnce()) -> String {
+    let mut line = String::new();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    while_running();
+    let ended = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+    let status = child.wait().unwrap();
+    assert!(ended.is_ok() && status.success(), "{line}{}", said.lines().map_while(Result::ok).collect::<String>());
+    line
+}
+
+#[test]
+fn whenever_it_is_killed_the_next_start_leaves_nothing_of_it() {
+    in_namespaces("whenever_it_is_killed_the_next_start_leaves_nothing_of_it", || {
+        let host = Host::new("bonded-killed");
+        let before = host.network();
+        for number in 0..20 {
+            let mut child = host.command(&[], &program(), "bonded.toml").spawn().unwrap();
+            // A start takes some 30 ms: half of them fall into it.
+            thread::sleep(Duration::from_millis(number * 17 % 60));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            // The device goes with the process, and all routes through it.
+            assert!(eventually(|| !host.ip(&["-br", "link"]).contains("kumade0")));
+        }
+        let child = host.command(&[], &program(), "bonded.toml").spawn().unwrap();
+        let line = started_and_ended(child, || {
+            let during = host.network();
+            for part in ["kumade0", "fwmark 0x6b42 lookup 27458", "10.2.0.0/24 dev kumade0", "fd02::/64 dev kumade0"] {
+                assert_eq!(during.matches(part).count().min(1), 1, "{part}: {during}");
+            }
+            assert_eq!(during.matches("lookup 2745").count(), 3, "{during}");
+        });
+        assert!(line.contains("2 paths carry the tunnel kumade0"), "{line}");
+        assert_eq!(host.network(), before);
+        assert_eq!(host.records(), Vec::<PathBuf>::new());
+    });
+}
+
+/// As the unit in docs/gateway.md has it.
+#[test]
+fn two_capabilities_are_all_that_either_plane_takes() {
+    in_namespaces("two_capabilities_are_all_that_either_plane_takes", || {
+        let setpriv = ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).exists());
+        let may_change_user = fs::read_to_string("/proc/self/uid_map").unwrap().contains("4294967295");
+        let (Some(setpriv), true) = (setpriv, may_change_user) else {
+            eprintln!("not tested: it takes root and setpriv(1)");
+            return;
+        };
+        let host = Host::new("bonded-rights");
+        const NOBODY: u32 = 65534;
+        // Where it was built, not everyone may read.
+        let copy = host.directory.join("program").display().to_string();
+        fs::copy(program(), &copy).unwrap();
+        for path in ["", "gateway.key"] {
+            chown(host.directory.join(path), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let before = host.network();
+        const SETS: [&str; 3] = ["--inh-caps", "--ambient-caps", "--bounding-set"];
+        let sets = SETS.map(|set| format!("{set}=-all,+net_admin,+net_raw"));
+        let wrapper = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"];
+        let wrapper = [&wrapper[..], &sets.each_ref().map(String::as_str)].concat();
+        for (config, running) in [("bonded.toml", "2 paths carry the tunnel"), ("direct.toml", "divided among 2 paths")]
+        {
+            let child = host.command(&wrapper, &copy, config).spawn().unwrap();
+            let line = started_and_ended(child, || {
+                let owner = fs::metadata(host.directory.join("kumade")).unwrap();
+                assert_eq!(std::os::unix::fs::MetadataExt::uid(&owner), NOBODY);
+            });
+            assert!(line.contains(running), "{line}");
+            assert_eq!(host.network(), before);
+        }
+    });
+}
