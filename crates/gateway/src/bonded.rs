@@ -9,6 +9,7 @@ mod path_routes;
 mod plane;
 mod shard;
 
+pub(crate) use config::binding;
 pub use config::{BondedConfig, BondedRemote};
 pub use path_routes::RouteError;
 pub use plane::{BondedPlane, BondedStatus};

@@ -50,10 +50,7 @@ impl BondedConfig {
     /// What a valid configuration comes to. `identity` is the key of its key file, `psks` are those of the remotes' files, or
     /// the default one.
     pub fn new(config: &Config, bonded: &Bonded, identity: PrivateKey, psks: Vec<PresharedKey>) -> Self {
-        let path = |(place, path): (usize, &Path)| {
-            let mark = path.has_gateway().then(|| number(place));
-            (Binding { interface: Some(path.interface.clone()), mark, source: None }, path.rate)
-        };
+        let path = |(place, path): (usize, &Path)| (binding(place, path), path.rate);
         let remotes = config.remotes.iter().zip(&bonded.peers).zip(psks);
         let remotes = remotes.map(|((remote, peer), psk)| BondedRemote {
             key: peer.key,
@@ -93,6 +90,12 @@ impl BondedConfig {
 /// Mark, routing table and rule priority of the first path; those of the others follow. Behind those of the direct plane,
 /// which has up to 64.
 const FIRST_NUMBER: u32 = 0x6b41;
+
+/// From where datagrams leave on a path, and measurements of it.
+pub(crate) fn binding(place: usize, path: &Path) -> Binding {
+    let mark = path.has_gateway().then(|| number(place));
+    Binding { interface: Some(path.interface.clone()), mark, source: None }
+}
 
 fn number(path: usize) -> u32 {
     // There are no more than 16.

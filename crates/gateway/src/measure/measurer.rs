@@ -1,6 +1,7 @@
 use super::load::Load;
 use super::run::{NotMeasured, RunningMeasurement, result};
 use super::status::{LastMeasurement, MeasuredPathStatus};
+use crate::bonded;
 use crate::config::{Config, Plane, Remote};
 use crate::direct;
 use multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig};
@@ -210,7 +211,7 @@ impl MeasuredPath {
         let path = &config.paths[place];
         let binding = match config.plane {
             Plane::Direct => Binding { mark: Some(direct::mark(place)), ..Binding::default() },
-            Plane::Bonded(_) => Binding { interface: Some(path.interface.clone()), ..Binding::default() },
+            Plane::Bonded(_) => bonded::binding(place, path),
         };
         MeasuredPath { place, name: path.name.clone(), binding, to, last: None, error: None }
     }
