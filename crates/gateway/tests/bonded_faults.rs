@@ -16,7 +16,7 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 use testnet::{eventually, in_namespaces, ip};
-use tunnel::{PORT, config, is_connected, keys, sent_on_each_path, separate_sites, start};
+use tunnel::{PORT, config, directory, is_connected, keys, sent_on_each_path, separate_sites, start};
 
 /// Sites with both planes, connected. Drop the planes before the sites.
 fn connected() -> (Sites, BondedPlane, BondedPlane) {
@@ -195,7 +195,8 @@ addresses = ["10.8.1.2", "10.8.2.2"]
     );
     let config = Config::from_toml(&text, "test.toml", &["path1", "path2"].map(String::from)).unwrap();
     let Plane::Bonded(bonded) = &config.plane else { panic!("another plane") };
-    BondedConfig::new(&config, bonded, keys[0].clone(), vec![PresharedKey::default()])
+    let config = BondedConfig::new(&config, bonded, keys[0].clone(), vec![PresharedKey::default()]);
+    BondedConfig { directory: directory(), ..config }
 }
 
 fn routing(inside: &Namespace) -> String {

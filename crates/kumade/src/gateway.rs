@@ -150,7 +150,7 @@ fn run_direct(config: &Config, stop: &AtomicBool) -> anyhow::Result<()> {
 }
 
 fn run_bonded(config: &Config, bonded: &Bonded, stop: &AtomicBool) -> anyhow::Result<()> {
-    let plane = BondedPlane::start(bonded_config(config, bonded)?, RuntimeDir::standard("kumade"))?;
+    let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
     let (_server, mut measurer) = measurements(config)?;
     eprintln!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     let mut connected = vec![false; config.remotes.len()];

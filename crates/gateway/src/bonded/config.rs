@@ -5,6 +5,7 @@ use net::Binding;
 use net::interface::Family;
 use net::policy::MarkedRoute;
 use secure::{PresharedKey, PrivateKey, PublicKey};
+use service::RuntimeDir;
 use std::net::SocketAddr;
 use units::Rate;
 
@@ -25,6 +26,8 @@ pub struct BondedConfig {
     pub paths: Vec<(Binding, Option<Rate>)>,
     /// The next hops of the paths: the routes of those packets that have the mark of a path's binding.
     pub routes: Vec<MarkedRoute>,
+    /// Where those are written down, so that they can be removed after a crash.
+    pub directory: RuntimeDir,
     /// Which path takes the next packet.
     pub choice: PathChoice,
     /// Which flows prefer speed to order.
@@ -66,6 +69,7 @@ impl BondedConfig {
             identity,
             paths: config.paths.iter().enumerate().map(path).collect(),
             routes: config.paths.iter().enumerate().flat_map(|(place, path)| routes(place, path)).collect(),
+            directory: RuntimeDir::standard("kumade"),
             choice: bonded.choice.clone(),
             unordered: bonded.unordered.clone(),
             remotes: remotes.collect(),

@@ -42,7 +42,7 @@ const RESTORE_INTERVAL: Span = Span::from_secs(1);
 
 impl PathRoutes {
     /// Removes what killed gateways have left here, and adds these.
-    pub(super) fn install(routes: &[MarkedRoute], directory: RuntimeDir, now: Time) -> Result<Self, RouteError> {
+    pub(super) fn install(routes: &[MarkedRoute], directory: &RuntimeDir, now: Time) -> Result<Self, RouteError> {
         let journal = Journal::new(directory.clone());
         InstalledRoutes::recover(&journal);
         let restore_at = now + RESTORE_INTERVAL;
@@ -50,7 +50,7 @@ impl PathRoutes {
             return Ok(PathRoutes { routes: None, _claim: None, restore_at });
         }
         let namespace = namespace::current_inode().map_err(RouteError::Record)?;
-        let claim = Claim::new(&directory, &format!("gateway-bonded-{namespace}")).map_err(|error| match error {
+        let claim = Claim::new(directory, &format!("gateway-bonded-{namespace}")).map_err(|error| match error {
             ClaimError::Taken { process, .. } => RouteError::Taken { process },
             error => RouteError::Claim(error),
         })?;

@@ -3,7 +3,6 @@ use super::shard::{BondedError, BondedShard};
 use dataplane::{NodeStatistics, RemoteStatus};
 use net::clock;
 use runtime::{Ended, PacketThread};
-use service::RuntimeDir;
 use units::Rate;
 
 /// Packets for remote networks go through tunnels, until this is dropped. Then the TUN device vanishes, and with it its
@@ -26,12 +25,12 @@ pub struct BondedStatus {
 
 impl BondedPlane {
     /// Opens the device and the sockets, and begins handshakes, after removing the routes that a killed gateway has left in
-    /// this namespace. What routes this one adds is written down in `directory`.
+    /// this namespace.
     ///
     /// # Errors
     /// The system refuses a device, a socket or a route, or two remote sites share a key or a network.
-    pub fn start(config: BondedConfig, directory: RuntimeDir) -> Result<Self, BondedError> {
-        Ok(BondedPlane { thread: PacketThread::start("gateway", move || BondedShard::new(config, directory))? })
+    pub fn start(config: BondedConfig) -> Result<Self, BondedError> {
+        Ok(BondedPlane { thread: PacketThread::start("gateway", move || BondedShard::new(config))? })
     }
 
     /// What it has done so far.

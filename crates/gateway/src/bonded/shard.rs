@@ -11,7 +11,6 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use runtime::{Buffer, BufferPool, FlowHasher, Shard, Wake};
 use secure::{Policy, Route};
-use service::RuntimeDir;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
@@ -76,8 +75,8 @@ pub(super) struct BondedShard {
 }
 
 impl BondedShard {
-    pub(super) fn new(config: BondedConfig, directory: RuntimeDir) -> Result<Self, BondedError> {
-        let routes = PathRoutes::install(&config.routes, directory, clock::monotonic())?;
+    pub(super) fn new(config: BondedConfig) -> Result<Self, BondedError> {
+        let routes = PathRoutes::install(&config.routes, &config.directory, clock::monotonic())?;
         let mut sockets = Vec::new();
         for (place, (binding, _)) in config.paths.iter().enumerate() {
             sockets.push(BatchSocket::bind(binding, config.family(place), config.port)?);

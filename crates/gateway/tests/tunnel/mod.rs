@@ -25,6 +25,7 @@ pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig 
         identity: keys[usize::from(own) - 1].clone(),
         paths: PATHS.iter().map(|path| (binding(path), None)).collect(),
         routes: Vec::new(),
+        directory: directory(),
         choice: PathChoice::Weighted,
         unordered: UnorderedFlows::default(),
         remotes: vec![BondedRemote {
@@ -40,9 +41,13 @@ pub fn keys(seeds: [u8; 2]) -> [PrivateKey; 2] {
     seeds.map(|seed| PrivateKey::from_bytes([seed; 32]))
 }
 
+/// Of this test program.
+pub fn directory() -> RuntimeDir {
+    RuntimeDir::only(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bonded-{}", std::process::id())))
+}
+
 pub fn start(inside: &Namespace, config: BondedConfig) -> BondedPlane {
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bonded-{}", std::process::id()));
-    inside.run(|| BondedPlane::start(config, RuntimeDir::only(directory))).unwrap().unwrap()
+    inside.run(|| BondedPlane::start(config)).unwrap().unwrap()
 }
 
 /// Sites whose hosts reach each other by a gateway's doing only.
