@@ -48,6 +48,7 @@ fn list_names_each_experiment_its_figure_and_its_question() {
         ("multipath-unequal", "Fig. 5"),
         ("multipath-udp", "Table 1"),
         ("multipath-reorder", "Fig. 6"),
+        ("multipath-auto", "best fixed ratio"),
     ] {
         let line = text.lines().find(|line| line.split(' ').next() == Some(name)).expect(name);
         assert!(line.contains(about), "{line}");

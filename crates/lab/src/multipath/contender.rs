@@ -31,6 +31,11 @@ impl Contender {
 }
 
 impl Shares {
+    /// None where all are zero.
+    pub(crate) fn new(shares: Vec<u32>) -> Option<Self> {
+        shares.iter().any(|share| *share > 0).then_some(Shares(shares))
+    }
+
     /// One for each path.
     pub fn shares(&self) -> &[u32] {
         &self.0
@@ -42,10 +47,8 @@ impl FromStr for Shares {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let shares: Result<Vec<u32>, _> = text.split(':').map(|share| share.trim().parse()).collect();
-        match shares {
-            Ok(shares) if shares.iter().any(|share| *share > 0) => Ok(Shares(shares)),
-            _ => Err(format!("`{text}` is no ratio: write a share for each path, like 16:3")),
-        }
+        let shares = shares.ok().and_then(Shares::new);
+        shares.ok_or_else(|| format!("`{text}` is no ratio: write a share for each path, like 16:3"))
     }
 }
 

@@ -148,6 +148,9 @@ impl MultipathCase {
 }
 
 impl PathSettings {
+    /// A queue of a round trip.
+    pub(crate) const DEFAULT_QUEUE: Buffer = Buffer::RoundTrips(1.0);
+
     /// In a few words: `8 Mbit/s, 50 ms`.
     pub fn in_words(&self) -> String {
         let loss = if self.loss > 0.0 { format!(", {} % loss", self.loss * 100.0) } else { String::new() };
@@ -178,5 +181,5 @@ impl PathSettings {
 }
 
 const fn one_round_trip() -> Buffer {
-    Buffer::RoundTrips(1.0)
+    PathSettings::DEFAULT_QUEUE
 }

@@ -29,6 +29,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "multipath-unequal",
     "multipath-udp",
     "multipath-reorder",
+    "multipath-auto",
 ];
 
 /// Tables of mixes that they name.

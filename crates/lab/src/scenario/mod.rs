@@ -10,6 +10,7 @@ mod experiment;
 mod fairness;
 mod mixes;
 mod multipath;
+mod multipath_draw;
 mod overrides;
 mod path_checks;
 mod sweep;

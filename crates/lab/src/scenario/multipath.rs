@@ -1,4 +1,5 @@
 use super::checks::{check_delay, check_name, check_rate, check_runs, refuse};
+use super::multipath_draw::{DrawSection, DrawnPair};
 use super::overrides::{Overrides, replace};
 use crate::accuracy::words::BottleneckKind;
 use crate::error::ScenarioError;
@@ -50,6 +51,9 @@ pub(super) struct File {
     #[serde(deserialize_with = "ratio", default = "most")]
     load: f64,
     paper: Option<Paper>,
+    /// Pairs of paths drawn at random, each a case after the others.
+    draw: Option<DrawSection>,
+    #[serde(default)]
     cases: Vec<CaseSection>,
 }
 
@@ -63,7 +67,7 @@ enum WorkloadName {
 }
 
 /// `[[cases]]`
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CaseSection {
     label: String,
@@ -90,6 +94,7 @@ impl File {
     pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<Multipath, ScenarioError> {
         let name = self.name.clone();
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
+        self.draw().map_err(invalid)?;
         self.override_with(overrides).map_err(invalid)?;
         self.check_extent().map_err(invalid)?;
         let workload = self.workload();
@@ -107,6 +112,19 @@ impl File {
             warm_up: self.warm_up,
             virtual_time: self.virtual_time,
         })
+    }
+
+    fn draw(&mut self) -> Result<(), String> {
+        let Some(draw) = &self.draw else { return Ok(()) };
+        draw.check()?;
+        let case = |DrawnPair { label, paths, ratios }: DrawnPair| CaseSection {
+            label,
+            paths,
+            ratios: Some(ratios),
+            ..CaseSection::default()
+        };
+        self.cases.extend(draw.pairs().into_iter().map(case));
+        Ok(())
     }
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {

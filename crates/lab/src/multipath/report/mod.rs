@@ -2,6 +2,7 @@
 
 mod csv;
 mod document;
+mod fixed_ratios;
 mod plots;
 mod render;
 mod setting;

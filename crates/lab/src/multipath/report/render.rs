@@ -72,8 +72,8 @@ mod tests {
         MultipathReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows)
     }
 
-    fn all() -> [MultipathReport; 4] {
-        ["multipath-tcp", "multipath-unequal", "multipath-reorder", "multipath-udp"].map(made)
+    fn all() -> [MultipathReport; 5] {
+        ["multipath-tcp", "multipath-unequal", "multipath-reorder", "multipath-udp", "multipath-auto"].map(made)
     }
 
     #[test]
@@ -111,8 +111,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_found_without_help_stands_beside_fixed_ratios() {
+        let text = made("multipath-auto").to_text();
+        assert_eq!(text.matches("100.0 % of the best fixed ratio").count(), 10, "{text}");
+        let verdict =
+            "of the best fixed ratio 100.0 % in the mean, required 97 %: met; 100.0 % at least, required 92 %: met";
+        assert!(text.contains(verdict) && text.contains("pair 10 of seed 11: "), "{text}");
+        assert!(!made("multipath-unequal").to_text().contains("best fixed ratio"));
+    }
+
+    #[test]
     fn a_page_needs_nothing_from_elsewhere() {
-        for (report, plots) in all().iter().zip([2, 2, 6, 1]) {
+        for (report, plots) in all().iter().zip([2, 2, 6, 1, 2]) {
             let page = report.to_html().unwrap();
             assert_eq!(page.matches("<svg").count(), plots, "{}", report.experiment);
             for outside in ["src=", "@import", "url(", "<link", "<script"] {

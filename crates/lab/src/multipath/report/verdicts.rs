@@ -1,6 +1,7 @@
 //! The results in sentences, and what the numbers do not show.
 
 use super::document::{MultipathReport, WorkloadName};
+use super::fixed_ratios;
 use crate::multipath::summary::PointSummary;
 use crate::report::disturbances;
 
@@ -18,7 +19,7 @@ pub(super) fn all(report: &MultipathReport) -> Vec<String> {
             let points = &report.summary.points;
             let required = points.iter().filter_map(required);
             let published = points.iter().filter_map(against_published);
-            required.chain(against_peer(report)).chain(published).collect()
+            required.chain(against_peer(report)).chain(published).chain(fixed_ratios::lines(report)).collect()
         }
         WorkloadName::Numbered => report.summary.points.iter().filter_map(in_order).collect(),
         WorkloadName::Flood => report.summary.cases().into_iter().flat_map(|case| forwarding(report, case)).collect(),

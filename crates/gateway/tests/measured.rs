@@ -1,0 +1,124 @@
+//! Weights that the gateway finds by measuring its paths, between real hosts.
+//!
+//! How well a path is measured depends on how busy the machine is: what must hold is that a ratio is that of the measured
+//! rates, or that the gateway says why it has none and leaves the configured one.
+
+use gateway::Config;
+use gateway::direct::DirectPlane;
+use gateway::measure::{MeasurementServer, PathMeasurer};
+use link::LinkConfig;
+use multipath::measured::ratio_of_rates;
+use net::clock;
+use secure::PresharedKey;
+use service::RuntimeDir;
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use testnet::{PathLinks, Sites, eventually, in_namespaces};
+use units::{Rate, Span};
+
+const LEFT: &str = r#"
+[gateway]
+name = "left"
+weights = "measured"
+
+[[local]]
+interface = "lan"
+networks = ["10.1.0.0/24"]
+
+[[path]]
+name = "one"
+interface = "path1"
+gateways = ["10.9.1.2"]
+weight = 16
+
+[[path]]
+name = "two"
+interface = "path2"
+gateways = ["10.9.2.2"]
+weight = 3
+
+[[remote]]
+name = "right"
+networks = ["10.2.0.0/24"]
+measure = ["10.9.1.2", "10.9.2.2"]
+"#;
+
+/// Two paths, one of them with four times the rate of the other.
+fn sites() -> Sites {
+    let path = |mbit| {
+        let link =
+            LinkConfig { rate: Some(Rate::from_mbit(mbit)), delay: Span::from_millis(2), ..LinkConfig::default() };
+        PathLinks { up: link.clone(), down: link }
+    };
+    Sites::emulated(vec![path(40), path(10)]).unwrap()
+}
+
+fn start(sites: &Sites, test: &str) -> (DirectPlane, PathMeasurer) {
+    let interfaces = ["lan", "path1", "path2"].map(String::from);
+    let config = Config::from_toml(LEFT, "test.toml", &interfaces).unwrap();
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("measured-{test}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&directory);
+    let plane = sites.left.run(|| DirectPlane::start(&config, RuntimeDir::only(directory))).unwrap().unwrap();
+    (plane, PathMeasurer::new(&config, None, 1, clock::monotonic()).unwrap())
+}
+
+/// Until each path has been measured once, or has failed to be.
+fn measure(sites: &Sites, plane: &mut DirectPlane, measurer: &mut PathMeasurer) {
+    let is_done = || {
+        sites.left.run(|| measurer.guide_direct(plane)).unwrap().unwrap();
+        measurer.status(clock::monotonic()).iter().all(|path| path.last.is_some() || path.error.is_some())
+    };
+    assert!(eventually(is_done));
+}
+
+#[test]
+fn the_ratio_becomes_that_of_the_measured_rates() {
+    in_namespaces("the_ratio_becomes_that_of_the_measured_rates", || {
+        let sites = sites();
+        let _server = sites.right.run(|| MeasurementServer::start(7272, None)).unwrap().unwrap();
+        let (mut plane, mut measurer) = start(&sites, "ratio");
+        measure(&sites, &mut plane, &mut measurer);
+        let status = measurer.status(clock::monotonic());
+        assert_eq!(status.iter().map(|path| (path.remote, path.path)).collect::<Vec<_>>(), [(0, 0), (0, 1)]);
+        let rates: Option<Vec<f64>> = status.iter().map(|path| Some(path.rate?.as_f64())).collect();
+        match rates {
+            Some(rates) => {
+                let weights: Vec<u32> = status.iter().map(|path| path.weight.unwrap()).collect();
+                assert_eq!(plane.weights(0), weights);
+                // A path whose delay seems to differ is left out.
+                assert!(weights == ratio_of_rates(&rates) || weights.contains(&0), "{rates:?}: {weights:?}");
+                eprintln!("40 and 10 Mbit/s: {rates:?}, {weights:?}");
+            }
+            None => assert!(status.iter().any(|path| path.error.as_ref().is_some_and(|reason| !reason.is_empty()))),
+        }
+        sites.left.run(|| drop((plane, measurer))).unwrap();
+    });
+}
+
+#[test]
+fn without_an_answer_the_configured_weights_stay_and_the_reason_is_told() {
+    in_namespaces("without_an_answer_the_configured_weights_stay_and_the_reason_is_told", || {
+        let sites = sites();
+        let (mut plane, mut measurer) = start(&sites, "silent");
+        measure(&sites, &mut plane, &mut measurer);
+        let refused = |status: &gateway::measure::MeasuredPathStatus, words: &str| {
+            let reason = status.error.clone().unwrap();
+            assert!(reason.contains(words), "{reason}");
+            assert_eq!((status.rate, status.weight), (None, None));
+        };
+        for (path, address) in measurer.status(clock::monotonic()).iter().zip(["10.9.1.2:7272", "10.9.2.2:7272"]) {
+            refused(path, &format!("cannot connect to {address}"));
+        }
+        assert_eq!(plane.weights(0), [16, 3]);
+        // One that answers others only.
+        let key = PresharedKey::from_bytes([1; 32]);
+        let _server = sites.right.run(|| MeasurementServer::start(7272, Some(key))).unwrap().unwrap();
+        let config = Config::from_toml(LEFT, "test.toml", &["lan", "path1", "path2"].map(String::from)).unwrap();
+        let mut measurer = PathMeasurer::new(&config, None, 1, clock::monotonic()).unwrap();
+        measure(&sites, &mut plane, &mut measurer);
+        measurer.status(clock::monotonic()).iter().for_each(|path| refused(path, "10.9."));
+        assert_eq!(plane.weights(0), [16, 3]);
+        sites.left.run(|| drop((plane, measurer))).unwrap();
+    });
+}

@@ -1,0 +1,81 @@
+//! What the bonded plane finds out by itself, beside the same plane in fixed ratios.
+
+use super::document::MultipathReport;
+use crate::multipath::summary::PointSummary;
+use crate::statistics::{mean, range};
+
+/// The plane that is told nothing, …
+const OWN: &str = "bonded";
+/// … and what it is compared with: `bonded-ratio 16:3`, or `bonded-ratio 1:0` for a path alone.
+const FIXED: &str = "bonded-ratio ";
+/// The part of the best fixed ratio's goodput that is to be reached in the mean, …
+const REQUIRED_MEAN: f64 = 0.97;
+/// … and in each case.
+const REQUIRED_EACH: f64 = 0.92;
+
+/// One set of paths.
+struct Compared<'r> {
+    case: &'r str,
+    goodput: f64,
+    best: &'r str,
+    of_best: f64,
+    of_single: f64,
+}
+
+/// A line for each case with several ratios and each path alone, and one for all of them.
+pub(super) fn lines(report: &MultipathReport) -> Vec<String> {
+    let compared: Vec<_> = report.summary.cases().into_iter().filter_map(|case| compare(report, case)).collect();
+    compared.iter().map(Compared::line).chain(verdict(&compared)).collect()
+}
+
+fn compare<'r>(report: &'r MultipathReport, case: &'r str) -> Option<Compared<'r>> {
+    let fixed = report.summary.points.iter().filter(|point| point.case == case);
+    let fixed: Vec<(&str, f64)> =
+        fixed.filter_map(|point| Some((point.contender.strip_prefix(FIXED)?, goodput(point)?))).collect();
+    let alone = fixed.iter().filter(|(ratio, _)| is_alone(ratio)).map(|(_, goodput)| *goodput);
+    let alone: Vec<f64> = alone.collect();
+    let (best, most) = fixed.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let (_, better_path) = range(&alone).filter(|_| alone.len() > 1 && fixed.len() > alone.len())?;
+    let own = goodput(report.summary.point(case, OWN)?)?;
+    Some(Compared { case, goodput: own, best, of_best: own / most, of_single: own / better_path })
+}
+
+fn goodput(point: &PointSummary) -> Option<f64> {
+    point.goodput_bits_per_second.map(|goodput| goodput.value)
+}
+
+fn is_alone(ratio: &str) -> bool {
+    ratio.split(':').filter(|share| *share != "0").count() == 1
+}
+
+impl Compared<'_> {
+    fn line(&self) -> String {
+        format!(
+            "{}: by itself {:.2} Mbit/s, {:.1} % of the best fixed ratio ({}), {:.1} % of the better path alone",
+            self.case,
+            self.goodput / 1e6,
+            self.of_best * 100.0,
+            self.best,
+            self.of_single * 100.0
+        )
+    }
+}
+
+fn verdict(compared: &[Compared<'_>]) -> Option<String> {
+    let of_best: Vec<f64> = compared.iter().map(|case| case.of_best).collect();
+    let of_single: Vec<f64> = compared.iter().map(|case| case.of_single).collect();
+    let (mean, (least, _), (least_of_single, _)) = (mean(&of_best)?, range(&of_best)?, range(&of_single)?);
+    let met = |is_met: bool| if is_met { "met" } else { "not met" };
+    Some(format!(
+        "of the best fixed ratio {:.1} % in the mean, required {:.0} %: {}; {:.1} % at least, required {:.0} %: {}; of the \
+         better path alone {:.1} % at least, required 100 %: {}",
+        mean * 100.0,
+        REQUIRED_MEAN * 100.0,
+        met(mean >= REQUIRED_MEAN),
+        least * 100.0,
+        REQUIRED_EACH * 100.0,
+        met(least >= REQUIRED_EACH),
+        least_of_single * 100.0,
+        met(least_of_single >= 1.0)
+    ))
+}
