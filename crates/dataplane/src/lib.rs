@@ -43,4 +43,4 @@ mod statistics;
 pub use config::{NodeConfig, NodeError, RemoteConfig};
 pub use node::{Node, Outbound, Output};
 pub use packet_buffer::{HEADROOM, OVERHEAD, PacketBuffer};
-pub use statistics::{NodeStatistics, RemoteStatus};
+pub use statistics::{NodeStatistics, RemotePath, RemoteStatus};

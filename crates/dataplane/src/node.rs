@@ -209,7 +209,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     fn send_due(&mut self, place: usize, now: Time, output: &mut Output<B>) {
         let remote = &mut self.remotes[place];
         let peer = remote.peer;
-        if !self.sessions.has_session(peer, now) {
+        let is_connected = self.sessions.has_session(peer, now);
+        remote.note_connected(is_connected, now);
+        if !is_connected {
             if remote.routes().next().is_some() {
                 self.endpoint.connect(peer, now);
             }
@@ -264,10 +266,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         self.statistics
     }
 
-    /// What it knows of its peers, in their order.
-    pub fn remotes(&self, now: Time) -> Vec<RemoteStatus> {
-        let remotes = self.remotes.iter();
-        remotes.map(|remote| remote.status(self.sessions.has_session(remote.peer, now))).collect()
+    /// What it knew of its peers when it was last [drained](Node::drain), in their order.
+    pub fn remotes(&self) -> Vec<RemoteStatus> {
+        self.remotes.iter().map(Remote::status).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 use crate::config::{NodeError, RemoteConfig};
 use crate::packet_buffer::PacketBuffer;
 use crate::path_mtus::PathMtus;
-use crate::statistics::RemoteStatus;
+use crate::statistics::{RemotePath, RemoteStatus};
 use link::Label;
 use multipath::message::{Data, Message, Probe};
 use multipath::{
@@ -34,6 +34,10 @@ pub(crate) struct Remote<B> {
     mtus: PathMtus,
     routes: Vec<Option<Route>>,
     instance: Option<u64>,
+    /// Whether there is a session, and since when.
+    connected: (bool, Time),
+    handshakes: u64,
+    restarts: u64,
     sent_told: Option<Time>,
     received_told: Option<Time>,
 }
@@ -50,6 +54,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             receivers: vec![PathReceiver::new(); routes.len()],
             routes,
             instance: None,
+            connected: (false, now),
+            handshakes: 0,
+            restarts: 0,
             sent_told: None,
             received_told: None,
             mtus,
@@ -61,9 +68,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// A session was made with this life of the peer. In another one than before, both ends number from the beginning.
     pub(crate) fn established(&mut self, instance: u64, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {
+        self.handshakes += 1;
         if self.instance.replace(instance).is_none_or(|before| before == instance) {
             return;
         }
+        self.restarts += 1;
         self.resequencer.flush(now, delivered);
         self.resequencer = Resequencer::new(self.config.resequencer);
         self.receivers.fill(PathReceiver::new());
@@ -82,6 +91,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         for (path, route) in PathId::all().zip(&self.routes) {
             self.bond.enable(path, route.is_some(), now);
             self.bond.set_max_bytes(path, self.mtus.limit(path), now);
+        }
+    }
+
+    /// Takes note of whether there is a session.
+    pub(crate) fn note_connected(&mut self, is_connected: bool, now: Time) {
+        if self.connected.0 != is_connected {
+            self.connected = (is_connected, now);
         }
     }
 
@@ -289,18 +305,26 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
     }
 
-    pub(crate) fn status(&self, is_connected: bool) -> RemoteStatus {
-        let paths = PathId::all().zip(&self.routes);
-        let paths = paths.filter_map(|(path, route)| Some((route.map(|route| route.address), self.bond.status(path)?)));
+    pub(crate) fn status(&self) -> RemoteStatus {
+        let paths = PathId::all().zip(&self.routes).zip(&self.receivers);
+        let paths = paths.filter_map(|((path, route), receiver)| {
+            let (received_packets, received_bytes) = receiver.received();
+            let (address, status) = (route.map(|route| route.address), self.bond.status(path)?);
+            Some(RemotePath { address, status, mtu: self.mtus.mtu(path), received_packets, received_bytes })
+        });
+        let (is_connected, since) = self.connected;
         RemoteStatus {
             key: self.config.key,
             is_connected,
+            since,
+            handshakes: self.handshakes,
+            restarts: self.restarts,
             paths: paths.collect(),
-            path_mtus: PathId::all().take(self.routes.len()).map(|path| self.mtus.mtu(path)).collect(),
             mtu: self.mtu(),
             queued: self.bond.queued(),
             dropped: self.bond.dropped(),
             resequencing: *self.resequencer.statistics(),
+            waiting: self.resequencer.waiting().0,
         }
     }
 }

@@ -1,6 +1,7 @@
 use multipath::{PathStatus, ResequencerStatistics};
 use secure::PublicKey;
 use std::net::SocketAddr;
+use units::Time;
 
 /// What a node has done and refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,10 +27,14 @@ pub struct RemoteStatus {
     pub key: PublicKey,
     /// Whether there is a session.
     pub is_connected: bool,
-    /// Its paths, with the peer's address on each.
-    pub paths: Vec<(Option<SocketAddr>, PathStatus)>,
-    /// The MTU of each path in bytes, with all headers on it; `None` while it is not known or not discovered.
-    pub path_mtus: Vec<Option<u32>>,
+    /// Since when.
+    pub since: Time,
+    /// How often keys were agreed on.
+    pub handshakes: u64,
+    /// How often the peer has restarted. Both ends begin anew then, and with them what is counted of paths, queue and order.
+    pub restarts: u64,
+    /// Its paths.
+    pub paths: Vec<RemotePath>,
     /// The longest packet of hosts that all paths pass, as far as is known, in bytes; `None` where that is not discovered.
     pub mtu: Option<u32>,
     /// Packets that wait to be sent.
@@ -38,4 +43,21 @@ pub struct RemoteStatus {
     pub dropped: u64,
     /// What putting its packets in order came to.
     pub resequencing: ResequencerStatistics,
+    /// Packets that wait for earlier ones.
+    pub waiting: usize,
+}
+
+/// What a node knows of a path to a peer.
+#[derive(Debug, Clone, Copy)]
+pub struct RemotePath {
+    /// The peer's address on it; `None` until the peer writes first.
+    pub address: Option<SocketAddr>,
+    /// As this end sees it.
+    pub status: PathStatus,
+    /// Its MTU in bytes, with all headers on it; `None` while it is not known or not discovered.
+    pub mtu: Option<u32>,
+    /// Packets that came over it.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
 }

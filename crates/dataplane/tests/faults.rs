@@ -2,6 +2,7 @@
 
 mod faulty;
 
+use dataplane::RemoteStatus;
 use faulty::{World, path};
 use packet::{Headers, checksum};
 use std::net::Ipv4Addr;
@@ -18,6 +19,10 @@ fn connected(paths: Vec<faulty::Path>, max_packet: u32) -> World {
     world
 }
 
+fn path_mtus(remote: &RemoteStatus) -> Vec<Option<u32>> {
+    remote.paths.iter().map(|path| path.mtu).collect()
+}
+
 /// Bytes that two paths take of an IPv4 path's MTU: IP, UDP, seal, and a message with one predecessor.
 const OVERHEAD: u32 = 28 + 32 + 12 + 4;
 
@@ -25,7 +30,7 @@ const OVERHEAD: u32 = 28 + 32 + 12 + 4;
 fn the_mtu_of_each_path_is_found_and_hosts_get_the_least() {
     let world = connected(vec![path(10, 1500), path(30, 1420)], u32::MAX);
     for node in &world.nodes {
-        assert_eq!(node.remotes(world.now)[0].path_mtus, [Some(1500), Some(1420)]);
+        assert_eq!(path_mtus(&node.remotes()[0]), [Some(1500), Some(1420)]);
         assert_eq!(node.mtu(), Some(1420 - OVERHEAD));
     }
 }
@@ -47,7 +52,7 @@ fn a_packet_that_one_path_does_not_pass_takes_the_other_in_order() {
 }
 
 fn sent_packets(world: &World) -> Vec<u64> {
-    world.nodes[0].remotes(world.now)[0].paths.iter().map(|(_, path)| path.sent_packets).collect()
+    world.nodes[0].remotes()[0].paths.iter().map(|path| path.status.sent_packets).collect()
 }
 
 #[test]
@@ -111,7 +116,7 @@ fn a_path_that_shrinks_during_a_transfer_costs_a_moment_only() {
     world.run(seconds(1));
     assert!(world.numbers().into_iter().eq(numbers), "by the other path");
     world.run(seconds(5));
-    assert_eq!(world.nodes[0].remotes(world.now)[0].path_mtus, [Some(1400), Some(1500)]);
+    assert_eq!(path_mtus(&world.nodes[0].remotes()[0]), [Some(1400), Some(1500)]);
     assert_eq!(world.nodes[0].mtu(), Some(1400 - OVERHEAD), "the hosts' device follows");
 }
 
@@ -150,10 +155,10 @@ fn a_peer_whose_address_changes_is_followed_on_every_path() {
     let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
     world.address_of_first = Ipv4Addr::new(198, 51, 100, 7);
     world.transfer(1200, seconds(2));
-    let status = &world.nodes[1].remotes(world.now)[0];
-    let addresses: Vec<_> = status.paths.iter().map(|(address, _)| address.unwrap().ip().to_string()).collect();
+    let status = &world.nodes[1].remotes()[0];
+    let addresses: Vec<_> = status.paths.iter().map(|path| path.address.unwrap().ip().to_string()).collect();
     assert_eq!(addresses, ["198.51.100.7", "198.51.101.7"]);
-    assert_eq!(status.path_mtus, [Some(1500), Some(1500)]);
+    assert_eq!(path_mtus(status), [Some(1500), Some(1500)]);
     world.forget();
     let numbers = world.transfer(1400, seconds(2));
     world.run(seconds(1));

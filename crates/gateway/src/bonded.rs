@@ -8,9 +8,11 @@ mod config;
 mod path_routes;
 mod plane;
 mod shard;
+mod status;
 
 pub(crate) use config::binding;
 pub use config::{BondedConfig, BondedRemote};
 pub use path_routes::RouteError;
-pub use plane::{BondedPlane, BondedStatus};
+pub use plane::BondedPlane;
 pub use shard::BondedError;
+pub use status::BondedStatus;

@@ -11,6 +11,6 @@ mod types;
 mod validate;
 
 pub use error::ConfigError;
-pub use options::{PathOption, PathOptionError, SimpleConfig};
+pub use options::{PathOption, PathOptionError, SimpleBonded, SimpleConfig};
 pub(crate) use types::family_of;
 pub use types::{Bonded, Config, Local, Measurement, Path, Peer, Plane, Remote, Side, Translation};

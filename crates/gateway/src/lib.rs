@@ -4,15 +4,19 @@
 //! once and valid from then on. In the [direct](direct) plane packets leave as they are, but for addresses, and the kernel
 //! forwards them: a [`Plan`](direct::Plan), which is pure, says by which rules and routes, and a
 //! [`DirectPlane`](direct::DirectPlane) puts it into effect until it is dropped. In the [bonded](bonded) plane they travel
-//! encrypted between two gateways, and in order.
+//! encrypted between two gateways, and in order. A [`status`] says what either does, to [programs](control), to
+//! [Prometheus](prometheus) and to people.
 #![forbid(unsafe_code)]
 
 pub mod bonded;
 pub mod config;
+pub mod control;
 pub mod direct;
 pub mod measure;
 mod policy_routes;
+pub mod prometheus;
 mod ratio;
+pub mod status;
 
 pub use config::{Config, ConfigError};
 pub use ratio::{Ratio, RatioError};

@@ -8,6 +8,7 @@
 //! In the direct plane the weights are set to what is found ([`PathMeasurer::guide_direct`]). The bonded plane finds out by
 //! its traffic what a path carries; it is told what was measured of paths that carry little ([`PathMeasurer::guide_bonded`]).
 
+mod fill;
 mod guide;
 mod load;
 mod measurer;

@@ -29,11 +29,11 @@ fn connected() -> (Sites, BondedPlane, BondedPlane) {
 }
 
 fn path_mtus(plane: &BondedPlane) -> Vec<Option<u32>> {
-    plane.status().unwrap().remotes[0].path_mtus.clone()
+    plane.status().unwrap().remotes[0].paths.iter().map(|path| path.mtu).collect()
 }
 
 fn peer_on_first_path(plane: &BondedPlane) -> String {
-    plane.status().unwrap().remotes[0].paths[0].0.unwrap().to_string()
+    plane.status().unwrap().remotes[0].paths[0].address.unwrap().to_string()
 }
 
 #[test]

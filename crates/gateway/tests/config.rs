@@ -194,12 +194,16 @@ fn a_gateway_on_one_cable_needs_to_know_its_hosts() {
 #[test]
 fn options_say_the_same_as_a_file() {
     let options = |paths: &[&str], locals: &[&str]| SimpleConfig {
+        name: "gateway".into(),
+        prometheus: Some("9273".into()),
+        bonded: None,
         locals: locals.iter().map(|name| (*name).to_owned()).collect(),
         paths: paths.iter().map(|path| path.parse::<PathOption>().unwrap()).collect(),
         remotes: vec![],
     };
     let config = Config::from_options(&options(&["path1:16@10.9.1.2", "path2:3@10.9.2.2"], &["lan"]), &interfaces());
     let config = config.unwrap();
+    assert_eq!(config.prometheus, Some("127.0.0.1:9273".parse().unwrap()));
     assert_eq!(config.remotes[0].ratio.to_string(), "16:3");
     assert_eq!(config.remotes[0].networks, ["0.0.0.0/0".parse().unwrap()]);
     let error = Config::from_options(&options(&["path1", "eth9"], &["lan"]), &interfaces()).unwrap_err().to_string();

@@ -1,53 +1,70 @@
 //! `kumade gateway`: shares the traffic of a site over several paths.
 
-use crate::key;
+mod live;
+mod registry;
+mod run;
+mod status;
+
+use crate::usage::usage;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use gateway::bonded::{BondedConfig, BondedPlane};
-use gateway::config::{Bonded, PathOption, Peer, Plane, SimpleConfig};
-use gateway::direct::{DirectPlane, Plan, check_host};
-use gateway::measure::{MeasurementServer, PathMeasurer};
+use gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
+use gateway::direct::{Plan, check_host};
 use gateway::{Config, ConfigError};
-use net::{clock, interface};
-use secure::PresharedKey;
-use service::{RuntimeDir, signals};
+use net::interface;
+use registry::DEFAULT_NAME;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-/// Exit status of an invalid configuration.
-const USAGE: u8 = 2;
-/// Maximum time until a signal or a failed interface is noticed.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Share the traffic of a site over several paths, until Ctrl-C
 ///
-/// The kernel forwards the packets; this program installs the rules and routes for it and removes them at the end. It needs
-/// root or CAP_NET_ADMIN, and a host that forwards (`sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1`).
+/// Without --key, packets leave as they are: the kernel forwards them; this program installs the rules and routes for it and
+/// removes them at the end. With --key, they travel encrypted to another gateway, and in order. Both need root or
+/// CAP_NET_ADMIN, and a host that forwards (`sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1`).
 ///
 /// Example: kumade gateway --local eth0 --path eth1:16@192.0.2.1 --path eth2:3@198.51.100.1
+///
+/// Example: kumade gateway --key gateway.key --path eth1 --path eth2 --remote 10.2.0.0/24 --peer PUBLIC-KEY --peer-address
+/// 203.0.113.1 --peer-address 203.0.113.129
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct GatewayArgs {
     #[command(subcommand)]
     command: Option<GatewayCommand>,
     /// Configuration file (TOML): sites, paths, address translation
-    #[arg(long, value_name = "FILE", required_unless_present = "paths", conflicts_with_all = ["locals", "paths", "remotes"])]
+    #[arg(long, value_name = "FILE", required_unless_present = "paths", conflicts_with_all = ["paths", "name", "prometheus"])]
     config: Option<PathBuf>,
     /// Interface of local hosts; packets that arrive there are divided. Repeatable
-    #[arg(long = "local", value_name = "INTERFACE", requires = "paths")]
+    #[arg(long = "local", value_name = "INTERFACE", requires = "paths", conflicts_with = "key")]
     locals: Vec<String>,
     /// Path: its interface, its weight (default 1) and its next hops; packets are divided in the ratio of the weights.
-    /// Repeatable
-    #[arg(long = "path", value_name = "INTERFACE[:WEIGHT][@GATEWAY[,GATEWAY]]", requires = "locals")]
+    /// With --key, its interface alone. Repeatable
+    #[arg(long = "path", value_name = "INTERFACE[:WEIGHT][@GATEWAY[,GATEWAY]]")]
     paths: Vec<PathOption>,
-    /// Network that is reached over the paths. Repeatable [default: all other addresses]
+    /// Network that is reached over the paths. Repeatable [default without --key: all other addresses]
     #[arg(long = "remote", value_name = "NETWORK", requires = "paths")]
     remotes: Vec<String>,
+    /// File of this gateway's private key, from `kumade key private`: packets travel encrypted
+    #[arg(long, value_name = "FILE", requires_all = ["paths", "remotes", "peer"])]
+    key: Option<String>,
+    /// Public key of the remote gateway, from `kumade key public` there
+    #[arg(long, value_name = "KEY", requires = "key")]
+    peer: Option<String>,
+    /// Address of the remote gateway on the first path, then on the second, …; left out, that gateway has to write first.
+    /// Repeatable
+    #[arg(long = "peer-address", value_name = "ADDRESS[:PORT]", requires = "key")]
+    peer_addresses: Vec<String>,
+    /// File of a second key that both gateways have, from `kumade key preshared`
+    #[arg(long, value_name = "FILE", requires = "key")]
+    preshared_key: Option<String>,
+    /// Name of the gateway, for `kumade gateway status`
+    #[arg(long, default_value = DEFAULT_NAME)]
+    name: String,
+    /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    prometheus: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -60,24 +77,24 @@ enum GatewayCommand {
         /// Configuration file
         file: PathBuf,
     },
+    Status(status::StatusArgs),
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// If the file cannot be read or the system refuses a rule or route. An invalid configuration gives exit status 2.
+/// If the file cannot be read, the system refuses a rule or route, or no gateway can be asked. An invalid configuration gives
+/// exit status 2.
 pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
     let config = match (&args.command, &args.config) {
+        (Some(GatewayCommand::Status(args)), _) => return status::run(args),
         (Some(GatewayCommand::Check { file }), _) | (None, Some(file)) => read(file)?,
         (None, None) => Config::from_options(&args.simple(), &interface::names()?),
     };
     match (config, &args.command) {
-        (Err(error), _) => {
-            eprintln!("kumade: {error}");
-            Ok(ExitCode::from(USAGE))
-        }
-        (Ok(config), Some(GatewayCommand::Check { .. })) => check(&config),
-        (Ok(config), None) => start(&config),
+        (Err(error), _) => Ok(usage(&error)),
+        (Ok(config), Some(_)) => check(&config),
+        (Ok(config), None) => run::run(&config),
     }
 }
 
@@ -100,10 +117,10 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
         let targets: Vec<_> = remote.measured_to.iter().map(ToString::to_string).collect();
         writeln!(output, "# {}: weights are measured, to {}", remote.name, targets.join(", "))?;
     }
-    measurement_key(config)?;
+    run::measurement_key(config)?;
     match &config.plane {
         Plane::Bonded(bonded) => {
-            let keyed = bonded_config(config, bonded)?;
+            let keyed = run::bonded_config(config, bonded)?;
             writeln!(output, "# public key of this gateway: {}", keyed.identity.public())?;
             for route in &keyed.routes {
                 writeln!(output, "{route}")?;
@@ -123,83 +140,23 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn start(config: &Config) -> anyhow::Result<ExitCode> {
-    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
-    match &config.plane {
-        Plane::Direct => run_direct(config, &stop)?,
-        Plane::Bonded(bonded) => run_bonded(config, bonded, &stop)?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn run_direct(config: &Config, stop: &AtomicBool) -> anyhow::Result<()> {
-    let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
-    let (_server, mut measurer) = measurements(config)?;
-    eprintln!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
-    while !stop.load(Ordering::Relaxed) {
-        plane.follow_interfaces()?;
-        if let Some(measurer) = &mut measurer {
-            measurer.guide_direct(&mut plane)?;
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
-    for count in plane.counts()? {
-        eprintln!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
-    }
-    Ok(())
-}
-
-fn run_bonded(config: &Config, bonded: &Bonded, stop: &AtomicBool) -> anyhow::Result<()> {
-    let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
-    let (_server, mut measurer) = measurements(config)?;
-    eprintln!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
-    let mut connected = vec![false; config.remotes.len()];
-    while !stop.load(Ordering::Relaxed) && plane.is_running() {
-        // One that has ended says why when it is stopped.
-        let Ok(status) = plane.status() else { break };
-        for ((remote, now), before) in config.remotes.iter().zip(&status.remotes).zip(&mut connected) {
-            if *before != now.is_connected {
-                *before = now.is_connected;
-                eprintln!("{}: {}", remote.name, if now.is_connected { "connected" } else { "not connected" });
-            }
-        }
-        if let Some(measurer) = &mut measurer {
-            measurer.guide_bonded(&plane);
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
-    if let Ok(status) = plane.status() {
-        for (remote, status) in config.remotes.iter().zip(&status.remotes) {
-            for (path, (_, sent)) in config.paths.iter().zip(&status.paths) {
-                eprintln!("{} {}: {} packets, {} bytes", remote.name, path.name, sent.sent_packets, sent.sent_bytes);
-            }
-        }
-    }
-    Ok(plane.stop()?)
-}
-
-/// What answers the measurements of other gateways, and what measures.
-fn measurements(config: &Config) -> anyhow::Result<(Option<MeasurementServer>, Option<PathMeasurer>)> {
-    let settings = &config.measurement;
-    let key = measurement_key(config)?;
-    let server = settings.answer.then(|| MeasurementServer::start(settings.port, key.clone())).transpose()?;
-    let seed = getrandom::u64().context("the system gives no random bytes")?;
-    Ok((server, PathMeasurer::new(config, key, seed, clock::monotonic())))
-}
-
-fn measurement_key(config: &Config) -> anyhow::Result<Option<PresharedKey>> {
-    config.measurement.key_file.as_deref().map(key::read_preshared).transpose()
-}
-
-fn bonded_config(config: &Config, bonded: &Bonded) -> anyhow::Result<BondedConfig> {
-    let identity = key::read_private(&bonded.key_file)?;
-    let psk = |peer: &Peer| peer.psk_file.as_deref().map_or_else(|| Ok(PresharedKey::default()), key::read_preshared);
-    let psks = bonded.peers.iter().map(psk).collect::<anyhow::Result<_>>()?;
-    Ok(BondedConfig::new(config, bonded, identity, psks))
-}
-
 impl GatewayArgs {
     fn simple(&self) -> SimpleConfig {
-        SimpleConfig { locals: self.locals.clone(), paths: self.paths.clone(), remotes: self.remotes.clone() }
+        // clap wants both keys or none.
+        let keys = self.key.clone().zip(self.peer.clone());
+        let bonded = keys.map(|(key_file, peer)| SimpleBonded {
+            key_file,
+            peer,
+            psk_file: self.preshared_key.clone(),
+            addresses: self.peer_addresses.clone(),
+        });
+        SimpleConfig {
+            name: self.name.clone(),
+            prometheus: self.prometheus.clone(),
+            locals: self.locals.clone(),
+            paths: self.paths.clone(),
+            remotes: self.remotes.clone(),
+            bonded,
+        }
     }
 }

@@ -8,6 +8,7 @@ mod lab;
 mod link;
 mod measure;
 mod serve;
+mod usage;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io;

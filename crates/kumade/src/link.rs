@@ -3,6 +3,7 @@
 mod options;
 mod show;
 
+use crate::usage::usage;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use emulator::control::{LinkProtocol, Reply, Request};
@@ -13,10 +14,10 @@ use emulator::session::Session;
 use emulator::settings::{Change, Settings};
 use emulator::{EmulatorError, PortSpec};
 use options::SettingOptions;
-use service::{ClaimError, ControlError, Exporter, Registry, RuntimeDir, check_name, signals};
+use service::{ClaimError, ControlError, Exporter, Registry, RuntimeDir, check_name, metrics_address, signals};
 use show::{Output, View};
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,8 +26,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 use units::{Span, parse};
 
-/// Exit status of an invalid request.
-const USAGE: u8 = 2;
 /// Default name of a link.
 const DEFAULT_NAME: &str = "link";
 /// Maximum time until a signal or a removed interface is noticed.
@@ -123,11 +122,11 @@ pub fn run(args: LinkArgs) -> anyhow::Result<ExitCode> {
 
 fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     if args.every < Span::from_millis(10) {
-        return Ok(usage("--every must be at least 10ms"));
+        return Ok(usage(&"--every must be at least 10ms"));
     }
     let settings = match args.settings.change().and_then(|change| Settings::new(&change)) {
         Ok(settings) => settings,
-        Err(error) => return Ok(usage(&error.to_string())),
+        Err(error) => return Ok(usage(&error)),
     };
     let mut schedule = match read_schedule(args, &settings)? {
         Ok(schedule) => schedule,
@@ -138,7 +137,7 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
     let session = match Session::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
-        Err(error @ EmulatorError::Same(_)) => return Ok(usage(&error.to_string())),
+        Err(error @ EmulatorError::Same(_)) => return Ok(usage(&error)),
         Err(error) => return Err(error.into()),
     };
     let answering = Arc::clone(&session);
@@ -202,10 +201,10 @@ fn follow(session: &Session, change: &Change) {
 fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     let change = match args.settings.change() {
         Ok(change) if change.is_empty() => {
-            return Ok(usage("no setting given: use for example --rate 5mbit; --help lists all settings"));
+            return Ok(usage(&"no setting given: use for example --rate 5mbit; --help lists all settings"));
         }
         Ok(change) => change,
-        Err(error) => return Ok(usage(&error.to_string())),
+        Err(error) => return Ok(usage(&error)),
     };
     match links().ask(&args.name, &Request::Set { change }).map_err(explained)? {
         Reply::Done { settings: [up, down] } => {
@@ -262,17 +261,6 @@ fn port(name: &str, tun: bool) -> PortSpec {
 
 fn link_name(text: &str) -> Result<String, ClaimError> {
     check_name(text).map(|()| text.to_owned())
-}
-
-/// Parses `9272` or `192.0.2.1:9272`.
-fn metrics_address(text: &str) -> Result<SocketAddr, String> {
-    let local = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    local.or_else(|_| text.parse()).map_err(|_| "expected PORT or ADDRESS:PORT".to_owned())
-}
-
-fn usage(reason: &str) -> ExitCode {
-    eprintln!("kumade: {reason}");
-    ExitCode::from(USAGE)
 }
 
 impl StartArgs {

@@ -4,13 +4,16 @@ use net::batch::BatchLimits;
 use net::interface;
 use net::namespace::Namespace;
 use net::nftables::{InstalledTable, Table};
+use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs;
-use std::io::{BufRead, BufReader};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
-use testnet::{eventually, in_namespaces, ip};
+use std::time::Instant;
+use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
 
 const CONFIG: &str = r#"
 [gateway]
@@ -239,5 +242,101 @@ fn check_prints_the_plan_and_faults_are_told_with_their_line() {
         assert_eq!(warned.status.code(), Some(0));
         let said = text(&warned.stderr);
         assert!(said.contains("warning: path2 drops packets") && !said.contains("path1"), "{said}");
+    });
+}
+
+/// A terminal with a program on it.
+struct OnTerminal {
+    child: Child,
+    terminal: File,
+    shown: String,
+}
+
+impl OnTerminal {
+    fn new(mut command: Command) -> Self {
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let pair = openpty(&size, None).unwrap();
+        let end = || Stdio::from(pair.slave.try_clone().unwrap());
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        OnTerminal { child, terminal: File::from(pair.master), shown: String::new() }
+    }
+
+    /// Reads what is shown until this is.
+    fn wait_for(&mut self, text: &str) {
+        let deadline = Instant::now() + TEST_DEADLINE;
+        while !self.shown.contains(text) {
+            assert!(Instant::now() < deadline, "{text} in {}", self.shown);
+            assert!(self.read(), "it ended: {}", self.shown);
+        }
+    }
+
+    /// False once the program has ended.
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        let count = self.terminal.read(&mut buffer).unwrap_or(0);
+        self.shown += &text(&buffer[..count]);
+        count > 0
+    }
+
+    /// Its exit status, after the rest of what it shows.
+    fn end(mut self) -> (Option<i32>, String) {
+        while self.read() {}
+        (self.child.wait().unwrap().code(), self.shown)
+    }
+}
+
+/// What a program shows that leaves the terminal as it was: the other screen is gone, and the cursor visible.
+fn is_restored(shown: &str) -> bool {
+    let last = |code| shown.rfind(code);
+    last("\u{1b}[?1049l") > last("\u{1b}[?1049h") && last("\u{1b}[?25h") > last("\u{1b}[?25l")
+}
+
+#[test]
+fn the_status_of_the_direct_plane_is_told_and_shown_live() {
+    in_namespaces("the_status_of_the_direct_plane_is_told_and_shown_live", || {
+        let host = Host::new("gateway-status");
+        let absent = host.call(&["status"]);
+        assert_eq!(absent.status.code(), Some(1));
+        let said = text(&absent.stderr);
+        assert!(said.contains("no gateway called `gateway` runs here; start one with `kumade gateway"), "{said}");
+        let running = host.start(&["--config", "site.toml"]);
+        let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/kumade.gateway.1.json");
+        let validator =
+            jsonschema::validator_for(&serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap()).unwrap();
+        // The only one that runs, by its name, and by that in its file.
+        for arguments in [&["status", "--json"][..], &["status", "site", "--json"]] {
+            let document: Value = serde_json::from_slice(&host.call(arguments).stdout).unwrap();
+            assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+            assert_eq!(
+                (&document["plane"], &document["remotes"][0]["paths"][0]["weight"]),
+                (&"direct".into(), &16.into())
+            );
+            assert_eq!(document["paths"][1]["up"], true);
+        }
+        let table = text(&host.call(&["status", "--config", "site.toml"]).stdout);
+        assert!(table.starts_with("site (direct), running for ") && table.contains("two   path2"), "{table}");
+        let other = host.call(&["status", "other"]);
+        let said = text(&other.stderr);
+        assert!(said.contains("no gateway called `other` runs here; running: site; choose one"), "{said}");
+
+        let blind = host.call(&["status", "--live"]);
+        assert_eq!(blind.status.code(), Some(2));
+        assert!(text(&blind.stderr).contains("--live needs a terminal"), "{}", text(&blind.stderr));
+        let live = || {
+            let mut live = OnTerminal::new(host.command(&["status", "--live"]));
+            live.wait_for("two");
+            live
+        };
+        let mut quit = live();
+        quit.terminal.write_all(b"q").unwrap();
+        let (status, shown) = quit.end();
+        assert!(status == Some(0) && is_restored(&shown), "{status:?} {shown}");
+        let mut stays = live();
+        running.end(Signal::SIGTERM);
+        // Of a line, only what changes is written.
+        stays.wait_for("below");
+        kill(Pid::from_raw(stays.child.id() as i32), Signal::SIGTERM).unwrap();
+        let (status, shown) = stays.end();
+        assert!(status == Some(0) && is_restored(&shown), "{status:?} {shown}");
     });
 }

@@ -13,8 +13,6 @@ pub enum PathState {
     Up,
     /// Packets are not answered.
     Down {
-        /// Since then.
-        since: Time,
         /// It is not used before this, even if it answers.
         hold_until: Time,
     },
@@ -30,12 +28,13 @@ pub enum PathState {
 #[derive(Debug)]
 pub(crate) struct Health {
     state: PathState,
+    /// When that began.
+    since: Time,
     /// While probing: how many more it needs.
     wanted: u32,
     round_trips: RoundTrips,
     answered: Time,
     last_sent: Time,
-    up_since: Time,
     failures: u32,
 }
 
@@ -57,17 +56,22 @@ impl Health {
     pub fn new(now: Time) -> Self {
         Health {
             state: PathState::Probing,
+            since: now,
             wanted: 1,
             round_trips: RoundTrips::new(now),
             answered: now,
             last_sent: now - IDLE_PROBE,
-            up_since: now,
             failures: 0,
         }
     }
 
     pub fn state(&self) -> PathState {
         self.state
+    }
+
+    /// When it came into its state.
+    pub fn since(&self) -> Time {
+        self.since
     }
 
     pub fn is_up(&self) -> bool {
@@ -89,18 +93,21 @@ impl Health {
         self.answered = now;
         match self.state {
             PathState::Up => return false,
-            PathState::Down { hold_until, .. } if now < hold_until => return false,
+            PathState::Down { hold_until } if now < hold_until => return false,
             PathState::Down { .. } => {
-                self.state = PathState::Probing;
+                self.enter(PathState::Probing, now);
                 self.wanted = 2;
             }
             PathState::Probing => self.wanted = self.wanted.saturating_sub(1),
         }
         if self.wanted == 0 {
-            self.state = PathState::Up;
-            self.up_since = now;
+            self.enter(PathState::Up, now);
         }
         self.wanted == 0
+    }
+
+    fn enter(&mut self, state: PathState, now: Time) {
+        (self.state, self.since) = (state, now);
     }
 
     /// Whether the path has failed by now.
@@ -116,14 +123,14 @@ impl Health {
     /// Takes the path out of use.
     pub fn fail(&mut self, counts: bool, now: Time) {
         if counts {
-            let forgiven = (now - self.up_since).as_nanos() / FORGIVEN.as_nanos();
+            let forgiven = (now - self.since).as_nanos() / FORGIVEN.as_nanos();
             self.failures = self.failures.saturating_sub(u32::try_from(forgiven).unwrap_or(u32::MAX)) + 1;
         }
         let hold = match self.failures {
             0 | 1 => Span::ZERO,
             failures => (MIN_HOLD * (1 << (failures - 2).min(6))).min(MAX_HOLD),
         };
-        self.state = PathState::Down { since: now, hold_until: now + hold };
+        self.enter(PathState::Down { hold_until: now + hold }, now);
     }
 
     /// When it will have failed unless something is answered.

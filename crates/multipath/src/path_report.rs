@@ -65,6 +65,11 @@ impl PathReceiver {
         self.asked |= answer;
     }
 
+    /// Packets that have arrived, and their bytes as IP packets on the path.
+    pub fn received(&self) -> (u64, u64) {
+        (self.packets, self.bytes)
+    }
+
     /// The whole counter of a datagram that tells its lowest 32 bits: of those that end so, the one next to the highest
     /// that has arrived.
     pub fn whole_counter(&self, lowest: u32) -> u64 {

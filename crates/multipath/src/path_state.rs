@@ -20,6 +20,8 @@ pub struct PathConfig {
 pub struct PathStatus {
     /// Whether it is used.
     pub state: PathState,
+    /// When it came into that state.
+    pub since: Time,
     /// What it carries, in bits of IP packets on it.
     pub rate: Rate,
     /// The rate at which packets are sent now.
@@ -41,6 +43,10 @@ pub struct PathStatus {
     pub sent_bytes: u64,
     /// Packets that did not arrive, of those that a report covers.
     pub lost_packets: u64,
+    /// Packets that arrived, as the last report has it.
+    pub delivered_packets: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
 }
 
 /// One path as its sender sees it.
@@ -65,6 +71,8 @@ pub(crate) struct Path {
     asked: Time,
     sent_bytes: u64,
     lost: u64,
+    /// Packets that arrived, and their bytes.
+    delivered: (u64, u64),
 }
 
 /// What a late caller may catch up.
@@ -94,6 +102,7 @@ impl Path {
             asked: now - ASK_INTERVAL,
             sent_bytes: 0,
             lost: 0,
+            delivered: (0, 0),
         }
     }
 
@@ -195,6 +204,7 @@ impl Path {
         let Some(sent) = self.log.take(report) else { return false };
         let round_trip = now - sent.time - report.held;
         self.lost = (report.highest + 1).saturating_sub(report.packets);
+        self.delivered = (report.packets, report.bytes);
         let sample = Sample {
             now,
             sent,
@@ -261,6 +271,7 @@ impl Path {
         let round_trips = self.health.round_trips();
         PathStatus {
             state: self.health.state(),
+            since: self.health.since(),
             rate: self.rate.capacity(),
             pace: self.rate.pace(),
             round_trip: round_trips.smoothed(),
@@ -271,6 +282,8 @@ impl Path {
             sent_packets: self.log.next_counter(),
             sent_bytes: self.sent_bytes,
             lost_packets: self.lost,
+            delivered_packets: self.delivered.0,
+            delivered_bytes: self.delivered.1,
         }
     }
 }

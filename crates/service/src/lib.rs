@@ -21,6 +21,6 @@ mod timed;
 
 pub use claim::{Claim, ClaimError, check_name};
 pub use control::{ControlError, ControlServer, NamedClaim, Protocol, Registry};
-pub use exporter::{Exporter, ExporterError};
+pub use exporter::{Exporter, ExporterError, MetricsAddressError, metrics_address};
 pub use journal::{Journal, Leftover, Reach, Record};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};

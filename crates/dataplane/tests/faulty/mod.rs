@@ -119,7 +119,7 @@ impl World {
     }
 
     pub fn is_connected(&self) -> bool {
-        self.nodes.iter().all(|node| node.remotes(self.now)[0].is_connected)
+        self.nodes.iter().all(|node| node.remotes()[0].is_connected)
     }
 
     /// Drains both nodes, and goes on to the next event, at the latest to `latest`.

@@ -1,6 +1,6 @@
 use super::config::BondedConfig;
 use super::shard::{BondedError, BondedShard};
-use dataplane::{NodeStatistics, RemoteStatus};
+use super::status::BondedStatus;
 use net::clock;
 use runtime::{Ended, PacketThread};
 use units::Rate;
@@ -10,17 +10,6 @@ use units::Rate;
 #[derive(Debug)]
 pub struct BondedPlane {
     thread: PacketThread<BondedShard>,
-}
-
-/// What a bonded plane has done, and what it knows of the gateways of other sites.
-#[derive(Debug, Clone)]
-pub struct BondedStatus {
-    /// What was delivered and refused.
-    pub node: NodeStatistics,
-    /// Datagrams and packets that the system did not take.
-    pub refused: u64,
-    /// The gateways of other sites, in their order.
-    pub remotes: Vec<RemoteStatus>,
 }
 
 impl BondedPlane {
@@ -38,11 +27,7 @@ impl BondedPlane {
     /// # Errors
     /// It has ended.
     pub fn status(&self) -> Result<BondedStatus, Ended> {
-        self.thread.ask(|shard| BondedStatus {
-            node: shard.node().statistics(),
-            refused: shard.refused(),
-            remotes: shard.node().remotes(clock::monotonic()),
-        })
+        self.thread.ask(|shard| shard.status())
     }
 
     /// A measurement says what a path to a remote site carries; both by their places.

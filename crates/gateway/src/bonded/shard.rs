@@ -1,5 +1,6 @@
 use super::config::BondedConfig;
 use super::path_routes::{PathRoutes, RouteError};
+use super::status::BondedStatus;
 use dataplane::{HEADROOM, Node, NodeConfig, NodeError, Outbound, Output, PacketBuffer, RemoteConfig};
 use multipath::{BondConfig, Class, PathConfig, ResequencerConfig, UnorderedFlows};
 use net::interface::{self, Family};
@@ -105,16 +106,13 @@ impl BondedShard {
         })
     }
 
-    pub(super) fn node(&self) -> &Node<Buffer> {
-        &self.node
-    }
-
     pub(super) fn node_mut(&mut self) -> &mut Node<Buffer> {
         &mut self.node
     }
 
-    pub(super) fn refused(&self) -> u64 {
-        self.refused
+    /// What it has done so far.
+    pub(super) fn status(&self) -> BondedStatus {
+        BondedStatus { node: self.node.statistics(), refused: self.refused, remotes: self.node.remotes() }
     }
 
     fn take_datagrams(&mut self, now: Time) -> Result<(), BondedError> {

@@ -33,6 +33,9 @@ pub(super) struct ConfigFile {
 pub(super) struct GatewaySection {
     /// Names it in messages and in `kumade gateway status`.
     pub(super) name: Spanned<String>,
+    /// Where Prometheus fetches metrics: `9273`, or with an address.
+    #[serde(default)]
+    pub(super) prometheus: Option<Spanned<String>>,
     /// How packets go from site to site.
     #[serde(default)]
     pub(super) plane: PlaneName,

@@ -1,17 +1,39 @@
-use super::file::{ConfigFile, GatewaySection, LocalSection, PathSection, PlaneName, RemoteSection, WeightsName};
+use super::file::{
+    BondedSection, ChoiceName, ConfigFile, GatewaySection, LocalSection, PathSection, PlaneName, RemoteSection,
+    WeightsName,
+};
 use std::str::FromStr;
 use thiserror::Error;
 use toml::Spanned;
 
-/// A simple case, without a file: packets from local interfaces to remote networks, divided among paths without translation.
+/// A simple case, without a file: one remote site, and no translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimpleConfig {
+    /// The gateway's name.
+    pub name: String,
+    /// Where Prometheus fetches metrics.
+    pub prometheus: Option<String>,
     /// Interfaces behind which all hosts are local.
     pub locals: Vec<String>,
     /// In their order.
     pub paths: Vec<PathOption>,
-    /// Networks; all other addresses if empty.
+    /// Networks; in the direct plane, all other addresses if empty.
     pub remotes: Vec<String>,
+    /// What the bonded plane needs; without it, packets are forwarded as they are.
+    pub bonded: Option<SimpleBonded>,
+}
+
+/// How a remote gateway is known and reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimpleBonded {
+    /// The file of this gateway's private key.
+    pub key_file: String,
+    /// The remote gateway's public key.
+    pub peer: String,
+    /// The file of a second key that both gateways have.
+    pub psk_file: Option<String>,
+    /// The remote gateway's address on each path, as far as known.
+    pub addresses: Vec<String>,
 }
 
 /// A path in one word: `eth1`, `eth1:16`, `eth1:16@192.0.2.1`, `eth1@192.0.2.1,2001:db8::1`.
@@ -53,33 +75,59 @@ impl SimpleConfig {
             weight: path.weight,
             rate: None,
         };
+        let plane = if self.bonded.is_some() { PlaneName::Bonded } else { PlaneName::Direct };
         ConfigFile {
-            gateway: GatewaySection { name: word("gateway"), plane: PlaneName::Direct, weights: WeightsName::Fixed },
-            bonded: None,
+            gateway: GatewaySection {
+                name: word(&self.name),
+                prometheus: self.prometheus.as_ref().map(word),
+                plane,
+                weights: WeightsName::Fixed,
+            },
+            bonded: self.bonded.as_ref().map(SimpleBonded::section),
             measure: None,
             local: self.locals.iter().map(|name| LocalSection { interface: word(name), networks: vec![] }).collect(),
             path: (1..).zip(&self.paths).map(path).collect(),
-            remote: vec![RemoteSection {
-                name: word("remote"),
-                networks: self.networks(),
-                paths: None,
-                measure: Vec::new(),
-                public_key: None,
-                preshared_key: None,
-                addresses: Vec::new(),
-            }],
+            remote: vec![self.remote()],
             translation: Vec::new(),
+        }
+    }
+
+    fn remote(&self) -> RemoteSection {
+        let bonded = self.bonded.as_ref();
+        RemoteSection {
+            name: word("remote"),
+            networks: self.networks(),
+            paths: None,
+            measure: Vec::new(),
+            public_key: bonded.map(|bonded| word(&bonded.peer)),
+            preshared_key: bonded.and_then(|bonded| bonded.psk_file.clone()),
+            addresses: bonded.iter().flat_map(|bonded| &bonded.addresses).map(word).collect(),
         }
     }
 
     /// All other addresses are those of the IP versions for which every path has a next hop, or none has any.
     fn networks(&self) -> Vec<Spanned<String>> {
-        if !self.remotes.is_empty() {
+        if !self.remotes.is_empty() || self.bonded.is_some() {
             return self.remotes.iter().map(word).collect();
         }
         let has = |path: &PathOption, v6: bool| path.gateways.iter().any(|gateway| gateway.contains(':') == v6);
         let serves = |v6| self.paths.iter().all(|path| path.gateways.is_empty() || has(path, v6));
         [("0.0.0.0/0", false), ("::/0", true)].iter().filter(|(_, v6)| serves(*v6)).map(|(all, _)| word(*all)).collect()
+    }
+}
+
+impl SimpleBonded {
+    fn section(&self) -> BondedSection {
+        BondedSection {
+            key: word(&self.key_file),
+            port: None,
+            device: None,
+            mtu: None,
+            addresses: Vec::new(),
+            choice: ChoiceName::default(),
+            unordered_dscps: Vec::new(),
+            unordered_ports: Vec::new(),
+        }
     }
 }
 
@@ -112,7 +160,8 @@ mod tests {
     fn all_other_addresses_are_those_that_every_path_can_forward() {
         let networks = |paths: &[&str]| {
             let paths = paths.iter().map(|text| text.parse().unwrap()).collect();
-            let networks = SimpleConfig { locals: vec![], paths, remotes: vec![] }.networks();
+            let (name, locals, remotes) = (String::new(), vec![], vec![]);
+            let networks = SimpleConfig { name, prometheus: None, locals, paths, remotes, bonded: None }.networks();
             networks.into_iter().map(Spanned::into_inner).collect::<Vec<_>>()
         };
         assert_eq!(networks(&["a", "b"]), ["0.0.0.0/0", "::/0"]);

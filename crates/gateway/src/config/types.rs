@@ -16,6 +16,8 @@ pub struct Config {
     pub plane: Plane,
     /// How paths are measured, where that is wanted.
     pub measurement: Measurement,
+    /// Where Prometheus fetches metrics.
+    pub prometheus: Option<SocketAddr>,
     /// Networks behind this gateway. They do not overlap each other or those of remote sites.
     pub locals: Vec<Local>,
     /// Ways to the remote sites, with names that differ.

@@ -9,7 +9,7 @@ use super::types::{Config, Local, Path, Plane, Remote, family_of};
 use crate::ratio::Ratio;
 use ipnet::IpNet;
 use net::interface::Family;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use toml::Spanned;
 use units::{Rate, parse};
 
@@ -24,10 +24,16 @@ impl Config {
     /// # Errors
     /// Names the line, what is wrong there, and what to try.
     pub fn from_toml(text: &str, origin: &str, interfaces: &[String]) -> Result<Self, ConfigError> {
-        let file: Result<ConfigFile, Fault> = toml::from_str(text).map_err(|error: toml::de::Error| {
-            Fault::new(error.span().unwrap_or_default(), error.message().trim().replace('\n', ", "))
-        });
-        file.and_then(|file| validate(&file, interfaces)).map_err(|fault| fault.at(origin, text))
+        parse(text).and_then(|file| validate(&file, interfaces)).map_err(|fault| fault.at(origin, text))
+    }
+
+    /// The name of the gateway in a file's text, whose other parts need not be valid on this host.
+    ///
+    /// # Errors
+    /// It is no configuration of a gateway, or the name cannot be one.
+    pub fn name_in_toml(text: &str, origin: &str) -> Result<String, ConfigError> {
+        let named = |file: ConfigFile| name(&file.gateway.name).map(|()| file.gateway.name.into_inner());
+        parse(text).and_then(named).map_err(|fault| fault.at(origin, text))
     }
 
     /// Validates what was put together otherwise than from a file.
@@ -37,6 +43,12 @@ impl Config {
     pub fn from_options(options: &SimpleConfig, interfaces: &[String]) -> Result<Self, ConfigError> {
         validate(&options.file(), interfaces).map_err(|fault| fault.at("command line", ""))
     }
+}
+
+fn parse(text: &str) -> Result<ConfigFile, Fault> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        Fault::new(error.span().unwrap_or_default(), error.message().trim().replace('\n', ", "))
+    })
 }
 
 fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
@@ -71,6 +83,7 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
     let config = Config {
         name: file.gateway.name.get_ref().clone(),
         plane,
+        prometheus: file.gateway.prometheus.as_ref().map(prometheus).transpose()?,
         measurement,
         locals,
         paths,
@@ -79,6 +92,11 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
     };
     let translations = translations(&file.translation, &config)?;
     Ok(Config { translations, ..config })
+}
+
+fn prometheus(text: &Spanned<String>) -> Result<SocketAddr, Fault> {
+    service::metrics_address(text.get_ref())
+        .map_err(|error| Fault::new(text.span(), format!("`{}` is no address for metrics: {error}", text.get_ref())))
 }
 
 fn plane(file: &ConfigFile, paths: &[Path]) -> Result<Plane, Fault> {

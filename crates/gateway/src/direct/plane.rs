@@ -4,12 +4,14 @@ use super::plan::{Plan, division};
 use crate::config::{Config, Remote};
 use crate::policy_routes::InstalledRoutes;
 use crate::ratio::{Ratio, RatioError};
+use crate::status::{Status, Traffic};
 use net::nftables::{Count, InstalledTable};
 use net::policy::MarkedRoute;
-use net::{SetupError, interface, namespace};
+use net::{SetupError, clock, interface, namespace};
 use service::{Claim, ClaimError, Journal, RuntimeDir};
 use std::io;
 use thiserror::Error;
+use units::Time;
 
 /// Packets are divided among the paths, by the kernel, until this is dropped; then everything is as before.
 ///
@@ -23,6 +25,8 @@ pub struct DirectPlane {
     weights: Vec<Vec<u32>>,
     /// Whether each path's interface was up when last looked at.
     is_up: Vec<bool>,
+    /// When each came into that state.
+    since: Vec<Time>,
     // In the order in which they go: rules that mark packets, the routes of the marks with the record of them, and the claim.
     table: InstalledTable,
     _batches: Vec<BatchGuard>,
@@ -94,6 +98,7 @@ impl DirectPlane {
         Ok(DirectPlane {
             weights: config.remotes.iter().map(|remote| configured_weights(config, remote)).collect(),
             is_up: vec![true; config.paths.len()],
+            since: vec![clock::monotonic(); config.paths.len()],
             config: config.clone(),
             plan,
             table,
@@ -140,7 +145,11 @@ impl DirectPlane {
         if is_up == self.is_up {
             return Ok(());
         }
-        for ((path, now), before) in self.config.paths.iter().zip(&is_up).zip(&self.is_up) {
+        for (place, path) in self.config.paths.iter().enumerate() {
+            let (before, now) = (self.is_up[place], is_up[place]);
+            if before != now {
+                self.since[place] = clock::monotonic();
+            }
             match (before, now) {
                 (true, false) => tracing::warn!("path {} is down: no packets take it until it is back", path.name),
                 (false, true) => tracing::warn!("path {} is up again", path.name),
@@ -181,6 +190,22 @@ impl DirectPlane {
         let sent = |name: &str| counts.get(name).copied().unwrap_or_default();
         let paths = self.config.paths.iter();
         Ok(paths.map(|path| PathCount { path: path.name.clone(), sent: sent(&Plan::counter(path)) }).collect())
+    }
+
+    /// Enters what the plane knows into the status of the gateway, which has the names. `now` is the monotonic clock's time.
+    ///
+    /// # Errors
+    /// The rules are gone.
+    pub fn fill(&self, status: &mut Status, now: Time) -> Result<(), SetupError> {
+        for (place, (path, PathCount { sent, .. })) in status.paths.iter_mut().zip(self.counts()?).enumerate() {
+            path.up = self.is_up[place];
+            path.state_seconds = (now - self.since[place]).as_secs_f64();
+            path.sent = Traffic { packets: sent.packets, bytes: sent.bytes, bits_per_second: None };
+        }
+        for (remote, weights) in status.remotes.iter_mut().zip(&self.weights) {
+            remote.paths.iter_mut().zip(weights).for_each(|(path, weight)| path.weight = Some(*weight));
+        }
+        Ok(())
     }
 }
 

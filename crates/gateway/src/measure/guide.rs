@@ -38,15 +38,15 @@ impl PathMeasurer {
         }
         // One that has ended says why when it is stopped.
         let Ok(status) = plane.status() else { return };
-        let sent = |path: usize| status.remotes.iter().map(|remote| remote.paths[path].1.sent_bytes).sum();
+        let sent = |path: usize| status.remotes.iter().map(|remote| remote.paths[path].status.sent_bytes).sum();
         let paths = status.remotes.first().map_or(0, |remote| remote.paths.len());
         let sent: Vec<u64> = (0..paths).map(sent).collect();
         let found = self.advance(&sent, now);
         let share = |believed: Rate, path: usize| self.carried(path).as_f64() / believed.as_f64().max(1.0);
         let mut telling = Vec::new();
         for (remote, status) in status.remotes.iter().enumerate() {
-            for (path, (_, status)) in status.paths.iter().enumerate() {
-                let carried = share(status.rate, path);
+            for (path, known) in status.paths.iter().enumerate() {
+                let carried = share(known.status.rate, path);
                 telling.extend((carried >= TELLING_SHARE).then_some((remote, path)));
                 let rate =
                     found.as_ref().filter(|found| (found.remote, found.path) == (remote, path)).map(|found| found.rate);

@@ -66,5 +66,5 @@ pub fn is_connected(plane: &BondedPlane) -> bool {
 }
 
 pub fn sent_on_each_path(plane: &BondedPlane) -> Vec<u64> {
-    plane.status().unwrap().remotes[0].paths.iter().map(|(_, path)| path.sent_packets).collect()
+    plane.status().unwrap().remotes[0].paths.iter().map(|path| path.status.sent_packets).collect()
 }

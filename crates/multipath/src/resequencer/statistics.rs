@@ -33,8 +33,23 @@ pub struct WaitStatistics {
     pub total: Span,
     /// The longest wait.
     pub max: Span,
-    /// How many waited for less than 1 µs, then for 1 to less than 2 µs, 2 to less than 4 µs, and so on.
-    pub doublings: [u64; 32],
+    /// How many waited for so long, by [`bucket`].
+    buckets: Buckets,
+}
+
+/// An array of its own for the sake of `Default`, which arrays of this length lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Buckets([u64; BUCKETS]);
+
+/// Of each doubling of the time.
+const BUCKETS_PER_DOUBLING: usize = 4;
+/// Up to 2 s, and one for longer waits; the longest that are configured are shorter.
+const BUCKETS: usize = 1 + 21 * BUCKETS_PER_DOUBLING;
+
+impl Default for Buckets {
+    fn default() -> Self {
+        Buckets([0; BUCKETS])
+    }
 }
 
 impl WaitStatistics {
@@ -45,24 +60,79 @@ impl WaitStatistics {
         self.count += 1;
         self.total += wait;
         self.max = self.max.max(wait);
-        let micros = (wait.as_nanos() / 1000) as u64;
-        let doubling = (u64::BITS - micros.leading_zeros()) as usize;
-        self.doublings[doubling.min(self.doublings.len() - 1)] += 1;
+        self.buckets.0[bucket(wait)] += 1;
+    }
+
+    /// So long waited at most this part of the packets that waited, from 0 to 1: at most a quarter too long. `None` if none
+    /// waited.
+    pub fn quantile(&self, ratio: f64) -> Option<Span> {
+        let rank = ((self.count as f64 * ratio).ceil() as u64).clamp(1, self.count.max(1));
+        let mut below = 0;
+        let place = self.buckets.0.iter().position(|count| {
+            below += count;
+            below >= rank
+        });
+        place.map(|place| upper_bound(place).min(self.max))
+    }
+
+    /// How many waited for less than this, which is a power of two in microseconds.
+    pub fn within(&self, span: Span) -> u64 {
+        self.buckets.0[..bucket(span)].iter().sum()
+    }
+}
+
+/// Waits of less than 1 µs are in the first one; a doubling from there on is divided into four equal parts.
+fn bucket(wait: Span) -> usize {
+    let micros = (wait.as_nanos() / 1000) as usize;
+    let Some(doubling) = micros.checked_ilog2() else { return 0 };
+    let part = ((micros * BUCKETS_PER_DOUBLING) >> doubling) % BUCKETS_PER_DOUBLING;
+    (1 + doubling as usize * BUCKETS_PER_DOUBLING + part).min(BUCKETS - 1)
+}
+
+/// All waits in the bucket are shorter.
+fn upper_bound(bucket: usize) -> Span {
+    match bucket.checked_sub(1) {
+        None => Span::from_micros(1),
+        Some(place) if bucket < BUCKETS - 1 => {
+            let (doubling, part) = (place / BUCKETS_PER_DOUBLING, place % BUCKETS_PER_DOUBLING);
+            let nanos = (1000 << doubling) * (BUCKETS_PER_DOUBLING + part + 1) / BUCKETS_PER_DOUBLING;
+            Span::from_nanos(nanos as i64)
+        }
+        Some(_) => Span::MAX,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
-    fn waits_are_counted_by_doublings() {
+    fn a_wait_of_nothing_is_none_and_the_longest_has_its_place() {
         let mut waits = WaitStatistics::default();
+        assert_eq!(waits.quantile(0.5), None);
         for nanos in [0, 999, 1000, 1999, 2000, 3999, 4000, i64::MAX / 2] {
             waits.note(Span::from_nanos(nanos));
         }
         assert_eq!((waits.count, waits.max), (7, Span::from_nanos(i64::MAX / 2)));
-        assert_eq!(waits.doublings[..4], [1, 2, 2, 1]);
-        assert_eq!(waits.doublings[31], 1);
+        let within = |micros| waits.within(Span::from_micros(micros));
+        assert_eq!([within(1), within(2), within(4), within(8), within(1 << 20)], [1, 3, 5, 6, 6]);
+        assert_eq!(waits.quantile(1.0), Some(waits.max));
+    }
+
+    proptest! {
+        #[test]
+        fn a_quantile_is_the_waits_of_its_rank_or_up_to_a_quarter_more(
+            mut nanos in prop::collection::vec(1000i64..1_900_000_000, 1..50),
+            ratio in 0.0..=1.0f64,
+        ) {
+            let mut waits = WaitStatistics::default();
+            nanos.iter().for_each(|nanos| waits.note(Span::from_nanos(*nanos)));
+            nanos.sort_unstable();
+            let rank = ((nanos.len() as f64 * ratio).ceil() as usize).max(1);
+            let exact = nanos[rank - 1];
+            let told = waits.quantile(ratio).unwrap().as_nanos();
+            prop_assert!((exact..=exact + exact / 4 + 1000).contains(&told), "{} {}", exact, told);
+        }
     }
 }

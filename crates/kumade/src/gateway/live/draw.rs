@@ -1,0 +1,219 @@
+//! What is seen of a history of statuses.
+
+use super::history::History;
+use gateway::status::{PathState, Remote, Status, Traffic, Tunnel, TunnelPath, age, percent};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{RenderDirection, Sparkline};
+use units::Rate;
+
+/// A value of paths, shown as a number and below it as it was of late.
+struct Column {
+    head: &'static str,
+    value: fn(&Status, Place) -> Option<f64>,
+    text: fn(f64) -> String,
+    /// The full height, unless a value is higher.
+    min_scale: f64,
+}
+
+/// A path, alone or of a remote site.
+#[derive(Clone, Copy)]
+struct Place {
+    remote: Option<usize>,
+    path: usize,
+}
+
+const NAME_WIDTH: u16 = 22;
+const ROW_HEIGHT: u16 = 2;
+const SENT: Column = Column {
+    head: "sent",
+    value: |status, place| sent(status, place)?.bits_per_second,
+    text: |rate| Rate::from_f64(rate).to_string(),
+    min_scale: 1.0,
+};
+const ROUND_TRIP: Column = Column {
+    head: "round trip",
+    value: |status, place| tunnel_path(status, place)?.round_trip_seconds,
+    text: |seconds| units::Span::from_secs_f64(seconds).to_string(),
+    min_scale: 0.001,
+};
+const LOSS: Column = Column {
+    head: "loss",
+    value: |status, place| Some(tunnel_path(status, place)?.loss_ratio),
+    text: |ratio| percent(Some(ratio)),
+    min_scale: 0.01,
+};
+const SHARE: Column = Column { head: "share", value: share, text: |ratio| percent(Some(ratio)), min_scale: 1.0 };
+
+/// Draws the latest status, with sparklines of the earlier ones: the newest value is at their right end. What does not fit is
+/// left out below.
+pub fn draw(frame: &mut Frame<'_>, history: &History) {
+    let [mut area, footer] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+    frame.render_widget(Line::from("q ends it").dim(), footer);
+    let status = history.latest();
+    let age = age(status.duration_seconds);
+    line(frame, &mut area, Line::from(format!("{}, running for {age}", status.name)).bold());
+    if let Some(problem) = history.problem() {
+        line(frame, &mut area, Line::from("The gateway does not answer; below is its last status.").red());
+        line(frame, &mut area, Line::from(problem).red());
+    }
+    if status.remotes.iter().all(|remote| remote.tunnel.is_none()) {
+        line(frame, &mut area, Line::default());
+        let places = (0..status.paths.len()).map(|path| Place { remote: None, path });
+        draw_paths(frame, &mut area, history, &[SENT, SHARE], places);
+    }
+    for (place, Remote { name, tunnel, .. }) in status.remotes.iter().enumerate() {
+        if let Some(tunnel) = tunnel {
+            draw_tunnel(frame, &mut area, history, (place, name), tunnel);
+        }
+    }
+    draw_rest(frame, &mut area, status);
+}
+
+fn draw_tunnel(
+    frame: &mut Frame<'_>,
+    area: &mut Rect,
+    history: &History,
+    (place, name): (usize, &str),
+    tunnel: &Tunnel,
+) {
+    line(frame, area, Line::default());
+    let (state, style) = if tunnel.connected { ("connected", good()) } else { ("not connected", bad()) };
+    let since = format!(" for {}, key changes: {}", age(tunnel.state_seconds), tunnel.key_changes);
+    let heading = [Span::from(format!("{name}: ")), Span::styled(state, style), Span::from(since)];
+    line(frame, area, Line::from_iter(heading));
+    let places = (0..tunnel.paths.len()).map(|path| Place { remote: Some(place), path });
+    draw_paths(frame, area, history, &[SENT, ROUND_TRIP, LOSS, SHARE], places);
+    let Tunnel { queued_packets, dropped_packets, resequencing, .. } = tunnel;
+    let queue = format!("{queued_packets} packets wait to be sent, the queue has dropped {dropped_packets}");
+    line(frame, area, Line::from(queue));
+    resequencing.to_string().lines().for_each(|text| line(frame, area, Line::from(text)));
+}
+
+/// The weights of paths, and below them sessions and what was refused.
+fn draw_rest(frame: &mut Frame<'_>, area: &mut Rect, status: &Status) {
+    line(frame, area, Line::default());
+    for Remote { name, paths, .. } in &status.remotes {
+        let weights = paths.iter().filter_map(|path| Some(format!("{} {}", path.name, path.weight?)));
+        let weights: Vec<_> = weights.collect();
+        if !weights.is_empty() {
+            line(frame, area, Line::from(format!("{name}: packets are divided {}", weights.join(" : "))));
+        }
+    }
+    if let Some(refused) = &status.refused {
+        line(frame, area, Line::from(format!("refused: {refused}")));
+    }
+    if status.session_count > 0 {
+        line(frame, area, Line::from(format!("sessions: {}", status.session_count)));
+        for session in &status.sessions {
+            let idle = age(session.idle_seconds);
+            line(frame, area, Line::from(format!("  {} to {}, idle for {idle}", session.flow, session.remote)));
+        }
+    }
+}
+
+fn draw_paths(
+    frame: &mut Frame<'_>,
+    area: &mut Rect,
+    history: &History,
+    columns: &[Column],
+    places: impl Iterator<Item = Place> + Clone,
+) {
+    let heads = cells(take(area, 1), columns);
+    let names = ["path"].into_iter().chain(columns.iter().map(|column| column.head));
+    heads.iter().zip(names).for_each(|(cell, name)| frame.render_widget(Line::from(name).dim(), *cell));
+    for place in places.clone() {
+        let row = take(area, ROW_HEIGHT);
+        let cells = cells(row, columns);
+        draw_name(frame, cells[0], history.latest(), place);
+        for (cell, column) in cells[1..].iter().zip(columns) {
+            // One scale for all paths, so that they can be compared.
+            let all = places.clone().flat_map(|place| values(history, column, place, cell.width)).flatten();
+            let scale = all.fold(column.min_scale, f64::max);
+            draw_value(frame, *cell, history, column, place, scale);
+        }
+    }
+}
+
+fn draw_name(frame: &mut Frame<'_>, mut cell: Rect, status: &Status, place: Place) {
+    let Some(path) = status.paths.get(place.path) else { return };
+    let (state, style, seconds) = match tunnel_path(status, place) {
+        Some(TunnelPath { state, state_seconds, .. }) => (state.to_string(), style(*state), *state_seconds),
+        None if path.up => (PathState::Up.to_string(), good(), path.state_seconds),
+        None => (PathState::Down.to_string(), bad(), path.state_seconds),
+    };
+    line(frame, &mut cell, Line::from(path.name.as_str()));
+    line(frame, &mut cell, Line::from_iter([Span::styled(state, style), Span::from(format!(" {}", age(seconds)))]));
+}
+
+fn draw_value(frame: &mut Frame<'_>, mut cell: Rect, history: &History, column: &Column, place: Place, scale: f64) {
+    let value = (column.value)(history.latest(), place);
+    line(frame, &mut cell, Line::from(value.map_or_else(|| "–".to_owned(), column.text)));
+    // A bar has eight steps. What is above 0 is to be seen.
+    let bar = |value: Option<f64>| value.map(|value| (value / scale * 8.0).ceil() as u64);
+    let bars: Vec<_> = values(history, column, place, cell.width).map(bar).collect();
+    let sparkline = Sparkline::default().data(bars).max(8);
+    frame.render_widget(sparkline.direction(RenderDirection::RightToLeft).cyan(), take(&mut cell, 1));
+}
+
+/// Those for which there is room, the newest first.
+fn values(history: &History, column: &Column, place: Place, width: u16) -> impl Iterator<Item = Option<f64>> {
+    history.newest_first().take(width.into()).map(move |status| (column.value)(status, place))
+}
+
+/// One for the name and one for each column.
+fn cells(row: Rect, columns: &[Column]) -> Vec<Rect> {
+    let widths = [Constraint::Length(NAME_WIDTH)].into_iter().chain(columns.iter().map(|_| Constraint::Fill(1)));
+    Layout::horizontal(widths).spacing(2).split(row).to_vec()
+}
+
+/// Takes lines from the top of an area, as many as there are.
+fn take(area: &mut Rect, height: u16) -> Rect {
+    let height = height.min(area.height);
+    let taken = Rect { height, ..*area };
+    (area.y, area.height) = (area.y + height, area.height - height);
+    taken
+}
+
+fn line(frame: &mut Frame<'_>, area: &mut Rect, text: Line<'_>) {
+    frame.render_widget(text, take(area, 1));
+}
+
+fn sent(status: &Status, place: Place) -> Option<&Traffic> {
+    match place.remote {
+        Some(_) => tunnel_path(status, place).map(|path| &path.sent),
+        None => status.paths.get(place.path).map(|path| &path.sent),
+    }
+}
+
+fn share(status: &Status, place: Place) -> Option<f64> {
+    match place.remote {
+        Some(_) => tunnel_path(status, place)?.share_ratio,
+        None => status.paths.get(place.path)?.share_ratio,
+    }
+}
+
+fn tunnel_path(status: &Status, place: Place) -> Option<&TunnelPath> {
+    status.remotes.get(place.remote?)?.tunnel.as_ref()?.paths.get(place.path)
+}
+
+fn style(state: PathState) -> Style {
+    match state {
+        PathState::Up => good(),
+        PathState::Probing => Style::new().fg(Color::Yellow),
+        PathState::Down => bad(),
+    }
+}
+
+fn good() -> Style {
+    Style::new().fg(Color::Green)
+}
+
+fn bad() -> Style {
+    Style::new().fg(Color::Red)
+}
+
+#[cfg(test)]
+mod tests;

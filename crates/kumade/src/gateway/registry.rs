@@ -1,0 +1,25 @@
+//! The running gateways, by their names.
+
+use anyhow::anyhow;
+use gateway::control::GatewayProtocol;
+use service::{ControlError, Registry, RuntimeDir};
+
+/// Default name of a gateway without a file.
+pub const DEFAULT_NAME: &str = "gateway";
+
+/// Those of this user.
+pub fn gateways() -> Registry<GatewayProtocol> {
+    Registry::new(RuntimeDir::standard("kumade"))
+}
+
+/// Adds what helps.
+pub fn explained(error: ControlError) -> anyhow::Error {
+    match &error {
+        ControlError::Taken { .. } => anyhow!("{error}, with --name or `name` in [gateway]"),
+        ControlError::NotRunning { running, .. } if running.is_empty() => {
+            anyhow!("{error}; start one with `kumade gateway --config FILE`")
+        }
+        ControlError::NotRunning { .. } => anyhow!("{error}; choose one with `kumade gateway status NAME`"),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,152 @@
+//! A gateway that runs until a signal comes.
+
+use super::registry::{explained, gateways};
+use crate::key;
+use anyhow::Context;
+use gateway::bonded::{BondedConfig, BondedPlane};
+use gateway::config::{Bonded, Peer, Plane};
+use gateway::control::{GatewayProtocol, Reply, Request};
+use gateway::direct::DirectPlane;
+use gateway::measure::{MeasurementServer, PathMeasurer};
+use gateway::status::{LatestStatus, StatusRecorder};
+use gateway::{Config, prometheus};
+use net::clock;
+use secure::PresharedKey;
+use service::{ControlServer, Exporter, NamedClaim, RuntimeDir, signals};
+use std::convert::Infallible;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Maximum time until a signal or a failed interface is noticed.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Runs a gateway until a signal comes.
+///
+/// # Errors
+/// If its name is taken, its keys cannot be read, or the system refuses something.
+pub fn run(config: &Config) -> anyhow::Result<ExitCode> {
+    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
+    let claim = gateways().claim(&config.name).map_err(explained)?;
+    match &config.plane {
+        Plane::Direct => run_direct(config, claim, &stop)?,
+        Plane::Bonded(bonded) => run_bonded(config, bonded, claim, &stop)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_direct(config: &Config, claim: NamedClaim<GatewayProtocol>, stop: &AtomicBool) -> anyhow::Result<()> {
+    let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
+    let (_server, mut measurer) = measurements(config)?;
+    let mut recorder = StatusRecorder::new(config);
+    recorder.renew(|status, now| plane.fill(status, now))?;
+    eprintln!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
+    let _answering = answer(config, claim, &recorder.latest())?;
+    while !stop.load(Ordering::Relaxed) {
+        plane.follow_interfaces()?;
+        if let Some(measurer) = &mut measurer {
+            measurer.guide_direct(&mut plane)?;
+        }
+        recorder.renew(|status, now| {
+            measurer.iter().for_each(|measurer| measurer.fill(status, now));
+            plane.fill(status, now)
+        })?;
+        thread::sleep(POLL_INTERVAL);
+    }
+    for count in plane.counts()? {
+        eprintln!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
+    }
+    Ok(())
+}
+
+fn run_bonded(
+    config: &Config,
+    bonded: &Bonded,
+    claim: NamedClaim<GatewayProtocol>,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
+    let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
+    let (_server, mut measurer) = measurements(config)?;
+    let mut recorder = StatusRecorder::new(config);
+    eprintln!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
+    let _answering = answer(config, claim, &recorder.latest())?;
+    let mut connected = vec![false; config.remotes.len()];
+    while !stop.load(Ordering::Relaxed) && plane.is_running() {
+        // One that has ended says why when it is stopped.
+        let Ok(known) = plane.status() else { break };
+        let filled = recorder.renew(|status, now| {
+            measurer.iter().for_each(|measurer| measurer.fill(status, now));
+            known.fill(status, now);
+            Ok::<_, Infallible>(())
+        });
+        let Ok(()) = filled;
+        for ((remote, now), before) in config.remotes.iter().zip(&known.remotes).zip(&mut connected) {
+            if *before != now.is_connected {
+                *before = now.is_connected;
+                eprintln!("{}: {}", remote.name, if now.is_connected { "connected" } else { "not connected" });
+            }
+        }
+        if let Some(measurer) = &mut measurer {
+            measurer.guide_bonded(&plane);
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+    if let Ok(known) = plane.status() {
+        for (remote, known) in config.remotes.iter().zip(&known.remotes) {
+            for (path, known) in config.paths.iter().zip(&known.paths) {
+                let sent = &known.status;
+                eprintln!("{} {}: {} packets, {} bytes", remote.name, path.name, sent.sent_packets, sent.sent_bytes);
+            }
+        }
+    }
+    Ok(plane.stop()?)
+}
+
+/// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
+fn answer(
+    config: &Config,
+    claim: NamedClaim<GatewayProtocol>,
+    status: &LatestStatus,
+) -> anyhow::Result<(ControlServer, Option<Exporter>)> {
+    let asked = status.clone();
+    let control = claim.serve(move |request| match request {
+        Request::Status => Reply::Status { status: Box::new(asked.get()) },
+    })?;
+    let fetched = status.clone();
+    let exporter =
+        config.prometheus.map(|address| Exporter::start(address, move || prometheus::metrics(fetched.get())));
+    let exporter = exporter.transpose()?;
+    if let Some(exporter) = &exporter {
+        eprintln!("metrics: http://{}/metrics", exporter.address());
+    }
+    Ok((control, exporter))
+}
+
+/// What answers the measurements of other gateways, and what measures.
+fn measurements(config: &Config) -> anyhow::Result<(Option<MeasurementServer>, Option<PathMeasurer>)> {
+    let settings = &config.measurement;
+    let key = measurement_key(config)?;
+    let server = settings.answer.then(|| MeasurementServer::start(settings.port, key.clone())).transpose()?;
+    let seed = getrandom::u64().context("the system gives no random bytes")?;
+    Ok((server, PathMeasurer::new(config, key, seed, clock::monotonic())))
+}
+
+/// That of its file.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn measurement_key(config: &Config) -> anyhow::Result<Option<PresharedKey>> {
+    config.measurement.key_file.as_deref().map(key::read_preshared).transpose()
+}
+
+/// With the keys of its files.
+///
+/// # Errors
+/// A key file cannot be read.
+pub fn bonded_config(config: &Config, bonded: &Bonded) -> anyhow::Result<BondedConfig> {
+    let identity = key::read_private(&bonded.key_file)?;
+    let psk = |peer: &Peer| peer.psk_file.as_deref().map_or_else(|| Ok(PresharedKey::default()), key::read_preshared);
+    let psks = bonded.peers.iter().map(psk).collect::<anyhow::Result<_>>()?;
+    Ok(BondedConfig::new(config, bonded, identity, psks))
+}

@@ -1,0 +1,76 @@
+//! `kumade gateway status`: what a running gateway does.
+
+use super::live;
+use super::registry::{DEFAULT_NAME, explained, gateways};
+use crate::usage::usage;
+use anyhow::Context;
+use clap::Args;
+use gateway::Config;
+use gateway::control::{Reply, Request};
+use gateway::status::Status;
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Show what a running gateway does: its paths, the order of packets, sessions
+///
+/// Counts are totals since the start; rates and shares are about the last second.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Name of the gateway [default: the one that runs]
+    #[arg(value_name = "NAME", conflicts_with = "config")]
+    name: Option<String>,
+    /// Configuration file of the gateway, which has its name
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one JSON document (kumade.gateway/1)
+    #[arg(long, conflicts_with = "live")]
+    json: bool,
+    /// Show it on the whole terminal, once a second, until q or Ctrl-C
+    #[arg(long)]
+    live: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If no gateway can be asked, or its answer is not understood. An invalid file or no terminal gives exit status 2.
+pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    if args.live && !io::stdout().is_terminal() {
+        return Ok(usage(&"--live needs a terminal, and standard output is none: use --json, or neither"));
+    }
+    let name = match &args.config {
+        Some(file) => match name_in(file)? {
+            Ok(name) => name,
+            Err(error) => return Ok(usage(&error)),
+        },
+        None => args.name.clone().unwrap_or_else(default_name),
+    };
+    if args.live {
+        live::run(|| ask(&name))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status = ask(&name)?;
+    let text = if args.json { serde_json::to_string(&status)? } else { status.to_string() };
+    writeln!(io::stdout(), "{text}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The inner error is for the file's content.
+fn name_in(file: &Path) -> anyhow::Result<Result<String, gateway::ConfigError>> {
+    let origin = file.display().to_string();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the configuration {origin}"))?;
+    Ok(Config::name_in_toml(&text, &origin))
+}
+
+/// That of the one gateway that runs.
+fn default_name() -> String {
+    let mut running = gateways().running();
+    if running.len() == 1 { running.remove(0) } else { DEFAULT_NAME.to_owned() }
+}
+
+fn ask(name: &str) -> anyhow::Result<Status> {
+    let Reply::Status { status } = gateways().ask(name, &Request::Status).map_err(explained)?;
+    Ok(*status)
+}

@@ -1,0 +1,11 @@
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Exit status of an invalid request.
+const USAGE: u8 = 2;
+
+/// Says what is wrong with a request; returns the exit status.
+pub fn usage(reason: &dyn Display) -> ExitCode {
+    eprintln!("kumade: {reason}");
+    ExitCode::from(USAGE)
+}
