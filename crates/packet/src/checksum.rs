@@ -73,18 +73,23 @@ fn is_transport_valid(packet: &[u8], headers: &Headers) -> bool {
 /// The bytes are not a complete IP packet; nothing is changed.
 pub fn set(packet: &mut [u8]) -> Result<(), ParseError> {
     let headers = Headers::parse(packet)?;
+    set_known(packet, &headers);
+    Ok(())
+}
+
+/// The same for a packet whose headers have been read; of them, lengths of payloads do not count.
+pub(crate) fn set_known(packet: &mut [u8], headers: &Headers) {
     if let Some(length) = ipv4_header_length(packet) {
         packet[10..12].fill(0);
         let value = of(&packet[..length]);
         packet[10..12].copy_from_slice(&value.to_be_bytes());
     }
-    if let Some(field) = field_offset(&headers) {
+    if let Some(field) = field_offset(headers) {
         let segment = &mut packet[headers.transport_offset..headers.total_len];
         segment[field..field + 2].fill(0);
-        let value = nonzero_for(headers.protocol, covering(&headers, segment));
+        let value = nonzero_for(headers.protocol, covering(headers, segment));
         segment[field..field + 2].copy_from_slice(&value.to_be_bytes());
     }
-    Ok(())
 }
 
 /// Whether a checksum field says that there is no checksum (RFC 768; over IPv6 only in tunnels, RFC 6935).

@@ -1,4 +1,4 @@
-//! The ECN field of an IP packet (RFC 3168).
+//! The ECN field of an IP packet (RFC 3168), also in tunnels (RFC 6040).
 
 use crate::checksum::Update;
 
@@ -27,6 +27,18 @@ impl Ecn {
             _ => Ecn::Ce,
         }
     }
+
+    /// The field of a packet that leaves a tunnel, of its own (`self`) and that of the header around it (RFC 6040 §4.2);
+    /// `None` where it is to be dropped: a queue has marked what can only be dropped. A tunnel that copies the field
+    /// outwards (§4.1, normal mode) never meets that.
+    pub const fn decapsulated(self, outer: Ecn) -> Option<Ecn> {
+        match (self, outer) {
+            (Ecn::NotEct, Ecn::Ce) => None,
+            (Ecn::Ect0 | Ecn::Ect1, Ecn::Ce) => Some(Ecn::Ce),
+            (Ecn::Ect0, Ecn::Ect1) => Some(Ecn::Ect1),
+            _ => Some(self),
+        }
+    }
 }
 
 /// The codepoint of an IP packet; [`Ecn::NotEct`] for other bytes.
@@ -41,20 +53,23 @@ pub fn read(packet: &[u8]) -> Ecn {
 /// Sets the codepoint [`Ecn::Ce`] and updates the IPv4 header checksum. A packet that is not ECN-capable does not change;
 /// false then, and where the bytes are not an IP packet.
 pub fn mark(packet: &mut [u8]) -> bool {
-    const CE: u8 = Ecn::Ce as u8;
-    if read(packet) == Ecn::NotEct {
-        return false;
-    }
+    read(packet) != Ecn::NotEct && set(packet, Ecn::Ce)
+}
+
+/// Sets a codepoint and updates the IPv4 header checksum; false where the bytes are not an IP packet.
+pub fn set(packet: &mut [u8], codepoint: Ecn) -> bool {
+    let bits = codepoint as u8;
     match packet {
         [first, second, rest @ ..] if *first >> 4 == 4 => {
             // The checksum is at offset 10.
             let Some(&mut [ref mut high, ref mut low]) = rest.get_mut(8..10) else { return false };
             let mut update = Update::default();
-            update.changed(&[*first, *second], &[*first, *second | CE]);
-            *second |= CE;
+            let new = *second & !0b11 | bits;
+            update.changed(&[*first, *second], &[*first, new]);
+            *second = new;
             [*high, *low] = update.apply(u16::from_be_bytes([*high, *low])).to_be_bytes();
         }
-        [_, second, ..] => *second |= CE << 4,
+        [first, second, ..] if *first >> 4 == 6 => *second = *second & !(0b11 << 4) | bits << 4,
         _ => return false,
     }
     true
@@ -75,6 +90,21 @@ mod tests {
         checksum::set(packet).unwrap();
     }
 
+    #[test]
+    fn what_leaves_a_tunnel_is_as_rfc_6040_has_it() {
+        use Ecn::{Ce, Ect0, Ect1, NotEct};
+        // Figure 4. Columns: the outer field Not-ECT, ECT(0), ECT(1), CE.
+        let rows = [
+            (NotEct, [Some(NotEct), Some(NotEct), Some(NotEct), None]),
+            (Ect0, [Some(Ect0), Some(Ect0), Some(Ect1), Some(Ce)]),
+            (Ect1, [Some(Ect1), Some(Ect1), Some(Ect1), Some(Ce)]),
+            (Ce, [Some(Ce), Some(Ce), Some(Ce), Some(Ce)]),
+        ];
+        for (inner, row) in rows {
+            assert_eq!([NotEct, Ect0, Ect1, Ce].map(|outer| inner.decapsulated(outer)), row, "{inner:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn a_marked_packet_says_so_and_is_valid((mut packet, _) in samples::any_packet(), field in 0u8..4) {
@@ -87,6 +117,13 @@ mod tests {
             prop_assert!(checksum::is_valid(&packet).unwrap());
             with_field(&mut packet, field);
             prop_assert_eq!(packet, before);
+        }
+
+        #[test]
+        fn a_codepoint_that_is_set_is_read_and_the_packet_is_valid((mut packet, _) in samples::any_packet(), field in 0u8..4) {
+            prop_assert!(set(&mut packet, Ecn::from_bits(field)));
+            prop_assert_eq!(read(&packet) as u8, field);
+            prop_assert!(checksum::is_valid(&packet).unwrap());
         }
 
         #[test]

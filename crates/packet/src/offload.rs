@@ -106,8 +106,8 @@ pub struct Segments<'a> {
     network_offset: usize,
     /// Offset of the payload.
     data_offset: usize,
-    /// Offset of the transport header.
-    transport_offset: usize,
+    /// Of the whole packet.
+    headers: Headers,
     transport: Transport,
     segment_bytes: usize,
     /// Payload already written.
@@ -144,7 +144,7 @@ impl<'a> Segments<'a> {
             frame: &frame[..end],
             network_offset,
             data_offset: end - data,
-            transport_offset: network_offset + headers.transport_offset,
+            headers,
             transport,
             segment_bytes: segment_bytes.into(),
             written: 0,
@@ -171,8 +171,9 @@ impl<'a> Segments<'a> {
         let is_last = end == data.len();
         self.set_network(out);
         self.set_transport(out, is_last);
-        // The headers were parsed before, and their lengths are consistent again.
-        let _ = checksum::set(&mut out[self.network_offset..]);
+        let packet = &mut out[self.network_offset..];
+        let headers = Headers { total_len: packet.len(), ..self.headers };
+        checksum::set_known(packet, &headers);
         self.written = end;
         self.number = self.number.wrapping_add(1);
         true
@@ -191,7 +192,7 @@ impl<'a> Segments<'a> {
     }
 
     fn set_transport(&self, out: &mut [u8], is_last: bool) {
-        let header = &mut out[self.transport_offset..];
+        let header = &mut out[self.network_offset + self.headers.transport_offset..];
         match self.transport {
             Transport::Tcp(tcp) => {
                 let sequence = tcp.sequence.wrapping_add(self.written as u32);
