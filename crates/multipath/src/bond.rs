@@ -58,6 +58,8 @@ pub struct Bond<P> {
     events: VecDeque<PathEvent>,
     /// Packets of flows that change their place, by flow.
     held: BTreeMap<u64, VecDeque<(Waiting<P>, Label)>>,
+    /// Of all flows.
+    held_packets: usize,
     overflowed: u64,
     /// Every path passes packets of this length.
     passed_by_all: u32,
@@ -79,8 +81,9 @@ const FLOW_SILENCE: Span = Span::from_secs(1);
 const PINNED_SILENCE: Span = Span::from_secs(180);
 /// A bound flow changes to a path that is better by this.
 const MIN_ADVANTAGE: Span = Span::from_millis(10);
-/// Of a flow; more are dropped.
+/// Of a flow, and of all; more are dropped.
 const MAX_HELD: usize = 1000;
+const MAX_HELD_IN_ALL: usize = 8000;
 const DECISION_INTERVAL: Span = Span::from_millis(250);
 /// A path for which so many copies wait, or for so long, is spared the next.
 const MAX_COPIES: u64 = 32;
@@ -129,6 +132,7 @@ impl<P: Clone> Bond<P> {
             decide_at: now,
             events: VecDeque::new(),
             held: BTreeMap::new(),
+            held_packets: 0,
             overflowed: 0,
             passed_by_all: u32::MAX,
             oversized: Vec::new(),
@@ -228,7 +232,7 @@ impl<P: Clone> Bond<P> {
 
     /// Packets that wait.
     pub fn queued(&self) -> usize {
-        self.queues.packets() + self.held.values().map(VecDeque::len).sum::<usize>()
+        self.queues.packets() + self.held_packets
     }
 
     fn ids(&self) -> impl Iterator<Item = PathId> + use<P> {
@@ -276,7 +280,10 @@ impl<P: Clone> Bond<P> {
         for (packet, label) in taken {
             self.place(packet, label, now);
         }
-        self.release(now);
+        // What was held for them follows.
+        for flow in self.held.keys().copied().collect::<Vec<_>>() {
+            self.release(flow, now);
+        }
     }
 
     fn probe(&mut self, now: Time) -> Option<Transmission<P>> {
@@ -304,35 +311,31 @@ impl<P: Clone> Bond<P> {
             self.note_drops(now);
             return;
         }
-        let held = self.held.entry(label.flow).or_default();
-        if held.len() < MAX_HELD {
-            held.push_back((packet, label));
+        let held = held.map_or(0, |held| held.len());
+        if held < MAX_HELD && self.held_packets < MAX_HELD_IN_ALL {
+            self.held.entry(label.flow).or_default().push_back((packet, label));
+            self.held_packets += 1;
         } else {
             self.overflowed += 1;
         }
     }
 
     fn note_drops(&mut self, now: Time) {
-        let mut any = false;
         while let Some(flow) = self.queues.take_dropped() {
             self.flows.left(flow);
-            any = true;
-        }
-        if any {
-            self.release(now);
+            self.release(flow, now);
         }
     }
 
-    /// Lets the packets of those flows go on of which none waits any more.
-    fn release(&mut self, now: Time) {
-        let flows: Vec<u64> = self.held.keys().copied().collect();
-        for flow in flows {
-            if self.flows.touch(flow, PINNED_SILENCE, now).waiting > 0 {
-                continue;
-            }
-            for (packet, label) in self.held.remove(&flow).unwrap_or_default() {
-                self.place(packet, label, now);
-            }
+    /// Lets the packets of a flow go on if none of it waits any more.
+    fn release(&mut self, flow: u64, now: Time) {
+        if !self.held.contains_key(&flow) || self.flows.touch(flow, PINNED_SILENCE, now).waiting > 0 {
+            return;
+        }
+        let held = self.held.remove(&flow).unwrap_or_default();
+        self.held_packets -= held.len();
+        for (packet, label) in held {
+            self.place(packet, label, now);
         }
     }
 
@@ -436,9 +439,7 @@ impl<P: Clone> Bond<P> {
         let taken = self.queues.pull(path, shared, weights, now);
         if let Some((_, label)) = &taken {
             self.flows.left(label.flow);
-            if !self.held.is_empty() {
-                self.release(now);
-            }
+            self.release(label.flow, now);
         }
         self.note_drops(now);
         taken
