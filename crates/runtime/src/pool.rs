@@ -17,9 +17,9 @@ pub struct Buffer {
 
 impl BufferPool {
     /// What buffers hold, in bytes. A longer one is made for its packet alone.
-    const CLASSES: [usize; 2] = [192, 1600];
-    /// Spare buffers of a class kept at most.
-    const MAX_SPARE: usize = 4096;
+    const CLASSES: [usize; 3] = [192, 1600, 9216];
+    /// Bytes of the spare buffers of a class kept at most.
+    const MAX_SPARE_BYTES: usize = 6 << 20;
 
     /// An empty buffer with room for so many bytes.
     pub fn with_capacity(&self, bytes: usize) -> Buffer {
@@ -45,7 +45,7 @@ impl BufferPool {
         let Some(class) = Self::CLASSES.iter().rposition(|size| *size <= capacity) else { return };
         let spare = &mut self.0.borrow_mut()[class];
         // One that has grown much beyond its class would waste memory.
-        if spare.len() < Self::MAX_SPARE && capacity < 2 * Self::CLASSES[class] {
+        if (spare.len() + 1) * capacity <= Self::MAX_SPARE_BYTES && capacity < 2 * Self::CLASSES[class] {
             bytes.clear();
             spare.push(bytes);
         }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn buffers_come_back() {
         let pool = BufferPool::default();
-        for (bytes, capacity) in [(64, 192), (192, 192), (193, 1600), (1500, 1600)] {
+        for (bytes, capacity) in [(64, 192), (192, 192), (193, 1600), (1500, 1600), (9000, 9216)] {
             let mut buffer = pool.with_capacity(bytes);
             buffer.resize(bytes, 7);
             let place = buffer.as_ptr();
@@ -93,9 +93,9 @@ mod tests {
             let again = pool.with_capacity(bytes);
             assert_eq!((again.as_ptr(), again.len(), again.capacity()), (place, 0, capacity));
         }
-        // A jumbo packet's goes back to the system.
-        drop(pool.with_capacity(9000));
-        assert_eq!(pool.0.borrow().each_ref().map(Vec::len), [1, 1]);
+        // One that is longer than any packet of a jumbo frame goes back to the system.
+        drop(pool.with_capacity(20_000));
+        assert_eq!(pool.0.borrow().each_ref().map(Vec::len), [1, 1, 1]);
     }
 
     #[test]

@@ -145,7 +145,7 @@ fn run<S: Shard>(
             return Ok(());
         }
         let next = shard.turn(wake)?;
-        wake = watch.wait(next, || shard.is_ready());
+        wake = watch.wait(next, S::SPIN, || shard.is_ready());
     }
 }
 

@@ -5,10 +5,6 @@ use std::hint;
 use std::os::fd::BorrowedFd;
 use units::{Span, Time};
 
-/// A sleeping thread wakes up to this late (30 µs at the median with the least timer slack), so the last stretch before a
-/// deadline is spent spinning.
-const SPIN: Span = Span::from_micros(60);
-
 /// Descriptors that a thread waits for together with a deadline.
 #[derive(Debug)]
 pub(crate) struct Watch(Readiness);
@@ -27,16 +23,16 @@ impl Watch {
     }
 
     /// Returns when `deadline` of [`clock::monotonic`] has come, or earlier: once a descriptor is readable, or `is_ready`,
-    /// which is asked over and over in the last stretch, says so.
-    pub(crate) fn wait(&self, deadline: Time, is_ready: impl Fn() -> bool) -> Wake {
+    /// which is asked over and over in the last stretch, of length `spin`, says so.
+    pub(crate) fn wait(&self, deadline: Time, spin: Span, is_ready: impl Fn() -> bool) -> Wake {
         loop {
             let left = deadline - clock::monotonic();
             if left <= Span::ZERO || is_ready() {
                 return Wake::Due;
             }
-            if left <= SPIN {
+            if left <= spin {
                 hint::spin_loop();
-            } else if readiness::readable(&self.0, deadline - SPIN).unwrap_or(false) {
+            } else if readiness::readable(&self.0, deadline - spin).unwrap_or(false) {
                 return Wake::Readable;
             }
         }
@@ -49,20 +45,22 @@ mod tests {
     use crate::bell::bell;
     use std::os::fd::AsFd;
 
+    const SPIN: Span = Span::from_micros(60);
+
     #[test]
     fn a_wait_ends_with_its_deadline_a_packet_or_a_ring() {
         let (bell, receiver) = bell().unwrap();
         let watch = Watch::new([receiver.as_fd()]).unwrap();
         let soon = clock::monotonic() + Span::from_millis(2);
-        assert_eq!(watch.wait(soon, || false), Wake::Due);
+        assert_eq!(watch.wait(soon, SPIN, || false), Wake::Due);
         assert!(clock::monotonic() >= soon);
         let far = clock::monotonic() + Span::from_secs(3600);
-        assert_eq!(watch.wait(far, || true), Wake::Due);
+        assert_eq!(watch.wait(far, SPIN, || true), Wake::Due);
         bell.ring();
-        assert_eq!(watch.wait(far, || false), Wake::Readable);
+        assert_eq!(watch.wait(far, SPIN, || false), Wake::Readable);
         receiver.silence();
-        assert_eq!(watch.wait(clock::monotonic() + Span::from_millis(2), || false), Wake::Due);
+        assert_eq!(watch.wait(clock::monotonic() + Span::from_millis(2), Span::ZERO, || false), Wake::Due);
         drop(bell);
-        assert_eq!(watch.wait(far, || false), Wake::Readable);
+        assert_eq!(watch.wait(far, SPIN, || false), Wake::Readable);
     }
 }
