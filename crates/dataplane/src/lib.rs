@@ -26,6 +26,12 @@
 //! one that is too long for all of them, its host gets an ICMP error. TCP connections are kept from that: the maximum
 //! segment size that their ends announce is lowered, both ways, to what all paths pass.
 //!
+//! # Congestion marks
+//!
+//! A datagram has the ECN field of its packet (RFC 6040 §4.1, normal mode: every peer that speaks this protocol
+//! decapsulates as §4.2 has it), and what a queue on the path has marked arrives as a mark of the packet. A full queue of
+//! this node marks packets of ECN-capable transports, too, before it drops them (RFC 3168).
+//!
 //! # Restarts
 //!
 //! Packets are numbered from the start of a peer's life on, across changes of keys. When a handshake shows that the peer
@@ -35,6 +41,7 @@
 mod config;
 mod networks;
 mod node;
+mod outer_headers;
 mod packet_buffer;
 mod path_mtus;
 mod remote;
@@ -42,5 +49,6 @@ mod statistics;
 
 pub use config::{NodeConfig, NodeError, RemoteConfig};
 pub use node::{Node, Outbound, Output};
+pub use outer_headers::OuterHeaders;
 pub use packet_buffer::{HEADROOM, OVERHEAD, PacketBuffer};
 pub use statistics::{NodeStatistics, RemotePath, RemoteStatus};

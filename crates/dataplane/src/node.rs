@@ -1,14 +1,16 @@
 use crate::config::{NodeConfig, NodeError};
 use crate::networks::Networks;
+use crate::outer_headers::OuterHeaders;
 use crate::packet_buffer::PacketBuffer;
 use crate::remote::{Remote, Unsealed};
 use crate::statistics::{NodeStatistics, RemoteStatus};
 use link::Label;
 use multipath::{Class, PathId};
-use packet::Classification;
+use packet::{Classification, Ecn};
 use rand_core::CryptoRng;
 use secure::{Endpoint, Event, Kind, PeerId, Route, SessionTable};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::DerefMut;
 use units::{Rate, Time};
 
@@ -31,6 +33,9 @@ pub struct Node<B> {
 pub struct Outbound<B> {
     /// From which socket ([`Route::path`]), and where.
     pub to: Route,
+    /// What the ECN field of its IP header says: that of the packet in it, so that queues on the path may mark it instead of
+    /// dropping it (RFC 6040 §4.1).
+    pub ecn: Ecn,
     /// Its bytes.
     pub datagram: PacketBuffer<B>,
 }
@@ -92,12 +97,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     pub fn send(
         &mut self,
         mut packet: PacketBuffer<B>,
-        classification: &Classification,
+        destination: Option<IpAddr>,
         label: Label,
         class: Class,
         now: Time,
     ) {
-        let destination = classification.selector.map(|selector| selector.destination);
         match destination.and_then(|destination| self.networks.peer(destination)) {
             Some(remote) => {
                 let remote = &mut self.remotes[remote];
@@ -108,12 +112,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         }
     }
 
-    /// A datagram that came by `from`, in a packet of `size` bytes with its IP header.
-    pub fn receive(&mut self, mut datagram: PacketBuffer<B>, from: Route, size: u32, now: Time) {
-        match Kind::of(datagram.bytes()) {
-            Some(Kind::Data) => self.open(datagram, from, size, now),
+    /// A datagram has arrived. It is opened where it stands; only a packet that is authentic is copied to a buffer.
+    pub fn receive(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) {
+        match Kind::of(datagram) {
+            Some(Kind::Data) => self.open(datagram, outer, now),
             Some(_) => {
-                if self.endpoint.receive(datagram.bytes_mut(), from, now).is_err() {
+                if self.endpoint.receive(datagram, outer.from, now).is_err() {
                     self.statistics.refused_handshakes += 1;
                 }
             }
@@ -121,8 +125,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         }
     }
 
-    fn open(&mut self, mut datagram: PacketBuffer<B>, from: Route, size: u32, now: Time) {
-        let opened = self.sessions.open(datagram.bytes_mut(), now).ok();
+    fn open(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) {
+        let opened = self.sessions.open(datagram, now).ok();
         let Some((peer, opened)) = opened else {
             self.statistics.refused_datagrams += 1;
             return;
@@ -139,7 +143,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         if remote.tells_received(now) {
             self.endpoint.data_received(peer, now);
         }
-        if !remote.receive(datagram.narrow(opened.text), path, from, size, now, &mut self.arrived) {
+        let text = &datagram[opened.text];
+        if !remote.receive(text, path, outer, now, &self.buffers, &mut self.arrived) {
             self.statistics.refused_datagrams += 1;
         }
         self.keep_own(place);
@@ -192,7 +197,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 Event::Transmit { to, datagram } => {
                     let mut buffer = (self.buffers)(datagram.len());
                     buffer.extend_from_slice(&datagram);
-                    output.datagrams.push(Outbound { to, datagram: PacketBuffer::new(buffer, 0) });
+                    output.datagrams.push(Outbound { to, ecn: Ecn::NotEct, datagram: PacketBuffer::new(buffer, 0) });
                 }
                 Event::Established { peer, session, instance, .. } => {
                     self.sessions.install(peer, session, now);
@@ -217,7 +222,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             }
             return;
         }
-        while let Some(Unsealed { path, to, mut datagram }) = remote.next(now, &self.buffers) {
+        while let Some(Unsealed { path, to, ecn, mut datagram }) = remote.next(now, &self.buffers) {
             match self.sessions.seal(peer, path.number(), datagram.bytes_mut(), now) {
                 Ok(sealed) => {
                     if sealed.is_worn {
@@ -226,7 +231,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                     if remote.tells_sent(now) {
                         self.endpoint.data_sent(peer, now);
                     }
-                    output.datagrams.push(Outbound { to, datagram });
+                    output.datagrams.push(Outbound { to, ecn, datagram });
                 }
                 Err(_) => return self.endpoint.connect(peer, now),
             }

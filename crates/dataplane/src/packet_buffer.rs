@@ -49,12 +49,6 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
         self.range.is_empty()
     }
 
-    /// A part of it, in the same buffer.
-    pub(crate) fn narrow(mut self, part: Range<usize>) -> Self {
-        self.range = self.range.start + part.start..self.range.start + part.end;
-        self
-    }
-
     /// Puts the header of a data message before the packet, and frees what a datagram has besides.
     pub(crate) fn wrap(
         mut self,

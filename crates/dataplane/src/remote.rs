@@ -1,4 +1,5 @@
 use crate::config::{NodeError, RemoteConfig};
+use crate::outer_headers::OuterHeaders;
 use crate::packet_buffer::PacketBuffer;
 use crate::path_mtus::PathMtus;
 use crate::statistics::{RemotePath, RemoteStatus};
@@ -7,6 +8,7 @@ use multipath::message::{Data, Message, Probe};
 use multipath::{
     Arrival, Bond, Class, DelayRange, Outgoing, PathEvent, PathId, PathReceiver, PathState, Resequencer, Transmission,
 };
+use packet::Ecn;
 use secure::{PeerId, Route};
 use std::ops::DerefMut;
 use units::{Rate, Span, Time};
@@ -21,6 +23,7 @@ const TELL_INTERVAL: Span = Span::from_secs(1);
 pub(crate) struct Unsealed<B> {
     pub(crate) path: PathId,
     pub(crate) to: Route,
+    pub(crate) ecn: Ecn,
     pub(crate) datagram: PacketBuffer<B>,
 }
 
@@ -135,7 +138,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     fn report(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
         for (path, receiver) in PathId::all().zip(&mut self.receivers) {
             if let (Some(report), Some(to)) = (receiver.poll(now), self.routes[path.index()]) {
-                return Some(Unsealed { path, to, datagram: written(&Message::Report(report), buffers) });
+                let datagram = written(&Message::Report(report), buffers);
+                return Some(Unsealed { path, to, ecn: Ecn::NotEct, datagram });
             }
         }
         None
@@ -145,7 +149,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     fn mtu_message(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
         while let Some((path, number)) = self.mtus.take_answer() {
             if let Some(to) = self.routes[path.index()] {
-                return Some(Unsealed { path, to, datagram: written(&Message::MtuAnswer(number), buffers) });
+                return Some(Unsealed { path, to, ecn: Ecn::NotEct, datagram: written(&Message::MtuAnswer(number), buffers) });
             }
         }
         if !self.mtus.is_due(now) {
@@ -156,7 +160,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             let query = self.mtus.poll(path, round_trip, now);
             self.apply_mtu(path, now);
             if let (Some(query), Some(to)) = (query, self.routes[path.index()]) {
-                return Some(Unsealed { path, to, datagram: written(&Message::MtuProbe(query), buffers) });
+                return Some(Unsealed { path, to, ecn: Ecn::NotEct, datagram: written(&Message::MtuProbe(query), buffers) });
             }
         }
         None
@@ -196,46 +200,50 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             let Transmission { path, counter, packet, .. } = self.bond.next(now)?;
             // A path without an address is not enabled.
             let Some(to) = self.routes[path.index()] else { continue };
-            let datagram = match packet {
-                None => written(&Message::Probe(Probe { counter: counter as u32, size: PROBE_BYTES }), buffers),
+            let (ecn, datagram) = match packet {
+                None => {
+                    let probe = Message::Probe(Probe { counter: counter as u32, size: PROBE_BYTES });
+                    (Ecn::NotEct, written(&probe, buffers))
+                }
                 Some(packet) => wrapped(packet, path),
             };
             self.mtus.sent(path, datagram.len());
-            return Some(Unsealed { path, to, datagram });
+            return Some(Unsealed { path, to, ecn, datagram });
         }
     }
 
     /// The text of an authentic datagram that came over a path. Returns whether it was a message.
     pub(crate) fn receive(
         &mut self,
-        text: PacketBuffer<B>,
+        text: &[u8],
         path: PathId,
-        from: Route,
-        size: u32,
+        outer: OuterHeaders,
         now: Time,
+        buffers: &dyn Fn(usize) -> B,
         delivered: &mut Vec<PacketBuffer<B>>,
     ) -> bool {
         if path.index() >= self.routes.len() {
             return false;
         }
+        let OuterHeaders { from, ecn, size, arrived } = outer;
         self.follow(path, from, now);
         let receiver = &mut self.receivers[path.index()];
-        match Message::parse(text.bytes()) {
+        match Message::parse(text) {
             Ok(Message::Data(Data { header, predecessors, packet })) => {
                 let counter = receiver.whole_counter(header.counter);
-                receiver.receive(counter, size, header.answer, now);
-                let bytes = packet.len() as u32;
-                let start = text.len() - packet.len();
-                // They stand in the buffer that is handed over.
-                let mut list = [None; PathId::MAX_PATHS];
-                list.iter_mut().zip(predecessors).for_each(|(place, predecessor)| *place = Some(predecessor));
-                let arrival = Arrival { path, counter, header, predecessors: list.into_iter().flatten(), bytes };
-                let length = text.len();
-                self.resequencer.receive(arrival, text.narrow(start..length), now, delivered);
+                receiver.receive(counter, size, header.answer, arrived);
+                match decapsulated(packet, ecn, buffers) {
+                    Some(packet) => {
+                        let bytes = packet.len() as u32;
+                        let arrival = Arrival { path, counter, header, predecessors, bytes };
+                        self.resequencer.receive(arrival, packet, now, delivered);
+                    }
+                    None => self.resequencer.passed(path, counter, now, delivered),
+                }
             }
             Ok(Message::Probe(probe)) => {
                 let counter = receiver.whole_counter(probe.counter);
-                receiver.receive(counter, size, true, now);
+                receiver.receive(counter, size, true, arrived);
                 self.resequencer.passed(path, counter, now, delivered);
             }
             Ok(Message::Report(report)) => {
@@ -337,13 +345,32 @@ fn tells(last: &mut Option<Time>, now: Time) -> bool {
     is_due
 }
 
-/// A packet with what stands before it.
-fn wrapped<B: DerefMut<Target = Vec<u8>>>(mut packet: Outgoing<PacketBuffer<B>>, path: PathId) -> PacketBuffer<B> {
+/// The ECN field of a packet, and the packet with what stands before it.
+fn wrapped<B>(mut packet: Outgoing<PacketBuffer<B>>, path: PathId) -> (Ecn, PacketBuffer<B>)
+where
+    B: DerefMut<Target = Vec<u8>>,
+{
     if packet.marked {
         packet::ecn::mark(packet.content.bytes_mut());
     }
+    let ecn = packet::ecn::read(packet.content.bytes());
     let predecessors = packet.predecessors(path);
-    packet.content.wrap(&packet.header, predecessors)
+    (ecn, packet.content.wrap(&packet.header, predecessors))
+}
+
+/// The packet as it leaves the tunnel; `None` where it has to be dropped for its ECN field.
+fn decapsulated<B>(packet: &[u8], outer: Ecn, buffers: &dyn Fn(usize) -> B) -> Option<PacketBuffer<B>>
+where
+    B: DerefMut<Target = Vec<u8>>,
+{
+    let inner = packet::ecn::read(packet);
+    let field = inner.decapsulated(outer)?;
+    let mut buffer = buffers(packet.len());
+    buffer.extend_from_slice(packet);
+    if field != inner {
+        packet::ecn::set(&mut buffer, field);
+    }
+    Some(PacketBuffer::new(buffer, 0))
 }
 
 /// A message with room for what a datagram has besides.

@@ -3,6 +3,7 @@
 mod world;
 
 use multipath::PathChoice;
+use packet::Ecn;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use units::{Span, Time};
@@ -70,6 +71,56 @@ fn keys_change_without_a_trace() {
         received.len(),
         world.offered[0]
     );
+}
+
+#[test]
+fn what_a_queue_on_the_path_has_marked_is_marked_when_it_leaves_the_tunnel() {
+    for (ecn, is_marked) in [(Ecn::NotEct, false), (Ecn::Ect0, true), (Ecn::Ect1, true)] {
+        let mut world = World::new(5, PathChoice::Weighted, vec![PathModel { marks: true, ..model(8, 10) }]);
+        world.ecn = ecn;
+        world.run(0, 4, Time::ZERO + Span::from_secs(2));
+        let received = world.received[1].len();
+        assert!(received > 700, "{ecn:?}: {received}");
+        assert_eq!(world.marked[1], if is_marked { received } else { 0 }, "{ecn:?}");
+    }
+}
+
+#[test]
+fn the_queue_before_the_paths_marks_what_it_would_otherwise_drop() {
+    for ecn in [Ecn::NotEct, Ecn::Ect0] {
+        let mut world = World::new(6, PathChoice::Weighted, vec![model(8, 10)]);
+        world.ecn = ecn;
+        world.run(0, 4, Time::ZERO + Span::from_secs(2));
+        let dropped = |world: &World| world.nodes[0].remotes(world.now)[0].dropped;
+        let before = (world.marked[1], dropped(&world));
+        world.run(0, 10, Time::ZERO + Span::from_secs(4));
+        let since = (world.marked[1] - before.0, dropped(&world) - before.1);
+        assert_eq!((since.0 > 0, since.1 > 0), (ecn == Ecn::Ect0, ecn == Ecn::NotEct), "{ecn:?}: {since:?}");
+    }
+}
+
+#[test]
+fn ten_thousand_flows_take_no_more_memory_than_their_packets_need_however_paths_come_and_go() {
+    for choice in [PathChoice::EarliestArrival, PathChoice::Pinned] {
+        let most = |flows: u32| {
+            let mut delivered = 0;
+            let allocated = allocation_counter::measure(|| {
+                let mut world = World::new(7, choice.clone(), vec![model(100, 10), model(100, 30)]);
+                world.flows = flows;
+                for round in 0..8 {
+                    world.paths[round % 2].is_cut = round % 4 < 2;
+                    world.run(0, 120, world.now + Span::from_millis(250));
+                    world.paths[round % 2].is_cut = false;
+                }
+                delivered = world.received[1].len();
+            });
+            assert!(delivered > 5_000, "{choice:?}: {delivered} packets of {flows} flows");
+            allocated.bytes_max
+        };
+        let (some, many) = (most(100), most(10_000));
+        // The queue may hold 4 MB, and what a packet takes besides.
+        assert!(many < some + (16 << 20), "{choice:?}: {some} bytes for 100 flows, {many} for 10 000");
+    }
 }
 
 proptest! {

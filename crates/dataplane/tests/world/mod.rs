@@ -1,11 +1,11 @@
 //! Two nodes and the paths between them under a virtual clock.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use dataplane::{HEADROOM, Node, NodeConfig, Output, PacketBuffer, RemoteConfig};
+use dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use link::Label;
 use link::queue::{FqCoDelConfig, Limit, QueueConfig};
 use multipath::{BondConfig, Class, PathChoice, PathConfig, ResequencerConfig};
-use packet::Classification;
+use packet::{Classification, Ecn};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use secure::{Policy, PresharedKey, PrivateKey, Route};
@@ -26,6 +26,8 @@ pub struct PathModel {
     /// One packet in so many is lost; 0 for none.
     pub loss: u32,
     pub is_cut: bool,
+    /// Its queue marks what it may (RFC 3168).
+    pub marks: bool,
     /// Larger packets vanish on it.
     pub max_bytes: usize,
 }
@@ -36,23 +38,30 @@ pub fn model(mbit: u64, delay_millis: i64) -> PathModel {
         delay: Span::from_millis(delay_millis),
         loss: 0,
         is_cut: false,
+        marks: false,
         max_bytes: 1500,
     }
 }
 
 pub struct World {
     pub now: Time,
-    nodes: [Node<Buffer>; 2],
+    pub nodes: [Node<Buffer>; 2],
     keys: [PrivateKey; 2],
     choice: PathChoice,
     pub paths: Vec<PathModel>,
     /// For each direction and path: when the bottleneck is free.
     free: [Vec<Time>; 2],
-    /// By time and order: to which node, from which route, what.
-    under_way: BTreeMap<(Time, u64), (usize, Route, Vec<u8>)>,
+    /// By time and order: to which node, from which route, with which ECN field, what.
+    under_way: BTreeMap<(Time, u64), (usize, Route, Ecn, Vec<u8>)>,
     sent: u64,
     random: Pcg64Mcg,
+    /// The ECN field of packets of hosts.
+    pub ecn: Ecn,
+    /// Packets belong to so many flows, in turns.
+    pub flows: u32,
     pub offered: [u32; 2],
+    /// By receiving node: packets that were marked under way.
+    pub marked: [usize; 2],
     /// By receiving node: numbers of packets in the order in which they came.
     pub received: [Vec<u32>; 2],
 }
@@ -74,7 +83,10 @@ impl World {
             under_way,
             sent: 0,
             random,
+            ecn: Ecn::NotEct,
+            flows: 1,
             offered: [0, 0],
+            marked: [0, 0],
             received,
         }
     }
@@ -99,11 +111,14 @@ impl World {
 
     fn offer(&mut self, from: usize) {
         let mut buffer = vec![0; HEADROOM];
-        buffer.extend_from_slice(&packet(from, self.offered[from]));
+        buffer.extend_from_slice(&packet(from, self.ecn, self.offered[from]));
         let packet = PacketBuffer::new(Box::new(buffer), HEADROOM);
         let classification = Classification::of(packet.bytes());
-        let label = Label { size: PACKET_BYTES as u32, flow: 7, ecn: classification.ecn };
-        self.nodes[from].send(packet, &classification, label, Class::Ordered, self.now);
+        // As a hash of addresses and ports would be.
+        let flow = u64::from(self.offered[from] % self.flows + 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let label = Label { size: PACKET_BYTES as u32, flow, ecn: classification.ecn };
+        let destination = classification.selector.map(|selector| selector.destination);
+        self.nodes[from].send(packet, destination, label, Class::Ordered, self.now);
         self.offered[from] += 1;
     }
 
@@ -114,11 +129,16 @@ impl World {
             let wall = self.now + Span::from_secs(1_700_000_000);
             self.nodes[own].drain(self.now, wall, &mut output);
             for outbound in output.datagrams {
-                self.carry(own, outbound.to, outbound.datagram.bytes().to_vec());
+                self.carry(own, outbound.to, outbound.ecn, outbound.datagram.bytes().to_vec());
             }
             for packet in output.packets {
                 let number = u32::from_be_bytes(packet.bytes()[20..24].try_into().unwrap());
-                assert_eq!(packet.bytes(), self::packet(1 - own, number), "it was altered");
+                let mut expected = self::packet(1 - own, self.ecn, number);
+                if packet::ecn::read(packet.bytes()) != self.ecn {
+                    assert!(packet::ecn::mark(&mut expected));
+                    self.marked[own] += 1;
+                }
+                assert_eq!(packet.bytes(), expected, "it was altered");
                 self.received[own].push(number);
             }
         }
@@ -130,15 +150,16 @@ impl World {
             if entry.key().0 > self.now {
                 break;
             }
-            let (to, from, datagram) = entry.remove();
+            let (to, from, ecn, mut datagram) = entry.remove();
             let size = (datagram.len() + OUTER_BYTES) as u32;
-            self.nodes[to].receive(PacketBuffer::new(Box::new(datagram), 0), from, size, self.now);
+            let outer = OuterHeaders { from, ecn, size, arrived: self.now };
+            self.nodes[to].receive(&mut datagram, outer, self.now);
         }
     }
 
-    fn carry(&mut self, own: usize, to: Route, datagram: Vec<u8>) {
+    fn carry(&mut self, own: usize, to: Route, ecn: Ecn, datagram: Vec<u8>) {
         let path = usize::from(to.path);
-        let PathModel { rate, delay, loss, is_cut, max_bytes } = self.paths[path];
+        let PathModel { rate, delay, loss, is_cut, marks, max_bytes } = self.paths[path];
         let free = &mut self.free[own][path];
         let start = (*free).max(self.now);
         let is_too_large = datagram.len() + OUTER_BYTES > max_bytes;
@@ -152,7 +173,8 @@ impl World {
         *free = start + rate.time_for((datagram.len() + OUTER_BYTES) as u64);
         self.sent += 1;
         let from = Route { path: to.path, address: address(own, path) };
-        self.under_way.insert((*free + delay, self.sent), (1 - own, from, datagram));
+        let ecn = if marks && ecn != Ecn::NotEct { Ecn::Ce } else { ecn };
+        self.under_way.insert((*free + delay, self.sent), (1 - own, from, ecn, datagram));
     }
 
     /// Megabits per second that arrived at `to` since as many had.
@@ -201,10 +223,10 @@ fn node(
 }
 
 /// A UDP packet to the other node's network, with its number in place of the ports, which no one reads.
-fn packet(from: usize, number: u32) -> Vec<u8> {
+fn packet(from: usize, ecn: Ecn, number: u32) -> Vec<u8> {
     let mut packet: Vec<u8> = (0..PACKET_BYTES).map(|index| (index as u32 ^ number) as u8).collect();
     packet[..20].fill(0);
-    (packet[0], packet[8], packet[9]) = (0x45, 64, 253);
+    (packet[0], packet[1], packet[8], packet[9]) = (0x45, ecn as u8, 64, 253);
     packet[2..4].copy_from_slice(&(PACKET_BYTES as u16).to_be_bytes());
     packet[12..16].copy_from_slice(&[10, 0, from as u8, 9]);
     packet[16..20].copy_from_slice(&[10, 0, 1 - from as u8, 9]);

@@ -1,16 +1,16 @@
 use super::config::BondedConfig;
 use super::path_routes::{PathRoutes, RouteError};
 use super::status::BondedStatus;
-use dataplane::{HEADROOM, Node, NodeConfig, NodeError, Outbound, Output, PacketBuffer, RemoteConfig};
+use dataplane::{HEADROOM, Node, NodeConfig, NodeError, Outbound, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use multipath::{BondConfig, Class, PathConfig, ResequencerConfig, UnorderedFlows};
 use net::interface::{self, Family};
 use net::tun::TunQueue;
 use net::udp::{BatchReceiver, BatchSocket, Refusal};
 use net::{Binding, SetupError, clock};
-use packet::{Classification, Detail, Ecn};
+use packet::{Classification, Detail};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use runtime::{Buffer, BufferPool, FlowHasher, Shard, Wake};
+use runtime::{Buffer, BufferPool, FlowHasher, Shard, StampClock, Wake};
 use secure::{Policy, Route};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -52,8 +52,13 @@ pub enum BondedError {
 
 /// What queues are tuned for, as RFC 8289 §4.3 recommends for paths that are not known.
 const ROUND_TRIP: Span = Span::from_millis(100);
-/// Times that each source is read in a turn.
-const MAX_READS: usize = 8;
+/// Reads of a source in a turn, so that no source keeps the thread from the others, however much comes: 16 messages of a
+/// socket each, …
+const MAX_SOCKET_READS: usize = 2;
+/// … and a packet of up to 64 kB of the TUN device.
+const MAX_TUN_READS: usize = 8;
+/// A packet may leave later than its path's pace has it by this: several that leave together cost little more than one.
+const BATCH_INTERVAL: Span = Span::from_micros(150);
 /// The longest time between two turns.
 const MAX_SLEEP: Span = Span::from_millis(500);
 
@@ -70,6 +75,8 @@ pub(super) struct BondedShard {
     flows: FlowHasher,
     pool: BufferPool,
     output: Output<Buffer>,
+    stamps: StampClock,
+    check_clock_at: Time,
     /// Datagrams and packets that the system did not take.
     refused: u64,
     routes: PathRoutes,
@@ -90,6 +97,7 @@ impl BondedShard {
         let receivers = sockets.iter().map(BatchReceiver::new).collect();
         let BondedConfig { device, unordered, .. } = config;
         let (flows, output) = (FlowHasher::new(), Output::default());
+        let (stamps, check_clock_at) = (StampClock::new(), clock::monotonic());
         Ok(BondedShard {
             device,
             mtu,
@@ -101,6 +109,8 @@ impl BondedShard {
             flows,
             pool,
             output,
+            stamps,
+            check_clock_at,
             refused: 0,
             routes,
         })
@@ -115,16 +125,19 @@ impl BondedShard {
         BondedStatus { node: self.node.statistics(), refused: self.refused, remotes: self.node.remotes() }
     }
 
-    fn take_datagrams(&mut self, now: Time) -> Result<(), BondedError> {
-        let BondedShard { receivers, node, pool, .. } = self;
+    fn take_datagrams(&mut self) -> Result<(), BondedError> {
+        let BondedShard { receivers, node, stamps, .. } = self;
         for (path, receiver) in receivers.iter_mut().enumerate() {
-            for _ in 0..MAX_READS {
+            for _ in 0..MAX_SOCKET_READS {
                 let count = receiver.receive(|received| {
+                    let now = clock::monotonic();
+                    let stamp = received.stamp.map(|stamp| stamps.to_monotonic(stamps.from_stamp(stamp, Time::ZERO)));
+                    let arrived = stamp.map_or(now, |stamp| stamp.min(now));
                     let from = Route { path: path as u8, address: received.from };
-                    let outer = BondedConfig::outer_bytes(Family::of(from.address.ip()));
+                    let (ecn, outer) = (received.ecn, BondedConfig::outer_bytes(Family::of(from.address.ip())));
                     for datagram in received.datagrams() {
                         let size = datagram.len() as u32 + outer;
-                        node.receive(PacketBuffer::new(pool.copy_of(datagram), 0), from, size, now);
+                        node.receive(datagram, OuterHeaders { from, ecn, size, arrived }, now);
                     }
                 });
                 match count {
@@ -139,25 +152,29 @@ impl BondedShard {
         Ok(())
     }
 
-    fn take_packets(&mut self, now: Time) -> Result<(), BondedError> {
+    fn take_packets(&mut self) -> Result<(), BondedError> {
         let BondedShard { tun, node, pool, flows, unordered, .. } = self;
-        for _ in 0..MAX_READS {
+        for _ in 0..MAX_TUN_READS {
             let mut packets = match tun.read(HEADROOM) {
                 Ok(packets) => packets,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
                 Err(cause) => return Err(BondedError::Device { device: self.device.clone(), cause }),
             };
-            loop {
-                let mut buffer = pool.with_capacity(1600);
-                if !packets.write_next(&mut buffer) {
-                    break;
-                }
+            let now = clock::monotonic();
+            // All packets of a read are of one flow.
+            let mut flow = None;
+            let mut buffer = pool.with_capacity(packets.longest() + secure::TAG);
+            while packets.write_next(&mut buffer) {
                 let packet = PacketBuffer::new(buffer, HEADROOM);
-                let classification = Classification::of(packet.bytes());
-                let label = flows.label(&classification);
-                let class = class(unordered, &packet, &classification);
-                node.send(packet, &classification, label, class, now);
+                let (destination, mut label, class) = *flow.get_or_insert_with(|| {
+                    let classification = Classification::of(packet.bytes());
+                    let destination = classification.selector.map(|selector| selector.destination);
+                    (destination, flows.label(&classification), class(unordered, &packet, &classification))
+                });
+                label.size = packet.len().max(1) as u32;
+                node.send(packet, destination, label, class, now);
+                buffer = pool.with_capacity(packets.longest() + secure::TAG);
             }
         }
         Ok(())
@@ -165,11 +182,12 @@ impl BondedShard {
 
     fn send_output(&mut self, now: Time) {
         let BondedShard { tun, sockets, node, output, refused, .. } = self;
-        for run in output.datagrams.chunk_by(|one, other| one.to == other.to) {
-            let Some(Outbound { to, .. }) = run.first() else { continue };
+        // Only those of one path need their order, and what goes to one address leaves together.
+        output.datagrams.sort_by_key(|datagram| datagram.to.path);
+        for run in output.datagrams.chunk_by(|one, other| one.to == other.to && one.ecn == other.ecn) {
+            let Some(Outbound { to, ecn, .. }) = run.first() else { continue };
             let Some(socket) = sockets.get(usize::from(to.path)) else { continue };
-            // Outer marks are not looked at, so none is asked for.
-            let sent = socket.send(to.address, Ecn::NotEct, run, |index, refusal| {
+            let sent = socket.send(to.address, *ecn, run, |index, refusal| {
                 *refused += 1;
                 if matches!(refusal, Refusal::TooLong) {
                     node.refused(*to, run[index].datagram.len(), now);
@@ -198,20 +216,27 @@ impl BondedShard {
 impl Shard for BondedShard {
     type Error = BondedError;
 
+    const SPIN: Span = Span::ZERO;
+
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         self.receivers.iter().map(AsFd::as_fd).chain([self.tun.as_fd()]).collect()
     }
 
     fn turn(&mut self, _: Wake) -> Result<Time, BondedError> {
+        self.take_datagrams()?;
+        self.take_packets()?;
+        // Packets leave now: how long it took to take them is no delay of a path.
         let now = clock::monotonic();
-        self.take_datagrams(now)?;
-        self.take_packets(now)?;
         self.node.drain(now, clock::realtime(), &mut self.output);
         self.send_output(now);
         self.follow_mtu();
         self.routes.follow_interfaces(now);
+        if now >= self.check_clock_at {
+            self.check_clock_at = now + MAX_SLEEP;
+            self.stamps.check_for_step();
+        }
         let latest = now + MAX_SLEEP;
-        Ok(self.node.deadline(now).map_or(latest, |deadline| deadline.min(latest)))
+        Ok(self.node.deadline(now).map_or(latest, |deadline| deadline.clamp(now + BATCH_INTERVAL, latest)))
     }
 }
 

@@ -117,7 +117,7 @@ impl fmt::Debug for TunQueue {
     }
 }
 
-/// The packets that one read has given, segmented as they are asked for.
+/// The packets that one read has given, segmented as they are asked for: all of one flow.
 #[derive(Debug)]
 pub struct Packets<'a>(Form<'a>);
 
@@ -140,6 +140,14 @@ impl<'a> Packets<'a> {
             checksum.complete(&mut frame[headroom..]).map_err(invalid)?;
         }
         Ok(Packets(Form::Single(Some(frame))))
+    }
+
+    /// Bytes of the longest of them, with the headroom.
+    pub fn longest(&self) -> usize {
+        match &self.0 {
+            Form::Segmented(segments) => segments.longest(),
+            Form::Single(frame) => frame.map_or(0, <[u8]>::len),
+        }
     }
 
     /// Replaces `out` by the headroom and the next packet; false where there is none left.
