@@ -1,0 +1,111 @@
+//! Two sites that are joined by lines, each of them its own gateway.
+
+use crate::outcome::Outcome;
+use gateway::bonded::{BondedConfig, BondedPlane, BondedRemote};
+use multipath::{PathChoice, UnorderedFlows};
+use net::Binding;
+use net::interface;
+use net::namespace::Namespace;
+use secure::{PresharedKey, PrivateKey, PublicKey};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+use testnet::ip;
+
+pub const PORT: u16 = 7273;
+/// What a path of 1500 bytes carries, also beside another one.
+pub const TUNNEL_MTU: u16 = 1420;
+
+/// Two hosts, joined by veth pairs without any shaping. On line N, counted from 1, they are 10.1.N.1 and 10.1.N.2.
+pub struct Lines {
+    pub hosts: [Namespace; 2],
+    /// Of each host.
+    counts: [usize; 2],
+}
+
+impl Lines {
+    pub fn new(count: usize) -> Outcome<Self> {
+        let lines = Lines { hosts: [Namespace::new()?, Namespace::new()?], counts: [count; 2] };
+        for line in 1..=count {
+            let name = name(line);
+            join((&lines.hosts[0], &name), (&lines.hosts[1], &name))?;
+            for (host, number) in lines.hosts.iter().zip(1..) {
+                let address = format!("10.1.{line}.{number}/24").parse()?;
+                host.run(|| interface::add_address(&name, address))??;
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Somebody on a line of their own to the second host. They are 10.1.N.1 there.
+    pub fn add_stranger(&mut self) -> Outcome<Namespace> {
+        self.counts[1] += 1;
+        let (stranger, line) = (Namespace::new()?, self.counts[1]);
+        join((&stranger, &name(line)), (&self.hosts[1], &name(line)))?;
+        for (host, number) in [(&stranger, 1), (&self.hosts[1], 2)] {
+            let address = format!("10.1.{line}.{number}/24").parse()?;
+            host.run(|| interface::add_address(&name(line), address))??;
+        }
+        Ok(stranger)
+    }
+
+    pub fn keys() -> [PrivateKey; 2] {
+        [1, 2].map(|seed| PrivateKey::from_bytes([seed; 32]))
+    }
+
+    /// Gateways at both ends, with a path on each of the first lines; on further lines they listen only. Hosts are 10.2.0.1
+    /// and 10.2.0.2 then.
+    pub fn bond(&self, paths: usize) -> Outcome<[BondedPlane; 2]> {
+        let start = |own: usize| -> Outcome<BondedPlane> {
+            let far = Lines::keys()[1 - own].public();
+            let config = self.config(own, far, paths);
+            Ok(self.hosts[own].run(|| BondedPlane::start(config))??)
+        };
+        let planes = [start(0)?, start(1)?];
+        let end = Instant::now() + Duration::from_secs(20);
+        while !planes.iter().all(|plane| plane.status().is_ok_and(|status| status.remotes[0].is_connected)) {
+            if Instant::now() > end {
+                return Err("the gateways do not connect".into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(planes)
+    }
+
+    fn config(&self, own: usize, far: PublicKey, paths: usize) -> BondedConfig {
+        let binding = |line| Binding { interface: Some(name(line)), ..Binding::default() };
+        let address = |line: usize| {
+            let far = SocketAddr::from(([10, 1, line as u8, 2 - own as u8], PORT));
+            (line <= paths).then_some(far)
+        };
+        BondedConfig {
+            device: "tunnel".into(),
+            mtu: TUNNEL_MTU,
+            addresses: vec![format!("10.2.0.{}/32", own + 1).parse().expect("an address")],
+            port: PORT,
+            identity: Lines::keys()[own].clone(),
+            paths: (1..=self.counts[own]).map(|line| (binding(line), None)).collect(),
+            choice: PathChoice::EarliestArrival,
+            unordered: UnorderedFlows::default(),
+            remotes: vec![BondedRemote {
+                key: far,
+                psk: PresharedKey::default(),
+                networks: vec![format!("10.2.0.{}/32", 2 - own).parse().expect("a network")],
+                addresses: (1..=self.counts[own]).map(address).collect(),
+            }],
+        }
+    }
+}
+
+pub fn name(line: usize) -> String {
+    format!("line{line}")
+}
+
+/// Joins two hosts by a veth pair.
+fn join(one: (&Namespace, &str), other: (&Namespace, &str)) -> Outcome<()> {
+    ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &other.0.path()])?;
+    for (inside, name) in [one, other] {
+        inside.run(|| interface::up(name))??;
+    }
+    Ok(())
+}

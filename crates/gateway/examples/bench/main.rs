@@ -1,0 +1,34 @@
+//! What the bonded plane carries on this machine, beside its targets: `cargo run --release -p gateway --example bench`, as
+//! root, on a machine that does nothing else; it takes two minutes. `-- speed`, `-- forged` or `-- flows` measures only
+//! that, and `-- speed 10` repeats it so often.
+//!
+//! Hosts, gateways and whoever else takes part are all here, in network namespaces, and share its cores. So figures are
+//! compared with those of the same run: wireguard-go and `wg` are used where they are installed
+//! (`apt install wireguard-go wireguard-tools`).
+
+mod flows;
+mod forged;
+mod lines;
+mod outcome;
+mod speed;
+mod stream;
+
+use outcome::Outcome;
+use std::env;
+
+fn main() -> Outcome<()> {
+    net::namespace::enter_user_namespace_if_needed()?;
+    let wanted = env::args().nth(1);
+    let repeats = env::args().nth(2).map_or(Ok(5), |text| text.parse())?;
+    let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+    if is_wanted("speed") {
+        speed::measure(repeats)?;
+    }
+    if is_wanted("forged") {
+        forged::measure(repeats)?;
+    }
+    if is_wanted("flows") {
+        flows::measure()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! One TCP connection through each tunnel, encrypted, over lines without shaping. Rounds take turns, so that what else the
+//! machine does strikes all alike.
+
+use crate::lines::{Lines, TUNNEL_MTU};
+use crate::outcome::{Outcome, least, mean};
+use crate::stream::Stream;
+use gateway::bonded::BondedPlane;
+use net::interface;
+use net::namespace::Namespace;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use testnet::ip;
+
+/// Until TCP and the gateways have found their rate.
+const WARM_UP: Duration = Duration::from_secs(2);
+const TIME: Duration = Duration::from_secs(4);
+const TARGET: f64 = 3.0;
+
+/// What carries the packets of 10.2.0.1 and 10.2.0.2; it ends when this is dropped.
+#[allow(dead_code, reason = "held until the measurement ends")]
+enum Tunnel {
+    Bonded([BondedPlane; 2]),
+    WireguardGo([Process; 2]),
+    Kernel,
+}
+
+/// Ends when it is dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+type Open = fn(&Lines) -> Outcome<Tunnel>;
+
+const CANDIDATES: [(&str, Open); 5] = [
+    ("no tunnel, the kernel alone", |lines| plain(lines)),
+    ("WireGuard of the kernel", |lines| kernel_wireguard(lines)),
+    ("wireguard-go", |lines| wireguard_go(lines)),
+    ("kumade, one path", |lines| Ok(Tunnel::Bonded(lines.bond(1)?))),
+    ("kumade, two paths", |lines| Ok(Tunnel::Bonded(lines.bond(2)?))),
+];
+const REFERENCE: usize = 2;
+
+pub fn measure(repeats: usize) -> Outcome<()> {
+    println!("one TCP connection (cubic), lines of 1500 bytes without shaping, {repeats} rounds, Gbit/s of payload:");
+    let mut rates = CANDIDATES.map(|_| Vec::new());
+    let mut absent: [Option<String>; CANDIDATES.len()] = [const { None }; CANDIDATES.len()];
+    for _ in 0..repeats {
+        for (place, (_, open)) in CANDIDATES.iter().enumerate() {
+            match once(*open) {
+                Ok(rate) => rates[place].push(rate),
+                Err(error) => absent[place] = Some(error.to_string()),
+            }
+        }
+    }
+    for (place, (name, _)) in CANDIDATES.iter().enumerate() {
+        let own = &rates[place];
+        match &absent[place] {
+            Some(reason) => println!("  {name:<30} not measured: {reason}"),
+            None => println!("  {name:<30} mean {:6.2}, least {:6.2}{}", mean(own), least(own), beside(own, &rates)),
+        }
+    }
+    Ok(())
+}
+
+/// What it carries as a multiple of what wireguard-go does in the same round.
+fn beside(own: &[f64], rates: &[Vec<f64>; CANDIDATES.len()]) -> String {
+    let ratios: Vec<f64> = own.iter().zip(&rates[REFERENCE]).map(|(own, other)| own / other).collect();
+    if ratios.len() < own.len() {
+        return String::new();
+    }
+    let verdict = if mean(&ratios) >= TARGET { "met" } else { "missed" };
+    format!(
+        "; {:.2} times wireguard-go, least {:.2} (target {TARGET} for kumade: {verdict})",
+        mean(&ratios),
+        least(&ratios)
+    )
+}
+
+fn once(open: Open) -> Outcome<f64> {
+    let lines = Lines::new(2)?;
+    let _tunnel = open(&lines)?;
+    let stream = Stream::start(&lines.hosts[0], &lines.hosts[1], "10.2.0.2", None)?;
+    thread::sleep(WARM_UP);
+    Ok(stream.goodput(TIME) / 1e9)
+}
+
+fn plain(lines: &Lines) -> Outcome<Tunnel> {
+    for (own, host) in lines.hosts.iter().enumerate() {
+        host.run(|| interface::add_address("lo", format!("10.2.0.{}/32", own + 1).parse().expect("an address")))??;
+        ip(host, &["route", "add", &format!("10.2.0.{}", 2 - own), "via", &format!("10.1.1.{}", 2 - own)])?;
+    }
+    Ok(Tunnel::Kernel)
+}
+
+fn kernel_wireguard(lines: &Lines) -> Outcome<Tunnel> {
+    for host in &lines.hosts {
+        ip(host, &["link", "add", "wg", "type", "wireguard"])
+            .map_err(|error| format!("this kernel has none ({error})"))?;
+    }
+    configure(lines, ["wg", "wg"])?;
+    Ok(Tunnel::Kernel)
+}
+
+fn wireguard_go(lines: &Lines) -> Outcome<Tunnel> {
+    // Their control sockets are in one directory.
+    const NAMES: [&str; 2] = ["kumade-wg1", "kumade-wg2"];
+    let start = |host: &Namespace, name: &str| -> Outcome<Process> {
+        let mut command = host.command("wireguard-go");
+        command.args(["--foreground", name]).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|_| "no program wireguard-go: apt install wireguard-go wireguard-tools")?;
+        Ok(Process(child))
+    };
+    let processes = [start(&lines.hosts[0], NAMES[0])?, start(&lines.hosts[1], NAMES[1])?];
+    for name in NAMES {
+        let socket = format!("/var/run/wireguard/{name}.sock");
+        let end = Instant::now() + Duration::from_secs(10);
+        while !Path::new(&socket).exists() {
+            if Instant::now() > end {
+                return Err(format!("wireguard-go makes no {socket}").into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    configure(lines, NAMES)?;
+    Ok(Tunnel::WireguardGo(processes))
+}
+
+/// The devices of this name get keys, addresses and routes.
+fn configure(lines: &Lines, names: [&str; 2]) -> Outcome<()> {
+    let keys = [wg_key()?, wg_key()?];
+    for own in 0..2 {
+        let (host, name) = (&lines.hosts[own], names[own]);
+        let (far, port) = (format!("10.1.1.{}:7280", 2 - own), "7280");
+        let allowed = format!("10.2.0.{}/32", 2 - own);
+        let mut wg = host.command("wg");
+        wg.args(["set", name, "listen-port", port, "private-key", "/dev/stdin", "peer", &keys[1 - own].1]);
+        wg.args(["allowed-ips", &allowed, "endpoint", &far]);
+        feed(&mut wg, &keys[own].0)?;
+        ip(host, &["addr", "add", &format!("10.2.0.{}/32", own + 1), "dev", name])?;
+        ip(host, &["link", "set", name, "mtu", &TUNNEL_MTU.to_string(), "up"])?;
+        ip(host, &["route", "add", &allowed, "dev", name])?;
+    }
+    Ok(())
+}
+
+/// A private and a public key.
+fn wg_key() -> Outcome<(String, String)> {
+    let private = feed(Command::new("wg").arg("genkey"), "")?;
+    let public = feed(Command::new("wg").arg("pubkey"), &private)?;
+    Ok((private, public))
+}
+
+/// What a program prints that is given this to read.
+fn feed(command: &mut Command, input: &str) -> Outcome<String> {
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.map_err(|_| "no program wg: apt install wireguard-tools")?;
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+}
