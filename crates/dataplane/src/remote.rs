@@ -149,7 +149,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     fn mtu_message(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<Unsealed<B>> {
         while let Some((path, number)) = self.mtus.take_answer() {
             if let Some(to) = self.routes[path.index()] {
-                return Some(Unsealed { path, to, ecn: Ecn::NotEct, datagram: written(&Message::MtuAnswer(number), buffers) });
+                return Some(Unsealed {
+                    path,
+                    to,
+                    ecn: Ecn::NotEct,
+                    datagram: written(&Message::MtuAnswer(number), buffers),
+                });
             }
         }
         if !self.mtus.is_due(now) {
@@ -160,7 +165,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             let query = self.mtus.poll(path, round_trip, now);
             self.apply_mtu(path, now);
             if let (Some(query), Some(to)) = (query, self.routes[path.index()]) {
-                return Some(Unsealed { path, to, ecn: Ecn::NotEct, datagram: written(&Message::MtuProbe(query), buffers) });
+                return Some(Unsealed {
+                    path,
+                    to,
+                    ecn: Ecn::NotEct,
+                    datagram: written(&Message::MtuProbe(query), buffers),
+                });
             }
         }
         None

@@ -1,5 +1,7 @@
 //! `kumade gateway` with the bonded plane, as people use it: two configuration files, two keys, two processes.
 
+mod soak;
+
 use net::interface;
 use net::namespace::Namespace;
 use nix::sys::signal::{Signal, kill};
@@ -248,5 +250,34 @@ fn two_sites_are_joined_without_files() {
         assert_eq!(refused.status.code(), Some(2));
         let said = String::from_utf8_lossy(&refused.stderr);
         assert!(said.starts_with("kumade: command line: "), "{said}");
+    });
+}
+
+#[test]
+#[ignore = "takes a minute: cargo test -p kumade --test bonded -- --ignored --nocapture"]
+fn paths_that_flap_for_a_minute_and_a_kill_harm_nothing() {
+    in_namespaces("paths_that_flap_for_a_minute_and_a_kill_harm_nothing", || {
+        let sites = joined_sites("bonded-soak");
+        let keys = sites.each_ref().map(Site::key);
+        sites[0].write_config(&keys[1]);
+        sites[1].write_config(&keys[0]);
+        let mut gateways = sites.each_ref().map(Site::start);
+        gateways.iter_mut().for_each(wait_until_connected);
+        let [near, far] = sites.each_ref().map(Site::socket);
+        soak::run(&near, &far, &sites[0].namespace, gateways.each_ref().map(Child::id));
+        for _ in 0..2 {
+            for gateway in &mut gateways {
+                // SIGKILL.
+                gateway.kill().unwrap();
+                gateway.wait().unwrap();
+            }
+            assert!(sites.iter().all(|site| eventually(|| !has_device(site))));
+            gateways = sites.each_ref().map(Site::start);
+            gateways.iter_mut().for_each(wait_until_connected);
+        }
+        for gateway in &mut gateways {
+            gateway.kill().unwrap();
+            gateway.wait().unwrap();
+        }
     });
 }
