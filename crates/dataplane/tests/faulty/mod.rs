@@ -1,9 +1,9 @@
 //! Two nodes under a virtual clock, and between them paths that shrink, are cut, or lead elsewhere.
 
-use dataplane::{HEADROOM, Node, NodeConfig, Output, PacketBuffer, RemoteConfig};
+use dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use link::Label;
 use multipath::{BondConfig, Class, PathChoice, PathConfig, ResequencerConfig};
-use packet::Classification;
+use packet::{Classification, Ecn};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use secure::{Policy, PresharedKey, PrivateKey, Route};
@@ -104,7 +104,8 @@ impl World {
         let packet = PacketBuffer::new(Box::new(buffer), HEADROOM);
         let classification = Classification::of(packet.bytes());
         let label = Label { size: packet.len() as u32, flow: 7, ecn: classification.ecn };
-        self.nodes[own].send(packet, &classification, label, Class::Ordered, self.now);
+        let destination = classification.selector.map(|selector| selector.destination);
+        self.nodes[own].send(packet, destination, label, Class::Ordered, self.now);
     }
 
     /// Lets what is under way arrive, and takes no notice of it.
@@ -141,9 +142,10 @@ impl World {
             if entry.key().0 > self.now {
                 break;
             }
-            let (to, from, datagram) = entry.remove();
+            let (to, from, mut datagram) = entry.remove();
             let size = (datagram.len() + OUTER_BYTES) as u32;
-            self.nodes[to].receive(PacketBuffer::new(Box::new(datagram), 0), from, size, self.now);
+            let outer = OuterHeaders { from, ecn: Ecn::NotEct, size, arrived: self.now };
+            self.nodes[to].receive(&mut datagram, outer, self.now);
         }
     }
 

@@ -7,6 +7,7 @@ use net::Binding;
 use net::interface;
 use net::namespace::Namespace;
 use secure::{PresharedKey, PrivateKey, PublicKey};
+use service::RuntimeDir;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -80,11 +81,14 @@ impl Lines {
         };
         BondedConfig {
             device: "tunnel".into(),
-            mtu: TUNNEL_MTU,
+            mtu: Some(TUNNEL_MTU),
             addresses: vec![format!("10.2.0.{}/32", own + 1).parse().expect("an address")],
             port: PORT,
             identity: Lines::keys()[own].clone(),
             paths: (1..=self.counts[own]).map(|line| (binding(line), None)).collect(),
+            routes: Vec::new(),
+            // Nothing is written down where there are no routes.
+            directory: RuntimeDir::only(std::env::temp_dir()),
             choice: PathChoice::EarliestArrival,
             unordered: UnorderedFlows::default(),
             remotes: vec![BondedRemote {
