@@ -91,7 +91,7 @@ fn the_queue_before_the_paths_marks_what_it_would_otherwise_drop() {
         let mut world = World::new(6, PathChoice::Weighted, vec![model(8, 10)]);
         world.ecn = ecn;
         world.run(0, 4, Time::ZERO + Span::from_secs(2));
-        let dropped = |world: &World| world.nodes[0].remotes(world.now)[0].dropped;
+        let dropped = |world: &World| world.nodes[0].remotes()[0].dropped;
         let before = (world.marked[1], dropped(&world));
         world.run(0, 10, Time::ZERO + Span::from_secs(4));
         let since = (world.marked[1] - before.0, dropped(&world) - before.1);
