@@ -44,7 +44,7 @@ pub fn model(mbit: u64, delay_millis: i64) -> PathModel {
 }
 
 pub struct World {
-    now: Time,
+    pub now: Time,
     pub nodes: [Node<Buffer>; 2],
     keys: [PrivateKey; 2],
     choice: PathChoice,
