@@ -28,7 +28,7 @@ pub fn clamp_mss(packet: &mut [u8], mtu: u32) -> bool {
         return false;
     }
     // The option may begin anywhere; what the checksum covers are pairs of bytes.
-    let pairs = (value & !1)..(value + 3 & !1);
+    let pairs = (value & !1)..((value + 3) & !1);
     let mut before = [0; 4];
     let before = &mut before[..pairs.len()];
     before.copy_from_slice(&segment[pairs.clone()]);
