@@ -4,17 +4,20 @@
 //! rates, or that the gateway says why it has none and leaves the configured one.
 
 use gateway::Config;
+use gateway::bonded::{BondedConfig, BondedPlane};
+use gateway::config::Plane;
 use gateway::direct::DirectPlane;
 use gateway::measure::{MeasurementServer, PathMeasurer};
 use link::LinkConfig;
 use multipath::measured::ratio_of_rates;
 use net::clock;
-use secure::PresharedKey;
+use net::namespace::Namespace;
+use secure::{PresharedKey, PrivateKey};
 use service::RuntimeDir;
 use std::env;
 use std::fs;
 use std::path::PathBuf;
-use testnet::{PathLinks, Sites, eventually, in_namespaces};
+use testnet::{PathLinks, Sites, eventually, in_namespaces, ip};
 use units::{Rate, Span};
 
 const LEFT: &str = r#"
@@ -54,12 +57,17 @@ fn sites() -> Sites {
     Sites::emulated(vec![path(40), path(10)]).unwrap()
 }
 
+/// A directory for this test alone.
+fn runtime(test: &str) -> RuntimeDir {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("measured-{test}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&directory);
+    RuntimeDir::only(directory)
+}
+
 fn start(sites: &Sites, test: &str) -> (DirectPlane, PathMeasurer) {
     let interfaces = ["lan", "path1", "path2"].map(String::from);
     let config = Config::from_toml(LEFT, "test.toml", &interfaces).unwrap();
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("measured-{test}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&directory);
-    let plane = sites.left.run(|| DirectPlane::start(&config, RuntimeDir::only(directory))).unwrap().unwrap();
+    let plane = sites.left.run(|| DirectPlane::start(&config, runtime(test))).unwrap().unwrap();
     (plane, PathMeasurer::new(&config, None, 1, clock::monotonic()).unwrap())
 }
 
@@ -120,5 +128,62 @@ fn without_an_answer_the_configured_weights_stay_and_the_reason_is_told() {
         measurer.status(clock::monotonic()).iter().for_each(|path| refused(path, "10.9."));
         assert_eq!(plane.weights(0), [16, 3]);
         sites.left.run(|| drop((plane, measurer))).unwrap();
+    });
+}
+
+/// The left (1) or right (2) gateway of a tunnel; the left one measures.
+fn bonded(own: u8) -> Config {
+    let far = 3 - own;
+    let key = PrivateKey::from_bytes([far; 32]).public();
+    let text = format!(
+        r#"
+        gateway = {{ name = "bonded", plane = "bonded", weights = "{}" }}
+        bonded = {{ key = "unused" }}
+        path = [{{ name = "one", interface = "path1" }}, {{ name = "two", interface = "path2" }}]
+        [[remote]]
+        name = "far"
+        networks = ["10.{far}.0.0/24"]
+        public-key = "{key}"
+        addresses = ["10.9.1.{far}", "10.9.2.{far}"]
+        "#,
+        if own == 1 { "measured" } else { "fixed" }
+    );
+    Config::from_toml(&text, "bonded.toml", &["path1", "path2"].map(String::from)).unwrap()
+}
+
+#[test]
+fn the_bonded_plane_is_told_what_was_measured_of_idle_paths() {
+    in_namespaces("the_bonded_plane_is_told_what_was_measured_of_idle_paths", || {
+        let sites = sites();
+        let start = |own: u8, inside: &Namespace| {
+            let config = bonded(own);
+            let Plane::Bonded(bonded) = &config.plane else { unreachable!("it is") };
+            let keys = (PrivateKey::from_bytes([own; 32]), vec![PresharedKey::default()]);
+            let keyed = BondedConfig {
+                directory: runtime(&format!("bonded{own}")),
+                ..BondedConfig::new(&config, bonded, keys.0, keys.1)
+            };
+            ip(inside, &["route", "del", &format!("10.{}.0.0/24", 3 - own)]).unwrap();
+            inside.run(|| BondedPlane::start(keyed)).unwrap().unwrap()
+        };
+        let planes = [start(1, &sites.left), start(2, &sites.right)];
+        let remote = || planes[0].status().unwrap().remotes.remove(0);
+        assert!(eventually(|| remote().is_connected));
+        let _server = sites.right.run(|| MeasurementServer::start(7272, None)).unwrap().unwrap();
+        let mut measurer = PathMeasurer::new(&bonded(1), None, 1, clock::monotonic()).unwrap();
+        let is_done = || {
+            sites.left.run(|| measurer.guide_bonded(&planes[0])).unwrap();
+            measurer.status(clock::monotonic()).iter().all(|path| path.last.is_some() || path.error.is_some())
+        };
+        assert!(eventually(is_done));
+        for (measured, known) in measurer.status(clock::monotonic()).iter().zip(remote().paths) {
+            // What differs by less than a tenth is left as it was believed.
+            if let Some(rate) = measured.rate {
+                let ratio = known.status.rate.as_f64() / rate.as_f64();
+                // Nor is a path told that carries something just then: 100 kbit/s, for a second.
+                let is_told = (0.9..=1.12).contains(&ratio) || known.status.sent_bytes > 12_500;
+                assert!(is_told, "{rate} was measured, {} is believed", known.status.rate);
+            }
+        }
     });
 }

@@ -1,6 +1,7 @@
 //! Paths that are measured now and then, with noise, over days of virtual time.
 
 use multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig, ratio_of_rates};
+use multipath::{Bond, BondConfig, PathChoice, PathConfig, PathId};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use train::Estimate;
@@ -150,4 +151,24 @@ fn paths_whose_delays_differ_are_not_used_together() {
         trial.run(&[8e6, 8e6], &millis(10, other), until);
         assert_eq!(trial.paths.weights(), Some(&weights[..]), "{other} ms");
     }
+}
+
+#[test]
+fn what_was_measured_replaces_a_belief_that_differs_clearly() {
+    let config = BondConfig {
+        choice: PathChoice::EarliestArrival,
+        queue: BondConfig::queue_for(Span::from_millis(100)),
+        paths: vec![PathConfig::default(); 2],
+        seed: 1,
+    };
+    let mut bond = Bond::<()>::new(&config, Time::ZERO).unwrap();
+    let [one, other] = [0, 1].map(|number| PathId::new(number).unwrap());
+    let rate = |bond: &Bond<()>, path| bond.status(path).unwrap().rate;
+    let unknown = rate(&bond, other);
+    for (measured, believed) in [(50, 50), (52, 50), (46, 50), (40, 40)] {
+        bond.suggest_rate(one, Rate::from_mbit(measured), Time::ZERO);
+        assert_eq!(rate(&bond, one), Rate::from_mbit(believed));
+    }
+    bond.suggest_rate(PathId::new(2).unwrap(), Rate::from_mbit(9), Time::ZERO);
+    assert_eq!(rate(&bond, other), unknown);
 }
