@@ -66,6 +66,10 @@ fn faults_are_told_with_the_line_and_what_to_try() {
         ("[2001:db8::2]:9000", "example.org", 25, "example.org"),
         ("addresses = [\"\", ", "addresses = [\"\", \"\", ", 25, "more addresses than paths"),
         ("plane = \"bonded\"", "", 6, "plane = \"bonded\""),
+        ("interface = \"path2\"", "interface = \"path9\"", 17, "no interface `path9`: there are path1, path2"),
+        ("interface = \"path2\"", "interface = \"path1\"", 17, "`path1` is given twice"),
+        ("[\"10.2.0.0/24\"]", "[\"10.2.0.0/24\", \"10.2.0.128/25\"]", 23, "overlaps 10.2.0.0/24"),
+        ("[\"10.2.0.0/24\"]", "[\"10.2.0.1/24\"]", 23, "write 10.2.0.0/24"),
     ] {
         assert!(VALID.contains(from), "{from}");
         // Only the direct plane needs to know where local hosts are.
@@ -76,5 +80,23 @@ fn faults_are_told_with_the_line_and_what_to_try() {
         };
         let error = read(&(VALID.replacen(from, to, 1) + local)).unwrap_err().to_string();
         assert!(error.starts_with(&format!("site.toml:{line}:")) && error.contains(told), "{from}: {error}");
+    }
+}
+
+#[test]
+fn two_remote_gateways_share_no_key_no_network_and_the_ip_version_of_a_path() {
+    let second = |key: &str, network: &str, address: &str| {
+        let networks = format!("networks = [\"{network}\"]\npublic-key = \"{key}\"\n");
+        format!("{VALID}\n[[remote]]\nname = \"third\"\n{networks}addresses = [\"\", \"{address}\"]\n")
+    };
+    let other = KEY.replace("85d3", "95d3");
+    assert!(read(&second(&other, "10.3.0.0/24", "2001:db8::3")).is_ok());
+    for (text, line, told) in [
+        (second(KEY, "10.3.0.0/24", "2001:db8::3"), 30, "is given twice as public-key"),
+        (second(&other, "10.2.0.0/16", "2001:db8::3"), 29, "10.2.0.0/16 overlaps 10.2.0.0/24"),
+        (second(&other, "10.3.0.0/24", "192.0.2.3"), 31, "192.0.2.3 is of another IP version"),
+    ] {
+        let error = read(&text).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("site.toml:{line}:")) && error.contains(told), "{error}");
     }
 }

@@ -117,7 +117,7 @@ fn a_path_that_flaps_every_second_loses_no_byte_of_a_transfer() {
         let (sites, left, right) = connected();
         thread::scope(|scope| {
             let flapping = scope.spawn(|| {
-                for state in ["down", "up"].iter().cycle().take(8) {
+                for state in ["down", "up"].iter().cycle().take(6) {
                     ip(&sites.left, &["link", "set", "path2", state]).unwrap();
                     thread::sleep(Duration::from_secs(1));
                 }

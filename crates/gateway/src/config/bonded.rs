@@ -1,12 +1,13 @@
 //! What the `[bonded]` section and the remotes of a bonded plane may say.
 
-use super::checks::endpoint;
+use super::checks::{endpoint, unique};
 use super::error::Fault;
 use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
 use super::types::{Bonded, Path, Peer};
 use ipnet::IpNet;
 use multipath::{PathChoice, PathId, ShareUnit, UnorderedFlows};
 use net::interface::Family;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -31,7 +32,11 @@ pub(super) fn bonded(file: &ConfigFile, paths: &[Path]) -> Result<Bonded, Fault>
         let problem = "the bonded plane carries addresses as they are: leave [[translation]] out";
         return Err(Fault::new(translation.network.span(), problem));
     }
+    unique(file.path.iter().map(|path| &path.interface), "interface of [[path]]: the bonded plane has one port there")?;
+    unique(file.remote.iter().filter_map(|remote| remote.public_key.as_ref()), "public-key")?;
     let port = port(section)?;
+    let peers = file.remote.iter().map(|remote| peer(remote, paths, port)).collect::<Result<Vec<_>, _>>()?;
+    same_versions(file, &peers)?;
     Ok(Bonded {
         key_file: PathBuf::from(section.key.get_ref()),
         device: section.device.clone().unwrap_or_else(|| DEFAULT_DEVICE.into()),
@@ -40,7 +45,7 @@ pub(super) fn bonded(file: &ConfigFile, paths: &[Path]) -> Result<Bonded, Fault>
         addresses: section.addresses.iter().map(address).collect::<Result<_, _>>()?,
         choice: choice(section, paths),
         unordered: unordered(section)?,
-        peers: file.remote.iter().map(|remote| peer(remote, paths, port)).collect::<Result<_, _>>()?,
+        peers,
     })
 }
 
@@ -113,6 +118,21 @@ fn peer(section: &RemoteSection, paths: &[Path], port: u16) -> Result<Peer, Faul
         psk_file: section.preshared_key.as_ref().map(PathBuf::from),
         addresses,
     })
+}
+
+/// The datagrams of all remote gateways on a path are of one IP version, since a path has one socket.
+fn same_versions(file: &ConfigFile, peers: &[Peer]) -> Result<(), Fault> {
+    let mut versions = BTreeMap::new();
+    for (section, peer) in file.remote.iter().zip(peers) {
+        for (path, (address, text)) in peer.addresses.iter().zip(&section.addresses).enumerate() {
+            let Some(address) = address else { continue };
+            if *versions.entry(path).or_insert(address.is_ipv4()) != address.is_ipv4() {
+                let problem = format!("{} is of another IP version than other addresses on that path", address.ip());
+                return Err(Fault::new(text.span(), problem));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A path with next hops has one for datagrams to this address.
