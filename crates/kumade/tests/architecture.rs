@@ -66,6 +66,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "link",
             "measurement",
             "middlebox",
+            "multipath",
             "net",
             "packet",
             "probe",

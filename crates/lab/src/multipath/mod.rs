@@ -20,9 +20,12 @@ mod report;
 mod row;
 mod runner;
 mod scenario;
+mod sites;
+mod sparse;
 mod summary;
 mod testbed;
 mod transfer;
+mod virtual_time;
 
 pub use contender::{Contender, Shares};
 pub use observed::Observed;
@@ -36,8 +39,9 @@ pub use runner::{MultipathProgress, expected_time, run};
 pub use scenario::{Cut, Multipath, MultipathCase, MultipathPoint, PathSettings, Workload};
 pub use summary::{MultipathSummary, PointSummary};
 pub use testbed::{Attempt, MultipathTestbed};
+pub use virtual_time::VirtualTime;
 
 /// Where an experiment is made: in real or in virtual time.
-pub fn testbed(_experiment: &Multipath) -> Box<dyn MultipathTestbed> {
-    Box::new(RealTime)
+pub fn testbed(experiment: &Multipath) -> Box<dyn MultipathTestbed> {
+    if experiment.virtual_time { Box::new(VirtualTime) } else { Box::new(RealTime) }
 }

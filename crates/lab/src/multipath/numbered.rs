@@ -4,7 +4,7 @@ use super::observed::Observed;
 use super::order::OrderMeter;
 use super::runner::DRAIN;
 use super::scenario::{Multipath, MultipathPoint, Workload};
-use super::transfer::carried;
+use super::sites::carried;
 use anyhow::Context;
 use net::clock;
 use std::collections::BTreeSet;

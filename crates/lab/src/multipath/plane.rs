@@ -51,6 +51,12 @@ impl Plane {
         matches!(self, Plane::Direct | Plane::DirectNat | Plane::BondedRatio)
     }
 
+    /// Whether it has a form in virtual time: what the kernel's address translation costs, and its Multipath TCP, are not
+    /// simulated.
+    pub fn is_virtual(self) -> bool {
+        !matches!(self, Plane::DirectNat | Plane::Mptcp)
+    }
+
     /// Whether packets travel encrypted between the gateways.
     pub fn is_bonded(self) -> bool {
         matches!(self, Plane::Bonded | Plane::BondedRatio | Plane::BondedWeighted | Plane::BondedRedundant)

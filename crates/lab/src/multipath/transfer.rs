@@ -1,21 +1,21 @@
 //! One TCP connection that always has something to send, in real time.
 
+use super::numbered::HEADER_BYTES;
 use super::observed::Observed;
 use super::order::{OrderMeter, Reordering, Unwrapped};
 use super::plane::Plane;
 use super::scenario::{Multipath, MultipathPoint};
+use super::sites::carried;
+use super::sparse::{INTERVAL, PACKET_BYTES};
 use crate::delays::Delays;
 use anyhow::Context;
 use net::clock;
 use std::thread;
 use testnet::{Arrivals, Content, NumberedPackets, Received, Sites, Traffic, retransmitted_segments};
-use units::{Span, Time};
+use units::Time;
 
 /// The congestion control of every connection, also of the subflows of Multipath TCP.
 const CONTROL: &str = "cubic";
-/// The sparse flow: IPv4, UDP and this payload are 128 bytes.
-const SPARSE_PAYLOAD: usize = 100;
-const SPARSE_INTERVAL: Span = Span::from_millis(20);
 
 /// Runs it between sites whose gateways are at work. `overhead` is what these add to a packet on a path, in bytes.
 pub(super) fn run(
@@ -28,7 +28,8 @@ pub(super) fn run(
     let connection = connect(sites, point).context("open the connection")?;
     let to_b = (&sites.b, sites.b.v4);
     let sparse = point.case.sparse.then(|| {
-        NumberedPackets::send(&sites.a, to_b, SPARSE_PAYLOAD, SPARSE_INTERVAL, u64::MAX).context("send the sparse flow")
+        NumberedPackets::send(&sites.a, to_b, (PACKET_BYTES - HEADER_BYTES) as usize, INTERVAL, u64::MAX)
+            .context("send the sparse flow")
     });
     let sparse = sparse.transpose()?;
     thread::sleep(experiment.warm_up.to_duration());
@@ -93,12 +94,6 @@ impl Look {
         let (time, stamp) = (clock::monotonic(), clock::realtime());
         Ok(Look { time, stamp, delivered: connection.received_bytes(), retransmitted, carried })
     }
-}
-
-/// Packets that each path has carried in both directions.
-pub(super) fn carried(sites: &Sites) -> anyhow::Result<Vec<u64>> {
-    let both = |[up, down]: [link::Counters; 2]| up.forwarded.packets + down.forwarded.packets;
-    Ok(sites.counters()?.into_iter().map(both).collect())
 }
 
 /// The order in which segments of the one connection arrived.

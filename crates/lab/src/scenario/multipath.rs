@@ -171,8 +171,7 @@ impl File {
         refuse(!(self.load > 0.0 && self.load <= 2.0), || "choose a load above 0 %, and up to 200 %".into())?;
         refuse(self.virtual_time && self.workload == WorkloadName::Flood, || {
             "how much the kernel forwards has no meaning in virtual time; run it in real time".into()
-        })?;
-        refuse(self.virtual_time, || "several paths are only run in real time; leave --virtual out".into())
+        })
     }
 
     fn workload(&self) -> Workload {
@@ -182,6 +181,11 @@ impl File {
             WorkloadName::Numbered => Workload::Numbered { packets, payload, load },
             WorkloadName::Flood => Workload::Flood { payload },
         }
+    }
+
+    /// Those of `planes` that exist where the experiment is run.
+    fn with_a_form(&self, planes: &[Plane]) -> Vec<Plane> {
+        planes.iter().copied().filter(|plane| !self.virtual_time || plane.is_virtual()).collect()
     }
 
     fn case(&self, section: &CaseSection) -> Result<MultipathCase, String> {
@@ -199,7 +203,7 @@ impl File {
         Ok(MultipathCase {
             label: section.label.clone(),
             paths: section.paths.clone(),
-            contenders: Contender::all(planes, ratios),
+            contenders: Contender::all(&self.with_a_form(planes), ratios),
             window: section.window,
             cut: section.cut,
             sparse: section.sparse,
@@ -214,6 +218,9 @@ fn check_case(case: &MultipathCase, duration: Span) -> Result<(), String> {
     let paths = case.paths.len();
     refuse(!PATHS.contains(&paths), || of(format!("{paths} paths; choose 1 to {}", PATHS.end())))?;
     case.paths.iter().try_for_each(check_path).map_err(of)?;
+    refuse(case.contenders.is_empty(), || {
+        of("none of its planes has a form in virtual time; leave --virtual out".into())
+    })?;
     for contender in &case.contenders {
         let shares = contender.ratio.as_ref().map_or(paths, |ratio| ratio.shares().len());
         refuse(shares != paths, || of(format!("{contender} is of {shares} paths, and there are {paths}")))?;
@@ -306,6 +313,8 @@ mod tests {
         refused(tcp, Overrides { bottleneck: Some(BottleneckKind::Htb), ..usual() }, "cannot be the kernel's HTB");
         let virtual_time = Some(BottleneckKind::Virtual);
         refused("multipath-udp", Overrides { bottleneck: virtual_time, ..usual() }, "no meaning in virtual time");
+        let mptcp = Overrides { planes: vec![Plane::Mptcp], bottleneck: virtual_time, ..usual() };
+        refused(tcp, mptcp, "has a form in virtual time");
     }
 
     #[test]

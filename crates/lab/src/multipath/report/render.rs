@@ -33,8 +33,9 @@ impl Parts for MultipathReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accuracy::BottleneckKind;
     use crate::delays::Delays;
-    use crate::multipath::{MultipathRow, Observed, Reordering};
+    use crate::multipath::{MultipathRow, Observed, Reordering, run, testbed};
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
     use units::Span;
@@ -74,6 +75,18 @@ mod tests {
 
     fn all() -> [MultipathReport; 5] {
         ["multipath-tcp", "multipath-unequal", "multipath-reorder", "multipath-udp", "multipath-auto"].map(made)
+    }
+
+    /// What the gateways' own code makes of two unequal paths: a change of the path choice, the resequencer or the TCP model
+    /// shows here.
+    #[test]
+    fn unequal_paths_in_virtual_time_read_like_this() {
+        let virtual_time = Some(BottleneckKind::Virtual);
+        let overrides = Overrides { bottleneck: virtual_time, runs: Some(1), ..Overrides::default() };
+        let experiment = load("multipath-unequal", &overrides).unwrap().multipath().unwrap();
+        let rows = run(&experiment, testbed(&experiment).as_mut(), &mut |_| (), &|| false).unwrap();
+        let report = MultipathReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows);
+        insta::assert_snapshot!(report.to_text());
     }
 
     #[test]

@@ -18,7 +18,9 @@ pub(super) fn of(experiment: &Multipath) -> String {
         }
     };
     let how = match (experiment.virtual_time, experiment.workload) {
-        (true, _) => "virtual time, the simulator's TCP",
+        (true, _) => {
+            "virtual time, the simulator's TCP, paths of at least 0.2 ms with tail-drop queues of a round trip"
+        }
         (false, Workload::Flood { .. }) => "real time, paths are veth pairs",
         (false, _) => {
             "real time, the kernel's TCP, emulated paths of at least 0.2 ms with tail-drop queues of a round trip"

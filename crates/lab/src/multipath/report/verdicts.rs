@@ -111,6 +111,11 @@ fn forwarding(report: &MultipathReport, case: &str) -> Vec<String> {
 /// Disturbed and repeated runs.
 pub(super) fn notes(report: &MultipathReport) -> Vec<String> {
     let mut notes = disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)));
+    if report.virtual_time {
+        notes.push(
+            "Multipath TCP and the translation of addresses have no form in virtual time, and are left out".into(),
+        );
+    }
     if report.workload == WorkloadName::Transfer {
         notes.push(
             "framing: the payload of a full packet relative to its length on a path, with all headers (IP, TCP with options, \

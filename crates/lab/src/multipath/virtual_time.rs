@@ -1,0 +1,151 @@
+use super::numbered::HEADER_BYTES;
+use super::observed::Observed;
+use super::order::Reordering;
+use super::plane::Plane;
+use super::row::MultipathRow;
+use super::runner::DRAIN;
+use super::scenario::{Multipath, MultipathPoint, PathSettings, Workload};
+use super::sparse::{INTERVAL, PACKET_BYTES};
+use super::testbed::{Attempt, MultipathTestbed};
+use crate::delays::Delays;
+use crate::error::RunError;
+use multipath::{PathChoice, ShareUnit};
+use sim::network::TcpConfig;
+use sim::sites::{Change, FlowConfig, FlowReport, PathModel, Sites, SitesConfig};
+use sim::tcp::congestion::Control;
+use units::{Rate, Span, Time};
+
+/// Runs in virtual time, with the simulator's TCP and the gateways' own code. See [`Plane::is_virtual`] for what it lacks.
+#[derive(Debug, Default)]
+pub struct VirtualTime;
+
+/// The longest packet on a path.
+const PATH_MTU: u32 = 1500;
+/// IP and TCP headers with time stamps.
+const TCP_HEADER_BYTES: u32 = 52;
+/// Runs begin at times that differ by so much, as they otherwise would all be the same where nothing is lost.
+const START_STEP: Span = Span::from_micros(1700);
+
+impl MultipathTestbed for VirtualTime {
+    fn run(&mut self, experiment: &Multipath, point: &MultipathPoint<'_>) -> Result<Attempt, RunError> {
+        let observed = observe(experiment, point);
+        let observed = observed.map_err(|cause| RunError { doing: "run in virtual time", cause })?;
+        let row = MultipathRow::new(point, experiment.workload, observed);
+        Ok(Attempt { row, lateness: Span::ZERO, missed: 0 })
+    }
+}
+
+fn observe(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<Observed> {
+    let case = point.case;
+    let config =
+        SitesConfig { paths: case.paths.iter().map(model).collect(), plane: plane(point), seed: point.run.into() };
+    let mut sites = Sites::new(&config)?;
+    match experiment.workload {
+        Workload::Transfer => transfer(&mut sites, experiment, point, config.plane.overhead_bytes()),
+        Workload::Numbered { .. } => numbered(&mut sites, experiment, point, config.plane.overhead_bytes()),
+        Workload::Flood { .. } => anyhow::bail!("how much the kernel forwards has no meaning in virtual time"),
+    }
+}
+
+/// The gateways find the rates out by themselves, as in real time.
+fn model(path: &PathSettings) -> PathModel {
+    let link = path.links(0).up;
+    let model = PathModel::new(path.rate, link.delay);
+    PathModel { loss: path.loss, queue_bytes: link.queue_bytes, known_rate: None, ..model }
+}
+
+fn plane(point: &MultipathPoint<'_>) -> sim::sites::Plane {
+    let paths = point.case.paths.len();
+    let shares = point.contender.ratio.as_ref().map_or_else(|| vec![1; paths], |ratio| ratio.shares().to_vec());
+    let choice = match point.contender.plane {
+        Plane::Single | Plane::Mptcp => return sim::sites::Plane::single(0, paths),
+        Plane::Direct | Plane::DirectNat => {
+            // Acknowledgements take the first path, as in real time.
+            let shares_back = (0..paths).map(|place| u32::from(place == 0)).collect();
+            return sim::sites::Plane::Direct { shares, shares_back };
+        }
+        Plane::Bonded => PathChoice::EarliestArrival,
+        Plane::BondedRatio => PathChoice::Ratio { shares, unit: ShareUnit::Packets },
+        Plane::BondedWeighted => PathChoice::Weighted,
+        Plane::BondedRedundant => PathChoice::Redundant,
+    };
+    sim::sites::Plane::Bonded { choice }
+}
+
+fn transfer(
+    sites: &mut Sites,
+    experiment: &Multipath,
+    point: &MultipathPoint<'_>,
+    overhead: u32,
+) -> anyhow::Result<Observed> {
+    let tcp = TcpConfig {
+        segment_bytes: PATH_MTU - overhead - TCP_HEADER_BYTES,
+        header_bytes: TCP_HEADER_BYTES,
+        receive_window: point.case.window,
+        ..TcpConfig::new(Control::Cubic)
+    };
+    let start = Time::ZERO + START_STEP * i64::from(point.run);
+    let flow = sites.add_flow(FlowConfig { start, ..FlowConfig::tcp(tcp) })?;
+    let beside = FlowConfig::udp(Rate::from_bytes_over(PACKET_BYTES.into(), INTERVAL), PACKET_BYTES);
+    let sparse = point.case.sparse.then(|| sites.add_flow(beside)).transpose()?;
+    let from = Time::ZERO + experiment.warm_up;
+    if let Some(cut) = point.case.cut {
+        sites.schedule(from + cut.after, cut.path - 1, Change::Cut);
+    }
+    let reports = sites.measure(from, from + experiment.duration);
+    let report = &reports[flow];
+    Ok(Observed {
+        delivered: report.goodput_bytes,
+        duration: experiment.duration,
+        full_payload: tcp.segment_bytes.into(),
+        full_packet: u64::from(tcp.packet_bytes() + overhead),
+        retransmitted: Some(report.tcp.retransmissions),
+        order: Some(order(report)),
+        longest_gap: Some(report.longest_stall),
+        sparse: sparse.and_then(|sparse| delays(&reports[sparse])),
+        carried: report.path_bytes.clone(),
+        ..Observed::default()
+    })
+}
+
+fn numbered(
+    sites: &mut Sites,
+    experiment: &Multipath,
+    point: &MultipathPoint<'_>,
+    overhead: u32,
+) -> anyhow::Result<Observed> {
+    let Workload::Numbered { packets, payload, .. } = experiment.workload else {
+        anyhow::bail!("another kind of traffic than numbered packets")
+    };
+    let (interval, bytes) = (experiment.interval(point), payload + HEADER_BYTES);
+    let sending = interval * packets as i64;
+    let udp = FlowConfig::udp(Rate::from_bytes_over(bytes.into(), interval), bytes);
+    let flow = sites.add_flow(FlowConfig { stop: Some(Time::ZERO + sending), ..udp })?;
+    let report = &sites.measure(Time::ZERO, Time::ZERO + sending + DRAIN)[flow];
+    Ok(Observed {
+        delivered: report.goodput_bytes,
+        duration: sending,
+        full_payload: payload.into(),
+        full_packet: u64::from(bytes + overhead),
+        order: Some(order(report)),
+        lost: Some(report.sent_packets.saturating_sub(report.delivered_packets)),
+        carried: report.path_bytes.clone(),
+        ..Observed::default()
+    })
+}
+
+/// The simulator keeps the greatest extent only, and does not count retransmissions.
+fn order(report: &FlowReport) -> Reordering {
+    Reordering {
+        packets: report.delivered_packets,
+        reordered_packets: report.out_of_order,
+        median_extent_packets: None,
+        p95_extent_packets: None,
+        max_extent_packets: (report.out_of_order > 0).then_some(report.max_reordering_extent),
+    }
+}
+
+fn delays(report: &FlowReport) -> Option<Delays> {
+    let at = |part| report.delays.quantile(part).map(Span::as_secs_f64);
+    Some(Delays { median_seconds: at(0.5)?, p95_seconds: at(0.95)?, p99_seconds: at(0.99)? })
+}
