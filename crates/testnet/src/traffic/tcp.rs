@@ -49,7 +49,11 @@ impl Traffic {
         }
         let sink = accept(&listener, stream.local_addr().map_err(failed)?).map_err(failed)?;
         sink.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-        Traffic::arriving(sink, &to.namespace)?.sent_by(&from.namespace, move |stop| pour(&stream, stop))
+        // Further subflows of Multipath TCP are only accepted as long as the listener is open.
+        Traffic::arriving(sink, &to.namespace)?.sent_by(&from.namespace, move |stop| {
+            let _listener = listener;
+            pour(&stream, stop);
+        })
     }
 }
 
