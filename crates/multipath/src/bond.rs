@@ -261,7 +261,8 @@ impl<P: Clone> Bond<P> {
 
     fn decide(&mut self, now: Time) {
         self.decide_at = now + DECISION_INTERVAL;
-        let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path)).collect();
+        let fastest = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
+        let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path, fastest)).collect();
         self.several.update(&estimates, self.flows.long_flows(), now);
     }
 
@@ -342,7 +343,7 @@ impl<P: Clone> Bond<P> {
     /// What becomes of a flow with this packet: its path, or none for the queue of all.
     fn bind(&self, flow: &FlowState, label: &Label, class: Class, now: Time) -> FlowState {
         let up = self.up();
-        let bytes = (flow.bytes - self.several.forgotten(now - flow.last)).max(0.0);
+        let bytes = (flow.bytes - self.several.forgotten(flow.path, now - flow.last)).max(0.0);
         let long = (flow.long && bytes > 0.0) || self.several.is_long(bytes);
         let largest = flow.largest.max(label.size);
         let largest = if self.passes(largest) { largest } else { label.size };
@@ -499,11 +500,11 @@ impl<P: Clone> Bond<P> {
 
 impl Path {
     /// As a decision about long flows sees it.
-    fn estimate(&self, path: PathId) -> Option<PathEstimate> {
+    fn estimate(&self, path: PathId, fastest: Rate) -> Option<PathEstimate> {
         let status = self.is_up().then(|| self.status())?;
         Some(PathEstimate {
             path,
-            rate: status.rate.as_f64(),
+            rate: self.rate().potential(fastest).as_f64(),
             delay: status.base_delay?,
             round_trip: status.min_round_trip?,
             loss: status.loss,

@@ -88,6 +88,8 @@ const OVERSHOOT: f64 = 0.003;
 const MAX_GAIN: f64 = 2.2;
 const MAX_STEP: i32 = 12;
 const UNKNOWN: f64 = 1e6;
+const UNFOUND_FACTOR: f64 = 64.0;
+const UNFOUND_LEAD: f64 = 2.0;
 const MIN_CAPACITY: f64 = 16e3;
 const MIN_ROUND: Span = Span::from_millis(40);
 const MAX_ROUND: Span = Span::from_millis(500);
@@ -153,6 +155,16 @@ impl PathRate {
     /// What the path carries, as far as is known.
     pub fn capacity(&self) -> Rate {
         Rate::from_f64(self.capacity)
+    }
+
+    /// What it may carry: where the path has never been full, far more than it ever did, and more than any other, of which
+    /// the fastest carries `fastest`.
+    pub fn potential(&self, fastest: Rate) -> Rate {
+        if self.found {
+            return self.capacity();
+        }
+        let potential = (self.capacity * UNFOUND_FACTOR).max(fastest.as_f64() * UNFOUND_LEAD);
+        Rate::from_f64(potential.min(self.max.unwrap_or(f64::MAX)))
     }
 
     /// The rate at which to send.

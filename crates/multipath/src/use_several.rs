@@ -39,15 +39,20 @@ pub struct PathSet(u16);
 /// A flow uses this set from the size on at which it ends sooner so than on the path with the least delay: at `S` bytes with
 /// `S/R + Σ rᵢdᵢ/R = S/r + d`, if `R` is the sum of the rates `rᵢ` of paths with delays `dᵢ` and `r`, `d` are that
 /// path's; and never before 32 kB. What a flow has sent so far is the best guess at what it has yet to send (flow sizes are
-/// heavy-tailed). Bytes are forgotten at a quarter of the rate of the path with the least delay: a flow that sends no faster
-/// needs no other path, however long it lasts.
+/// heavy-tailed). Bytes are forgotten at a quarter of what one flow is expected to get of its path alone (of the path with
+/// the least delay, if it uses several): a flow that sends no faster needs no other path, however long it lasts.
+///
+/// A path that has never been full is taken for one that carries far more than it has so far: long flows do not
+/// leave a path for one that is longer or lossy before they have reached its limit, and an unknown path is tried.
 #[derive(Debug, Clone)]
 pub struct UseSeveral {
     set: PathSet,
     up: PathSet,
     min_bytes: f64,
-    /// Bytes per second that a flow may send without being a long one.
-    leak: f64,
+    /// Bytes per second that a flow on each path may send without being a long one.
+    leaks: [f64; PathId::MAX_PATHS],
+    /// The path with the least delay.
+    first: Option<PathId>,
     /// Another set has been better since then.
     better_since: Option<Time>,
 }
@@ -100,7 +105,8 @@ impl Default for UseSeveral {
             set: PathSet::default(),
             up: PathSet::default(),
             min_bytes: f64::MAX,
-            leak: 0.0,
+            leaks: [0.0; PathId::MAX_PATHS],
+            first: None,
             better_since: None,
         }
     }
@@ -117,9 +123,9 @@ impl UseSeveral {
         bytes > self.min_bytes
     }
 
-    /// How many of a flow's bytes are forgotten in a time.
-    pub fn forgotten(&self, time: Span) -> f64 {
-        self.leak * time.as_secs_f64()
+    /// How many of the bytes of a flow on this path, or on several, are forgotten in a time.
+    pub fn forgotten(&self, path: Option<PathId>, time: Span) -> f64 {
+        path.or(self.first).map_or(0.0, |path| self.leaks[path.index()] * time.as_secs_f64())
     }
 
     /// Decides anew, for so many long flows. `paths` are those that are up.
@@ -135,8 +141,10 @@ impl UseSeveral {
             self.better_since = None;
         }
         self.min_bytes = min_bytes(paths, self.set);
-        let first = paths.iter().min_by_key(|estimate| estimate.delay);
-        self.leak = first.map_or(0.0, |first| first.rate / 8.0 * FREE_SHARE);
+        self.first = paths.iter().min_by_key(|estimate| estimate.delay).map(|first| first.path);
+        for PathEstimate { path, .. } in paths {
+            self.leaks[path.index()] = expected_rate(paths, PathSet::of([*path]), 1) / 8.0 * FREE_SHARE;
+        }
     }
 }
 
@@ -227,7 +235,11 @@ mod tests {
         assert!(!several.is_long(31e3) && several.is_long(33e3));
         several.update(&estimates(&[(8.0, 1.0, 0.0), (8.0, 81.0, 0.0)]), 1, Time::ZERO);
         assert!(!several.is_long(79e3) && several.is_long(81e3));
-        assert_eq!(several.forgotten(Span::from_secs(1)), 250e3);
+        let forgotten = several.forgotten(None, Span::from_secs(1));
+        assert!((230e3..=250e3).contains(&forgotten), "{forgotten}");
+        several.update(&estimates(&[(100.0, 20.0, 0.0), (100.0, 25.0, 0.01)]), 1, Time::ZERO);
+        let [first, lossy] = [0, 1].map(|path| several.forgotten(PathId::new(path), Span::from_secs(1)));
+        assert!(lossy < first / 10.0, "a slow flow on a lossy path is slow because of that");
     }
 
     #[test]
