@@ -84,6 +84,13 @@ const MIN_ADVANTAGE: Span = Span::from_millis(10);
 /// Of a flow, and of all; more are dropped.
 const MAX_HELD: usize = 1000;
 const MAX_HELD_IN_ALL: usize = 8000;
+/// A packet waits for so long times the difference of the losses: 4 ms for two in ten thousand.
+const LOSS_WAIT_SECONDS: f64 = 20.0;
+/// What differs by less is not told from chance.
+const LOSS_FACTOR: f64 = 3.0;
+const MIN_LOSS: f64 = 1e-4;
+/// Well below what the queue discipline takes for too long.
+const MAX_LOSS_WAIT: Span = Span::from_millis(5);
 const DECISION_INTERVAL: Span = Span::from_millis(250);
 /// A path for which so many copies wait, or for so long, is spared the next.
 const MAX_COPIES: u64 = 32;
@@ -410,7 +417,7 @@ impl<P: Clone> Bond<P> {
     fn has_work(&self, path: PathId, up: PathSet) -> bool {
         let shared = match &self.choice {
             PathChoice::Ratio { .. } => self.turns.clone().turn(up) == Some(path),
-            PathChoice::EarliestArrival => self.several.set().contains(path),
+            PathChoice::EarliestArrival => self.is_wanted(path),
             _ => true,
         };
         self.queues.has_own(path) || (shared && self.queues.has_shared())
@@ -430,10 +437,23 @@ impl<P: Clone> Bond<P> {
         }
     }
 
+    /// Whether a path is to take packets of long flows now: one that loses more than another only when those that wait
+    /// are more than the other carries soon.
+    fn is_wanted(&self, path: PathId) -> bool {
+        let set = self.several.set();
+        let loss = |path: PathId| self.path(path).rate().loss();
+        let suffices = |other: PathId| {
+            let wait = Span::from_secs_f64((loss(path) - loss(other)) * LOSS_WAIT_SECONDS).min(MAX_LOSS_WAIT);
+            let clearly_less = loss(path) > LOSS_FACTOR * loss(other) + MIN_LOSS;
+            clearly_less && self.queues.shared_bytes() < self.path(other).rate().capacity().bytes_in(wait)
+        };
+        set.contains(path) && !set.iter().any(|other| other != path && self.path(other).is_open() && suffices(other))
+    }
+
     fn pull(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(Waiting<P>, Label)> {
         let shared = match &self.choice {
             PathChoice::Ratio { .. } => self.turns.turn(up) == Some(path),
-            PathChoice::EarliestArrival => self.several.set().contains(path),
+            PathChoice::EarliestArrival => self.is_wanted(path),
             _ => true,
         };
         let weights = (self.flows.own_flows(path), self.flows.long_flows());

@@ -122,6 +122,10 @@ impl<P: Clone> BondQueues<P> {
         self.shared.packets() > 0
     }
 
+    pub fn shared_bytes(&self) -> u64 {
+        self.shared.bytes()
+    }
+
     pub fn own_bytes(&self, path: PathId) -> u64 {
         self.own[path.index()].queue.bytes()
     }

@@ -130,6 +130,11 @@ impl Path {
         (self.is_up() && self.log.open_bytes() < self.max_open_bytes()).then(|| self.release.max(self.rate.drained()))
     }
 
+    /// Whether it takes packets at its pace: it is up, and not too much is unanswered.
+    pub fn is_open(&self) -> bool {
+        self.ready_at().is_some()
+    }
+
     fn max_open_bytes(&self) -> u64 {
         let round_trip = self.health.round_trips().smoothed().unwrap_or_default();
         self.rate.pace().bytes_in(round_trip * 5 / 4 + OPEN_SLACK) + OPEN_SLACK_BYTES

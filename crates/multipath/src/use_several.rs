@@ -25,14 +25,15 @@ pub struct PathSet(u16);
 /// Decides which paths long flows use together, and from which size on a flow is long.
 ///
 /// **Rule.** With resequencing, a flow over several paths has the sum of their rates, the longest of their delays, the
-/// mean of their losses, and acknowledgements that come back by the path with the least delay. What a TCP flow (CUBIC) makes of that is the lesser of
+/// mean of their losses by what it sends over each (over those that lose more only what the others do not carry), and
+/// acknowledgements that come back by the path with the least delay. What a TCP flow (CUBIC) makes of that is the lesser of
 ///
 /// - the sum of the rates, less what its sawtooth leaves unused behind a short queue: at most 7.5 %, nothing where the round
 ///   trip is short against the queue; and
 /// - its window at this loss, 1.22/√p or 1.05·(RTT/p)^¾ segments (RFC 9438), in each round trip, times the number of long flows.
 ///
 /// The set begins with the path where this is most, and grows by the path that adds most, as long as one adds
-/// 2 %. So a path that is slow, long or lossy against the others is left out where it would cost more than it
+/// 2 %, and is given up when it does not. So a path that is slow, long or lossy against the others is left out where it would cost more than it
 /// brings, and long flows are never slower than on the better path alone. The set is changed where that
 /// gains 5 % for 1.5 s, and at once when a path comes or goes.
 ///
@@ -65,6 +66,7 @@ const MIN_ROUND_TRIP: f64 = 1e-4;
 const FREE_SHARE: f64 = 0.25;
 const MIN_ADDED: f64 = 1.02;
 const MIN_GAIN: f64 = 1.05;
+const BISECTIONS: u32 = 30;
 const PERSISTENCE: Span = Span::from_millis(1500);
 
 impl PathSet {
@@ -133,7 +135,9 @@ impl UseSeveral {
         let up = PathSet::of(paths.iter().map(|estimate| estimate.path));
         let same = std::mem::replace(&mut self.up, up) == up;
         let best = best_set(paths, flows);
-        let better = expected_rate(paths, best, flows) > MIN_GAIN * expected_rate(paths, self.set, flows);
+        let [after, before] = [best, self.set].map(|set| expected_rate(paths, set, flows));
+        // A path that brings nothing is not kept either.
+        let better = after > MIN_GAIN * before || (best.len() < self.set.len() && after * MIN_ADDED >= before);
         self.better_since = if better { self.better_since.or(Some(now)) } else { None };
         let lasting = self.better_since.is_some_and(|since| now - since >= PERSISTENCE);
         if lasting || !same {
@@ -171,12 +175,39 @@ pub fn expected_rate(paths: &[PathEstimate], set: PathSet, flows: u32) -> f64 {
         return 0.0;
     }
     let flows = f64::from(flows.max(1));
-    let loss = used().map(|estimate| estimate.rate * estimate.loss).sum::<f64>() / sum;
     let round_trip = round_trip(paths, used().map(|estimate| estimate.delay).max().unwrap_or_default());
     let unused = (1.0 - 0.925 * (1.0 + QUEUE / round_trip)).max(0.0) / flows;
+    let mut by_loss: Vec<&PathEstimate> = used().collect();
+    by_loss.sort_by(|one, other| one.loss.total_cmp(&other.loss));
+    let window_rate = |rate| flows * window(loss_at(&by_loss, rate, unused), round_trip) * SEGMENT_BITS / round_trip;
+    // The more is sent, the more of it goes over the paths that lose more.
+    let (mut low, mut high) = (0.0, sum * (1.0 - unused));
+    if window_rate(high) >= high {
+        return high;
+    }
+    for _ in 0..BISECTIONS {
+        let middle = (low + high) / 2.0;
+        if window_rate(middle) >= middle { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// The ratio of packets that are lost at this rate, where each path is used as soon as those that lose less are full but
+/// for what is left unused.
+fn loss_at(by_loss: &[&PathEstimate], rate: f64, unused: f64) -> f64 {
+    let (mut left, mut lost) = (rate, 0.0);
+    for estimate in by_loss {
+        let taken = left.min(estimate.rate * (1.0 - unused));
+        lost += taken * estimate.loss;
+        left -= taken;
+    }
+    lost / rate.max(1.0)
+}
+
+/// Segments that a CUBIC flow has under way at this loss (RFC 9438).
+fn window(loss: f64, round_trip: f64) -> f64 {
     let loss = loss.max(1e-7);
-    let window = (1.22 / loss.sqrt()).max(1.054 * (round_trip / loss).powf(0.75));
-    (sum * (1.0 - unused)).min(flows * window * SEGMENT_BITS / round_trip)
+    (1.22 / loss.sqrt()).max(1.054 * (round_trip / loss).powf(0.75))
 }
 
 /// Seconds from a packet that takes so long to its acknowledgement, by the path with the least delay.
@@ -247,7 +278,7 @@ mod tests {
         let at = |millis| Time::ZERO + Span::from_millis(millis);
         let mut several = UseSeveral::default();
         let good = estimates(&[(50.0, 10.0, 0.0), (50.0, 10.0, 0.0)]);
-        let lossy = estimates(&[(50.0, 10.0, 0.0), (50.0, 10.0, 0.01)]);
+        let lossy = estimates(&[(50.0, 10.0, 0.0), (50.0, 60.0, 0.01)]);
         several.update(&good, 1, at(0));
         assert_eq!(several.set().len(), 2);
         several.update(&lossy, 1, at(250));

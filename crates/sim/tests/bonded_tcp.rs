@@ -37,7 +37,12 @@ fn sites(config: &SitesConfig) -> Sites {
 fn share(paths: &[PathModel], seed: u64) -> f64 {
     let config = SitesConfig { paths: paths.to_vec(), plane: Plane::default(), seed };
     let mut sites = sites(&config);
-    let seconds = if paths.iter().any(|path| mbit(path) > 50.0) { 8.0 } else { 30.0 };
+    let seconds = match paths {
+        // Some forty losses in 30 s would leave much to chance.
+        [PathModel { loss, .. }, ..] if *loss > 0.0 => 300.0,
+        _ if paths.iter().any(|path| mbit(path) > 50.0) => 8.0,
+        _ => 30.0,
+    };
     let reports = [(0.0, 10.0), (10.0, 10.0 + seconds)].map(|(from, to)| sites.measure(at(from), at(to)).remove(0));
     if paths.iter().all(|path| path.loss == 0.0) {
         assert!(reports.iter().all(|report| report.out_of_order == 0));
@@ -56,8 +61,8 @@ fn one_connection_fills_two_paths() {
         ([path(8.0, 10.0, 0.0), path(1.5, 50.0, 0.0)], 0.92),
         ([path(100.0, 10.0, 0.0), path(100.0, 35.0, 0.0)], 0.93),
         ([path(300.0, 5.0, 0.0), path(80.0, 5.0, 0.0)], 0.90),
-        // The bar of the real one is 0.88; the mean of these runs is close to it.
-        ([path(8.0, 0.0, 0.001), path(8.0, 25.0, 0.001)], 0.84),
+        // One path of 16 Mbit/s with as long a round trip and as much loss: 90.8, 90.0 at least.
+        ([path(8.0, 0.0, 0.001), path(8.0, 25.0, 0.001)], 0.88),
     ];
     let mut out = String::from("share of what the paths can carry, in percent\n\n");
     writeln!(out, "{:30} {:>6} {:>6}", "Mbit/s/ms", "mean", "least").unwrap();
@@ -73,7 +78,7 @@ fn one_connection_fills_two_paths() {
         let loss = if paths[0].loss > 0.0 { format!(", {} % lost", paths[0].loss * 100.0) } else { String::new() };
         let name = format!("{one} + {other}{loss}");
         writeln!(out, "{name:30} {:6.1} {:6.1}", mean * 100.0, least * 100.0).unwrap();
-        assert!(mean > bar, "{name}: {mean}");
+        assert!(least > bar, "{name}: {least}");
     }
     insta::assert_snapshot!(out);
 }
