@@ -14,10 +14,11 @@
 //! in 2 ms. (See [`net::batch`] for what cannot be bounded.)
 //!
 //! Of a remote site with sessions, only single flows are divided, which are entered into lists while packets pass
-//! ([`DividedFlow`], [`RestoredFlow`]); others take the system's routes, and are noted.
+//! ([`FlowLists`]); others take the system's routes, and are noted. A [`SessionPlane`] reads these notes, agrees with the remote
+//! gateway on each flow ([`multipath::nat_session`]), and enters it. Its messages are sealed ([`secure`]) and travel in UDP by
+//! the paths; how flows may be translated is for each gateway's own configuration to say, and for known keys only.
 //!
-//! Not done: ICMP errors about packets of single flows tell the host of a packet with the aliases, which it does not know; and
-//! fragments of single flows, which have no ports, are neither divided nor translated.
+//! Not done: fragments of single flows, which have no ports, are neither divided nor translated.
 //!
 //! Rules are installed at one instant and belong to this process (see [`net::nftables`]): if it is killed, the kernel removes
 //! them, and packets take the system's routes. What is left then (routing tables that nothing uses) is removed by the next
@@ -28,10 +29,18 @@ mod flow_rules;
 mod host;
 mod plan;
 mod plane;
+mod session_node;
+mod session_plane;
+mod session_rules;
+mod session_shard;
+mod session_status;
 mod sessions;
 
 pub use host::{HostError, check_host};
 pub use plan::Plan;
 pub(crate) use plan::number as mark;
 pub use plane::{DirectError, DirectPlane, PathCount};
-pub use sessions::{DividedFlow, RestoredFlow};
+pub use session_plane::SessionPlane;
+pub use session_shard::SessionsError;
+pub use session_status::{RemoteSessions, SessionsStatus};
+pub use sessions::FlowLists;

@@ -126,7 +126,7 @@ fn faults_are_told_with_the_line_and_what_to_try() {
     refused("name = \"rest\"", "name = \"right\"", 26, "`right` is given twice");
     refused("paths = [\"one\"]", "paths = [\"three\"]", 28, "no path is called `three`: there are one, two");
     refused("paths = [\"one\"]", "paths = [\"one\", \"one\"]", 28, "`one` is given twice");
-    refused("alias = \"192.0.2.0/24\"", "alias = \"192.0.2.0/25\"", 32, "differ in size or IP version");
+    refused("alias = \"192.0.2.0/24\"", "alias = \"192.0.2.0/25\"", 32, "differ in size");
     refused("alias = \"192.0.2.0/24\"", "alias = \"10.2.0.0/24\"", 32, "overlaps the network 10.2.0.0/24");
     refused("alias = \"198.51.100.7\"", "alias = \"192.0.2.7\"", 37, "give each network its own");
     refused("network = \"10.2.0.7\"", "network = \"10.3.0.7\"", 36, "10.3.0.7/32 is in no network");

@@ -5,11 +5,13 @@ mod sites;
 
 use counter::Counter;
 use gateway::Config;
-use gateway::direct::{DirectError, DirectPlane, DividedFlow, RestoredFlow};
+use gateway::direct::{DirectError, DirectPlane};
 use ipnet::IpNet;
+use multipath::nat_session::DividedRule;
 use net::batch::BatchLimits;
 use net::namespace::Namespace;
-use net::nftables::{Addresses, Flow, Statement};
+use net::nftables::Statement;
+use packet::{Addresses, FlowKey};
 use service::RuntimeDir;
 use sites::{Sites, is_up};
 use std::env;
@@ -280,31 +282,28 @@ fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
             };
             send(2);
             assert_eq!(counter.packets(), [2, 0, 0]);
-            let flow = Flow { source, destination, protocol: 17, source_port: 5000, destination_port: 6000 };
-            assert!(sender.seen_flows(0).unwrap().contains(&flow));
+            let flow = FlowKey { protocol: 17, source: (source, 5000).into(), destination: (destination, 6000).into() };
+            assert!(sender.flows().seen(0).unwrap().contains(&flow));
 
             let translated = aliases.map(|source| Addresses { source, destination });
-            let divided = DividedFlow { remote: 0, flow, aliases: (0..).zip(translated).collect() };
-            let restored = RestoredFlow {
-                arriving: aliases.map(|source| Flow { source, ..flow }).to_vec(),
-                original: Addresses { source, destination },
-            };
-            receiver.restore_flow(&restored).unwrap();
-            sender.divide_flow(&divided).unwrap();
-            assert!(sender.divide_flow(&divided).is_err());
+            let divided = DividedRule { flow, aliases: (0..).zip(translated).collect() };
+            let restored = divided.restored();
+            receiver.flows().restore(&restored).unwrap();
+            sender.flows().divide(0, &divided).unwrap();
+            assert!(sender.flows().divide(0, &divided).is_err());
             send(38);
             assert_eq!(counter.packets(), [2, 32, 6]);
-            assert_eq!(sender.divided_flows(0).unwrap()[&flow].packets, 38);
-            let arrived = receiver.restored_flows().unwrap();
-            assert_eq!(restored.arriving.iter().map(|flow| arrived[flow].packets).collect::<Vec<_>>(), [32, 6]);
+            assert_eq!(sender.flows().divided(0).unwrap()[&flow].packets, 38);
+            let arrived = receiver.flows().restored().unwrap();
+            assert_eq!(restored.flows().map(|flow| arrived[&flow].packets).collect::<Vec<_>>(), [32, 6]);
             // Another flow between the same hosts.
             sites.send(&sites.a, &source.to_string(), &sites.b, &destination.to_string(), 5);
             assert_eq!(counter.packets(), [2 + 5, 32, 6]);
 
-            sender.leave_flow(&divided).unwrap();
-            receiver.forget_flow(&restored).unwrap();
-            assert!(sender.leave_flow(&divided).is_err());
-            assert_eq!((sender.divided_flows(0).unwrap().len(), receiver.restored_flows().unwrap().len()), (0, 0));
+            sender.flows().leave(0, &divided).unwrap();
+            receiver.flows().forget(&restored).unwrap();
+            assert!(sender.flows().leave(0, &divided).is_err());
+            assert_eq!((sender.flows().divided(0).unwrap().len(), receiver.flows().restored().unwrap().len()), (0, 0));
             send(1);
             assert_eq!(counter.packets(), [2 + 5 + 1, 32, 6]);
         }
@@ -340,6 +339,39 @@ fn errors_of_routers_tell_hosts_of_the_packets_that_they_sent() {
                 ip(&sites.a, &[family, "route", "get", to]).unwrap().contains("mtu 1300")
             };
             assert!(eventually(knows), "{to}");
+        }
+        sites.left.run(|| drop(plane)).unwrap();
+    });
+}
+
+/// The same where only single flows have the aliases, which hosts share.
+#[test]
+fn errors_of_routers_tell_hosts_of_the_packets_of_single_flows() {
+    in_namespaces("errors_of_routers_tell_hosts_of_the_packets_of_single_flows", || {
+        let sites = Sites::new();
+        let mut config = read(LEFT);
+        config.remotes[0].sessions = true;
+        let plane = start(&sites.left, &config, &runtime("flow-errors"));
+        ip(&sites.right, &["link", "set", "lan", "mtu", "1300"]).unwrap();
+        for (family, back, gateway) in [("-4", "198.51.1.0/24", "10.9.1.1"), ("-6", "fd51:1::/64", "fd09:1::1")] {
+            ip(&sites.right, &[family, "route", "add", back, "via", gateway]).unwrap();
+        }
+        for (family, [source, to, alias]) in
+            [("-4", ["10.1.0.2", "10.2.0.2", "198.51.1.9"]), ("-6", ["fd01::2", "fd02::2", "fd51:1::9"])]
+        {
+            let [source, destination, alias] = [source, to, alias].map(|text| text.parse::<IpAddr>().unwrap());
+            let near = sites.a.run(|| UdpSocket::bind((source, 5000)).unwrap()).unwrap();
+            let flow = FlowKey { protocol: 17, source: (source, 5000).into(), destination: (destination, 9).into() };
+            let leaving = Addresses { source: alias, destination };
+            let rule = DividedRule { flow, aliases: vec![(0, leaving), (1, leaving)] };
+            plane.flows().divide(0, &rule).unwrap();
+            let knows = || {
+                // Too long for the path, until the host has learnt that.
+                let _ = near.send_to(&[0; 1400], (destination, 9));
+                ip(&sites.a, &[family, "route", "get", to]).unwrap().contains("mtu 1300")
+            };
+            assert!(eventually(knows), "{to}");
+            plane.flows().leave(0, &rule).unwrap();
         }
         sites.left.run(|| drop(plane)).unwrap();
     });

@@ -130,6 +130,10 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
             }
         }
         Plane::Direct => {
+            if let Some(sessions) = &config.sessions {
+                let (identity, _) = run::session_keys(sessions)?;
+                writeln!(output, "# public key of this gateway: {}", identity.public())?;
+            }
             let plan = Plan::new(config);
             writeln!(output, "{plan}")?;
             for warning in check_host(&plan)? {

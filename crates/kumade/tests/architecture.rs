@@ -16,8 +16,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // The ECN field of the packets that a queue may mark.
     ("link", &["packet", "units"]),
     ("middlebox", &["packet", "units"]),
-    // Packets wait in a queue discipline until a path has room; a measured rate has its interval.
-    ("multipath", &["link", "train", "units"]),
+    // Packets wait in a queue discipline until a path has room; a measured rate has its interval; NAT sessions are of flows.
+    ("multipath", &["link", "packet", "train", "units"]),
     ("secure", &["units"]),
     // Client and server may share a key.
     ("wire", &["secure", "train", "units"]),

@@ -19,6 +19,7 @@ mod health;
 mod health_round_trip;
 pub mod measured;
 pub mod message;
+pub mod nat_session;
 mod path_id;
 mod path_mtu;
 mod path_report;

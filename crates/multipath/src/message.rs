@@ -11,14 +11,14 @@
 //! | 2 | [`Report`] | highest counter (8), packets (8), octets (8), time of arrival (8), time that the report was held (4) |
 //! | 3 | [`Message::MtuProbe`] | number (4), padding |
 //! | 4 | [`Message::MtuAnswer`] | number (4) |
-//! | 8 … 15 | [`Message::Session`] | what belongs to NAT sessions |
+//! | 8 … 15 | [`Message::Session`] | [`NatMessage`](crate::nat_session::NatMessage) |
 //!
 //! A [`Data`] message thus takes 12 octets besides the packet and 4 for each further path that the bucket has used and not
 //! been reported to have passed. Messages are read in place, without a copy, and for each there is one spelling. A report
 //! goes back over the path that it is about, and so does the answer to a probe of the path's MTU. Those are not counted:
 //! what is too long for a path is not lost by it.
 
-mod bytes;
+pub(crate) mod bytes;
 mod data;
 mod error;
 mod health;

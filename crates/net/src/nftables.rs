@@ -10,6 +10,6 @@ mod flow;
 mod installed;
 mod table;
 
-pub use flow::{Addresses, Flow, FlowList, FlowListKind};
+pub use flow::{FlowList, FlowListKind};
 pub use installed::{Count, FlowChange, InstalledTable};
 pub use table::{Chain, Hook, Rule, Statement, Table};

@@ -3,10 +3,9 @@
 use ipnet::IpNet;
 use net::interface::{self, Family};
 use net::namespace::Namespace;
-use net::nftables::{
-    Addresses, Chain, Flow, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table,
-};
+use net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
 use net::policy::{self, MarkedRoute};
+use packet::{Addresses, FlowKey};
 use std::net::{IpAddr, UdpSocket};
 use testnet::{TEST_DEADLINE, in_namespaces, ip};
 
@@ -158,13 +157,7 @@ fn noted_and_translated(family: Family, addresses: [&str; 3]) {
     let plain = UdpSocket::bind((own, 0)).unwrap();
     let port = plain.local_addr().unwrap().port();
     let translated = UdpSocket::bind((destination, port)).unwrap();
-    let flow = Flow {
-        source: own,
-        destination: own,
-        protocol: UDP,
-        source_port: near.local_addr().unwrap().port(),
-        destination_port: port,
-    };
+    let flow = FlowKey { protocol: UDP, source: near.local_addr().unwrap(), destination: (own, port).into() };
     let send = |data: &[u8]| near.send_to(data, (own, port)).map(drop).unwrap();
     let receive = |socket: &UdpSocket| {
         let mut buffer = [0; 9];

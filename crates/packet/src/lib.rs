@@ -35,7 +35,7 @@ mod selector;
 pub use classification::Classification;
 pub use ecn::Ecn;
 pub use ethernet::{Ethernet, ethertype};
-pub use flow::FlowKey;
+pub use flow::{Addresses, FlowKey};
 pub use headers::{End, Fragment, Headers, Icmp, ParseError, Tcp, Transport, Udp, protocol};
 pub use mss::clamp_mss;
 pub use reply::{ResetPair, prohibit, reject, reset_both, too_big};

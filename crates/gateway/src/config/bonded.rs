@@ -1,19 +1,16 @@
 //! What the `[bonded]` section and the remotes of a bonded plane may say.
 
-use super::checks::{endpoint, unique};
+use super::checks::unique;
 use super::error::Fault;
 use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
+use super::peer::{peer, port};
 use super::types::{Bonded, Path, Peer};
 use ipnet::IpNet;
 use multipath::{PathChoice, PathId, ShareUnit, UnorderedFlows};
-use net::interface::Family;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use toml::Spanned;
 
-/// Of the gateway's UDP sockets; next to the port of measurements.
-const DEFAULT_PORT: u16 = 7273;
 const DEFAULT_DEVICE: &str = "kumade0";
 /// What IPv6 needs (RFC 8200 §5), and what a TUN device takes.
 const MTUS: std::ops::RangeInclusive<u16> = 1280..=9000;
@@ -34,8 +31,8 @@ pub(super) fn bonded(file: &ConfigFile, paths: &[Path]) -> Result<Bonded, Fault>
     }
     unique(file.path.iter().map(|path| &path.interface), "interface of [[path]]: the bonded plane has one port there")?;
     unique(file.remote.iter().filter_map(|remote| remote.public_key.as_ref()), "public-key")?;
-    let port = port(section)?;
-    let peers = file.remote.iter().map(|remote| peer(remote, paths, port)).collect::<Result<Vec<_>, _>>()?;
+    let port = port(section.port.as_ref())?;
+    let peers = file.remote.iter().map(|remote| remote_gateway(remote, paths, port)).collect::<Result<Vec<_>, _>>()?;
     same_versions(file, &peers)?;
     Ok(Bonded {
         key_file: PathBuf::from(section.key.get_ref()),
@@ -53,14 +50,6 @@ pub(super) fn bonded(file: &ConfigFile, paths: &[Path]) -> Result<Bonded, Fault>
 fn address(text: &Spanned<String>) -> Result<IpNet, Fault> {
     let problem = format!("`{}` is no address with its network: write it like 10.9.0.1/24", text.get_ref());
     text.get_ref().parse().map_err(|_| Fault::new(text.span(), problem))
-}
-
-fn port(section: &BondedSection) -> Result<u16, Fault> {
-    match &section.port {
-        None => Ok(DEFAULT_PORT),
-        Some(port) if *port.get_ref() > 0 => Ok(*port.get_ref()),
-        Some(port) => Err(Fault::new(port.span(), "the other gateway has to know the port: give one from 1 to 65535")),
-    }
 }
 
 fn mtu(section: &BondedSection) -> Result<Option<u16>, Fault> {
@@ -92,32 +81,16 @@ fn unordered(section: &BondedSection) -> Result<UnorderedFlows, Fault> {
     Ok(UnorderedFlows { dscps, ports: section.unordered_ports.clone() })
 }
 
-fn peer(section: &RemoteSection, paths: &[Path], port: u16) -> Result<Peer, Fault> {
+fn remote_gateway(section: &RemoteSection, paths: &[Path], port: u16) -> Result<Peer, Fault> {
     let name = section.name.get_ref();
-    let Some(key) = &section.public_key else {
-        let problem = format!("remote `{name}` has no `public-key`: `kumade key public` prints it there");
-        return Err(Fault::new(section.name.span(), problem));
-    };
     if section.paths.is_some() {
         let problem = format!("remote `{name}`: both gateways number all paths alike: leave `paths` out");
         return Err(Fault::new(section.name.span(), problem));
     }
-    if section.addresses.len() > paths.len() {
-        let extra = &section.addresses[paths.len()];
-        return Err(Fault::new(extra.span(), format!("more addresses than paths, of which there are {}", paths.len())));
+    if let Some(sessions) = &section.sessions {
+        return Err(Fault::new(sessions.span(), "the bonded plane carries all flows: leave `sessions` out"));
     }
-    let mut addresses = vec![None; paths.len()];
-    for ((place, text), path) in addresses.iter_mut().zip(&section.addresses).zip(paths) {
-        *place = endpoint(text, port)?;
-        if let Some(address) = place {
-            next_hop(path, *address).map_err(|problem| Fault::new(text.span(), problem))?;
-        }
-    }
-    Ok(Peer {
-        key: key.get_ref().parse().map_err(|error: secure::KeyError| Fault::new(key.span(), error.to_string()))?,
-        psk_file: section.preshared_key.as_ref().map(PathBuf::from),
-        addresses,
-    })
+    peer(section, paths, port)
 }
 
 /// The datagrams of all remote gateways on a path are of one IP version, since a path has one socket.
@@ -133,12 +106,4 @@ fn same_versions(file: &ConfigFile, peers: &[Peer]) -> Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-/// A path with next hops has one for datagrams to this address.
-fn next_hop(path: &Path, to: SocketAddr) -> Result<(), String> {
-    let lacks = path.has_gateway() && path.gateway(Family::of(to.ip())).is_none();
-    let problem =
-        || format!("{} is not reached by path `{}`: add a gateway of its IP version there", to.ip(), path.name);
-    if lacks { Err(problem()) } else { Ok(()) }
 }

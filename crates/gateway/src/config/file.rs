@@ -13,6 +13,9 @@ pub(super) struct ConfigFile {
     /// Measurements of the paths.
     #[serde(default)]
     pub(super) measure: Option<MeasureSection>,
+    /// What NAT sessions of the direct plane need.
+    #[serde(default)]
+    pub(super) sessions: Option<SessionsSection>,
     /// Networks behind this gateway.
     #[serde(default)]
     pub(super) local: Vec<LocalSection>,
@@ -110,6 +113,23 @@ pub(super) struct BondedSection {
     pub(super) unordered_ports: Vec<u16>,
 }
 
+/// `[sessions]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct SessionsSection {
+    /// The file of this gateway's private key.
+    pub(super) key: Spanned<String>,
+    /// UDP port on all paths.
+    #[serde(default)]
+    pub(super) port: Option<Spanned<u16>>,
+    /// A session ends when no packet of its flow has passed for so long, such as `180s`.
+    #[serde(default)]
+    pub(super) idle: Option<Spanned<String>>,
+    /// How many sessions there are with one remote gateway at a time, in each direction.
+    #[serde(default)]
+    pub(super) max_sessions: Option<Spanned<usize>>,
+}
+
 /// Which path takes the next packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -171,13 +191,16 @@ pub(super) struct RemoteSection {
     /// Where measurements are answered, on each path, perhaps with a port.
     #[serde(default)]
     pub(super) measure: Vec<Spanned<String>>,
-    /// In the bonded plane, the public key of the remote gateway.
+    /// In the direct plane, whether only flows are divided for which the remote gateway has agreed to a NAT session.
+    #[serde(default)]
+    pub(super) sessions: Option<Spanned<bool>>,
+    /// In the bonded plane and with sessions, the public key of the remote gateway.
     #[serde(default)]
     pub(super) public_key: Option<Spanned<String>>,
-    /// In the bonded plane, the file of a second key that both gateways have.
+    /// The file of a second key that both gateways have.
     #[serde(default)]
     pub(super) preshared_key: Option<String>,
-    /// In the bonded plane, the remote gateway's address on each path, perhaps with a port; empty where it is not known.
+    /// The remote gateway's address on each path, perhaps with a port; empty where it is not known.
     #[serde(default)]
     pub(super) addresses: Vec<Spanned<String>>,
 }

@@ -20,9 +20,8 @@ pub(super) fn translations(sections: &[TranslationSection], config: &Config) -> 
 
 fn translation(section: &TranslationSection, config: &Config) -> Result<Translation, Fault> {
     let (hosts, alias) = (network(&section.network)?, network(&section.alias)?);
-    if (family_of(hosts), hosts.prefix_len()) != (family_of(alias), alias.prefix_len()) {
-        let problem = format!("{hosts} and {alias} differ in size or IP version: each address needs one of its own");
-        return Err(Fault::new(section.alias.span(), problem));
+    if family_of(hosts) != family_of(alias) {
+        return Err(Fault::new(section.alias.span(), format!("{hosts} and {alias} differ in IP version")));
     }
     let locals = config.locals.iter().flat_map(|local| &local.networks);
     let remotes = config.remotes.iter().flat_map(|remote| remote.networks.iter().map(move |network| (remote, network)));
@@ -46,13 +45,21 @@ fn translation(section: &TranslationSection, config: &Config) -> Result<Translat
         return Err(Fault::new(name.span(), problem));
     }
     let side = if is_local { Side::Local } else { Side::Remote };
-    Ok(Translation { side, network: hosts, alias, path })
+    let translation = Translation { side, network: hosts, alias, path };
+    if translation.is_shared() && config.is_static(&translation) {
+        let problem = format!(
+            "{hosts} and {alias} differ in size: each address needs one of its own, unless the remotes have `sessions = true`"
+        );
+        return Err(Fault::new(section.alias.span(), problem));
+    }
+    Ok(translation)
 }
 
 /// Why two translations cannot both be.
 fn conflict(one: &Translation, other: &Translation) -> Option<String> {
     let same = (one.network, one.alias) == (other.network, other.alias);
-    if !same && overlap(one.alias, other.alias) {
+    let is_shared = one.is_shared() && other.is_shared() && (one.side, one.alias) == (other.side, other.alias);
+    if !same && !is_shared && overlap(one.alias, other.alias) {
         return Some(format!("the alias {} overlaps that of {}: give each network its own", one.alias, other.network));
     }
     let same_path = one.path.is_some() && one.path == other.path;

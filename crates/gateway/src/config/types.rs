@@ -1,5 +1,6 @@
 use crate::ratio::Ratio;
 use ipnet::IpNet;
+use multipath::nat_session::NatConfig;
 use multipath::{PathChoice, UnorderedFlows};
 use net::interface::Family;
 use secure::PublicKey;
@@ -18,6 +19,8 @@ pub struct Config {
     pub measurement: Measurement,
     /// Where Prometheus fetches metrics.
     pub prometheus: Option<SocketAddr>,
+    /// What NAT sessions need, if a remote has them; in the direct plane only.
+    pub sessions: Option<Sessions>,
     /// Networks behind this gateway. They do not overlap each other or those of remote sites.
     pub locals: Vec<Local>,
     /// Ways to the remote sites, with names that differ.
@@ -67,6 +70,19 @@ pub struct Bonded {
     pub unordered: UnorderedFlows,
     /// The remote gateways, in the order of [`Config::remotes`].
     pub peers: Vec<Peer>,
+}
+
+/// What NAT sessions of the direct plane need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sessions {
+    /// The file of this gateway's private key.
+    pub key_file: PathBuf,
+    /// The UDP port on all paths.
+    pub port: u16,
+    /// When sessions end, and how many there may be.
+    pub limits: NatConfig,
+    /// The remote gateways, in the order of [`Config::remotes`]; none where a remote has no sessions.
+    pub peers: Vec<Option<Peer>>,
 }
 
 /// A remote gateway.
@@ -123,14 +139,15 @@ pub struct Remote {
     pub sessions: bool,
 }
 
-/// Addresses that are others on the way, each the one of the same place in its network.
+/// Addresses that are others on the way: each the one of the same place in its network, or, where network and alias differ in
+/// size, any of the alias, as NAT sessions agree for each flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Translation {
     /// Where the hosts are.
     pub side: Side,
     /// Their addresses as they and others see them.
     pub network: IpNet,
-    /// Their addresses on the way; as many, of the same IP version.
+    /// Their addresses on the way, of the same IP version.
     pub alias: IpNet,
     /// The place in [`Config::paths`] of the path on which packets leave with the alias.
     pub path: Option<usize>,
@@ -143,6 +160,26 @@ pub enum Side {
     Local,
     /// At a remote site: the other way round.
     Remote,
+}
+
+impl Translation {
+    /// Whether a flow has one of the alias's addresses only for as long as its session.
+    pub fn is_shared(&self) -> bool {
+        self.network.prefix_len() != self.alias.prefix_len()
+    }
+}
+
+impl Config {
+    /// Whether a translation is made for all packets, because a remote that it is about has no sessions.
+    pub(crate) fn is_static(&self, translation: &Translation) -> bool {
+        let is_about = |remote: &&Remote| match translation.side {
+            Side::Local => true,
+            Side::Remote => {
+                remote.networks.iter().any(|net| net.prefix_len() > 0 && net.contains(&translation.network))
+            }
+        };
+        self.remotes.iter().filter(is_about).any(|remote| !remote.sessions)
+    }
 }
 
 impl Path {

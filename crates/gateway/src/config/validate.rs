@@ -4,8 +4,9 @@ use super::error::{ConfigError, Fault};
 use super::file::{ConfigFile, LocalSection, PathSection, PlaneName, RemoteSection};
 use super::measurement::{measurement, targets};
 use super::options::SimpleConfig;
+use super::sessions::sessions;
 use super::translations::translations;
-use super::types::{Config, Local, Path, Plane, Remote, family_of};
+use super::types::{Config, Local, Path, Plane, Remote, Sessions, family_of};
 use crate::ratio::Ratio;
 use ipnet::IpNet;
 use net::interface::Family;
@@ -16,7 +17,8 @@ use units::{Rate, parse};
 /// Each path takes a routing table and a priority among the rules.
 const MAX_PATHS: usize = 64;
 const DEFAULT_WEIGHT: u32 = 1;
-const NOT_BONDED: &str = "only the bonded plane has keys and remote gateways: set plane = \"bonded\" in [gateway]";
+const NOT_BONDED: &str = "this section is of the bonded plane: set plane = \"bonded\" in [gateway]";
+const NO_SESSIONS: &str = "the bonded plane has no sessions: leave [sessions] out";
 
 impl Config {
     /// Reads and validates a file's text. `origin` names it in errors; `interfaces` are those of this host.
@@ -77,7 +79,7 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
             format!("{} is also a path's interface: list the local hosts' `networks`", interface.get_ref()),
         ));
     }
-    let (plane, measurement) = (plane(file, &paths)?, measurement(file)?);
+    let ((plane, sessions), measurement) = (plane(file, &paths)?, measurement(file)?);
     let targets = targets(file, &remotes, &plane, measurement.port)?;
     remotes.iter_mut().zip(targets).for_each(|(remote, target)| remote.measured_to = target);
     let config = Config {
@@ -85,6 +87,7 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
         plane,
         prometheus: file.gateway.prometheus.as_ref().map(prometheus).transpose()?,
         measurement,
+        sessions,
         locals,
         paths,
         remotes,
@@ -99,15 +102,12 @@ fn prometheus(text: &Spanned<String>) -> Result<SocketAddr, Fault> {
         .map_err(|error| Fault::new(text.span(), format!("`{}` is no address for metrics: {error}", text.get_ref())))
 }
 
-fn plane(file: &ConfigFile, paths: &[Path]) -> Result<Plane, Fault> {
-    if file.gateway.plane == PlaneName::Bonded {
-        return bonded(file, paths).map(Plane::Bonded);
-    }
-    let keyed = file.remote.iter().find_map(|remote| remote.public_key.as_ref().or(remote.addresses.first()));
-    match (&file.bonded, keyed) {
-        (None, None) => Ok(Plane::Direct),
-        (Some(section), _) => Err(Fault::new(section.key.span(), NOT_BONDED)),
-        (None, Some(text)) => Err(Fault::new(text.span(), NOT_BONDED)),
+fn plane(file: &ConfigFile, paths: &[Path]) -> Result<(Plane, Option<Sessions>), Fault> {
+    match (file.gateway.plane, &file.bonded, &file.sessions) {
+        (PlaneName::Bonded, _, Some(section)) => Err(Fault::new(section.key.span(), NO_SESSIONS)),
+        (PlaneName::Bonded, _, None) => Ok((Plane::Bonded(bonded(file, paths)?), None)),
+        (PlaneName::Direct, Some(section), _) => Err(Fault::new(section.key.span(), NOT_BONDED)),
+        (PlaneName::Direct, None, _) => Ok((Plane::Direct, sessions(file, paths)?)),
     }
 }
 
@@ -209,7 +209,7 @@ fn remote(section: &RemoteSection, paths: &[Path], plane: PlaneName) -> Result<R
         paths: numbers,
         ratio,
         measured_to: Vec::new(),
-        sessions: false,
+        sessions: section.sessions.as_ref().is_some_and(|sessions| *sessions.get_ref()),
     })
 }
 

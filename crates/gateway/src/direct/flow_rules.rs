@@ -1,7 +1,8 @@
 //! The part of the rules that is about single flows: for remote sites of which only flows are divided that were set up.
 //!
 //! Each IP version has lists of its own: `flows4-SITE` of the flows that are divided, `seen4-SITE` of those that pass and are
-//! not, `out4-PATH` of the addresses that flows have on a path, and `in4` of those that arriving flows are given back.
+//! not, `out4-PATH` of the addresses that flows have on a path, `errors4` of those that packets are given back which ICMP errors
+//! are about, and `in4` of those that arriving flows are.
 
 use crate::config::{Config, Path, Remote, family_of};
 use net::interface::Family;
@@ -14,7 +15,7 @@ const SEEN: FlowListKind = FlowListKind::Seen { timeout_millis: 2000, max_entrie
 
 /// All lists that a configuration needs.
 pub(super) fn lists(config: &Config) -> Vec<FlowList> {
-    let mut lists: Vec<FlowList> = restored(config).collect();
+    let mut lists: Vec<FlowList> = restored(config).chain(errors(config)).collect();
     for remote in with_sessions(config) {
         for family in families(remote) {
             lists.push(list(divided_name(remote, family), family, FlowListKind::Set));
@@ -44,6 +45,12 @@ pub(super) fn restored(config: &Config) -> impl Iterator<Item = FlowList> {
     families.map(|family| list(restored_name(family), family, FlowListKind::Translation))
 }
 
+/// Lists of flows as they leave: ICMP errors about these are about flows of hosts.
+pub(super) fn errors(config: &Config) -> impl Iterator<Item = FlowList> {
+    let families = [Family::V4, Family::V6].into_iter().filter(|family| is_used(config, *family, |_| true));
+    families.map(|family| list(errors_name(family), family, FlowListKind::Translation))
+}
+
 /// Lists of flows with the addresses that they have on a path, by the path's place.
 pub(super) fn translated(config: &Config, path: usize) -> impl Iterator<Item = FlowList> {
     let leads = move |remote: &Remote| remote.paths.contains(&path);
@@ -65,6 +72,10 @@ pub(super) fn translated_name(path: &Path, family: Family) -> String {
 
 pub(super) fn restored_name(family: Family) -> String {
     format!("in{}", digit(family))
+}
+
+pub(super) fn errors_name(family: Family) -> String {
+    format!("errors{}", digit(family))
 }
 
 /// The IP versions of a remote site's networks.

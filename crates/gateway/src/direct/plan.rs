@@ -135,15 +135,20 @@ fn is_restored(config: &Config) -> bool {
     !config.translations.is_empty() || config.remotes.iter().any(|remote| remote.sessions)
 }
 
+/// Translations of all packets, whoever sends them.
+fn static_translations(config: &Config) -> impl Iterator<Item = &Translation> {
+    config.translations.iter().filter(|translation| config.is_static(translation))
+}
+
 /// Gives packets that arrive the addresses of the hosts back.
 fn restoration(config: &Config) -> Chain {
     let flow = |list: FlowList| Rule(vec![Statement::TranslateFlow(list.family, list.name), Statement::Untrack]);
     let mut rules: Vec<Rule> = flow_rules::restored(config).map(flow).collect();
-    rules.extend(ICMP_ERRORS.iter().filter(|_| !config.translations.is_empty()).map(|(protocol, kind)| {
+    rules.extend(ICMP_ERRORS.iter().map(|(protocol, kind)| {
         let jump = Statement::Jump(RESTORE_ERRORS.into());
         Rule(vec![Statement::Protocol(*protocol), Statement::IcmpType(*kind), jump])
     }));
-    for Translation { side, network, alias, .. } in &config.translations {
+    for Translation { side, network, alias, .. } in static_translations(config) {
         let rule = match side {
             Side::Local => [Statement::Destination(*alias), Statement::Untrack, Statement::SetDestination(*network)],
             Side::Remote => [Statement::Source(*alias), Statement::Untrack, Statement::SetSource(*network)],
@@ -159,8 +164,9 @@ fn restoration(config: &Config) -> Chain {
 
 /// Gives packets that ICMP errors are about the addresses with which hosts sent them.
 fn error_restoration(config: &Config) -> Chain {
-    let mut rules = Vec::new();
-    for Translation { side, network, alias, .. } in &config.translations {
+    let flow = |list: FlowList| Rule(vec![Statement::RestoreErrorFlow(list.family, list.name), Statement::Untrack]);
+    let mut rules: Vec<Rule> = flow_rules::errors(config).map(flow).collect();
+    for Translation { side, network, alias, .. } in static_translations(config) {
         let rule = Rule(match side {
             Side::Local => vec![Statement::AboutSource(*alias), Statement::SetAboutSource(*network)],
             Side::Remote => vec![Statement::AboutDestination(*alias), Statement::SetAboutDestination(*network)],
@@ -235,16 +241,17 @@ fn leaving(config: &Config) -> Vec<Rule> {
     for (place, path) in config.paths.iter().enumerate() {
         let mark = Statement::Mark(number(place));
         rules.push(Rule(vec![mark.clone(), Statement::Count(Plan::counter(path))]));
-        for translation in config.translations.iter().filter(|translation| translation.path == Some(place)) {
+        // Once translated, a flow's addresses are in no network of hosts.
+        for list in flow_rules::translated(config, place) {
+            rules.push(Rule(vec![mark.clone(), Statement::TranslateFlow(list.family, list.name)]));
+        }
+        for translation in static_translations(config).filter(|translation| translation.path == Some(place)) {
             let Translation { side, network, alias, .. } = translation;
             let [is_of, set] = match side {
                 Side::Local => [Statement::Source(*network), Statement::SetSource(*alias)],
                 Side::Remote => [Statement::Destination(*network), Statement::SetDestination(*alias)],
             };
             rules.push(Rule(vec![mark.clone(), is_of, set]));
-        }
-        for list in flow_rules::translated(config, place) {
-            rules.push(Rule(vec![mark.clone(), Statement::TranslateFlow(list.family, list.name)]));
         }
     }
     rules

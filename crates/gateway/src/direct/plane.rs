@@ -1,6 +1,7 @@
 use super::batch_guard::{BatchGuard, Bounded};
 use super::host::{HostError, check_host};
 use super::plan::{Plan, division};
+use super::sessions::FlowLists;
 use crate::config::{Config, Remote};
 use crate::policy_routes::InstalledRoutes;
 use crate::ratio::{Ratio, RatioError};
@@ -10,6 +11,7 @@ use net::policy::MarkedRoute;
 use net::{SetupError, clock, interface, namespace};
 use service::{Claim, ClaimError, Journal, RuntimeDir};
 use std::io;
+use std::sync::Arc;
 use thiserror::Error;
 use units::Time;
 
@@ -19,7 +21,7 @@ use units::Time;
 /// that namespace.
 #[derive(Debug)]
 pub struct DirectPlane {
-    config: Config,
+    config: Arc<Config>,
     plan: Plan,
     /// Of each remote site's paths, as last set.
     weights: Vec<Vec<u32>>,
@@ -28,7 +30,7 @@ pub struct DirectPlane {
     /// When each came into that state.
     since: Vec<Time>,
     // In the order in which they go: rules that mark packets, the routes of the marks with the record of them, and the claim.
-    table: InstalledTable,
+    table: Arc<InstalledTable>,
     _batches: Vec<BatchGuard>,
     _routes: InstalledRoutes,
     _claim: Claim,
@@ -94,12 +96,12 @@ impl DirectPlane {
         let routes = InstalledRoutes::record(plan.routes.clone(), &journal).map_err(DirectError::Record)?;
         routes.add()?;
         let batches = bound_batches(&plan, &journal)?;
-        let table = InstalledTable::install(&plan.table)?;
+        let table = Arc::new(InstalledTable::install(&plan.table)?);
         Ok(DirectPlane {
             weights: config.remotes.iter().map(|remote| configured_weights(config, remote)).collect(),
             is_up: vec![true; config.paths.len()],
             since: vec![clock::monotonic(); config.paths.len()],
-            config: config.clone(),
+            config: Arc::new(config.clone()),
             plan,
             table,
             _batches: batches,
@@ -108,12 +110,13 @@ impl DirectPlane {
         })
     }
 
-    pub(super) fn config(&self) -> &Config {
-        &self.config
+    /// The single flows in its rules.
+    pub fn flows(&self) -> FlowLists {
+        FlowLists::new(self.config.clone(), self.table.clone())
     }
 
-    pub(super) fn table(&self) -> &InstalledTable {
-        &self.table
+    pub(super) fn config(&self) -> &Arc<Config> {
+        &self.config
     }
 
     /// Divides packets to a remote site in another ratio from now on. `weights` are those of its paths, in their order.

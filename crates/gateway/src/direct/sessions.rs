@@ -1,110 +1,121 @@
 //! Single flows, set up and ended while packets pass: what the NAT sessions of two gateways come to in the kernel.
 
-use super::flow_rules::{divided_name, families, restored, restored_name, seen_name, translated_name};
-use super::plane::DirectPlane;
+use super::flow_rules::{divided_name, errors_name, families, restored, restored_name, seen_name, translated_name};
+use crate::config::Config;
+use multipath::nat_session::{DividedRule, RestoredRule};
 use net::SetupError;
-use net::nftables::{Addresses, Count, Flow, FlowChange};
+use net::interface::Family;
+use net::nftables::{Count, FlowChange, InstalledTable};
+use packet::{Addresses, FlowKey};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// A flow to a remote site that is to be divided.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DividedFlow {
-    /// The remote site's place in the configuration.
-    pub remote: usize,
-    /// As local hosts send it.
-    pub flow: Flow,
-    /// Its addresses on paths, by the paths' places; unchanged on the others.
-    pub aliases: Vec<(usize, Addresses)>,
+/// The lists of single flows in the rules of a [`DirectPlane`](super::DirectPlane). Any thread may use them.
+#[derive(Debug, Clone)]
+pub struct FlowLists {
+    config: Arc<Config>,
+    table: Arc<InstalledTable>,
 }
 
-/// A flow that arrives with other addresses than its hosts have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RestoredFlow {
-    /// As it arrives on each path. All are of one IP version.
-    pub arriving: Vec<Flow>,
-    /// The addresses that it had when it was sent.
-    pub original: Addresses,
-}
+impl FlowLists {
+    pub(super) fn new(config: Arc<Config>, table: Arc<InstalledTable>) -> Self {
+        FlowLists { config, table }
+    }
 
-impl DirectPlane {
     /// Flows to a remote site with sessions that passed within the last two seconds and are not divided. At most 10 000 are
     /// remembered at a time.
     ///
     /// # Errors
     /// There is no such remote site with sessions.
-    pub fn seen_flows(&self, remote: usize) -> Result<Vec<Flow>, SetupError> {
-        let remote = &self.config().remotes[remote];
+    pub fn seen(&self, remote: usize) -> Result<Vec<FlowKey>, SetupError> {
+        let remote = &self.config.remotes[remote];
         let lists: Result<Vec<_>, _> =
-            families(remote).map(|family| self.table().flows(&seen_name(remote, family))).collect();
+            families(remote).map(|family| self.table.flows(&seen_name(remote, family))).collect();
         Ok(lists?.into_iter().flat_map(BTreeMap::into_keys).collect())
     }
 
-    /// Divides a flow from now on, at one instant.
+    /// Divides a flow to a remote site, by its place in the configuration, from now on, at one instant.
     ///
     /// # Errors
     /// It is divided already, or its addresses do not fit the remote site or the paths.
-    pub fn divide_flow(&self, divided: &DividedFlow) -> Result<(), SetupError> {
-        let translation = |(list, alias)| FlowChange::Add(list, divided.flow, Some(alias));
-        let mut changes: Vec<_> = self.translations(divided).map(translation).collect();
-        changes.push(FlowChange::Add(self.division(divided), divided.flow, None));
-        self.table().change_flows(&changes)
+    pub fn divide(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
+        let translation = |(list, alias)| FlowChange::Add(list, rule.flow, Some(alias));
+        let mut changes: Vec<_> = self.translations(rule).map(translation).collect();
+        let errors = errors_name(family_of(&rule.flow));
+        let back = |leaving| FlowChange::Add(errors.clone(), leaving, Some(rule.flow.addresses()));
+        changes.extend(rule.restored().flows().map(back));
+        changes.push(FlowChange::Add(self.division(remote, rule), rule.flow, None));
+        self.table.change_flows(&changes)
     }
 
-    /// Leaves a flow undivided from now on: the opposite of [`divide_flow`](Self::divide_flow).
+    /// Leaves a flow undivided from now on: the opposite of [`divide`](Self::divide).
     ///
     /// # Errors
     /// It is not divided so.
-    pub fn leave_flow(&self, divided: &DividedFlow) -> Result<(), SetupError> {
-        let mut changes = vec![FlowChange::Remove(self.division(divided), divided.flow)];
-        changes.extend(self.translations(divided).map(|(list, _)| FlowChange::Remove(list, divided.flow)));
-        self.table().change_flows(&changes)
+    pub fn leave(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
+        let mut changes = vec![FlowChange::Remove(self.division(remote, rule), rule.flow)];
+        changes.extend(self.translations(rule).map(|(list, _)| FlowChange::Remove(list, rule.flow)));
+        let errors = errors_name(family_of(&rule.flow));
+        changes.extend(rule.restored().flows().map(|leaving| FlowChange::Remove(errors.clone(), leaving)));
+        self.table.change_flows(&changes)
     }
 
     /// The flows to a remote site that are divided, with what they have sent since.
     ///
     /// # Errors
     /// There is no such remote site with sessions.
-    pub fn divided_flows(&self, remote: usize) -> Result<BTreeMap<Flow, Count>, SetupError> {
-        let remote = &self.config().remotes[remote];
+    pub fn divided(&self, remote: usize) -> Result<BTreeMap<FlowKey, Count>, SetupError> {
+        let remote = &self.config.remotes[remote];
         let lists: Result<Vec<_>, _> =
-            families(remote).map(|family| self.table().flows(&divided_name(remote, family))).collect();
+            families(remote).map(|family| self.table.flows(&divided_name(remote, family))).collect();
         Ok(lists?.into_iter().flatten().collect())
     }
 
     /// Gives a flow that arrives its addresses back from now on.
     ///
     /// # Errors
-    /// This is done already, or no remote site has sessions of that IP version.
-    pub fn restore_flow(&self, restored: &RestoredFlow) -> Result<(), SetupError> {
-        let add = |flow: &Flow| FlowChange::Add(restored_name(flow.family()), *flow, Some(restored.original));
-        self.table().change_flows(&restored.arriving.iter().map(add).collect::<Vec<_>>())
+    /// Another flow arrives so, or no remote site has sessions of that IP version.
+    pub fn restore(&self, rule: &RestoredRule) -> Result<(), SetupError> {
+        let list = restored_name(family_of(&rule.flow));
+        let add = |flow: FlowKey| FlowChange::Add(list.clone(), flow, Some(rule.flow.addresses()));
+        self.change(rule.flows().map(add).collect())
     }
 
-    /// Leaves a flow as it arrives from now on: the opposite of [`restore_flow`](Self::restore_flow).
+    /// Leaves a flow as it arrives from now on: the opposite of [`restore`](Self::restore).
     ///
     /// # Errors
     /// Its addresses are not given back.
-    pub fn forget_flow(&self, restored: &RestoredFlow) -> Result<(), SetupError> {
-        let remove = |flow: &Flow| FlowChange::Remove(restored_name(flow.family()), *flow);
-        self.table().change_flows(&restored.arriving.iter().map(remove).collect::<Vec<_>>())
+    pub fn forget(&self, rule: &RestoredRule) -> Result<(), SetupError> {
+        let list = restored_name(family_of(&rule.flow));
+        self.change(rule.flows().map(|flow| FlowChange::Remove(list.clone(), flow)).collect())
     }
 
     /// What has arrived of flows whose addresses are given back, as they arrive.
     ///
     /// # Errors
     /// The rules are gone.
-    pub fn restored_flows(&self) -> Result<BTreeMap<Flow, Count>, SetupError> {
-        let lists: Result<Vec<_>, _> = restored(self.config()).map(|list| self.table().flows(&list.name)).collect();
+    pub fn restored(&self) -> Result<BTreeMap<FlowKey, Count>, SetupError> {
+        let lists: Result<Vec<_>, _> = restored(&self.config).map(|list| self.table.flows(&list.name)).collect();
         Ok(lists?.into_iter().flatten().collect())
     }
 
-    fn division(&self, divided: &DividedFlow) -> String {
-        divided_name(&self.config().remotes[divided.remote], divided.flow.family())
+    /// A flow that keeps its addresses on all paths needs no rule at the far end.
+    fn change(&self, changes: Vec<FlowChange>) -> Result<(), SetupError> {
+        if changes.is_empty() { Ok(()) } else { self.table.change_flows(&changes) }
     }
 
-    fn translations(&self, divided: &DividedFlow) -> impl Iterator<Item = (String, Addresses)> {
-        let family = divided.flow.family();
-        let name = move |path: usize| translated_name(&self.config().paths[path], family);
-        divided.aliases.iter().map(move |&(path, alias)| (name(path), alias))
+    fn division(&self, remote: usize, rule: &DividedRule) -> String {
+        divided_name(&self.config.remotes[remote], family_of(&rule.flow))
     }
+
+    fn translations(&self, rule: &DividedRule) -> impl Iterator<Item = (String, Addresses)> {
+        let family = family_of(&rule.flow);
+        let name = move |path: u8| translated_name(&self.config.paths[usize::from(path)], family);
+        let other = rule.aliases.iter().filter(|(_, alias)| *alias != rule.flow.addresses());
+        other.map(move |&(path, alias)| (name(path), alias))
+    }
+}
+
+fn family_of(flow: &FlowKey) -> Family {
+    Family::of(flow.source.ip())
 }

@@ -4,14 +4,14 @@ use super::registry::{explained, gateways};
 use crate::key;
 use anyhow::Context;
 use gateway::bonded::{BondedConfig, BondedPlane};
-use gateway::config::{Bonded, Peer, Plane};
+use gateway::config::{Bonded, Peer, Plane, Sessions};
 use gateway::control::{GatewayProtocol, Reply, Request};
-use gateway::direct::DirectPlane;
+use gateway::direct::{DirectPlane, SessionPlane};
 use gateway::measure::{MeasurementServer, PathMeasurer};
 use gateway::status::{LatestStatus, StatusRecorder};
 use gateway::{Config, prometheus};
 use net::clock;
-use secure::PresharedKey;
+use secure::{PresharedKey, PrivateKey};
 use service::{ControlServer, Exporter, NamedClaim, RuntimeDir, signals};
 use std::convert::Infallible;
 use std::process::ExitCode;
@@ -37,27 +37,49 @@ pub fn run(config: &Config) -> anyhow::Result<ExitCode> {
 }
 
 fn run_direct(config: &Config, claim: NamedClaim<GatewayProtocol>, stop: &AtomicBool) -> anyhow::Result<()> {
+    let keys = config.sessions.as_ref().map(session_keys).transpose()?;
     let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
+    let sessions = match (&config.sessions, keys) {
+        (Some(sessions), Some((identity, psks))) => Some(SessionPlane::start(&plane, sessions, identity, psks)?),
+        _ => None,
+    };
+    let mut reachable = vec![false; config.remotes.len()];
     let (_server, mut measurer) = measurements(config)?;
     let mut recorder = StatusRecorder::new(config);
     recorder.renew(|status, now| plane.fill(status, now))?;
     eprintln!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     let _answering = answer(config, claim, &recorder.latest())?;
-    while !stop.load(Ordering::Relaxed) {
+    // Sessions that have ended say why when they are stopped.
+    while !stop.load(Ordering::Relaxed) && sessions.as_ref().is_none_or(SessionPlane::is_running) {
         plane.follow_interfaces()?;
+        sessions.iter().for_each(|sessions| follow_sessions(sessions, &mut reachable));
         if let Some(measurer) = &mut measurer {
             measurer.guide_direct(&mut plane)?;
         }
         recorder.renew(|status, now| {
             measurer.iter().for_each(|measurer| measurer.fill(status, now));
+            sessions.iter().flat_map(SessionPlane::status).for_each(|known| known.fill(status));
             plane.fill(status, now)
         })?;
         thread::sleep(POLL_INTERVAL);
+    }
+    if let Some(sessions) = sessions {
+        sessions.stop()?;
     }
     for count in plane.counts()? {
         eprintln!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
     }
     Ok(())
+}
+
+/// Says which remote gateways answer, where that has changed.
+fn follow_sessions(sessions: &SessionPlane, reachable: &mut [bool]) {
+    for ((remote, now), before) in sessions.reachable().into_iter().flatten().zip(reachable) {
+        if *before != now {
+            *before = now;
+            eprintln!("{remote}: {}", if now { "connected" } else { "not connected" });
+        }
+    }
 }
 
 fn run_bonded(
@@ -146,7 +168,20 @@ pub fn measurement_key(config: &Config) -> anyhow::Result<Option<PresharedKey>> 
 /// A key file cannot be read.
 pub fn bonded_config(config: &Config, bonded: &Bonded) -> anyhow::Result<BondedConfig> {
     let identity = key::read_private(&bonded.key_file)?;
-    let psk = |peer: &Peer| peer.psk_file.as_deref().map_or_else(|| Ok(PresharedKey::default()), key::read_preshared);
-    let psks = bonded.peers.iter().map(psk).collect::<anyhow::Result<_>>()?;
+    let psks = bonded.peers.iter().map(preshared_key).collect::<anyhow::Result<_>>()?;
     Ok(BondedConfig::new(config, bonded, identity, psks))
+}
+
+/// This gateway's key, and those that it shares with remotes, in the order of the configuration.
+///
+/// # Errors
+/// A key file cannot be read.
+pub fn session_keys(sessions: &Sessions) -> anyhow::Result<(PrivateKey, Vec<PresharedKey>)> {
+    let identity = key::read_private(&sessions.key_file)?;
+    let psk = |peer: &Option<Peer>| peer.as_ref().map_or_else(|| Ok(PresharedKey::default()), preshared_key);
+    Ok((identity, sessions.peers.iter().map(psk).collect::<anyhow::Result<_>>()?))
+}
+
+fn preshared_key(peer: &Peer) -> anyhow::Result<PresharedKey> {
+    peer.psk_file.as_deref().map_or_else(|| Ok(PresharedKey::default()), key::read_preshared)
 }

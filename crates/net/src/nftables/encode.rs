@@ -1,9 +1,10 @@
 //! The messages of linux/netfilter/nf_tables.h that make and change a table.
 
 use super::expressions::{Expressions, address_words};
-use super::flow::{Addresses, Flow, FlowList, FlowListKind};
+use super::flow::{self, FlowList, FlowListKind};
 use super::table::{Chain, Hook, Rule, Statement, Table};
 use netlink_bindings::nftables::{Chained, Nfgenmsg, SetFlags, TableFlags, VerdictCode};
+use packet::{Addresses, FlowKey};
 
 /// Encodes a transaction that makes the table; with the sequence number of its last message that is acknowledged.
 pub(super) fn creation(table: &Table) -> (Vec<u8>, u32) {
@@ -41,9 +42,9 @@ pub(super) fn replacement(table: &str, chain: &Chain) -> (Vec<u8>, u32) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlowChange {
     /// Enters a flow, with its addresses where the list is a translation.
-    Add(String, Flow, Option<Addresses>),
+    Add(String, FlowKey, Option<Addresses>),
     /// Takes one out that is in it.
-    Remove(String, Flow),
+    Remove(String, FlowKey),
 }
 
 /// Encodes a transaction that changes lists of flows.
@@ -180,15 +181,16 @@ impl<'a> Batch<'a> {
             FlowChange::Add(list, flow, addresses) => self.request(|request, table| {
                 let mut request = request.set_create().set_excl().op_newsetelem_do(&header());
                 let set = request.encode().push_table_bytes(table).push_set_bytes(list.as_bytes());
-                let element = set.nested_elements().nested_elem().nested_key().push_value(&flow.key()).end_nested();
+                let element =
+                    set.nested_elements().nested_elem().nested_key().push_value(&flow::key(flow)).end_nested();
                 if let Some(addresses) = addresses {
-                    element.nested_data().push_value(&addresses.value());
+                    element.nested_data().push_value(&flow::value(*addresses));
                 }
             }),
             FlowChange::Remove(list, flow) => self.request(|request, table| {
                 let mut request = request.op_delsetelem_do(&header());
                 let set = request.encode().push_table_bytes(table).push_set_bytes(list.as_bytes());
-                set.nested_elements().nested_elem().nested_key().push_value(&flow.key());
+                set.nested_elements().nested_elem().nested_key().push_value(&flow::key(flow));
             }),
         }
     }

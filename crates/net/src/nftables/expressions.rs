@@ -64,6 +64,9 @@ impl<P: Pusher> Expressions<P> {
             Statement::TranslateFlow(family, list) => {
                 self.flow(*family).look_up_flow(list, Some(WORDS)).store_addresses(*family)
             }
+            Statement::RestoreErrorFlow(family, list) => {
+                self.flow_of_error(*family).look_up_flow(list, Some(WORDS)).store_error_addresses(*family)
+            }
             Statement::NoteFlow(family, list) => self.flow(*family).note(list),
             Statement::Jump(chain) => self.verdict(VerdictCode::Jump, Some(chain)),
             Statement::Goto(chain) => self.verdict(VerdictCode::Goto, Some(chain)),
@@ -148,14 +151,51 @@ impl<P: Pusher> Expressions<P> {
         Expressions(payload.end_nested().end_nested())
     }
 
-    /// Puts the key of the packet's flow into the words of the registers. A fragment that has no ports ends the rule.
+    /// Puts the key of the packet's flow into the words of the registers. A packet of the other IP version ends the rule, and
+    /// a fragment that has no ports.
     fn flow(self, family: Family) -> Self {
         let words = address_words(family);
-        let addresses = self.load_address(family, Field::Source, WORDS);
+        let addresses = self.of_version(family).load_address(family, Field::Source, WORDS);
         let addresses = addresses.load_address(family, Field::Destination, WORDS + words);
         let protocol = addresses.0.nested_elem().nested_data_meta().push_dreg(WORDS + 2 * words);
         let protocol = protocol.push_key(MetaKeys::L4Proto as u32).end_nested().end_nested();
         Expressions(protocol).load_bytes(PayloadBase::TransportHeader, 0, 4, WORDS + 2 * words + 1)
+    }
+
+    /// The same for the packet that an ICMP error is about. Options or extension headers end the rule, or no list has what
+    /// is read then.
+    fn flow_of_error(self, family: Family) -> Self {
+        const QUOTED: u32 = 8;
+        let words = address_words(family);
+        let (protocol, ports) = match family {
+            Family::V4 => (QUOTED + 9, QUOTED + 20),
+            Family::V6 => (QUOTED + 6, QUOTED + 40),
+        };
+        let begins = self.of_version(family).load_bytes(PayloadBase::TransportHeader, QUOTED, 1, REGISTER);
+        let begins = match family {
+            Family::V4 => begins.compare(&[0x45]),
+            Family::V6 => begins,
+        };
+        begins
+            .load_address(family, Field::AboutSource, WORDS)
+            .load_address(family, Field::AboutDestination, WORDS + words)
+            .load_bytes(PayloadBase::TransportHeader, protocol, 1, WORDS + 2 * words)
+            .load_bytes(PayloadBase::TransportHeader, ports, 4, WORDS + 2 * words + 1)
+    }
+
+    fn of_version(self, family: Family) -> Self {
+        let version = match family {
+            Family::V4 => libc::NFPROTO_IPV4,
+            Family::V6 => libc::NFPROTO_IPV6,
+        };
+        self.meta(MetaKeys::Nfproto).compare(&[version as u8])
+    }
+
+    /// To the packet that an ICMP error is about, and its source to the error itself as the host that it is sent to.
+    fn store_error_addresses(self, family: Family) -> Self {
+        let source = self.store_address(family, Field::AboutSource, WORDS);
+        let about = source.store_address(family, Field::AboutDestination, WORDS + address_words(family));
+        about.store_address(family, Field::Destination, WORDS)
     }
 
     /// Ends the rule where the flow is not in the list; else loads its addresses, if they are asked for.

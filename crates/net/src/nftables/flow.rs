@@ -1,31 +1,8 @@
-//! Single flows in tables of rules: which there are, what becomes of them, and how the kernel spells them.
+//! Single flows in tables of rules: what becomes of them, and how the kernel spells them.
 
 use crate::interface::Family;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// A flow of a protocol with ports, such as TCP (6) and UDP (17), in one direction. Both addresses are of one IP version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Flow {
-    /// Where its packets come from.
-    pub source: IpAddr,
-    /// Where they go.
-    pub destination: IpAddr,
-    /// As in the IP header.
-    pub protocol: u8,
-    /// Of the source.
-    pub source_port: u16,
-    /// Of the destination.
-    pub destination_port: u16,
-}
-
-/// Both addresses of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Addresses {
-    /// Where it comes from.
-    pub source: IpAddr,
-    /// Where it goes.
-    pub destination: IpAddr,
-}
+use packet::{Addresses, FlowKey};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A list of flows of one IP version, which rules consult. Its entries change while packets pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,41 +31,29 @@ pub enum FlowListKind {
     },
 }
 
-impl Flow {
-    /// Of its addresses.
-    pub fn family(&self) -> Family {
-        if self.source.is_ipv4() { Family::V4 } else { Family::V6 }
-    }
-
-    /// As rules put it together from a packet: addresses, protocol, ports, each in whole words.
-    pub(super) fn key(&self) -> Vec<u8> {
-        let addresses = Addresses { source: self.source, destination: self.destination };
-        let mut key = addresses.value();
-        key.extend([self.protocol, 0, 0, 0]);
-        key.extend(self.source_port.to_be_bytes());
-        key.extend(self.destination_port.to_be_bytes());
-        key
-    }
-
-    pub(super) fn from_key(key: &[u8]) -> Option<Self> {
-        let (addresses, rest) = key.split_at_checked(key.len().checked_sub(8)?)?;
-        let [protocol, _, _, _, s0, s1, d0, d1] = *rest else { return None };
-        let (source, destination) = addresses.split_at(addresses.len() / 2);
-        Some(Flow {
-            source: address(source)?,
-            destination: address(destination)?,
-            protocol,
-            source_port: u16::from_be_bytes([s0, s1]),
-            destination_port: u16::from_be_bytes([d0, d1]),
-        })
-    }
+/// A flow as rules put it together from a packet: addresses, protocol, ports, each in whole words.
+pub(super) fn key(flow: &FlowKey) -> Vec<u8> {
+    let mut key = value(flow.addresses());
+    key.extend([flow.protocol, 0, 0, 0]);
+    key.extend(flow.source.port().to_be_bytes());
+    key.extend(flow.destination.port().to_be_bytes());
+    key
 }
 
-impl Addresses {
-    /// As rules write it to a packet.
-    pub(super) fn value(&self) -> Vec<u8> {
-        [octets(self.source), octets(self.destination)].concat()
-    }
+pub(super) fn from_key(key: &[u8]) -> Option<FlowKey> {
+    let (addresses, rest) = key.split_at_checked(key.len().checked_sub(8)?)?;
+    let [protocol, _, _, _, s0, s1, d0, d1] = *rest else { return None };
+    let (source, destination) = addresses.split_at(addresses.len() / 2);
+    Some(FlowKey {
+        protocol,
+        source: SocketAddr::new(address(source)?, u16::from_be_bytes([s0, s1])),
+        destination: SocketAddr::new(address(destination)?, u16::from_be_bytes([d0, d1])),
+    })
+}
+
+/// Addresses as rules write them to a packet.
+pub(super) fn value(addresses: Addresses) -> Vec<u8> {
+    [octets(addresses.source), octets(addresses.destination)].concat()
 }
 
 pub(super) fn octets(address: IpAddr) -> Vec<u8> {
@@ -109,13 +74,13 @@ mod tests {
 
     #[test]
     fn a_flow_is_read_from_its_key() {
-        for (source, destination) in [("10.1.0.2", "10.2.0.9"), ("fd01::2", "fd02::9")] {
+        for (source, destination) in [("10.1.0.2:1234", "10.2.0.9:9"), ("[fd01::2]:1234", "[fd02::9]:9")] {
             let [source, destination] = [source, destination].map(|text| text.parse().unwrap());
-            let flow = Flow { source, destination, protocol: 17, source_port: 1234, destination_port: 9 };
-            assert_eq!(Flow::from_key(&flow.key()), Some(flow));
-            assert_eq!(flow.key().len(), if source.is_ipv4() { 16 } else { 40 });
+            let flow = FlowKey { protocol: 17, source, destination };
+            assert_eq!(from_key(&key(&flow)), Some(flow));
+            assert_eq!(key(&flow).len(), if source.is_ipv4() { 16 } else { 40 });
         }
-        assert_eq!(Flow::from_key(&[]), None);
-        assert_eq!(Flow::from_key(&[0; 15]), None);
+        assert_eq!(from_key(&[]), None);
+        assert_eq!(from_key(&[0; 15]), None);
     }
 }

@@ -1,6 +1,6 @@
 pub use super::encode::FlowChange;
 use super::encode::{creation, deletion, flow_changes, header, replacement};
-use super::flow::Flow;
+use super::flow::from_key;
 use super::table::{Chain, Table};
 use crate::netlink::Netlink;
 use crate::setup::SetupError;
@@ -9,16 +9,18 @@ use netlink_bindings::nftables::{
 };
 use netlink_bindings::traits::NetlinkRequest;
 use nix::sys::socket::SockProtocol;
+use packet::FlowKey;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A table in the kernel, of the namespace of the thread that installed it. It is removed when this is dropped, or its
-/// process ends in any way.
+/// process ends in any way. Any thread may use it.
 #[derive(Debug)]
 pub struct InstalledTable {
     name: String,
     /// Its owner.
-    netlink: Netlink,
+    netlink: Mutex<Netlink>,
 }
 
 /// What a counter has seen.
@@ -48,7 +50,12 @@ impl InstalledTable {
         let netlink = Netlink::open(SockProtocol::NetlinkNetFilter).map_err(failed)?;
         let (batch, last) = creation(table);
         netlink.transact(&batch, last).map_err(failed)?;
-        Ok(InstalledTable { name: table.name.clone(), netlink })
+        Ok(InstalledTable { name: table.name.clone(), netlink: Mutex::new(netlink) })
+    }
+
+    /// One request at a time: answers come in the order of requests.
+    fn netlink(&self) -> MutexGuard<'_, Netlink> {
+        self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives one of its chains other rules, at one instant.
@@ -58,7 +65,7 @@ impl InstalledTable {
     pub fn replace_rules(&self, chain: &Chain) -> Result<(), SetupError> {
         let (batch, last) = replacement(&self.name, chain);
         let operation = || format!("change the chain `{}` of the table `{}`", chain.name, self.name);
-        self.netlink.transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
+        self.netlink().transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
     }
 
     /// Changes its lists of flows, all at one instant.
@@ -68,19 +75,19 @@ impl InstalledTable {
     pub fn change_flows(&self, changes: &[FlowChange]) -> Result<(), SetupError> {
         let (batch, last) = flow_changes(&self.name, changes);
         let operation = || format!("change lists of flows of the table `{}`", self.name);
-        self.netlink.transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
+        self.netlink().transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
     }
 
     /// The flows in a list. Where it counts, with what was seen of each since it was entered.
     ///
     /// # Errors
     /// There is no such list.
-    pub fn flows(&self, list: &str) -> Result<BTreeMap<Flow, Count>, SetupError> {
+    pub fn flows(&self, list: &str) -> Result<BTreeMap<FlowKey, Count>, SetupError> {
         let mut body = Vec::new();
         let request = OpGetsetelemDump::encode_request(&mut body, &header());
         request.push_table_bytes(self.name.as_bytes()).push_set_bytes(list.as_bytes());
         let mut flows = BTreeMap::new();
-        self.netlink
+        self.netlink()
             .dump(GET_ELEMENTS, &body, |body| {
                 let (_, list) = OpGetsetelemDump::decode_reply(body);
                 flows.extend(list.get_elements().iter().flat_map(|list| list.get_elem()).filter_map(flow));
@@ -97,7 +104,7 @@ impl InstalledTable {
         let mut body = Vec::new();
         OpGetobjDump::encode_request(&mut body, &header()).push_table_bytes(self.name.as_bytes());
         let mut counts = BTreeMap::new();
-        self.netlink
+        self.netlink()
             .dump(GET_OBJECT, &body, |body| counts.extend(count(body)))
             .map_err(|error| SetupError::new(format!("read the counters of the table `{}`", self.name), error))?;
         Ok(counts)
@@ -107,7 +114,7 @@ impl InstalledTable {
 impl Drop for InstalledTable {
     fn drop(&mut self) {
         let (batch, last) = deletion(&self.name);
-        if let Err(error) = self.netlink.transact(&batch, last) {
+        if let Err(error) = self.netlink().transact(&batch, last) {
             // The kernel does so in any case once the socket is closed.
             tracing::debug!("cannot delete the table `{}`: {error}", self.name);
         }
@@ -121,8 +128,8 @@ fn count(body: &[u8]) -> Option<(String, Count)> {
     Some((name, Count { packets: counter.get_packets().ok()?, bytes: counter.get_bytes().ok()? }))
 }
 
-fn flow(element: IterableSetelemAttrs<'_>) -> Option<(Flow, Count)> {
-    let flow = Flow::from_key(element.get_key().ok()?.get_value().ok()?)?;
+fn flow(element: IterableSetelemAttrs<'_>) -> Option<(FlowKey, Count)> {
+    let flow = from_key(element.get_key().ok()?.get_value().ok()?)?;
     let expressions = element.filter_map(|attribute| match attribute {
         Ok(SetelemAttrs::Expr(expression)) => expression.get_data().ok(),
         _ => None,

@@ -84,6 +84,10 @@ pub enum Statement {
     /// Its flow is in the list, a [`FlowListKind::Translation`] of that IP version: gives it those addresses, and mends the
     /// checksums.
     TranslateFlow(Family, String),
+    /// It is an ICMP error about a packet whose flow is in the list, a [`FlowListKind::Translation`] of that IP version: gives
+    /// that packet those addresses, sends the error to its source, and mends the checksums. A condition on the ICMP type
+    /// stands before it.
+    RestoreErrorFlow(Family, String),
     /// Enters its flow into the list, a [`FlowListKind::Seen`] of that IP version.
     NoteFlow(Family, String),
     /// Goes through another chain, then on with the next rule.
@@ -172,6 +176,7 @@ impl Display for Statement {
             Statement::TranslateFlow(family, list) => {
                 write!(f, "{0} saddr . {0} daddr set {1} map @{list}", show_family(*family), show_flow(*family))
             }
+            Statement::RestoreErrorFlow(family, list) => show_error_flow(f, *family, list),
             Statement::NoteFlow(family, list) => write!(f, "add @{list} {{ {} }}", show_flow(*family)),
             Statement::Jump(chain) => write!(f, "jump {chain}"),
             Statement::Goto(chain) => write!(f, "goto {chain}"),
@@ -202,6 +207,14 @@ fn show_family(family: Family) -> &'static str {
 
 fn show_flow(family: Family) -> String {
     format!("{0} saddr . {0} daddr . meta l4proto . @th,0,32", show_family(family))
+}
+
+fn show_error_flow(f: &mut Formatter<'_>, family: Family, list: &str) -> fmt::Result {
+    let (addresses, flow) = match family {
+        Family::V4 => ("@th,160,32 . @th,192,32 . ip daddr", "@th,160,32 . @th,192,32 . @th,136,8 . @th,224,32"),
+        Family::V6 => ("@th,128,128 . @th,256,128 . ip6 daddr", "@th,128,128 . @th,256,128 . @th,112,8 . @th,384,32"),
+    };
+    write!(f, "{addresses} set {flow} map @{list}")
 }
 
 /// As in `ip saddr`.

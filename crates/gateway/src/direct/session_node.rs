@@ -1,0 +1,302 @@
+use super::session_rules::{candidates, permits};
+use super::session_status::{RemoteSessions, SessionsStatus};
+use super::sessions::FlowLists;
+use crate::config::{Config, Peer, Sessions};
+use multipath::message::Message;
+use multipath::nat_session::{Life, NatAction, NatMessage, NatPeer};
+use net::SetupError;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use secure::{
+    Endpoint, Event, HEADER, Kind, PeerError, PeerId, Policy, PresharedKey, PrivateKey, Route, SessionTable, TAG,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use units::Time;
+
+/// A datagram to be sent.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    pub(super) to: Route,
+    pub(super) datagram: Vec<u8>,
+}
+
+/// What NAT sessions are between sockets and the kernel's lists of flows: keys, and the sessions with each remote gateway.
+pub(super) struct SessionNode {
+    config: Arc<Config>,
+    sessions: Sessions,
+    lists: FlowLists,
+    endpoint: Endpoint,
+    table: SessionTable,
+    remotes: Vec<RemoteGateway>,
+    by_peer: BTreeMap<PeerId, usize>,
+    outbound: Vec<Outbound>,
+    refused_datagrams: u64,
+    refused_handshakes: u64,
+}
+
+struct RemoteGateway {
+    /// Its site's place in the configuration.
+    place: usize,
+    peer: PeerId,
+    nat: NatPeer,
+    /// By path.
+    routes: Vec<Option<Route>>,
+    /// By which something authentic came last.
+    last_route: Option<Route>,
+}
+
+impl SessionNode {
+    /// `psks` are those of the remotes, in the order of the configuration. `seed` is of the system's random bytes.
+    pub(super) fn new(
+        (config, sessions): (Arc<Config>, Sessions),
+        lists: FlowLists,
+        (identity, psks): (PrivateKey, &[PresharedKey]),
+        seed: [u8; 32],
+        now: Time,
+    ) -> Result<Self, PeerError> {
+        let mut random = StdRng::from_seed(seed);
+        let life = Life::new(random.random()).unwrap_or(Life::MIN);
+        let mut endpoint = Endpoint::new(identity, Policy::default(), Box::new(random));
+        let (mut remotes, mut by_peer) = (Vec::new(), BTreeMap::new());
+        for (place, peer) in sessions.peers.iter().enumerate() {
+            let Some(Peer { key, addresses, .. }) = peer else { continue };
+            let peer = endpoint.add_peer(*key, psks.get(place).cloned().unwrap_or_default())?;
+            let routes =
+                addresses.iter().zip(0..).map(|(address, path)| address.map(|address| Route { path, address }));
+            let routes: Vec<_> = routes.collect();
+            endpoint.set_routes(peer, routes.iter().flatten().copied().collect(), now);
+            by_peer.insert(peer, remotes.len());
+            let nat = NatPeer::new(sessions.limits, life, now);
+            remotes.push(RemoteGateway { place, peer, nat, routes, last_route: None });
+        }
+        Ok(SessionNode {
+            config,
+            sessions,
+            lists,
+            endpoint,
+            table: SessionTable::new(),
+            remotes,
+            by_peer,
+            outbound: Vec::new(),
+            refused_datagrams: 0,
+            refused_handshakes: 0,
+        })
+    }
+
+    /// A datagram came by `from`.
+    pub(super) fn receive(&mut self, datagram: &mut [u8], from: Route, now: Time) {
+        match Kind::of(datagram) {
+            Some(Kind::Data) => self.open(datagram, from, now),
+            Some(_) if self.endpoint.receive(datagram, from, now).is_ok() => {}
+            Some(_) => self.refused_handshakes += 1,
+            None => self.refused_datagrams += 1,
+        }
+    }
+
+    fn open(&mut self, datagram: &mut [u8], from: Route, now: Time) {
+        let opened = self.table.open(datagram, now).ok();
+        let Some((peer, opened)) = opened else {
+            self.refused_datagrams += 1;
+            return;
+        };
+        if opened.text.is_empty() {
+            return self.endpoint.keepalive_received(peer, now);
+        }
+        self.endpoint.data_received(peer, now);
+        let Some(&number) = self.by_peer.get(&peer) else { return };
+        let SessionNode { config, sessions, remotes, .. } = self;
+        let remote = &mut remotes[number];
+        remote.learn(from);
+        let message = match Message::parse(&datagram[opened.text]) {
+            Ok(Message::Session { kind, body }) => NatMessage::parse(kind, body).ok(),
+            _ => None,
+        };
+        match message {
+            Some(message) => {
+                let place = remote.place;
+                remote.nat.receive(message, |rule| permits(config, sessions, place, rule), now);
+            }
+            None => remote.nat.malformed(),
+        }
+        self.act(number, Some(from), now);
+    }
+
+    /// Does what is due. `wall` is the time since the Unix epoch.
+    pub(super) fn advance(&mut self, now: Time, wall: Time) {
+        for number in 0..self.remotes.len() {
+            let nat = &mut self.remotes[number].nat;
+            if now >= nat.next_deadline() {
+                nat.advance(now);
+                self.act(number, None, now);
+            }
+        }
+        self.endpoint.advance(now, wall);
+        while let Some(event) = self.endpoint.next_event() {
+            match event {
+                Event::Transmit { to, datagram } => self.outbound.push(Outbound { to, datagram }),
+                Event::Established { peer, session, route, .. } => {
+                    self.table.install(peer, session, now);
+                    self.connected(peer, route, now);
+                }
+                Event::Unreachable { .. } => {}
+            }
+        }
+    }
+
+    /// There are new keys.
+    fn connected(&mut self, peer: PeerId, route: Route, now: Time) {
+        let Some(&number) = self.by_peer.get(&peer) else { return };
+        self.remotes[number].learn(route);
+        // The responder of a handshake waits for the first message.
+        if self.table.has_session(peer, now) {
+            self.remotes[number].nat.connected(now);
+        }
+    }
+
+    /// What is to be sent since the last call.
+    pub(super) fn take_outbound(&mut self) -> Vec<Outbound> {
+        std::mem::take(&mut self.outbound)
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        let peers = self.remotes.iter().map(|remote| remote.nat.next_deadline());
+        peers.chain(self.endpoint.next_deadline()).min()
+    }
+
+    /// Asks for sessions of flows that have begun to pass undivided.
+    pub(super) fn look_for_flows(&mut self, now: Time) -> Result<(), SetupError> {
+        for number in 0..self.remotes.len() {
+            let RemoteGateway { place, nat, .. } = &mut self.remotes[number];
+            // One path leaves nothing to be divided.
+            if self.config.remotes[*place].paths.len() < 2 {
+                continue;
+            }
+            for flow in self.lists.seen(*place)? {
+                // Only where the flow is new are they put together.
+                let rules = std::iter::once(()).flat_map(|()| candidates(&self.config, *place, flow));
+                nat.seen(flow, rules, now);
+            }
+            self.act(number, None, now);
+        }
+        Ok(())
+    }
+
+    /// Reads which sessions' flows have passed.
+    pub(super) fn read_counters(&mut self, now: Time) -> Result<(), SetupError> {
+        self.table.expire(now);
+        let restored = self.lists.restored()?;
+        for RemoteGateway { place, nat, .. } in &mut self.remotes {
+            for (flow, count) in self.lists.divided(*place)? {
+                nat.used(&flow, count.packets, count.bytes, now);
+            }
+            restored.iter().for_each(|(flow, count)| nat.arrived(flow, count.packets, count.bytes, now));
+        }
+        Ok(())
+    }
+
+    /// Tells all remote gateways that this one ends.
+    pub(super) fn close(&mut self, now: Time) {
+        for number in 0..self.remotes.len() {
+            self.remotes[number].nat.close();
+            self.act(number, None, now);
+        }
+    }
+
+    pub(super) fn reachable(&self) -> Vec<(String, bool)> {
+        let name = |remote: &RemoteGateway| self.config.remotes[remote.place].name.clone();
+        self.remotes.iter().map(|remote| (name(remote), remote.nat.is_reachable())).collect()
+    }
+
+    pub(super) fn status(&self, now: Time) -> SessionsStatus {
+        let remote = |remote: &RemoteGateway| RemoteSessions {
+            remote: self.config.remotes[remote.place].name.clone(),
+            is_connected: self.table.has_session(remote.peer, now),
+            is_reachable: remote.nat.is_reachable(),
+            statistics: remote.nat.statistics(),
+            sessions: remote.nat.sessions().collect(),
+        };
+        SessionsStatus {
+            now,
+            remotes: self.remotes.iter().map(remote).collect(),
+            refused_datagrams: self.refused_datagrams,
+            refused_handshakes: self.refused_handshakes,
+        }
+    }
+
+    /// Carries out what the sessions with a remote gateway want done; `from` is where the last message came from.
+    fn act(&mut self, number: usize, from: Option<Route>, now: Time) {
+        while let Some(action) = self.remotes[number].nat.next_action() {
+            let RemoteGateway { place, peer, nat, .. } = &mut self.remotes[number];
+            let peer = *peer;
+            match action {
+                NatAction::Transmit { message, tries, is_answer } => {
+                    let to = from.filter(|_| is_answer).or_else(|| self.remotes[number].route(tries));
+                    self.transmit(number, &message, to, now);
+                }
+                NatAction::Divide { id, rule } => {
+                    if let Err(error) = self.lists.divide(*place, &rule) {
+                        tracing::warn!("{}: {error}", self.config.remotes[*place].name);
+                        nat.divide_failed(id, now);
+                    }
+                }
+                NatAction::Leave(rule) => report(self.lists.leave(*place, &rule)),
+                NatAction::Restore { id, rule } => {
+                    let result = self.lists.restore(&rule);
+                    nat.restored(id, result.is_ok());
+                    report(result);
+                }
+                NatAction::Forget(rule) => report(self.lists.forget(&rule)),
+                NatAction::Reconnect => {
+                    if self.remotes[number].route(0).is_some() {
+                        self.endpoint.connect(peer, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, number: usize, message: &NatMessage, to: Option<Route>, now: Time) {
+        let Some(to) = to else { return };
+        let peer = self.remotes[number].peer;
+        let mut datagram = vec![0; HEADER];
+        message.write(&mut datagram);
+        datagram.resize(datagram.len() + TAG, 0);
+        match self.table.seal(peer, to.path, &mut datagram, now) {
+            Ok(sealed) => {
+                self.endpoint.data_sent(peer, now);
+                if sealed.is_worn {
+                    self.endpoint.connect(peer, now);
+                }
+                self.outbound.push(Outbound { to, datagram });
+            }
+            // It is sent again once there are keys.
+            Err(_) => self.endpoint.connect(peer, now),
+        }
+    }
+}
+
+impl RemoteGateway {
+    /// An authentic message came by this route: the gateway's address on that path.
+    fn learn(&mut self, from: Route) {
+        self.last_route = Some(from);
+        if let Some(route) = self.routes.get_mut(usize::from(from.path)) {
+            *route = Some(from);
+        }
+    }
+
+    /// The route that was good last; others, one after the other, where a message was sent without an answer.
+    fn route(&self, tries: u32) -> Option<Route> {
+        let last = self.last_route.map(|last| last.path);
+        let others = self.routes.iter().flatten().filter(|route| Some(route.path) != last);
+        let routes: Vec<Route> = self.last_route.iter().chain(others).copied().collect();
+        routes.get((tries as usize).checked_rem(routes.len())?).copied()
+    }
+}
+
+/// What fails here is not there any more, or was changed by someone else.
+fn report(result: Result<(), SetupError>) {
+    if let Err(error) = result {
+        tracing::warn!("{error}");
+    }
+}

@@ -1,0 +1,70 @@
+use super::plane::DirectPlane;
+use super::session_node::SessionNode;
+use super::session_shard::{SessionShard, SessionsError};
+use super::session_status::SessionsStatus;
+use crate::config::Sessions;
+use net::clock;
+use runtime::{Ended, PacketThread};
+use secure::{PresharedKey, PrivateKey};
+use std::sync::Arc;
+
+/// NAT sessions with the gateways of remote sites, until this is dropped: flows that begin to pass are agreed upon, divided,
+/// and left again once they are idle. Ends before its [`DirectPlane`] is dropped.
+#[derive(Debug)]
+pub struct SessionPlane {
+    thread: PacketThread<SessionShard>,
+}
+
+impl SessionPlane {
+    /// Opens a socket on each path and begins handshakes, in the namespace of the calling thread. `psks` are those of all
+    /// remotes, in their order; the default one where a remote has none.
+    ///
+    /// # Errors
+    /// The system refuses a socket, or two remote sites have one key.
+    pub fn start(
+        plane: &DirectPlane,
+        sessions: &Sessions,
+        identity: PrivateKey,
+        psks: Vec<PresharedKey>,
+    ) -> Result<Self, SessionsError> {
+        let (config, lists, sessions) = (plane.config().clone(), plane.flows(), sessions.clone());
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(SessionsError::Random)?;
+        let build = move || {
+            let of = (Arc::clone(&config), sessions.clone());
+            let node = SessionNode::new(of, lists, (identity, &psks), seed, clock::monotonic())?;
+            SessionShard::new(&config, &sessions, node)
+        };
+        Ok(SessionPlane { thread: PacketThread::start("sessions", build)? })
+    }
+
+    /// The sessions that there are, with their timers. Counters are a sixteenth of the idle time old at most, and not more
+    /// than five seconds.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn status(&self) -> Result<SessionsStatus, Ended> {
+        self.thread.ask(|shard| shard.node().status(clock::monotonic()))
+    }
+
+    /// Whether each remote gateway answers, with its site's name: cheaper than [`status`](Self::status).
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn reachable(&self) -> Result<Vec<(String, bool)>, Ended> {
+        self.thread.ask(|shard| shard.node().reachable())
+    }
+
+    /// Whether sessions are still followed.
+    pub fn is_running(&self) -> bool {
+        self.thread.is_running()
+    }
+
+    /// Ends all sessions, and waits for that.
+    ///
+    /// # Errors
+    /// Why it had ended by itself before.
+    pub fn stop(&self) -> Result<(), SessionsError> {
+        self.thread.stop()
+    }
+}

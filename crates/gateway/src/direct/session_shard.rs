@@ -1,0 +1,149 @@
+use super::plan::number;
+use super::session_node::{Outbound, SessionNode};
+use crate::config::{Config, Sessions};
+use net::interface::Family;
+use net::udp::{BatchReceiver, BatchSocket};
+use net::{Binding, SetupError, clock};
+use packet::Ecn;
+use runtime::{Shard, Wake};
+use secure::{PeerError, Route};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use thiserror::Error;
+use units::{Span, Time};
+
+/// Why NAT sessions cannot start, or ended.
+#[derive(Debug, Error)]
+pub enum SessionsError {
+    /// The system refuses a socket or a rule.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// Two remote sites have one key, or one has this gateway's.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// A socket has failed.
+    #[error("cannot receive messages about sessions on path {path}: {cause}")]
+    Receive {
+        /// The path's name.
+        path: String,
+        /// What happened.
+        cause: io::Error,
+    },
+    /// No randomness for keys.
+    #[error("the system gives no random bytes: {0}")]
+    Random(getrandom::Error),
+}
+
+/// Flows are looked for this often, and less often where that takes more than a tenth of the time.
+const LOOK_INTERVAL: Span = Span::from_millis(100);
+const MAX_LOOK_SHARE: i64 = 10;
+/// Counters are read so many times within the idle time, but not more often than flows are looked for.
+const READS_PER_IDLE_TIME: i64 = 16;
+const MAX_READ_INTERVAL: Span = Span::from_secs(5);
+/// Times that each socket is read in a turn.
+const MAX_READS: usize = 8;
+
+/// The sockets of all paths, and the sessions.
+pub(super) struct SessionShard {
+    paths: Vec<String>,
+    sockets: Vec<BatchSocket>,
+    receivers: Vec<BatchReceiver>,
+    node: SessionNode,
+    read_interval: Span,
+    next_look: Time,
+    next_read: Time,
+}
+
+impl SessionShard {
+    pub(super) fn new(config: &Config, sessions: &Sessions, node: SessionNode) -> Result<Self, SessionsError> {
+        let mut sockets = Vec::new();
+        for (place, path) in config.paths.iter().enumerate() {
+            let interface = Some(path.interface.clone());
+            let binding = Binding { interface, mark: Some(number(place)), ..Binding::default() };
+            let mut addresses = sessions.peers.iter().flatten().filter_map(|peer| peer.addresses[place]);
+            let family = addresses.next().map_or(Family::V4, |address| Family::of(address.ip()));
+            sockets.push(BatchSocket::bind(&binding, family, sessions.port)?);
+        }
+        let read_interval = (sessions.limits.idle / READS_PER_IDLE_TIME).clamp(LOOK_INTERVAL, MAX_READ_INTERVAL);
+        Ok(SessionShard {
+            paths: config.paths.iter().map(|path| path.name.clone()).collect(),
+            receivers: sockets.iter().map(BatchReceiver::new).collect(),
+            sockets,
+            node,
+            read_interval,
+            next_look: Time::ZERO,
+            next_read: Time::ZERO,
+        })
+    }
+
+    pub(super) fn node(&self) -> &SessionNode {
+        &self.node
+    }
+
+    fn take_datagrams(&mut self, now: Time) -> Result<(), SessionsError> {
+        let SessionShard { receivers, node, paths, .. } = self;
+        for (path, receiver) in receivers.iter_mut().enumerate() {
+            for _ in 0..MAX_READS {
+                let count = receiver.receive(|received| {
+                    let from = Route { path: path as u8, address: received.from };
+                    received.datagrams().for_each(|datagram| node.receive(datagram, from, now));
+                });
+                match count {
+                    Ok(0) => break,
+                    Ok(_) => {}
+                    // What a router or the far end reported of an earlier datagram, or the path is down.
+                    Err(error) if is_of_network(&error) => {}
+                    Err(cause) => return Err(SessionsError::Receive { path: paths[path].clone(), cause }),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send_outbound(&mut self) {
+        for Outbound { to, datagram } in self.node.take_outbound() {
+            if let Some(socket) = self.sockets.get(usize::from(to.path)) {
+                // What the system does not take is sent again.
+                socket.send(to.address, Ecn::NotEct, &[datagram], |_, _| {});
+            }
+        }
+    }
+}
+
+impl Shard for SessionShard {
+    type Error = SessionsError;
+
+    fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        self.receivers.iter().map(AsFd::as_fd).collect()
+    }
+
+    fn turn(&mut self, _: Wake) -> Result<Time, SessionsError> {
+        let now = clock::monotonic();
+        self.take_datagrams(now)?;
+        if now >= self.next_read {
+            self.node.read_counters(now)?;
+            self.next_read = now + self.read_interval;
+        }
+        if now >= self.next_look {
+            self.node.look_for_flows(now)?;
+            let after = clock::monotonic();
+            self.next_look = after + LOOK_INTERVAL.max((after - now) * MAX_LOOK_SHARE);
+        }
+        self.node.advance(now, clock::realtime());
+        self.send_outbound();
+        let next = self.next_look.min(self.next_read);
+        Ok(self.node.next_deadline().map_or(next, |deadline| deadline.min(next)))
+    }
+}
+
+impl Drop for SessionShard {
+    fn drop(&mut self) {
+        self.node.close(clock::monotonic());
+        self.send_outbound();
+    }
+}
+
+fn is_of_network(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable};
+    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkDown | NetworkUnreachable)
+}

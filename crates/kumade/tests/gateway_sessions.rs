@@ -1,0 +1,153 @@
+//! `kumade gateway` with NAT sessions, as people use it: two configuration files, two keys, two processes.
+
+#[path = "../../gateway/tests/counter/mod.rs"]
+mod counter;
+#[path = "../../gateway/tests/sites/mod.rs"]
+#[expect(dead_code, reason = "it is another crate's, too")]
+mod sites;
+
+use counter::Counter;
+use net::namespace::Namespace;
+use net::nftables::{InstalledTable, Statement, Table};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sites::Sites;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use testnet::{eventually, in_namespaces, ip};
+
+/// A gateway. Left is 1, right is 2.
+struct Site<'a> {
+    namespace: &'a Namespace,
+    directory: PathBuf,
+    number: u8,
+}
+
+impl<'a> Site<'a> {
+    fn new(namespace: &'a Namespace, number: u8) -> Self {
+        let directory = std::env::temp_dir().join(format!("kumade-sessions-{number}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        Site { namespace, directory, number }
+    }
+
+    /// Makes a private key, and returns the public one.
+    fn key(&self) -> String {
+        let file = self.directory.join("gateway.key");
+        let program = || Command::new(assert_cmd::cargo::cargo_bin("kumade"));
+        assert!(program().args(["key", "private", "--output"]).arg(&file).status().unwrap().success());
+        let public = program().args(["key", "public"]).stdin(fs::File::open(file).unwrap()).output().unwrap();
+        String::from_utf8(public.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Hosts of the left share an address on the second path.
+    fn write_config(&self, far_key: &str) {
+        let (own, far) = (self.number, 3 - self.number);
+        let path =
+            |n: u8| format!("[[path]]\nname = \"path{n}\"\ninterface = \"path{n}\"\ngateways = [\"10.9.{n}.{far}\"]\n");
+        let text = format!(
+            "[gateway]\nname = \"site{own}\"\n[sessions]\nkey = \"{}\"\n\
+             [[local]]\ninterface = \"lan\"\nnetworks = [\"10.{own}.0.0/24\"]\n{}{}\
+             [[remote]]\nname = \"site{far}\"\nnetworks = [\"10.{far}.0.0/24\"]\nsessions = true\n\
+             public-key = \"{far_key}\"\naddresses = [\"10.9.1.{far}\", \"10.9.2.{far}\"]\n\
+             [[translation]]\nnetwork = \"10.1.0.0/24\"\nalias = \"198.51.100.1\"\n{}",
+            self.directory.join("gateway.key").display(),
+            path(1),
+            path(2),
+            if own == 1 { "path = \"path2\"\n" } else { "" }
+        );
+        fs::write(self.directory.join("site.toml"), text).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.namespace.command(assert_cmd::cargo::cargo_bin("kumade"));
+        command.arg("gateway").args(arguments).env("XDG_RUNTIME_DIR", &self.directory).current_dir(&self.directory);
+        command
+    }
+
+    fn start(&self) -> Child {
+        self.command(&["--config", "site.toml"]).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn routing(&self) -> String {
+        let listed =
+            ip(self.namespace, &["rule"]).unwrap() + &ip(self.namespace, &["route", "show", "table", "all"]).unwrap();
+        listed.split_inclusive('\n').filter(|line| !line.contains(" table local ")).collect()
+    }
+
+    /// A table belongs to its process, and no other can have one of that name.
+    fn has_rules(&self) -> bool {
+        let table = Table { name: "kumade".into(), counters: vec![], flows: vec![], chains: vec![] };
+        self.namespace.run(|| InstalledTable::install(&table).is_err()).unwrap()
+    }
+}
+
+impl Drop for Site<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn wait_until_connected(child: &mut Child) {
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().ends_with(": connected")), "it ended");
+    // The rest is read, too, or the program would block or fail.
+    std::thread::spawn(move || lines.for_each(drop));
+}
+
+fn end(mut child: Child, signal: Signal) -> Option<i32> {
+    // The child has not been waited for, so its number is its own.
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn sessions_come_again_after_either_gateway_was_killed_and_nothing_is_left() {
+    in_namespaces("sessions_come_again_after_either_gateway_was_killed_and_nothing_is_left", || {
+        let network = Sites::new();
+        let sites = [Site::new(&network.left, 1), Site::new(&network.right, 2)];
+        let keys = sites.each_ref().map(Site::key);
+        sites[0].write_config(&keys[1]);
+        sites[1].write_config(&keys[0]);
+        let before = sites.each_ref().map(Site::routing);
+        let checked = sites[0].command(&["check", "site.toml"]).output().unwrap();
+        let said = String::from_utf8(checked.stdout).unwrap();
+        assert!(said.contains(&keys[0]) && said.contains("map out4-path2 "), "{said}");
+
+        let far = network.b.run(|| UdpSocket::bind("10.2.0.2:9").unwrap()).unwrap();
+        let near = network.a.run(|| UdpSocket::bind("10.1.0.2:5000").unwrap()).unwrap();
+        far.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let by_path2 = vec![Statement::Input("path2".into()), Statement::Source("198.51.100.1/32".parse().unwrap())];
+        let counter = Counter::new(&network.right, &[by_path2]);
+        // Ten packets in a row arrive, all from the host's own address, and half of them by the second path.
+        let are_divided = || {
+            let earlier = counter.packets()[0];
+            let mut arrive = (0..10).map(|_| {
+                near.send_to(b"data", "10.2.0.2:9").unwrap();
+                far.recv_from(&mut [0; 9]).is_ok_and(|(_, from)| from == "10.1.0.2:5000".parse().unwrap())
+            });
+            arrive.all(|arrives| arrives) && counter.packets()[0] == earlier + 5
+        };
+        let mut gateways = sites.each_ref().map(Site::start);
+        gateways.iter_mut().for_each(wait_until_connected);
+        assert!(eventually(are_divided));
+        for killed in 0..2 {
+            let [left, right] = gateways;
+            let (gone, stays) = if killed == 0 { (left, right) } else { (right, left) };
+            assert_eq!(end(gone, Signal::SIGKILL), None);
+            assert!(eventually(|| !sites[killed].has_rules()));
+            let mut again = sites[killed].start();
+            wait_until_connected(&mut again);
+            gateways = if killed == 0 { [again, stays] } else { [stays, again] };
+            assert!(eventually(are_divided));
+        }
+        for (site, gateway) in sites.iter().zip(gateways) {
+            assert_eq!(end(gateway, Signal::SIGTERM), Some(0));
+            assert!(!site.has_rules());
+        }
+        assert_eq!(sites.each_ref().map(Site::routing), before);
+    });
+}
