@@ -202,13 +202,12 @@ fn a_lost_confirmation_is_asked_for_again_and_nothing_is_divided_before_it_comes
             ip(&sites.right, &messages).unwrap();
         };
         let counter = Counter::new(&sites.right, &[on("path2", "198.51.100.1/32")]);
+        filter("add");
         with_transfer(&sites, V4, || {
-            filter("add");
-            // Requests arrive, and confirmations do not.
-            let repeated = || running[0].remote().statistics.retransmissions > 0;
-            let is_early = running[0].divided() > 0;
-            assert!(is_early || eventually(repeated), "{:?}", running[0].remote());
-            assert!(is_early || counter.packets() == [0]);
+            // Requests arrive, and confirmations do not; on a slow machine the far gateway counts as lost before.
+            let is_repeated = |remote: RemoteSessions| remote.statistics.retransmissions > 0 || !remote.is_reachable;
+            assert!(eventually(|| is_repeated(running[0].remote())), "{:?}", running[0].remote());
+            assert_eq!((running[0].divided(), counter.packets()), (0, vec![0]));
             filter("del");
             assert!(eventually(|| counter.packets()[0] > 10));
         });
