@@ -8,8 +8,10 @@ use counter::Counter;
 use gateway::Config;
 use gateway::direct::{DirectPlane, RemoteSessions, SessionPlane};
 use multipath::nat_session::{NatRole, RefusalReason, SessionPhase};
+use net::interface::Family;
 use net::namespace::Namespace;
-use net::nftables::Statement;
+use net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
+use packet::{Addresses, FlowKey};
 use secure::{PresharedKey, PrivateKey, PublicKey};
 use service::RuntimeDir;
 use sites::Sites;
@@ -19,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
+use testnet::{TEST_DEADLINE, eventually, in_namespaces};
 
 /// One end of the sites, as its gateway knows it.
 struct Site<'a> {
@@ -89,6 +91,27 @@ impl<'a> Site<'a> {
             Running { sessions: SessionPlane::start(&plane, settings, self.key.clone(), psks).unwrap(), plane }
         };
         self.namespace.run(start).unwrap()
+    }
+
+    /// Sends messages from the far gateway to nowhere, as they arrive, until the table is dropped.
+    fn lose_messages(&self) -> InstalledTable {
+        let (family, list) = (Family::V4, "messages");
+        let rules = vec![Rule(vec![Statement::TranslateFlow(family, list.into())])];
+        let table = Table {
+            name: "filter".into(),
+            counters: vec![],
+            flows: vec![FlowList { name: list.into(), family, kind: FlowListKind::Translation }],
+            chains: vec![Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(-400)), rules }],
+        };
+        let table = self.namespace.run(|| InstalledTable::install(&table)).unwrap().unwrap();
+        let nowhere = Addresses { source: "192.0.2.1".parse().unwrap(), destination: "192.0.2.2".parse().unwrap() };
+        let lost = |path: u8| {
+            let end = |number: u8| format!("10.9.{path}.{number}:7273").parse().unwrap();
+            let flow = FlowKey { protocol: 17, source: end(3 - self.number), destination: end(self.number) };
+            FlowChange::Add(list.into(), flow, Some(nowhere))
+        };
+        table.change_flows(&[lost(1), lost(2)]).unwrap();
+        table
     }
 
     fn stop(&self, running: Running) {
@@ -197,18 +220,14 @@ fn a_lost_confirmation_is_asked_for_again_and_nothing_is_divided_before_it_comes
         let sites = Sites::new();
         let ends = Site::pair(&sites, "sessions-lost");
         let running = both(&ends);
-        let filter = |verb| {
-            let messages = ["rule", verb, "priority", "1", "iif", "lo", "ipproto", "udp", "dport", "7273", "blackhole"];
-            ip(&sites.right, &messages).unwrap();
-        };
         let counter = Counter::new(&sites.right, &[on("path2", "198.51.100.1/32")]);
-        filter("add");
+        let filter = ends[0].lose_messages();
         with_transfer(&sites, V4, || {
             // Requests arrive, and confirmations do not; on a slow machine the far gateway counts as lost before.
             let is_repeated = |remote: RemoteSessions| remote.statistics.retransmissions > 0 || !remote.is_reachable;
             assert!(eventually(|| is_repeated(running[0].remote())), "{:?}", running[0].remote());
             assert_eq!((running[0].divided(), counter.packets()), (0, vec![0]));
-            filter("del");
+            drop(filter);
             assert!(eventually(|| counter.packets()[0] > 10));
         });
         ends.iter().zip(running).for_each(|(end, running)| end.stop(running));
