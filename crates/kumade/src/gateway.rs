@@ -5,6 +5,7 @@ mod registry;
 mod run;
 mod status;
 
+use crate::output::note;
 use crate::usage::usage;
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -137,7 +138,7 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
             let plan = Plan::new(config);
             writeln!(output, "{plan}")?;
             for warning in check_host(&plan)? {
-                eprintln!("warning: {warning}");
+                note!("warning: {warning}");
             }
         }
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use secure::{KeyError, PresharedKey, PrivateKey};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 ///
 /// A gateway has a private key, and tells its peers the public one:
 ///
-/// Example: kumade key private > gateway.key; kumade key public < gateway.key
+/// Example: kumade key private --output gateway.key; kumade key public < gateway.key
 #[derive(Debug, Args)]
 pub struct KeyArgs {
     #[command(subcommand)]
@@ -106,7 +106,9 @@ pub fn read_private(path: &Path) -> anyhow::Result<PrivateKey> {
 /// Reads a key file, and warns if other users can access it.
 fn read<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyhow::Result<K> {
     let name = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read the key file {name}"))?;
+    let mut text = String::new();
+    let file = File::open(path).and_then(|file| file.take(MAX_INPUT_BYTES).read_to_string(&mut text));
+    file.with_context(|| format!("cannot read the key file {name}"))?;
     if fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
         tracing::warn!("other users can read or write the key file {name}: run chmod 600 on it");
     }

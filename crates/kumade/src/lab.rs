@@ -1,6 +1,7 @@
 //! `kumade lab`: lists, runs and compares experiments.
 
 use crate::choice;
+use crate::output::note;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use estimate::MethodSettings;
@@ -154,7 +155,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let experiments = match experiments {
         Ok(experiments) => experiments,
         Err(error) => {
-            eprintln!("kumade: {error}");
+            note!("kumade: {error}");
             return Ok(ExitCode::from(USAGE));
         }
     };
@@ -189,7 +190,7 @@ fn show(report: &dyn Document, args: &RunArgs, experiment: &Experiment) -> anyho
     let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     for path in report.write(&args.directory(experiment))? {
-        eprintln!("wrote {}", path.display());
+        note!("wrote {}", path.display());
     }
     Ok(())
 }
@@ -205,7 +206,7 @@ fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
 
 fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Reported> {
     let runs = experiment.points().len();
-    eprintln!("{}: {}", experiment.name, fairness::expected_time(experiment));
+    note!("{}: {}", experiment.name, fairness::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(runs as u64);
     let started = lab::now_utc();
@@ -228,7 +229,7 @@ fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Reported>
 }
 
 fn transfer(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<Reported> {
-    eprintln!("{}: {}", experiment.name, multipath::expected_time(experiment));
+    note!("{}: {}", experiment.name, multipath::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
     bar.set_length(experiment.points().len() as u64);
     let started = lab::now_utc();
@@ -254,9 +255,9 @@ fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported>
     let first = experiment.scenarios.first().unwrap_or(&experiment.stated);
     let mut testbed: Box<dyn Testbed> =
         if experiment.is_virtual() { Box::new(VirtualTime) } else { Box::new(RealTime::build(first)?) };
-    eprintln!("{}: {} runs", experiment.name, experiment.runs());
+    note!("{}: {} runs", experiment.name, experiment.runs());
     if experiment.tcp_left_out {
-        eprintln!("{}: skipped TCP cross traffic, which requires real time", experiment.name);
+        note!("{}: skipped TCP cross traffic, which requires real time", experiment.name);
     }
     let mut show = |progress: Progress<'_>| match progress {
         Progress::Measuring { of, point, .. } => {

@@ -1,17 +1,22 @@
 //! The command-line program `kumade`: measures and emulates network paths. It parses arguments, calls the libraries and
 //! prints.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod address;
 mod choice;
 mod gateway;
 mod key;
 mod lab;
 mod link;
 mod measure;
+mod output;
 mod serve;
 mod usage;
 
+use crate::output::note;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -48,13 +53,13 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let default = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
     let filter = EnvFilter::try_from_env("KUMADE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| output::Unfailing).with_target(false).init();
     run(cli.command).unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, is not an error.
         if is_closed_output(&error) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("kumade: {error:#}");
+        note!("kumade: {error:#}");
         ExitCode::FAILURE
     })
 }
@@ -72,7 +77,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Gateway(args) => gateway::run(&args),
         Command::Key(args) => key::run(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "kumade", &mut io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "kumade", &mut script);
+            io::stdout().write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Man => {

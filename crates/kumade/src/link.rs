@@ -3,6 +3,7 @@
 mod options;
 mod show;
 
+use crate::output::note;
 use crate::usage::usage;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
@@ -148,13 +149,10 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
         .map(|address| Exporter::start(address, move || prometheus::metrics(&counting.total())))
         .transpose()?;
     if let Some(exporter) = &exporter {
-        eprintln!("metrics: http://{}/metrics", exporter.address());
+        note!("metrics: http://{}/metrics", exporter.address());
     }
     let name = if args.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", args.name) };
-    eprintln!(
-        "{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it",
-        args.first, args.second
-    );
+    note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);
     let mut view = View::new(args.output());
     let watched = watch(&session, &mut schedule, args.every, &stop, &mut view);
     drop((control, exporter));

@@ -55,7 +55,7 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "N", default_value_t = MeasurementPlan::CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
     /// Maximum number of bytes to send in each direction, such as 500kb
-    #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse::byte_count)]
     budget_bytes: Option<u64>,
     /// Maximum time to measure each direction, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]

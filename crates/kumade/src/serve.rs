@@ -1,6 +1,8 @@
 //! `kumade serve`: the server of measurements.
 
+use crate::address;
 use crate::key;
+use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -23,11 +25,12 @@ const STAMP_PORT_TEXT: &str = "862";
 /// other. Ctrl-C or SIGTERM stops the server.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Address and port to listen on [default: port 7272 on all addresses, IPv6 and IPv4]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Address, port, or both to listen on, such as 7273 or 127.0.0.1:7273 [default: port 7272 on all addresses, IPv6
+    /// and IPv4]
+    #[arg(long, value_name = "[ADDRESS][:PORT]", value_parser = |text: &str| address::listen(text, DEFAULT_PORT))]
     listen: Option<SocketAddr>,
     /// Pre-shared key: serve only clients that have it, and encrypt the control connection. A file with 64 hexadecimal
-    /// digits (`openssl rand -hex 32 > FILE`)
+    /// digits (`kumade key preshared --output FILE`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Maximum number of clients at once, queued ones included; at most a quarter of them from one address (IPv6: /64)
@@ -37,7 +40,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     max_connections: u32,
     /// Maximum number of probe bytes in one client's turn, both directions together, such as 64mb [default: 4 GB]
-    #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse::byte_count)]
     max_bytes: Option<u64>,
     /// Maximum time of one client's turn, such as 60s [default: 180s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
@@ -60,7 +63,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let server = Server::bind(config).map_err(|error| described(&error, LISTEN))?;
     let address = server.local_addr();
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
-    eprintln!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
+    note!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
     std::thread::scope(|scope| {
         let reflecting = reflector.map(|reflector| scope.spawn(|| reflector.run(&stop)));
         let served = server.run(&stop).map_err(|error| anyhow!("{error}"));
@@ -104,7 +107,7 @@ fn bind_reflector(port: u16, listen: Option<SocketAddr>) -> anyhow::Result<Refle
     let reflector = Reflector::bind(&config).map_err(|error| described(&error, STAMP))?;
     let address = reflector.local_addr();
     let port = if address.port() == STAMP_PORT { String::new() } else { format!(":{}", address.port()) };
-    eprintln!("reflecting STAMP on {address} (UDP); measure with: kumade measure --stamp HOST{port}");
+    note!("reflecting STAMP on {address} (UDP); measure with: kumade measure --stamp HOST{port}");
     Ok(reflector)
 }
 

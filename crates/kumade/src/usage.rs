@@ -1,3 +1,4 @@
+use crate::output::note;
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -6,6 +7,6 @@ const USAGE: u8 = 2;
 
 /// Says what is wrong with a request; returns the exit status.
 pub fn usage(reason: &dyn Display) -> ExitCode {
-    eprintln!("kumade: {reason}");
+    note!("kumade: {reason}");
     ExitCode::from(USAGE)
 }

@@ -4,6 +4,7 @@ mod server;
 
 use assert_cmd::Command;
 use server::Serving;
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::process::{self, Stdio};
@@ -58,6 +59,30 @@ fn a_closed_output_is_no_failure() {
     client.args(["measure", &server.address, "--direction", "up", "--no-capacity"]).args(SCAN).stdout(writer);
     let output = client.stderr(Stdio::piped()).output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
+/// Finding 4 of the review by a new user: these ended in a panic.
+#[test]
+fn a_full_or_closed_output_is_no_panic() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let measure: &[&str] = &["measure", &port];
+    let lab: &[&str] = &["lab", "run", "rake-accuracy", "--virtual", "--runs", "1", "--cross", "0mbit"];
+    for arguments in [measure, lab, &["completions", "bash"], &["man"], &["lab", "list"], &["key", "private"]] {
+        for (stdout, stderr) in [(full(), full()), (closed(), closed()), (Stdio::null(), full()), (closed(), full())] {
+            let mut command = process::Command::new(assert_cmd::cargo::cargo_bin("kumade"));
+            let status = command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr).status().unwrap();
+            assert!(matches!(status.code(), Some(0..=2)), "{arguments:?}: {status}");
+        }
+    }
+}
+
+fn full() -> Stdio {
+    OpenOptions::new().write(true).open("/dev/full").unwrap().into()
+}
+
+/// A pipe that nobody reads.
+fn closed() -> Stdio {
+    std::io::pipe().unwrap().1.into()
 }
 
 #[test]

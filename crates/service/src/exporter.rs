@@ -2,11 +2,13 @@ use crate::listener_thread::ListenerThread;
 use crate::timed::Timed;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use thiserror::Error;
 use units::Span;
 
-/// Serves metrics to Prometheus: replies to `GET /metrics`, by a thread, until this is dropped. Clients are served one after
-/// the other.
+/// Serves metrics to Prometheus: replies to `GET /metrics`, until this is dropped. Each client has a thread of its own for
+/// the few seconds that it may take, so that a silent one delays no other.
 #[derive(Debug)]
 pub struct Exporter {
     address: SocketAddr,
@@ -35,6 +37,8 @@ pub fn metrics_address(text: &str) -> Result<SocketAddr, MetricsAddressError> {
     local.or_else(|_| text.parse()).map_err(|_| MetricsAddressError)
 }
 
+/// Clients at a time; more are turned away.
+const MAX_CLIENTS: usize = 64;
 /// A longer request is refused.
 const MAX_REQUEST_BYTES: usize = 8192;
 /// How long one client may take for its request, and again for the response.
@@ -47,15 +51,17 @@ impl Exporter {
     ///
     /// # Errors
     /// The address cannot be had.
-    pub fn start(
-        address: SocketAddr,
-        mut metrics: impl FnMut() -> String + Send + 'static,
-    ) -> Result<Self, ExporterError> {
+    pub fn start(address: SocketAddr, metrics: impl FnMut() -> String + Send + 'static) -> Result<Self, ExporterError> {
         let failed = |cause| ExporterError { address, cause };
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
-        let serve = move |(stream, _): (TcpStream, _)| respond(&stream, &mut metrics);
+        // Each client's thread holds a copy.
+        let metrics = Arc::new(Mutex::new(metrics));
+        let serve = move |(stream, _): (TcpStream, _)| match Arc::strong_count(&metrics) {
+            0..=MAX_CLIENTS => serve_client(stream, metrics.clone()),
+            _ => Err(io::Error::other("too many clients at a time")),
+        };
         let thread = ListenerThread::start("metrics", listener, TcpListener::accept, serve).map_err(failed)?;
         Ok(Exporter { address: bound, _thread: thread })
     }
@@ -66,7 +72,18 @@ impl Exporter {
     }
 }
 
-fn respond(stream: &TcpStream, metrics: &mut impl FnMut() -> String) -> io::Result<()> {
+fn serve_client(stream: TcpStream, metrics: Arc<Mutex<impl FnMut() -> String + Send + 'static>>) -> io::Result<()> {
+    // A panic of one that asked before has been reported; the metrics may still be good.
+    let text = move || metrics.lock().unwrap_or_else(PoisonError::into_inner)();
+    let work = move || {
+        if let Err(error) = respond(&stream, text) {
+            tracing::debug!("metrics: a client failed: {error}");
+        }
+    };
+    thread::Builder::new().name("metrics-client".to_owned()).spawn(work).map(drop)
+}
+
+fn respond(stream: &TcpStream, metrics: impl FnOnce() -> String) -> io::Result<()> {
     let mut stream = Timed::new(stream, TIMEOUT)?;
     let (status, kind, body) = match read_request(&mut stream)? {
         Some((method, path)) if path == "/metrics" || path == "/" => match method.as_str() {

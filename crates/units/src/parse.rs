@@ -1,4 +1,5 @@
-//! Quantities as `tc` writes them: `100mbit`, `20ms`, `0.1%`, `64kb`.
+//! Quantities as people and other tools write them: `100mbit` and `20ms` as `tc` does, `20 Mbit/s`, `20Mbps` and `20M` as
+//! `iperf3` and providers do, `64kb`, `1.5 MiB`, `0.1%`. A number without its unit is refused, unless it is zero.
 
 use crate::{Rate, Span};
 use std::str::FromStr;
@@ -14,45 +15,57 @@ pub struct ParseError {
     example: &'static str,
 }
 
-const RATE_UNITS: &[(&str, f64)] = &[
-    ("", 1.0),
-    ("bit", 1.0),
-    ("kbit", 1e3),
-    ("mbit", 1e6),
-    ("gbit", 1e9),
-    ("tbit", 1e12),
-    ("bps", 8.0),
-    ("kbps", 8e3),
-    ("mbps", 8e6),
-    ("gbps", 8e9),
+const SPAN_UNITS: &[(&str, f64)] = &[
+    ("s", 1e9),
+    ("sec", 1e9),
+    ("ms", 1e6),
+    ("msec", 1e6),
+    ("us", 1e3),
+    ("usec", 1e3),
+    ("µs", 1e3),
+    ("ns", 1.0),
+    ("min", 60e9),
+    ("h", 3600e9),
 ];
-const SPAN_UNITS: &[(&str, f64)] = &[("s", 1e9), ("ms", 1e6), ("us", 1e3), ("µs", 1e3), ("ns", 1.0)];
-const BYTE_UNITS: &[(&str, f64)] =
-    &[("", 1.0), ("b", 1.0), ("kb", 1024.0), ("k", 1024.0), ("mb", 1048576.0), ("m", 1048576.0), ("g", 1073741824.0)];
 const RATIO_UNITS: &[(&str, f64)] = &[("%", 0.01), ("", 1.0)];
 
-/// A rate such as `100mbit`, `1.5gbit`, or bits per second without a unit. As in `tc`, `bps` is *bytes* per second.
+/// A rate such as `100mbit`, `20 Mbit/s`, `20Mbps`, `20M` or `2.5MB/s`. Prefixes are powers of 1000, and of 1024 with an
+/// `i` (`Mibit`). As providers and most tools write it, and other than in `tc`, `Mbps` is mega*bits* per second; a `B`, as in
+/// `MB/s` or `MBps`, is a byte.
 ///
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn rate(text: &str) -> Result<Rate, ParseError> {
-    quantity(text, "rate", RATE_UNITS, "100mbit or 1.5gbit").map(Rate::from_f64)
+    const EXAMPLE: &str = "100mbit or 1.5 Gbit/s";
+    let known = "bit/s, kbit/s, Mbit/s, Gbit/s (also bit, kbit, mbit, gbit, or kbps, Mbps, Gbps) or MB/s for bytes";
+    quantity(text, "rate", rate_factor, known, EXAMPLE).map(Rate::from_f64)
 }
 
-/// A time such as `20ms`, `1.5s`, `300us`; the unit is needed.
+/// A time such as `20ms`, `1.5s`, `300us`, `2 min`.
 ///
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn span(text: &str) -> Result<Span, ParseError> {
-    quantity(text, "time", SPAN_UNITS, "20ms or 1.5s").map(|ns| Span::from_nanos(ns.round() as i64))
+    let factor = |unit: &str| listed(SPAN_UNITS, unit);
+    let value = quantity(text, "time", factor, "s, ms, us, ns, min, h", "20ms or 1.5s")?;
+    Ok(Span::from_nanos(value.round() as i64))
 }
 
-/// A size such as `1500`, `64kb`, `2mb` (powers of 1024, as in `tc`).
+/// A size such as `1500b`, `64kb`, `2mb`, `2 MiB` (powers of 1024, as in `tc`).
 ///
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn bytes(text: &str) -> Result<u64, ParseError> {
-    quantity(text, "size", BYTE_UNITS, "64kb or 2mb").map(|bytes| bytes.round() as u64)
+    let known = "b, kb, mb, gb (powers of 1024, as KiB, MiB, GiB)";
+    quantity(text, "size", size_factor, known, "64kb or 1500b").map(|bytes| bytes.round() as u64)
+}
+
+/// A number of bytes where nothing else can be meant, such as the length of a packet: a size, or just `1500`.
+///
+/// # Errors
+/// Says what is wrong with the text, with an example.
+pub fn byte_count(text: &str) -> Result<u64, ParseError> {
+    number(text).or_else(|_| bytes(text))
 }
 
 /// A part of the whole, such as `0.1%` or `0.001`, from 0 to 1.
@@ -60,7 +73,8 @@ pub fn bytes(text: &str) -> Result<u64, ParseError> {
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn ratio(text: &str) -> Result<f64, ParseError> {
-    let value = quantity(text, "ratio", RATIO_UNITS, "0.1% or 0.001")?;
+    let factor = |unit: &str| listed(RATIO_UNITS, unit);
+    let value = quantity(text, "ratio", factor, "%", "0.1% or 0.001")?;
     if value <= 1.0 { Ok(value) } else { Err(error(text, "ratio", "it is more than the whole", "0.1% or 0.001")) }
 }
 
@@ -87,18 +101,70 @@ pub fn named(text: &str) -> Result<(&str, Parameters<'_>), ParseError> {
     Ok((name, parts.map(split).collect::<Result<_, _>>()?))
 }
 
-fn quantity(text: &str, kind: &'static str, units: &[(&str, f64)], example: &'static str) -> Result<f64, ParseError> {
+fn quantity(
+    text: &str,
+    kind: &'static str,
+    factor: impl Fn(&str) -> Option<f64>,
+    known: &str,
+    example: &'static str,
+) -> Result<f64, ParseError> {
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
     let number = f64::from_str(number).map_err(|_| error(text, kind, "it does not begin with a number", example))?;
-    let unit = unit.trim().to_lowercase();
-    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        let known: Vec<_> = units.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
-        return Err(error(text, kind, &format!("the unit must be one of {}", known.join(", ")), example));
+    let factor = match (number, unit.trim()) {
+        (0.0, "") => 1.0,
+        (_, unit) => factor(unit).ok_or_else(|| {
+            let problem = if unit.is_empty() { "it has no unit" } else { "the unit is unknown" };
+            error(text, kind, &format!("{problem}; the units are {known}"), example)
+        })?,
     };
     let value = number * factor;
     if value < 9e18 { Ok(value) } else { Err(error(text, kind, "it is too large", example)) }
+}
+
+fn listed(units: &[(&str, f64)], unit: &str) -> Option<f64> {
+    let unit = unit.to_lowercase();
+    units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
+}
+
+/// Bits per second of a unit of rates.
+fn rate_factor(unit: &str) -> Option<f64> {
+    let (prefix, unit) = without_prefix(unit, 1000.0);
+    let bits = match unit {
+        "" if prefix > 1.0 => 1.0,
+        "B/s" | "Bps" | "byte/s" | "bytes/s" => 8.0,
+        _ => match unit.to_lowercase().as_str() {
+            "b" | "bps" | "b/s" | "bit" | "bits" | "bit/s" | "bits/s" => 1.0,
+            _ => return None,
+        },
+    };
+    Some(prefix * bits)
+}
+
+/// Bytes of a unit of sizes.
+fn size_factor(unit: &str) -> Option<f64> {
+    let (prefix, unit) = without_prefix(unit, 1024.0);
+    match unit.to_lowercase().as_str() {
+        "" if prefix > 1.0 => Some(prefix),
+        "b" | "byte" | "bytes" => Some(prefix),
+        _ => None,
+    }
+}
+
+/// What the prefix of a unit stands for, its steps being powers of `base`, or of 1024 with an `i`; and what follows it.
+fn without_prefix(unit: &str, base: f64) -> (f64, &str) {
+    let power = match unit.chars().next().map(|prefix| prefix.to_ascii_lowercase()) {
+        Some('k') => 1,
+        Some('m') => 2,
+        Some('g') => 3,
+        Some('t') => 4,
+        _ => return (1.0, unit),
+    };
+    match unit[1..].strip_prefix('i') {
+        Some(rest) => (1024f64.powi(power), rest),
+        None => (base.powi(power), &unit[1..]),
+    }
 }
 
 fn error(text: &str, kind: &'static str, problem: &str, example: &'static str) -> ParseError {
@@ -113,12 +179,31 @@ mod tests {
     fn reads_what_tc_reads() {
         assert_eq!(rate("100mbit"), Ok(Rate::from_mbit(100)));
         assert_eq!(rate("1.5Gbit"), Ok(Rate::from_mbit(1500)));
-        assert_eq!(rate("125kbps"), Ok(Rate::from_mbit(1)));
         assert_eq!(span("20ms"), Ok(Span::from_millis(20)));
         assert_eq!(span("1.5s"), Ok(Span::from_millis(1500)));
         assert_eq!(bytes("64kb"), Ok(65536));
         assert_eq!(ratio("0.1%"), Ok(0.001));
         assert_eq!(number(" 20 "), Ok(20u32));
+    }
+
+    /// Finding 3 of the review by a new user: `20Mbps` was 160 Mbit/s, `20M` unknown, `20` 20 bit/s, `100` 100 bytes.
+    #[test]
+    fn reads_units_as_everybody_writes_them() {
+        let megabits =
+            ["20mbit", "20Mbps", "20M", "20m", "20Mbit/s", "20 Mbit/s", "20 Mb/s", "20000k", "2.5MB/s", "2.5 MBps"];
+        megabits.iter().for_each(|text| assert_eq!(rate(text), Ok(Rate::from_mbit(20)), "{text}"));
+        assert_eq!(rate("1Mibit"), Ok(Rate::from_bits_per_second(1 << 20)));
+        assert_eq!(rate("8bps"), Ok(Rate::from_bits_per_second(8)));
+        let mebibytes = ["2mb", "2 MiB", "2M", "2097152 bytes"];
+        mebibytes.iter().for_each(|text| assert_eq!(bytes(text), Ok(2 << 20), "{text}"));
+        assert_eq!((byte_count("1500"), byte_count("2kb")), (Ok(1500), Ok(2048)));
+        let minutes = ["2 min", "120 sec", "120000 msec"];
+        minutes.iter().for_each(|text| assert_eq!(span(text), Ok(Span::from_secs(120)), "{text}"));
+        assert_eq!((rate("0"), bytes("0"), span("0")), (Ok(Rate::ZERO), Ok(0), Ok(Span::ZERO)));
+        for rate_shown in [Rate::from_mbit(20), Rate::from_bits_per_second(1), Rate::from_mbit(1500)] {
+            assert_eq!(rate(&rate_shown.to_string()), Ok(rate_shown));
+        }
+        assert_eq!(span(&Span::from_micros(12).to_string()), Ok(Span::from_micros(12)));
     }
 
     #[test]
@@ -132,10 +217,13 @@ mod tests {
     fn refuses_with_the_reason_and_an_example() {
         for (error, part) in [
             (rate("fast").unwrap_err(), "does not begin with a number"),
-            (rate("10furlongs").unwrap_err(), "must be one of bit, kbit"),
+            (rate("10furlongs").unwrap_err(), "the unit is unknown; the units are bit/s, kbit/s"),
+            (rate("20").unwrap_err(), "it has no unit; the units are bit/s, kbit/s"),
+            (bytes("100").unwrap_err(), "it has no unit; the units are b, kb"),
+            (bytes("1mbit").unwrap_err(), "the unit is unknown"),
             (rate("1.2.3mbit").unwrap_err(), "does not begin with a number"),
             (rate("99999999999gbit").unwrap_err(), "too large"),
-            (span("20").unwrap_err(), "must be one of s, ms"),
+            (span("20").unwrap_err(), "it has no unit; the units are s, ms"),
             (ratio("150%").unwrap_err(), "more than the whole"),
             (bytes("-3").unwrap_err(), "does not begin with a number"),
             (number::<u32>("1.5").unwrap_err(), "`1.5` is not a whole number"),

@@ -55,7 +55,7 @@ pub(super) fn limit(text: &str) -> Result<Limit, String> {
     let packets = ["packets", "packet", "p"].iter().find_map(|unit| text.strip_suffix(unit));
     match packets {
         Some(packets) => number(packets).map(Limit::Packets),
-        None => bytes(text).map(Limit::Bytes),
+        None => bytes(text).map(Limit::Bytes).map_err(|error| format!("{error}, or 100p for packets")),
     }
 }
 

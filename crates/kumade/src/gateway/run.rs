@@ -2,6 +2,7 @@
 
 use super::registry::{explained, gateways};
 use crate::key;
+use crate::output::note;
 use anyhow::Context;
 use gateway::bonded::{BondedConfig, BondedPlane};
 use gateway::config::{Bonded, Peer, Plane, Sessions};
@@ -47,7 +48,7 @@ fn run_direct(config: &Config, claim: NamedClaim<GatewayProtocol>, stop: &Atomic
     let (_server, mut measurer) = measurements(config)?;
     let mut recorder = StatusRecorder::new(config);
     recorder.renew(|status, now| plane.fill(status, now))?;
-    eprintln!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
+    note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     let _answering = answer(config, claim, &recorder.latest())?;
     // Sessions that have ended say why when they are stopped.
     while !stop.load(Ordering::Relaxed) && sessions.as_ref().is_none_or(SessionPlane::is_running) {
@@ -67,7 +68,7 @@ fn run_direct(config: &Config, claim: NamedClaim<GatewayProtocol>, stop: &Atomic
         sessions.stop()?;
     }
     for count in plane.counts()? {
-        eprintln!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
+        note!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
     }
     Ok(())
 }
@@ -91,7 +92,7 @@ fn run_bonded(
     let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
     let (_server, mut measurer) = measurements(config)?;
     let mut recorder = StatusRecorder::new(config);
-    eprintln!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
+    note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     let _answering = answer(config, claim, &recorder.latest())?;
     let mut connected = vec![false; config.remotes.len()];
     while !stop.load(Ordering::Relaxed) && plane.is_running() {
@@ -106,7 +107,7 @@ fn run_bonded(
         for ((remote, now), before) in config.remotes.iter().zip(&known.remotes).zip(&mut connected) {
             if *before != now.is_connected {
                 *before = now.is_connected;
-                eprintln!("{}: {}", remote.name, if now.is_connected { "connected" } else { "not connected" });
+                note!("{}: {}", remote.name, if now.is_connected { "connected" } else { "not connected" });
             }
         }
         if let Some(measurer) = &mut measurer {
@@ -118,7 +119,7 @@ fn run_bonded(
         for (remote, known) in config.remotes.iter().zip(&known.remotes) {
             for (path, known) in config.paths.iter().zip(&known.paths) {
                 let sent = &known.status;
-                eprintln!("{} {}: {} packets, {} bytes", remote.name, path.name, sent.sent_packets, sent.sent_bytes);
+                note!("{} {}: {} packets, {} bytes", remote.name, path.name, sent.sent_packets, sent.sent_bytes);
             }
         }
     }
@@ -140,7 +141,7 @@ fn answer(
         config.prometheus.map(|address| Exporter::start(address, move || prometheus::metrics(fetched.get())));
     let exporter = exporter.transpose()?;
     if let Some(exporter) = &exporter {
-        eprintln!("metrics: http://{}/metrics", exporter.address());
+        note!("metrics: http://{}/metrics", exporter.address());
     }
     Ok((control, exporter))
 }

@@ -111,6 +111,6 @@ pub(super) fn reason<T>(read: Result<T, impl Display>) -> Result<T, String> {
 }
 
 fn small_size(text: &str) -> Result<u32, String> {
-    let bytes = reason(parse::bytes(text))?;
+    let bytes = reason(parse::byte_count(text))?;
     u32::try_from(bytes).map_err(|_| format!("`{text}` is too large; give less than 4g"))
 }

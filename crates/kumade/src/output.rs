@@ -1,0 +1,29 @@
+//! What is written to people beside results. Nothing depends on it, so that a closed or full standard error ends nothing.
+
+use std::fmt;
+use std::io::{self, Write};
+
+/// A line on standard error, if it takes one.
+pub(crate) fn note(line: fmt::Arguments<'_>) {
+    writeln!(io::stderr(), "{line}").ok();
+}
+
+/// As `eprintln!`, but where standard error is closed or full, it says nothing instead of panicking.
+macro_rules! note {
+    ($($line:tt)*) => { $crate::output::note(format_args!($($line)*)) };
+}
+pub(crate) use note;
+
+/// Standard error, for those who would panic if it failed.
+pub(crate) struct Unfailing;
+
+impl Write for Unfailing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stderr().write_all(bytes).ok();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
