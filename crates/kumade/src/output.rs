@@ -4,13 +4,13 @@ use std::fmt;
 use std::io::{self, Write};
 
 /// A line on standard error, if it takes one.
-pub(crate) fn note(line: fmt::Arguments<'_>) {
+pub(crate) fn write_note(line: fmt::Arguments<'_>) {
     writeln!(io::stderr(), "{line}").ok();
 }
 
 /// As `eprintln!`, but where standard error is closed or full, it says nothing instead of panicking.
 macro_rules! note {
-    ($($line:tt)*) => { $crate::output::note(format_args!($($line)*)) };
+    ($($line:tt)*) => { $crate::output::write_note(format_args!($($line)*)) };
 }
 pub(crate) use note;
 
