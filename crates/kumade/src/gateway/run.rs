@@ -78,7 +78,7 @@ fn follow_sessions(sessions: &SessionPlane, reachable: &mut [bool]) {
     for ((remote, now), before) in sessions.reachable().into_iter().flatten().zip(reachable) {
         if *before != now {
             *before = now;
-            eprintln!("{remote}: {}", if now { "connected" } else { "not connected" });
+            note!("{remote}: {}", if now { "connected" } else { "not connected" });
         }
     }
 }
