@@ -184,7 +184,7 @@ mod tests {
         for (text, line, reason) in [
             ("1s rate 5mbit\nsoon rate 1mbit", 2, "`soon` is not a time"),
             ("1s", 1, "no setting follows the time"),
-            ("5 rate 1mbit", 1, "the unit must be one of s, ms"),
+            ("5 rate 1mbit", 1, "it has no unit; the units are s, ms"),
             ("2s rate 1mbit\n1s rate 2mbit", 2, "1 s is before 2 s"),
             ("1s rate 0", 1, "lets nothing pass"),
             ("1s speed 3", 1, "there is no setting `speed`"),

@@ -66,7 +66,8 @@ fn a_closed_output_is_no_failure() {
 fn a_full_or_closed_output_is_no_panic() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let measure: &[&str] = &["measure", &port];
-    let lab: &[&str] = &["lab", "run", "rake-accuracy", "--virtual", "--runs", "1", "--cross", "0mbit"];
+    let reports = concat!(env!("CARGO_TARGET_TMPDIR"), "/full-output");
+    let lab = &["lab", "run", "rake-accuracy", "--virtual", "--runs", "1", "--cross", "0mbit", "--out", reports][..];
     for arguments in [measure, lab, &["completions", "bash"], &["man"], &["lab", "list"], &["key", "private"]] {
         for (stdout, stderr) in [(full(), full()), (closed(), closed()), (Stdio::null(), full()), (closed(), full())] {
             let mut command = process::Command::new(assert_cmd::cargo::cargo_bin("kumade"));

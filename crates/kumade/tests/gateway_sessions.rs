@@ -134,12 +134,12 @@ fn sessions_come_again_after_either_gateway_was_killed_and_nothing_is_left() {
         let mut gateways = sites.each_ref().map(Site::start);
         gateways.iter_mut().for_each(wait_until_connected);
         assert!(eventually(are_divided));
-        for killed in 0..2 {
+        for (killed, site) in sites.iter().enumerate() {
             let [left, right] = gateways;
             let (gone, stays) = if killed == 0 { (left, right) } else { (right, left) };
             assert_eq!(end(gone, Signal::SIGKILL), None);
-            assert!(eventually(|| !sites[killed].has_rules()));
-            let mut again = sites[killed].start();
+            assert!(eventually(|| !site.has_rules()));
+            let mut again = site.start();
             wait_until_connected(&mut again);
             gateways = if killed == 0 { [again, stays] } else { [stays, again] };
             assert!(eventually(are_divided));

@@ -91,7 +91,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
         (vec!["lab", "run", "nowhere.toml"], "nowhere.toml"),
         (vec!["lab", "run", "rake-cwnd", "--cross", "200mbit"], "leaves nothing of a bottleneck"),
         (vec!["lab", "run", "rake-cwnd", "--runs", "0"], "with no runs there is nothing to do"),
-        (vec!["lab", "run", "rake-cwnd", "--rate", "10furlongs"], "the unit must be one of"),
+        (vec!["lab", "run", "rake-cwnd", "--rate", "10furlongs"], "the unit is unknown; the units are bit/s"),
         (vec!["lab", "run", "rake-cwnd", "--transport", "pigeon"], "choose one of auto, udp, rake, single"),
         (vec!["lab", "run", "rake-cwnd", "--cross-kind", "bursty"], "constant, poisson, on-off, tcp"),
         (

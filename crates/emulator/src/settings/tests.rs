@@ -200,7 +200,7 @@ fn any_words() -> impl Strategy<Value = String> {
     let delay = (0i64..1_000_000_000).prop_map(|delay| format!("delay {delay}ns"));
     let loss = (0.0..0.5f64, 1.0..9.0f64)
         .prop_map(|(loss, burst)| format!("loss {loss:.12} loss-burst {burst} reorder {loss} duplicate {loss:.5}"));
-    let limit = (3000u64..1_000_000).prop_map(|limit| format!("limit {limit}"));
+    let limit = (3000u64..1_000_000).prop_map(|limit| format!("limit {limit}b"));
     let queue = prop::sample::select(DISCIPLINES.iter().flat_map(|info| info.trials).collect::<Vec<_>>());
     let queue = queue.prop_map(|trial| format!("queue {}", trial.replace([':', '='], " ")));
     let rules = prop::sample::select(vec!["drop udp/53 allow-only 443/reject", "reset-after 9/total limit-syns 4", ""]);

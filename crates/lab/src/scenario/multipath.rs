@@ -324,11 +324,11 @@ mod tests {
         for (case, part) in [
             ("paths = []", "one: 0 paths"),
             ("paths = [{ rate = \"1mbit\", delay = \"9s\" }]", "one: a path's delay of 9 s"),
-            ("paths = [{ rate = \"1\", delay = \"9ms\" }]", "one: a path of 1 bit/s"),
+            ("paths = [{ rate = \"1bit\", delay = \"9ms\" }]", "one: a path of 1 bit/s"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\", loss = \"60%\" }]", "a loss of 0 to 50 %"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nratios = [\"1:1\"]", "is of 2 paths, and there are 1"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\ncut = { path = 2, after = \"1s\" }", "cutting path 2"),
-            ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nwindow = \"1\"", "a window of 2000 bytes"),
+            ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nwindow = \"1b\"", "a window of 2000 bytes"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nplanes = [\"direct\", \"direct\"]", "named twice"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nrequired = { bond = \"9%\" }", "`bond` is no plane"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nratios = [\"x\"]", "`x` is no ratio"),

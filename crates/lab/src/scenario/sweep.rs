@@ -140,7 +140,7 @@ mod tests {
             [[additional_paths]]
             downstream_hop = { rate_ratio = 4, delay = \"1ms\", queue = \"64kb\", kind = \"poisson\", load = \"50%\" }
             [[additional_paths]]
-            bottleneck = { rate = \"10mbit\", burst = \"10000\", peak_rate = \"1gbit\", delay = \"5ms\", queue = \"64kb\" }
+            bottleneck = { rate = \"10mbit\", burst = \"10000b\", peak_rate = \"1gbit\", delay = \"5ms\", queue = \"64kb\" }
             cross = { kind = \"constant\", levels = [\"0mbit\"] }
             sweep = {}";
         let scenarios = swept(text).scenarios;
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_variant_that_cannot_be_run_is_refused() {
-        let error = read("rates = [\"1mbit\", \"9\"]", &Overrides::default()).unwrap_err();
+        let error = read("rates = [\"1mbit\", \"9bit\"]", &Overrides::default()).unwrap_err();
         assert!(error.to_string().contains("choose 100 kbit/s"), "{error}");
     }
 }

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(red("red", Some(Rate::from_mbit(100))), (62_500, 187_500));
         assert_eq!(red("red", Some(Rate::from_mbit(1))), (7500, 22_500));
         assert_eq!(red("red", None), (7500, 22_500));
-        assert_eq!(red("red min=100000", Some(Rate::from_mbit(100))), (100_000, 300_000));
+        assert_eq!(red("red min=100000b", Some(Rate::from_mbit(100))), (100_000, 300_000));
         let afd = |text, rate| match discipline(text, rate) {
             Discipline::Afd(config) => (config.target, config.samples, config.sample_bytes),
             other => panic!("{other:?}"),

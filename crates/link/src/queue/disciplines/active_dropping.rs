@@ -56,8 +56,8 @@ impl DisciplineConfig for ActiveDroppingConfig {
     const NAME: &'static str = "active-dropping";
     const SUMMARY: &'static str = "RED that drops by preference from heavy flows";
     const TRIALS: &'static [&'static str] = &[
-        "active-dropping:min=1500:max=9000:probability=50%:weight=10%:rec-int=2:hist-len=20:stat-int=5",
-        "active-dropping:min=1500:max=9000:probability=50%:weight=10%:gentle=off:ecn=on:heavy-flows=7,9:preference=100%/10%",
+        "active-dropping:min=1500b:max=9000b:probability=50%:weight=10%:rec-int=2:hist-len=20:stat-int=5",
+        "active-dropping:min=1500b:max=9000b:probability=50%:weight=10%:gentle=off:ecn=on:heavy-flows=7,9:preference=100%/10%",
     ];
     type Queue<P> = ActiveDropping<P>;
 

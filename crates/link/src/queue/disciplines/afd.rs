@@ -76,8 +76,8 @@ impl DisciplineConfig for AfdConfig {
     const NAME: &'static str = "afd";
     const SUMMARY: &'static str = "AFD: drops by chance what flows send beyond the fair share, from samples";
     const TRIALS: &'static [&'static str] = &[
-        "afd:samples=10:sample-bytes=1000:update=30us:target-bytes=3000",
-        "afd:samples=10:sample-bytes=1000:update=30us:target-bytes=3000:ecn=on",
+        "afd:samples=10:sample-bytes=1000:update=30us:target-bytes=3000b",
+        "afd:samples=10:sample-bytes=1000:update=30us:target-bytes=3000b:ecn=on",
     ];
     type Queue<P> = Afd<P>;
 

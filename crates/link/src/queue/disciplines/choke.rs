@@ -35,8 +35,8 @@ impl DisciplineConfig for ChokeConfig {
     const SUMMARY: &'static str =
         "CHOKe: RED that also drops a packet and one drawn from the queue if both are of one flow";
     const TRIALS: &'static [&'static str] = &[
-        "choke:min=1500:max=9000:probability=50%:weight=10%",
-        "choke:min=1500:max=9000:probability=50%:weight=10%:gentle=off:ecn=on",
+        "choke:min=1500b:max=9000b:probability=50%:weight=10%",
+        "choke:min=1500b:max=9000b:probability=50%:weight=10%:gentle=off:ecn=on",
     ];
     type Queue<P> = Choke<P>;
 

@@ -113,8 +113,8 @@ impl DisciplineConfig for RedConfig {
     const NAME: &'static str = "red";
     const SUMMARY: &'static str = "RED: drops with a probability that grows with the average queue length";
     const TRIALS: &'static [&'static str] = &[
-        "red:min=1500:max=9000:probability=50%:weight=10%",
-        "red:min=1500:max=9000:probability=50%:weight=10%:gentle=off:ecn=on",
+        "red:min=1500b:max=9000b:probability=50%:weight=10%",
+        "red:min=1500b:max=9000b:probability=50%:weight=10%:gentle=off:ecn=on",
     ];
     type Queue<P> = Red<P>;
 
