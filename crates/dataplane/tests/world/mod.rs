@@ -43,6 +43,9 @@ pub fn model(mbit: u64, delay_millis: i64) -> PathModel {
     }
 }
 
+/// The node that it is for, whence it comes, its mark, and its bytes.
+type Datagram = (usize, Route, Ecn, Vec<u8>);
+
 pub struct World {
     pub now: Time,
     pub nodes: [Node<Buffer>; 2],
@@ -51,8 +54,8 @@ pub struct World {
     pub paths: Vec<PathModel>,
     /// For each direction and path: when the bottleneck is free.
     free: [Vec<Time>; 2],
-    /// By time and order: to which node, from which route, with which ECN field, what.
-    under_way: BTreeMap<(Time, u64), (usize, Route, Ecn, Vec<u8>)>,
+    /// By time and order.
+    under_way: BTreeMap<(Time, u64), Datagram>,
     sent: u64,
     random: Pcg64Mcg,
     /// The ECN field of packets of hosts.
