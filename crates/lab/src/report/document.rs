@@ -3,6 +3,7 @@ use super::plot::Plot;
 use super::{html, terminal};
 use crate::error::ReportError;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -94,6 +95,17 @@ pub fn prepare(directory: &Path) -> Result<(), ReportError> {
 /// The present time as reports state it: UTC, RFC 3339, whole seconds.
 pub fn now_utc() -> String {
     format!("{:.0}", jiff::Timestamp::now())
+}
+
+/// Reads a document of the schema `expected`; `schema` is what a document says of itself.
+pub(crate) fn read<R: DeserializeOwned>(
+    text: &str,
+    expected: &'static str,
+    schema: fn(&R) -> &str,
+) -> Result<R, ReportError> {
+    let unexpected = |reason| ReportError::Unexpected { expected, reason };
+    let report = serde_json::from_str(text).map_err(|error| unexpected(error.to_string()))?;
+    if schema(&report) == expected { Ok(report) } else { Err(unexpected(format!("its schema is {}", schema(&report)))) }
 }
 
 fn cannot_write(path: &Path) -> impl FnOnce(std::io::Error) -> ReportError {

@@ -12,8 +12,8 @@ mod table;
 mod terminal;
 
 pub(crate) use content::Content;
-pub(crate) use document::Parts;
 pub use document::{Document, now_utc, prepare};
+pub(crate) use document::{Parts, read};
 pub(crate) use notes::disturbances;
 pub(crate) use table::Table;
 pub(crate) use terminal::aligned;

@@ -3,6 +3,7 @@ use crate::error::ReportError;
 use crate::fairness::row::FairnessRow;
 use crate::fairness::scenario::Fairness;
 use crate::fairness::summary::FairnessSummary;
+use crate::report::read;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,9 +64,6 @@ impl FairnessReport {
     /// # Errors
     /// Where it is not one of this kind and version.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        let expected = FairnessReport::SCHEMA;
-        let unexpected = |reason| ReportError::Unexpected { expected, reason };
-        let report: FairnessReport = serde_json::from_str(text).map_err(|error| unexpected(error.to_string()))?;
-        if report.schema == expected { Ok(report) } else { Err(unexpected(format!("its schema is {}", report.schema))) }
+        read(text, FairnessReport::SCHEMA, |report: &FairnessReport| &report.schema)
     }
 }

@@ -3,6 +3,7 @@ use crate::error::ReportError;
 use crate::multipath::row::MultipathRow;
 use crate::multipath::scenario::{Multipath, Workload};
 use crate::multipath::summary::MultipathSummary;
+use crate::report::read;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -82,9 +83,6 @@ impl MultipathReport {
     /// # Errors
     /// Where it is not one of this kind and version.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        let expected = MultipathReport::SCHEMA;
-        let unexpected = |reason| ReportError::Unexpected { expected, reason };
-        let report: MultipathReport = serde_json::from_str(text).map_err(|error| unexpected(error.to_string()))?;
-        if report.schema == expected { Ok(report) } else { Err(unexpected(format!("its schema is {}", report.schema))) }
+        read(text, MultipathReport::SCHEMA, |report: &MultipathReport| &report.schema)
     }
 }
