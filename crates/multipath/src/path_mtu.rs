@@ -304,11 +304,10 @@ mod tests {
                     self.discovery.sent(limit);
                 }
                 let next = self.answers.iter().map(|(at, _)| *at).chain(self.discovery.deadline()).min();
-                let next = next.unwrap_or(end);
-                if next > end {
+                let Some(next) = next.filter(|next| *next <= end) else {
                     self.now = end;
                     return;
-                }
+                };
                 self.now = next;
                 let is_due = |answer: &mut (Time, u32)| answer.0 <= next;
                 for (_, number) in self.answers.extract_if(.., is_due) {
@@ -354,6 +353,14 @@ mod tests {
         path.mtu = 1500;
         path.run(RAISE_AFTER);
         assert_eq!(path.found(), 1500);
+    }
+
+    #[test]
+    fn where_the_interface_takes_the_base_only_nothing_is_left_to_be_found() {
+        let mut path = Path::new(PathMtu::BASE, 1500, 0.0, 0);
+        path.run(RAISE_AFTER);
+        assert_eq!((path.found(), path.probes.as_slice()), (1200, &[1200][..]));
+        assert_eq!(path.discovery.deadline(), None);
     }
 
     #[test]
