@@ -13,7 +13,6 @@ pub mod config;
 pub mod control;
 pub mod direct;
 pub mod measure;
-mod policy_routes;
 pub mod prometheus;
 mod ratio;
 pub mod status;

@@ -3,8 +3,8 @@
 mod sites;
 mod tunnel;
 
+use bonded::{BondedConfig, BondedPlane};
 use gateway::Config;
-use gateway::bonded::{BondedConfig, BondedPlane};
 use gateway::config::Plane;
 use net::capture::Capture;
 use net::interface;
@@ -195,7 +195,7 @@ addresses = ["10.8.1.2", "10.8.2.2"]
     );
     let config = Config::from_toml(&text, "test.toml", &["path1", "path2"].map(String::from)).unwrap();
     let Plane::Bonded(bonded) = &config.plane else { panic!("another plane") };
-    let config = BondedConfig::new(&config, bonded, keys[0].clone(), vec![PresharedKey::default()]);
+    let config = gateway::bonded::plane_config(&config, bonded, keys[0].clone(), vec![PresharedKey::default()]);
     BondedConfig { directory: directory(), ..config }
 }
 

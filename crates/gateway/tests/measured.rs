@@ -3,8 +3,8 @@
 //! How well a path is measured depends on how busy the machine is: what must hold is that a ratio is that of the measured
 //! rates, or that the gateway says why it has none and leaves the configured one.
 
+use bonded::{BondedConfig, BondedPlane};
 use gateway::Config;
-use gateway::bonded::{BondedConfig, BondedPlane};
 use gateway::config::Plane;
 use gateway::direct::DirectPlane;
 use gateway::measure::{MeasurementServer, PathMeasurer};
@@ -161,7 +161,7 @@ fn the_bonded_plane_is_told_what_was_measured_of_idle_paths() {
             let keys = (PrivateKey::from_bytes([own; 32]), vec![PresharedKey::default()]);
             let keyed = BondedConfig {
                 directory: runtime(&format!("bonded{own}")),
-                ..BondedConfig::new(&config, bonded, keys.0, keys.1)
+                ..gateway::bonded::plane_config(&config, bonded, keys.0, keys.1)
             };
             ip(inside, &["route", "del", &format!("10.{}.0.0/24", 3 - own)]).unwrap();
             inside.run(|| BondedPlane::start(keyed)).unwrap().unwrap()

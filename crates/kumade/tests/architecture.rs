@@ -33,6 +33,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // The label that a link wants of each packet: flow and ECN.
     ("runtime", &["link", "net", "packet", "units"]),
     ("service", &["net", "units"]),
+    // What a gateway and a tunnel do, over sockets.
+    ("bonded", &["dataplane", "multipath", "net", "packet", "runtime", "secure", "service", "units"]),
     // Its reference clock speaks NTP.
     ("testnet", &["link", "middlebox", "net", "packet", "runtime", "units", "wire"]),
     // The STAMP client fits the clocks itself (`estimate::delay`).
@@ -43,6 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "gateway",
         &[
+            "bonded",
             "dataplane",
             "multipath",
             "net",
@@ -60,6 +63,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "lab",
         &[
+            "bonded",
             "dataplane",
             "estimate",
             "gateway",
@@ -83,6 +87,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "kumade",
         &[
+            "bonded",
             "emulator",
             "estimate",
             "gateway",

@@ -1,7 +1,7 @@
 //! Two sites that are joined by lines, each of them its own gateway.
 
 use crate::outcome::Outcome;
-use gateway::bonded::{BondedConfig, BondedPlane, BondedRemote};
+use bonded::{BondedConfig, BondedPlane, BondedRemote};
 use multipath::{PathChoice, UnorderedFlows};
 use net::Binding;
 use net::interface;

@@ -4,7 +4,7 @@
 use crate::lines::{Lines, TUNNEL_MTU};
 use crate::outcome::{Outcome, least, mean};
 use crate::stream::Stream;
-use gateway::bonded::BondedPlane;
+use bonded::BondedPlane;
 use net::interface;
 use net::namespace::Namespace;
 use std::io::Write;

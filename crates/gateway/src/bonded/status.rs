@@ -1,18 +1,8 @@
 use crate::status::{Bucket, Path, PathState, Refused, Resequencing, Status, Traffic, Tunnel, TunnelPath, Waits};
-use dataplane::{NodeStatistics, RemotePath, RemoteStatus};
+use bonded::BondedStatus;
+use dataplane::{RemotePath, RemoteStatus};
 use multipath::{ResequencerStatistics, WaitStatistics};
 use units::{Span, Time};
-
-/// What a bonded plane has done, and what it knows of the gateways of other sites.
-#[derive(Debug, Clone)]
-pub struct BondedStatus {
-    /// What was delivered and refused.
-    pub node: NodeStatistics,
-    /// Datagrams and packets that the system did not take.
-    pub refused: u64,
-    /// The gateways of other sites, in their order.
-    pub remotes: Vec<RemoteStatus>,
-}
 
 /// Of the histogram of waits: powers of two, in microseconds, as they are counted.
 const WAIT_BOUNDS: [Span; 14] = {
@@ -25,23 +15,21 @@ const WAIT_BOUNDS: [Span; 14] = {
     bounds
 };
 
-impl BondedStatus {
-    /// Enters what the plane knows into the status of the gateway, which has the names. `now` is the monotonic clock's time.
-    pub fn fill(&self, status: &mut Status, now: Time) {
-        status.refused = Some(Refused {
-            unroutable_packets: self.node.unroutable,
-            foreign_source_packets: self.node.foreign_sources,
-            datagrams: self.node.refused_datagrams,
-            handshakes: self.node.refused_handshakes,
-            output_packets: self.refused,
-        });
-        for (remote, known) in status.remotes.iter_mut().zip(&self.remotes) {
-            remote.tunnel = Some(tunnel(known, &status.paths, now));
-        }
-        let tunnels: Vec<_> = status.remotes.iter().filter_map(|remote| remote.tunnel.as_ref()).collect();
-        for (place, path) in status.paths.iter_mut().enumerate() {
-            sum_up(path, tunnels.iter().filter_map(|tunnel| tunnel.paths.get(place)));
-        }
+/// Enters what the plane knows into the status of the gateway, which has the names. `now` is the monotonic clock's time.
+pub fn fill(plane: &BondedStatus, status: &mut Status, now: Time) {
+    status.refused = Some(Refused {
+        unroutable_packets: plane.node.unroutable,
+        foreign_source_packets: plane.node.foreign_sources,
+        datagrams: plane.node.refused_datagrams,
+        handshakes: plane.node.refused_handshakes,
+        output_packets: plane.refused,
+    });
+    for (remote, known) in status.remotes.iter_mut().zip(&plane.remotes) {
+        remote.tunnel = Some(tunnel(known, &status.paths, now));
+    }
+    let tunnels: Vec<_> = status.remotes.iter().filter_map(|remote| remote.tunnel.as_ref()).collect();
+    for (place, path) in status.paths.iter_mut().enumerate() {
+        sum_up(path, tunnels.iter().filter_map(|tunnel| tunnel.paths.get(place)));
     }
 }
 
@@ -148,6 +136,7 @@ fn seconds(span: Span) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dataplane::NodeStatistics;
     use multipath::{PathState as State, PathStatus};
     use secure::PrivateKey;
     use units::Rate;
@@ -204,7 +193,7 @@ mod tests {
         let name = status.remotes[0].name.clone();
         status.remotes.push(crate::status::Remote { name, paths: vec![], tunnel: None });
         status.paths.iter_mut().for_each(|path| path.sent = Traffic::default());
-        known.fill(&mut status, at(10));
+        fill(&known, &mut status, at(10));
         let [first, second] = [&status.paths[0], &status.paths[1]];
         assert_eq!((first.up, first.state_seconds, first.sent.bytes, first.sent.packets), (true, 6.0, 1500, 20));
         assert_eq!((second.up, second.state_seconds, second.sent.bytes), (false, 2.0, 30));

@@ -1,8 +1,8 @@
 //! What a plane makes of measurements.
 
 use super::measurer::PathMeasurer;
-use crate::bonded::BondedPlane;
 use crate::direct::{DirectError, DirectPlane};
+use bonded::BondedPlane;
 use net::clock;
 use units::Rate;
 

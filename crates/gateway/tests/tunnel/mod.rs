@@ -1,7 +1,7 @@
 //! Bonded planes on the gateways of two sites. Left is 1, right is 2.
 
 use crate::sites::{PATHS, Sites};
-use gateway::bonded::{BondedConfig, BondedPlane, BondedRemote};
+use bonded::{BondedConfig, BondedPlane, BondedRemote};
 use multipath::{PathChoice, UnorderedFlows};
 use net::Binding;
 use net::namespace::Namespace;

@@ -4,7 +4,7 @@ use super::registry::{explained, gateways};
 use crate::key;
 use crate::output::note;
 use anyhow::Context;
-use gateway::bonded::{BondedConfig, BondedPlane};
+use bonded::{BondedConfig, BondedPlane};
 use gateway::config::{Bonded, Peer, Plane, Sessions};
 use gateway::control::{GatewayProtocol, Reply, Request};
 use gateway::direct::{DirectPlane, SessionPlane};
@@ -100,7 +100,7 @@ fn run_bonded(
         let Ok(known) = plane.status() else { break };
         let filled = recorder.renew(|status, now| {
             measurer.iter().for_each(|measurer| measurer.fill(status, now));
-            known.fill(status, now);
+            gateway::bonded::fill(&known, status, now);
             Ok::<_, Infallible>(())
         });
         let Ok(()) = filled;
@@ -170,7 +170,7 @@ pub fn measurement_key(config: &Config) -> anyhow::Result<Option<PresharedKey>> 
 pub fn bonded_config(config: &Config, bonded: &Bonded) -> anyhow::Result<BondedConfig> {
     let identity = key::read_private(&bonded.key_file)?;
     let psks = bonded.peers.iter().map(preshared_key).collect::<anyhow::Result<_>>()?;
-    Ok(BondedConfig::new(config, bonded, identity, psks))
+    Ok(gateway::bonded::plane_config(config, bonded, identity, psks))
 }
 
 /// This gateway's key, and those that it shares with remotes, in the order of the configuration.

@@ -4,8 +4,8 @@ use super::contender::Contender;
 use super::plane::Plane;
 use super::scenario::MultipathPoint;
 use anyhow::Context;
+use bonded::BondedPlane;
 use gateway::Config;
-use gateway::bonded::{BondedConfig, BondedPlane};
 use gateway::config;
 use gateway::direct::DirectPlane;
 use net::clock;
@@ -79,7 +79,7 @@ impl<'a> Gateways<'a> {
         for side in [Side::Left, Side::Right] {
             let config = read(&bonded_config(side, point), point)?;
             let config::Plane::Bonded(bonded) = &config.plane else { anyhow::bail!("not a bonded configuration") };
-            let config = BondedConfig::new(&config, bonded, side.key(), vec![PresharedKey::default()]);
+            let config = gateway::bonded::plane_config(&config, bonded, side.key(), vec![PresharedKey::default()]);
             // The tunnel takes this route's place.
             let far = format!("10.{}.0.0/24", side.far().number());
             ip(side.gateway(self.sites), &["route", "del", &far])?;

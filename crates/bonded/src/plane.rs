@@ -1,6 +1,6 @@
-use super::config::BondedConfig;
-use super::shard::{BondedError, BondedShard};
-use super::status::BondedStatus;
+use crate::config::BondedConfig;
+use crate::shard::{BondedError, BondedShard};
+use crate::status::BondedStatus;
 use net::clock;
 use runtime::{Ended, PacketThread};
 use units::Rate;

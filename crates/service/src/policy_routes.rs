@@ -1,16 +1,16 @@
-//! Policy routes of a gateway, and what stays of them if it is killed: routing rules and tables.
-
+use crate::journal::{Journal, Leftover, Reach, Record};
 use net::SetupError;
 use net::interface::{self, Family};
 use net::namespace;
 use net::policy::{self, MarkedRoute};
 use serde::{Deserialize, Serialize};
-use service::{Journal, Leftover, Reach, Record};
+
 use std::io;
 
-/// The policy routes of this process. They are removed when it is dropped, in the namespace of the thread that does.
+/// Policy routes of this process: routing rules and tables, of which a [`Journal`] knows in case it is killed. They are
+/// removed when this is dropped, in the namespace of the thread that does.
 #[derive(Debug)]
-pub(crate) struct InstalledRoutes {
+pub struct InstalledRoutes {
     routes: Vec<MarkedRoute>,
     leftover: Routes,
     _record: Record,
@@ -27,7 +27,7 @@ struct Routes {
 
 impl InstalledRoutes {
     /// Removes what killed gateways have left in this namespace.
-    pub(crate) fn recover(journal: &Journal) {
+    pub fn recover(journal: &Journal) {
         journal.recover::<Routes>();
     }
 
@@ -35,7 +35,7 @@ impl InstalledRoutes {
     ///
     /// # Errors
     /// It cannot be written down: should the process be killed, they would stay.
-    pub(crate) fn record(routes: Vec<MarkedRoute>, journal: &Journal) -> io::Result<Self> {
+    pub fn record(routes: Vec<MarkedRoute>, journal: &Journal) -> io::Result<Self> {
         let leftover = Routes::new(namespace::current_inode()?, &routes);
         let record = journal.record(&leftover)?;
         Ok(InstalledRoutes { routes, leftover, _record: record })
@@ -43,12 +43,12 @@ impl InstalledRoutes {
 
     /// # Errors
     /// The system refuses one; the others are removed with this.
-    pub(crate) fn add(&self) -> Result<(), SetupError> {
+    pub fn add(&self) -> Result<(), SetupError> {
         self.routes.iter().try_for_each(MarkedRoute::add)
     }
 
     /// Sets again what the kernel has dropped with an interface that is back.
-    pub(crate) fn restore(&self) {
+    pub fn restore(&self) {
         for route in self.routes.iter().filter(|route| interface::is_running(&route.interface)) {
             if !route.is_set().is_ok_and(|is_set| is_set)
                 && let Err(error) = route.set_route()

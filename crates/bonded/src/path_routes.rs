@@ -1,14 +1,13 @@
-use crate::policy_routes::InstalledRoutes;
 use net::policy::MarkedRoute;
 use net::{SetupError, namespace};
-use service::{Claim, ClaimError, Journal, RuntimeDir};
+use service::{Claim, ClaimError, InstalledRoutes, Journal, RuntimeDir};
 use std::io;
 use thiserror::Error;
 use units::{Span, Time};
 
 /// The routes of datagrams by their paths' next hops, until this is dropped; then they are as before.
 #[derive(Debug)]
-pub(super) struct PathRoutes {
+pub(crate) struct PathRoutes {
     // In the order in which they go.
     routes: Option<InstalledRoutes>,
     _claim: Option<Claim>,
@@ -42,7 +41,7 @@ const RESTORE_INTERVAL: Span = Span::from_secs(1);
 
 impl PathRoutes {
     /// Removes what killed gateways have left here, and adds these.
-    pub(super) fn install(routes: &[MarkedRoute], directory: &RuntimeDir, now: Time) -> Result<Self, RouteError> {
+    pub(crate) fn install(routes: &[MarkedRoute], directory: &RuntimeDir, now: Time) -> Result<Self, RouteError> {
         let journal = Journal::new(directory.clone());
         InstalledRoutes::recover(&journal);
         let restore_at = now + RESTORE_INTERVAL;
@@ -61,7 +60,7 @@ impl PathRoutes {
     }
 
     /// Now and then, sets those again that the kernel has dropped with an interface. To be called at any time.
-    pub(super) fn follow_interfaces(&mut self, now: Time) {
+    pub(crate) fn follow_interfaces(&mut self, now: Time) {
         if let Some(routes) = self.routes.as_ref().filter(|_| now >= self.restore_at) {
             routes.restore();
             self.restore_at = now + RESTORE_INTERVAL;

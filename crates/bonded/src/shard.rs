@@ -1,6 +1,6 @@
-use super::config::BondedConfig;
-use super::path_routes::{PathRoutes, RouteError};
-use super::status::BondedStatus;
+use crate::config::BondedConfig;
+use crate::path_routes::{PathRoutes, RouteError};
+use crate::status::BondedStatus;
 use dataplane::{HEADROOM, Node, NodeConfig, NodeError, Outbound, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use multipath::{BondConfig, Class, PathConfig, ResequencerConfig, UnorderedFlows};
 use net::interface::{self, Family};
@@ -63,7 +63,7 @@ const BATCH_INTERVAL: Span = Span::from_micros(150);
 const MAX_SLEEP: Span = Span::from_millis(500);
 
 /// A TUN device and the sockets of all paths, and what lies between.
-pub(super) struct BondedShard {
+pub(crate) struct BondedShard {
     device: String,
     /// Of the device, where it follows what the paths pass.
     mtu: Option<u32>,
@@ -83,7 +83,7 @@ pub(super) struct BondedShard {
 }
 
 impl BondedShard {
-    pub(super) fn new(config: BondedConfig) -> Result<Self, BondedError> {
+    pub(crate) fn new(config: BondedConfig) -> Result<Self, BondedError> {
         let routes = PathRoutes::install(&config.routes, &config.directory, clock::monotonic())?;
         let mut sockets = Vec::new();
         for (place, (binding, _)) in config.paths.iter().enumerate() {
@@ -116,12 +116,12 @@ impl BondedShard {
         })
     }
 
-    pub(super) fn node_mut(&mut self) -> &mut Node<Buffer> {
+    pub(crate) fn node_mut(&mut self) -> &mut Node<Buffer> {
         &mut self.node
     }
 
     /// What it has done so far.
-    pub(super) fn status(&self) -> BondedStatus {
+    pub(crate) fn status(&self) -> BondedStatus {
         BondedStatus { node: self.node.statistics(), refused: self.refused, remotes: self.node.remotes() }
     }
 
