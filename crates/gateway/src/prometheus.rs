@@ -1,6 +1,8 @@
 //! The status of a gateway in Prometheus' text format (OpenMetrics).
 
-use crate::status::{Path, PathState, Refused, RemotePath, Resequencing, Status, Traffic, Tunnel, TunnelPath};
+use crate::status::{
+    Path, PathState, Refused, Remote, RemotePath, RemoteSessions, Resequencing, Status, Traffic, Tunnel, TunnelPath,
+};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -32,7 +34,7 @@ type Traffics<T> = (&'static str, &'static str, fn(&T) -> &Traffic);
 
 const GATEWAY: [Gauge<Status>; 2] = [
     ("uptime_seconds", "For how long the gateway has run", |status| Some(status.duration_seconds)),
-    ("sessions", "Flows that have a session", |status| Some(status.session_count as f64)),
+    ("sessions", "NAT sessions, in whatever phase", |status| Some(status.session_count as f64)),
 ];
 
 const PATH: [Gauge<Path>; 2] = [
@@ -106,6 +108,37 @@ const RESEQUENCING_COUNTERS: [Counter<Resequencing>; 7] = [
     ("resequencing_evicted_waits", "Waits that ended because memory was needed", |order| order.evicted_waits),
 ];
 
+const SESSIONS: [Gauge<RemoteSessions>; 3] = [
+    ("sessions_connected", "Whether both gateways have agreed on keys", |sessions| Some(truth(sessions.connected))),
+    ("sessions_reachable", "Whether the remote gateway answers", |sessions| Some(truth(sessions.reachable))),
+    ("sessions_restored", "Flows from the site that are given their addresses back", |sessions| {
+        Some(sessions.restored as f64)
+    }),
+];
+const SESSION_COUNTERS: [Counter<RemoteSessions>; 17] = [
+    ("sessions_begun", "Flows for which a session was begun", |of| of.counters.begun),
+    ("sessions_accepted", "Requests that the remote gateway has confirmed", |of| of.counters.accepted),
+    ("sessions_refused", "Requests that it has refused", |of| of.counters.refused),
+    ("sessions_idle", "Sessions that ended because no packet passed", |of| of.counters.idle),
+    ("sessions_unanswered", "Requests and ends that were never answered", |of| of.counters.unanswered),
+    ("sessions_asked_again", "Sessions that the remote gateway had lost", |of| of.counters.asked_again),
+    ("sessions_no_alias", "Flows for which no aliases were free", |of| of.counters.no_alias),
+    ("sessions_full", "Flows seen while there were as many sessions as may be", |of| of.counters.full),
+    ("sessions_failed", "Flows for which the system took no rule", |of| of.counters.failed),
+    ("sessions_granted", "Rules installed for the remote gateway", |of| of.counters.granted),
+    ("sessions_denied", "Requests of the remote gateway that were refused", |of| of.counters.denied),
+    ("sessions_lapsed", "Rules removed because they were no longer mentioned", |of| of.counters.lapsed),
+    ("sessions_remote_restarts", "Restarts of the remote gateway", |of| of.counters.restarts),
+    ("sessions_remote_losses", "Times that the remote gateway no longer answered", |of| of.counters.losses),
+    ("sessions_retransmitted_messages", "Messages that were sent again", |of| of.counters.retransmissions),
+    ("sessions_ignored_messages", "Messages of earlier lives, and those not understood", |of| {
+        of.counters.ignored_messages
+    }),
+    ("sessions_rate_limited_messages", "Messages beyond the rate that is looked at", |of| {
+        of.counters.rate_limited_messages
+    }),
+];
+
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let encoder = &mut encoder;
@@ -118,6 +151,7 @@ impl Collector for Metrics {
         traffic(encoder, &paths, &PATH_TRAFFIC)?;
         self.remote_paths(encoder)?;
         self.tunnels(encoder)?;
+        self.sessions(encoder)?;
         self.0.refused.iter().try_for_each(|refused| refusals(encoder, gateway, refused))
     }
 }
@@ -134,11 +168,30 @@ impl Metrics {
         gauges(encoder, &paths, &REMOTE_PATH)
     }
 
-    fn tunnels(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    fn sessions(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let sessions = self.of_remotes(|remote| remote.sessions.as_ref());
+        gauges(encoder, &sessions, &SESSIONS)?;
+        counters(encoder, &sessions, &SESSION_COUNTERS)?;
+        let help = "Flows to the site that have a session, by its phase";
+        let mut metric = encoder.encode_descriptor("sessions_divided", help, None, MetricType::Gauge)?;
+        for (labels, of) in &sessions {
+            for (phase, count) in of.divided.by_name() {
+                let labels = [labels.as_slice(), &[("phase", phase)]].concat();
+                metric.encode_family(&labels)?.encode_gauge(&(count as f64))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What remote sites have, with the labels of each.
+    fn of_remotes<'a, T>(&'a self, part: impl Fn(&'a Remote) -> Option<&'a T>) -> Vec<(Labels<'a>, &'a T)> {
         let labels = |name| vec![("gateway", self.0.name.as_str()), ("remote", name)];
         let remotes = self.0.remotes.iter();
-        let tunnels = remotes.filter_map(|remote| Some((labels(remote.name.as_str()), remote.tunnel.as_ref()?)));
-        let tunnels: Vec<_> = tunnels.collect();
+        remotes.filter_map(|remote| Some((labels(remote.name.as_str()), part(remote)?))).collect()
+    }
+
+    fn tunnels(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let tunnels = self.of_remotes(|remote| remote.tunnel.as_ref());
         gauges(encoder, &tunnels, &TUNNEL)?;
         counters(encoder, &tunnels, &TUNNEL_COUNTERS)?;
         let mut paths = Vec::new();
@@ -244,12 +297,8 @@ mod tests {
     }
 
     #[test]
-    fn the_direct_plane_has_no_metrics_of_tunnels() {
+    fn the_direct_plane_has_metrics_of_sessions_and_none_of_tunnels() {
         let text = metrics(serde_json::from_str(include_str!("../tests/statuses/direct.json")).unwrap());
-        let sent =
-            "kumade_gateway_path_sent_packets_total{gateway=\"site-a\",path=\"provider-1\",interface=\"wan1\"} 1600";
-        assert!(text.contains(sent) && text.contains("kumade_gateway_sessions{gateway=\"site-a\"} 1"), "{text}");
-        let weight = "kumade_gateway_remote_path_weight{gateway=\"site-a\",remote=\"site-b\",path=\"provider-2\"} 3";
-        assert!(text.contains(weight) && !text.contains("tunnel_connected{") && !text.contains("cause="), "{text}");
+        insta::assert_snapshot!("direct", text);
     }
 }

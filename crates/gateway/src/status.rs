@@ -6,10 +6,16 @@
 
 mod interval;
 mod recorder;
+mod session_text;
+mod sessions;
+mod table;
 mod text;
+mod traffic;
 
 pub use recorder::{LatestStatus, StatusRecorder};
-pub use text::{age, percent};
+pub use sessions::{PhaseCounts, RemoteSessions, Session, SessionCounters, SessionPhase, SessionRole};
+pub use table::{age, percent};
+pub use traffic::Traffic;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,11 +43,11 @@ pub struct Status {
     pub paths: Vec<Path>,
     /// The remote sites, in their order.
     pub remotes: Vec<Remote>,
-    /// The flows that have a session: the first thousand.
+    /// The NAT sessions, in whatever phase: the first thousand.
     pub sessions: Vec<Session>,
     /// How many sessions there are.
     pub session_count: u64,
-    /// What was refused; null in the direct plane, where the kernel forwards.
+    /// What was refused; null in the direct plane without sessions, where the kernel does everything.
     pub refused: Option<Refused>,
 }
 
@@ -74,18 +80,6 @@ pub struct Path {
     pub share_ratio: Option<f64>,
 }
 
-/// Packets, and their bytes at the IP layer.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Traffic {
-    /// How many, since the start.
-    pub packets: u64,
-    /// Their IP packets' bytes.
-    pub bytes: u64,
-    /// In the last interval; null as long as there was none.
-    pub bits_per_second: Option<f64>,
-}
-
 /// A remote site.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -96,6 +90,8 @@ pub struct Remote {
     pub paths: Vec<RemotePath>,
     /// The tunnel to its gateway; null in the direct plane, which has none.
     pub tunnel: Option<Tunnel>,
+    /// The NAT sessions with its gateway; null where it has none.
+    pub sessions: Option<RemoteSessions>,
 }
 
 /// A path to a remote site.
@@ -254,32 +250,6 @@ pub struct Bucket {
     pub up_to_seconds: Option<f64>,
     /// How many.
     pub packets: u64,
-}
-
-/// A flow that was set up by two gateways of the direct plane.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Session {
-    /// The remote site.
-    pub remote: String,
-    /// Protocol, addresses and ports, such as `udp 10.1.0.2:5000 > 10.2.0.2:80`, as the hosts see them.
-    pub flow: String,
-    /// What is done with it here.
-    pub role: SessionRole,
-    /// Its packets since the session began.
-    pub traffic: Traffic,
-    /// For how long no packet has come.
-    pub idle_seconds: f64,
-}
-
-/// What a gateway does with the packets of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SessionRole {
-    /// Divides them among the paths.
-    Divides,
-    /// Gives those that arrive their addresses back.
-    Restores,
 }
 
 /// Packets and datagrams that were not carried.

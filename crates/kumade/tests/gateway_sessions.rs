@@ -11,27 +11,39 @@ use net::namespace::Namespace;
 use net::nftables::{InstalledTable, Statement, Table};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 use sites::Sites;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use testnet::{eventually, in_namespaces, ip};
+use testnet::{TEST_DEADLINE, eventually, in_namespaces, ip};
 
 /// A gateway. Left is 1, right is 2.
 struct Site<'a> {
     namespace: &'a Namespace,
     directory: PathBuf,
     number: u8,
+    /// Further lines of `[sessions]`.
+    settings: &'static str,
 }
 
+const METRICS_PORT: u16 = 9273;
+
 impl<'a> Site<'a> {
-    fn new(namespace: &'a Namespace, number: u8) -> Self {
-        let directory = std::env::temp_dir().join(format!("kumade-sessions-{number}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        Site { namespace, directory, number }
+    /// Both, with keys and configuration files.
+    fn pair(network: &'a Sites, test: &str, settings: &'static str) -> [Self; 2] {
+        let sites = [(&network.left, 1), (&network.right, 2)].map(|(namespace, number)| {
+            let directory = std::env::temp_dir().join(format!("kumade-{test}-{number}-{}", std::process::id()));
+            fs::create_dir_all(&directory).unwrap();
+            Site { namespace, directory, number, settings }
+        });
+        let keys = sites.each_ref().map(Site::key);
+        sites[0].write_config(&keys[1]);
+        sites[1].write_config(&keys[0]);
+        sites
     }
 
     /// Makes a private key, and returns the public one.
@@ -49,12 +61,13 @@ impl<'a> Site<'a> {
         let path =
             |n: u8| format!("[[path]]\nname = \"path{n}\"\ninterface = \"path{n}\"\ngateways = [\"10.9.{n}.{far}\"]\n");
         let text = format!(
-            "[gateway]\nname = \"site{own}\"\n[sessions]\nkey = \"{}\"\n\
+            "[gateway]\nname = \"site{own}\"\nprometheus = \"{METRICS_PORT}\"\n[sessions]\nkey = \"{}\"\n{}\
              [[local]]\ninterface = \"lan\"\nnetworks = [\"10.{own}.0.0/24\"]\n{}{}\
              [[remote]]\nname = \"site{far}\"\nnetworks = [\"10.{far}.0.0/24\"]\nsessions = true\n\
              public-key = \"{far_key}\"\naddresses = [\"10.9.1.{far}\", \"10.9.2.{far}\"]\n\
              [[translation]]\nnetwork = \"10.1.0.0/24\"\nalias = \"198.51.100.1\"\n{}",
             self.directory.join("gateway.key").display(),
+            self.settings,
             path(1),
             path(2),
             if own == 1 { "path = \"path2\"\n" } else { "" }
@@ -66,6 +79,33 @@ impl<'a> Site<'a> {
         let mut command = self.namespace.command(assert_cmd::cargo::cargo_bin("kumade"));
         command.arg("gateway").args(arguments).env("XDG_RUNTIME_DIR", &self.directory).current_dir(&self.directory);
         command
+    }
+
+    /// What `kumade gateway status` prints of it.
+    fn status(&self, arguments: &[&str]) -> String {
+        let name = format!("site{}", self.number);
+        let output = self.command(&[&["status", &name], arguments].concat()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn document(&self) -> Value {
+        serde_json::from_str(&self.status(&["--json"])).unwrap()
+    }
+
+    /// The name of the other one.
+    fn far(&self) -> String {
+        format!("site{}", 3 - self.number)
+    }
+
+    /// The metrics, as Prometheus fetches them.
+    fn metrics(&self) -> String {
+        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let mut stream = self.namespace.run(|| TcpStream::connect(("127.0.0.1", METRICS_PORT)).unwrap()).unwrap();
+        stream.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
+        stream.write_all(request).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     fn start(&self) -> Child {
@@ -108,14 +148,11 @@ fn end(mut child: Child, signal: Signal) -> Option<i32> {
 fn sessions_come_again_after_either_gateway_was_killed_and_nothing_is_left() {
     in_namespaces("sessions_come_again_after_either_gateway_was_killed_and_nothing_is_left", || {
         let network = Sites::new();
-        let sites = [Site::new(&network.left, 1), Site::new(&network.right, 2)];
-        let keys = sites.each_ref().map(Site::key);
-        sites[0].write_config(&keys[1]);
-        sites[1].write_config(&keys[0]);
+        let sites = Site::pair(&network, "sessions-killed", "");
         let before = sites.each_ref().map(Site::routing);
         let checked = sites[0].command(&["check", "site.toml"]).output().unwrap();
         let said = String::from_utf8(checked.stdout).unwrap();
-        assert!(said.contains(&keys[0]) && said.contains("map out4-path2 "), "{said}");
+        assert!(said.contains("# public key of this gateway: ") && said.contains("map out4-path2 "), "{said}");
 
         let far = network.b.run(|| UdpSocket::bind("10.2.0.2:9").unwrap()).unwrap();
         let near = network.a.run(|| UdpSocket::bind("10.1.0.2:5000").unwrap()).unwrap();
@@ -149,5 +186,62 @@ fn sessions_come_again_after_either_gateway_was_killed_and_nothing_is_left() {
             assert!(!site.has_rules());
         }
         assert_eq!(sites.each_ref().map(Site::routing), before);
+    });
+}
+
+/// The published schema holds the document of a real gateway to what it says.
+fn assert_valid(document: &Value) {
+    let schema = include_str!("../../../schemas/kumade.gateway.1.json");
+    let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    assert!(validator.is_valid(document), "{:?}", validator.iter_errors(document).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_status_of_real_gateways_has_the_phases_timers_and_counters_of_their_sessions() {
+    in_namespaces("the_status_of_real_gateways_has_the_phases_timers_and_counters_of_their_sessions", || {
+        let network = Sites::new();
+        let sites = Site::pair(&network, "sessions-status", "idle = \"4s\"\n");
+        let mut gateways = sites.each_ref().map(Site::start);
+        gateways.iter_mut().for_each(wait_until_connected);
+        let near = network.a.run(|| UdpSocket::bind("10.1.0.2:5000").unwrap()).unwrap();
+        let far = network.b.run(|| UdpSocket::bind("10.2.0.2:9").unwrap()).unwrap();
+        // What the session of this flow is at either gateway, as long as packets pass.
+        let session = |site: &Site<'_>, role: &str| {
+            near.send_to(b"data", "10.2.0.2:9").unwrap();
+            let document = site.document();
+            assert_valid(&document);
+            let of_flow = |one: &&Value| one["flow"] == "udp 10.1.0.2:5000 > 10.2.0.2:9" && one["role"] == role;
+            document["sessions"].as_array().unwrap().iter().find(of_flow).cloned()
+        };
+        for (site, role) in sites.iter().zip(["divides", "restores"]) {
+            let is_used = |one: &Value| one["phase"] == "active" && one["traffic"]["packets"].as_u64() > Some(2);
+            assert!(eventually(|| session(site, role).as_ref().is_some_and(is_used)), "{}", site.document());
+            let session = session(site, role).unwrap();
+            assert_eq!(
+                (&session["remote"], &session["aliases"][0]),
+                (&site.far().into(), &"198.51.100.1 > 10.2.0.2".into())
+            );
+            let (idle, timer) =
+                (session["idle_seconds"].as_f64().unwrap(), session["deadline_seconds"].as_f64().unwrap());
+            // Idle for four seconds, or not mentioned for two minutes.
+            let longest = if role == "divides" { 4.0 } else { 120.0 };
+            assert!(idle >= 0.0 && timer >= 0.0 && timer <= longest, "{session}");
+            assert!(session["duration_seconds"].as_f64().unwrap() >= idle, "{session}");
+        }
+        assert!(sites[0].status(&[]).contains("udp 10.1.0.2:5000 > 10.2.0.2:9"));
+        // It ends when nothing passes any more, and is counted.
+        let ends = |site: &Site<'_>| site.document()["session_count"] == 0;
+        assert!(eventually(|| sites.iter().all(ends)), "{}", sites[0].document());
+        let [sending, receiving] = sites.each_ref().map(|site| site.document()["remotes"][0]["sessions"].clone());
+        assert!(sending["connected"] == true && sending["reachable"] == true, "{sending}");
+        let counters = &sending["counters"];
+        assert!(["begun", "accepted", "idle"].iter().all(|name| counters[name].as_u64() >= Some(1)), "{sending}");
+        assert!(receiving["counters"]["granted"].as_u64() >= Some(1), "{receiving}");
+        let metrics = sites[0].metrics();
+        let counted =
+            format!("kumade_gateway_sessions_idle_total{{gateway=\"site1\",remote=\"site2\"}} {}", counters["idle"]);
+        assert!(metrics.contains(&counted) && metrics.contains("phase=\"active\"} 0"), "{metrics}");
+        drop(far);
+        gateways.into_iter().for_each(|gateway| assert_eq!(end(gateway, Signal::SIGTERM), Some(0)));
     });
 }

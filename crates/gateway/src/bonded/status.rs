@@ -191,7 +191,7 @@ mod tests {
         let known = BondedStatus { node: NodeStatistics { unroutable: 4, ..Default::default() }, refused: 6, remotes };
         let mut status: Status = serde_json::from_str(include_str!("../../tests/statuses/bonded.json")).unwrap();
         let name = status.remotes[0].name.clone();
-        status.remotes.push(crate::status::Remote { name, paths: vec![], tunnel: None });
+        status.remotes.push(crate::status::Remote { name, paths: vec![], tunnel: None, sessions: None });
         status.paths.iter_mut().for_each(|path| path.sent = Traffic::default());
         fill(&known, &mut status, at(10));
         let [first, second] = [&status.paths[0], &status.paths[1]];

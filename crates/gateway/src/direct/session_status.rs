@@ -1,6 +1,6 @@
-use crate::status::{Session, SessionRole, Status, Traffic};
+use crate::status::{self, PhaseCounts, Refused, Session, SessionCounters, SessionRole, Status, Traffic};
 use multipath::nat_session::{NatRole, NatStatistics, SessionPhase, SessionStatus};
-use packet::{FlowKey, protocol};
+use packet::{Addresses, FlowKey, protocol};
 use units::Time;
 
 /// The NAT sessions with all remote gateways.
@@ -32,26 +32,99 @@ pub struct RemoteSessions {
 }
 
 impl SessionsStatus {
-    /// Enters the sessions whose rules are in effect into the status of the gateway.
+    /// Enters the sessions, and what has become of earlier ones, into the status of the gateway, which has the names.
     pub fn fill(&self, status: &mut Status) {
+        for known in &self.remotes {
+            let remote = status.remotes.iter_mut().find(|remote| remote.name == known.remote);
+            remote.into_iter().for_each(|remote| remote.sessions = Some(known.summary()));
+        }
         let sessions = self.remotes.iter().flat_map(|one| one.sessions.iter().map(move |session| (one, session)));
-        let active = sessions.filter(|(_, session)| session.phase == SessionPhase::Active);
-        status.session_count = active.clone().count() as u64;
-        let described = active.take(Status::MAX_SESSIONS);
+        status.session_count = sessions.clone().count() as u64;
+        let described = sessions.take(Status::MAX_SESSIONS);
         status.sessions = described.map(|(remote, session)| self.describe(&remote.remote, session)).collect();
+        status.refused = Some(Refused {
+            datagrams: self.refused_datagrams,
+            handshakes: self.refused_handshakes,
+            ..Refused::default()
+        });
     }
 
     fn describe(&self, remote: &str, session: &SessionStatus) -> Session {
+        let (phase, reason) = phase(session.phase);
         Session {
             remote: remote.to_owned(),
             flow: name(&session.flow),
+            aliases: session
+                .aliases
+                .iter()
+                .map(|Addresses { source, destination }| format!("{source} > {destination}"))
+                .collect(),
             role: match session.role {
                 NatRole::Sending => SessionRole::Divides,
                 NatRole::Receiving => SessionRole::Restores,
             },
+            phase,
+            reason,
+            duration_seconds: (self.now - session.since).as_secs_f64(),
             traffic: Traffic { packets: session.packets, bytes: session.bytes, bits_per_second: None },
             idle_seconds: (self.now - session.last_used).as_secs_f64(),
+            // What is due is done at the next turn.
+            deadline_seconds: session.deadline.map(|deadline| (deadline - self.now).as_secs_f64().max(0.0)),
+            tries: session.tries,
         }
+    }
+}
+
+impl RemoteSessions {
+    fn summary(&self) -> status::RemoteSessions {
+        let mut divided = PhaseCounts::default();
+        let is_sending = |session: &&SessionStatus| session.role == NatRole::Sending;
+        self.sessions.iter().filter(is_sending).for_each(|session| divided.count(phase(session.phase).0));
+        status::RemoteSessions {
+            connected: self.is_connected,
+            reachable: self.is_reachable,
+            divided,
+            restored: self.sessions.iter().filter(|session| !is_sending(session)).count() as u64,
+            counters: counters(&self.statistics),
+        }
+    }
+}
+
+/// As documents name it, and why it was refused.
+fn phase(phase: SessionPhase) -> (status::SessionPhase, Option<String>) {
+    use status::SessionPhase as Documented;
+    match phase {
+        SessionPhase::Waiting => (Documented::Waiting, None),
+        SessionPhase::Asking => (Documented::Asking, None),
+        SessionPhase::Active => (Documented::Active, None),
+        SessionPhase::Ending => (Documented::Ending, None),
+        SessionPhase::Refused(Some(reason)) => (Documented::Refused, Some(reason.to_string())),
+        SessionPhase::Refused(None) => {
+            (Documented::Refused, Some("no alias is free, or this gateway's system refuses the rule".to_owned()))
+        }
+        SessionPhase::Unanswered => (Documented::Unanswered, None),
+    }
+}
+
+fn counters(statistics: &NatStatistics) -> SessionCounters {
+    SessionCounters {
+        begun: statistics.begun,
+        accepted: statistics.accepted,
+        refused: statistics.refused,
+        idle: statistics.idle,
+        unanswered: statistics.unanswered,
+        asked_again: statistics.asked_again,
+        no_alias: statistics.no_alias,
+        full: statistics.full,
+        failed: statistics.failed,
+        granted: statistics.granted,
+        denied: statistics.denied,
+        lapsed: statistics.lapsed,
+        restarts: statistics.restarts,
+        losses: statistics.losses,
+        retransmissions: statistics.retransmissions,
+        ignored_messages: statistics.ignored_messages,
+        rate_limited_messages: statistics.rate_limited,
     }
 }
 

@@ -93,6 +93,7 @@ fn blank(config: &Config) -> Status {
         name: remote.name.clone(),
         paths: remote.paths.iter().map(remote_path).collect(),
         tunnel: None,
+        sessions: None,
     };
     Status {
         schema: Status::SCHEMA.to_owned(),

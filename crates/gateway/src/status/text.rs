@@ -1,15 +1,8 @@
-use super::{
-    Path, PathState, PlaneKind, Refused, Remote, RemotePath, Resequencing, Session, SessionRole, Status, Tunnel,
-    TunnelPath,
-};
+use super::session_text::show_sessions;
+use super::table::{NONE, age, percent, rate, show_table};
+use super::{Path, PathState, PlaneKind, Refused, Remote, RemotePath, Resequencing, Status, Tunnel, TunnelPath};
 use std::fmt::{self, Display, Formatter};
-use units::{Rate, Span};
-
-/// So many sessions are shown.
-const MAX_SESSIONS: usize = 20;
-
-/// What is not known.
-const NONE: &str = "–";
+use units::Span;
 
 impl Display for Status {
     /// Tables for people, without an end of line after the last.
@@ -26,7 +19,7 @@ impl Display for Status {
         if let Some(refused) = &self.refused {
             write!(f, "\nrefused: {refused}")?;
         }
-        show_sessions(f, self)
+        show_sessions(f, &self.sessions, self.session_count)
     }
 }
 
@@ -95,9 +88,10 @@ fn show_paths(f: &mut Formatter<'_>, paths: &[Path]) -> fmt::Result {
 }
 
 fn show_remote(f: &mut Formatter<'_>, remote: &Remote) -> fmt::Result {
-    match &remote.tunnel {
-        Some(tunnel) => show_tunnel(f, &remote.name, tunnel)?,
-        None => write!(f, "\n\n{}: packets are divided", remote.name)?,
+    match (&remote.tunnel, &remote.sessions) {
+        (Some(tunnel), _) => show_tunnel(f, &remote.name, tunnel)?,
+        (None, Some(sessions)) => write!(f, "\n\n{}: {sessions}", remote.name)?,
+        (None, None) => write!(f, "\n\n{}: packets are divided", remote.name)?,
     }
     let is_shown = |path: &&RemotePath| path.weight.is_some() || path.measured.is_some();
     let rows: Vec<_> = remote.paths.iter().filter(is_shown).map(remote_row).collect();
@@ -154,64 +148,4 @@ fn tunnel_row(path: &TunnelPath) -> [String; 11] {
         span(path.queue_seconds),
         path.mtu_bytes.map_or_else(|| NONE.to_owned(), |bytes| bytes.to_string()),
     ]
-}
-
-fn show_sessions(f: &mut Formatter<'_>, status: &Status) -> fmt::Result {
-    if status.session_count == 0 {
-        return Ok(());
-    }
-    write!(f, "\n\nsessions: {}", status.session_count)?;
-    let heads = ["flow", "remote", "role", "packets", "bytes", "idle"];
-    let row = |session: &Session| {
-        let role = match session.role {
-            SessionRole::Divides => "divides",
-            SessionRole::Restores => "restores",
-        };
-        let Session { flow, remote, traffic, idle_seconds, .. } = session;
-        let (packets, bytes) = (traffic.packets.to_string(), traffic.bytes.to_string());
-        [flow.clone(), remote.clone(), role.to_owned(), packets, bytes, age(*idle_seconds)]
-    };
-    show_table(f, "  ", heads, status.sessions.iter().take(MAX_SESSIONS).map(row))
-}
-
-/// Lines of columns, each as wide as its longest cell. Each line begins with an end of line.
-fn show_table<const N: usize>(
-    f: &mut Formatter<'_>,
-    indent: &str,
-    heads: [&str; N],
-    rows: impl Iterator<Item = [String; N]>,
-) -> fmt::Result {
-    let rows: Vec<_> = [heads.map(str::to_owned)].into_iter().chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: [usize; N] = std::array::from_fn(width);
-    for row in &rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        write!(f, "\n{indent}{}", line.trim_end())?;
-    }
-    Ok(())
-}
-
-fn rate(bits_per_second: Option<f64>) -> String {
-    bits_per_second.map_or_else(|| NONE.to_owned(), |rate| Rate::from_f64(rate).to_string())
-}
-
-/// A ratio for people: `12.3 %`; a dash where it is not known.
-pub fn percent(ratio: Option<f64>) -> String {
-    match ratio.map(|ratio| ratio * 100.0) {
-        None => NONE.to_owned(),
-        Some(percent) if percent > 0.0 && percent < 0.095 => format!("{percent:.2} %"),
-        Some(percent) => format!("{percent:.1} %"),
-    }
-}
-
-/// How long something has lasted, in its two largest units: `3 d 4 h`, `2 min 5 s`.
-pub fn age(seconds: f64) -> String {
-    let seconds = seconds.max(0.0) as u64;
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
-    }
 }

@@ -1,12 +1,12 @@
 //! What is seen of a history of statuses.
 
 use super::history::History;
-use gateway::status::{PathState, Remote, Status, Traffic, Tunnel, TunnelPath, age, percent};
+use gateway::status::{PathState, Remote, Session, SessionPhase, Status, Traffic, Tunnel, TunnelPath, age, percent};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{RenderDirection, Sparkline};
+use ratatui::widgets::{RenderDirection, Row, Sparkline, Table};
 use units::Rate;
 
 /// A value of paths, shown as a number and below it as it was of late.
@@ -95,22 +95,48 @@ fn draw_tunnel(
 /// The weights of paths, and below them sessions and what was refused.
 fn draw_rest(frame: &mut Frame<'_>, area: &mut Rect, status: &Status) {
     line(frame, area, Line::default());
-    for Remote { name, paths, .. } in &status.remotes {
+    for Remote { name, paths, sessions, .. } in &status.remotes {
         let weights = paths.iter().filter_map(|path| Some(format!("{} {}", path.name, path.weight?)));
         let weights: Vec<_> = weights.collect();
         if !weights.is_empty() {
             line(frame, area, Line::from(format!("{name}: packets are divided {}", weights.join(" : "))));
+        }
+        if let Some(sessions) = sessions {
+            let text = format!("{name}: {sessions}");
+            text.lines().for_each(|text| line(frame, area, Line::from(text.to_owned())));
         }
     }
     if let Some(refused) = &status.refused {
         line(frame, area, Line::from(format!("refused: {refused}")));
     }
     if status.session_count > 0 {
-        line(frame, area, Line::from(format!("sessions: {}", status.session_count)));
-        for session in &status.sessions {
-            let idle = age(session.idle_seconds);
-            line(frame, area, Line::from(format!("  {} to {}, idle for {idle}", session.flow, session.remote)));
-        }
+        draw_sessions(frame, area, status);
+    }
+}
+
+fn draw_sessions(frame: &mut Frame<'_>, area: &mut Rect, status: &Status) {
+    line(frame, area, Line::from(format!("sessions: {}", status.session_count)));
+    let heads = ["flow", "role", "phase", "timer", "idle", "packets"].map(str::to_owned);
+    let sessions = status.sessions.iter().take(area.height.into());
+    let rows = sessions.map(|session| {
+        let Session { flow, role, phase, idle_seconds, traffic, .. } = session;
+        let values = [role.to_string(), phase.to_string(), session.timer(), age(*idle_seconds)];
+        let cells = [vec![flow.clone()], values.to_vec(), vec![traffic.packets.to_string()]].concat();
+        Row::new(cells).style(phase_style(*phase))
+    });
+    let width = |text: &str| Constraint::Length(text.len() as u16);
+    let flow = status.sessions.iter().map(|session| session.flow.len()).max().unwrap_or_default();
+    let widths = [Constraint::Length(flow.max(heads[0].len()) as u16), width("restores"), width("unanswered")];
+    let widths = widths.into_iter().chain([width("59 min 59 s"), width("59 min 59 s"), Constraint::Fill(1)]);
+    let table = Table::new(rows, widths).header(Row::new(heads).dim()).column_spacing(2);
+    frame.render_widget(table, *area);
+}
+
+fn phase_style(phase: SessionPhase) -> Style {
+    match phase {
+        SessionPhase::Active => Style::new(),
+        SessionPhase::Waiting | SessionPhase::Asking | SessionPhase::Ending => Style::new().fg(Color::Yellow),
+        SessionPhase::Refused | SessionPhase::Unanswered => bad(),
     }
 }
 

@@ -1,0 +1,50 @@
+//! Tables, and values in them, for people.
+
+use std::fmt::{self, Formatter};
+use units::Rate;
+
+/// What is not known.
+pub(super) const NONE: &str = "–";
+
+/// Lines of columns, each as wide as its longest cell. Each line begins with an end of line.
+pub(super) fn show_table<const N: usize>(
+    f: &mut Formatter<'_>,
+    indent: &str,
+    heads: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> fmt::Result {
+    let rows: Vec<_> = [heads.map(str::to_owned)].into_iter().chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: [usize; N] = std::array::from_fn(width);
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        write!(f, "\n{indent}{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// For people; a dash where it is not known.
+pub(super) fn rate(bits_per_second: Option<f64>) -> String {
+    bits_per_second.map_or_else(|| NONE.to_owned(), |rate| Rate::from_f64(rate).to_string())
+}
+
+/// A ratio for people: `12.3 %`; a dash where it is not known.
+pub fn percent(ratio: Option<f64>) -> String {
+    match ratio.map(|ratio| ratio * 100.0) {
+        None => NONE.to_owned(),
+        Some(percent) if percent > 0.0 && percent < 0.095 => format!("{percent:.2} %"),
+        Some(percent) => format!("{percent:.1} %"),
+    }
+}
+
+/// How long something has lasted, in its two largest units: `3 d 4 h`, `2 min 5 s`.
+pub fn age(seconds: f64) -> String {
+    let seconds = seconds.max(0.0) as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
