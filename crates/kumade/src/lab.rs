@@ -11,6 +11,7 @@ use lab::accuracy::{
 };
 use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
 use lab::multipath::{self, Multipath, MultipathProgress, MultipathReport, Plane};
+use lab::nat_session::{self, NatProgress, NatSessionReport, NatSessions};
 use lab::{Document, Experiment, Overrides};
 use std::io::Write;
 use std::path::PathBuf;
@@ -24,8 +25,8 @@ const USAGE: u8 = 2;
 /// Exit status of a failure.
 const FAILED: i32 = 1;
 
-/// Run experiments on accuracy, fairness and several paths, most of them published ones, on an emulated network on this
-/// machine
+/// Run experiments on accuracy, fairness, several paths and NAT sessions, most of them published ones, on an emulated network
+/// on this machine
 #[derive(Debug, Args)]
 pub struct LabArgs {
     #[command(subcommand)]
@@ -55,8 +56,8 @@ struct RunArgs {
     /// Built-in experiments (see `kumade lab list`) or scenario files (*.toml)
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Print one JSON document (kumade.lab/1, kumade.lab.fairness/1 or kumade.lab.multipath/1) per experiment instead of
-    /// tables
+    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.multipath/1, kumade.lab.nat-session/1) per
+    /// experiment instead of tables
     #[arg(long)]
     json: bool,
     /// Directory for the reports [default: reports/NAME]
@@ -104,7 +105,7 @@ struct RunArgs {
     /// Fairness: delays added to the round trip, such as 1ms,128ms
     #[arg(long, value_name = "LIST", value_parser = parse::span, value_delimiter = ',')]
     delay: Vec<Span>,
-    /// Fairness: rows of a table of mixes, such as 0,6,12; several paths: cases, counted from 1
+    /// Fairness: rows of a table of mixes, such as 0,6,12; several paths, NAT sessions: cases, counted from 1
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     row: Vec<u32>,
     /// Several paths: planes to compare in all cases
@@ -116,6 +117,9 @@ struct RunArgs {
     /// Fairness, several paths: time that connections run before their goodput is measured
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     warm_up: Option<Span>,
+    /// NAT sessions: time without a packet after which they end, at least 3s
+    #[arg(long, value_name = "TIME", value_parser = parse::span)]
+    idle: Option<Span>,
 }
 
 /// Runs the command. Call it before the program starts a thread: without root it enters a user namespace.
@@ -172,6 +176,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
             Experiment::Accuracy(experiment) => measure(experiment, &stop)?,
             Experiment::Fairness(experiment) => compete(experiment, &stop)?,
             Experiment::Multipath(experiment) => transfer(experiment, &stop)?,
+            Experiment::NatSessions(experiment) => agree(experiment, &stop)?,
         };
         // An empty report must not replace an earlier one.
         if measured > 0 {
@@ -249,6 +254,24 @@ fn transfer(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<Reporte
     Ok((Box::new(MultipathReport::new(experiment, started, rows)), measured))
 }
 
+fn agree(experiment: &NatSessions, stop: &AtomicBool) -> anyhow::Result<Reported> {
+    note!("{}: {}", experiment.name, nat_session::expected_time(experiment));
+    let bar = progress_bar(&experiment.name)?;
+    bar.set_length(experiment.points().len() as u64);
+    let started = lab::now_utc();
+    let mut show = |progress: NatProgress<'_>| match progress {
+        NatProgress::Running(point) => bar.set_message(format!("{}: {}", experiment.name, point.case.label)),
+        NatProgress::Repeating { lateness } => {
+            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
+        }
+        NatProgress::Done(_) => bar.inc(1),
+    };
+    let rows = nat_session::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
+    bar.finish_and_clear();
+    let measured = rows.len();
+    Ok((Box::new(NatSessionReport::new(experiment, started, rows)), measured))
+}
+
 fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported> {
     let bar = progress_bar(&experiment.name)?;
     let started = lab::now_utc();
@@ -294,6 +317,7 @@ impl RunArgs {
             planes: self.plane.clone(),
             duration: self.duration,
             warm_up: self.warm_up,
+            idle: self.idle,
         }
     }
 

@@ -49,6 +49,7 @@ fn list_names_each_experiment_its_figure_and_its_question() {
         ("multipath-udp", "Table 1"),
         ("multipath-reorder", "Fig. 6"),
         ("multipath-auto", "best fixed ratio"),
+        ("nat-session", "Fig. 3"),
     ] {
         let line = text.lines().find(|line| line.split(' ').next() == Some(name)).expect(name);
         assert!(line.contains(about), "{line}");
@@ -110,6 +111,8 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
         (vec!["lab", "run", "multipath-tcp", "--row", "16"], "has no case 16"),
         (vec!["lab", "run", "multipath-tcp", "--plane", "bond"], "choose one of single, direct"),
         (vec!["lab", "run", "fair-wired", "--plane", "bonded"], "--plane does not apply to experiments on fairness"),
+        (vec!["lab", "run", "nat-session", "--idle", "1s"], "an idle time of 1 s; choose 3 s to"),
+        (vec!["lab", "run", "multipath-tcp", "--idle", "5s"], "--idle does not apply to experiments on several paths"),
         (vec!["lab", "run"], "NAME"),
     ] {
         let assert = kumade(&args).code(2);

@@ -35,7 +35,7 @@ pub enum SessionsError {
 }
 
 /// Flows are looked for this often, and less often where that takes more than a tenth of the time.
-const LOOK_INTERVAL: Span = Span::from_millis(100);
+pub(super) const LOOK_INTERVAL: Span = Span::from_millis(100);
 const MAX_LOOK_SHARE: i64 = 10;
 /// Counters are read so many times within the idle time, but not more often than flows are looked for.
 const READS_PER_IDLE_TIME: i64 = 16;
@@ -64,13 +64,12 @@ impl SessionShard {
             let family = addresses.next().map_or(Family::V4, |address| Family::of(address.ip()));
             sockets.push(BatchSocket::bind(&binding, family, sessions.port)?);
         }
-        let read_interval = (sessions.limits.idle / READS_PER_IDLE_TIME).clamp(LOOK_INTERVAL, MAX_READ_INTERVAL);
         Ok(SessionShard {
             paths: config.paths.iter().map(|path| path.name.clone()).collect(),
             receivers: sockets.iter().map(BatchReceiver::new).collect(),
             sockets,
             node,
-            read_interval,
+            read_interval: read_interval(sessions.limits.idle),
             next_look: Time::ZERO,
             next_read: Time::ZERO,
         })
@@ -141,6 +140,11 @@ impl Drop for SessionShard {
         self.node.close(clock::monotonic());
         self.send_outbound();
     }
+}
+
+/// How often counters are read where sessions end after being idle for so long.
+pub(super) fn read_interval(idle: Span) -> Span {
+    (idle / READS_PER_IDLE_TIME).clamp(LOOK_INTERVAL, MAX_READ_INTERVAL)
 }
 
 fn is_of_network(error: &io::Error) -> bool {

@@ -157,7 +157,7 @@ impl PathSettings {
         format!("{}, {}{loss}", self.rate, self.delay)
     }
 
-    fn emulated_delay(&self) -> Span {
+    pub(crate) fn emulated_delay(&self) -> Span {
         self.delay.max(NetworkSpec::MIN_DELAY)
     }
 

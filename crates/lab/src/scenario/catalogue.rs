@@ -30,6 +30,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "multipath-udp",
     "multipath-reorder",
     "multipath-auto",
+    "nat-session",
 ];
 
 /// Tables of mixes that they name.

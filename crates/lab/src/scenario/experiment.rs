@@ -1,16 +1,17 @@
 use super::overrides::Overrides;
-use super::{accuracy, fairness, multipath};
+use super::{accuracy, fairness, multipath, nat_session};
 use crate::accuracy::Accuracy;
 use crate::error::ScenarioError;
 use crate::fairness::Fairness;
 use crate::multipath::Multipath;
+use crate::nat_session::NatSessions;
 use crate::paper::Paper;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::DeTable;
 
-/// What the lab can run. A file that names queue disciplines is about fairness, one that names planes about several paths, any
-/// other about accuracy.
+/// What the lab can run. A file that names queue disciplines is about fairness, one that names planes about several paths, one
+/// with an idle time about NAT sessions, any other about accuracy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Experiment {
     /// Estimates beside the truth.
@@ -19,6 +20,8 @@ pub enum Experiment {
     Fairness(Box<Fairness>),
     /// What a flow gets of several paths.
     Multipath(Box<Multipath>),
+    /// When NAT sessions begin and end.
+    NatSessions(Box<NatSessions>),
 }
 
 impl Experiment {
@@ -47,6 +50,10 @@ impl Experiment {
             let file: multipath::File = file(document).map_err(malformed)?;
             return Ok(Experiment::Multipath(Box::new(file.experiment(overrides)?)));
         }
+        if document.get_ref().contains_key("idle") {
+            let file: nat_session::File = file(document).map_err(malformed)?;
+            return Ok(Experiment::NatSessions(Box::new(file.experiment(overrides)?)));
+        }
         let file: accuracy::File = file(document).map_err(malformed)?;
         Ok(Experiment::Accuracy(Box::new(file.experiment(overrides)?)))
     }
@@ -57,6 +64,7 @@ impl Experiment {
             Experiment::Accuracy(experiment) => &experiment.name,
             Experiment::Fairness(experiment) => &experiment.name,
             Experiment::Multipath(experiment) => &experiment.name,
+            Experiment::NatSessions(experiment) => &experiment.name,
         }
     }
 
@@ -66,6 +74,7 @@ impl Experiment {
             Experiment::Accuracy(experiment) => &experiment.title,
             Experiment::Fairness(experiment) => &experiment.title,
             Experiment::Multipath(experiment) => &experiment.title,
+            Experiment::NatSessions(experiment) => &experiment.title,
         }
     }
 
@@ -75,6 +84,7 @@ impl Experiment {
             Experiment::Accuracy(experiment) => experiment.paper.as_ref(),
             Experiment::Fairness(experiment) => experiment.paper.as_ref(),
             Experiment::Multipath(experiment) => experiment.paper.as_ref(),
+            Experiment::NatSessions(experiment) => experiment.paper.as_ref(),
         }
     }
 
@@ -84,6 +94,7 @@ impl Experiment {
             Experiment::Accuracy(experiment) => experiment.is_virtual(),
             Experiment::Fairness(experiment) => experiment.virtual_time,
             Experiment::Multipath(experiment) => experiment.virtual_time,
+            Experiment::NatSessions(experiment) => experiment.virtual_time,
         }
     }
 
@@ -93,6 +104,7 @@ impl Experiment {
             Experiment::Accuracy(experiment) => experiment.runs(),
             Experiment::Fairness(experiment) => experiment.points().len(),
             Experiment::Multipath(experiment) => experiment.points().len(),
+            Experiment::NatSessions(experiment) => experiment.points().len(),
         }
     }
 
@@ -100,7 +112,7 @@ impl Experiment {
     pub fn accuracy(self) -> Option<Accuracy> {
         match self {
             Experiment::Accuracy(experiment) => Some(*experiment),
-            Experiment::Fairness(_) | Experiment::Multipath(_) => None,
+            _ => None,
         }
     }
 
@@ -108,7 +120,7 @@ impl Experiment {
     pub fn fairness(self) -> Option<Fairness> {
         match self {
             Experiment::Fairness(experiment) => Some(*experiment),
-            Experiment::Accuracy(_) | Experiment::Multipath(_) => None,
+            _ => None,
         }
     }
 
@@ -116,7 +128,15 @@ impl Experiment {
     pub fn multipath(self) -> Option<Multipath> {
         match self {
             Experiment::Multipath(experiment) => Some(*experiment),
-            Experiment::Accuracy(_) | Experiment::Fairness(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The experiment on NAT sessions, if it is one.
+    pub fn nat_session(self) -> Option<NatSessions> {
+        match self {
+            Experiment::NatSessions(experiment) => Some(*experiment),
+            _ => None,
         }
     }
 }

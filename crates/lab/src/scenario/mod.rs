@@ -11,6 +11,7 @@ mod fairness;
 mod mixes;
 mod multipath;
 mod multipath_draw;
+mod nat_session;
 mod overrides;
 mod path_checks;
 mod sweep;

@@ -1,6 +1,6 @@
 use super::checks::{check_delay, check_name, check_rate, check_runs, refuse};
 use super::multipath_draw::{DrawSection, DrawnPair};
-use super::overrides::{Overrides, replace};
+use super::overrides::{Overrides, choose_cases, replace};
 use crate::accuracy::words::BottleneckKind;
 use crate::error::ScenarioError;
 use crate::multipath::{
@@ -128,7 +128,8 @@ impl File {
     }
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.for_accuracy_only().or(given.for_disciplines_only()).or(given.for_one_rate_only()) {
+        let others = given.for_accuracy_only().or(given.for_disciplines_only()).or(given.for_one_rate_only());
+        if let Some(option) = others.or(given.for_sessions_only()) {
             return Err(format!("{option} does not apply to experiments on several paths, and this is one"));
         }
         refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
@@ -142,15 +143,7 @@ impl File {
             self.cases.iter_mut().for_each(|case| case.planes = None);
         }
         replace(&mut self.planes, &given.planes);
-        if let Some(missing) = given.rows.iter().find(|row| !(1..=self.cases.len()).contains(&(**row as usize))) {
-            return Err(format!("it has no case {missing}; they are counted from 1 to {}", self.cases.len()));
-        }
-        let mut number = 0;
-        self.cases.retain(|_| {
-            number += 1;
-            given.rows.is_empty() || given.rows.contains(&number)
-        });
-        Ok(())
+        choose_cases(&mut self.cases, &given.rows)
     }
 
     fn check_extent(&self) -> Result<(), String> {
@@ -237,7 +230,7 @@ fn check_case(case: &MultipathCase, duration: Span) -> Result<(), String> {
     })
 }
 
-fn check_path(path: &PathSettings) -> Result<(), String> {
+pub(super) fn check_path(path: &PathSettings) -> Result<(), String> {
     check_rate("a path", path.rate)?;
     check_delay("a path's delay", path.delay)?;
     refuse(!(0.0..=0.5).contains(&path.loss), || "choose a loss of 0 to 50 %".into())

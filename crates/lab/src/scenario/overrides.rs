@@ -30,7 +30,7 @@ pub struct Overrides {
     pub disciplines: Vec<DisciplineChoice>,
     /// Added round-trip delays.
     pub delays: Vec<Span>,
-    /// Rows of a table of mixes; or cases of several paths, counted from 1.
+    /// Rows of a table of mixes; or cases of several paths or of NAT sessions, counted from 1.
     pub rows: Vec<u32>,
     /// Planes to compare on several paths.
     pub planes: Vec<Plane>,
@@ -38,6 +38,8 @@ pub struct Overrides {
     pub duration: Option<Span>,
     /// How long connections run before.
     pub warm_up: Option<Span>,
+    /// How long NAT sessions may be idle.
+    pub idle: Option<Span>,
 }
 
 impl Overrides {
@@ -61,7 +63,19 @@ impl Overrides {
             ("--duration", self.duration.is_some()),
             ("--warm-up", self.warm_up.is_some()),
         ];
-        self.for_disciplines_only().or(self.for_several_paths_only()).or(first(&given))
+        self.for_disciplines_only().or(self.for_several_paths_only()).or(self.for_sessions_only()).or(first(&given))
+    }
+
+    /// An option given that experiments on NAT sessions do not have.
+    pub(super) fn for_others_than_sessions(&self) -> Option<&'static str> {
+        let given = [("--duration", self.duration.is_some()), ("--warm-up", self.warm_up.is_some())];
+        let others = self.for_accuracy_only().or(self.for_disciplines_only()).or(self.for_one_rate_only());
+        others.or(self.for_several_paths_only()).or(first(&given))
+    }
+
+    /// An option given that only experiments on NAT sessions have.
+    pub(super) fn for_sessions_only(&self) -> Option<&'static str> {
+        first(&[("--idle", self.idle.is_some())])
     }
 
     /// An option given that only experiments with one bottleneck and its queue have.
@@ -89,4 +103,20 @@ pub(super) fn replace<T: Clone>(part: &mut Vec<T>, given: &[T]) {
     if !given.is_empty() {
         *part = given.to_vec();
     }
+}
+
+/// Leaves the cases of these numbers, counted from 1; all where there are none.
+///
+/// # Errors
+/// Names the number of which there is no case.
+pub(super) fn choose_cases<T>(cases: &mut Vec<T>, numbers: &[u32]) -> Result<(), String> {
+    if let Some(missing) = numbers.iter().find(|number| !(1..=cases.len()).contains(&(**number as usize))) {
+        return Err(format!("it has no case {missing}; they are counted from 1 to {}", cases.len()));
+    }
+    let mut number = 0;
+    cases.retain(|_| {
+        number += 1;
+        numbers.is_empty() || numbers.contains(&number)
+    });
+    Ok(())
 }

@@ -1,0 +1,159 @@
+//! UDP flows between real hosts, each packet with its flow, its number and when it was sent.
+
+use super::scenario::{NatPoint, NatSessions, PAYLOAD_BYTES, PORT};
+use super::traffic::FlowTraffic;
+use anyhow::Context;
+use net::clock;
+use packet::FlowKey;
+use std::io;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use testnet::Sites;
+use units::{Span, Time};
+
+/// How often the receiver looks whether it should end.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// IPv4 and UDP.
+const HEADER_BYTES: usize = 28;
+/// From now until the first packet is sent.
+const PREPARATION: Span = Span::from_millis(100);
+
+/// The flows of a run; all end when this is dropped.
+pub(super) struct Flows {
+    begin: Time,
+    stop: Arc<AtomicBool>,
+    sender: Option<JoinHandle<io::Result<Vec<Vec<Time>>>>>,
+    receiver: Option<JoinHandle<io::Result<Vec<Arrived>>>>,
+    /// How long a packet is under way on the first path.
+    on_first_path: Span,
+}
+
+/// What arrived of a flow.
+#[derive(Debug, Clone, Default)]
+struct Arrived {
+    from_host: u64,
+    from_others: u64,
+    /// How long the first packet was under way.
+    first: Option<Span>,
+}
+
+impl Flows {
+    /// Begins to send soon.
+    pub(super) fn start(sites: &Sites, experiment: &NatSessions, point: &NatPoint<'_>) -> anyhow::Result<Self> {
+        let flows = point.case.flow_keys();
+        let far = sites.b.namespace.run(|| UdpSocket::bind((sites.b.v4, PORT)))?.context("open the receiver")?;
+        far.set_read_timeout(Some(PATIENCE))?;
+        let bind = || flows.iter().map(|flow| UdpSocket::bind(flow.source)).collect::<io::Result<Vec<_>>>();
+        let sockets = sites.a.namespace.run(bind)?.context("open the senders")?;
+        let begin = clock::monotonic() + PREPARATION;
+        let mut schedule: Vec<(Time, usize)> = (0..flows.len())
+            .flat_map(|flow| experiment.packet_times(point.case, flow).map(move |after| (begin + after, flow)))
+            .collect();
+        schedule.sort();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ending, stopping) = (Arc::clone(&stop), Arc::clone(&stop));
+        let to = flows[0].destination;
+        let path = &experiment.paths[0];
+        Ok(Flows {
+            begin,
+            stop,
+            sender: Some(thread::spawn(move || send(&sockets, to, &schedule, &stopping))),
+            receiver: Some(thread::spawn(move || receive(&far, &flows, &ending))),
+            on_first_path: path.emulated_delay() + path.rate.time_for((PAYLOAD_BYTES + HEADER_BYTES) as u64),
+        })
+    }
+
+    /// When the first packet is sent, by the monotonic clock.
+    pub(super) fn begin(&self) -> Time {
+        self.begin
+    }
+
+    /// What has become of each flow.
+    pub(super) fn stop(mut self) -> anyhow::Result<Vec<FlowTraffic>> {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = joined(self.sender.take())?.context("send packets")?;
+        let arrived = joined(self.receiver.take())?.context("receive packets")?;
+        let flow = |(sent, arrived): (Vec<Time>, Arrived)| FlowTraffic {
+            sent,
+            received: arrived.from_host,
+            altered: arrived.from_others,
+            first_wait: arrived.first.map(|delay| (delay - self.on_first_path).max(Span::ZERO)),
+        };
+        Ok(sent.into_iter().zip(arrived).map(flow).collect())
+    }
+}
+
+impl Drop for Flows {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // What they came to is not asked for any more.
+        let _ = joined(self.sender.take());
+        let _ = joined(self.receiver.take());
+    }
+}
+
+fn joined<T>(thread: Option<JoinHandle<T>>) -> anyhow::Result<T> {
+    let thread = thread.context("the thread has been waited for")?;
+    thread.join().map_err(|_| anyhow::anyhow!("a thread has panicked"))
+}
+
+/// Returns when each packet of each flow was sent.
+fn send(
+    sockets: &[UdpSocket],
+    to: std::net::SocketAddr,
+    schedule: &[(Time, usize)],
+    stop: &AtomicBool,
+) -> io::Result<Vec<Vec<Time>>> {
+    let mut sent = vec![Vec::new(); sockets.len()];
+    for (at, flow) in schedule {
+        loop {
+            let left = *at - clock::monotonic();
+            if left <= Span::ZERO {
+                break;
+            }
+            thread::sleep(left.to_duration().min(PATIENCE));
+            if stop.load(Ordering::Relaxed) {
+                return Ok(sent);
+            }
+        }
+        let now = clock::monotonic();
+        let number = sent[*flow].len() as u64;
+        let mut payload = [0; PAYLOAD_BYTES];
+        for (place, value) in [*flow as u64, number, now.as_nanos() as u64].iter().enumerate() {
+            payload[place * 8..][..8].copy_from_slice(&value.to_be_bytes());
+        }
+        sockets[*flow].send_to(&payload, to)?;
+        sent[*flow].push(now);
+    }
+    Ok(sent)
+}
+
+fn receive(socket: &UdpSocket, flows: &[FlowKey], stop: &AtomicBool) -> io::Result<Vec<Arrived>> {
+    let mut arrived = vec![Arrived::default(); flows.len()];
+    let mut payload = [0; PAYLOAD_BYTES];
+    while !stop.load(Ordering::Relaxed) {
+        let from = match socket.recv_from(&mut payload) {
+            Ok((_, from)) => from,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => continue,
+            Err(error) => return Err(error),
+        };
+        let now = clock::monotonic();
+        let value = |place: usize| {
+            let bytes = payload[place * 8..][..8].try_into().unwrap_or_default();
+            u64::from_be_bytes(bytes)
+        };
+        let [flow, number, sent] = [0, 1, 2].map(value);
+        let Some((flow, arrived)) = flows.get(flow as usize).zip(arrived.get_mut(flow as usize)) else { continue };
+        match from == flow.source {
+            true => arrived.from_host += 1,
+            false => arrived.from_others += 1,
+        }
+        if number == 0 {
+            arrived.first.get_or_insert(now - Time::from_nanos(sent as i64));
+        }
+    }
+    Ok(arrived)
+}

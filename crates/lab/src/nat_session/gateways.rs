@@ -1,0 +1,211 @@
+//! The two gateways at work, as users run them, each in its namespace.
+
+use super::scenario::{Gateway, NatSessions, alias_on};
+use anyhow::Context;
+use gateway::Config;
+use gateway::direct::{DirectPlane, SessionPlane};
+use multipath::nat_session::SessionStatus;
+use net::clock;
+use net::interface::Family;
+use net::namespace::Namespace;
+use net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
+use packet::{Addresses, FlowKey, protocol};
+use secure::{PresharedKey, PrivateKey};
+use service::RuntimeDir;
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+use testnet::Sites;
+use units::Span;
+
+/// Gateways that have not met after this never will.
+const MEETING: Span = Span::from_secs(20);
+/// Of messages, in gateways' files too.
+const PORT: u16 = 7273;
+
+/// Both gateways, until dropped.
+pub(super) struct Gateways<'a> {
+    sites: &'a Sites,
+    experiment: &'a NatSessions,
+    directory: PathBuf,
+    sending: Option<Running>,
+    receiving: Option<Running>,
+}
+
+/// A gateway's process.
+struct Running {
+    sessions: SessionPlane,
+    plane: DirectPlane,
+}
+
+impl<'a> Gateways<'a> {
+    /// Starts both; they have met when this returns.
+    pub(super) fn start(sites: &'a Sites, experiment: &'a NatSessions) -> anyhow::Result<Self> {
+        let directory = std::env::temp_dir().join(format!("kumade-lab-{}", std::process::id()));
+        let mut gateways = Gateways { sites, experiment, directory, sending: None, receiving: None };
+        gateways.start_one(Gateway::Sending)?;
+        gateways.start_one(Gateway::Receiving)?;
+        let end = clock::monotonic() + MEETING;
+        while !gateways.have_met() {
+            anyhow::ensure!(clock::monotonic() < end, "the gateways have not met within {MEETING}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(gateways)
+    }
+
+    fn have_met(&self) -> bool {
+        let answers = |running: &Option<Running>| {
+            let reachable = running.as_ref().and_then(|running| running.sessions.reachable().ok());
+            reachable.is_some_and(|remotes| remotes.iter().all(|(_, answers)| *answers))
+        };
+        answers(&self.sending) && answers(&self.receiving)
+    }
+
+    /// Starts one that does not run.
+    pub(super) fn start_one(&mut self, which: Gateway) -> anyhow::Result<()> {
+        let config = self.config(which)?;
+        let settings = config.sessions.as_ref().context("a configuration without sessions")?;
+        let start = || -> anyhow::Result<Running> {
+            let plane = DirectPlane::start(&config, RuntimeDir::only(&self.directory))?;
+            let sessions = SessionPlane::start(&plane, settings, key(which), vec![PresharedKey::default()])?;
+            Ok(Running { sessions, plane })
+        };
+        let running = self.namespace(which).run(start)??;
+        *self.running(which) = Some(running);
+        Ok(())
+    }
+
+    /// Ends one without a word to the other.
+    pub(super) fn kill(&mut self, which: Gateway) -> anyhow::Result<()> {
+        let silent = self.lose_messages(which)?;
+        if let Some(Running { sessions, plane }) = self.running(which).take() {
+            // It stops before its rules go.
+            sessions.stop()?;
+            drop(sessions);
+            self.namespace(which).run(|| drop(plane))?;
+        }
+        // What it has said at last was on its way for no longer than this.
+        let longest = self.experiment.paths.iter().map(|path| path.delay).max().unwrap_or_default();
+        thread::sleep((longest + Span::from_millis(20)).to_duration());
+        drop(silent);
+        Ok(())
+    }
+
+    /// Loses all messages of a gateway on their arrival at the other one, until the result is dropped.
+    pub(super) fn lose_messages(&self, from: Gateway) -> anyhow::Result<InstalledTable> {
+        let (family, list, to) = (Family::V4, "messages", other(from));
+        let rules = vec![Rule(vec![Statement::TranslateFlow(family, list.into())])];
+        let table = Table {
+            name: "lab-filter".into(),
+            counters: vec![],
+            flows: vec![FlowList { name: list.into(), family, kind: FlowListKind::Translation }],
+            // In front of the gateway's own rules.
+            chains: vec![Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(-400)), rules }],
+        };
+        let table = self.namespace(to).run(|| InstalledTable::install(&table))??;
+        // TEST-NET-1, to which there is no route.
+        let nowhere =
+            Addresses { source: Ipv4Addr::new(192, 0, 2, 1).into(), destination: Ipv4Addr::new(192, 0, 2, 2).into() };
+        let end = |path, of| SocketAddr::new(Sites::gateway(path, number(of)).into(), PORT);
+        let lost = |path| {
+            let flow = FlowKey { protocol: protocol::UDP, source: end(path, from), destination: end(path, to) };
+            FlowChange::Add(list.into(), flow, Some(nowhere))
+        };
+        let lost: Vec<_> = (0..self.experiment.paths.len()).map(lost).collect();
+        table.change_flows(&lost)?;
+        Ok(table)
+    }
+
+    /// What a gateway tells of its sessions; nothing if it does not run.
+    pub(super) fn sessions(&self, which: Gateway) -> anyhow::Result<Vec<SessionStatus>> {
+        let running = match which {
+            Gateway::Sending => &self.sending,
+            Gateway::Receiving => &self.receiving,
+        };
+        let Some(running) = running else { return Ok(Vec::new()) };
+        let status = running.sessions.status().context("ask a gateway about its sessions")?;
+        Ok(status.remotes.into_iter().flat_map(|remote| remote.sessions).collect())
+    }
+
+    fn running(&mut self, which: Gateway) -> &mut Option<Running> {
+        match which {
+            Gateway::Sending => &mut self.sending,
+            Gateway::Receiving => &mut self.receiving,
+        }
+    }
+
+    fn namespace(&self, which: Gateway) -> &'a Namespace {
+        match which {
+            Gateway::Sending => &self.sites.left,
+            Gateway::Receiving => &self.sites.right,
+        }
+    }
+
+    fn config(&self, which: Gateway) -> anyhow::Result<Config> {
+        let paths = self.experiment.paths.len();
+        let interfaces: Vec<_> = (0..paths).map(Sites::path).chain([Sites::LAN.to_owned()]).collect();
+        Config::from_toml(&config_text(which, paths, self.experiment.idle), "the lab's configuration", &interfaces)
+            .context("configure a gateway")
+    }
+}
+
+impl Drop for Gateways<'_> {
+    fn drop(&mut self) {
+        for which in [Gateway::Sending, Gateway::Receiving] {
+            let Some(Running { sessions, plane }) = self.running(which).take() else { continue };
+            drop(sessions);
+            // It takes its rules away in its own namespace.
+            if let Err(error) = self.namespace(which).run(|| drop(plane)) {
+                tracing::warn!("{error}");
+            }
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn other(which: Gateway) -> Gateway {
+    match which {
+        Gateway::Sending => Gateway::Receiving,
+        Gateway::Receiving => Gateway::Sending,
+    }
+}
+
+/// As addresses of the sites are numbered.
+fn number(which: Gateway) -> u8 {
+    match which {
+        Gateway::Sending => 1,
+        Gateway::Receiving => 2,
+    }
+}
+
+fn key(which: Gateway) -> PrivateKey {
+    PrivateKey::from_bytes([number(which); 32])
+}
+
+/// Hosts of the sending site share an address on each path but the first.
+fn config_text(which: Gateway, paths: usize, idle: Span) -> String {
+    let (own, far) = (number(which), number(other(which)));
+    let addresses: Vec<_> = (0..paths).map(|path| format!("\"{}\"", Sites::gateway(path, far))).collect();
+    let mut text = format!(
+        "[gateway]\nname = \"site{own}\"\n\n[sessions]\nkey = \"unused\"\nport = {PORT}\nidle = \"{}ns\"\n\n\
+         [[local]]\ninterface = \"{}\"\nnetworks = [\"10.{own}.0.0/24\"]\n\n\
+         [[remote]]\nname = \"site{far}\"\nnetworks = [\"10.{far}.0.0/24\"]\nsessions = true\n\
+         public-key = \"{}\"\naddresses = [{}]\n",
+        idle.as_nanos(),
+        Sites::LAN,
+        key(other(which)).public(),
+        addresses.join(", ")
+    );
+    for place in 0..paths {
+        let (name, next_hop) = (Sites::path(place), Sites::gateway(place, far));
+        let _ = writeln!(text, "\n[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\ngateways = [\"{next_hop}\"]");
+        if place > 0 {
+            let path = if which == Gateway::Sending { format!("path = \"{name}\"\n") } else { String::new() };
+            let alias = alias_on(place);
+            let _ = write!(text, "\n[[translation]]\nnetwork = \"10.1.0.0/24\"\nalias = \"{alias}\"\n{path}");
+        }
+    }
+    text
+}

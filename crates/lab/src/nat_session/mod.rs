@@ -1,0 +1,24 @@
+//! Experiments on NAT sessions, the paper's Fig. 3: flows between two sites whose gateways agree on sessions for them, and
+//! when each of these was asked for, opened, used and ended at either gateway.
+//!
+//! A [`NatSessions`] experiment consists of [`NatCase`]s, each run several times, between real gateways or in virtual time;
+//! each run gives a [`NatSessionRow`], and the rows a [`NatSessionReport`]. What either gateway tells of its sessions goes to an
+//! `observer`, which is the same for both.
+
+mod flows;
+mod gateways;
+mod observer;
+mod realtime;
+mod report;
+mod row;
+mod runner;
+mod scenario;
+mod summary;
+mod traffic;
+mod virtual_time;
+
+pub use report::NatSessionReport;
+pub use row::{FlowRow, NatSessionRow, SessionEnd, SessionRow};
+pub use runner::{NatProgress, expected_time, run};
+pub use scenario::{Gateway, LostMessages, NatCase, NatPoint, NatSessions, Restart};
+pub use summary::{CaseSummary, NatSessionSummary, Spread};

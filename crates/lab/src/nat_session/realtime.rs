@@ -1,0 +1,100 @@
+//! Runs between hosts and gateways in namespaces, over emulated paths. The statuses of both gateways are read again and again.
+
+use super::flows::Flows;
+use super::gateways::Gateways;
+use super::observer::Observer;
+use super::row::NatSessionRow;
+use super::scenario::{Gateway, NatPoint, NatSessions, host_address};
+use crate::error::RunError;
+use crate::repeat::Run;
+use net::clock;
+use net::interface;
+use net::nftables::InstalledTable;
+use std::thread;
+use std::time::Duration;
+use testnet::{PathLinks, Sites};
+use units::{Span, Time};
+
+/// Where the emulated links delivered more than one packet of a hundred later than this, sessions were late for that.
+const MAX_LATENESS: Span = Span::from_millis(10);
+/// How often the statuses are read: what is not told by them is known as exactly.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Builds the sites, starts the gateways, and runs `point`.
+pub(super) fn run(experiment: &NatSessions, point: &NatPoint<'_>) -> Result<Run<NatSessionRow>, RunError> {
+    let sites = build(experiment, point).map_err(|cause| RunError { doing: "build the sites", cause })?;
+    let gateways = Gateways::start(&sites, experiment);
+    let mut gateways = gateways.map_err(|cause| RunError { doing: "start the gateways", cause })?;
+    let observed = observe(&sites, &mut gateways, experiment, point);
+    observed.map_err(|cause| RunError { doing: "observe the sessions", cause })
+}
+
+fn build(experiment: &NatSessions, point: &NatPoint<'_>) -> anyhow::Result<Sites> {
+    let paths = experiment.paths.iter().enumerate();
+    let links: Vec<PathLinks> =
+        paths.map(|(place, path)| path.links(u64::from(point.run) * 100 + place as u64)).collect();
+    let sites = Sites::emulated(links)?;
+    // What gateways see of several hosts is their addresses; one namespace has them all. The first is there.
+    for place in 1..point.case.hosts {
+        let address = format!("{}/24", host_address(place)).parse()?;
+        sites.a.namespace.run(|| interface::add_address(Sites::LAN, address))??;
+    }
+    Ok(sites)
+}
+
+fn observe(
+    sites: &Sites,
+    gateways: &mut Gateways<'_>,
+    experiment: &NatSessions,
+    point: &NatPoint<'_>,
+) -> anyhow::Result<Run<NatSessionRow>> {
+    let (flows, wall) = (Flows::start(sites, experiment, point)?, clock::realtime());
+    let (mut observer, mut events) = (Observer::default(), Events::default());
+    let end = flows.begin() + experiment.length(point.case);
+    while clock::monotonic() < end {
+        events.carry_out(gateways, point, clock::monotonic() - flows.begin())?;
+        // What is seen was so at this time or earlier.
+        observer.sending(&gateways.sessions(Gateway::Sending)?, clock::monotonic());
+        observer.receiving(&gateways.sessions(Gateway::Receiving)?, clock::monotonic());
+        thread::sleep(POLL_INTERVAL);
+    }
+    let traffic = flows.stop()?;
+    let lateness = sites.lateness(wall, clock::realtime())?.p99;
+    let row = NatSessionRow {
+        lateness_p99_seconds: Some(lateness.as_secs_f64()),
+        ..NatSessionRow::new(experiment, point, &observer, &traffic)
+    };
+    Ok(Run { row, lateness, disturbed: lateness > MAX_LATENESS || sites.missed()? > 0 })
+}
+
+/// What happens to the gateways and their messages, as far as it has.
+#[derive(Default)]
+struct Events {
+    losing: Option<InstalledTable>,
+    killed: Option<Time>,
+    started: bool,
+}
+
+impl Events {
+    /// Does what is due so long after the first packet.
+    fn carry_out(&mut self, gateways: &mut Gateways<'_>, point: &NatPoint<'_>, after: Span) -> anyhow::Result<()> {
+        if let Some(lost) = point.case.lost {
+            let is_losing = lost.takes(lost.from, after);
+            match (is_losing, &self.losing) {
+                (true, None) => self.losing = Some(gateways.lose_messages(lost.from)?),
+                (false, Some(_)) => self.losing = None,
+                _ => {}
+            }
+        }
+        let Some(restart) = point.case.restart else { return Ok(()) };
+        if self.killed.is_none() && after >= restart.after {
+            gateways.kill(restart.gateway)?;
+            self.killed = Some(clock::monotonic());
+        }
+        if !self.started && self.killed.is_some_and(|killed| clock::monotonic() - killed >= restart.down) {
+            gateways.start_one(restart.gateway)?;
+            self.started = true;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! The plots of a report on NAT sessions: as the paper's Fig. 3, what happens at either gateway over time.
+
+use super::document::NatSessionReport;
+use crate::nat_session::row::{NatSessionRow, SessionRow};
+use crate::report::plot::{Drawn, GREY, Plot, SERIES, chart, draw, legend};
+use plotters::prelude::*;
+
+/// So many flows of a run are shown.
+const MAX_FLOWS: usize = 16;
+
+/// One for each case: its first run.
+pub(super) fn all(report: &NatSessionReport) -> Drawn<Vec<Plot>> {
+    report.rows.iter().filter(|row| row.run == 1).map(timeline).collect()
+}
+
+/// A kind of line: its name, its place within the flow's, its colour, and when it begins and ends.
+type Kind = (&'static str, f64, RGBColor, fn(&SessionRow) -> Option<(f64, Option<f64>)>);
+
+const KINDS: [Kind; 4] = [
+    ("sending gateway: asked, not yet divided", 0.15, GREY, |session| {
+        Some((session.asked_seconds, session.opened_seconds.or(session.forgotten_seconds)))
+    }),
+    ("sending gateway: divided", 0.15, SERIES[0], |session| Some((session.opened_seconds?, session.left_seconds))),
+    ("sending gateway: FIN not yet confirmed", 0.15, SERIES[1], |session| {
+        Some((session.left_seconds?, session.forgotten_seconds))
+    }),
+    ("receiving gateway: rule", -0.15, SERIES[2], |session| Some((session.granted_seconds?, session.removed_seconds))),
+];
+
+fn timeline(row: &NatSessionRow) -> Drawn<Plot> {
+    let flows = row.flows.len().min(MAX_FLOWS);
+    let ends = row.sessions().flat_map(|session| [session.forgotten_seconds, session.removed_seconds]).flatten();
+    let end = ends.chain(row.sessions().filter_map(|session| session.last_packet_seconds)).fold(1.0, f64::max) * 1.02;
+    let svg = draw(|area| {
+        let axes = ["since the flow's first packet, s".to_owned(), "flow".to_owned()];
+        // Room for the legend above the flows.
+        let mut chart = chart(area, 0.0..end, 0.5..flows as f64 * 1.5 + 1.5, &axes)?;
+        for (name, offset, colour, times) in KINDS {
+            let mut lines = Vec::new();
+            for (place, flow) in row.flows.iter().take(flows).enumerate() {
+                let y = (place + 1) as f64 + offset;
+                let spans = flow.sessions.iter().filter_map(times);
+                lines.extend(spans.map(|(from, to)| {
+                    PathElement::new(vec![(from, y), (to.unwrap_or(end), y)], colour.stroke_width(4))
+                }));
+            }
+            chart
+                .draw_series(lines)?
+                .label(name)
+                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], colour.stroke_width(4)));
+        }
+        let last = |(place, flow): (usize, &crate::nat_session::row::FlowRow)| {
+            let y = (place + 1) as f64 + 0.15;
+            let marks = flow.sessions.iter().filter_map(|session| session.last_packet_seconds);
+            marks.map(|at| Circle::new((at, y), 3, SERIES[3].filled())).collect::<Vec<_>>()
+        };
+        let marks: Vec<_> = row.flows.iter().take(flows).enumerate().flat_map(last).collect();
+        chart
+            .draw_series(marks)?
+            .label("last packet of the session")
+            .legend(|(x, y)| Circle::new((x + 10, y), 3, SERIES[3].filled()));
+        legend(&mut chart, SeriesLabelPosition::UpperRight)
+    })?;
+    Ok(Plot {
+        title: row.case.clone(),
+        caption: format!("Sessions of the first run, at either gateway; {flows} of {} flows.", row.flows.len()),
+        svg,
+    })
+}

@@ -1,0 +1,50 @@
+use super::observer::Observer;
+use super::row::{FlowRow, NatSessionRow};
+use super::scenario::{NatPoint, NatSessions};
+use packet::FlowKey;
+use units::{Span, Time};
+
+/// What has become of the packets of one flow.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FlowTraffic {
+    /// When each was sent.
+    pub(super) sent: Vec<Time>,
+    /// How many arrived from their host's address.
+    pub(super) received: u64,
+    /// How many arrived from another one.
+    pub(super) altered: u64,
+    /// How much longer than its path takes the first one was under way.
+    pub(super) first_wait: Option<Span>,
+}
+
+impl NatSessionRow {
+    /// Of flows in the order of [`NatCase::flow_keys`](super::NatCase).
+    pub(super) fn new(
+        experiment: &NatSessions,
+        point: &NatPoint<'_>,
+        observer: &Observer,
+        traffic: &[FlowTraffic],
+    ) -> Self {
+        let flows = point.case.flow_keys();
+        let flow = |(key, traffic): (&FlowKey, &FlowTraffic)| {
+            let FlowTraffic { sent, received, altered, first_wait } = traffic;
+            FlowRow {
+                flow: format!("{} > {}", key.source, key.destination),
+                sent_packets: sent.len() as u64,
+                received_packets: *received,
+                altered_packets: *altered,
+                lost_packets: (sent.len() as u64).saturating_sub(received + altered),
+                first_packet_wait_seconds: first_wait.map(Span::as_secs_f64),
+                sessions: observer.rows(key, sent, experiment.idle),
+            }
+        };
+        NatSessionRow {
+            case: point.case.label.clone(),
+            run: point.run,
+            flows: flows.iter().zip(traffic).map(flow).collect(),
+            repeats: 0,
+            disturbed: false,
+            lateness_p99_seconds: None,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Runs in virtual time: the gateways' own session protocol, between models of what surrounds it. A gateway's kernel notes
+//! flows, divides, translates and counts; messages and packets take as long as their path delays them. Keys are agreed on
+//! within a round trip of the first path.
+
+use super::observer::Observer;
+use super::row::NatSessionRow;
+use super::scenario::{Gateway, NatPoint, NatSessions, PAYLOAD_BYTES, alias_on};
+use super::traffic::FlowTraffic;
+use gateway::direct::SessionPlane;
+use multipath::nat_session::{DividedRule, Life, NatAction, NatMessage, NatPeer, RestoredRule, SessionStatus};
+use packet::{Addresses, FlowKey};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::BTreeMap;
+use units::{Span, Time};
+
+/// When hosts begin to send, at the earliest: gateways have met by then.
+const BEGIN: Span = Span::from_secs(2);
+/// For how long a flow that passes undivided is remembered, as gateways' rules have it.
+const NOTED_FOR: Span = Span::from_secs(2);
+
+/// Runs `point`; the same run always gives the same row.
+pub(super) fn run(experiment: &NatSessions, point: &NatPoint<'_>) -> NatSessionRow {
+    let mut world = World::new(experiment, point);
+    let end = world.begin + experiment.length(point.case);
+    world.run(end);
+    NatSessionRow::new(experiment, point, &world.observer, &world.traffic)
+}
+
+#[derive(Debug)]
+enum Event {
+    /// A host sends the next packet of a flow, by its place.
+    Packet(usize),
+    /// A packet reaches the receiving gateway with these addresses.
+    Arrival(usize, FlowKey),
+    /// A message reaches that gateway by that path.
+    Message(usize, usize, NatMessage),
+    /// A gateway looks for flows that have begun.
+    Look(usize, Life),
+    /// A gateway reads its kernel's counters.
+    Read(usize, Life),
+    Kill(usize),
+    Start(usize),
+    /// Both have keys again.
+    Connected,
+}
+
+/// A gateway's process, and the rules in its kernel.
+struct Node {
+    peer: NatPeer,
+    life: Life,
+    /// Packets divided of each flow.
+    divided: BTreeMap<FlowKey, (DividedRule, u64)>,
+    /// By flow as it arrives: as its host sent it, and packets.
+    restored: BTreeMap<FlowKey, (FlowKey, u64)>,
+    /// Flows that pass undivided, and until when they are remembered.
+    noted: BTreeMap<FlowKey, Time>,
+    /// What the flows' packets are divided by.
+    turn: usize,
+}
+
+struct World<'a> {
+    experiment: &'a NatSessions,
+    point: &'a NatPoint<'a>,
+    now: Time,
+    begin: Time,
+    events: BTreeMap<(Time, u64), Event>,
+    serial: u64,
+    /// The sending and the receiving gateway; none while it is gone.
+    nodes: [Option<Node>; 2],
+    have_keys: bool,
+    flows: Vec<FlowKey>,
+    traffic: Vec<FlowTraffic>,
+    observer: Observer,
+    random: Pcg64Mcg,
+}
+
+const SENDING: usize = 0;
+const RECEIVING: usize = 1;
+
+impl<'a> World<'a> {
+    fn new(experiment: &'a NatSessions, point: &'a NatPoint<'a>) -> Self {
+        let (case, mut random) = (point.case, Pcg64Mcg::seed_from_u64(point.run.into()));
+        // A flow begins at any moment between two looks of its gateway.
+        let begin = Time::ZERO + BEGIN + SessionPlane::LOOK_INTERVAL * random.random_range(0..100) / 100;
+        let flows = case.flow_keys();
+        let mut world = World {
+            experiment,
+            point,
+            now: Time::ZERO,
+            begin,
+            events: BTreeMap::new(),
+            serial: 0,
+            nodes: [None, None],
+            have_keys: true,
+            traffic: vec![FlowTraffic::default(); flows.len()],
+            flows,
+            observer: Observer::default(),
+            random,
+        };
+        (0..2).for_each(|node| world.start(node));
+        for flow in 0..case.flow_count() {
+            experiment.packet_times(case, flow).for_each(|after| world.schedule(begin + after, Event::Packet(flow)));
+        }
+        if let Some(restart) = case.restart {
+            let node = place(restart.gateway);
+            world.schedule(begin + restart.after, Event::Kill(node));
+            world.schedule(begin + restart.after + restart.down, Event::Start(node));
+        }
+        world
+    }
+
+    fn schedule(&mut self, at: Time, event: Event) {
+        self.serial += 1;
+        self.events.insert((at, self.serial), event);
+    }
+
+    fn run(&mut self, end: Time) {
+        loop {
+            let deadlines = self.nodes.iter().flatten().map(|node| node.peer.next_deadline());
+            let due = self.events.keys().next().map(|(at, _)| *at);
+            let next = deadlines.chain(due).min().unwrap_or(end).max(self.now);
+            if next > end {
+                return;
+            }
+            self.now = next;
+            match self.events.first_entry().filter(|entry| entry.key().0 <= next) {
+                Some(entry) => {
+                    let event = entry.remove();
+                    self.handle(event);
+                }
+                None => self.advance(),
+            }
+            self.observe();
+        }
+    }
+
+    fn advance(&mut self) {
+        for place in 0..2 {
+            if let Some(node) = &mut self.nodes[place] {
+                node.peer.advance(self.now);
+                self.act(place, None);
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Packet(flow) => self.send_packet(flow),
+            Event::Arrival(flow, arriving) => self.receive_packet(flow, arriving),
+            Event::Message(to, path, message) => self.receive_message(to, path, message),
+            Event::Look(place, life) => self.look(place, life),
+            Event::Read(place, life) => self.read(place, life),
+            Event::Kill(place) => {
+                self.nodes[place] = None;
+                self.have_keys = false;
+            }
+            Event::Start(place) => {
+                self.start(place);
+                let round_trip = self.experiment.paths[0].delay * 2;
+                self.schedule(self.now + round_trip, Event::Connected);
+            }
+            Event::Connected => {
+                self.have_keys = true;
+                self.nodes.iter_mut().flatten().for_each(|node| node.peer.connected(self.now));
+            }
+        }
+    }
+
+    fn start(&mut self, place: usize) {
+        self.serial += 1;
+        let life = Life::new(self.serial as u32).unwrap_or(Life::MIN);
+        let peer = NatPeer::new(self.experiment.limits(), life, self.now);
+        let (divided, restored, noted) = Default::default();
+        self.nodes[place] = Some(Node { peer, life, divided, restored, noted, turn: 0 });
+        self.schedule(self.now, Event::Look(place, life));
+        self.schedule(self.now, Event::Read(place, life));
+    }
+
+    /// The node, if it is still that life.
+    fn alive(&mut self, place: usize, life: Life) -> Option<&mut Node> {
+        self.nodes[place].as_mut().filter(|node| node.life == life)
+    }
+
+    fn look(&mut self, place: usize, life: Life) {
+        let (now, paths) = (self.now, self.experiment.paths.len());
+        let Some(node) = self.alive(place, life) else { return };
+        node.noted.retain(|_, until| *until > now);
+        for flow in node.noted.keys() {
+            node.peer.seen(*flow, [rule(*flow, paths)], now);
+        }
+        self.act(place, None);
+        self.schedule(now + SessionPlane::LOOK_INTERVAL, Event::Look(place, life));
+    }
+
+    fn read(&mut self, place: usize, life: Life) {
+        let now = self.now;
+        let interval = SessionPlane::read_interval(self.experiment.idle);
+        let Some(node) = self.alive(place, life) else { return };
+        for (flow, (_, packets)) in &node.divided {
+            node.peer.used(flow, *packets, *packets * PAYLOAD_BYTES as u64, now);
+        }
+        for (arriving, (_, packets)) in &node.restored {
+            node.peer.arrived(arriving, *packets, *packets * PAYLOAD_BYTES as u64, now);
+        }
+        self.schedule(now + interval, Event::Read(place, life));
+    }
+
+    fn send_packet(&mut self, number: usize) {
+        let flow = self.flows[number];
+        self.traffic[number].sent.push(self.now);
+        let paths = self.experiment.paths.len();
+        let (path, addresses) = match &mut self.nodes[SENDING] {
+            Some(node) => node.pass(flow, paths, self.now),
+            None => (0, flow.addresses()),
+        };
+        if !self.is_lost_on(path) {
+            let at = self.now + self.experiment.paths[path].delay;
+            self.schedule(at, Event::Arrival(number, flow.with(addresses)));
+        }
+    }
+
+    fn receive_packet(&mut self, number: usize, arriving: FlowKey) {
+        let restored = self.nodes[RECEIVING].as_mut().and_then(|node| node.restored.get_mut(&arriving));
+        let original = restored.map_or(arriving, |(original, packets)| {
+            *packets += 1;
+            *original
+        });
+        let traffic = &mut self.traffic[number];
+        match original == self.flows[number] {
+            true => traffic.received += 1,
+            false => traffic.altered += 1,
+        }
+    }
+
+    fn receive_message(&mut self, to: usize, path: usize, message: NatMessage) {
+        if !self.have_keys {
+            return;
+        }
+        if let Some(node) = &mut self.nodes[to] {
+            node.peer.receive(message, |_| true, self.now);
+            self.act(to, Some(path));
+        }
+    }
+
+    /// Carries out what a gateway wants done; `from` is the path by which the last message came.
+    fn act(&mut self, place: usize, from: Option<usize>) {
+        while let Some(node) = &mut self.nodes[place]
+            && let Some(action) = node.peer.next_action()
+        {
+            match action {
+                NatAction::Transmit { message, tries, is_answer } => {
+                    let path = from.filter(|_| is_answer).unwrap_or(tries as usize % self.experiment.paths.len());
+                    self.transmit(place, path, message);
+                }
+                action => node.carry_out(action),
+            }
+        }
+    }
+
+    fn transmit(&mut self, from: usize, path: usize, message: NatMessage) {
+        let sender = if from == SENDING { Gateway::Sending } else { Gateway::Receiving };
+        let is_lost = self.point.case.lost.is_some_and(|lost| lost.takes(sender, self.now - self.begin));
+        if self.have_keys && !is_lost && !self.is_lost_on(path) {
+            let at = self.now + self.experiment.paths[path].delay;
+            self.schedule(at, Event::Message(1 - from, path, message));
+        }
+    }
+
+    fn is_lost_on(&mut self, path: usize) -> bool {
+        self.random.random_bool(self.experiment.paths[path].loss)
+    }
+
+    fn observe(&mut self) {
+        let sessions =
+            |node: &Option<Node>| -> Vec<SessionStatus> { node.iter().flat_map(|node| node.peer.sessions()).collect() };
+        self.observer.sending(&sessions(&self.nodes[SENDING]), self.now);
+        self.observer.receiving(&sessions(&self.nodes[RECEIVING]), self.now);
+    }
+}
+
+impl Node {
+    /// A packet of a flow passes. Returns its path, and its addresses there.
+    fn pass(&mut self, flow: FlowKey, paths: usize, now: Time) -> (usize, Addresses) {
+        let Some((rule, packets)) = self.divided.get_mut(&flow) else {
+            self.noted.entry(flow).or_insert(now + NOTED_FOR);
+            return (0, flow.addresses());
+        };
+        *packets += 1;
+        self.turn += 1;
+        let path = (self.turn - 1) % paths;
+        (path, rule.aliases[path].1)
+    }
+
+    fn carry_out(&mut self, action: NatAction) {
+        match action {
+            NatAction::Divide { rule, .. } => {
+                self.noted.remove(&rule.flow);
+                self.divided.insert(rule.flow, (rule, 0));
+            }
+            NatAction::Leave(rule) => drop(self.divided.remove(&rule.flow)),
+            NatAction::Restore { id, rule } => {
+                let RestoredRule { flow, .. } = rule;
+                self.restored.extend(rule.flows().map(|arriving| (arriving, (flow, 0))));
+                self.peer.restored(id, true);
+            }
+            NatAction::Forget(rule) => self.restored.retain(|arriving, _| rule.flows().all(|flow| flow != *arriving)),
+            NatAction::Transmit { .. } | NatAction::Reconnect => {}
+        }
+    }
+}
+
+fn place(gateway: Gateway) -> usize {
+    match gateway {
+        Gateway::Sending => SENDING,
+        Gateway::Receiving => RECEIVING,
+    }
+}
+
+/// As the real gateways' configurations have it: all hosts share one address on each path but the first.
+fn rule(flow: FlowKey, paths: usize) -> DividedRule {
+    let own = flow.addresses();
+    let alias = |path: usize| match path {
+        0 => own,
+        _ => Addresses { source: alias_on(path).into(), ..own },
+    };
+    DividedRule { flow, aliases: (0..paths).map(|path| (path as u8, alias(path))).collect() }
+}

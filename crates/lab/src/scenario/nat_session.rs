@@ -1,0 +1,216 @@
+use super::checks::{check_delay, check_name, check_runs, refuse};
+use super::multipath::check_path;
+use super::overrides::{Overrides, choose_cases};
+use crate::accuracy::BottleneckKind;
+use crate::error::ScenarioError;
+use crate::multipath::PathSettings;
+use crate::nat_session::{LostMessages, NatCase, NatSessions, Restart};
+use crate::paper::Paper;
+use crate::values::{span, spans};
+use serde::Deserialize;
+use std::ops::RangeInclusive;
+use units::Span;
+
+const PATHS: RangeInclusive<usize> = 2..=8;
+/// Their addresses follow each other.
+const HOSTS: RangeInclusive<usize> = 1..=100;
+const MAX_FLOWS: usize = 1000;
+/// The shortest that gateways accept, and so long that a run ends on the same day.
+const IDLE: RangeInclusive<Span> = Span::from_secs(3)..=Span::from_secs(600);
+const INTERVAL: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(1);
+const MAX_PACKETS_PER_SECOND: f64 = 20_000.0;
+const MAX_ACTIVITY: Span = Span::from_secs(3600);
+
+/// A scenario file on NAT sessions, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    name: String,
+    title: String,
+    runs: u32,
+    #[serde(deserialize_with = "span")]
+    idle: Span,
+    #[serde(deserialize_with = "span")]
+    interval: Span,
+    #[serde(rename = "virtual", default)]
+    virtual_time: bool,
+    paths: Vec<PathSettings>,
+    paper: Option<Paper>,
+    cases: Vec<CaseSection>,
+}
+
+/// `[[cases]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseSection {
+    label: String,
+    #[serde(default = "one")]
+    hosts: usize,
+    #[serde(default = "one")]
+    flows: usize,
+    #[serde(deserialize_with = "spans")]
+    activity: Vec<Span>,
+    lost: Option<LostMessages>,
+    restart: Option<Restart>,
+}
+
+impl File {
+    /// The experiment that it describes, with parts replaced.
+    ///
+    /// # Errors
+    /// Names the option that has no meaning here, or what in the result contradicts itself.
+    pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<NatSessions, ScenarioError> {
+        let name = self.name.clone();
+        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
+        self.override_with(overrides).map_err(invalid)?;
+        self.check().map_err(invalid)?;
+        let case = |section: CaseSection| {
+            let CaseSection { label, hosts, flows, activity, lost, restart } = section;
+            NatCase { label, hosts, flows, activity, lost, restart }
+        };
+        Ok(NatSessions {
+            name: self.name,
+            title: self.title,
+            paper: self.paper,
+            paths: self.paths,
+            idle: self.idle,
+            interval: self.interval,
+            cases: self.cases.into_iter().map(case).collect(),
+            runs: self.runs,
+            virtual_time: self.virtual_time,
+        })
+    }
+
+    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
+        if let Some(option) = given.for_others_than_sessions() {
+            return Err(format!("{option} does not apply to experiments on NAT sessions, and this is one"));
+        }
+        refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
+            "several paths cannot be the kernel's HTB; leave --bottleneck out".into()
+        })?;
+        self.virtual_time |= given.bottleneck == Some(BottleneckKind::Virtual);
+        self.runs = given.runs.unwrap_or(self.runs);
+        self.idle = given.idle.unwrap_or(self.idle);
+        choose_cases(&mut self.cases, &given.rows)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check_name(&self.name)?;
+        check_runs(self.runs)?;
+        refuse(self.runs == 0 || self.cases.is_empty(), || {
+            "with no runs or no cases there is nothing to do; ask for at least one".into()
+        })?;
+        let paths = self.paths.len();
+        refuse(!PATHS.contains(&paths), || format!("{paths} paths; choose {} to {}", PATHS.start(), PATHS.end()))?;
+        self.paths.iter().try_for_each(check_path)?;
+        refuse(!IDLE.contains(&self.idle), || {
+            format!("an idle time of {}; choose {} to {}", self.idle, IDLE.start(), IDLE.end())
+        })?;
+        refuse(!INTERVAL.contains(&self.interval), || {
+            format!("packets every {}; choose {} to {}", self.interval, INTERVAL.start(), INTERVAL.end())
+        })?;
+        self.cases
+            .iter()
+            .try_for_each(|case| self.check_case(case).map_err(|reason| format!("{}: {reason}", case.label)))
+    }
+
+    fn check_case(&self, case: &CaseSection) -> Result<(), String> {
+        let CaseSection { hosts, flows, activity, lost, restart, .. } = case;
+        refuse(!HOSTS.contains(hosts), || format!("{hosts} hosts; choose {} to {}", HOSTS.start(), HOSTS.end()))?;
+        let all = hosts.saturating_mul(*flows);
+        refuse(!(1..=MAX_FLOWS).contains(&all), || format!("{all} flows; choose 1 to {MAX_FLOWS}"))?;
+        let rate = all as f64 / self.interval.as_secs_f64();
+        refuse(rate > MAX_PACKETS_PER_SECOND, || {
+            format!("{rate:.0} packets per second; the maximum is {MAX_PACKETS_PER_SECOND}")
+        })?;
+        let total = activity.iter().fold(Span::ZERO, |sum, span| sum + (*span).min(MAX_ACTIVITY));
+        refuse(
+            activity.is_empty() || activity.iter().any(|span| *span < self.interval) || total > MAX_ACTIVITY,
+            || {
+                format!(
+                    "choose an activity of one or more times of at least {}, {MAX_ACTIVITY} together",
+                    self.interval
+                )
+            },
+        )?;
+        if let Some(lost) = lost {
+            check_time("a loss of messages", lost.after, total + self.idle)?;
+            check_time("a loss of messages", lost.duration, total + self.idle)?;
+        }
+        if let Some(restart) = restart {
+            check_time("a restart", restart.after, total)?;
+            check_delay("the time until a restart", restart.down)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_time(of: &str, time: Span, max: Span) -> Result<(), String> {
+    refuse(!(Span::ZERO..=max).contains(&time), || format!("{of}: {time}; choose 0 to {max}"))
+}
+
+const fn one() -> usize {
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nat_session::Gateway;
+    use crate::scenario::{Experiment, load};
+
+    fn overridden(with: Overrides) -> Result<NatSessions, ScenarioError> {
+        load("nat-session", &with).map(|experiment| experiment.nat_session().unwrap())
+    }
+
+    #[test]
+    fn the_papers_case_is_there_with_losses_and_restarts_of_either_gateway() {
+        let experiment = overridden(Overrides::default()).unwrap();
+        assert!(experiment.cases.iter().any(|case| case.flow_count() == 1 && case.activity.len() == 1));
+        assert!(experiment.cases.iter().any(|case| case.hosts > 1 && case.flows > 1));
+        for gateway in [Gateway::Sending, Gateway::Receiving] {
+            assert!(experiment.cases.iter().any(|case| case.restart.is_some_and(|restart| restart.gateway == gateway)));
+            assert!(experiment.cases.iter().any(|case| case.lost.is_some_and(|lost| lost.from == gateway)));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_with_the_reason() {
+        let refused = |with: Overrides, part: &str| {
+            let error = overridden(with).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        let usual = Overrides::default;
+        refused(Overrides { runs: Some(0), ..usual() }, "no runs");
+        refused(Overrides { rows: vec![99], ..usual() }, "it has no case 99");
+        refused(Overrides { idle: Some(Span::from_secs(1)), ..usual() }, "an idle time of 1 s; choose 3 s to");
+        refused(Overrides { warm_up: Some(Span::ZERO), ..usual() }, "--warm-up does not apply");
+        refused(Overrides { delays: vec![Span::ZERO], ..usual() }, "--delay does not apply");
+        refused(Overrides { bottleneck: Some(BottleneckKind::Htb), ..usual() }, "cannot be the kernel's HTB");
+        let other = load("multipath-tcp", &Overrides { idle: Some(Span::from_secs(5)), ..usual() }).unwrap_err();
+        assert!(other.to_string().contains("--idle does not apply"), "{other}");
+    }
+
+    #[test]
+    fn cases_that_contradict_themselves_are_refused_by_their_name() {
+        let text = include_str!("../../scenarios/nat-session.toml");
+        let head = text.split("[[cases]]").next().unwrap();
+        for (case, part) in [
+            ("hosts = 0\nactivity = [\"1s\"]", "one: 0 hosts"),
+            ("flows = 2000\nactivity = [\"1s\"]", "one: 2000 flows"),
+            ("flows = 500\nactivity = [\"1s\"]", "one: 25000 packets per second"),
+            ("activity = []", "one or more times"),
+            ("activity = [\"1ms\"]", "at least 20 ms"),
+            (
+                "activity = [\"1s\"]\nrestart = { gateway = \"sending\", after = \"2s\", down = \"1s\" }",
+                "one: a restart: 2 s",
+            ),
+            ("activity = [\"1s\"]\nlost = { from = \"left\", after = \"2s\", for = \"1s\" }", "unknown variant `left`"),
+        ] {
+            let text = format!("{head}\n[[cases]]\nlabel = \"one\"\n{case}\n");
+            let no_table = |_: &str| unreachable!("it names none");
+            let error = Experiment::from_toml(&text, "a test", &no_table, &Overrides::default()).unwrap_err();
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+}
