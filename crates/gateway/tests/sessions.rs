@@ -7,6 +7,7 @@ mod sites;
 use counter::Counter;
 use gateway::Config;
 use gateway::direct::{DirectPlane, RemoteSessions, SessionPlane};
+use gateway::status::{Status, StatusRecorder};
 use multipath::nat_session::{NatRole, RefusalReason, SessionPhase};
 use net::interface::Family;
 use net::namespace::Namespace;
@@ -20,7 +21,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testnet::{TEST_DEADLINE, eventually, in_namespaces};
 
 /// One end of the sites, as its gateway knows it.
@@ -125,6 +126,17 @@ impl<'a> Site<'a> {
 impl Running {
     fn remote(&self) -> RemoteSessions {
         self.sessions.status().unwrap().remotes.remove(0)
+    }
+
+    /// As `kumade gateway status` has it.
+    fn document(&self, config: &Config) -> Status {
+        let mut recorder = StatusRecorder::new(config);
+        let fill = |status: &mut Status, now| {
+            self.sessions.status().unwrap().fill(status);
+            self.plane.fill(status, now)
+        };
+        recorder.renew(fill).unwrap();
+        recorder.latest().get()
     }
 
     /// Of the flows that it sends, those that are divided.
@@ -322,6 +334,15 @@ fn ten_thousand_flows_have_sessions_at_once_and_one_more_has_none() {
             send(FIRST_PORT + FLOWS);
             running[0].remote().statistics.full > 0
         }));
+        // Both tell about them, in time and in a document of bounded size.
+        for (end, running, far) in [(&ends[0], &running[0], &ends[1]), (&ends[1], &running[1], &ends[0])] {
+            let (start, status) = (Instant::now(), running.document(&end.config(far.key.public())));
+            assert!(start.elapsed() < TEST_DEADLINE / 4, "{:?}", start.elapsed());
+            assert_eq!(status.sessions.len(), Status::MAX_SESSIONS);
+            assert!(status.session_count >= u64::from(FLOWS));
+            let sessions = status.remotes[0].sessions.as_ref().unwrap();
+            assert!(sessions.divided.active.max(sessions.restored) >= u64::from(FLOWS), "{sessions:?}");
+        }
         let other = running[0].remote().sessions.iter().any(|one| one.flow.destination.port() == FIRST_PORT + FLOWS);
         assert!(!other);
         ends.iter().zip(running).for_each(|(end, running)| end.stop(running));

@@ -2,11 +2,11 @@
 
 use crate::lines::Lines;
 use crate::outcome::Outcome;
+use crate::process::resident_bytes;
 use net::Binding;
 use net::interface::Family;
 use net::udp::{BatchReceiver, BatchSocket};
 use packet::Ecn;
-use std::fs;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -59,11 +59,4 @@ pub fn measure() -> Outcome<()> {
     );
     drop(planes);
     Ok(())
-}
-
-/// Of this process: all that takes part.
-fn resident_bytes() -> Outcome<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
 }

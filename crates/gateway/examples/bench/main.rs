@@ -1,6 +1,6 @@
-//! What the bonded plane carries on this machine, beside its targets: `cargo run --release -p gateway --example bench`, as
-//! root, on a machine that does nothing else; it takes two minutes. `-- speed`, `-- forged` or `-- flows` measures only
-//! that, and `-- speed 10` repeats it so often.
+//! What gateways carry on this machine, beside their targets: `cargo run --release -p gateway --example bench`, as root, on a
+//! machine that does nothing else; it takes three minutes. `-- speed`, `-- forged` or `-- flows` (the bonded plane) or
+//! `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often.
 //!
 //! Hosts, gateways and whoever else takes part are all here, in network namespaces, and share its cores. So figures are
 //! compared with those of the same run: wireguard-go and `wg` are used where they are installed
@@ -10,6 +10,8 @@ mod flows;
 mod forged;
 mod lines;
 mod outcome;
+mod process;
+mod sessions;
 mod speed;
 mod stream;
 
@@ -29,6 +31,9 @@ fn main() -> Outcome<()> {
     }
     if is_wanted("flows") {
         flows::measure()?;
+    }
+    if is_wanted("sessions") {
+        sessions::measure()?;
     }
     Ok(())
 }
