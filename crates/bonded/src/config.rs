@@ -1,12 +1,12 @@
 use ipnet::IpNet;
-use multipath::{PathChoice, UnorderedFlows};
+use multipath::{PathChoice, PathId, UnorderedFlows};
 use net::Binding;
 use net::interface::Family;
 use net::policy::MarkedRoute;
 use secure::{PresharedKey, PrivateKey, PublicKey};
 use service::RuntimeDir;
 use std::net::SocketAddr;
-use units::Rate;
+use units::{Rate, Span};
 
 /// The settings of a [`BondedPlane`](crate::BondedPlane).
 #[derive(Debug, Clone)]
@@ -17,49 +17,99 @@ pub struct BondedConfig {
     pub mtu: Option<u16>,
     /// The addresses of the device; none is needed to forward.
     pub addresses: Vec<IpNet>,
-    /// The UDP port on all paths.
-    pub port: u16,
-    /// This gateway's key.
+    /// This end's key.
     pub identity: PrivateKey,
+    /// What carries the packets between the ends.
+    pub carriers: CarrierConfig,
+    /// Which path takes the next packet.
+    pub choice: PathChoice,
+    /// Which flows prefer speed to order.
+    pub unordered: UnorderedFlows,
+    /// The far ends.
+    pub remotes: Vec<BondedRemote>,
+}
+
+/// A far end: the gateway of another site, or the other end of a tunnel.
+#[derive(Debug, Clone)]
+pub struct BondedRemote {
+    /// Its key.
+    pub key: PublicKey,
+    /// A second key that both ends have, or the default one.
+    pub psk: PresharedKey,
+    /// The networks behind it.
+    pub networks: Vec<IpNet>,
+    /// Where it is reached on each path by UDP; `None` until it writes first. None at all, where connections carry.
+    pub addresses: Vec<Option<SocketAddr>>,
+}
+
+/// What carries the packets between the ends.
+#[derive(Debug, Clone)]
+pub enum CarrierConfig {
+    /// UDP, a socket on each path.
+    Datagrams(DatagramConfig),
+    /// TCP connections, each a path of its own, of which one end opens all.
+    Connections(ConnectionConfig),
+}
+
+/// Paths by UDP.
+#[derive(Debug, Clone)]
+pub struct DatagramConfig {
+    /// The port on all paths; any, if 0.
+    pub port: u16,
     /// From where datagrams leave on each path, and what it carries, if that is known.
     pub paths: Vec<(Binding, Option<Rate>)>,
     /// The next hops of the paths: the routes of those packets that have the mark of a path's binding.
     pub routes: Vec<MarkedRoute>,
     /// Where those are written down, so that they can be removed after a crash.
     pub directory: RuntimeDir,
-    /// Which path takes the next packet.
-    pub choice: PathChoice,
-    /// Which flows prefer speed to order.
-    pub unordered: UnorderedFlows,
-    /// The gateways of other sites.
-    pub remotes: Vec<BondedRemote>,
 }
 
-/// The gateway of another site.
+/// Paths by TCP.
 #[derive(Debug, Clone)]
-pub struct BondedRemote {
-    /// Its key.
-    pub key: PublicKey,
-    /// A second key that both gateways have, or the default one.
-    pub psk: PresharedKey,
-    /// The networks of its site.
-    pub networks: Vec<IpNet>,
-    /// Where it is reached on each path; `None` until it writes first.
-    pub addresses: Vec<Option<SocketAddr>>,
+pub struct ConnectionConfig {
+    /// Who opens them.
+    pub role: ConnectionRole,
+    /// Their congestion control; the system's default, if none.
+    pub congestion_control: Option<String>,
+    /// Their least retransmission timeout, where the kernel lets it be set; the system's, if none.
+    pub min_rto: Option<Span>,
+}
+
+/// Which end of connections this is.
+#[derive(Debug, Clone)]
+pub enum ConnectionRole {
+    /// It waits for those of all remotes.
+    Listen {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// It opens them, to its only remote.
+    Connect {
+        /// Where that listens.
+        address: SocketAddr,
+        /// From where on this host.
+        binding: Binding,
+        /// How many.
+        connections: usize,
+    },
 }
 
 impl BondedConfig {
-    /// The IP version of datagrams on a path: that of the remote gateways' addresses there.
-    pub(crate) fn family(&self, path: usize) -> Family {
-        let addresses = self.remotes.iter().filter_map(|remote| remote.addresses[path]).map(|address| address.ip());
-        addresses.chain(self.paths[path].0.source).next().map_or(Family::V4, Family::of)
+    /// How many paths lead to each remote at most.
+    pub(crate) fn paths(&self) -> usize {
+        match &self.carriers {
+            CarrierConfig::Datagrams(datagrams) => datagrams.paths.len(),
+            CarrierConfig::Connections(ConnectionConfig { role, .. }) => match role {
+                ConnectionRole::Listen { .. } => PathId::MAX_PATHS,
+                ConnectionRole::Connect { connections, .. } => *connections,
+            },
+        }
     }
 
-    /// Bytes of the IP and UDP headers of datagrams.
-    pub(crate) fn outer_bytes(family: Family) -> u32 {
-        match family {
-            Family::V4 => 28,
-            Family::V6 => 48,
-        }
+    /// The IP version of datagrams on a path: that of the remotes' addresses there.
+    pub(crate) fn family(&self, datagrams: &DatagramConfig, path: usize) -> Family {
+        let addresses = self.remotes.iter().filter_map(|remote| *remote.addresses.get(path)?);
+        let addresses = addresses.map(|address| address.ip()).chain(datagrams.paths[path].0.source);
+        addresses.map(Family::of).next().unwrap_or(Family::V4)
     }
 }

@@ -23,14 +23,21 @@
 //! more processors than a gateway of that speed keeps busy otherwise.
 #![forbid(unsafe_code)]
 
+mod carriers;
 mod config;
+mod connection;
+mod connections;
+mod datagrams;
+mod dialer;
+mod error;
+mod node;
 mod path_routes;
 mod plane;
 mod shard;
 mod status;
 
-pub use config::{BondedConfig, BondedRemote};
+pub use config::{BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, DatagramConfig};
+pub use error::BondedError;
 pub use path_routes::RouteError;
 pub use plane::BondedPlane;
-pub use shard::BondedError;
 pub use status::BondedStatus;

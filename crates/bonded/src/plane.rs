@@ -1,5 +1,6 @@
 use crate::config::BondedConfig;
-use crate::shard::{BondedError, BondedShard};
+use crate::error::BondedError;
+use crate::shard::BondedShard;
 use crate::status::BondedStatus;
 use net::clock;
 use runtime::{Ended, PacketThread};

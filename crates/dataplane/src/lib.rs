@@ -48,7 +48,7 @@ mod remote;
 mod statistics;
 
 pub use config::{NodeConfig, NodeError, RemoteConfig};
-pub use node::{Node, Outbound, Output};
+pub use node::{Node, Outbound, Output, Received};
 pub use outer_headers::OuterHeaders;
 pub use packet_buffer::{HEADROOM, OVERHEAD, PacketBuffer};
 pub use statistics::{NodeStatistics, RemotePath, RemoteStatus};

@@ -5,7 +5,7 @@ use crate::packet_buffer::PacketBuffer;
 use crate::remote::{Remote, Unsealed};
 use crate::statistics::{NodeStatistics, RemoteStatus};
 use link::Label;
-use multipath::{Class, PathId};
+use multipath::{CarrierState, Class, PathId};
 use packet::{Classification, Ecn};
 use rand_core::CryptoRng;
 use secure::{Endpoint, Event, Kind, PeerId, Route, SessionTable};
@@ -38,6 +38,22 @@ pub struct Outbound<B> {
     pub ecn: Ecn,
     /// Its bytes.
     pub datagram: PacketBuffer<B>,
+}
+
+/// What a datagram was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// Nothing that any peer has sent now.
+    Refused,
+    /// A message of a handshake that may be a peer's, or its sign of life.
+    Handshake,
+    /// A message of a peer.
+    Data {
+        /// The place of the peer.
+        remote: usize,
+        /// The path on which it has sent.
+        path: PathId,
+    },
 }
 
 /// What a node wants done, each list in its order.
@@ -113,41 +129,67 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     }
 
     /// A datagram has arrived. It is opened where it stands; only a packet that is authentic is copied to a buffer.
-    pub fn receive(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) {
-        match Kind::of(datagram) {
+    pub fn receive(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
+        let received = match Kind::of(datagram) {
             Some(Kind::Data) => self.open(datagram, outer, now),
+            Some(_) if self.endpoint.receive(datagram, outer.from, now).is_ok() => Received::Handshake,
             Some(_) => {
-                if self.endpoint.receive(datagram, outer.from, now).is_err() {
-                    self.statistics.refused_handshakes += 1;
-                }
+                self.statistics.refused_handshakes += 1;
+                return Received::Refused;
             }
-            None => self.statistics.refused_datagrams += 1,
+            None => Received::Refused,
+        };
+        if received == Received::Refused {
+            self.statistics.refused_datagrams += 1;
         }
+        received
     }
 
-    fn open(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) {
-        let opened = self.sessions.open(datagram, now).ok();
-        let Some((peer, opened)) = opened else {
-            self.statistics.refused_datagrams += 1;
-            return;
-        };
+    fn open(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
+        let Ok((peer, opened)) = self.sessions.open(datagram, now) else { return Received::Refused };
         if opened.text.is_empty() {
             self.endpoint.keepalive_received(peer, now);
-            return;
+            return Received::Handshake;
         }
         let (Some(&place), Some(path)) = (self.by_peer.get(&peer), PathId::new(opened.path)) else {
-            self.statistics.refused_datagrams += 1;
-            return;
+            return Received::Refused;
         };
         let remote = &mut self.remotes[place];
         if remote.tells_received(now) {
             self.endpoint.data_received(peer, now);
         }
         let text = &datagram[opened.text];
-        if !remote.receive(text, path, outer, now, &self.buffers, &mut self.arrived) {
-            self.statistics.refused_datagrams += 1;
-        }
+        let is_message = remote.receive(text, path, outer, now, &self.buffers, &mut self.arrived);
         self.keep_own(place);
+        if is_message { Received::Data { remote: place, path } } else { Received::Refused }
+    }
+
+    /// A peer is reached on a path by this route from now on: the path's connection is open. If there was none before, the
+    /// peer may have restarted, and would take what is sealed under the last session for a stranger's: a new one is made.
+    pub fn begin_route(&mut self, remote: usize, path: PathId, route: Route, now: Time) {
+        let Some(remote) = self.remotes.get_mut(remote) else { return };
+        let is_first = remote.routes().next().is_none();
+        remote.set_route(path, Some(route), now);
+        self.endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+        if is_first {
+            self.sessions.remove(remote.peer);
+            self.endpoint.connect_anew(remote.peer, now);
+        }
+    }
+
+    /// A route leads nowhere from now on: its connection has ended.
+    pub fn end_route(&mut self, remote: usize, path: PathId, route: Route, now: Time) {
+        let remote = self.remotes.get_mut(remote);
+        let Some(remote) = remote.filter(|remote| remote.route(path) == Some(route)) else { return };
+        remote.set_route(path, None, now);
+        self.endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+    }
+
+    /// What the carrier of a path to a peer takes from now on, where that controls the flow.
+    pub fn set_carrier(&mut self, remote: usize, path: PathId, state: CarrierState) {
+        if let Some(remote) = self.remotes.get_mut(remote) {
+            remote.set_carrier(path, state);
+        }
     }
 
     /// Delivers what a peer has sent, but for what has a source that the peer does not have.

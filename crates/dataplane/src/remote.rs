@@ -6,7 +6,8 @@ use crate::statistics::{RemotePath, RemoteStatus};
 use link::Label;
 use multipath::message::{Data, Message, Probe};
 use multipath::{
-    Arrival, Bond, Class, DelayRange, Outgoing, PathEvent, PathId, PathReceiver, PathState, Resequencer, Transmission,
+    Arrival, Bond, CarrierState, Class, DelayRange, Outgoing, PathEvent, PathId, PathReceiver, PathState, Resequencer,
+    Transmission,
 };
 use packet::Ecn;
 use secure::{PeerId, Route};
@@ -290,6 +291,24 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             }
             Some(_) => {}
         }
+    }
+
+    /// By which route the peer is reached on a path.
+    pub(crate) fn route(&self, path: PathId) -> Option<Route> {
+        *self.routes.get(path.index())?
+    }
+
+    /// By which route the peer is reached on a path from now on, if by any.
+    pub(crate) fn set_route(&mut self, path: PathId, route: Option<Route>, now: Time) {
+        if let Some(place) = self.routes.get_mut(path.index()) {
+            *place = route;
+            self.bond.enable(path, route.is_some(), now);
+        }
+    }
+
+    /// What the carrier of a path takes from now on.
+    pub(crate) fn set_carrier(&mut self, path: PathId, state: CarrierState) {
+        self.bond.set_carrier(path, state);
     }
 
     pub(crate) fn expire(&mut self, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {

@@ -3,7 +3,7 @@
 mod sites;
 mod tunnel;
 
-use bonded::{BondedConfig, BondedPlane};
+use bonded::{BondedConfig, BondedPlane, CarrierConfig};
 use gateway::Config;
 use gateway::config::Plane;
 use net::capture::Capture;
@@ -195,8 +195,7 @@ addresses = ["10.8.1.2", "10.8.2.2"]
     );
     let config = Config::from_toml(&text, "test.toml", &["path1", "path2"].map(String::from)).unwrap();
     let Plane::Bonded(bonded) = &config.plane else { panic!("another plane") };
-    let config = gateway::bonded::plane_config(&config, bonded, keys[0].clone(), vec![PresharedKey::default()]);
-    BondedConfig { directory: directory(), ..config }
+    gateway::bonded::plane_config(&config, bonded, keys[0].clone(), vec![PresharedKey::default()], directory())
 }
 
 fn routing(inside: &Namespace) -> String {
@@ -212,8 +211,10 @@ fn datagrams_leave_by_the_next_hop_of_their_path_whatever_the_default_route_is()
         let keys = keys([1, 2]);
         let mut answering = config(2, &keys, false);
         // It answers from the address that was written to only where that is its own on the path.
-        for (place, (binding, _)) in answering.paths.iter_mut().enumerate() {
-            binding.source = Some(format!("10.8.{}.2", place + 1).parse().unwrap());
+        if let CarrierConfig::Datagrams(datagrams) = &mut answering.carriers {
+            for (place, (binding, _)) in datagrams.paths.iter_mut().enumerate() {
+                binding.source = Some(format!("10.8.{}.2", place + 1).parse().unwrap());
+            }
         }
         let right = start(&sites.right, answering);
         let left = start(&sites.left, left_by_gateways(&keys));

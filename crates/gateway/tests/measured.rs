@@ -3,7 +3,7 @@
 //! How well a path is measured depends on how busy the machine is: what must hold is that a ratio is that of the measured
 //! rates, or that the gateway says why it has none and leaves the configured one.
 
-use bonded::{BondedConfig, BondedPlane};
+use bonded::BondedPlane;
 use gateway::Config;
 use gateway::config::Plane;
 use gateway::direct::DirectPlane;
@@ -159,10 +159,8 @@ fn the_bonded_plane_is_told_what_was_measured_of_idle_paths() {
             let config = bonded(own);
             let Plane::Bonded(bonded) = &config.plane else { unreachable!("it is") };
             let keys = (PrivateKey::from_bytes([own; 32]), vec![PresharedKey::default()]);
-            let keyed = BondedConfig {
-                directory: runtime(&format!("bonded{own}")),
-                ..gateway::bonded::plane_config(&config, bonded, keys.0, keys.1)
-            };
+            let directory = runtime(&format!("bonded{own}"));
+            let keyed = gateway::bonded::plane_config(&config, bonded, keys.0, keys.1, directory);
             ip(inside, &["route", "del", &format!("10.{}.0.0/24", 3 - own)]).unwrap();
             inside.run(|| BondedPlane::start(keyed)).unwrap().unwrap()
         };

@@ -8,6 +8,7 @@ mod status;
 use crate::output::note;
 use crate::usage::usage;
 use anyhow::Context;
+use bonded::CarrierConfig;
 use clap::{Args, Subcommand};
 use gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
 use gateway::direct::{Plan, check_host};
@@ -123,8 +124,8 @@ fn check(config: &Config) -> anyhow::Result<ExitCode> {
         Plane::Bonded(bonded) => {
             let keyed = run::bonded_config(config, bonded)?;
             writeln!(output, "# public key of this gateway: {}", keyed.identity.public())?;
-            for route in &keyed.routes {
-                writeln!(output, "{route}")?;
+            if let CarrierConfig::Datagrams(datagrams) = &keyed.carriers {
+                datagrams.routes.iter().try_for_each(|route| writeln!(output, "{route}"))?;
             }
             for network in keyed.remotes.iter().flat_map(|remote| &remote.networks) {
                 writeln!(output, "ip route add {network} dev {}", keyed.device)?;

@@ -8,7 +8,7 @@ use crate::choice_pinned::rendezvous;
 use crate::message::{BUCKETS, DataHeader};
 use crate::path_id::PathId;
 use crate::path_report::Report;
-use crate::path_state::{Path, PathConfig, PathStatus};
+use crate::path_state::{CarrierState, Path, PathConfig, PathStatus};
 use crate::sequencer::Sequencer;
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use link::Label;
@@ -95,6 +95,14 @@ const DECISION_INTERVAL: Span = Span::from_millis(250);
 /// A path for which so many copies wait, or for so long, is spared the next.
 const MAX_COPIES: u64 = 32;
 const MAX_COPY_WAIT: Span = Span::from_millis(20);
+/// With so many paths that have room of their own, …
+const MIN_PATHS_TO_RESERVE: usize = 4;
+/// … so many are kept for small packets …
+const RESERVED: usize = 2;
+/// … of up to this length …
+const SMALL_PACKET_BYTES: u32 = 600;
+/// … of flows that have sent up to this within about 100 ms: speech, a game, keystrokes, the beginning of anything.
+const SPARSE_BYTES: f64 = 3000.0;
 const FULL_PACKET_BYTES: u64 = 1500;
 
 impl BondConfig {
@@ -186,6 +194,14 @@ impl<P: Clone> Bond<P> {
     pub fn enable(&mut self, path: PathId, enabled: bool, now: Time) {
         if self.paths.get_mut(path.index()).is_some_and(|path| path.enable(enabled, now)) {
             self.lost_path(path, now);
+        }
+    }
+
+    /// What the carrier of a path takes from now on, where that controls the flow
+    /// ([`FlowControl::Backpressure`](crate::FlowControl)).
+    pub fn set_carrier(&mut self, path: PathId, state: CarrierState) {
+        if let Some(path) = self.paths.get_mut(path.index()) {
+            path.set_carrier(state);
         }
     }
 
@@ -352,6 +368,7 @@ impl<P: Clone> Bond<P> {
         let up = self.up();
         let bytes = (flow.bytes - self.several.forgotten(flow.path, now - flow.last)).max(0.0);
         let long = (flow.long && bytes > 0.0) || self.several.is_long(bytes);
+        let recent = flow.recent_with(label.size, now);
         let largest = flow.largest.max(label.size);
         let largest = if self.passes(largest) { largest } else { label.size };
         let bound = flow.path.filter(|path| up.contains(*path) && self.path(*path).fits(largest));
@@ -360,11 +377,37 @@ impl<P: Clone> Bond<P> {
             (PathChoice::Ratio { .. } | PathChoice::Weighted, Class::Ordered) => (None, true),
             (PathChoice::EarliestArrival, Class::Ordered) if long => (None, true),
             (PathChoice::EarliestArrival, _) => (self.earliest(bound, label.size, largest, now), false),
+            (PathChoice::Available, _) => (self.reserved_for(bound, recent, label.size), true),
             _ => (bound.or_else(|| rendezvous(label.flow, self.weights())), false),
         };
         let fits_all = largest <= self.passed_by_all || up.iter().all(|path| self.path(path).fits(largest));
         let path = if fits_all { path } else { self.earliest(bound, label.size, largest, now) };
-        FlowState { last: now, bytes: bytes + f64::from(label.size), path, long, waiting: flow.waiting, largest }
+        FlowState {
+            last: now,
+            bytes: bytes + f64::from(label.size),
+            path,
+            long,
+            waiting: flow.waiting,
+            recent,
+            largest,
+        }
+    }
+
+    /// The paths that are kept for sparse flows.
+    fn reserved(&self) -> PathSet {
+        let up = self.up();
+        let is_kept = self.choice == PathChoice::Available && up.len() >= MIN_PATHS_TO_RESERVE;
+        if is_kept { PathSet::of(up.iter().take(RESERVED)) } else { PathSet::default() }
+    }
+
+    /// The one of them that a packet takes, if it is for these; `recent` is of its flow.
+    fn reserved_for(&self, bound: Option<PathId>, recent: f64, size: u32) -> Option<PathId> {
+        if recent > SPARSE_BYTES || size > SMALL_PACKET_BYTES {
+            return None;
+        }
+        let is_recovering = |path: PathId| self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering);
+        let cost = |path: &PathId| (is_recovering(*path), !self.path(*path).is_open(), Some(*path) != bound);
+        self.reserved().iter().min_by_key(cost)
     }
 
     fn weights(&self) -> impl Iterator<Item = (PathId, f64)> {
@@ -409,6 +452,12 @@ impl<P: Clone> Bond<P> {
     fn sort(&self, ready: &mut [PathId], now: Time) {
         match self.choice {
             PathChoice::EarliestArrival => ready.sort_by_key(|path| self.path(*path).arrival(0, 1500, now)),
+            PathChoice::Available => ready.sort_by(|one, other| {
+                let is_recovering =
+                    |path: PathId| self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering);
+                let order = is_recovering(*one).cmp(&is_recovering(*other));
+                order.then(self.served[one.index()].total_cmp(&self.served[other.index()]))
+            }),
             _ => ready.sort_by(|one, other| self.served[one.index()].total_cmp(&self.served[other.index()])),
         }
     }
@@ -418,6 +467,7 @@ impl<P: Clone> Bond<P> {
         let shared = match &self.choice {
             PathChoice::Ratio { .. } => self.turns.clone().turn(up) == Some(path),
             PathChoice::EarliestArrival => self.is_wanted(path),
+            PathChoice::Available => !self.reserved().contains(path),
             _ => true,
         };
         self.queues.has_own(path) || (shared && self.queues.has_shared())
@@ -454,6 +504,7 @@ impl<P: Clone> Bond<P> {
         let shared = match &self.choice {
             PathChoice::Ratio { .. } => self.turns.turn(up) == Some(path),
             PathChoice::EarliestArrival => self.is_wanted(path),
+            PathChoice::Available => !self.reserved().contains(path),
             _ => true,
         };
         let weights = (self.flows.own_flows(path), self.flows.long_flows());
@@ -487,15 +538,25 @@ impl<P: Clone> Bond<P> {
     /// Whether a path is not so far behind that it is spared a copy: what is lost elsewhere is waited for until it comes.
     fn takes_copy(&self, path: PathId) -> bool {
         let copies = self.queues.copies(path);
-        copies < MAX_COPIES && self.path(path).rate().pace().time_for(copies * FULL_PACKET_BYTES) <= MAX_COPY_WAIT
+        match self.path(path).carrier() {
+            Some(carrier) => carrier.room > 0 && copies == 0,
+            None => {
+                let wait = self.path(path).rate().pace().time_for(copies * FULL_PACKET_BYTES);
+                copies < MAX_COPIES && wait <= MAX_COPY_WAIT
+            }
+        }
     }
 
     /// Numbers a packet that is about to leave, and has its copies follow on other paths.
     fn number(&mut self, path: PathId, up: PathSet, packet: &Waiting<P>, label: Label) -> Place {
-        let redundant = self.choice == PathChoice::Redundant;
+        let all = match self.choice {
+            PathChoice::Redundant => up,
+            PathChoice::Available => Some(self.reserved()).filter(|kept| kept.contains(path)).unwrap_or_default(),
+            _ => PathSet::default(),
+        };
         let fits = |other: PathId| self.path(other).fits(label.size) && self.takes_copy(other);
-        let others = up.iter().filter(|other| redundant && *other != path && fits(*other));
-        let others = PathSet::of(others);
+        let others = PathSet::of(all.iter().filter(|other| *other != path && fits(*other)));
+        let redundant = !others.is_empty() || self.choice == PathChoice::Redundant;
         let bucket = (label.flow % u64::from(BUCKETS)) as u16;
         let header = DataHeader { bucket, redundant, ..DataHeader::default() };
         let place = match packet.class {

@@ -34,6 +34,8 @@ pub(crate) struct FlowState {
     pub long: bool,
     /// How many of its packets wait: it changes its place only while there are none, so that it keeps its order.
     pub waiting: u32,
+    /// Bytes that it has sent within about 100 ms.
+    pub recent: f64,
     /// Bytes of its longest packet: paths that do not pass that are not for it.
     pub largest: u32,
 }
@@ -42,10 +44,28 @@ const ROWS: u64 = 1 << 12;
 const ROW: usize = 4;
 const EPOCH: Span = Span::from_millis(200);
 
+/// The time constant of [`FlowState::recent`].
+const RECENT: Span = Span::from_millis(100);
+
+impl FlowState {
+    /// What [`Self::recent`] is with a packet that comes now.
+    pub fn recent_with(&self, size: u32, now: Time) -> f64 {
+        let age = (now - self.last).as_secs_f64() / RECENT.as_secs_f64();
+        self.recent * (-age).exp() + f64::from(size)
+    }
+}
+
 impl FlowTable {
     pub fn new(now: Time) -> Self {
-        let state =
-            FlowState { last: Time::from_nanos(i64::MIN), bytes: 0.0, path: None, long: false, waiting: 0, largest: 0 };
+        let state = FlowState {
+            last: Time::from_nanos(i64::MIN),
+            bytes: 0.0,
+            path: None,
+            long: false,
+            waiting: 0,
+            recent: 0.0,
+            largest: 0,
+        };
         let slots = vec![Slot { flow: 0, state, epoch: 0 }; ROWS as usize * ROW];
         let own = [[0; PathId::MAX_PATHS]; 2];
         FlowTable { slots, epoch: 1, epoch_end: now + EPOCH, long: [0; 2], own }
@@ -62,7 +82,15 @@ impl FlowTable {
         if known.is_none() || (now - slot.state.last > silence && slot.state.waiting == 0) {
             *slot = Slot {
                 flow,
-                state: FlowState { last: now, bytes: 0.0, path: None, long: false, waiting: 0, largest: 0 },
+                state: FlowState {
+                    last: now,
+                    bytes: 0.0,
+                    path: None,
+                    long: false,
+                    waiting: 0,
+                    recent: 0.0,
+                    largest: 0,
+                },
                 epoch: slot.epoch.max(1),
             };
         }

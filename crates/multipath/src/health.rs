@@ -133,6 +133,11 @@ impl Health {
         self.enter(PathState::Down { hold_until: now + hold }, now);
     }
 
+    /// Forgets earlier failures.
+    pub fn forgive(&mut self) {
+        self.failures = 0;
+    }
+
     /// When it will have failed unless something is answered.
     fn fails_at(&self, log: &SentLog) -> Option<Time> {
         if matches!(self.state, PathState::Down { .. }) {

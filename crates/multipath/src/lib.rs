@@ -40,7 +40,7 @@ pub use health::PathState;
 pub use path_id::PathId;
 pub use path_mtu::{MtuProbe, PathMtu};
 pub use path_report::{PathReceiver, Report};
-pub use path_state::{PathConfig, PathStatus};
+pub use path_state::{CarrierState, FlowControl, PathConfig, PathStatus};
 pub use predecessor::Predecessor;
 pub use resequencer::{Arrival, DelayRange, Resequencer, ResequencerConfig, ResequencerStatistics, WaitStatistics};
 pub use sequencer::{Assignment, Sequencer};

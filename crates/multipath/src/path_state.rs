@@ -13,6 +13,29 @@ pub struct PathConfig {
     pub max_rate: Option<Rate>,
     /// Bytes that encapsulation adds to each packet on this path: outer headers, counter, authentication tag.
     pub overhead_bytes: u32,
+    /// Who keeps what is sent to what the path carries.
+    pub flow_control: FlowControl,
+}
+
+/// Who keeps what is sent on a path to what it carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FlowControl {
+    /// This end: the path is paced at the rate that is found out by the traffic itself. For datagrams.
+    #[default]
+    Pacing,
+    /// The carrier, which takes what it has room for ([`Bond::set_carrier`](crate::Bond::set_carrier)). For TCP connections.
+    Backpressure,
+}
+
+/// A carrier that controls its flow itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CarrierState {
+    /// Bytes that it takes now, encapsulation included.
+    pub room: u64,
+    /// It repeats what was lost: what it takes now arrives behind that.
+    pub is_recovering: bool,
+    /// The rate at which it delivers, if that is known.
+    pub rate: Option<Rate>,
 }
 
 /// What is known of a path.
@@ -73,6 +96,8 @@ pub(crate) struct Path {
     lost: u64,
     /// Packets that arrived, and their bytes.
     delivered: (u64, u64),
+    /// Where that controls the flow.
+    carrier: Option<CarrierState>,
 }
 
 /// What a late caller may catch up.
@@ -103,6 +128,7 @@ impl Path {
             sent_bytes: 0,
             lost: 0,
             delivered: (0, 0),
+            carrier: (config.flow_control == FlowControl::Backpressure).then(CarrierState::default),
         }
     }
 
@@ -127,7 +153,20 @@ impl Path {
 
     /// When it can take a packet; none while it is not up, or too much is unanswered.
     pub fn ready_at(&self) -> Option<Time> {
+        if let Some(carrier) = self.carrier {
+            return (self.is_up() && carrier.room > 0).then_some(self.last_sent);
+        }
         (self.is_up() && self.log.open_bytes() < self.max_open_bytes()).then(|| self.release.max(self.rate.drained()))
+    }
+
+    /// What its carrier takes from now on.
+    pub fn set_carrier(&mut self, state: CarrierState) {
+        self.carrier = self.carrier.map(|_| state);
+    }
+
+    /// What its carrier takes, where that controls the flow.
+    pub fn carrier(&self) -> Option<CarrierState> {
+        self.carrier
     }
 
     /// Whether it takes packets at its pace: it is up, and not too much is unanswered.
@@ -191,6 +230,9 @@ impl Path {
 
     fn leave(&mut self, size: u32, now: Time) -> u64 {
         let bytes = self.wire_bytes(size);
+        if let Some(carrier) = &mut self.carrier {
+            carrier.room = carrier.room.saturating_sub(bytes.into());
+        }
         let quiet = self.is_quiet(now);
         self.last_sent = now;
         self.clear = self.clear.max(now) + self.rate.capacity().time_for(bytes.into());
@@ -220,9 +262,11 @@ impl Path {
             lost: self.lost,
             open: self.log.open_bytes(),
         };
-        self.rate.sample(&sample);
-        // The capacity may be less than believed.
-        self.clear = self.rate.clear() + self.rate.capacity().time_for(sample.open) / 10;
+        if self.carrier.is_none() {
+            self.rate.sample(&sample);
+            // The capacity may be less than believed.
+            self.clear = self.rate.clear() + self.rate.capacity().time_for(sample.open) / 10;
+        }
         self.health.answer(round_trip, now) && self.enabled
     }
 
@@ -231,6 +275,10 @@ impl Path {
         let failed = self.health.check(&self.log, now);
         if failed {
             self.interrupt(now);
+        }
+        if self.carrier.is_some() {
+            // A connection that waits for its retransmission timer is one to avoid, not one to distrust.
+            self.health.forgive();
         }
         failed && self.enabled
     }
@@ -277,8 +325,8 @@ impl Path {
         PathStatus {
             state: self.health.state(),
             since: self.health.since(),
-            rate: self.rate.capacity(),
-            pace: self.rate.pace(),
+            rate: self.carrier.and_then(|carrier| carrier.rate).unwrap_or_else(|| self.rate.capacity()),
+            pace: self.carrier.map_or_else(|| self.rate.pace(), |carrier| carrier.rate.unwrap_or_default()),
             round_trip: round_trips.smoothed(),
             min_round_trip: round_trips.least(),
             base_delay: self.rate.base_delay(),

@@ -42,6 +42,68 @@ sockopt_impl!(
     libc::TCP_INFO,
     libc::tcp_info
 );
+/// The kernel's `struct tcp_info` up to the delivery rate (Linux 4.9), which libc's ends before.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct TcpInfoUpToDelivery {
+    _state: u8,
+    pub ca_state: u8,
+    _bytes: [u8; 6],
+    _rto_ato: [u32; 2],
+    pub snd_mss: u32,
+    _rcv_mss: u32,
+    pub unacked: u32,
+    pub sacked: u32,
+    pub lost: u32,
+    pub retrans: u32,
+    _fackets_to_rcv_ssthresh: [u32; 7],
+    pub rtt: u32,
+    _rttvar_ssthresh: [u32; 2],
+    pub snd_cwnd: u32,
+    _advmss_to_total_retrans: [u32; 5],
+    _pacing_to_bytes_received: [u64; 4],
+    _segs: [u32; 2],
+    pub notsent_bytes: u32,
+    _min_rtt_to_data_segs: [u32; 3],
+    pub delivery_rate: u64,
+}
+
+sockopt_impl!(
+    /// The state of a TCP connection, up to the rate at which it delivers.
+    TcpInfoToDelivery,
+    GetOnly,
+    libc::SOL_TCP,
+    libc::TCP_INFO,
+    TcpInfoUpToDelivery
+);
+sockopt_impl!(
+    /// Bytes not sent yet above which a TCP connection takes no more.
+    NotSentLowat,
+    SetOnly,
+    libc::SOL_TCP,
+    libc::TCP_NOTSENT_LOWAT,
+    u32
+);
+/// `TCP_RTO_MAX_MS` of linux/tcp.h, which libc lacks.
+const TCP_RTO_MAX_MS: libc::c_int = 44;
+/// `TCP_RTO_MIN_US` of linux/tcp.h, which libc lacks.
+const TCP_RTO_MIN_US: libc::c_int = 45;
+sockopt_impl!(
+    /// The greatest retransmission timeout, in milliseconds.
+    MaxRto,
+    SetOnly,
+    libc::SOL_TCP,
+    TCP_RTO_MAX_MS,
+    libc::c_int
+);
+sockopt_impl!(
+    /// The least retransmission timeout, in microseconds.
+    MinRto,
+    SetOnly,
+    libc::SOL_TCP,
+    TCP_RTO_MIN_US,
+    libc::c_int
+);
 sockopt_impl!(
     /// Bytes per second at which TCP sends at most.
     MaxPacingRate,

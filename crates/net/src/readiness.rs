@@ -90,6 +90,16 @@ impl Readiness {
         Ok(self.0.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT, u64::from(number)))?)
     }
 
+    /// Reports `socket`, which was added as a reader, also when it can be written, or no longer.
+    ///
+    /// # Errors
+    /// Where it is not in the set.
+    pub fn report_writable(&self, socket: &impl AsFd, number: u32, report: bool) -> io::Result<()> {
+        let mut flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
+        flags.set(EpollFlags::EPOLLOUT, report);
+        Ok(self.0.modify(socket, &mut EpollEvent::new(flags, u64::from(number)))?)
+    }
+
     /// Forgets `socket`.
     ///
     /// # Errors

@@ -1,8 +1,11 @@
-//! TCP connections that carry packet trains: one write, one packet, at once.
+//! TCP connections: those that carry packet trains, with one write, one packet, at once; and those that carry a tunnel,
+//! whose unsent bytes are bounded and whose state is looked at.
 
+mod carrier;
 mod connecting;
 mod open;
 
+pub use carrier::{SendState, limit_unsent, send_state, set_max_rto, set_min_rto};
 pub use connecting::Connecting;
 pub use open::{Opened, open_connections};
 

@@ -120,6 +120,12 @@ impl Endpoint {
         self.update(id, |peer| peer.connect(now));
     }
 
+    /// Wishes for a new session however young the last one is: what carried that has ended, and the peer may have, too.
+    /// Does nothing while a handshake is under way.
+    pub fn connect_anew(&mut self, id: PeerId, now: Time) {
+        self.update(id, |peer| peer.connect_anew(now));
+    }
+
     /// Tells that data was sent to the peer; once a second is enough while it flows.
     pub fn data_sent(&mut self, id: PeerId, now: Time) {
         self.update(id, |peer| peer.data_sent(now));

@@ -140,12 +140,22 @@ impl Peer {
 
     /// Begins a handshake, unless one is under way or the session is new.
     pub(crate) fn connect(&mut self, now: Time) {
+        if self.attempt.is_some()
+            || self.keyring.current(now).is_none_or(|session| now - session.established >= MIN_SESSION)
+        {
+            self.connect_anew(now);
+        }
+    }
+
+    /// Begins a handshake, unless one is under way.
+    pub(crate) fn connect_anew(&mut self, now: Time) {
         let give_up_at = now + GIVE_UP_AFTER;
-        if let Some(attempt) = &mut self.attempt {
-            attempt.give_up_at = give_up_at;
-        } else if self.keyring.current(now).is_none_or(|session| now - session.established >= MIN_SESSION) {
-            self.attempt =
-                Some(Attempt { begun: now, give_up_at, next: now, sent: 0, has_hurried: false, outstanding: None });
+        match &mut self.attempt {
+            Some(attempt) => attempt.give_up_at = give_up_at,
+            None => {
+                self.attempt =
+                    Some(Attempt { begun: now, give_up_at, next: now, sent: 0, has_hurried: false, outstanding: None });
+            }
         }
     }
 

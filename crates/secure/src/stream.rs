@@ -107,6 +107,11 @@ impl RecordReader {
         Ok(Some(&mut self.buffer[start..start + length]))
     }
 
+    /// What has been received and not been taken: for a message that says why a stream is over.
+    pub fn received(&self) -> &[u8] {
+        &self.buffer[self.received.clone()]
+    }
+
     fn set_max(&mut self, max: usize) {
         self.max = max;
         self.buffer.resize(2 * (PREFIX + max), 0);

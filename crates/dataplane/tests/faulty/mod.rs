@@ -175,8 +175,12 @@ fn node(
     random: &mut StdRng,
     now: Time,
 ) -> Node<Buffer> {
-    let config =
-        PathConfig { rate: Some(RATE), max_rate: None, overhead_bytes: OUTER_BYTES as u32 + dataplane::OVERHEAD };
+    let config = PathConfig {
+        rate: Some(RATE),
+        max_rate: None,
+        overhead_bytes: OUTER_BYTES as u32 + dataplane::OVERHEAD,
+        ..PathConfig::default()
+    };
     let far = |path: u8| SocketAddr::from(([192, 0, 2 + path, if own == 0 { 9 } else { 1 }], 7273));
     let remote = RemoteConfig {
         key: keys[1 - own].public(),

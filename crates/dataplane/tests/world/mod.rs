@@ -202,6 +202,7 @@ fn node(
         rate: Some(path.rate),
         max_rate: None,
         overhead_bytes: (OUTER_BYTES + secure::OVERHEAD + 16) as u32,
+        ..PathConfig::default()
     };
     let routes = (0..paths.len()).map(|path| Some(Route { path: path as u8, address: address(1 - own, path) }));
     let bond = BondConfig {

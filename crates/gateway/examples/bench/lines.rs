@@ -1,7 +1,7 @@
 //! Two sites that are joined by lines, each of them its own gateway.
 
 use crate::outcome::Outcome;
-use bonded::{BondedConfig, BondedPlane, BondedRemote};
+use bonded::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, DatagramConfig};
 use multipath::{PathChoice, UnorderedFlows};
 use net::Binding;
 use net::interface;
@@ -83,12 +83,14 @@ impl Lines {
             device: "tunnel".into(),
             mtu: Some(TUNNEL_MTU),
             addresses: vec![format!("10.2.0.{}/32", own + 1).parse().expect("an address")],
-            port: PORT,
             identity: Lines::keys()[own].clone(),
-            paths: (1..=self.counts[own]).map(|line| (binding(line), None)).collect(),
-            routes: Vec::new(),
-            // Nothing is written down where there are no routes.
-            directory: RuntimeDir::only(std::env::temp_dir()),
+            carriers: CarrierConfig::Datagrams(DatagramConfig {
+                port: PORT,
+                paths: (1..=self.counts[own]).map(|line| (binding(line), None)).collect(),
+                routes: Vec::new(),
+                // Nothing is written down where there are no routes.
+                directory: RuntimeDir::only(std::env::temp_dir()),
+            }),
             choice: PathChoice::EarliestArrival,
             unordered: UnorderedFlows::default(),
             remotes: vec![BondedRemote {

@@ -1,5 +1,5 @@
 use crate::config::{Bonded, Config, Path};
-use bonded::{BondedConfig, BondedRemote};
+use bonded::{BondedConfig, BondedRemote, CarrierConfig, DatagramConfig};
 use net::Binding;
 use net::interface::Family;
 use net::policy::MarkedRoute;
@@ -7,8 +7,14 @@ use secure::{PresharedKey, PrivateKey};
 use service::RuntimeDir;
 
 /// What a valid configuration comes to. `identity` is the key of its key file, `psks` are those of the remotes' files, or
-/// the default one.
-pub fn plane_config(config: &Config, bonded: &Bonded, identity: PrivateKey, psks: Vec<PresharedKey>) -> BondedConfig {
+/// the default one. In `directory` routes are written down, so that they can be removed after a crash.
+pub fn plane_config(
+    config: &Config,
+    bonded: &Bonded,
+    identity: PrivateKey,
+    psks: Vec<PresharedKey>,
+    directory: RuntimeDir,
+) -> BondedConfig {
     let path = |(place, path): (usize, &Path)| (binding(place, path), path.rate);
     let remotes = config.remotes.iter().zip(&bonded.peers).zip(psks);
     let remotes = remotes.map(|((remote, peer), psk)| BondedRemote {
@@ -21,11 +27,13 @@ pub fn plane_config(config: &Config, bonded: &Bonded, identity: PrivateKey, psks
         device: bonded.device.clone(),
         mtu: bonded.mtu,
         addresses: bonded.addresses.clone(),
-        port: bonded.port,
         identity,
-        paths: config.paths.iter().enumerate().map(path).collect(),
-        routes: config.paths.iter().enumerate().flat_map(|(place, path)| routes(place, path)).collect(),
-        directory: RuntimeDir::standard("kumade"),
+        carriers: CarrierConfig::Datagrams(DatagramConfig {
+            port: bonded.port,
+            paths: config.paths.iter().enumerate().map(path).collect(),
+            routes: config.paths.iter().enumerate().flat_map(|(place, path)| routes(place, path)).collect(),
+            directory,
+        }),
         choice: bonded.choice.clone(),
         unordered: bonded.unordered.clone(),
         remotes: remotes.collect(),

@@ -1,7 +1,7 @@
 //! Bonded planes on the gateways of two sites. Left is 1, right is 2.
 
 use crate::sites::{PATHS, Sites};
-use bonded::{BondedConfig, BondedPlane, BondedRemote};
+use bonded::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, DatagramConfig};
 use multipath::{PathChoice, UnorderedFlows};
 use net::Binding;
 use net::namespace::Namespace;
@@ -21,11 +21,13 @@ pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig 
         device: "tunnel".into(),
         mtu: None,
         addresses: Vec::new(),
-        port: PORT,
         identity: keys[usize::from(own) - 1].clone(),
-        paths: PATHS.iter().map(|path| (binding(path), None)).collect(),
-        routes: Vec::new(),
-        directory: directory(),
+        carriers: CarrierConfig::Datagrams(DatagramConfig {
+            port: PORT,
+            paths: PATHS.iter().map(|path| (binding(path), None)).collect(),
+            routes: Vec::new(),
+            directory: directory(),
+        }),
         choice: PathChoice::Weighted,
         unordered: UnorderedFlows::default(),
         remotes: vec![BondedRemote {

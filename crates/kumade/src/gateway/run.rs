@@ -170,7 +170,7 @@ pub fn measurement_key(config: &Config) -> anyhow::Result<Option<PresharedKey>> 
 pub fn bonded_config(config: &Config, bonded: &Bonded) -> anyhow::Result<BondedConfig> {
     let identity = key::read_private(&bonded.key_file)?;
     let psks = bonded.peers.iter().map(preshared_key).collect::<anyhow::Result<_>>()?;
-    Ok(gateway::bonded::plane_config(config, bonded, identity, psks))
+    Ok(gateway::bonded::plane_config(config, bonded, identity, psks, RuntimeDir::standard("kumade")))
 }
 
 /// This gateway's key, and those that it shares with remotes, in the order of the configuration.

@@ -79,7 +79,8 @@ impl<'a> Gateways<'a> {
         for side in [Side::Left, Side::Right] {
             let config = read(&bonded_config(side, point), point)?;
             let config::Plane::Bonded(bonded) = &config.plane else { anyhow::bail!("not a bonded configuration") };
-            let config = gateway::bonded::plane_config(&config, bonded, side.key(), vec![PresharedKey::default()]);
+            let (psks, directory) = (vec![PresharedKey::default()], RuntimeDir::standard("kumade"));
+            let config = gateway::bonded::plane_config(&config, bonded, side.key(), psks, directory);
             // The tunnel takes this route's place.
             let far = format!("10.{}.0.0/24", side.far().number());
             ip(side.gateway(self.sites), &["route", "del", &far])?;

@@ -126,6 +126,7 @@ impl World {
             rate: spec.told.map(|mbit| Rate::from_f64(mbit * 1e6)),
             max_rate: None,
             overhead_bytes: OVERHEAD,
+            ..PathConfig::default()
         };
         let paths = specs.iter().map(told).collect();
         let config = BondConfig { choice, queue: queue(), paths, seed };

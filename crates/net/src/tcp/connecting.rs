@@ -21,8 +21,21 @@ impl Connecting {
     /// # Errors
     /// Where the socket can't be made or bound; what the far end or the route says comes from [`wait`](Self::wait).
     pub fn begin(address: SocketAddr, binding: &Binding) -> io::Result<Self> {
+        Connecting::begin_prepared(address, binding, |_| Ok(()))
+    }
+
+    /// Begins to connect a socket that was prepared: some options come too late afterwards.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin), and those of `prepare`.
+    pub fn begin_prepared(
+        address: SocketAddr,
+        binding: &Binding,
+        prepare: impl FnOnce(&Socket) -> io::Result<()>,
+    ) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         binding.apply(&socket, address)?;
+        prepare(&socket)?;
         socket.set_nonblocking(true)?;
         let refusal = socket.connect(&address.into()).err();
         let refusal = refusal.filter(|error| error.raw_os_error() != Some(libc::EINPROGRESS));

@@ -24,7 +24,12 @@ const PROBE_BYTES: u32 = 32;
 impl Bonded {
     pub(super) fn new(choice: &PathChoice, paths: &[PathModel], seed: u64) -> Result<Self, ConfigError> {
         let longest = paths.iter().map(|path| path.delay * 2).max().unwrap_or_default();
-        let config = |path: &PathModel| PathConfig { rate: path.known_rate, max_rate: None, overhead_bytes: OVERHEAD };
+        let config = |path: &PathModel| PathConfig {
+            rate: path.known_rate,
+            max_rate: None,
+            overhead_bytes: OVERHEAD,
+            ..PathConfig::default()
+        };
         let bond = BondConfig {
             choice: choice.clone(),
             queue: BondConfig::queue_for(longest),

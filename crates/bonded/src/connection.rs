@@ -1,0 +1,206 @@
+use dataplane::{Node, OuterHeaders, Received};
+use multipath::{CarrierState, PathId};
+use net::{clock, tcp};
+use packet::Ecn;
+use runtime::Buffer;
+use secure::Route;
+use secure::stream::{self, RecordReader};
+use std::fmt;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream};
+use units::{Rate, Span, Time};
+
+/// A TCP connection that carries sealed datagrams as records.
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    /// How the node names its far end.
+    pub(crate) route: Route,
+    /// The path of a remote that it is, once that is known.
+    pub(crate) owner: Option<(usize, PathId)>,
+    pub(crate) since: Time,
+    /// A peer has sent something on it.
+    is_proven: bool,
+    reader: RecordReader,
+    /// Records that the kernel has not taken yet.
+    pending: Vec<u8>,
+    /// Of those, bytes at the front that it has.
+    taken: usize,
+    state: CarrierState,
+    look_at: Time,
+    /// Bytes not sent yet above which the kernel takes no more.
+    unsent_limit: u32,
+    /// Whether its set reports when it can be written.
+    pub(crate) reports_writable: bool,
+}
+
+/// Why a connection is over.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The far end has closed it, or the network has ended it.
+    Closed(io::Error),
+    /// What came is not what a peer sends; with the first bytes of it.
+    NotAPeer(Vec<u8>),
+}
+
+/// Of records of a peer: packets of up to 9000 bytes with all headers.
+const MAX_RECORD: usize = 10_000;
+/// Reads of a connection in a turn, so that none keeps the thread from others.
+const MAX_READS: usize = 4;
+const LOOK_INTERVAL: Span = Span::from_millis(1);
+/// What waits in the kernel's buffer behind the congestion window: the window must not open in vain, …
+const UNSENT_TIME: Span = Span::from_millis(2);
+const MIN_UNSENT: u32 = 8_000;
+const MAX_UNSENT: u32 = 1 << 20;
+/// Beyond this, handshakes and reports, which no room holds back, are dropped.
+const MAX_PENDING: usize = 64 << 10;
+
+impl Connection {
+    /// Writes leave at once, and neither reads nor writes block.
+    ///
+    /// # Errors
+    /// The connection is no more.
+    pub(crate) fn new(stream: TcpStream, route: Route, owner: Option<(usize, PathId)>, now: Time) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        tcp::limit_unsent(&stream, MIN_UNSENT)?;
+        Ok(Connection {
+            stream,
+            route,
+            owner,
+            is_proven: false,
+            since: now,
+            reader: RecordReader::new(),
+            pending: Vec::new(),
+            taken: 0,
+            state: CarrierState::default(),
+            look_at: now,
+            unsent_limit: MIN_UNSENT,
+            reports_writable: false,
+        })
+    }
+
+    /// Hands what has arrived to the node.
+    pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), Ended> {
+        for _ in 0..MAX_READS {
+            let count = match self.stream.read(self.reader.space()) {
+                Ok(0) => return Err(Ended::Closed(io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Ended::Closed(error)),
+            };
+            self.reader.filled(count);
+            self.take_records(node)?;
+        }
+        Ok(())
+    }
+
+    fn take_records(&mut self, node: &mut Node<Buffer>) -> Result<(), Ended> {
+        let now = clock::monotonic();
+        loop {
+            let record = match self.reader.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => return Ok(()),
+                Err(_) => return Err(Ended::NotAPeer(self.reader.received().to_vec())),
+            };
+            let size = (stream::PREFIX + record.len()) as u32;
+            let outer = OuterHeaders { from: self.route, ecn: Ecn::NotEct, size, arrived: now };
+            match node.receive(record, outer, now) {
+                Received::Refused if !self.is_proven => return Err(Ended::NotAPeer(record.to_vec())),
+                Received::Refused | Received::Handshake => {}
+                Received::Data { remote, path } => {
+                    (self.owner, self.is_proven) = (Some((remote, path)), true);
+                    self.reader.admit_data(MAX_RECORD);
+                }
+            }
+        }
+    }
+
+    /// What it takes now.
+    pub(crate) fn carrier_state(&mut self, now: Time) -> CarrierState {
+        if now >= self.look_at || self.state.room == 0 {
+            self.look_at = now + LOOK_INTERVAL;
+            if let Ok(state) = tcp::send_state(&self.stream) {
+                self.follow_rate(state.delivery_rate);
+                let behind = u64::from(self.unsent_limit);
+                let room = if self.has_pending() { 0 } else { (state.window + behind).saturating_sub(state.unsent) };
+                let rate = (state.delivery_rate > Rate::default()).then_some(state.delivery_rate);
+                self.state = CarrierState { room, is_recovering: state.is_recovering, rate };
+            }
+        }
+        self.state
+    }
+
+    fn follow_rate(&mut self, rate: Rate) {
+        let wanted = u32::try_from(rate.bytes_in(UNSENT_TIME)).unwrap_or(u32::MAX).clamp(MIN_UNSENT, MAX_UNSENT);
+        let differs = wanted.abs_diff(self.unsent_limit) > self.unsent_limit / 4;
+        if differs && tcp::limit_unsent(&self.stream, wanted).is_ok() {
+            self.unsent_limit = wanted;
+        }
+    }
+
+    /// Adds a datagram to what is to be sent. Returns whether there was room for it.
+    pub(crate) fn push(&mut self, datagram: &[u8]) -> bool {
+        let Ok(prefix) = stream::prefix(datagram.len()) else { return false };
+        if self.has_pending() && self.pending.len() - self.taken + datagram.len() > MAX_PENDING {
+            return false;
+        }
+        self.pending.extend_from_slice(&prefix);
+        self.pending.extend_from_slice(datagram);
+        self.state.room = self.state.room.saturating_sub((stream::PREFIX + datagram.len()) as u64);
+        true
+    }
+
+    /// Sends what the kernel takes.
+    pub(crate) fn flush(&mut self) -> Result<(), Ended> {
+        while self.has_pending() {
+            match tcp::send(&self.stream, &self.pending[self.taken..], false) {
+                Ok(count) => self.taken += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Ended::Closed(error)),
+            }
+        }
+        self.pending.clear();
+        self.taken = 0;
+        Ok(())
+    }
+
+    /// Whether the kernel has left something that it is to send.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.taken < self.pending.len()
+    }
+
+    /// Whether it is known to take nothing more, so that the next opportunity is to be reported.
+    pub(crate) fn is_full(&self) -> bool {
+        self.has_pending() || self.state.room == 0
+    }
+
+    /// It can be written: how much has to be seen anew.
+    pub(crate) fn writable(&mut self) {
+        self.state.room = 0;
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 16;
+        match self {
+            Ended::Closed(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
+                f.write_str("the far end closed it")
+            }
+            Ended::Closed(cause) => write!(f, "{cause}"),
+            Ended::NotAPeer(bytes) => {
+                let shown = bytes[..bytes.len().min(SHOWN)].escape_ascii();
+                write!(f, "what answers there is not the peer that has the key: it sent \"{shown}\"")
+            }
+        }
+    }
+}
+
+/// How the node names the far end of a connection.
+pub(crate) fn route(path: u8, address: SocketAddr) -> Route {
+    // An IPv4 address is one, however the socket has it.
+    let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+    Route { path, address }
+}

@@ -1,0 +1,248 @@
+use crate::config::{ConnectionConfig, ConnectionRole};
+use crate::connection::{Connection, Ended, route};
+use crate::dialer::Dialer;
+use dataplane::{Node, Outbound};
+use multipath::PathId;
+use net::readiness::{Event, Readiness};
+use net::{SetupError, clock, congestion, tcp};
+use runtime::Buffer;
+use secure::Route;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+use units::{Span, Time};
+
+/// Paths by TCP: the connections of all remotes.
+pub(crate) struct Connections {
+    config: ConnectionConfig,
+    set: Readiness,
+    events: Vec<Event>,
+    listener: Option<TcpListener>,
+    dialer: Option<Dialer>,
+    /// By their numbers in the set.
+    open: BTreeMap<u32, Connection>,
+    by_route: BTreeMap<(u8, SocketAddr), u32>,
+    /// Connections to this end that have not shown yet whose they are, the oldest first.
+    strangers: Vec<u32>,
+    next_number: u32,
+}
+
+/// The listener's number in the set.
+const LISTENER: u32 = 0;
+const BACKLOG: i32 = 1024;
+/// Connections accepted in a turn.
+const MAX_ACCEPTS: usize = 16;
+/// Who has not shown to be a peer for so long is left.
+const STRANGER_PATIENCE: Span = Span::from_secs(10);
+/// So many are waited for at a time; for a further one the oldest is left.
+const MAX_STRANGERS: usize = 256;
+/// A connection whose far end is gone is noticed after 30 s.
+const DEAD_AFTER: Duration = Duration::from_secs(30);
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+
+impl Connections {
+    pub(crate) fn open(config: &ConnectionConfig) -> Result<Self, SetupError> {
+        let failed = |error| SetupError::new("wait for TCP connections", error);
+        let set = Readiness::new().map_err(failed)?;
+        let (listener, dialer) = match &config.role {
+            ConnectionRole::Listen { address } => (Some(listen(config, *address)?), None),
+            ConnectionRole::Connect { address, binding, connections } => {
+                (None, Some(Dialer::new(*address, binding.clone(), *connections, clock::monotonic())))
+            }
+        };
+        listener.iter().try_for_each(|listener| set.add_reader(listener, LISTENER)).map_err(failed)?;
+        Ok(Connections {
+            config: config.clone(),
+            set,
+            events: Vec::new(),
+            listener,
+            dialer,
+            open: BTreeMap::new(),
+            by_route: BTreeMap::new(),
+            strangers: Vec::new(),
+            next_number: LISTENER + 1,
+        })
+    }
+
+    pub(crate) fn source(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+
+    /// Accepts connections, and hands what has arrived on those that are open to the node.
+    ///
+    /// # Errors
+    /// The system refuses to wait for sockets.
+    pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), SetupError> {
+        let mut events = std::mem::take(&mut self.events);
+        let waited = self.set.wait(&mut events, Time::ZERO);
+        waited.map_err(|error| SetupError::new("wait for TCP connections", error))?;
+        for event in &events {
+            match event.number {
+                LISTENER => self.accept(node),
+                number => self.happened(number, event, node),
+            }
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    fn happened(&mut self, number: u32, event: &Event, node: &mut Node<Buffer>) {
+        let Some(connection) = self.open.get_mut(&number) else { return };
+        if event.writable {
+            connection.writable();
+        }
+        let outcome = if event.readable || event.error { connection.receive(node) } else { Ok(()) };
+        if connection.owner.is_some() {
+            self.strangers.retain(|stranger| *stranger != number);
+        }
+        if let Err(ended) = outcome {
+            self.ended(number, &ended, node);
+        }
+    }
+
+    fn accept(&mut self, node: &mut Node<Buffer>) {
+        for _ in 0..MAX_ACCEPTS {
+            let Some(Ok((stream, address))) = self.listener.as_ref().map(TcpListener::accept) else { return };
+            if self.strangers.len() >= MAX_STRANGERS {
+                let oldest = self.strangers[0];
+                self.close(oldest, node);
+            }
+            if let Some(number) = self.add(stream, route(0, address), None) {
+                self.strangers.push(number);
+            }
+        }
+    }
+
+    /// None where the connection is over already.
+    fn add(&mut self, stream: TcpStream, route: Route, owner: Option<(usize, PathId)>) -> Option<u32> {
+        let number = self.next_number;
+        tend(&stream).ok()?;
+        let connection = Connection::new(stream, route, owner, clock::monotonic()).ok()?;
+        self.set.add_reader(&connection.stream, number).ok()?;
+        self.next_number = self.next_number.checked_add(1).unwrap_or(LISTENER + 1);
+        self.by_route.insert((route.path, route.address), number);
+        self.open.insert(number, connection);
+        Some(number)
+    }
+
+    fn ended(&mut self, number: u32, ended: &Ended, node: &mut Node<Buffer>) {
+        let is_stranger = self.strangers.contains(&number);
+        if let (true, Ended::NotAPeer(_), Some(connection)) = (is_stranger, ended, self.open.get(&number)) {
+            // Who sends anything else gets the same silence as who sends nothing.
+            let _ = self.set.remove(&connection.stream);
+            return;
+        }
+        if let (Some(dialer), Some(connection)) = (&mut self.dialer, self.open.get(&number)) {
+            dialer.ended(connection.route.path, &ended.to_string(), clock::monotonic());
+        }
+        self.close(number, node);
+    }
+
+    fn close(&mut self, number: u32, node: &mut Node<Buffer>) {
+        self.strangers.retain(|stranger| *stranger != number);
+        let Some(connection) = self.open.remove(&number) else { return };
+        let Route { path, address } = connection.route;
+        if self.by_route.get(&(path, address)) == Some(&number) {
+            self.by_route.remove(&(path, address));
+        }
+        if let Some((remote, path)) = connection.owner {
+            node.end_route(remote, path, connection.route, clock::monotonic());
+        }
+    }
+
+    /// Says how much each connection takes.
+    pub(crate) fn tell_room(&mut self, node: &mut Node<Buffer>, now: Time) {
+        for connection in self.open.values_mut() {
+            if let Some((remote, path)) = connection.owner {
+                node.set_carrier(remote, path, connection.carrier_state(now));
+            }
+        }
+    }
+
+    /// Returns how many datagrams have nowhere to go.
+    pub(crate) fn send(&mut self, datagrams: &mut Vec<Outbound<Buffer>>, node: &mut Node<Buffer>, _now: Time) -> u64 {
+        let mut refused = 0;
+        for Outbound { to, datagram, .. } in datagrams.drain(..) {
+            let number = self.by_route.get(&(to.path, to.address));
+            let connection = number.and_then(|number| self.open.get_mut(number));
+            refused += u64::from(!connection.is_some_and(|connection| connection.push(datagram.bytes())));
+        }
+        let mut ended = Vec::new();
+        for (number, connection) in &mut self.open {
+            if let Err(error) = connection.flush() {
+                ended.push((*number, error));
+                continue;
+            }
+            let wanted = connection.is_full() && connection.owner.is_some();
+            if wanted != connection.reports_writable
+                && self.set.report_writable(&connection.stream, *number, wanted).is_ok()
+            {
+                connection.reports_writable = wanted;
+            }
+        }
+        ended.iter().for_each(|(number, error)| self.ended(*number, error, node));
+        refused
+    }
+
+    /// Opens connections, and leaves strangers. Returns when to be called again at the latest.
+    pub(crate) fn follow(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
+        let patient =
+            |number: &u32| self.open.get(number).is_some_and(|stranger| now - stranger.since < STRANGER_PATIENCE);
+        let left: Vec<_> = self.strangers.iter().copied().take_while(|number| !patient(number)).collect();
+        left.into_iter().for_each(|number| self.close(number, node));
+        let oldest = self.strangers.first().and_then(|number| self.open.get(number));
+        let oldest = oldest.map(|stranger| stranger.since + STRANGER_PATIENCE);
+        self.dial(node, now).into_iter().chain(oldest).min()
+    }
+
+    fn dial(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
+        let mut dialer = self.dialer.take()?;
+        let config = self.config.clone();
+        for (path, stream) in dialer.turn(now, |socket| prepare(&config, socket)) {
+            let route = route(path.number(), dialer.address());
+            // It has one remote.
+            match self.add(stream, route, Some((0, path))) {
+                Some(_) => node.begin_route(0, path, route, now),
+                None => dialer.ended(path.number(), "it was closed at once", now),
+            }
+        }
+        let deadline = dialer.deadline();
+        self.dialer = Some(dialer);
+        deadline
+    }
+}
+
+fn listen(config: &ConnectionConfig, address: SocketAddr) -> Result<TcpListener, SetupError> {
+    let listener = || -> io::Result<TcpListener> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.into())?;
+        prepare(config, &socket)?;
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket.into())
+    };
+    listener().map_err(|error| SetupError::new(format!("listen for TCP connections on {address}"), error))
+}
+
+/// Sets what a connection must have before it is opened; those that a listener accepts inherit it.
+fn prepare(config: &ConnectionConfig, socket: &Socket) -> io::Result<()> {
+    if let Some(name) = &config.congestion_control {
+        congestion::set(socket, name).map_err(|error| io::Error::new(error.io().kind(), error))?;
+    }
+    if let Some(least) = config.min_rto {
+        tcp::set_min_rto(socket, least)?;
+    }
+    Ok(())
+}
+
+/// Has a connection end when its far end is gone.
+fn tend(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_INTERVAL))
+}

@@ -1,0 +1,121 @@
+use multipath::PathId;
+use net::Binding;
+use net::tcp::Connecting;
+use socket2::Socket;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use units::{Span, Time};
+
+/// Opens the connections to a remote, and opens those again that end: each path has one.
+pub(crate) struct Dialer {
+    address: SocketAddr,
+    binding: Binding,
+    paths: Vec<Attempt>,
+    /// What was said last of why not.
+    reported: Option<String>,
+}
+
+#[derive(Debug)]
+enum Attempt {
+    /// It is not to be tried before, for the so-manieth time.
+    Waiting {
+        until: Time,
+        tries: u32,
+    },
+    /// Since then.
+    Opening {
+        connecting: Connecting,
+        since: Time,
+        tries: u32,
+    },
+    Open {
+        since: Time,
+        tries: u32,
+    },
+}
+
+/// Where a firewall drops what opens a connection, the kernel would go on for two minutes.
+const PATIENCE: Span = Span::from_secs(5);
+const MIN_PAUSE: Span = Span::from_millis(200);
+const MAX_PAUSE: Span = Span::from_secs(15);
+/// A connection that has lasted for so long was none that is ended at once.
+const LASTING: Span = Span::from_secs(5);
+const LOOK_INTERVAL: Span = Span::from_millis(5);
+
+impl Dialer {
+    pub(crate) fn new(address: SocketAddr, binding: Binding, connections: usize, now: Time) -> Self {
+        let paths = (0..connections).map(|_| Attempt::Waiting { until: now, tries: 0 }).collect();
+        Dialer { address, binding, paths, reported: None }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Tries what is due. Returns connections that are open now.
+    pub(crate) fn turn(&mut self, now: Time, prepare: impl Fn(&Socket) -> io::Result<()>) -> Vec<(PathId, TcpStream)> {
+        let mut opened = Vec::new();
+        for path in PathId::all().take(self.paths.len()) {
+            match self.advance(path, now, &prepare) {
+                Ok(stream) => opened.extend(stream.map(|stream| (path, stream))),
+                Err(error) => self.ended(path.number(), &error.to_string(), now),
+            }
+        }
+        opened
+    }
+
+    fn advance(
+        &mut self,
+        path: PathId,
+        now: Time,
+        prepare: &impl Fn(&Socket) -> io::Result<()>,
+    ) -> io::Result<Option<TcpStream>> {
+        let attempt = &mut self.paths[path.index()];
+        match attempt {
+            Attempt::Waiting { until, tries } if *until <= now => {
+                let tries = *tries;
+                // Should that fail, it has been tried.
+                *attempt = Attempt::Waiting { until: now, tries };
+                let connecting = Connecting::begin_prepared(self.address, &self.binding, prepare)?;
+                *attempt = Attempt::Opening { connecting, since: now, tries };
+            }
+            Attempt::Opening { connecting, since, tries } => {
+                if let Some(stream) = connecting.wait(Time::ZERO)? {
+                    let tries = *tries;
+                    *attempt = Attempt::Open { since: now, tries };
+                    return Ok(Some(stream));
+                }
+                if now - *since > PATIENCE {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
+                }
+            }
+            Attempt::Waiting { .. } | Attempt::Open { .. } => {}
+        }
+        Ok(None)
+    }
+
+    /// The connection of a path has ended, or was not to be had.
+    pub(crate) fn ended(&mut self, path: u8, cause: &str, now: Time) {
+        let Some(attempt) = self.paths.get_mut(usize::from(path)) else { return };
+        let tries = match attempt {
+            Attempt::Open { since, .. } if now - *since > LASTING => 0,
+            Attempt::Waiting { tries, .. } | Attempt::Opening { tries, .. } | Attempt::Open { tries, .. } => *tries,
+        };
+        let pause = (MIN_PAUSE * (1 << tries.min(10))).min(MAX_PAUSE);
+        *attempt = Attempt::Waiting { until: now + pause, tries: tries + 1 };
+        if self.reported.as_deref() != Some(cause) {
+            tracing::warn!("a connection to {}: {cause}; trying again", self.address);
+            self.reported = Some(cause.to_owned());
+        }
+    }
+
+    /// When to try again.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let due = |attempt: &Attempt| match attempt {
+            Attempt::Waiting { until, .. } => Some(*until),
+            Attempt::Opening { since, .. } => Some(*since + LOOK_INTERVAL),
+            Attempt::Open { .. } => None,
+        };
+        self.paths.iter().filter_map(due).min()
+    }
+}

@@ -1,0 +1,147 @@
+//! The bonded plane over TCP connections, between real hosts.
+
+use bonded::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole};
+use multipath::{PathChoice, PathState, UnorderedFlows};
+use net::Binding;
+use net::namespace::Namespace;
+use secure::{PresharedKey, PrivateKey};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+use testnet::{Sites, eventually, in_namespaces, ip};
+
+const PORT: u16 = 4430;
+
+fn key(end: u8) -> PrivateKey {
+    PrivateKey::from_bytes([end; 32])
+}
+
+/// The left end (1) opens so many connections to the right one (2).
+fn config(end: u8, connections: usize) -> BondedConfig {
+    let address = SocketAddr::new(Sites::gateway(0, 2).into(), PORT);
+    let role = match end {
+        1 => ConnectionRole::Connect { address, binding: Binding::default(), connections },
+        _ => ConnectionRole::Listen { address },
+    };
+    BondedConfig {
+        device: "tunnel".into(),
+        mtu: Some(1500),
+        addresses: vec![format!("10.77.0.{end}/24").parse().unwrap()],
+        identity: key(end),
+        carriers: CarrierConfig::Connections(ConnectionConfig { role, congestion_control: None, min_rto: None }),
+        choice: PathChoice::Available,
+        unordered: UnorderedFlows::default(),
+        remotes: vec![BondedRemote {
+            key: key(3 - end).public(),
+            psk: PresharedKey::default(),
+            networks: vec!["10.77.0.0/24".parse().unwrap()],
+            addresses: Vec::new(),
+        }],
+    }
+}
+
+fn start(inside: &Namespace, config: BondedConfig) -> BondedPlane {
+    inside.run(|| BondedPlane::start(config)).unwrap().unwrap()
+}
+
+fn paths_up(plane: &BondedPlane) -> usize {
+    let status = plane.status().unwrap();
+    status.remotes[0].paths.iter().filter(|path| path.status.state == PathState::Up).count()
+}
+
+/// Sends so many bytes from the left end through the tunnel, and checks each of them.
+fn transfer(sites: &Sites, bytes: usize) {
+    let listener = sites.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
+    let data: Vec<u8> = (0..bytes).map(|place| (place % 251) as u8).collect();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = sites.left.run(|| TcpStream::connect("10.77.0.2:9").unwrap()).unwrap();
+            stream.write_all(&data).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut received = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+        assert!(received == data, "{} of {} bytes", received.len(), data.len());
+    });
+}
+
+#[test]
+fn packets_travel_over_several_connections_and_nothing_stays_behind() {
+    in_namespaces("packets_travel_over_several_connections_and_nothing_stays_behind", || {
+        let sites = Sites::cabled(1).unwrap();
+        let right = start(&sites.right, config(2, 0));
+        let left = start(&sites.left, config(1, 6));
+        assert!(eventually(|| paths_up(&left) == 6 && paths_up(&right) == 6));
+        transfer(&sites, 5_000_000);
+        let sent: Vec<_> = left.status().unwrap().remotes[0].paths.iter().map(|path| path.status.sent_bytes).collect();
+        // Two are kept for sparse flows.
+        assert!(sent.iter().skip(2).all(|bytes| *bytes > 200_000), "{sent:?}");
+        drop((left, right));
+        for gateway in [&sites.left, &sites.right] {
+            assert!(!ip(gateway, &["-o", "link"]).unwrap().contains("tunnel"));
+        }
+    });
+}
+
+#[test]
+fn one_connection_carries_packets_too() {
+    in_namespaces("one_connection_carries_packets_too", || {
+        let sites = Sites::cabled(1).unwrap();
+        let right = start(&sites.right, config(2, 0));
+        let left = start(&sites.left, config(1, 1));
+        assert!(eventually(|| paths_up(&left) == 1 && paths_up(&right) == 1));
+        transfer(&sites, 1_000_000);
+    });
+}
+
+#[test]
+fn an_end_that_restarts_is_found_again() {
+    in_namespaces("an_end_that_restarts_is_found_again", || {
+        let sites = Sites::cabled(1).unwrap();
+        let left = start(&sites.left, config(1, 3));
+        let right = start(&sites.right, config(2, 0));
+        assert!(eventually(|| paths_up(&left) == 3 && paths_up(&right) == 3));
+        drop(right);
+        assert!(eventually(|| paths_up(&left) == 0));
+        let right = start(&sites.right, config(2, 0));
+        assert!(eventually(|| paths_up(&left) == 3 && paths_up(&right) == 3));
+        transfer(&sites, 100_000);
+        drop(left);
+        let left = start(&sites.left, config(1, 2));
+        assert!(eventually(|| paths_up(&left) == 2 && paths_up(&right) == 2));
+        transfer(&sites, 100_000);
+    });
+}
+
+#[test]
+fn a_stranger_is_told_nothing() {
+    in_namespaces("a_stranger_is_told_nothing", || {
+        let sites = Sites::cabled(1).unwrap();
+        let right = start(&sites.right, config(2, 0));
+        let address = SocketAddr::new(Sites::gateway(0, 2).into(), PORT);
+        let requests: [&[u8]; 4] = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", &[0, 148, 1, 0], &[0; 200], b""];
+        let mut strangers: Vec<_> = requests
+            .iter()
+            .map(|request| {
+                let mut stream = sites.left.run(|| TcpStream::connect(address).unwrap()).unwrap();
+                stream.write_all(request).unwrap();
+                stream
+            })
+            .collect();
+        for stream in &mut strangers {
+            stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            // Nothing comes, and nobody hangs up in another way than on who is silent.
+            let error = stream.read(&mut [0; 9]).expect_err("silence");
+            assert!(matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut), "{error}");
+        }
+        let left = start(&sites.left, config(1, 2));
+        assert!(eventually(|| paths_up(&left) == 2 && paths_up(&right) == 2));
+        transfer(&sites, 100_000);
+        // After a while all of them are left, without a word.
+        for stream in &mut strangers {
+            stream.set_read_timeout(Some(testnet::TEST_DEADLINE)).unwrap();
+            assert!(!matches!(stream.read(&mut [0; 9]), Ok(1..)), "no byte");
+        }
+    });
+}

@@ -1,0 +1,117 @@
+use crate::option::{MaxRto, MinRto, NotSentLowat, TcpInfoToDelivery};
+use nix::libc;
+use nix::sys::socket::{getsockopt, setsockopt};
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use units::{Rate, Span};
+
+/// How a connection's sending end does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendState {
+    /// Bytes in the send buffer that have not left yet.
+    pub unsent: u64,
+    /// Bytes that may leave at once besides what has: the rest of the congestion window.
+    pub window: u64,
+    /// Lost data is being repeated (Linux: any state but Open and Disorder).
+    pub is_recovering: bool,
+    /// At which it has delivered of late, in bits of payload.
+    pub delivery_rate: Rate,
+    /// Smoothed round-trip time.
+    pub round_trip: Span,
+}
+
+/// `TCP_CA_Disorder`: selective acknowledgements came, and nothing is known to be lost yet.
+const DISORDER: u8 = 1;
+const MIN_RTO: std::ops::RangeInclusive<i64> = 1..=200_000;
+
+/// How the connection's sending end does now.
+///
+/// # Errors
+/// Where the connection is no more.
+pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
+    let info = getsockopt(stream, TcpInfoToDelivery)?;
+    // RFC 6675's pipe, as Linux counts it.
+    let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
+    let free = info.snd_cwnd.saturating_sub(in_flight);
+    Ok(SendState {
+        unsent: info.notsent_bytes.into(),
+        window: u64::from(free) * u64::from(info.snd_mss),
+        is_recovering: info.ca_state > DISORDER,
+        delivery_rate: Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8)),
+        round_trip: Span::from_micros(info.rtt.into()),
+    })
+}
+
+/// The connection takes more, and reports that it does, only while fewer bytes than this have not left yet
+/// (`TCP_NOTSENT_LOWAT`).
+///
+/// # Errors
+/// Where the connection is no more.
+pub fn limit_unsent(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    Ok(setsockopt(stream, NotSentLowat, &bytes)?)
+}
+
+/// The least retransmission timeout (RFC 6298 §2.4) of a socket that is not connected yet, and of those that a listener
+/// accepts: 1 µs to 200 ms. Returns whether this kernel can set it (`TCP_RTO_MIN_US`, Linux 6.17).
+///
+/// # Errors
+/// It is out of range.
+pub fn set_min_rto(socket: &impl AsFd, least: Span) -> io::Result<bool> {
+    let micros = least.as_nanos() / 1000;
+    if !MIN_RTO.contains(&micros) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the kernel takes 1 µs to 200 ms"));
+    }
+    can_set(setsockopt(socket, MinRto, &(micros as libc::c_int)))
+}
+
+/// The greatest retransmission timeout of a socket: 1 s to 120 s. Returns whether this kernel can set it
+/// (`TCP_RTO_MAX_MS`, Linux 6.15).
+///
+/// # Errors
+/// It is out of range, or the connection is no more.
+pub fn set_max_rto(socket: &impl AsFd, most: Span) -> io::Result<bool> {
+    can_set(setsockopt(socket, MaxRto, &((most.as_nanos() / 1_000_000) as libc::c_int)))
+}
+
+fn can_set(outcome: nix::Result<()>) -> io::Result<bool> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(nix::errno::Errno::ENOPROTOOPT) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        near.set_nonblocking(true).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn what_has_not_left_is_bounded() {
+        let (near, _far) = pair();
+        limit_unsent(&near, 20_000).unwrap();
+        let state = send_state(&near).unwrap();
+        assert!(state.window > 0 && state.unsent == 0 && !state.is_recovering, "{state:?}");
+        // The far end reads nothing, so that its window closes.
+        while crate::tcp::send(&near, &[0; 10_000], false).is_ok() {}
+        let unsent = send_state(&near).unwrap().unsent;
+        // The kernel takes the buffer whole that it has begun.
+        assert!((1..200_000).contains(&unsent), "{unsent}");
+    }
+
+    #[test]
+    fn timeouts_are_set_where_the_kernel_can() {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        assert!(set_min_rto(&socket, Span::from_millis(8)).is_ok());
+        assert!(set_min_rto(&socket, Span::from_millis(201)).is_err());
+        assert!(set_max_rto(&socket, Span::from_secs(1)).is_ok());
+    }
+}
