@@ -71,8 +71,8 @@ fn the_plan_divides_specific_networks_first_and_nothing_between_local_ones() {
     let text = plan.to_string();
     let expected = r#"	chain arriving {
 		type filter hook prerouting priority -300; policy accept;
-		iifname "path1" jump restore
-		iifname "path2" jump restore
+		iifname "path1" goto restore
+		iifname "path2" goto restore
 		iifname "lan" ip saddr 10.1.0.0/24 ip daddr 10.2.0.0/24 goto divide-right
 		iifname "lan" ip daddr 10.1.0.0/24 accept
 		iifname "lan" ip saddr 10.1.0.0/24 meta nfproto ipv4 fib daddr type unicast goto divide-rest
@@ -81,13 +81,13 @@ fn the_plan_divides_specific_networks_first_and_nothing_between_local_ones() {
 	}
 	chain leaving {
 		type filter hook postrouting priority 300; policy accept;
-		meta mark 27393 counter name "path-one"
 		meta mark 27393 ip saddr 10.1.0.0/24 ip saddr set ip saddr & 0.0.0.255 | 192.0.2.0
-		meta mark 27394 counter name "path-two"
 		meta mark 27394 ip daddr 10.2.0.7/32 ip daddr set 198.51.100.7
 	}
 }"#;
     assert!(text.ends_with(expected), "{text}");
+    let times = |path: &str| text.matches(&format!(" counter name \"path-{path}\"\n")).count();
+    assert_eq!([times("one"), times("two")], [2, 1], "each remote site's packets are counted: {text}");
     assert!(text.contains("ip link set dev lan gro_max_size 2000 gro_ipv4_max_size 2000"), "{text}");
     assert_eq!(text.matches("ip -6 rule").count(), 1, "only path `one` leads to IPv6 networks: {text}");
 }

@@ -32,7 +32,10 @@ const RAW: i32 = -300;
 /// Behind all others, which see the addresses of hosts.
 const LAST: i32 = 300;
 const RESTORE: &str = "restore";
+const CHOOSE_ERRORS: &str = "choose-errors";
 const RESTORE_ERRORS: &str = "restore-errors";
+/// The protocol that is ICMP.
+const ICMP: [(Family, u8); 2] = [(Family::V4, 1), (Family::V6, 58)];
 /// Protocols and types of ICMP messages that quote the packet that they are about (RFC 792, RFC 4443).
 const ICMP_ERRORS: [(u8, u8); 7] = [(1, 3), (1, 11), (1, 12), (58, 1), (58, 2), (58, 3), (58, 4)];
 
@@ -55,7 +58,7 @@ impl Plan {
         self.routes.iter().filter(move |route| route.number == number(path))
     }
 
-    /// The counter of the packets that left by a path, by the path's place.
+    /// The counter of the packets that are given to a path.
     pub(super) fn counter(path: &Path) -> String {
         format!("path-{}", path.name)
     }
@@ -104,10 +107,15 @@ fn table(config: &Config) -> Table {
     }
     if is_restored(config) {
         chains.push(error_restoration(config));
+        chains.push(error_choice());
         chains.push(restoration(config));
     }
     chains.push(Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(RAW)), rules: arriving(config) });
-    chains.push(Chain { name: "leaving".into(), hook: Some(Hook::Postrouting(LAST)), rules: leaving(config) });
+    let leaving = leaving(config);
+    if !leaving.is_empty() {
+        // A hook costs each forwarded packet more than its rules do.
+        chains.push(Chain { name: "leaving".into(), hook: Some(Hook::Postrouting(LAST)), rules: leaving });
+    }
     Table {
         name: "kumade".into(),
         counters: config.paths.iter().map(Plan::counter).collect(),
@@ -128,11 +136,23 @@ pub(super) fn division(config: &Config, remote: &Remote, ratio: &Ratio) -> Chain
         statements.push(Statement::Untrack);
     }
     statements.push(Statement::MarkInTurn(ratio.turn().map(|place| number(remote.paths[place])).collect()));
-    Chain { name: division_name(remote), hook: None, rules: vec![Rule(statements)] }
+    // Counted here, so that packets that are not translated pass no second hook.
+    let count = |place: &usize| {
+        let counter = Plan::counter(&config.paths[*place]);
+        Rule(vec![Statement::Mark(number(*place)), Statement::Count(counter)])
+    };
+    let rules = [Rule(statements)].into_iter().chain(remote.paths.iter().map(count)).collect();
+    Chain { name: division_name(remote), hook: None, rules }
 }
 
 fn is_restored(config: &Config) -> bool {
     !config.translations.is_empty() || config.remotes.iter().any(|remote| remote.sessions)
+}
+
+/// Whether packets of that IP version are given addresses back.
+fn is_restored_for(config: &Config, family: Family) -> bool {
+    config.translations.iter().any(|translation| family_of(translation.network) == family)
+        || flow_rules::restored(config).any(|list| list.family == family)
 }
 
 /// Translations of all packets, whoever sends them.
@@ -144,22 +164,43 @@ fn static_translations(config: &Config) -> impl Iterator<Item = &Translation> {
 fn restoration(config: &Config) -> Chain {
     let flow = |list: FlowList| Rule(vec![Statement::TranslateFlow(list.family, list.name), Statement::Untrack]);
     let mut rules: Vec<Rule> = flow_rules::restored(config).map(flow).collect();
-    rules.extend(ICMP_ERRORS.iter().map(|(protocol, kind)| {
-        let jump = Statement::Jump(RESTORE_ERRORS.into());
-        Rule(vec![Statement::Protocol(*protocol), Statement::IcmpType(*kind), jump])
-    }));
-    for Translation { side, network, alias, .. } in static_translations(config) {
-        let rule = match side {
-            Side::Local => [Statement::Destination(*alias), Statement::Untrack, Statement::SetDestination(*network)],
-            Side::Remote => [Statement::Source(*alias), Statement::Untrack, Statement::SetSource(*network)],
+    let is_icmp = |(family, protocol)| {
+        is_restored_for(config, family)
+            .then(|| Rule(vec![Statement::Protocol(protocol), Statement::Jump(CHOOSE_ERRORS.into())]))
+    };
+    rules.extend(ICMP.into_iter().filter_map(is_icmp));
+    for side in [Side::Local, Side::Remote] {
+        rules.extend(side_restoration(config, side));
+    }
+    Chain { name: RESTORE.into(), hook: None, rules }
+}
+
+/// The part about hosts of one side. A packet is meant by one rule of each at most.
+fn side_restoration(config: &Config, side: Side) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    let is_last = side == Side::Remote || static_translations(config).all(|translation| translation.side == side);
+    for Translation { network, alias, .. } in static_translations(config).filter(|one| one.side == side) {
+        let [is_of, set] = match side {
+            Side::Local => [Statement::Destination(*alias), Statement::SetDestination(*network)],
+            Side::Remote => [Statement::Source(*alias), Statement::SetSource(*network)],
         };
-        let rule = Rule(rule.to_vec());
+        let mut rule = Rule(vec![is_of, Statement::Untrack, set]);
+        rule.0.extend(is_last.then_some(Statement::Return));
         // Two paths may use the same alias.
         if !rules.contains(&rule) {
             rules.push(rule);
         }
     }
-    Chain { name: RESTORE.into(), hook: None, rules }
+    rules
+}
+
+/// Tells errors from other ICMP messages.
+fn error_choice() -> Chain {
+    let rule = |(protocol, kind): &(u8, u8)| {
+        let goto = Statement::Goto(RESTORE_ERRORS.into());
+        Rule(vec![Statement::Protocol(*protocol), Statement::IcmpType(*kind), goto])
+    };
+    Chain { name: CHOOSE_ERRORS.into(), hook: None, rules: ICMP_ERRORS.iter().map(rule).collect() }
 }
 
 /// Gives packets that ICMP errors are about the addresses with which hosts sent them.
@@ -184,9 +225,13 @@ fn arriving(config: &Config) -> Vec<Rule> {
         let mut interfaces: Vec<&String> = config.paths.iter().map(|path| &path.interface).collect();
         interfaces.sort();
         interfaces.dedup();
-        let jump =
-            |interface: &String| Rule(vec![Statement::Input(interface.clone()), Statement::Jump(RESTORE.into())]);
-        rules.extend(interfaces.into_iter().map(jump));
+        let restore = |interface: &String| {
+            let has_hosts = config.locals.iter().any(|local| local.interface == *interface);
+            // Where no local host sends, nothing is left to do.
+            let restore = if has_hosts { Statement::Jump } else { Statement::Goto };
+            Rule(vec![Statement::Input(interface.clone()), restore(RESTORE.into())])
+        };
+        rules.extend(interfaces.into_iter().map(restore));
     }
     // What is meant by all other addresses comes last.
     for rest in [false, true] {
@@ -238,9 +283,8 @@ fn exclusions(config: &Config, local: &Local, rest: IpNet) -> Vec<Rule> {
 
 fn leaving(config: &Config) -> Vec<Rule> {
     let mut rules = Vec::new();
-    for (place, path) in config.paths.iter().enumerate() {
+    for place in 0..config.paths.len() {
         let mark = Statement::Mark(number(place));
-        rules.push(Rule(vec![mark.clone(), Statement::Count(Plan::counter(path))]));
         // Once translated, a flow's addresses are in no network of hosts.
         for list in flow_rules::translated(config, place) {
             rules.push(Rule(vec![mark.clone(), Statement::TranslateFlow(list.family, list.name)]));

@@ -35,7 +35,7 @@ pub struct DirectPlane {
     _claim: Claim,
 }
 
-/// What has left by a path.
+/// Packets of hosts that were given to a path. Some may be dropped by this host's own rules on their way to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathCount {
     /// The path's name.
@@ -183,7 +183,7 @@ impl DirectPlane {
         if ratio.is_zero() { of_those_up(&configured_weights(&self.config, remote)) } else { Ok(ratio) }
     }
 
-    /// What has left by each path, in their order.
+    /// What was given to each path, in their order.
     ///
     /// # Errors
     /// The rules are gone.

@@ -70,6 +70,7 @@ impl<P: Pusher> Expressions<P> {
             Statement::NoteFlow(family, list) => self.flow(*family).note(list),
             Statement::Jump(chain) => self.verdict(VerdictCode::Jump, Some(chain)),
             Statement::Goto(chain) => self.verdict(VerdictCode::Goto, Some(chain)),
+            Statement::Return => self.verdict(VerdictCode::Return, None),
             Statement::Accept => self.verdict(VerdictCode::Accept, None),
         }
     }

@@ -94,6 +94,8 @@ pub enum Statement {
     Jump(String),
     /// Goes through another chain in place of the rest of this one.
     Goto(String),
+    /// Leaves this chain: goes on where it was jumped from.
+    Return,
     /// Is done with the packet in this table.
     Accept,
 }
@@ -180,6 +182,7 @@ impl Display for Statement {
             Statement::NoteFlow(family, list) => write!(f, "add @{list} {{ {} }}", show_flow(*family)),
             Statement::Jump(chain) => write!(f, "jump {chain}"),
             Statement::Goto(chain) => write!(f, "goto {chain}"),
+            Statement::Return => write!(f, "return"),
             Statement::Accept => write!(f, "accept"),
         }
     }
