@@ -3,7 +3,6 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod address;
 mod choice;
 mod gateway;
 mod key;

@@ -1,6 +1,5 @@
 //! `kumade serve`: the server of measurements.
 
-use crate::address;
 use crate::key;
 use crate::output::note;
 use anyhow::{Context, anyhow};
@@ -27,7 +26,7 @@ const STAMP_PORT_TEXT: &str = "862";
 pub struct ServeArgs {
     /// Address, port, or both to listen on, such as 7273 or 127.0.0.1:7273 [default: port 7272 on all addresses, IPv6
     /// and IPv4]
-    #[arg(long, value_name = "[ADDRESS][:PORT]", value_parser = |text: &str| address::listen(text, DEFAULT_PORT))]
+    #[arg(long, value_name = "[ADDRESS][:PORT]", value_parser = |text: &str| service::listen_address(text, DEFAULT_PORT))]
     listen: Option<SocketAddr>,
     /// Pre-shared key: serve only clients that have it, and encrypt the control connection. A file with 64 hexadecimal
     /// digits (`kumade key preshared --output FILE`)

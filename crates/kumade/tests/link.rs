@@ -200,7 +200,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_touched() {
         (&["start", "a", "b", "--target", "5ms"], "the queue discipline tail-drop has no parameter"),
         (&["start", "a", "b", "--every", "0s"], "must be at least 10ms"),
         (&["start", "a", "b", "--json", "--json-stream"], "cannot be used with"),
-        (&["start", "a", "b", "--prometheus", "here"], "expected PORT or ADDRESS:PORT"),
+        (&["start", "a", "b", "--prometheus", "here"], "write it like 9272 or [::1]:9272"),
         (&["start", "a", "a"], "to itself"),
         (&["start", "a", "b", "--name", "a/b"], "cannot be a name"),
         (&["start", "a", "b", "--rate", "5mbit", "--wireless", "3-9"], "cannot be used with"),

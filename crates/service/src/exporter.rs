@@ -1,7 +1,7 @@
 use crate::listener_thread::ListenerThread;
 use crate::timed::Timed;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use thiserror::Error;
@@ -21,20 +21,6 @@ pub struct Exporter {
 pub struct ExporterError {
     address: SocketAddr,
     cause: io::Error,
-}
-
-/// Text that is no address for metrics.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("expected PORT or ADDRESS:PORT")]
-pub struct MetricsAddressError;
-
-/// Reads where to listen: `9272` on the loopback interface, or `192.0.2.1:9272`.
-///
-/// # Errors
-/// It is neither.
-pub fn metrics_address(text: &str) -> Result<SocketAddr, MetricsAddressError> {
-    let local = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    local.or_else(|_| text.parse()).map_err(|_| MetricsAddressError)
 }
 
 /// Clients at a time; more are turned away.

@@ -12,6 +12,7 @@ mod claim;
 mod control;
 mod exporter;
 mod journal;
+mod listen_address;
 mod listener_thread;
 mod lock_file;
 mod policy_routes;
@@ -22,7 +23,8 @@ mod timed;
 
 pub use claim::{Claim, ClaimError, check_name};
 pub use control::{ControlError, ControlServer, NamedClaim, Protocol, Registry};
-pub use exporter::{Exporter, ExporterError, MetricsAddressError, metrics_address};
+pub use exporter::{Exporter, ExporterError};
 pub use journal::{Journal, Leftover, Reach, Record};
+pub use listen_address::{ListenAddressError, listen_address, metrics_address};
 pub use policy_routes::InstalledRoutes;
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};

@@ -98,8 +98,7 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<Config, Fault> {
 }
 
 fn prometheus(text: &Spanned<String>) -> Result<SocketAddr, Fault> {
-    service::metrics_address(text.get_ref())
-        .map_err(|error| Fault::new(text.span(), format!("`{}` is no address for metrics: {error}", text.get_ref())))
+    service::metrics_address(text.get_ref()).map_err(|error| Fault::new(text.span(), error.to_string()))
 }
 
 fn plane(file: &ConfigFile, paths: &[Path]) -> Result<(Plane, Option<Sessions>), Fault> {
