@@ -62,7 +62,7 @@ fn observe(
     let lateness = sites.lateness(wall, clock::realtime())?.p99;
     let row = NatSessionRow {
         lateness_p99_seconds: Some(lateness.as_secs_f64()),
-        ..NatSessionRow::new(experiment, point, &observer, &traffic)
+        ..NatSessionRow::new(experiment, point, &observer, &traffic, events.killed)
     };
     Ok(Run { row, lateness, disturbed: lateness > MAX_LATENESS || sites.missed()? > 0 })
 }
@@ -88,8 +88,8 @@ impl Events {
         }
         let Some(restart) = point.case.restart else { return Ok(()) };
         if self.killed.is_none() && after >= restart.after {
-            gateways.kill(restart.gateway)?;
             self.killed = Some(clock::monotonic());
+            gateways.kill(restart.gateway)?;
         }
         if !self.started && self.killed.is_some_and(|killed| clock::monotonic() - killed >= restart.down) {
             gateways.start_one(restart.gateway)?;

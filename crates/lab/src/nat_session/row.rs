@@ -20,7 +20,7 @@ pub struct NatSessionRow {
     pub lateness_p99_seconds: Option<f64>,
 }
 
-/// One flow, with the sessions that it had. Times of sessions are counted from the flow's first packet.
+/// One flow, with the sessions that it had. Times are counted from the flow's first packet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowRow {
@@ -37,6 +37,8 @@ pub struct FlowRow {
     /// How much longer than its path takes the first packet was under way; null where it was lost, and in virtual time, whose
     /// gateways hold nothing back.
     pub first_packet_wait_seconds: Option<f64>,
+    /// When a gateway was killed; null where none was.
+    pub killed_seconds: Option<f64>,
     /// In their order.
     pub sessions: Vec<SessionRow>,
 }

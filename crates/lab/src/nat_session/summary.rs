@@ -45,8 +45,8 @@ pub struct CaseSummary {
     pub removed_seconds: Option<Spread>,
     /// From then until the sending gateway has forgotten the session.
     pub forgotten_seconds: Option<Spread>,
-    /// Where a gateway was killed: for how long flows were undivided.
-    pub undivided_seconds: Option<Spread>,
+    /// From the moment when a gateway was killed until a flow had its next session.
+    pub recovered_seconds: Option<Spread>,
     /// The most requests for one session.
     pub max_requests: u32,
     /// How much longer than its path takes a flow's first packet was under way.
@@ -109,7 +109,7 @@ impl CaseSummary {
             idle_ratio: idle(|session| session.idle_ratio),
             removed_seconds: idle(|session| Some(session.removed_seconds? - session.left_seconds?)),
             forgotten_seconds: idle(|session| Some(session.forgotten_seconds? - session.left_seconds?)),
-            undivided_seconds: Spread::of(flows().flat_map(undivided)),
+            recovered_seconds: Spread::of(flows().filter_map(recovered)),
             max_requests: sessions().map(|session| session.requests).max().unwrap_or(0),
             first_packet_wait_seconds: Spread::of(flows().filter_map(|flow| flow.first_packet_wait_seconds)),
             sent_packets: total(|flow| flow.sent_packets),
@@ -120,10 +120,11 @@ impl CaseSummary {
     }
 }
 
-/// From the end of each session whose gateway was killed until the next one is opened.
-fn undivided(flow: &FlowRow) -> impl Iterator<Item = f64> {
-    let pairs = flow.sessions.windows(2).filter(|pair| pair[0].end == SessionEnd::Killed);
-    pairs.filter_map(|pair| Some(pair[1].opened_seconds? - pair[0].left_seconds?))
+/// How long after a gateway was killed the next session was opened.
+fn recovered(flow: &FlowRow) -> Option<f64> {
+    let killed = flow.killed_seconds?;
+    let opened = flow.sessions.iter().filter_map(|session| session.opened_seconds);
+    opened.map(|opened| opened - killed).find(|after| *after > 0.0)
 }
 
 impl Spread {

@@ -18,12 +18,13 @@ pub(super) struct FlowTraffic {
 }
 
 impl NatSessionRow {
-    /// Of flows in the order of [`NatCase::flow_keys`](super::NatCase).
+    /// Of flows in the order of [`NatCase::flow_keys`](super::NatCase). `killed` is when a gateway was.
     pub(super) fn new(
         experiment: &NatSessions,
         point: &NatPoint<'_>,
         observer: &Observer,
         traffic: &[FlowTraffic],
+        killed: Option<Time>,
     ) -> Self {
         let flows = point.case.flow_keys();
         let flow = |(key, traffic): (&FlowKey, &FlowTraffic)| {
@@ -35,6 +36,7 @@ impl NatSessionRow {
                 altered_packets: *altered,
                 lost_packets: (sent.len() as u64).saturating_sub(received + altered),
                 first_packet_wait_seconds: first_wait.map(Span::as_secs_f64),
+                killed_seconds: killed.zip(sent.first()).map(|(killed, first)| (killed - *first).as_secs_f64()),
                 sessions: observer.rows(key, sent, experiment.idle),
             }
         };

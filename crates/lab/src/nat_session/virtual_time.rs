@@ -24,7 +24,8 @@ pub(super) fn run(experiment: &NatSessions, point: &NatPoint<'_>) -> NatSessionR
     let mut world = World::new(experiment, point);
     let end = world.begin + experiment.length(point.case);
     world.run(end);
-    NatSessionRow::new(experiment, point, &world.observer, &world.traffic)
+    let killed = point.case.restart.map(|restart| world.begin + restart.after);
+    NatSessionRow::new(experiment, point, &world.observer, &world.traffic, killed)
 }
 
 #[derive(Debug)]

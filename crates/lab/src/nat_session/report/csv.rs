@@ -21,6 +21,7 @@ pub(super) fn rows(rows: &[NatSessionRow]) -> Result<String, Box<dyn std::error:
         "divided_packets",
         "restored_packets",
         "first_packet_wait_seconds",
+        "killed_seconds",
         "sent_packets",
         "received_packets",
         "altered_packets",
@@ -37,7 +38,12 @@ pub(super) fn rows(rows: &[NatSessionRow]) -> Result<String, Box<dyn std::error:
                     (session.asked_seconds, session.granted_seconds, session.opened_seconds),
                     (session.last_packet_seconds, session.left_seconds, session.removed_seconds),
                     (session.forgotten_seconds, session.end, session.idle_ratio, session.requests),
-                    (session.divided_packets, session.restored_packets, flow.first_packet_wait_seconds),
+                    (
+                        session.divided_packets,
+                        session.restored_packets,
+                        flow.first_packet_wait_seconds,
+                        flow.killed_seconds,
+                    ),
                     (flow.sent_packets, flow.received_packets, flow.altered_packets, flow.lost_packets),
                     (row.repeats, row.disturbed, row.lateness_p99_seconds),
                 ))?;

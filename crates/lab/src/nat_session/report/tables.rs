@@ -46,10 +46,10 @@ fn sessions(report: &NatSessionReport) -> Table {
         ("idle", &|case| case.idle.to_string()),
         ("gateway killed", &|case| case.killed.to_string()),
         ("requests, most", &|case| case.max_requests.to_string()),
-        ("undivided after kill, ms", &|case| millis(case.undivided_seconds)),
+        ("new one after kill, ms", &|case| millis(case.recovered_seconds)),
     ];
-    let caption = "Sessions of all runs: how many were opened, how they ended, how often one was asked for, and for how long flows were \
-                   undivided after a gateway was killed (median, and the greatest value)";
+    let caption = "Sessions of all runs: how many were opened, how they ended, how often one was asked for, and how long after a \
+                   gateway was killed flows had their next session (median, and the greatest value)";
     lines(report, caption, &columns)
 }
 

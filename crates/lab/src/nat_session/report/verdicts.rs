@@ -44,13 +44,8 @@ fn end(case: &CaseSummary) -> Option<String> {
 }
 
 fn survived(case: &CaseSummary) -> Option<String> {
-    let Spread { median, max, .. } = case.undivided_seconds?;
-    Some(format!(
-        "{}: flows whose gateway was killed are divided again after {}, {} at most",
-        case.case,
-        span(median),
-        span(max)
-    ))
+    let Spread { median, max, .. } = case.recovered_seconds?;
+    Some(format!("{}: flows have a new session {} after the kill, {} at most", case.case, span(median), span(max)))
 }
 
 fn packets(case: &CaseSummary) -> Option<String> {
