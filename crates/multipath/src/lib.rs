@@ -28,6 +28,7 @@ mod path_state;
 mod predecessor;
 mod rate;
 mod rate_delay;
+mod rate_delay_base;
 mod rate_loss;
 pub mod resequencer;
 mod sequencer;

@@ -199,8 +199,9 @@ impl Path {
         self.idle += idle_since.map_or(Span::ZERO, |since| now - since);
         let due = self.release.max(self.rate.drained()).max(now - MAX_LATENESS);
         let start = if idle_since.is_some() { now } else { due };
+        let counter = self.leave(size, now);
         self.release = start + self.rate.pace().time_for(self.wire_bytes(size).into());
-        self.leave(size, now)
+        counter
     }
 
     /// The counter of what leaves next.
@@ -213,10 +214,11 @@ impl Path {
         self.leave(PROBE_PAYLOAD, now)
     }
 
-    /// Whether a packet that leaves now finds the path empty.
+    /// Whether a packet that leaves now finds the path empty: nothing was there to be sent for a while, or it was drained.
+    /// What leaves at the pace tells nothing new, since that the path is clear follows from the delay of those before.
     fn is_quiet(&self, now: Time) -> bool {
         let drained = self.rate.drained();
-        now >= self.clear + QUIET_MARGIN || (self.last_sent < drained && now >= drained)
+        now >= self.clear.max(self.release) + QUIET_MARGIN || (self.last_sent < drained && now >= drained)
     }
 
     /// Whether a packet that leaves now should be answered at once: it tells the delay of the empty path.

@@ -10,10 +10,12 @@ use units::{Rate, Span, Time};
 /// **Rule.** As long as packets wait in the path's own queue, the rate at which they arrive is its capacity (or what
 /// cross traffic leaves of it); the pace follows that, with a correction that keeps the wait near a small target
 /// ([`PathRate::target`]). While nothing waits and the path has always had something to send, the pace rises in steps
-/// that double, each of which must have come back before the next. A queue that is longer than
-/// intended is drained at once: nothing is sent until it is empty, which costs the path nothing. Once in two seconds
-/// it is drained on purpose, so that the delay of the empty path is known anew; where draining does not
-/// shorten it, the path has become longer or others fill it, and that delay is the new base.
+/// that double, each of which must have come back before the next, and only where a queue would show by now if the path
+/// carried no more than is believed. While nothing is known of the path, it rises 2.5-fold each time, which keeps ahead of a
+/// sender in slow start. A queue that is longer than intended is drained at once: nothing is sent until it is empty, which
+/// costs the path nothing. Once in two seconds it is drained on purpose, so that the delay of the empty path is known anew;
+/// if that turns out to be less than ever, the queue had not been empty, and is drained for twice as long at once. Where
+/// draining does not shorten it, the path has become longer or others fill it, and that delay is the new base.
 ///
 /// Loss is no reason to go slower by itself: the rate counts what was sent up to the packet reported. Only where clearly
 /// more is lost than usually, as a short buffer or a policer does above its rate, does what *arrived* set the pace, and it is
@@ -37,10 +39,12 @@ pub(crate) struct PathRate {
     round: Option<Round>,
     /// Only packets sent from then on tell of the present pace.
     from: Time,
-    /// The first of an unbroken series of samples that found a queue.
-    busy_from: Option<Sample>,
+    /// The first of an unbroken series of samples that found a queue, and the last from which the rate was judged.
+    busy: Option<(Sample, Sample)>,
     /// Nothing is sent until then.
     drained: Time,
+    /// For so long beyond that, in case that the queue is longer than believed.
+    margin: Span,
     clear: Time,
     /// How long the last packet waited that left while nothing of ours was queued.
     waited_alone: Option<Span>,
@@ -78,15 +82,36 @@ pub(crate) struct Sample {
 #[derive(Debug, Clone, Copy)]
 struct Round {
     start: Sample,
+    first_queue: Span,
+    last_queue: Span,
     least_queue: Span,
     most_queue: Span,
+}
+
+impl Round {
+    fn new(start: &Sample, queue: Span) -> Self {
+        Round { start: *start, first_queue: queue, last_queue: queue, least_queue: queue, most_queue: queue }
+    }
+
+    fn note(&mut self, queue: Span) {
+        self.last_queue = queue;
+        self.least_queue = self.least_queue.min(queue);
+        self.most_queue = self.most_queue.max(queue);
+    }
+
+    /// By how much the queue has become longer.
+    fn growth(&self) -> Span {
+        self.last_queue - self.first_queue
+    }
 }
 
 /// The first raise may lead to a queue of this length before that is known; each further one to twice that, …
 const OVERSHOOT: f64 = 0.003;
 /// … up to this many times the rate.
-const MAX_GAIN: f64 = 2.2;
+const MAX_GAIN: f64 = 2.5;
 const MAX_STEP: i32 = 12;
+/// After so many in succession what is believed is far off.
+const FEW_STEPS: i32 = 3;
 const UNKNOWN: f64 = 1e6;
 const UNFOUND_FACTOR: f64 = 64.0;
 const UNFOUND_LEAD: f64 = 2.0;
@@ -96,9 +121,13 @@ const MAX_ROUND: Span = Span::from_millis(500);
 const MIN_ROUND_PACKETS: u64 = 16;
 const MIN_BUSY: Span = Span::from_millis(10);
 const MIN_BUSY_PACKETS: u64 = 6;
+/// By less, a path is not believed to be faster at once.
+const MIN_FASTER: f64 = 1.03;
 const DRAIN_INTERVAL: Span = Span::from_secs(2);
 /// It must be empty even if the capacity is not exactly known.
 const DRAIN_MARGIN: Span = Span::from_millis(2);
+/// A path that is found to be shorter by more has not been drained before.
+const MIN_SHORTENED: Span = Span::from_micros(500);
 /// A path that has become longer by less is not told from noise at once.
 const MIN_RAISE: Span = Span::from_millis(8);
 const MAX_DRAIN: Span = Span::from_millis(300);
@@ -125,8 +154,9 @@ impl PathRate {
             loss_floor: LossFloor::default(),
             round: None,
             from: now,
-            busy_from: None,
+            busy: None,
             drained: now,
+            margin: DRAIN_MARGIN,
             clear: now,
             waited_alone: None,
             quiet: now,
@@ -184,7 +214,7 @@ impl PathRate {
 
     /// One-way delay of a full packet on the empty path, with the offset of the two ends' clocks.
     pub fn base_delay(&self) -> Option<Span> {
-        self.delays.base()
+        self.delays.base(self.capacity())
     }
 
     /// The ratio of packets that are lost whatever the rate.
@@ -200,7 +230,7 @@ impl PathRate {
     /// The path has been away: nothing that began before can be concluded.
     pub fn interrupted(&mut self, now: Time) {
         self.restart(now);
-        self.busy_from = None;
+        self.busy = None;
         self.step = 0;
         self.gain = 1.0;
         self.delays.drained();
@@ -210,10 +240,12 @@ impl PathRate {
     pub fn sample(&mut self, sample: &Sample) {
         let delay = sample.arrival - sample.sent.time;
         let queue = self.delays.sample(delay, sample.sent.size, self.capacity(), sample.sent.quiet, sample.now);
-        self.clear = sample.sent.time + queue + self.capacity().time_for(sample.open);
+        // It waits, it is transmitted itself, and so is what was sent after it.
+        self.clear = sample.sent.time + queue + self.capacity().time_for(sample.open + u64::from(sample.sent.size));
         if sample.sent.quiet {
             self.quiet = sample.now;
             self.check_base(queue);
+            self.check_drain(sample.now);
         }
         self.follow_busy(sample, queue);
         if sample.now - self.noise_at > NOISE_MEMORY {
@@ -246,29 +278,38 @@ impl PathRate {
     /// to take a round.
     fn follow_busy(&mut self, sample: &Sample, queue: Span) {
         if !self.is_busy(queue) {
-            self.busy_from = None;
+            self.busy = None;
             return;
         }
-        let start = *self.busy_from.get_or_insert(*sample);
-        let start = &start;
+        let (first, start) = *self.busy.get_or_insert((*sample, *sample));
         if sample.arrival - start.arrival < MIN_BUSY || sample.counter - start.counter < MIN_BUSY_PACKETS {
             return;
         }
-        let passed = rate(start, sample, sample.received - start.received);
+        self.busy = Some((first, *sample));
+        let passed = rate(&start, sample, sample.received - start.received);
         let growth = (sample.arrival - start.arrival) - (sample.sent.time - start.sent.time);
         if passed < 0.9 * self.capacity && queue > self.limit() && growth > self.delays.variation() * 3 {
             self.set_capacity(passed);
         }
-        self.busy_from = Some(*sample);
+        self.follow_faster(&first, sample);
+    }
+
+    /// What was sent faster than the path was believed to carry tells what it carries, as soon as it is not chance: the search
+    /// does not begin anew from the last rate that left no queue.
+    fn follow_faster(&mut self, first: &Sample, sample: &Sample) {
+        let passed = rate(first, sample, sample.received - first.received);
+        let is_certain = sample.arrival - first.arrival >= MIN_ROUND.max(self.delays.variation() * 20);
+        if is_certain && passed > MIN_FASTER * self.capacity {
+            self.set_capacity(passed);
+            self.busy = Some((*sample, *sample));
+        }
     }
 
     fn note(&mut self, sample: &Sample, queue: Span) {
-        let fresh = Round { start: *sample, least_queue: Span::MAX, most_queue: Span::ZERO };
-        let round = self.round.get_or_insert(fresh);
-        round.least_queue = round.least_queue.min(queue);
-        round.most_queue = round.most_queue.max(queue);
+        let round = self.round.get_or_insert(Round::new(sample, queue));
+        round.note(queue);
         let round = *round;
-        let packets = if self.found { MIN_ROUND_PACKETS } else { MIN_ROUND_PACKETS / 2 };
+        let packets = if self.found && self.step < FEW_STEPS { MIN_ROUND_PACKETS } else { MIN_ROUND_PACKETS / 2 };
         let long = sample.arrival - round.start.arrival >= MIN_ROUND;
         if long && sample.counter - round.start.counter >= packets && self.judge(&round, sample) {
             self.round = None;
@@ -281,7 +322,7 @@ impl PathRate {
         let losses = Losses { packets: end.counter - start.counter, lost: end.lost.saturating_sub(start.lost) };
         let idle = (end.sent.idle - start.sent.idle).as_secs_f64();
         let limited = idle > 0.03 * (end.sent.time - start.sent.time).as_secs_f64();
-        if self.loss_floor.exceeds(losses, end.now < self.slowed_until) {
+        if self.loss_floor.exceeds(losses, end.now < self.slowed_until, limited) {
             self.exceeded(rate(start, end, end.received - start.received), round.most_queue, end.now);
         } else if self.is_busy(round.least_queue) {
             self.step = 0;
@@ -290,13 +331,25 @@ impl PathRate {
             if !judged && end.arrival - start.arrival < MAX_ROUND {
                 return false;
             }
-        } else if !limited {
+        } else if limited {
+            self.step = if self.found { 0 } else { self.step };
+        } else if !self.found {
             self.raise(start, end);
-        } else if self.found {
-            self.step = 0;
+        } else {
+            let expected = self.expected_growth(start, end);
+            if !self.is_busy(expected) && end.arrival - start.arrival < end.round_trip + MIN_ROUND {
+                // Too little was sent for a queue to show.
+                return false;
+            }
+            if round.growth() < expected / 2 { self.raise(start, end) } else { self.step = 0 }
         }
         self.loss_floor.learn(losses);
         true
+    }
+
+    /// How much longer the queue would be if the path carried what is believed.
+    fn expected_growth(&self, start: &Sample, end: &Sample) -> Span {
+        self.capacity().time_for(end.sent.total - start.sent.total) - (end.sent.time - start.sent.time)
     }
 
     /// Packets wait: what passes is what the path carries. Where the queue neither grew nor shrank by more than delays
@@ -336,7 +389,8 @@ impl PathRate {
             self.hold = MIN_HOLD;
         }
         self.set_capacity(passed.max(self.capacity));
-        self.step = if kept_up || !self.found { (self.step + 1).min(MAX_STEP) } else { 0 };
+        let next = self.step + if self.step < FEW_STEPS { 1 } else { 2 };
+        self.step = if kept_up || !self.found { next.min(MAX_STEP) } else { 0 };
         self.restart(end.now);
     }
 
@@ -354,6 +408,16 @@ impl PathRate {
                 self.noise = Span::ZERO;
             }
             None => self.waited_alone = Some(queue),
+        }
+    }
+
+    /// What found the path empty took less than ever: it has not been empty before, and perhaps is not yet.
+    fn check_drain(&mut self, now: Time) {
+        if self.delays.shortened() < MIN_SHORTENED {
+            self.margin = DRAIN_MARGIN;
+        } else {
+            self.margin = (self.margin * 2).min(MAX_DRAIN);
+            self.quiet = now - DRAIN_INTERVAL;
         }
     }
 
@@ -377,7 +441,7 @@ impl PathRate {
 
     /// Sends nothing until the queue must be empty.
     fn drain(&mut self, sample: &Sample) {
-        self.drained = (self.clear + DRAIN_MARGIN).min(sample.now + MAX_DRAIN).max(sample.now);
+        self.drained = (self.clear + self.margin).min(sample.now + MAX_DRAIN).max(sample.now);
         self.restart(self.drained);
         self.delays.drained();
     }

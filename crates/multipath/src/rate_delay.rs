@@ -1,9 +1,10 @@
+use crate::rate_delay_base::{Base, EmptyDelay};
 use units::{Rate, Span, Time};
 
 /// How long packets wait in the path's own queue: their one-way delay less that of an empty path.
 ///
 /// The delay of an empty path depends on the size of the packet (its serialisation), so that sizes are told apart by the
-/// power of two. It is the least delay seen, and follows an empty path that has become longer, or a clock that drifts,
+/// power of two, and on the rate: on a path that has become slower, a packet takes longer without waiting. It is the least delay seen, and follows an empty path that has become longer, or a clock that drifts,
 /// by packets which were sent when nothing of ours was queued (*quiet* ones).
 #[derive(Debug)]
 pub(crate) struct QueueDelay {
@@ -13,16 +14,8 @@ pub(crate) struct QueueDelay {
     variation: Span,
     last: Option<(Span, Time)>,
     rotated: Time,
-}
-
-/// The delay of an empty path for packets of a range of sizes.
-#[derive(Debug, Clone, Copy, Default)]
-struct Base {
-    least: Option<Span>,
-    /// Bytes of the packet that had it.
-    size: u32,
-    /// Least of the quiet packets of this period and of the one before.
-    quiet: [Option<Span>; 2],
+    /// By how much the latest sample was below the least so far.
+    shortened: Span,
 }
 
 const CLASSES: usize = 6;
@@ -41,6 +34,7 @@ impl QueueDelay {
             variation: Span::ZERO,
             last: None,
             rotated: now,
+            shortened: Span::ZERO,
         }
     }
 
@@ -51,16 +45,17 @@ impl QueueDelay {
             self.rotated = now;
             self.bases.iter_mut().for_each(Base::rotate);
         }
-        let alone = self.alone(delay, size);
+        let alone = self.alone(delay, size, capacity);
         let base = &mut self.bases[class(size)];
-        if base.least.is_none_or(|least| alone < least) {
-            *base = Base { least: Some(alone), size, ..*base };
+        let known = base.least(0, capacity);
+        self.shortened = known.map_or(Span::ZERO, |least| (least - alone).max(Span::ZERO));
+        if known.is_none_or(|least| alone < least) {
+            base.set(EmptyDelay { delay: alone, size, capacity });
         }
-        let longer = capacity.time_for(size.saturating_sub(base.size).into());
-        let least = base.least.unwrap_or(alone) + longer;
         if quiet {
-            base.quiet[0] = Some(base.quiet[0].map_or(delay, |least| least.min(delay)));
+            base.note_quiet(EmptyDelay { delay, size, capacity });
         }
+        let least = base.least(size, capacity).unwrap_or(alone);
         let queue = (delay - least).max(Span::ZERO);
         self.recent[self.next] = queue;
         self.next = (self.next + 1) % SMOOTHED;
@@ -87,14 +82,19 @@ impl QueueDelay {
         self.variation
     }
 
+    /// By how much the empty path is shorter than was believed before the latest sample.
+    pub fn shortened(&self) -> Span {
+        self.shortened
+    }
+
     /// What the delay would be if nothing waited, as far as a single packet tells. The first of its size may have waited
     /// as others do, but on the empty path it takes no less than a shorter one.
-    fn alone(&self, delay: Span, size: u32) -> Span {
+    fn alone(&self, delay: Span, size: u32, capacity: Rate) -> Span {
         let class = class(size);
-        if self.bases[class].least.is_some() {
+        if self.bases[class].least(0, capacity).is_some() {
             return delay;
         }
-        let shorter = self.bases[..class].iter().filter_map(|base| base.least).max();
+        let shorter = self.bases[..class].iter().filter_map(|base| base.least(0, capacity)).max();
         shorter.map_or(delay, |shorter| (delay - self.queue()).max(shorter)).min(delay)
     }
 
@@ -111,24 +111,13 @@ impl QueueDelay {
 
     /// The empty path is longer than believed by this.
     pub fn raise_base(&mut self, raise: Span) {
-        for base in &mut self.bases {
-            *base = Base { least: base.least.map(|least| least + raise), quiet: [None; 2], ..*base };
-        }
+        self.bases.iter_mut().for_each(|base| base.raise(raise));
         self.drained();
     }
 
     /// One-way delay of a full packet on the empty path, with the clocks' offset.
-    pub fn base(&self) -> Option<Span> {
-        self.bases.iter().rev().find_map(|base| base.least)
-    }
-}
-
-impl Base {
-    fn rotate(&mut self) {
-        if let [Some(new), Some(old)] = self.quiet {
-            self.least = Some(new.min(old));
-        }
-        self.quiet = [None, self.quiet[0].or(self.quiet[1])];
+    pub fn base(&self, capacity: Rate) -> Option<Span> {
+        self.bases.iter().rev().find_map(|base| base.least(0, capacity))
     }
 }
 
@@ -158,10 +147,22 @@ mod tests {
         assert_eq!(delays.sample(offset + ms(10), 64, RATE, true, at(0)), ms(0));
         assert_eq!(delays.sample(offset + ms(16), 1500, RATE, true, at(1)), ms(0));
         assert_eq!(delays.sample(offset + ms(19), 1500, RATE, false, at(2)), ms(3));
-        assert_eq!((delays.queue(), delays.base()), (ms(0), Some(offset + ms(16))));
+        assert_eq!((delays.queue(), delays.base(RATE)), (ms(0), Some(offset + ms(16))));
         delays.sample(offset + ms(14), 64, RATE, false, at(3));
         delays.sample(offset + ms(21), 1500, RATE, false, at(4));
         assert_eq!(delays.queue(), ms(3));
+    }
+
+    #[test]
+    fn a_packet_does_not_wait_because_the_path_has_become_slower() {
+        let mut delays = QueueDelay::new(at(0));
+        delays.sample(ms(16), 1500, RATE, false, at(0));
+        let slower = Rate::from_mbit(1);
+        assert_eq!(delays.sample(ms(22), 1500, slower, false, at(1)), ms(0));
+        assert_eq!(delays.sample(ms(25), 1500, slower, false, at(2)), ms(3));
+        assert_eq!(delays.sample(ms(18), 1500, slower, false, at(3)), ms(0));
+        assert_eq!(delays.base(slower), Some(ms(18)), "others only leave less of it");
+        assert_eq!(delays.sample(ms(18), 1500, RATE, false, at(4)), ms(0));
     }
 
     #[test]
@@ -170,10 +171,10 @@ mod tests {
         for n in 0..200 {
             delays.sample(ms(10 + n / 20), 1500, RATE, false, at(n * 100));
         }
-        assert_eq!(delays.base(), Some(ms(10)));
+        assert_eq!(delays.base(RATE), Some(ms(10)));
         for n in 200..300 {
             delays.sample(ms(20), 1500, RATE, true, at(n * 100));
         }
-        assert_eq!((delays.base(), delays.queue()), (Some(ms(20)), ms(0)));
+        assert_eq!((delays.base(RATE), delays.queue()), (Some(ms(20)), ms(0)));
     }
 }

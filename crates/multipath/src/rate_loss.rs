@@ -23,11 +23,13 @@ const MIN_RATIO: f64 = 0.02;
 const MAX_RATIO: f64 = 0.15;
 
 impl LossFloor {
-    /// Whether clearly more was lost than usually. Where going slower did not help (`slowed`), it is usual.
-    pub fn exceeds(&self, losses: Losses, slowed: bool) -> bool {
+    /// Whether clearly more was lost than usually. Where going slower did not help (`slowed`), it is usual. Where less was
+    /// sent than the pace allowed (`limited`), much must be lost for the pace to be the reason.
+    pub fn exceeds(&self, losses: Losses, slowed: bool, limited: bool) -> bool {
         let lost = losses.lost as f64;
         let packets = losses.packets as f64;
-        !slowed && lost >= MIN_LOST && lost > packets * (3.0 * self.ratio()).clamp(MIN_RATIO, MAX_RATIO)
+        let ratio = if limited { MAX_RATIO } else { (3.0 * self.ratio()).clamp(MIN_RATIO, MAX_RATIO) };
+        !slowed && lost >= MIN_LOST && lost > packets * ratio
     }
 
     /// What was lost and did not exceed what is usual.
@@ -52,12 +54,14 @@ mod tests {
         let mut floor = LossFloor::default();
         for _ in 0..100 {
             let losses = Losses { packets: 200, lost: 1 };
-            assert!(!floor.exceeds(losses, false));
+            assert!(!floor.exceeds(losses, false, false));
             floor.learn(losses);
         }
         assert!((floor.ratio() - 0.005).abs() < 1e-4);
-        assert!(floor.exceeds(Losses { packets: 200, lost: 8 }, false));
-        assert!(!floor.exceeds(Losses { packets: 200, lost: 8 }, true), "it was no slower");
-        assert!(!floor.exceeds(Losses { packets: 20, lost: 2 }, false));
+        assert!(floor.exceeds(Losses { packets: 200, lost: 8 }, false, false));
+        assert!(!floor.exceeds(Losses { packets: 200, lost: 8 }, true, false), "it was no slower");
+        assert!(!floor.exceeds(Losses { packets: 200, lost: 8 }, false, true), "it was not full");
+        assert!(floor.exceeds(Losses { packets: 200, lost: 40 }, false, true), "it carries less than was sent");
+        assert!(!floor.exceeds(Losses { packets: 20, lost: 2 }, false, false));
     }
 }
