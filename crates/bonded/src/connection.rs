@@ -3,8 +3,8 @@ use multipath::{CarrierState, PathId};
 use net::{clock, tcp};
 use packet::Ecn;
 use runtime::Buffer;
-use secure::Route;
 use secure::stream::{self, RecordReader};
+use secure::{Kind, Route};
 use std::fmt;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +25,8 @@ pub(crate) struct Connection {
     pending: Vec<u8>,
     /// Of those, bytes at the front that it has.
     taken: usize,
-    state: CarrierState,
+    /// The kernel has taken all that it takes.
+    is_full: bool,
     look_at: Time,
     /// Bytes not sent yet above which the kernel takes no more.
     unsent_limit: u32,
@@ -46,7 +47,6 @@ pub(crate) enum Ended {
 const MAX_RECORD: usize = 10_000;
 /// Reads of a connection in a turn, so that none keeps the thread from others.
 const MAX_READS: usize = 4;
-const LOOK_INTERVAL: Span = Span::from_millis(1);
 /// What waits in the kernel's buffer behind the congestion window: the window must not open in vain, …
 const UNSENT_TIME: Span = Span::from_millis(2);
 const MIN_UNSENT: u32 = 8_000;
@@ -55,6 +55,9 @@ const MAX_UNSENT: u32 = 1 << 20;
 const MAX_PENDING: usize = 64 << 10;
 
 impl Connection {
+    /// How it does is asked so often, as long as it is used.
+    pub(crate) const LOOK_INTERVAL: Span = Span::from_millis(1);
+
     /// Writes leave at once, and neither reads nor writes block.
     ///
     /// # Errors
@@ -72,7 +75,7 @@ impl Connection {
             reader: RecordReader::new(),
             pending: Vec::new(),
             taken: 0,
-            state: CarrierState::default(),
+            is_full: false,
             look_at: now,
             unsent_limit: MIN_UNSENT,
             reports_writable: false,
@@ -103,10 +106,12 @@ impl Connection {
                 Ok(None) => return Ok(()),
                 Err(_) => return Err(Ended::NotAPeer(self.reader.received().to_vec())),
             };
+            // A second answer to a handshake that is done comes from a peer, too.
+            let is_answer = matches!(Kind::of(record), Some(Kind::Response | Kind::CookieReply));
             let size = (stream::PREFIX + record.len()) as u32;
             let outer = OuterHeaders { from: self.route, ecn: Ecn::NotEct, size, arrived: now };
             match node.receive(record, outer, now) {
-                Received::Refused if !self.is_proven => return Err(Ended::NotAPeer(record.to_vec())),
+                Received::Refused if !self.is_proven && !is_answer => return Err(Ended::NotAPeer(record.to_vec())),
                 Received::Refused | Received::Handshake => {}
                 Received::Data { remote, path } => {
                     (self.owner, self.is_proven) = (Some((remote, path)), true);
@@ -116,19 +121,23 @@ impl Connection {
         }
     }
 
-    /// What it takes now.
-    pub(crate) fn carrier_state(&mut self, now: Time) -> CarrierState {
-        if now >= self.look_at || self.state.room == 0 {
-            self.look_at = now + LOOK_INTERVAL;
-            if let Ok(state) = tcp::send_state(&self.stream) {
-                self.follow_rate(state.delivery_rate);
-                let behind = u64::from(self.unsent_limit);
-                let room = if self.has_pending() { 0 } else { (state.window + behind).saturating_sub(state.unsent) };
-                let rate = (state.delivery_rate > Rate::default()).then_some(state.delivery_rate);
-                self.state = CarrierState { room, is_recovering: state.is_recovering, rate };
-            }
+    /// How it does now; none where that was said a short time ago.
+    pub(crate) fn carrier_state(&mut self, now: Time) -> Option<CarrierState> {
+        if now < self.look_at {
+            return None;
         }
-        self.state
+        self.look_at = now + Self::LOOK_INTERVAL;
+        let state = tcp::send_state(&self.stream).ok()?;
+        self.follow_rate(state.delivery_rate);
+        let pending = (self.pending.len() - self.taken) as u64;
+        let free = (state.window + u64::from(self.unsent_limit)).saturating_sub(state.unsent);
+        self.is_full = pending > 0 || free == 0;
+        Some(CarrierState {
+            free: if pending > 0 { 0 } else { free },
+            open: state.in_flight + state.unsent + pending,
+            acknowledged: state.acknowledged,
+            is_recovering: state.is_recovering,
+        })
     }
 
     fn follow_rate(&mut self, rate: Rate) {
@@ -147,7 +156,6 @@ impl Connection {
         }
         self.pending.extend_from_slice(&prefix);
         self.pending.extend_from_slice(datagram);
-        self.state.room = self.state.room.saturating_sub((stream::PREFIX + datagram.len()) as u64);
         true
     }
 
@@ -173,12 +181,12 @@ impl Connection {
 
     /// Whether it is known to take nothing more, so that the next opportunity is to be reported.
     pub(crate) fn is_full(&self) -> bool {
-        self.has_pending() || self.state.room == 0
+        self.has_pending() || self.is_full
     }
 
     /// It can be written: how much has to be seen anew.
-    pub(crate) fn writable(&mut self) {
-        self.state.room = 0;
+    pub(crate) fn writable(&mut self, now: Time) {
+        self.look_at = now;
     }
 }
 

@@ -93,7 +93,7 @@ impl Connections {
     fn happened(&mut self, number: u32, event: &Event, node: &mut Node<Buffer>) {
         let Some(connection) = self.open.get_mut(&number) else { return };
         if event.writable {
-            connection.writable();
+            connection.writable(clock::monotonic());
         }
         let outcome = if event.readable || event.error { connection.receive(node) } else { Ok(()) };
         if connection.owner.is_some() {
@@ -157,8 +157,9 @@ impl Connections {
     /// Says how much each connection takes.
     pub(crate) fn tell_room(&mut self, node: &mut Node<Buffer>, now: Time) {
         for connection in self.open.values_mut() {
-            if let Some((remote, path)) = connection.owner {
-                node.set_carrier(remote, path, connection.carrier_state(now));
+            let Some((remote, path)) = connection.owner else { continue };
+            if let Some(state) = connection.carrier_state(now) {
+                node.set_carrier(remote, path, state, now);
             }
         }
     }
@@ -196,7 +197,8 @@ impl Connections {
         left.into_iter().for_each(|number| self.close(number, node));
         let oldest = self.strangers.first().and_then(|number| self.open.get(number));
         let oldest = oldest.map(|stranger| stranger.since + STRANGER_PATIENCE);
-        self.dial(node, now).into_iter().chain(oldest).min()
+        let look = node.is_backlogged().then_some(now + Connection::LOOK_INTERVAL);
+        self.dial(node, now).into_iter().chain(oldest).chain(look).min()
     }
 
     fn dial(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {

@@ -185,10 +185,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         self.endpoint.set_routes(remote.peer, remote.routes().collect(), now);
     }
 
-    /// What the carrier of a path to a peer takes from now on, where that controls the flow.
-    pub fn set_carrier(&mut self, remote: usize, path: PathId, state: CarrierState) {
+    /// How the carrier of a path to a peer does now, where that controls the flow. To be told before [`Node::drain`].
+    pub fn set_carrier(&mut self, remote: usize, path: PathId, state: CarrierState, now: Time) {
         if let Some(remote) = self.remotes.get_mut(remote) {
-            remote.set_carrier(path, state);
+            remote.set_carrier(path, state, now);
         }
     }
 
@@ -286,6 +286,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         if let Some(remote) = remote {
             remote.refused(to, bytes, now);
         }
+    }
+
+    /// Whether packets of hosts wait until a path has room.
+    pub fn is_backlogged(&self) -> bool {
+        self.remotes.iter().any(Remote::is_backlogged)
     }
 
     /// The longest packet of hosts that all paths to all peers pass, in bytes, as far as is known or expected: that is to be

@@ -6,8 +6,8 @@ use crate::statistics::{RemotePath, RemoteStatus};
 use link::Label;
 use multipath::message::{Data, Message, Probe};
 use multipath::{
-    Arrival, Bond, CarrierState, Class, DelayRange, Outgoing, PathEvent, PathId, PathReceiver, PathState, Resequencer,
-    Transmission,
+    Arrival, Bond, CarrierState, Class, DelayRange, FlowControl, Outgoing, PathEvent, PathId, PathReceiver, PathState,
+    Resequencer, Transmission,
 };
 use packet::Ecn;
 use secure::{PeerId, Route};
@@ -96,6 +96,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             self.bond.enable(path, route.is_some(), now);
             self.bond.set_max_bytes(path, self.mtus.limit(path), now);
         }
+    }
+
+    /// Whether packets wait until a path has room.
+    pub(crate) fn is_backlogged(&self) -> bool {
+        self.bond.queued() > 0
     }
 
     /// Takes note of whether there is a session.
@@ -259,8 +264,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             }
             Ok(Message::Report(report)) => {
                 self.bond.report(path, &report, now);
-                // One direction takes at most as long as both.
                 let most = self.bond.status(path).and_then(|status| status.round_trip);
+                let most = most.map(|most| most * self.max_delay_round_trips());
                 self.resequencer.set_delay(path, most.map(|most| DelayRange { least: Span::ZERO, most }));
             }
             Ok(Message::MtuProbe(query)) => self.mtus.asked(path, query.number),
@@ -271,6 +276,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             Ok(Message::Session { .. }) | Err(_) => return false,
         }
         true
+    }
+
+    /// How many round trips one direction takes at most: one, as long as both directions do; and two more where what is lost is
+    /// repeated, once that is noticed.
+    fn max_delay_round_trips(&self) -> i64 {
+        let repeats = self.config.bond.paths.iter().any(|path| path.flow_control == FlowControl::Backpressure);
+        if repeats { 3 } else { 1 }
     }
 
     /// The peer is where its last authentic datagram came from.
@@ -306,9 +318,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
     }
 
-    /// What the carrier of a path takes from now on.
-    pub(crate) fn set_carrier(&mut self, path: PathId, state: CarrierState) {
-        self.bond.set_carrier(path, state);
+    /// How the carrier of a path does now.
+    pub(crate) fn set_carrier(&mut self, path: PathId, state: CarrierState, now: Time) {
+        self.bond.set_carrier(path, state, now);
     }
 
     pub(crate) fn expire(&mut self, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {

@@ -6,9 +6,10 @@ use crate::choice::{Class, PathChoice, Turns};
 use crate::choice_flows::{FlowState, FlowTable};
 use crate::choice_pinned::rendezvous;
 use crate::message::{BUCKETS, DataHeader};
+use crate::path_carrier::CarrierState;
 use crate::path_id::PathId;
 use crate::path_report::Report;
-use crate::path_state::{CarrierState, Path, PathConfig, PathStatus};
+use crate::path_state::{Path, PathConfig, PathStatus};
 use crate::sequencer::Sequencer;
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use link::Label;
@@ -197,11 +198,11 @@ impl<P: Clone> Bond<P> {
         }
     }
 
-    /// What the carrier of a path takes from now on, where that controls the flow
-    /// ([`FlowControl::Backpressure`](crate::FlowControl)).
-    pub fn set_carrier(&mut self, path: PathId, state: CarrierState) {
+    /// How the carrier of a path does now, where that controls the flow
+    /// ([`FlowControl::Backpressure`](crate::FlowControl)). To be told before [`Bond::next`].
+    pub fn set_carrier(&mut self, path: PathId, state: CarrierState, now: Time) {
         if let Some(path) = self.paths.get_mut(path.index()) {
-            path.set_carrier(state);
+            path.set_carrier(state, now);
         }
     }
 
@@ -405,7 +406,7 @@ impl<P: Clone> Bond<P> {
         if recent > SPARSE_BYTES || size > SMALL_PACKET_BYTES {
             return None;
         }
-        let is_recovering = |path: PathId| self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering);
+        let is_recovering = |path: PathId| self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering());
         let cost = |path: &PathId| (is_recovering(*path), !self.path(*path).is_open(), Some(*path) != bound);
         self.reserved().iter().min_by_key(cost)
     }
@@ -454,9 +455,8 @@ impl<P: Clone> Bond<P> {
             PathChoice::EarliestArrival => ready.sort_by_key(|path| self.path(*path).arrival(0, 1500, now)),
             PathChoice::Available => ready.sort_by(|one, other| {
                 let is_recovering =
-                    |path: PathId| self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering);
-                let order = is_recovering(*one).cmp(&is_recovering(*other));
-                order.then(self.served[one.index()].total_cmp(&self.served[other.index()]))
+                    |path: PathId| self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering());
+                is_recovering(*one).cmp(&is_recovering(*other)).then(one.index().cmp(&other.index()))
             }),
             _ => ready.sort_by(|one, other| self.served[one.index()].total_cmp(&self.served[other.index()])),
         }
@@ -539,7 +539,7 @@ impl<P: Clone> Bond<P> {
     fn takes_copy(&self, path: PathId) -> bool {
         let copies = self.queues.copies(path);
         match self.path(path).carrier() {
-            Some(carrier) => carrier.room > 0 && copies == 0,
+            Some(carrier) => carrier.room() > 0 && copies == 0,
             None => {
                 let wait = self.path(path).rate().pace().time_for(copies * FULL_PACKET_BYTES);
                 copies < MAX_COPIES && wait <= MAX_COPY_WAIT

@@ -1,4 +1,5 @@
 use crate::health::{Health, PathState};
+use crate::path_carrier::{CarrierControl, CarrierState};
 use crate::path_report::Report;
 use crate::path_sent::SentLog;
 use crate::rate::{PathRate, Sample};
@@ -25,17 +26,6 @@ pub enum FlowControl {
     Pacing,
     /// The carrier, which takes what it has room for ([`Bond::set_carrier`](crate::Bond::set_carrier)). For TCP connections.
     Backpressure,
-}
-
-/// A carrier that controls its flow itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CarrierState {
-    /// Bytes that it takes now, encapsulation included.
-    pub room: u64,
-    /// It repeats what was lost: what it takes now arrives behind that.
-    pub is_recovering: bool,
-    /// The rate at which it delivers, if that is known.
-    pub rate: Option<Rate>,
 }
 
 /// What is known of a path.
@@ -97,9 +87,11 @@ pub(crate) struct Path {
     /// Packets that arrived, and their bytes.
     delivered: (u64, u64),
     /// Where that controls the flow.
-    carrier: Option<CarrierState>,
+    carrier: Option<CarrierControl>,
 }
 
+/// A carrier with less room than a small packet takes has none.
+const MIN_ROOM: u64 = 128;
 /// What a late caller may catch up.
 const MAX_LATENESS: Span = Span::from_millis(1);
 /// A packet sent so long after the queue is thought to be empty finds it empty.
@@ -128,7 +120,7 @@ impl Path {
             sent_bytes: 0,
             lost: 0,
             delivered: (0, 0),
-            carrier: (config.flow_control == FlowControl::Backpressure).then(CarrierState::default),
+            carrier: (config.flow_control == FlowControl::Backpressure).then(|| CarrierControl::new(now)),
         }
     }
 
@@ -154,19 +146,22 @@ impl Path {
     /// When it can take a packet; none while it is not up, or too much is unanswered.
     pub fn ready_at(&self) -> Option<Time> {
         if let Some(carrier) = self.carrier {
-            return (self.is_up() && carrier.room > 0).then_some(self.last_sent);
+            return (self.is_up() && carrier.room() >= MIN_ROOM).then_some(self.last_sent);
         }
         (self.is_up() && self.log.open_bytes() < self.max_open_bytes()).then(|| self.release.max(self.rate.drained()))
     }
 
-    /// What its carrier takes from now on.
-    pub fn set_carrier(&mut self, state: CarrierState) {
-        self.carrier = self.carrier.map(|_| state);
+    /// How its carrier does now.
+    pub fn set_carrier(&mut self, state: CarrierState, now: Time) {
+        let round_trips = self.health.round_trips();
+        if let Some(carrier) = &mut self.carrier {
+            carrier.update(state, round_trips.least(), round_trips.smoothed(), now);
+        }
     }
 
-    /// What its carrier takes, where that controls the flow.
-    pub fn carrier(&self) -> Option<CarrierState> {
-        self.carrier
+    /// What its carrier is given, where that controls the flow.
+    pub fn carrier(&self) -> Option<&CarrierControl> {
+        self.carrier.as_ref()
     }
 
     /// Whether it takes packets at its pace: it is up, and not too much is unanswered.
@@ -233,7 +228,7 @@ impl Path {
     fn leave(&mut self, size: u32, now: Time) -> u64 {
         let bytes = self.wire_bytes(size);
         if let Some(carrier) = &mut self.carrier {
-            carrier.room = carrier.room.saturating_sub(bytes.into());
+            carrier.sent(bytes);
         }
         let quiet = self.is_quiet(now);
         self.last_sent = now;
@@ -324,11 +319,12 @@ impl Path {
 
     pub fn status(&self) -> PathStatus {
         let round_trips = self.health.round_trips();
+        let carrier_rate = self.carrier.and_then(|carrier| carrier.rate());
         PathStatus {
             state: self.health.state(),
             since: self.health.since(),
-            rate: self.carrier.and_then(|carrier| carrier.rate).unwrap_or_else(|| self.rate.capacity()),
-            pace: self.carrier.map_or_else(|| self.rate.pace(), |carrier| carrier.rate.unwrap_or_default()),
+            rate: carrier_rate.unwrap_or_else(|| self.rate.capacity()),
+            pace: carrier_rate.unwrap_or_else(|| self.rate.pace()),
             round_trip: round_trips.smoothed(),
             min_round_trip: round_trips.least(),
             base_delay: self.rate.base_delay(),

@@ -4,12 +4,13 @@ use super::contender::Contender;
 use super::plane::Plane;
 use super::scenario::MultipathPoint;
 use anyhow::Context;
-use bonded::BondedPlane;
+use bonded::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole};
 use gateway::Config;
 use gateway::config;
 use gateway::direct::DirectPlane;
-use net::clock;
+use multipath::{PathChoice, UnorderedFlows};
 use net::namespace::Namespace;
+use net::{Binding, clock};
 use secure::{PresharedKey, PrivateKey};
 use service::RuntimeDir;
 use std::fmt::Write;
@@ -39,6 +40,7 @@ enum Side {
 const OUTER_BYTES: u32 = 28;
 /// The longest packet on a path.
 const PATH_MTU: u32 = 1500;
+const TUNNEL_PORT: u16 = 4430;
 /// Gateways that have not met after this never will.
 const MEETING: Span = Span::from_secs(20);
 
@@ -53,6 +55,9 @@ impl<'a> Gateways<'a> {
             Plane::DirectNat => gateways.start_direct(&[Side::Left, Side::Right], point)?,
             Plane::Bonded | Plane::BondedRatio | Plane::BondedWeighted | Plane::BondedRedundant => {
                 gateways.start_bonded(point)?;
+            }
+            Plane::TunnelTcp | Plane::TunnelTcpBbr | Plane::TunnelRake | Plane::TunnelRakeBbr => {
+                gateways.start_tunnel(point)?;
             }
         }
         Ok(gateways)
@@ -75,12 +80,24 @@ impl<'a> Gateways<'a> {
 
     fn start_bonded(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
         self.overhead = OUTER_BYTES + dataplane::OVERHEAD;
-        let mut planes = Vec::new();
+        let mut configs = Vec::new();
         for side in [Side::Left, Side::Right] {
             let config = read(&bonded_config(side, point), point)?;
             let config::Plane::Bonded(bonded) = &config.plane else { anyhow::bail!("not a bonded configuration") };
             let (psks, directory) = (vec![PresharedKey::default()], RuntimeDir::standard("kumade"));
-            let config = gateway::bonded::plane_config(&config, bonded, side.key(), psks, directory);
+            configs.push((side, gateway::bonded::plane_config(&config, bonded, side.key(), psks, directory)));
+        }
+        self.start_planes(configs)
+    }
+
+    fn start_tunnel(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
+        let (connections, control) = point.contender.plane.connections().context("no carrier")?;
+        self.start_planes([Side::Right, Side::Left].map(|side| (side, tunnel_config(side, connections, control))))
+    }
+
+    fn start_planes(&mut self, configs: impl IntoIterator<Item = (Side, BondedConfig)>) -> anyhow::Result<()> {
+        let mut planes = Vec::new();
+        for (side, config) in configs {
             // The tunnel takes this route's place.
             let far = format!("10.{}.0.0/24", side.far().number());
             ip(side.gateway(self.sites), &["route", "del", &far])?;
@@ -205,6 +222,34 @@ fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
         PATH_MTU - OUTER_BYTES - dataplane::OVERHEAD
     );
     text
+}
+
+/// The left side opens so many TCP connections to the right one, over the first path.
+fn tunnel_config(side: Side, connections: usize, control: &str) -> BondedConfig {
+    let address = (Sites::gateway(0, Side::Right.number()), TUNNEL_PORT).into();
+    let role = match side {
+        Side::Left => ConnectionRole::Connect { address, binding: Binding::default(), connections },
+        Side::Right => ConnectionRole::Listen { address },
+    };
+    BondedConfig {
+        device: "tunnel".into(),
+        mtu: Some(PATH_MTU as u16),
+        addresses: Vec::new(),
+        identity: side.key(),
+        carriers: CarrierConfig::Connections(ConnectionConfig {
+            role,
+            congestion_control: Some(control.to_owned()),
+            min_rto: None,
+        }),
+        choice: PathChoice::Available,
+        unordered: UnorderedFlows::default(),
+        remotes: vec![BondedRemote {
+            key: side.far().key().public(),
+            psk: PresharedKey::default(),
+            networks: vec![format!("10.{}.0.0/24", side.far().number()).parse().expect("a network")],
+            addresses: Vec::new(),
+        }],
+    }
 }
 
 /// The contender's ratio, or equal shares.

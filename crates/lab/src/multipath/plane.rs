@@ -20,11 +20,19 @@ pub enum Plane {
     BondedWeighted,
     /// Encrypted, a copy on each path.
     BondedRedundant,
+    /// Encrypted on one TCP connection (CUBIC) over the first path.
+    TunnelTcp,
+    /// The same with BBR.
+    TunnelTcpBbr,
+    /// Encrypted on many TCP connections (CUBIC) over the first path, each packet on one that has room.
+    TunnelRake,
+    /// The same with BBR.
+    TunnelRakeBbr,
     /// No gateway's doing: the hosts have an address on each path, and use Multipath TCP (RFC 8684).
     Mptcp,
 }
 
-const PLANES: [(Plane, &str, &str); 8] = [
+const PLANES: [(Plane, &str, &str); 12] = [
     (Plane::Single, "single", "the first path alone, without kumade"),
     (Plane::Direct, "direct", "packets divided in a fixed ratio"),
     (Plane::DirectNat, "direct-nat", "the same with translated addresses"),
@@ -32,6 +40,10 @@ const PLANES: [(Plane, &str, &str); 8] = [
     (Plane::BondedRatio, "bonded-ratio", "encrypted and resequenced, in a fixed ratio"),
     (Plane::BondedWeighted, "bonded-weighted", "encrypted and resequenced, by measured weights"),
     (Plane::BondedRedundant, "bonded-redundant", "encrypted, a copy on each path"),
+    (Plane::TunnelTcp, "tunnel-tcp", "encrypted on one TCP connection over the first path"),
+    (Plane::TunnelTcpBbr, "tunnel-tcp-bbr", "the same with BBR below"),
+    (Plane::TunnelRake, "tunnel-rake", "encrypted on many TCP connections over the first path"),
+    (Plane::TunnelRakeBbr, "tunnel-rake-bbr", "the same with BBR below"),
     (Plane::Mptcp, "mptcp", "the hosts' Multipath TCP, without kumade"),
 ];
 
@@ -54,7 +66,20 @@ impl Plane {
     /// Whether it has a form in virtual time: what the kernel's address translation costs, and its Multipath TCP, are not
     /// simulated.
     pub fn is_virtual(self) -> bool {
-        !matches!(self, Plane::DirectNat | Plane::Mptcp)
+        !matches!(self, Plane::DirectNat | Plane::Mptcp) && self.connections().is_none()
+    }
+
+    /// How many TCP connections carry packets, if any do, and with which congestion control.
+    pub fn connections(self) -> Option<(usize, &'static str)> {
+        /// As many as a rake may have.
+        const RAKE: usize = multipath::PathId::MAX_PATHS;
+        match self {
+            Plane::TunnelTcp => Some((1, "cubic")),
+            Plane::TunnelTcpBbr => Some((1, "bbr")),
+            Plane::TunnelRake => Some((RAKE, "cubic")),
+            Plane::TunnelRakeBbr => Some((RAKE, "bbr")),
+            _ => None,
+        }
     }
 
     /// Whether packets travel encrypted between the gateways.

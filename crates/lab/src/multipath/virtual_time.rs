@@ -58,7 +58,12 @@ fn plane(point: &MultipathPoint<'_>) -> sim::sites::Plane {
     let paths = point.case.paths.len();
     let shares = point.contender.ratio.as_ref().map_or_else(|| vec![1; paths], |ratio| ratio.shares().to_vec());
     let choice = match point.contender.plane {
-        Plane::Single | Plane::Mptcp => return sim::sites::Plane::single(0, paths),
+        Plane::Single
+        | Plane::Mptcp
+        | Plane::TunnelTcp
+        | Plane::TunnelTcpBbr
+        | Plane::TunnelRake
+        | Plane::TunnelRakeBbr => return sim::sites::Plane::single(0, paths),
         Plane::Direct | Plane::DirectNat => {
             // Acknowledgements take the first path, as in real time.
             let shares_back = (0..paths).map(|place| u32::from(place == 0)).collect();

@@ -27,6 +27,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "fair-mix",
     "multipath-tcp",
     "multipath-unequal",
+    "tunnel-carriers",
     "multipath-udp",
     "multipath-reorder",
     "multipath-auto",

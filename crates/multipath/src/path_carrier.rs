@@ -1,0 +1,239 @@
+//! How much a carrier with a congestion control of its own is given, so that its queue is ours and not the path's.
+
+use units::{Rate, Span, Time};
+
+/// How the carrier of a path does, such as a TCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CarrierState {
+    /// Bytes that it takes now by itself, encapsulation included.
+    pub free: u64,
+    /// Bytes that it has and that are not acknowledged.
+    pub open: u64,
+    /// Bytes that have been acknowledged in all.
+    pub acknowledged: u64,
+    /// It repeats what was lost: what it takes now arrives behind that.
+    pub is_recovering: bool,
+}
+
+/// What one carrier is given.
+///
+/// **Rule.** Its own congestion control (CUBIC fills the path's queue until that overflows) is an upper bound. Below that,
+/// what is open may be what it delivers in the least round trip and 5 ms, or a sixteenth of it where that is more: as long as the path's queue is shorter than
+/// that, the rate grows with each round trip, and several carriers of one path together keep one such queue. While the
+/// rate is searched for it may double. Now and then it is held back for a round trip, so that the round trip of the empty
+/// path is seen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CarrierControl {
+    state: CarrierState,
+    /// Bytes that may still be handed over.
+    room: u64,
+    /// In bits per second.
+    rate: f64,
+    is_searching: bool,
+    /// Rounds of the search in which the rate has hardly grown.
+    stalled: u32,
+    round: Option<Round>,
+    /// The rate of the round before.
+    before: f64,
+    drain_at: Time,
+    /// Until then, low rates are the drain's.
+    hold_until: Time,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    start: Time,
+    acknowledged: u64,
+    /// It could have taken no more at some time.
+    was_limited: bool,
+}
+
+/// What a path's queue is to be at least.
+const TARGET: Span = Span::from_millis(5);
+const MIN_ROUND: Span = Span::from_millis(10);
+/// Ten segments, as every TCP connection may begin with (RFC 6928).
+const MIN_OPEN: u64 = 14_600;
+const FULL_PACKET: u64 = 1500;
+/// A path is full where the rate has not grown by a quarter in so many rounds, as BBR has it.
+const SEARCH_GROWTH: f64 = 1.25;
+const MAX_STALLED: u32 = 3;
+const DRAIN_INTERVAL: Span = Span::from_secs(5);
+const DRAINED_PART: f64 = 0.5;
+const UNKNOWN_ROUND_TRIP: Span = Span::from_millis(100);
+
+impl CarrierControl {
+    pub fn new(now: Time) -> Self {
+        CarrierControl {
+            state: CarrierState::default(),
+            room: 0,
+            rate: 0.0,
+            is_searching: true,
+            stalled: 0,
+            round: None,
+            before: 0.0,
+            drain_at: now + DRAIN_INTERVAL,
+            hold_until: now,
+        }
+    }
+
+    pub fn room(&self) -> u64 {
+        self.room
+    }
+
+    pub fn is_recovering(&self) -> bool {
+        self.state.is_recovering
+    }
+
+    /// At which it delivers, if that is known.
+    pub fn rate(&self) -> Option<Rate> {
+        (self.rate > 0.0).then(|| Rate::from_f64(self.rate))
+    }
+
+    /// So many bytes were handed over.
+    pub fn sent(&mut self, bytes: u32) {
+        self.room = self.room.saturating_sub(bytes.into());
+    }
+
+    /// How it does now. `least` is the round trip of the empty path, `smoothed` that of late, as far as they are known.
+    pub fn update(&mut self, state: CarrierState, least: Option<Span>, smoothed: Option<Span>, now: Time) {
+        self.state = state;
+        let least = least.unwrap_or(UNKNOWN_ROUND_TRIP);
+        let smoothed = smoothed.unwrap_or(least);
+        if state.is_recovering || smoothed > least + (TARGET * 4).max(least / 2) {
+            self.is_searching = false;
+        }
+        self.follow_rate(smoothed, now);
+        if now >= self.drain_at + least {
+            self.drain_at = now + DRAIN_INTERVAL;
+            self.hold_until = now + smoothed * 3;
+        }
+        let open = match (self.is_searching, now >= self.drain_at) {
+            (true, _) => 2.0 * self.rate * least.as_secs_f64(),
+            (false, false) => self.rate * (least + TARGET.max(least / 16)).as_secs_f64(),
+            (false, true) => self.rate * least.as_secs_f64() * DRAINED_PART,
+        };
+        let open = ((open / 8.0) as u64).max(MIN_OPEN);
+        self.room = state.free.min(open.saturating_sub(state.open));
+        if let Some(round) = &mut self.round {
+            round.was_limited |= self.room < FULL_PACKET;
+        }
+    }
+
+    fn follow_rate(&mut self, round_trip: Span, now: Time) {
+        let acknowledged = self.state.acknowledged;
+        let round = self.round.get_or_insert(Round { start: now, acknowledged, was_limited: false });
+        let took = now - round.start;
+        if took < round_trip.max(MIN_ROUND) {
+            return;
+        }
+        let rate = acknowledged.saturating_sub(round.acknowledged) as f64 * 8.0 / took.as_secs_f64();
+        // With less to carry than it could, it says nothing of what it could.
+        if round.was_limited && rate < SEARCH_GROWTH * self.rate {
+            self.stalled += 1;
+            self.is_searching &= self.stalled < MAX_STALLED;
+        }
+        let is_held = !round.was_limited || now >= self.drain_at || now < self.hold_until;
+        let held = if is_held { self.rate } else { self.before };
+        self.rate = rate.max(held);
+        self.before = rate;
+        self.round = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    /// A carrier without limits of its own, over a path with a rate, a round trip and an endless queue.
+    struct Carrier {
+        rate: f64,
+        round_trip: Span,
+        control: CarrierControl,
+        now: Time,
+        /// When the bottleneck is free.
+        free_at: Time,
+        /// When what was sent is acknowledged.
+        flying: VecDeque<(Time, u64)>,
+        open: u64,
+        acknowledged: u64,
+        least: Span,
+        last: Span,
+        queues: Vec<Span>,
+    }
+
+    impl Carrier {
+        fn new(mbit: f64, round_trip: Span) -> Self {
+            let now = Time::ZERO;
+            Carrier {
+                rate: mbit * 1e6,
+                round_trip,
+                control: CarrierControl::new(now),
+                now,
+                free_at: now,
+                flying: VecDeque::new(),
+                open: 0,
+                acknowledged: 0,
+                least: Span::from_secs(100),
+                last: round_trip,
+                queues: Vec::new(),
+            }
+        }
+
+        /// There is always something to send. Returns bits per second.
+        fn run(&mut self, span: Span) -> f64 {
+            let (end, before) = (self.now + span, self.acknowledged);
+            while self.now < end {
+                while self.flying.front().is_some_and(|(at, _)| *at <= self.now) {
+                    let (at, sent) = self.flying.pop_front().unwrap_or_default();
+                    self.open -= FULL_PACKET;
+                    self.acknowledged += FULL_PACKET;
+                    self.last = at - Time::from_nanos(sent as i64);
+                    self.least = self.least.min(self.last);
+                }
+                let (open, acknowledged) = (self.open, self.acknowledged);
+                let state = CarrierState { free: u64::MAX, open, acknowledged, is_recovering: false };
+                self.control.update(state, Some(self.least.min(Span::from_secs(1))), Some(self.last), self.now);
+                while self.control.room() >= FULL_PACKET {
+                    self.control.sent(FULL_PACKET as u32);
+                    let time = Span::from_secs_f64(FULL_PACKET as f64 * 8.0 / self.rate);
+                    self.free_at = self.free_at.max(self.now) + time;
+                    self.queues.push(self.free_at - self.now);
+                    self.flying.push_back((self.free_at + self.round_trip, self.now.as_nanos() as u64));
+                    self.open += FULL_PACKET;
+                }
+                self.now += Span::from_micros(500);
+            }
+            (self.acknowledged - before) as f64 * 8.0 / span.as_secs_f64()
+        }
+    }
+
+    #[test]
+    fn a_path_is_filled_without_a_long_queue() {
+        for (mbit, millis) in [(2.0, 20), (10.0, 5), (100.0, 20), (100.0, 200), (1000.0, 50)] {
+            let mut carrier = Carrier::new(mbit, Span::from_millis(millis));
+            carrier.run(Span::from_secs(6));
+            carrier.queues.clear();
+            let rate = carrier.run(Span::from_secs(12)) / 1e6;
+            assert!(rate > 0.95 * mbit, "{rate:.1} of {mbit} Mbit/s at {millis} ms");
+            let longest = carrier.queues.iter().copied().max().unwrap_or_default();
+            // A drain ends with half a round trip at once; ten segments of the slowest path take 60 ms.
+            let allowed = (TARGET * 5).max(Span::from_secs_f64(MIN_OPEN as f64 * 8.0 / mbit / 1e6));
+            assert!(longest <= allowed, "{longest} at {mbit} Mbit/s, {millis} ms");
+        }
+    }
+
+    #[test]
+    fn a_path_that_changes_is_followed() {
+        let mut carrier = Carrier::new(50.0, Span::from_millis(20));
+        carrier.run(Span::from_secs(6));
+        carrier.rate = 10e6;
+        carrier.run(Span::from_secs(6));
+        carrier.queues.clear();
+        assert!(carrier.run(Span::from_secs(6)) > 9.5e6);
+        assert!(carrier.queues.iter().all(|queue| *queue < Span::from_millis(25)));
+        carrier.rate = 80e6;
+        carrier.run(Span::from_secs(3));
+        assert!(carrier.run(Span::from_secs(6)) > 76e6);
+    }
+}
