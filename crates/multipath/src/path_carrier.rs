@@ -58,7 +58,6 @@ const FULL_PACKET: u64 = 1500;
 const SEARCH_GROWTH: f64 = 1.25;
 const MAX_STALLED: u32 = 3;
 const DRAIN_INTERVAL: Span = Span::from_secs(5);
-const DRAINED_PART: f64 = 0.5;
 const UNKNOWN_ROUND_TRIP: Span = Span::from_millis(100);
 
 impl CarrierControl {
@@ -107,12 +106,13 @@ impl CarrierControl {
             self.drain_at = now + DRAIN_INTERVAL;
             self.hold_until = now + smoothed * 3;
         }
-        let open = match (self.is_searching, now >= self.drain_at) {
-            (true, _) => 2.0 * self.rate * least.as_secs_f64(),
-            (false, false) => self.rate * (least + TARGET.max(least / 16)).as_secs_f64(),
-            (false, true) => self.rate * least.as_secs_f64() * DRAINED_PART,
+        let target = TARGET.max(least / 16);
+        let time = match (self.is_searching, now >= self.drain_at) {
+            (true, _) => least * 2,
+            (false, false) => least + target,
+            (false, true) => (least - target).max(least / 2),
         };
-        let open = ((open / 8.0) as u64).max(MIN_OPEN);
+        let open = ((self.rate * time.as_secs_f64() / 8.0) as u64).max(MIN_OPEN);
         self.room = state.free.min(open.saturating_sub(state.open));
         if let Some(round) = &mut self.round {
             round.was_limited |= self.room < FULL_PACKET;
@@ -217,8 +217,9 @@ mod tests {
             let rate = carrier.run(Span::from_secs(12)) / 1e6;
             assert!(rate > 0.95 * mbit, "{rate:.1} of {mbit} Mbit/s at {millis} ms");
             let longest = carrier.queues.iter().copied().max().unwrap_or_default();
-            // A drain ends with half a round trip at once; ten segments of the slowest path take 60 ms.
-            let allowed = (TARGET * 5).max(Span::from_secs_f64(MIN_OPEN as f64 * 8.0 / mbit / 1e6));
+            // Ten segments of the slowest path take 60 ms.
+            let allowed = Span::from_millis(25).max(Span::from_millis(millis) / 4);
+            let allowed = allowed.max(Span::from_secs_f64(MIN_OPEN as f64 * 8.0 / mbit / 1e6));
             assert!(longest <= allowed, "{longest} at {mbit} Mbit/s, {millis} ms");
         }
     }
