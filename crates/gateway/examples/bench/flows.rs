@@ -3,10 +3,13 @@
 use crate::lines::Lines;
 use crate::outcome::Outcome;
 use crate::process::resident_bytes;
+use bonded::BondedPlane;
 use net::Binding;
 use net::interface::Family;
+use net::namespace::Namespace;
 use net::udp::{BatchReceiver, BatchSocket};
 use packet::Ecn;
+use std::fs;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,6 +60,33 @@ pub fn measure() -> Outcome<()> {
         before as f64 / 1e6,
         peak as f64 / 1e6,
     );
-    drop(planes);
+    tell_losses(&lines, &planes)
+}
+
+/// Where packets were lost: sharing the cores with hosts and other work, a gateway may get less of them than it needs.
+fn tell_losses(lines: &Lines, [near, far]: &[BondedPlane; 2]) -> Outcome<()> {
+    let (near, far) = (near.status()?, far.status()?);
+    let Some((sending, receiving)) = near.remotes.first().zip(far.remotes.first()) else { return Ok(()) };
+    let on_paths: u64 = sending.paths.iter().map(|path| path.status.lost_packets).sum();
+    println!(
+        "  lost before the gateway's device was read: {}; by the queue of the paths: {}; on the paths: {on_paths}; \
+         refused by the system: {} + {}",
+        dropped_by_device(&lines.hosts[0])?,
+        sending.dropped,
+        near.refused,
+        far.refused,
+    );
+    for path in &sending.paths {
+        println!("  a path carries {}, sent {} packets", path.status.rate, path.status.sent_packets);
+    }
+    println!("  delivered {}, {:?}", far.node.delivered, receiving.resequencing);
     Ok(())
+}
+
+/// Packets of its hosts that a gateway's device had no room for.
+fn dropped_by_device(gateway: &Namespace) -> Outcome<u64> {
+    let text = gateway.run(|| fs::read_to_string("/proc/thread-self/net/dev"))??;
+    let counters = text.lines().find_map(|line| line.trim_start().strip_prefix("tunnel:")).ok_or("no device")?;
+    // Eight about arriving packets; bytes, packets and errors stand before drops.
+    Ok(counters.split_whitespace().nth(11).ok_or("no counter")?.parse()?)
 }
