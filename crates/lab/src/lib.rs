@@ -17,7 +17,7 @@
 //! | `error` | all error types and their messages |
 //!
 //! and single files for what several kinds of experiment use: `bounds`, `buffer`, `delays`, `hosts`, `paper`, `parallel`,
-//! `repeat`, `statistics`, `values`.
+//! `repeat`, `side`, `statistics`, `values`.
 //!
 //! A new experiment is a file in `scenarios/` and a line in `scenario/catalogue.rs`.
 
@@ -35,6 +35,7 @@ mod parallel;
 mod repeat;
 mod report;
 pub mod scenario;
+mod side;
 mod statistics;
 mod values;
 

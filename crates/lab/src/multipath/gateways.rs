@@ -3,22 +3,20 @@
 use super::contender::Contender;
 use super::plane::Plane;
 use super::scenario::MultipathPoint;
+use crate::side::{MEETING, Side, read_config};
 use anyhow::Context;
 use bonded::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole};
-use gateway::Config;
 use gateway::config;
 use gateway::direct::DirectPlane;
 use multipath::{PathChoice, UnorderedFlows};
-use net::namespace::Namespace;
 use net::{Binding, clock};
-use secure::{PresharedKey, PrivateKey};
+use secure::PresharedKey;
 use service::RuntimeDir;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 use testnet::{Sites, ip};
-use units::Span;
 
 /// What forwards between the sites, until dropped.
 pub(super) struct Gateways<'a> {
@@ -29,20 +27,11 @@ pub(super) struct Gateways<'a> {
     directory: PathBuf,
 }
 
-/// Which gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Left,
-    Right,
-}
-
 /// Bytes of IPv4 and UDP.
 const OUTER_BYTES: u32 = 28;
 /// The longest packet on a path.
 const PATH_MTU: u32 = 1500;
 const TUNNEL_PORT: u16 = 4430;
-/// Gateways that have not met after this never will.
-const MEETING: Span = Span::from_secs(20);
 
 impl<'a> Gateways<'a> {
     /// Starts what the contender needs; the gateways have met when this returns.
@@ -70,7 +59,7 @@ impl<'a> Gateways<'a> {
 
     fn start_direct(&mut self, sides: &[Side], point: &MultipathPoint<'_>) -> anyhow::Result<()> {
         for side in sides {
-            let config = read(&direct_config(*side, point), point)?;
+            let config = read_config(&direct_config(*side, point), point.case.paths.len())?;
             let directory = RuntimeDir::only(&self.directory);
             let plane = side.gateway(self.sites).run(|| DirectPlane::start(&config, directory))??;
             self.direct.push((*side, plane));
@@ -82,7 +71,7 @@ impl<'a> Gateways<'a> {
         self.overhead = OUTER_BYTES + dataplane::OVERHEAD;
         let mut configs = Vec::new();
         for side in [Side::Left, Side::Right] {
-            let config = read(&bonded_config(side, point), point)?;
+            let config = read_config(&bonded_config(side, point), point.case.paths.len())?;
             let config::Plane::Bonded(bonded) = &config.plane else { anyhow::bail!("not a bonded configuration") };
             let (psks, directory) = (vec![PresharedKey::default()], RuntimeDir::standard("kumade"));
             configs.push((side, gateway::bonded::plane_config(&config, bonded, side.key(), psks, directory)));
@@ -127,40 +116,6 @@ impl Drop for Gateways<'_> {
 
 fn is_connected(plane: &BondedPlane) -> bool {
     plane.status().is_ok_and(|status| status.remotes.iter().all(|remote| remote.is_connected))
-}
-
-fn read(text: &str, point: &MultipathPoint<'_>) -> anyhow::Result<Config> {
-    let paths = (0..point.case.paths.len()).map(Sites::path);
-    let interfaces: Vec<_> = paths.chain([Sites::LAN.to_owned()]).collect();
-    Config::from_toml(text, "the lab's configuration", &interfaces).context("configure a gateway")
-}
-
-impl Side {
-    fn gateway(self, sites: &Sites) -> &Namespace {
-        match self {
-            Side::Left => &sites.left,
-            Side::Right => &sites.right,
-        }
-    }
-
-    /// As addresses of the sites are numbered.
-    fn number(self) -> u8 {
-        match self {
-            Side::Left => 1,
-            Side::Right => 2,
-        }
-    }
-
-    fn far(self) -> Self {
-        match self {
-            Side::Left => Side::Right,
-            Side::Right => Side::Left,
-        }
-    }
-
-    fn key(self) -> PrivateKey {
-        PrivateKey::from_bytes([self.number(); 32])
-    }
 }
 
 /// The part that both planes have. The direct plane is told next hops.

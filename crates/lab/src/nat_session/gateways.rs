@@ -1,8 +1,8 @@
 //! The two gateways at work, as users run them, each in its namespace.
 
 use super::scenario::{Gateway, NatSessions, alias_on};
+use crate::side::{MEETING, Side, read_config};
 use anyhow::Context;
-use gateway::Config;
 use gateway::direct::{DirectPlane, SessionPlane};
 use multipath::nat_session::SessionStatus;
 use net::clock;
@@ -10,7 +10,7 @@ use net::interface::Family;
 use net::namespace::Namespace;
 use net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
 use packet::{Addresses, FlowKey, protocol};
-use secure::{PresharedKey, PrivateKey};
+use secure::PresharedKey;
 use service::RuntimeDir;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,8 +20,6 @@ use std::time::Duration;
 use testnet::Sites;
 use units::Span;
 
-/// Gateways that have not met after this never will.
-const MEETING: Span = Span::from_secs(20);
 /// Of messages, in gateways' files too.
 const PORT: u16 = 7273;
 
@@ -65,11 +63,12 @@ impl<'a> Gateways<'a> {
 
     /// Starts one that does not run.
     pub(super) fn start_one(&mut self, which: Gateway) -> anyhow::Result<()> {
-        let config = self.config(which)?;
+        let paths = self.experiment.paths.len();
+        let config = read_config(&config_text(which, paths, self.experiment.idle), paths)?;
         let settings = config.sessions.as_ref().context("a configuration without sessions")?;
         let start = || -> anyhow::Result<Running> {
             let plane = DirectPlane::start(&config, RuntimeDir::only(&self.directory))?;
-            let sessions = SessionPlane::start(&plane, settings, key(which), vec![PresharedKey::default()])?;
+            let sessions = SessionPlane::start(&plane, settings, side(which).key(), vec![PresharedKey::default()])?;
             Ok(Running { sessions, plane })
         };
         let running = self.namespace(which).run(start)??;
@@ -95,7 +94,8 @@ impl<'a> Gateways<'a> {
 
     /// Loses all messages of a gateway on their arrival at the other one, until the result is dropped.
     pub(super) fn lose_messages(&self, from: Gateway) -> anyhow::Result<InstalledTable> {
-        let (family, list, to) = (Family::V4, "messages", other(from));
+        let (family, list) = (Family::V4, "messages");
+        let (from, to) = (side(from), side(from).far());
         let rules = vec![Rule(vec![Statement::TranslateFlow(family, list.into())])];
         let table = Table {
             name: "lab-filter".into(),
@@ -104,11 +104,11 @@ impl<'a> Gateways<'a> {
             // In front of the gateway's own rules.
             chains: vec![Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(-400)), rules }],
         };
-        let table = self.namespace(to).run(|| InstalledTable::install(&table))??;
+        let table = to.gateway(self.sites).run(|| InstalledTable::install(&table))??;
         // TEST-NET-1, to which there is no route.
         let nowhere =
             Addresses { source: Ipv4Addr::new(192, 0, 2, 1).into(), destination: Ipv4Addr::new(192, 0, 2, 2).into() };
-        let end = |path, of| SocketAddr::new(Sites::gateway(path, number(of)).into(), PORT);
+        let end = |path, of: Side| SocketAddr::new(Sites::gateway(path, of.number()).into(), PORT);
         let lost = |path| {
             let flow = FlowKey { protocol: protocol::UDP, source: end(path, from), destination: end(path, to) };
             FlowChange::Add(list.into(), flow, Some(nowhere))
@@ -137,17 +137,7 @@ impl<'a> Gateways<'a> {
     }
 
     fn namespace(&self, which: Gateway) -> &'a Namespace {
-        match which {
-            Gateway::Sending => &self.sites.left,
-            Gateway::Receiving => &self.sites.right,
-        }
-    }
-
-    fn config(&self, which: Gateway) -> anyhow::Result<Config> {
-        let paths = self.experiment.paths.len();
-        let interfaces: Vec<_> = (0..paths).map(Sites::path).chain([Sites::LAN.to_owned()]).collect();
-        Config::from_toml(&config_text(which, paths, self.experiment.idle), "the lab's configuration", &interfaces)
-            .context("configure a gateway")
+        side(which).gateway(self.sites)
     }
 }
 
@@ -165,28 +155,16 @@ impl Drop for Gateways<'_> {
     }
 }
 
-fn other(which: Gateway) -> Gateway {
+fn side(which: Gateway) -> Side {
     match which {
-        Gateway::Sending => Gateway::Receiving,
-        Gateway::Receiving => Gateway::Sending,
+        Gateway::Sending => Side::Left,
+        Gateway::Receiving => Side::Right,
     }
-}
-
-/// As addresses of the sites are numbered.
-fn number(which: Gateway) -> u8 {
-    match which {
-        Gateway::Sending => 1,
-        Gateway::Receiving => 2,
-    }
-}
-
-fn key(which: Gateway) -> PrivateKey {
-    PrivateKey::from_bytes([number(which); 32])
 }
 
 /// Hosts of the sending site share an address on each path but the first.
 fn config_text(which: Gateway, paths: usize, idle: Span) -> String {
-    let (own, far) = (number(which), number(other(which)));
+    let (own, far) = (side(which).number(), side(which).far().number());
     let addresses: Vec<_> = (0..paths).map(|path| format!("\"{}\"", Sites::gateway(path, far))).collect();
     let mut text = format!(
         "[gateway]\nname = \"site{own}\"\n\n[sessions]\nkey = \"unused\"\nport = {PORT}\nidle = \"{}ns\"\n\n\
@@ -195,7 +173,7 @@ fn config_text(which: Gateway, paths: usize, idle: Span) -> String {
          public-key = \"{}\"\naddresses = [{}]\n",
         idle.as_nanos(),
         Sites::LAN,
-        key(other(which)).public(),
+        side(which).far().key().public(),
         addresses.join(", ")
     );
     for place in 0..paths {

@@ -148,7 +148,7 @@ impl SendingSeen {
             self.left.get_or_insert(now);
         }
         if self.end == SessionEnd::Open {
-            self.end = SessionEnd::Killed;
+            self.end = SessionEnd::Lost;
         }
     }
 

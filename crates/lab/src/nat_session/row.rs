@@ -79,8 +79,8 @@ pub struct SessionRow {
 pub enum SessionEnd {
     /// No packet passed for the idle time.
     Idle,
-    /// A gateway was killed.
-    Killed,
+    /// A gateway was killed, or the receiving one no longer answered.
+    Lost,
     /// The receiving gateway refused it, or never answered.
     Refused,
     /// It was there when the run ended.

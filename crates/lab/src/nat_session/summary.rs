@@ -31,8 +31,8 @@ pub struct CaseSummary {
     pub opened: u64,
     /// How many ended as idle.
     pub idle: u64,
-    /// How many ended because a gateway was killed.
-    pub killed: u64,
+    /// How many ended because a gateway was killed or no longer answered.
+    pub lost: u64,
     /// From a flow's first packet until its first session is asked for.
     pub asked_seconds: Option<Spread>,
     /// From a flow's first packet until the receiving gateway has its rule.
@@ -102,7 +102,7 @@ impl CaseSummary {
             sessions: sessions().count() as u64,
             opened: sessions().filter(|session| session.opened_seconds.is_some()).count() as u64,
             idle: ended(SessionEnd::Idle),
-            killed: ended(SessionEnd::Killed),
+            lost: ended(SessionEnd::Lost),
             asked_seconds: first(|session| Some(session.asked_seconds)),
             granted_seconds: first(|session| session.granted_seconds),
             opened_seconds: first(|session| session.opened_seconds),

@@ -327,3 +327,62 @@ fn rule(flow: FlowKey, paths: usize) -> DividedRule {
     };
     DividedRule { flow, aliases: (0..paths).map(|path| (path as u8, alias(path))).collect() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::SessionEnd;
+    use super::super::scenario::{LostMessages, NatCase, Restart};
+    use super::*;
+    use crate::scenario::{Overrides, load};
+    use proptest::prelude::*;
+
+    fn gateway() -> impl Strategy<Value = Gateway> {
+        prop_oneof![Just(Gateway::Sending), Just(Gateway::Receiving)]
+    }
+
+    fn millis(range: std::ops::Range<i64>) -> impl Strategy<Value = Span> {
+        range.prop_map(Span::from_millis)
+    }
+
+    fn case() -> impl Strategy<Value = NatCase> {
+        let lost = (gateway(), millis(0..6000), millis(1..8000));
+        let lost = lost.prop_map(|(from, after, duration)| LostMessages { from, after, duration });
+        let restart = (gateway(), millis(0..5000), millis(1..2000));
+        let restart = restart.prop_map(|(gateway, after, down)| Restart { gateway, after, down });
+        let activity = prop::collection::vec(millis(20..5000), 1..4);
+        (1..3usize, 1..4usize, activity, prop::option::of(lost), prop::option::of(restart)).prop_map(
+            |(hosts, flows, activity, lost, restart)| NatCase {
+                label: "random".into(),
+                hosts,
+                flows,
+                activity,
+                lost,
+                restart,
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Whatever is lost, and whichever gateway is killed: packets arrive, and from their hosts' addresses unless the gateway
+        /// that gives them back was killed; nothing is divided without a rule; sessions of a flow follow each other.
+        #[test]
+        fn hosts_notice_nothing_of_lost_messages(case in case(), run in 1..1000u32) {
+            let experiment = load("nat-session", &Overrides::default()).unwrap().nat_session().unwrap();
+            let row = super::run(&experiment, &NatPoint { case: &case, run });
+            let may_be_altered = case.restart.is_some_and(|restart| restart.gateway == Gateway::Receiving);
+            for flow in &row.flows {
+                prop_assert_eq!(flow.lost_packets, 0);
+                prop_assert!(flow.altered_packets == 0 || may_be_altered, "{:?}", flow);
+                for session in &flow.sessions {
+                    prop_assert!(session.opened_seconds.is_none_or(|opened| session.granted_seconds <= Some(opened)));
+                    prop_assert!(session.opened_seconds.is_none() || session.granted_seconds.is_some(), "{:?}", session);
+                    let is_idle = session.end == SessionEnd::Idle;
+                    prop_assert!(!is_idle || session.idle_ratio >= Some(1.0), "{:?}", session);
+                }
+                let follow = |pair: &[crate::nat_session::SessionRow]| pair[0].forgotten_seconds <= Some(pair[1].asked_seconds);
+                prop_assert!(flow.sessions.windows(2).all(follow), "{:?}", flow);
+            }
+        }
+    }
+}

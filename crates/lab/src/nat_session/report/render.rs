@@ -64,7 +64,7 @@ mod tests {
                 assert!((1.0..1.1).contains(&ratio), "{}: {ratio}", row.case);
                 assert!(last.removed_seconds.is_some() && last.forgotten_seconds.is_some(), "{}: {flow:?}", row.case);
                 assert_eq!(flow.lost_packets, 0, "{}: {flow:?}", row.case);
-                let is_killed = flow.sessions.iter().any(|session| session.end == SessionEnd::Killed);
+                let is_killed = flow.sessions.iter().any(|session| session.end == SessionEnd::Lost);
                 assert!(flow.altered_packets == 0 || is_killed, "{}: {flow:?}", row.case);
                 for session in &flow.sessions {
                     let order = [

@@ -44,7 +44,7 @@ fn sessions(report: &NatSessionReport) -> Table {
         ("sessions", &|case| case.sessions.to_string()),
         ("opened", &|case| case.opened.to_string()),
         ("idle", &|case| case.idle.to_string()),
-        ("gateway killed", &|case| case.killed.to_string()),
+        ("gateway lost", &|case| case.lost.to_string()),
         ("requests, most", &|case| case.max_requests.to_string()),
         ("new one after kill, ms", &|case| millis(case.recovered_seconds)),
     ];

@@ -1,0 +1,52 @@
+use anyhow::Context;
+use gateway::Config;
+use net::namespace::Namespace;
+use secure::PrivateKey;
+use testnet::Sites;
+use units::Span;
+
+/// One of the two gateways between sites.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+/// Gateways that have not met after this never will.
+pub(crate) const MEETING: Span = Span::from_secs(20);
+
+impl Side {
+    /// Where it runs.
+    pub(crate) fn gateway(self, sites: &Sites) -> &Namespace {
+        match self {
+            Side::Left => &sites.left,
+            Side::Right => &sites.right,
+        }
+    }
+
+    /// As addresses of the sites are numbered.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Side::Left => 1,
+            Side::Right => 2,
+        }
+    }
+
+    pub(crate) fn far(self) -> Self {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
+
+    /// By which the other one knows it.
+    pub(crate) fn key(self) -> PrivateKey {
+        PrivateKey::from_bytes([self.number(); 32])
+    }
+}
+
+/// A gateway's configuration, between sites with so many paths.
+pub(crate) fn read_config(text: &str, paths: usize) -> anyhow::Result<Config> {
+    let interfaces: Vec<_> = (0..paths).map(Sites::path).chain([Sites::LAN.to_owned()]).collect();
+    Config::from_toml(text, "the lab's configuration", &interfaces).context("configure a gateway")
+}
