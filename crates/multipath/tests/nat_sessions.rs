@@ -3,7 +3,7 @@
 mod nat_checks;
 mod nat_world;
 
-use multipath::nat_session::{NatConfig, RefusalReason, SessionPhase};
+use multipath::nat_session::{NatConfig, NatPeer, RefusalReason, SessionPhase};
 use nat_world::{Faults, World, flow};
 use proptest::prelude::*;
 use std::fs;
@@ -59,6 +59,26 @@ fn a_session_begins_with_the_first_packet_and_ends_after_the_idle_time() {
     let statistics = world.gateways[0].peer.statistics();
     assert_eq!((statistics.begun, statistics.accepted, statistics.idle), (1, 1, 1));
     assert_eq!((world.lost, statistics.retransmissions), (0, 0));
+}
+
+/// What has passed is read now and then, so that the last packet may not be known when the idle time is over.
+#[test]
+fn a_session_ends_as_idle_only_once_it_is_known_that_nothing_has_passed() {
+    for (packets, phase) in [(0, SessionPhase::Ending), (1, SessionPhase::Active)] {
+        let mut world = World::new(NatConfig { idle: Span::from_secs(3), ..CONFIG }, Faults::default(), 1);
+        world.run(Span::from_secs(1));
+        world.packet(0, flow(0, 0));
+        world.run(Span::from_millis(100));
+        let peer = &mut world.gateways[0].peer;
+        let idle_at = peer.next_idle().unwrap();
+        peer.advance(idle_at);
+        let phase_of = |peer: &NatPeer| peer.sessions().next().map(|session| session.phase);
+        assert_eq!(phase_of(peer), Some(SessionPhase::Active));
+        peer.used(&flow(0, 0), packets, packets * 100, idle_at);
+        peer.counted(idle_at);
+        assert_eq!(phase_of(peer), Some(phase));
+        assert_eq!(peer.next_idle(), (packets > 0).then_some(idle_at + Span::from_secs(3)));
+    }
 }
 
 #[test]

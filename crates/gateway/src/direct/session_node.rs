@@ -182,17 +182,20 @@ impl SessionNode {
         Ok(())
     }
 
-    /// Reads which sessions' flows have passed.
-    pub(super) fn read_counters(&mut self, now: Time) -> Result<(), SetupError> {
+    /// Reads which sessions' flows have passed. Returns when a session will have been idle for long enough.
+    pub(super) fn read_counters(&mut self, now: Time) -> Result<Option<Time>, SetupError> {
         self.table.expire(now);
         let restored = self.lists.restored()?;
-        for RemoteGateway { place, nat, .. } in &mut self.remotes {
+        for number in 0..self.remotes.len() {
+            let RemoteGateway { place, nat, .. } = &mut self.remotes[number];
             for (flow, count) in self.lists.divided(*place)? {
                 nat.used(&flow, count.packets, count.bytes, now);
             }
             restored.iter().for_each(|(flow, count)| nat.arrived(flow, count.packets, count.bytes, now));
+            nat.counted(now);
+            self.act(number, None, now);
         }
-        Ok(())
+        Ok(self.remotes.iter().filter_map(|remote| remote.nat.next_idle()).min())
     }
 
     /// Tells all remote gateways that this one ends.

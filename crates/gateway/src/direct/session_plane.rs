@@ -1,13 +1,13 @@
 use super::plane::DirectPlane;
 use super::session_node::SessionNode;
-use super::session_shard::{LOOK_INTERVAL, SessionShard, SessionsError, read_interval};
+use super::session_shard::{LOOK_INTERVAL, SessionShard, SessionsError, next_read};
 use super::session_status::SessionsStatus;
 use crate::config::Sessions;
 use net::clock;
 use runtime::{Ended, PacketThread};
 use secure::{PresharedKey, PrivateKey};
 use std::sync::Arc;
-use units::Span;
+use units::{Span, Time};
 
 /// NAT sessions with the gateways of remote sites, until this is dropped: flows that begin to pass are agreed upon, divided,
 /// and left again once they are idle. Ends before its [`DirectPlane`] is dropped.
@@ -20,9 +20,10 @@ impl SessionPlane {
     /// Flows that have begun are looked for this often, and less often where that takes more than a tenth of the time.
     pub const LOOK_INTERVAL: Span = LOOK_INTERVAL;
 
-    /// How often counters are read where sessions end after being idle for so long.
-    pub fn read_interval(idle: Span) -> Span {
-        read_interval(idle)
+    /// When the kernel's counters are read next, where sessions end after being idle for so long: a sixteenth of that later, and
+    /// not more than five seconds; or at `next_idle`, when a session may be idle.
+    pub fn next_read(idle: Span, next_idle: Option<Time>, now: Time) -> Time {
+        next_read(idle, next_idle, now)
     }
 
     /// Opens a socket on each path and begins handshakes, in the namespace of the calling thread. `psks` are those of all

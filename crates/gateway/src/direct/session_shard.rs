@@ -37,7 +37,8 @@ pub enum SessionsError {
 /// Flows are looked for this often, and less often where that takes more than a tenth of the time.
 pub(super) const LOOK_INTERVAL: Span = Span::from_millis(100);
 const MAX_LOOK_SHARE: i64 = 10;
-/// Counters are read so many times within the idle time, but not more often than flows are looked for.
+/// Counters are read so many times within the idle time, and when a session may be idle, but not more often than flows are
+/// looked for.
 const READS_PER_IDLE_TIME: i64 = 16;
 const MAX_READ_INTERVAL: Span = Span::from_secs(5);
 /// Times that each socket is read in a turn.
@@ -49,7 +50,7 @@ pub(super) struct SessionShard {
     sockets: Vec<BatchSocket>,
     receivers: Vec<BatchReceiver>,
     node: SessionNode,
-    read_interval: Span,
+    idle: Span,
     next_look: Time,
     next_read: Time,
 }
@@ -69,7 +70,7 @@ impl SessionShard {
             receivers: sockets.iter().map(BatchReceiver::new).collect(),
             sockets,
             node,
-            read_interval: read_interval(sessions.limits.idle),
+            idle: sessions.limits.idle,
             next_look: Time::ZERO,
             next_read: Time::ZERO,
         })
@@ -120,8 +121,8 @@ impl Shard for SessionShard {
         let now = clock::monotonic();
         self.take_datagrams(now)?;
         if now >= self.next_read {
-            self.node.read_counters(now)?;
-            self.next_read = now + self.read_interval;
+            let next_idle = self.node.read_counters(now)?;
+            self.next_read = next_read(self.idle, next_idle, now);
         }
         if now >= self.next_look {
             self.node.look_for_flows(now)?;
@@ -142,9 +143,11 @@ impl Drop for SessionShard {
     }
 }
 
-/// How often counters are read where sessions end after being idle for so long.
-pub(super) fn read_interval(idle: Span) -> Span {
-    (idle / READS_PER_IDLE_TIME).clamp(LOOK_INTERVAL, MAX_READ_INTERVAL)
+/// When counters are read next where sessions end after being idle for so long, the first one at `next_idle`.
+pub(super) fn next_read(idle: Span, next_idle: Option<Time>, now: Time) -> Time {
+    let interval = (idle / READS_PER_IDLE_TIME).clamp(LOOK_INTERVAL, MAX_READ_INTERVAL);
+    let regular = now + interval;
+    next_idle.map_or(regular, |idle| regular.min(idle.max(now + LOOK_INTERVAL)))
 }
 
 fn is_of_network(error: &io::Error) -> bool {

@@ -154,7 +154,7 @@ impl SendingSeen {
 
     fn row(&self, rule: Option<&ReceivingSeen>, sent: &[Time], first: Time, idle: Span) -> SessionRow {
         let after = |time: Time| (time - first).as_secs_f64();
-        let last = sent.iter().rev().find(|time| self.left.is_none_or(|left| **time <= left)).copied();
+        let last = sent.iter().rev().find(|time| self.left.is_none_or(|left| **time < left)).copied();
         let is_idle = self.end == SessionEnd::Idle;
         let idled = last.zip(self.left).filter(|_| is_idle).map(|(last, left)| left - last);
         SessionRow {

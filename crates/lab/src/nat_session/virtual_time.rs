@@ -196,7 +196,7 @@ impl<'a> World<'a> {
 
     fn read(&mut self, place: usize, life: Life) {
         let now = self.now;
-        let interval = SessionPlane::read_interval(self.experiment.idle);
+        let idle = self.experiment.idle;
         let Some(node) = self.alive(place, life) else { return };
         for (flow, (_, packets)) in &node.divided {
             node.peer.used(flow, *packets, *packets * PAYLOAD_BYTES as u64, now);
@@ -204,7 +204,10 @@ impl<'a> World<'a> {
         for (arriving, (_, packets)) in &node.restored {
             node.peer.arrived(arriving, *packets, *packets * PAYLOAD_BYTES as u64, now);
         }
-        self.schedule(now + interval, Event::Read(place, life));
+        node.peer.counted(now);
+        let next = SessionPlane::next_read(idle, node.peer.next_idle(), now);
+        self.act(place, None);
+        self.schedule(next, Event::Read(place, life));
     }
 
     fn send_packet(&mut self, number: usize) {

@@ -55,6 +55,17 @@ impl NatPeer {
         self.sending.used(flow, packets, bytes, now);
     }
 
+    /// All that has passed until now has been told by [`used`](Self::used): sessions end that were idle until now.
+    pub fn counted(&mut self, now: Time) {
+        self.sending.counted(&mut self.out, now);
+    }
+
+    /// When the first session will have been idle for long enough to end, unless something passes: it ends at the first
+    /// [`counted`](Self::counted) from then on.
+    pub fn next_idle(&self) -> Option<Time> {
+        self.sending.next_idle()
+    }
+
     /// So much of a flow has arrived in this form since it is given its addresses back.
     pub fn arrived(&mut self, arriving: &FlowKey, packets: u64, bytes: u64, now: Time) {
         self.receiving.arrived(arriving, packets, bytes, now);

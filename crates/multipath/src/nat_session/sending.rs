@@ -28,6 +28,10 @@ pub(super) struct Sending {
     /// Of requests.
     limiter: Limiter,
     timers: Timers,
+    /// Until when it is known what has passed.
+    counted: Time,
+    /// Active sessions that have been idle for long enough unless something has passed since.
+    overdue: Vec<u32>,
     next_id: u32,
     /// The session behind which the next check begins.
     checked: u32,
@@ -56,6 +60,8 @@ impl Sending {
             asking: 0,
             limiter: Limiter::new(MAX_REQUESTS_PER_SECOND, MAX_REQUEST_BURST),
             timers: Timers::default(),
+            counted: Time::ZERO,
+            overdue: Vec::new(),
             next_id: 0,
             checked: 0,
         }
@@ -116,6 +122,22 @@ impl Sending {
         {
             (session.packets, session.bytes, session.last_used) = (packets, bytes, now);
         }
+    }
+
+    /// What has passed until now has been told: sessions end that are idle.
+    pub(super) fn counted(&mut self, out: &mut Outbox, now: Time) {
+        self.counted = now;
+        for id in std::mem::take(&mut self.overdue) {
+            if self.phase(id) == Some(SessionPhase::Active) {
+                self.end_if_idle(id, out, now);
+            }
+        }
+    }
+
+    /// When the first session will have been idle for long enough, unless something passes.
+    pub(super) fn next_idle(&self) -> Option<Time> {
+        let active = self.sessions.values().filter(|session| session.phase == SessionPhase::Active);
+        active.map(|session| session.last_used + self.config.idle).min()
     }
 
     pub(super) fn accepted(&mut self, id: u32, out: &mut Outbox, now: Time) {
@@ -310,6 +332,9 @@ impl Sending {
         let idle_at = session.last_used + self.config.idle;
         if now < idle_at {
             return self.set_timer(id, Some(idle_at));
+        }
+        if self.counted < idle_at {
+            return self.overdue.push(id);
         }
         out.statistics.idle += 1;
         out.push(NatAction::Leave(session.rule.clone()));

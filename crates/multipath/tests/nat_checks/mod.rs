@@ -78,6 +78,7 @@ pub fn messages(mut data: &[u8]) {
         data = rest;
         now += Span::from_millis(i64::from(*gap) * 20);
         rules.refuses = head & 0x40 != 0;
+        peer.counted(now);
         peer.advance(now);
         match head & 0xf {
             // Kinds 8 to 15 of one of two lives, to this one.
@@ -92,6 +93,7 @@ pub fn messages(mut data: &[u8]) {
     }
     // Everything ends by itself, since nothing more comes.
     now += Span::from_secs(200);
+    peer.counted(now);
     peer.advance(now);
     drain(&mut peer, &mut rules, now);
     assert_eq!((rules.divided.len(), rules.restored.len()), (0, 0));

@@ -109,6 +109,7 @@ impl World {
                 self.arrive();
             } else {
                 for number in 0..2 {
+                    self.gateways[number].peer.counted(self.now);
                     self.gateways[number].peer.advance(self.now);
                     self.act(number);
                 }
