@@ -285,6 +285,9 @@ impl<P: Clone> Bond<P> {
 
     fn decide(&mut self, now: Time) {
         self.decide_at = now + DECISION_INTERVAL;
+        if self.up().is_empty() {
+            self.paths.iter_mut().for_each(|path| path.lift_hold(now));
+        }
         let fastest = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
         let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path, fastest)).collect();
         self.several.update(&estimates, self.flows.long_flows(), now);

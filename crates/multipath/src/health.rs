@@ -13,7 +13,7 @@ pub enum PathState {
     Up,
     /// Packets are not answered.
     Down {
-        /// It is not used before this, even if it answers.
+        /// It is not used before this, even if it answers, as long as another path is up.
         hold_until: Time,
     },
 }
@@ -23,8 +23,16 @@ pub enum PathState {
 /// **Rule.** A path is down when at least four packets have been open for 1.25 round trips + 4 times their variation +
 /// 40 ms, and for half a round trip + 60 ms nothing was answered at all. A path with less traffic is probed, so that
 /// there are four. A path that is up and idle is probed each second, one that is down five times a second. It is
-/// probed more closely once it answers, and after three answers it is up again: at once the first time, but each time that it
-/// fails soon again, it is held down twice as long as the last time, from 1 s to 60 s; 20 s up are forgiven one failure.
+/// probed more closely once it answers, and after three answers it is up again.
+///
+/// A path that fails soon again is held down: not at all the first time, then for 1, 2, 4 and at most 8 s from its failure on;
+/// every 2 s for which it was up are forgiven one failure. It is not while no other path is up: then any path that answers
+/// is used.
+///
+/// *Why so short.* Multihomed transports use a path at once when it answers (SCTP: RFC 7829), while damping route flaps for
+/// long turned out to do more harm than the flaps (RFC 7196). A failure costs what was on its way and a stall of some 0.15 s,
+/// whereas each second of holding down costs what the path carries. So what is up for seconds at a time is worth its
+/// failures, and what is not costs at most one of them in 8 s (`sim/tests/bonded_flaps.rs`).
 #[derive(Debug)]
 pub(crate) struct Health {
     state: PathState,
@@ -43,8 +51,8 @@ const IDLE_PROBE: Span = Span::from_secs(1);
 const DOWN_PROBE: Span = Span::from_millis(200);
 const CLOSE_PROBE: Span = Span::from_millis(5);
 const MIN_HOLD: Span = Span::from_secs(1);
-const MAX_HOLD: Span = Span::from_secs(60);
-const FORGIVEN: Span = Span::from_secs(20);
+const MAX_HOLD: Span = Span::from_secs(8);
+const FORGIVEN: Span = Span::from_secs(2);
 /// More than the far end waits with its report.
 const ANSWER_SLACK: Span = Span::from_millis(40);
 const SILENCE: Span = Span::from_millis(60);
@@ -131,6 +139,17 @@ impl Health {
             failures => (MIN_HOLD * (1 << (failures - 2).min(6))).min(MAX_HOLD),
         };
         self.enter(PathState::Down { hold_until: now + hold }, now);
+    }
+
+    /// It is not held down any longer: no other path is up. If it has answered lately, another answer suffices.
+    pub fn lift_hold(&mut self, now: Time) {
+        let PathState::Down { hold_until } = &mut self.state else { return };
+        let was_held = *hold_until > now;
+        *hold_until = now.min(*hold_until);
+        if was_held && now - self.answered < DOWN_PROBE * 2 && self.answered > self.since {
+            self.enter(PathState::Probing, now);
+            self.wanted = 1;
+        }
     }
 
     /// Forgets earlier failures.

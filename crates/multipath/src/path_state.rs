@@ -260,7 +260,12 @@ impl Path {
             open: self.log.open_bytes(),
         };
         if self.carrier.is_none() {
-            self.rate.sample(&sample);
+            if matches!(self.health.state(), PathState::Down { .. }) {
+                // Probes that are lost tell nothing of the rate.
+                self.rate.probed(&sample);
+            } else {
+                self.rate.sample(&sample);
+            }
             // The capacity may be less than believed.
             self.clear = self.rate.clear() + self.rate.capacity().time_for(sample.open) / 10;
         }
@@ -278,6 +283,11 @@ impl Path {
             self.health.forgive();
         }
         failed && self.enabled
+    }
+
+    /// It may be used as soon as it answers.
+    pub fn lift_hold(&mut self, now: Time) {
+        self.health.lift_hold(now);
     }
 
     fn interrupt(&mut self, now: Time) {

@@ -236,8 +236,8 @@ impl PathRate {
         self.delays.drained();
     }
 
-    /// Takes what a report says.
-    pub fn sample(&mut self, sample: &Sample) {
+    /// Takes what a report says of the delay only, as long as nothing but probes is sent; returns how long the packet waited.
+    pub fn probed(&mut self, sample: &Sample) -> Span {
         let delay = sample.arrival - sample.sent.time;
         let queue = self.delays.sample(delay, sample.sent.size, self.capacity(), sample.sent.quiet, sample.now);
         // It waits, it is transmitted itself, and so is what was sent after it.
@@ -247,6 +247,12 @@ impl PathRate {
             self.check_base(queue);
             self.check_drain(sample.now);
         }
+        queue
+    }
+
+    /// Takes what a report says.
+    pub fn sample(&mut self, sample: &Sample) {
+        let queue = self.probed(sample);
         self.follow_busy(sample, queue);
         if sample.now - self.noise_at > NOISE_MEMORY {
             self.noise = self.noise / 2;
