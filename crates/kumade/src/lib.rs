@@ -11,6 +11,7 @@ mod link;
 mod measure;
 mod output;
 mod serve;
+mod tunnel;
 mod usage;
 
 use crate::output::note;
@@ -37,6 +38,7 @@ enum Command {
     Lab(lab::LabArgs),
     Link(link::LinkArgs),
     Gateway(gateway::GatewayArgs),
+    Tunnel(tunnel::TunnelArgs),
     Key(key::KeyArgs),
     /// Print a shell completion script
     Completions {
@@ -74,6 +76,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(args),
         Command::Gateway(args) => gateway::run(&args),
+        Command::Tunnel(args) => tunnel::run(args),
         Command::Key(args) => key::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

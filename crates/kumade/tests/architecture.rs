@@ -41,6 +41,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
     ("serve", &["net", "train", "transport", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "runtime", "service", "units"]),
+    ("tunnel", &["bonded", "multipath", "net", "secure", "service", "units"]),
     // It measures its paths, and answers the measurements of other gateways.
     (
         "gateway",
@@ -100,6 +101,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "serve",
             "service",
             "train",
+            "tunnel",
             "units",
         ],
     ),

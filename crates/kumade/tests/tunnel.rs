@@ -1,0 +1,174 @@
+//! `kumade tunnel`, as people use it: two keys, two processes.
+
+use net::namespace::Namespace;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use testnet::{VethHosts, eventually, in_namespaces, ip};
+
+/// A directory with the keys of both ends.
+struct Keys(PathBuf);
+
+impl Keys {
+    fn new(test: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("kumade-{test}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let keys = Keys(directory);
+        for end in [1, 2] {
+            let made = program().args(["key", "private", "--output"]).arg(keys.file(end)).status();
+            assert!(made.unwrap().success());
+        }
+        keys
+    }
+
+    fn file(&self, end: u8) -> PathBuf {
+        self.0.join(format!("{end}.key"))
+    }
+
+    fn public(&self, end: u8) -> String {
+        let input = fs::File::open(self.file(end)).unwrap();
+        let output = program().args(["key", "public"]).stdin(input).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// One end, in the namespace of its host: the right one (2) listens.
+    fn end(&self, hosts: &VethHosts, number: u8, more: &[&str]) -> Command {
+        let far = self.public(3 - number);
+        let (inside, role, peer) = match number {
+            1 => (&hosts.left, ["connect", "10.79.0.2:443"], far),
+            _ => (&hosts.right, ["listen", "443"], format!("{far}=10.77.0.1")),
+        };
+        let mut command = inside.command(assert_cmd::cargo::cargo_bin("kumade"));
+        command.arg("tunnel").args(role).args(["--peer", &peer]).args(["--address", &format!("10.77.0.{number}/24")]);
+        command.arg("--key").arg(self.file(number)).args(more).env("XDG_RUNTIME_DIR", &self.0).stderr(Stdio::piped());
+        command
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn program() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin("kumade"))
+}
+
+/// Two hosts side by side.
+fn hosts() -> VethHosts {
+    let hosts = VethHosts::new(1500).unwrap();
+    let [one, two] = VethHosts::PORTS;
+    ip(&hosts.middle, &["link", "add", "bridge", "type", "bridge"]).unwrap();
+    for port in [one, two] {
+        ip(&hosts.middle, &["link", "set", port, "master", "bridge"]).unwrap();
+    }
+    ip(&hosts.middle, &["link", "set", "bridge", "up"]).unwrap();
+    hosts
+}
+
+fn wait_until_connected(child: &mut Child) {
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().ends_with(": connected")), "it ended");
+    // The rest is read, too, or the program would block or fail.
+    thread::spawn(move || lines.for_each(drop));
+}
+
+fn end_with(child: &mut Child, signal: Signal) -> bool {
+    // The child has not been waited for, so its number is its own.
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+    child.wait().unwrap().success()
+}
+
+fn has_device(inside: &Namespace) -> bool {
+    ip(inside, &["-o", "link"]).unwrap().contains("kumade0")
+}
+
+fn transfer(hosts: &VethHosts) {
+    let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
+    let data: Vec<u8> = (0..300_000_u32).map(|place| (place % 251) as u8).collect();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = hosts.left.run(|| TcpStream::connect("10.77.0.2:9").unwrap()).unwrap();
+            stream.write_all(&data).unwrap();
+        });
+        let mut received = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+        assert!(received == data);
+    });
+}
+
+fn joins_two_hosts_until_one_ends(test: &str, more: &[&str]) {
+    in_namespaces(test, || {
+        let (hosts, keys) = (hosts(), Keys::new(test));
+        let mut ends = [2, 1].map(|number| keys.end(&hosts, number, more).spawn().unwrap());
+        ends.iter_mut().for_each(wait_until_connected);
+        transfer(&hosts);
+        // By a signal that lets it clean up, and by one that does not.
+        let signals = [Signal::SIGTERM, Signal::SIGKILL];
+        for ((inside, end), signal) in [&hosts.right, &hosts.left].into_iter().zip(&mut ends).zip(signals) {
+            assert!(has_device(inside));
+            assert_eq!(end_with(end, signal), signal == Signal::SIGTERM);
+            assert!(eventually(|| !has_device(inside)));
+        }
+    });
+}
+
+#[test]
+fn many_connections_join_two_hosts_until_one_ends() {
+    joins_two_hosts_until_one_ends("many_connections_join_two_hosts_until_one_ends", &[]);
+}
+
+#[test]
+fn one_connection_joins_two_hosts_until_one_ends() {
+    joins_two_hosts_until_one_ends("one_connection_joins_two_hosts_until_one_ends", &["--carrier", "tcp"]);
+}
+
+#[test]
+fn datagrams_join_two_hosts_until_one_ends() {
+    joins_two_hosts_until_one_ends("datagrams_join_two_hosts_until_one_ends", &["--carrier", "udp"]);
+}
+
+#[test]
+fn a_peer_that_is_none_is_named() {
+    in_namespaces("a_peer_that_is_none_is_named", || {
+        let (hosts, keys) = (hosts(), Keys::new("a_peer_that_is_none_is_named"));
+        let listener = hosts.right.run(|| TcpListener::bind("10.79.0.2:443").unwrap()).unwrap();
+        let mut end = keys.end(&hosts, 1, &["--carrier", "tcp"]).spawn().unwrap();
+        let mut stream = listener.accept().unwrap().0;
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        let mut lines = BufReader::new(end.stderr.take().unwrap()).lines();
+        let said = lines.find_map(|line| line.ok().filter(|line| line.contains("HTTP/1.1"))).expect("a word");
+        assert!(said.contains("10.79.0.2:443") && said.contains("not the peer"), "{said}");
+        end_with(&mut end, Signal::SIGTERM);
+    });
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_with_what_to_do() {
+    let keys = Keys::new("tunnel-usage");
+    let refused = |arguments: &[&str], said: &str| {
+        let output = program().arg("tunnel").args(arguments).arg("--key").arg(keys.file(1)).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(said), "{error}");
+    };
+    let peer = keys.public(2);
+    let connect = |more: &[&'static str]| {
+        let arguments = ["connect", "192.0.2.1", "--peer", peer.as_str(), "--address", "10.77.0.1/24"];
+        arguments.into_iter().chain(more.iter().copied()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (more, said) in [
+        (&["--network", "192.0.2.0/24"][..], "give smaller networks"),
+        (&["--connections", "0"], "give 1 to 16"),
+        (&["--mtu", "100"], "1280"),
+    ] {
+        let arguments = connect(more);
+        refused(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), said);
+    }
+    refused(&["listen", "443", "--peer", "none", "--address", "10.77.0.1/24"], "like KEY=");
+}

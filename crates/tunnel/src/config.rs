@@ -1,0 +1,210 @@
+use crate::peer::Peer;
+use bonded::{BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, DatagramConfig};
+use ipnet::IpNet;
+use multipath::{PathChoice, PathId, UnorderedFlows};
+use net::Binding;
+use secure::{PresharedKey, PrivateKey};
+use service::RuntimeDir;
+use std::net::SocketAddr;
+use thiserror::Error;
+use units::Span;
+
+/// The port of tunnels where none is given, for TCP and for UDP.
+pub const DEFAULT_PORT: u16 = 7274;
+
+/// The settings of one end of a tunnel.
+#[derive(Debug, Clone)]
+pub struct TunnelConfig {
+    /// Which end, and where the other one is.
+    pub end: End,
+    /// What carries the packets.
+    pub carrier: Carrier,
+    /// The name of the TUN device.
+    pub device: String,
+    /// The length of the longest packet that passes, in bytes; over UDP what the path passes, and 1500 over TCP, if none.
+    pub mtu: Option<u16>,
+    /// The addresses of the device, each with the network that is reached through it.
+    pub addresses: Vec<IpNet>,
+    /// This end's key.
+    pub identity: PrivateKey,
+    /// A second key that both ends have, or the default one.
+    pub psk: PresharedKey,
+    /// Who may be at the other end: one, where this end connects.
+    pub peers: Vec<Peer>,
+    /// The congestion control of TCP connections; the system's default, if none.
+    pub congestion_control: Option<String>,
+    /// The least retransmission timeout of TCP connections, where the kernel lets it be set; the system's, if none.
+    pub min_rto: Option<Span>,
+}
+
+/// Which end of a tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It waits for others at this address.
+    Listen(SocketAddr),
+    /// It connects to the one that waits there.
+    Connect(SocketAddr),
+}
+
+/// What carries the packets of a tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// UDP datagrams.
+    Udp,
+    /// One TCP connection.
+    Tcp,
+    /// So many TCP connections; the end that listens takes as many as come.
+    Rake(usize),
+}
+
+/// Settings that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TunnelConfigError {
+    /// Nobody to talk to.
+    #[error("no peer: give the public key of one, from `kumade key public` there")]
+    NoPeer,
+    /// More than one peer at one address.
+    #[error("{0} peers, where this end connects to one")]
+    SeveralPeers(usize),
+    /// Too many connections, or none.
+    #[error("{0} connections: give 1 to {max}", max = PathId::MAX_PATHS)]
+    Connections(usize),
+    /// Packets to the peer itself would go into the tunnel.
+    #[error(
+        "the network {network} contains {address}, where the other end is reached: the tunnel's own packets would go \
+         into the tunnel; give smaller networks"
+    )]
+    Loop {
+        /// What goes into the tunnel.
+        network: IpNet,
+        /// Where the other end is reached.
+        address: SocketAddr,
+    },
+}
+
+const TCP_MTU: u16 = 1500;
+
+impl Carrier {
+    /// As many connections as a rake has where no other number is given.
+    pub const DEFAULT_CONNECTIONS: usize = PathId::MAX_PATHS;
+}
+
+impl TunnelConfig {
+    /// What it comes to. In `directory` changes of the system are written down, so that they can be undone after a crash.
+    ///
+    /// # Errors
+    /// Settings that contradict each other.
+    pub fn plane(self, directory: RuntimeDir) -> Result<BondedConfig, TunnelConfigError> {
+        self.check()?;
+        let mtu = if self.carrier == Carrier::Udp { self.mtu } else { self.mtu.or(Some(TCP_MTU)) };
+        let far = match self.end {
+            End::Connect(address) => Some(address),
+            End::Listen(_) => None,
+        };
+        let carriers = self.carriers(directory);
+        let addresses = if self.carrier == Carrier::Udp { vec![far] } else { Vec::new() };
+        let remotes = self.peers.into_iter().map(|peer| BondedRemote {
+            key: peer.key,
+            psk: self.psk.clone(),
+            networks: peer.networks,
+            addresses: addresses.clone(),
+        });
+        Ok(BondedConfig {
+            device: self.device,
+            mtu,
+            addresses: self.addresses,
+            identity: self.identity,
+            carriers,
+            choice: PathChoice::Available,
+            unordered: UnorderedFlows::default(),
+            remotes: remotes.collect(),
+        })
+    }
+
+    fn carriers(&self, directory: RuntimeDir) -> CarrierConfig {
+        let connections = match self.carrier {
+            Carrier::Udp => return self.datagrams(directory),
+            Carrier::Tcp => 1,
+            Carrier::Rake(connections) => connections,
+        };
+        let role = match self.end {
+            End::Listen(address) => ConnectionRole::Listen { address },
+            End::Connect(address) => ConnectionRole::Connect { address, binding: Binding::default(), connections },
+        };
+        CarrierConfig::Connections(ConnectionConfig {
+            role,
+            congestion_control: self.congestion_control.clone(),
+            min_rto: self.min_rto,
+        })
+    }
+
+    fn datagrams(&self, directory: RuntimeDir) -> CarrierConfig {
+        let (port, source) = match self.end {
+            End::Listen(address) => (address.port(), Some(address.ip())),
+            End::Connect(_) => (0, None),
+        };
+        let paths = vec![(Binding { source, ..Binding::default() }, None)];
+        CarrierConfig::Datagrams(DatagramConfig { port, paths, routes: Vec::new(), directory })
+    }
+
+    fn check(&self) -> Result<(), TunnelConfigError> {
+        let networks = || self.peers.iter().flat_map(|peer| &peer.networks);
+        match (self.end, self.peers.len()) {
+            (_, 0) => return Err(TunnelConfigError::NoPeer),
+            (End::Connect(_), peers @ 2..) => return Err(TunnelConfigError::SeveralPeers(peers)),
+            (End::Connect(address), _) => {
+                let network = networks().find(|network| network.contains(&address.ip()));
+                if let Some(&network) = network {
+                    return Err(TunnelConfigError::Loop { network, address });
+                }
+            }
+            (End::Listen(_), _) => {}
+        }
+        match self.carrier {
+            Carrier::Rake(connections) if !(1..=PathId::MAX_PATHS).contains(&connections) => {
+                Err(TunnelConfigError::Connections(connections))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(carrier: Carrier, networks: &str) -> TunnelConfig {
+        let key = PrivateKey::from_bytes([7; 32]).public();
+        TunnelConfig {
+            end: End::Connect("192.0.2.1:443".parse().unwrap()),
+            carrier,
+            device: "tunnel".into(),
+            mtu: None,
+            addresses: vec!["10.77.0.1/24".parse().unwrap()],
+            identity: PrivateKey::from_bytes([8; 32]),
+            psk: PresharedKey::default(),
+            peers: vec![format!("{key}={networks}").parse().unwrap()],
+            congestion_control: None,
+            min_rto: None,
+        }
+    }
+
+    fn directory() -> RuntimeDir {
+        RuntimeDir::only(std::path::PathBuf::from("unused"))
+    }
+
+    #[test]
+    fn packets_over_tcp_have_the_usual_length_and_those_over_udp_what_the_path_passes() {
+        let plane = |carrier| config(carrier, "10.77.0.0/24").plane(directory()).unwrap();
+        assert_eq!((plane(Carrier::Rake(16)).mtu, plane(Carrier::Udp).mtu), (Some(1500), None));
+        assert_eq!(plane(Carrier::Udp).remotes[0].addresses, [Some("192.0.2.1:443".parse().unwrap())]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_to_do() {
+        let refused = |config: TunnelConfig| config.plane(directory()).unwrap_err().to_string();
+        assert!(refused(config(Carrier::Tcp, "192.0.2.0/24")).contains("would go into the tunnel"));
+        assert!(refused(config(Carrier::Rake(17), "10.77.0.0/24")).contains("give 1 to 16"));
+        assert!(refused(TunnelConfig { peers: vec![], ..config(Carrier::Tcp, "10.0.0.1") }).contains("no peer"));
+    }
+}

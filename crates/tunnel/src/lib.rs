@@ -1,0 +1,21 @@
+//! A tunnel: IP packets between two hosts, encrypted, over UDP or TCP. It is a bonded gateway whose paths all lead along one
+//! route: [`bonded::BondedPlane`] does the work, and a [`TunnelConfig`] says what it comes to.
+//!
+//! # Carriers
+//!
+//! | [`Carrier`] | packets travel | for |
+//! | --- | --- | --- |
+//! | [`Udp`](Carrier::Udp) | as datagrams | paths that pass UDP |
+//! | [`Tcp`](Carrier::Tcp) | on one TCP connection | middleboxes that allow one only |
+//! | [`Rake`](Carrier::Rake) | on many TCP connections, each on one that has room | all others that pass nothing but TCP |
+//!
+//! On one connection, a lost segment holds up all that follows it until it has been repeated, and the connections inside take
+//! that for congestion. On many, it holds up what shares its connection; what the far end receives out of order is
+//! resequenced. Small packets of sparse flows go over two connections that are kept for these.
+#![forbid(unsafe_code)]
+
+mod config;
+mod peer;
+
+pub use config::{Carrier, DEFAULT_PORT, End, TunnelConfig, TunnelConfigError};
+pub use peer::{Peer, PeerError};

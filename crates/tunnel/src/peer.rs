@@ -1,0 +1,74 @@
+use ipnet::IpNet;
+use secure::PublicKey;
+use std::net::IpAddr;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The other end of a tunnel, and which addresses are there: `KEY=10.77.0.2` or `KEY=10.77.0.2,10.2.0.0/16`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its public key.
+    pub key: PublicKey,
+    /// Packets to these go there, and from these may come from there.
+    pub networks: Vec<IpNet>,
+}
+
+/// Text that is no [`Peer`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PeerError {
+    /// It has another form.
+    #[error("`{0}` is no peer: write its public key, =, and its addresses or networks, like KEY=10.77.0.2,10.2.0.0/16")]
+    Form(String),
+    /// The key is none.
+    #[error("the key of peer `{text}`: {cause}")]
+    Key {
+        /// As given.
+        text: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// A network is none.
+    #[error("`{0}` is no address or network: write 10.77.0.2 or 10.2.0.0/16")]
+    Network(String),
+}
+
+impl FromStr for Peer {
+    type Err = PeerError;
+
+    fn from_str(text: &str) -> Result<Self, PeerError> {
+        let (key, networks) = text.split_once('=').ok_or_else(|| PeerError::Form(text.to_owned()))?;
+        let networks: Vec<_> = networks.split(',').map(network).collect::<Result<_, _>>()?;
+        let key = key.trim();
+        let key = key.parse::<PublicKey>();
+        let key = key.map_err(|cause| PeerError::Key { text: text.to_owned(), cause: cause.to_string() })?;
+        Ok(Peer { key, networks })
+    }
+}
+
+fn network(text: &str) -> Result<IpNet, PeerError> {
+    let text = text.trim();
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse()
+        .or_else(|_| address())
+        .map(|network: IpNet| network.trunc())
+        .map_err(|_| PeerError::Network(text.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secure::PrivateKey;
+
+    #[test]
+    fn a_peer_is_a_key_and_its_networks() {
+        let key = PrivateKey::from_bytes([7; 32]).public();
+        let peer: Peer = format!("{key}=10.77.0.2, fd77::/64").parse().unwrap();
+        assert_eq!(peer.key, key);
+        assert_eq!(peer.networks, ["10.77.0.2/32", "fd77::/64"].map(|network| network.parse().unwrap()));
+        for (text, part) in [(key.to_string(), "like KEY="), (format!("{key}=x"), "`x`"), ("ab=10.0.0.1".into(), "key")]
+        {
+            let error = text.parse::<Peer>().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
