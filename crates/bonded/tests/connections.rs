@@ -3,10 +3,11 @@
 use bonded::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole};
 use multipath::{PathChoice, PathState, UnorderedFlows};
 use net::Binding;
+use net::capture::Capture;
 use net::namespace::Namespace;
 use secure::{PresharedKey, PrivateKey};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 use testnet::{Sites, eventually, in_namespaces, ip};
@@ -111,6 +112,37 @@ fn an_end_that_restarts_is_found_again() {
         let left = start(&sites.left, config(1, 2));
         assert!(eventually(|| paths_up(&left) == 2 && paths_up(&right) == 2));
         transfer(&sites, 100_000);
+    });
+}
+
+#[test]
+fn nothing_leaves_in_the_clear() {
+    in_namespaces("nothing_leaves_in_the_clear", || {
+        let sites = Sites::cabled(1).unwrap();
+        let [right, left] = [(&sites.right, 2), (&sites.left, 1)].map(|(inside, end)| start(inside, config(end, 4)));
+        assert!(eventually(|| paths_up(&left) == 4 && paths_up(&right) == 4));
+        let mut capture = sites.left.run(|| Capture::outgoing(&Sites::path(0)).unwrap()).unwrap();
+        let socket = sites.left.run(|| UdpSocket::bind("10.77.0.1:0").unwrap()).unwrap();
+        let far = sites.right.run(|| UdpSocket::bind("10.77.0.2:9").unwrap()).unwrap();
+        far.set_read_timeout(Some(testnet::TEST_DEADLINE)).unwrap();
+        let secret = b"what nobody else is to read";
+        for _ in 0..20 {
+            socket.send_to(secret, "10.77.0.2:9").unwrap();
+            let mut buffer = [0; 100];
+            let count = far.recv(&mut buffer).unwrap();
+            assert_eq!(&buffer[..count], secret);
+        }
+        let mut seen = 0;
+        // Neither what is said nor who says it to whom.
+        let inner_addresses = [10, 77, 0, 1, 10, 77, 0, 2];
+        while let Some(clear) = capture.next(|_, packet| {
+            let holds = |part: &[u8]| packet.windows(part.len()).any(|window| window == part);
+            holds(secret) || holds(&inner_addresses)
+        }) {
+            assert!(!clear);
+            seen += 1;
+        }
+        assert!(seen >= 20, "{seen} packets left");
     });
 }
 

@@ -1,0 +1,119 @@
+//! Paths whose carriers control the flow themselves: which takes what.
+
+use link::Label;
+use multipath::{Bond, BondConfig, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver};
+use packet::Ecn;
+use std::collections::BTreeMap;
+use units::{Span, Time};
+
+const PATHS: usize = 6;
+/// Kept for sparse flows.
+const KEPT: [u8; 2] = [0, 1];
+const FULL: u32 = 1500;
+
+struct World {
+    bond: Bond<u32>,
+    far: Vec<PathReceiver>,
+    now: Time,
+    /// Names the next packet.
+    next: u32,
+}
+
+impl World {
+    /// All paths have answered.
+    fn new() -> Self {
+        let path = PathConfig { overhead_bytes: 50, flow_control: FlowControl::Backpressure, ..PathConfig::default() };
+        let config = BondConfig {
+            choice: PathChoice::Available,
+            queue: BondConfig::queue_for(Span::from_millis(100)),
+            paths: vec![path; PATHS],
+            seed: 1,
+        };
+        let far = vec![PathReceiver::new(); PATHS];
+        let mut world = World { bond: Bond::new(&config, Time::ZERO).unwrap(), far, now: Time::ZERO, next: 0 };
+        for _ in 0..20 {
+            world.pass();
+            world.left();
+        }
+        world
+    }
+
+    /// Time passes, and what has arrived is reported.
+    fn pass(&mut self) {
+        self.now += Span::from_millis(10);
+        for (path, receiver) in PathId::all().zip(&mut self.far) {
+            while let Some(report) = receiver.poll(self.now) {
+                self.bond.report(path, &report, self.now);
+            }
+        }
+    }
+
+    fn carrier(&mut self, path: u8, free: u64, is_recovering: bool) {
+        let state = CarrierState { free, open: 0, acknowledged: 0, is_recovering };
+        self.bond.set_carrier(PathId::new(path).unwrap(), state, self.now);
+    }
+
+    fn offer(&mut self, flow: u64, size: u32) -> u32 {
+        self.next += 1;
+        self.bond.offer(self.next, Label { size, flow, ecn: Ecn::NotEct }, Class::Ordered, self.now);
+        self.next
+    }
+
+    /// The paths that each packet has left by; probes are left out.
+    fn left(&mut self) -> BTreeMap<u32, Vec<u8>> {
+        let mut left = BTreeMap::<_, Vec<u8>>::new();
+        while let Some(sent) = self.bond.next(self.now) {
+            self.far[sent.path.index()].receive(sent.counter, 80, sent.answer, self.now);
+            if let Some(packet) = sent.packet {
+                left.entry(packet.content).or_default().push(sent.path.number());
+            }
+        }
+        left
+    }
+}
+
+#[test]
+fn a_packet_waits_until_a_path_has_room_and_takes_one_that_repeats_nothing() {
+    let mut world = World::new();
+    let packets: Vec<_> = (0..10).map(|_| world.offer(7, FULL)).collect();
+    assert!(world.left().len() <= 1, "its first packet may be a sparse flow's");
+    world.carrier(3, 1550, true);
+    world.carrier(4, 1550, false);
+    let left = world.left();
+    assert_eq!(left.values().flatten().copied().collect::<Vec<_>>(), [4, 3]);
+    assert!(left.keys().all(|packet| packets.contains(packet)));
+    assert!(world.left().is_empty());
+    (2..PATHS as u8).for_each(|path| world.carrier(path, 100_000, false));
+    let left = world.left();
+    assert!(left.len() >= 7 && left.values().all(|paths| paths.len() == 1), "{left:?}");
+}
+
+#[test]
+fn a_sparse_flow_leaves_twice_by_paths_that_are_kept_for_such() {
+    let mut world = World::new();
+    for round in 0..50 {
+        world.pass();
+        (0..PATHS as u8).for_each(|path| world.carrier(path, 14_000, false));
+        let bulk: Vec<_> = (0..8).map(|_| world.offer(7, FULL)).collect();
+        let sparse = world.offer(8, 100);
+        let left = world.left();
+        assert_eq!(left[&sparse], KEPT, "round {round}");
+        let by_kept = bulk.iter().flat_map(|packet| &left[packet]).filter(|path| KEPT.contains(path)).count();
+        assert!(by_kept == 0, "round {round}");
+    }
+}
+
+#[test]
+fn a_kept_path_that_repeats_what_was_lost_gets_its_copy_second() {
+    let mut world = World::new();
+    world.carrier(0, 14_000, true);
+    world.carrier(1, 14_000, false);
+    let sparse = world.offer(8, 100);
+    assert_eq!(world.left()[&sparse], [1, 0]);
+    // One without room gets none, so that no old copies wait there.
+    world.carrier(0, 0, false);
+    let sparse = world.offer(8, 100);
+    assert_eq!(world.left()[&sparse], [1]);
+    world.carrier(0, 14_000, false);
+    assert!(world.left().is_empty());
+}
