@@ -1,4 +1,5 @@
-//! Two nodes under a virtual clock, and between them paths that shrink, are cut, or lead elsewhere.
+//! Two nodes under a virtual clock, and between them paths that shrink, are cut, lead elsewhere, or spoil what they carry.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use link::Label;
@@ -22,6 +23,19 @@ pub struct Path {
     /// Longer IP packets are lost without a word.
     pub mtu: usize,
     pub is_cut: bool,
+    pub faults: Faults,
+}
+
+/// What becomes of datagrams by chance: probabilities from 0 to 1.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Faults {
+    pub loss: f64,
+    pub duplication: f64,
+    /// Of a byte.
+    pub corruption: f64,
+    pub reordering: f64,
+    /// By how much those that are reordered are late at most.
+    pub max_extra: Span,
 }
 
 pub struct World {
@@ -48,13 +62,17 @@ const INTERFACE_MTU: u32 = 1500;
 const WALL: Span = Span::from_secs(1_800_000_000);
 
 pub fn path(delay_millis: i64, mtu: usize) -> Path {
-    Path { delay: Span::from_millis(delay_millis), mtu, is_cut: false }
+    Path { delay: Span::from_millis(delay_millis), mtu, is_cut: false, faults: Faults::default() }
 }
 
 impl World {
     /// Hosts send packets of at most so many bytes.
     pub fn new(paths: Vec<Path>, max_packet: u32) -> Self {
-        let mut random = StdRng::seed_from_u64(1);
+        World::with_seed(1, paths, max_packet)
+    }
+
+    pub fn with_seed(seed: u64, paths: Vec<Path>, max_packet: u32) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
         let keys = [0, 1].map(|_| PrivateKey::from_bytes(random.random()));
         let nodes = [0, 1].map(|own| node(own, &keys, paths.len(), max_packet, &mut random, Time::ZERO));
         World {
@@ -149,15 +167,32 @@ impl World {
         }
     }
 
-    fn carry(&mut self, own: usize, to: Route, datagram: Vec<u8>) {
-        let Path { delay, mtu, is_cut } = self.paths[usize::from(to.path)];
+    fn carry(&mut self, own: usize, to: Route, mut datagram: Vec<u8>) {
+        let Path { delay, mtu, is_cut, faults } = self.paths[usize::from(to.path)];
         let from = Route { path: to.path, address: self.address(own, to.path) };
         let is_there = own == 0 || to.address == self.address(0, to.path);
-        if is_cut || !is_there || datagram.len() + OUTER_BYTES > mtu {
+        if is_cut || !is_there || datagram.len() + OUTER_BYTES > mtu || self.happens(faults.loss) {
             return;
         }
+        if self.happens(faults.corruption) {
+            let place = self.random.random_range(0..datagram.len());
+            datagram[place] ^= 1 << self.random.random_range(0..8);
+        }
+        let is_late = self.happens(faults.reordering);
+        let late = if is_late { faults.max_extra * self.random.random_range(1..=8) / 8 } else { Span::ZERO };
+        if self.happens(faults.duplication) {
+            self.enter(delay + faults.max_extra, (1 - own, from, datagram.clone()));
+        }
+        self.enter(delay + late, (1 - own, from, datagram));
+    }
+
+    fn happens(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.random.random_bool(probability)
+    }
+
+    fn enter(&mut self, delay: Span, datagram: (usize, Route, Vec<u8>)) {
         self.sent += 1;
-        self.under_way.insert((self.now + delay, self.sent), (1 - own, from, datagram));
+        self.under_way.insert((self.now + delay, self.sent), datagram);
     }
 
     fn address(&self, node: usize, path: u8) -> SocketAddr {
