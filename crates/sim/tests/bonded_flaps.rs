@@ -1,6 +1,8 @@
 //! What one TCP connection gets of two paths of which one fails again and again, and how soon that is used when it is back.
 
 use multipath::PathState;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use sim::network::TcpConfig;
 use sim::sites::{Change, FlowConfig, PathModel, Plane, Sites, SitesConfig};
 use sim::tcp::congestion::Control;
@@ -49,5 +51,44 @@ fn a_path_that_fails_now_and_then_brings_more_than_it_costs_and_returns_when_it_
             assert!(share > bar, "up {up} s, down {down} s, seed {seed}: {share}");
             assert!(back < MAX_HOLD_SECONDS + 1.0, "up {up} s, down {down} s, seed {seed}: {back} s");
         }
+    }
+}
+
+/// Each path fails for 0.2 to 2 s every 3 to 20 s, and now and then has another rate, delay and loss.
+fn schedule_faults(sites: &mut Sites, path: usize, random: &mut Pcg64Mcg, end: f64) {
+    let mut now = random.random_range(3.0..20.0);
+    while now < end {
+        let down = random.random_range(0.2..2.0);
+        sites.schedule(at(now), path, Change::Cut);
+        sites.schedule(at(now + down), path, Change::Restore);
+        now += down + random.random_range(3.0..20.0);
+        if random.random_bool(0.2) {
+            sites.schedule(at(now), path, Change::Rate(Rate::from_f64(random.random_range(3e6..9e6))));
+            sites.schedule(at(now), path, Change::Delay(Span::from_secs_f64(random.random_range(0.005..0.05))));
+            sites.schedule(at(now), path, Change::Loss(random.random_range(0.0..0.003)));
+        }
+    }
+}
+
+#[test]
+fn what_connections_carry_arrives_through_ten_minutes_of_failing_paths() {
+    const BYTES: u64 = 4_000_000;
+    for seed in [3, 57] {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let config = SitesConfig { paths: vec![path(8, 10), path(6, 25)], plane: Plane::default(), seed };
+        let mut sites = Sites::new(&config).unwrap();
+        (0..2).for_each(|path| schedule_faults(&mut sites, path, &mut random, 600.0));
+        let tcp = TcpConfig { segment_bytes: 1372, bytes: Some(BYTES), ..TcpConfig::new(Control::Cubic) };
+        for n in 0..40 {
+            sites.add_flow(FlowConfig { start: at(14.0 * f64::from(n)), ..FlowConfig::tcp(tcp) }).unwrap();
+        }
+        let udp = sites.add_flow(FlowConfig::udp(Rate::from_bits_per_second(80_000), 200)).unwrap();
+        let reports = sites.measure(at(0.0), at(630.0));
+        let (delivered, sent) = (reports[udp].delivered_packets, reports[udp].sent_packets);
+        println!("seed {seed}: {delivered} of {sent} UDP packets, longest stall {}", reports[udp].longest_stall);
+        assert!(reports[..udp].iter().all(|report| report.goodput_bytes == BYTES), "seed {seed}");
+        assert_eq!(reports[udp].duplicates, 0, "seed {seed}");
+        // What is on a path when it fails is lost, and what is sent until that is noticed, or while both are down.
+        assert!(delivered * 100 > sent * 93, "seed {seed}: {delivered} of {sent}");
     }
 }
