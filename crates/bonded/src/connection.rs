@@ -134,7 +134,7 @@ impl Connection {
         self.is_full = pending > 0 || free == 0;
         Some(CarrierState {
             free: if pending > 0 { 0 } else { free },
-            open: state.in_flight + state.unsent + pending,
+            open: state.in_flight,
             acknowledged: state.acknowledged,
             is_recovering: state.is_recovering,
         })

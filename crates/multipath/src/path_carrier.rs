@@ -7,7 +7,7 @@ use units::{Rate, Span, Time};
 pub struct CarrierState {
     /// Bytes that it takes now by itself, encapsulation included.
     pub free: u64,
-    /// Bytes that it has and that are not acknowledged.
+    /// Bytes that have left and are not acknowledged.
     pub open: u64,
     /// Bytes that have been acknowledged in all.
     pub acknowledged: u64,
