@@ -56,6 +56,9 @@ pub struct Bond<P> {
     /// What each path has sent for its rate, in seconds.
     served: Vec<f64>,
     decide_at: Time,
+    /// When it was to be called again, and how much later it was.
+    due: Option<Time>,
+    late: Span,
     events: VecDeque<PathEvent>,
     /// Packets of flows that change their place, by flow.
     held: BTreeMap<u64, VecDeque<(Waiting<P>, Label)>>,
@@ -146,6 +149,8 @@ impl<P: Clone> Bond<P> {
             turns,
             served: vec![0.0; count],
             decide_at: now,
+            due: None,
+            late: Span::ZERO,
             events: VecDeque::new(),
             held: BTreeMap::new(),
             held_packets: 0,
@@ -162,8 +167,15 @@ impl<P: Clone> Bond<P> {
 
     /// What is to be sent now.
     pub fn next(&mut self, now: Time) -> Option<Transmission<P>> {
+        if let Some(due) = self.due.take() {
+            self.late = (now - due).max(Span::ZERO);
+        }
         self.advance(now);
-        self.probe(now).or_else(|| self.packet(now))
+        let next = self.probe(now).or_else(|| self.packet(now));
+        if next.is_none() {
+            self.due = self.deadline();
+        }
+        next
     }
 
     /// When to call [`Bond::next`] again.
@@ -527,7 +539,7 @@ impl<P: Clone> Bond<P> {
         };
         let state = &mut self.paths[path.index()];
         let answer = state.asks(now);
-        let counter = state.send(label.size, now);
+        let counter = state.send(label.size, self.late, now);
         let rate = state.rate().capacity().as_f64();
         self.served[path.index()] += f64::from(state.wire_bytes(label.size)) * 8.0 / rate;
         if packet.class == Class::Ordered && matches!(self.choice, PathChoice::Ratio { .. }) {
