@@ -25,6 +25,8 @@ pub(crate) struct Connection {
     pending: Vec<u8>,
     /// Of those, bytes at the front that it has.
     taken: usize,
+    /// Bytes that the kernel has taken in all.
+    written: u64,
     /// The kernel has taken all that it takes.
     is_full: bool,
     look_at: Time,
@@ -75,6 +77,7 @@ impl Connection {
             reader: RecordReader::new(),
             pending: Vec::new(),
             taken: 0,
+            written: 0,
             is_full: false,
             look_at: now,
             unsent_limit: MIN_UNSENT,
@@ -134,7 +137,7 @@ impl Connection {
         self.is_full = pending > 0 || free == 0;
         Some(CarrierState {
             free: if pending > 0 { 0 } else { free },
-            open: state.in_flight,
+            open: self.written.saturating_sub(state.acknowledged + state.unsent),
             acknowledged: state.acknowledged,
             is_recovering: state.is_recovering,
         })
@@ -163,7 +166,10 @@ impl Connection {
     pub(crate) fn flush(&mut self) -> Result<(), Ended> {
         while self.has_pending() {
             match tcp::send(&self.stream, &self.pending[self.taken..], false) {
-                Ok(count) => self.taken += count,
+                Ok(count) => {
+                    self.taken += count;
+                    self.written += count as u64;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Ended::Closed(error)),

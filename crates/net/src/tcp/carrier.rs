@@ -13,8 +13,6 @@ pub struct SendState {
     pub unsent: u64,
     /// Bytes that may leave at once besides what has: the rest of the congestion window.
     pub window: u64,
-    /// Bytes that have left and are not acknowledged.
-    pub in_flight: u64,
     /// Bytes that were acknowledged in all.
     pub acknowledged: u64,
     /// Lost data is being repeated (Linux: any state but Open and Disorder).
@@ -41,7 +39,6 @@ pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
     Ok(SendState {
         unsent: info.notsent_bytes.into(),
         window: u64::from(free) * u64::from(info.snd_mss),
-        in_flight: u64::from(info.unacked) * u64::from(info.snd_mss),
         acknowledged: info.bytes_acked,
         is_recovering: info.ca_state > DISORDER,
         delivery_rate: Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8)),
