@@ -184,7 +184,6 @@ fn config(command: TunnelCommand) -> anyhow::Result<TunnelConfig> {
         psk: psk.unwrap_or_default(),
         peers,
         congestion_control: common.congestion_control,
-        min_rto: None,
     })
 }
 

@@ -81,6 +81,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "sim",
             "testnet",
             "train",
+            "tunnel",
             "units",
         ],
     ),

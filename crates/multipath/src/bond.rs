@@ -471,7 +471,9 @@ impl<P: Clone> Bond<P> {
             PathChoice::Available => ready.sort_by(|one, other| {
                 let is_recovering =
                     |path: PathId| self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering());
-                is_recovering(*one).cmp(&is_recovering(*other)).then(one.index().cmp(&other.index()))
+                is_recovering(*one)
+                    .cmp(&is_recovering(*other))
+                    .then(self.served[one.index()].total_cmp(&self.served[other.index()]))
             }),
             _ => ready.sort_by(|one, other| self.served[one.index()].total_cmp(&self.served[other.index()])),
         }

@@ -23,7 +23,7 @@ pub enum PathChoice {
     /// A copy on each path; one that falls behind is spared what it cannot carry. The first copy to arrive counts. It is put
     /// in order as any packet is: what is lost on one path is waited for as long as a copy may come by another.
     Redundant,
-    /// By whichever path has room, those last whose carrier repeats what was lost: for paths of one route that control
+    /// By the path that has sent least of those that have room, those last whose carrier repeats what was lost: for paths of one route that control
     /// their flow themselves, such as several TCP connections ([`FlowControl::Backpressure`](crate::FlowControl)). Small
     /// packets of sparse flows go over two paths, of which the first copy counts; with four paths or more, two are kept
     /// for these, so that they wait behind no other flow's loss.

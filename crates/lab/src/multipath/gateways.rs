@@ -5,11 +5,10 @@ use super::plane::Plane;
 use super::scenario::MultipathPoint;
 use crate::side::{MEETING, Side, read_config};
 use anyhow::Context;
-use bonded::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole};
+use bonded::{BondedConfig, BondedPlane};
 use gateway::config;
 use gateway::direct::DirectPlane;
-use multipath::{PathChoice, UnorderedFlows};
-use net::{Binding, clock};
+use net::clock;
 use secure::PresharedKey;
 use service::RuntimeDir;
 use std::fmt::Write;
@@ -17,6 +16,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 use testnet::{Sites, ip};
+use tunnel::{Carrier, End, Peer, TunnelConfig};
 
 /// What forwards between the sites, until dropped.
 pub(super) struct Gateways<'a> {
@@ -80,8 +80,13 @@ impl<'a> Gateways<'a> {
     }
 
     fn start_tunnel(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
-        let (connections, control) = point.contender.plane.connections().context("no carrier")?;
-        self.start_planes([Side::Right, Side::Left].map(|side| (side, tunnel_config(side, connections, control))))
+        let (carrier, control) = point.contender.plane.carrier().context("no carrier")?;
+        let config = |side| {
+            let config = tunnel_config(side, carrier, control).plane(RuntimeDir::only(&self.directory))?;
+            Ok::<_, anyhow::Error>((side, config))
+        };
+        let configs = [config(Side::Right)?, config(Side::Left)?];
+        self.start_planes(configs)
     }
 
     fn start_planes(&mut self, configs: impl IntoIterator<Item = (Side, BondedConfig)>) -> anyhow::Result<()> {
@@ -179,31 +184,21 @@ fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
     text
 }
 
-/// The left side opens so many TCP connections to the right one, over the first path.
-fn tunnel_config(side: Side, connections: usize, control: &str) -> BondedConfig {
+/// The left side connects to the right one, over the first path.
+fn tunnel_config(side: Side, carrier: Carrier, control: &str) -> TunnelConfig {
     let address = (Sites::gateway(0, Side::Right.number()), TUNNEL_PORT).into();
-    let role = match side {
-        Side::Left => ConnectionRole::Connect { address, binding: Binding::default(), connections },
-        Side::Right => ConnectionRole::Listen { address },
-    };
-    BondedConfig {
+    let far = side.far();
+    let network = format!("10.{}.0.0/24", far.number()).parse().expect("a network");
+    TunnelConfig {
+        end: if side == Side::Left { End::Connect(address) } else { End::Listen(address) },
+        carrier,
         device: "tunnel".into(),
-        mtu: Some(PATH_MTU as u16),
+        mtu: None,
         addresses: Vec::new(),
         identity: side.key(),
-        carriers: CarrierConfig::Connections(ConnectionConfig {
-            role,
-            congestion_control: Some(control.to_owned()),
-            min_rto: None,
-        }),
-        choice: PathChoice::Available,
-        unordered: UnorderedFlows::default(),
-        remotes: vec![BondedRemote {
-            key: side.far().key().public(),
-            psk: PresharedKey::default(),
-            networks: vec![format!("10.{}.0.0/24", side.far().number()).parse().expect("a network")],
-            addresses: Vec::new(),
-        }],
+        psk: PresharedKey::default(),
+        peers: vec![Peer { key: far.key().public(), networks: vec![network] }],
+        congestion_control: Some(control.to_owned()),
     }
 }
 

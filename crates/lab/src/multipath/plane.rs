@@ -1,6 +1,7 @@
 use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
+use tunnel::Carrier;
 
 /// How packets get from site to site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -66,18 +67,17 @@ impl Plane {
     /// Whether it has a form in virtual time: what the kernel's address translation costs, and its Multipath TCP, are not
     /// simulated.
     pub fn is_virtual(self) -> bool {
-        !matches!(self, Plane::DirectNat | Plane::Mptcp) && self.connections().is_none()
+        !matches!(self, Plane::DirectNat | Plane::Mptcp) && self.carrier().is_none()
     }
 
-    /// How many TCP connections carry packets, if any do, and with which congestion control.
-    pub fn connections(self) -> Option<(usize, &'static str)> {
-        /// As many as a rake may have.
-        const RAKE: usize = multipath::PathId::MAX_PATHS;
+    /// What carries the packets of a tunnel, and with which congestion control.
+    pub fn carrier(self) -> Option<(Carrier, &'static str)> {
+        let rake = Carrier::Rake(Carrier::DEFAULT_CONNECTIONS);
         match self {
-            Plane::TunnelTcp => Some((1, "cubic")),
-            Plane::TunnelTcpBbr => Some((1, "bbr")),
-            Plane::TunnelRake => Some((RAKE, "cubic")),
-            Plane::TunnelRakeBbr => Some((RAKE, "bbr")),
+            Plane::TunnelTcp => Some((Carrier::Tcp, "cubic")),
+            Plane::TunnelTcpBbr => Some((Carrier::Tcp, "bbr")),
+            Plane::TunnelRake => Some((rake, "cubic")),
+            Plane::TunnelRakeBbr => Some((rake, "bbr")),
             _ => None,
         }
     }
