@@ -48,7 +48,7 @@ impl Carriers {
     pub(crate) fn send(&mut self, datagrams: &mut Vec<Outbound<Buffer>>, node: &mut Node<Buffer>, now: Time) -> u64 {
         match self {
             Carriers::Datagrams(sockets) => sockets.send(datagrams, node, now),
-            Carriers::Connections(connections) => connections.send(datagrams, node, now),
+            Carriers::Connections(connections) => connections.send(datagrams, node),
         }
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct Connections {
     /// By their numbers in the set.
     open: BTreeMap<u32, Connection>,
     by_route: BTreeMap<(u8, SocketAddr), u32>,
+    /// By remote and path.
+    by_owner: BTreeMap<(usize, u8), u32>,
     /// Connections to this end that have not shown yet whose they are, the oldest first.
     strangers: Vec<u32>,
     next_number: u32,
@@ -63,6 +65,7 @@ impl Connections {
             dialer,
             open: BTreeMap::new(),
             by_route: BTreeMap::new(),
+            by_owner: BTreeMap::new(),
             strangers: Vec::new(),
             next_number: LISTENER + 1,
         })
@@ -96,8 +99,11 @@ impl Connections {
             connection.writable(clock::monotonic());
         }
         let outcome = if event.readable || event.error { connection.receive(node) } else { Ok(()) };
-        if connection.owner.is_some() {
+        if let Some((remote, path)) = connection.owner {
             self.strangers.retain(|stranger| *stranger != number);
+            // A path has one connection, so that a peer has a bounded number, however often it comes anew.
+            let before = self.by_owner.insert((remote, path.number()), number);
+            before.filter(|before| *before != number).into_iter().for_each(|before| self.close(before, node));
         }
         if let Err(ended) = outcome {
             self.ended(number, &ended, node);
@@ -150,6 +156,9 @@ impl Connections {
             self.by_route.remove(&(path, address));
         }
         if let Some((remote, path)) = connection.owner {
+            if self.by_owner.get(&(remote, path.number())) == Some(&number) {
+                self.by_owner.remove(&(remote, path.number()));
+            }
             node.end_route(remote, path, connection.route, clock::monotonic());
         }
     }
@@ -165,7 +174,7 @@ impl Connections {
     }
 
     /// Returns how many datagrams have nowhere to go.
-    pub(crate) fn send(&mut self, datagrams: &mut Vec<Outbound<Buffer>>, node: &mut Node<Buffer>, _now: Time) -> u64 {
+    pub(crate) fn send(&mut self, datagrams: &mut Vec<Outbound<Buffer>>, node: &mut Node<Buffer>) -> u64 {
         let mut refused = 0;
         for Outbound { to, datagram, .. } in datagrams.drain(..) {
             let number = self.by_route.get(&(to.path, to.address));

@@ -1,8 +1,10 @@
-//! The bonded data plane of gateways and tunnels: packets travel encrypted and numbered, in UDP, over several paths at once, and leave the far gateway in
-//! the order in which they came.
+//! The bonded data plane of gateways and tunnels: packets travel encrypted and numbered over several paths at once, and leave
+//! the far end in the order in which they came.
 //!
-//! Packets for remote networks reach this process by a TUN device. One thread owns it and a UDP socket on each path, and
-//! drives a [`dataplane::Node`].
+//! Packets for remote networks reach this process by a TUN device. One thread owns it and what carries the packets, and
+//! drives a [`dataplane::Node`]. A path is carried either by a UDP socket, and paced here, or by a TCP connection, which takes
+//! what it has room for; each sealed datagram is then a record of the stream ([`secure::stream`]). One end of connections
+//! listens for those of all its remotes, the other opens them and opens those again that end.
 //!
 //! # Threads
 //!
