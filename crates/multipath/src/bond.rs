@@ -384,7 +384,9 @@ impl<P: Clone> Bond<P> {
         let up = self.up();
         let bytes = (flow.bytes - self.several.forgotten(flow.path, now - flow.last)).max(0.0);
         let long = (flow.long && bytes > 0.0) || self.several.is_long(bytes);
-        let recent = flow.recent_with(label.size, now);
+        // Nobody else asks.
+        let is_asked = self.choice == PathChoice::Available;
+        let recent = if is_asked { flow.recent_with(label.size, now) } else { 0.0 };
         let largest = flow.largest.max(label.size);
         let largest = if self.passes(largest) { largest } else { label.size };
         let bound = flow.path.filter(|path| up.contains(*path) && self.path(*path).fits(largest));
@@ -421,9 +423,13 @@ impl<P: Clone> Bond<P> {
         if recent > SPARSE_BYTES || size > SMALL_PACKET_BYTES {
             return None;
         }
-        let is_recovering = |path: PathId| self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering());
-        let cost = |path: &PathId| (is_recovering(*path), !self.path(*path).is_open(), Some(*path) != bound);
+        let cost = |path: &PathId| (self.is_recovering(*path), !self.path(*path).is_open(), Some(*path) != bound);
         self.reserved().iter().min_by_key(cost)
+    }
+
+    /// Whether the path's carrier repeats what was lost.
+    fn is_recovering(&self, path: PathId) -> bool {
+        self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering())
     }
 
     fn weights(&self) -> impl Iterator<Item = (PathId, f64)> {
@@ -469,10 +475,8 @@ impl<P: Clone> Bond<P> {
         match self.choice {
             PathChoice::EarliestArrival => ready.sort_by_key(|path| self.path(*path).arrival(0, 1500, now)),
             PathChoice::Available => ready.sort_by(|one, other| {
-                let is_recovering =
-                    |path: PathId| self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering());
-                is_recovering(*one)
-                    .cmp(&is_recovering(*other))
+                self.is_recovering(*one)
+                    .cmp(&self.is_recovering(*other))
                     .then(self.served[one.index()].total_cmp(&self.served[other.index()]))
             }),
             _ => ready.sort_by(|one, other| self.served[one.index()].total_cmp(&self.served[other.index()])),

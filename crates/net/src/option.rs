@@ -56,9 +56,7 @@ pub struct TcpInfoUpToDelivery {
     pub sacked: u32,
     pub lost: u32,
     pub retrans: u32,
-    _fackets_to_rcv_ssthresh: [u32; 7],
-    pub rtt: u32,
-    _rttvar_ssthresh: [u32; 2],
+    _fackets_to_snd_ssthresh: [u32; 10],
     pub snd_cwnd: u32,
     _advmss_to_total_retrans: [u32; 5],
     _pacing_rates: [u64; 2],
@@ -86,18 +84,8 @@ sockopt_impl!(
     libc::TCP_NOTSENT_LOWAT,
     u32
 );
-/// `TCP_RTO_MAX_MS` of linux/tcp.h, which libc lacks.
-const TCP_RTO_MAX_MS: libc::c_int = 44;
 /// `TCP_RTO_MIN_US` of linux/tcp.h, which libc lacks.
 const TCP_RTO_MIN_US: libc::c_int = 45;
-sockopt_impl!(
-    /// The greatest retransmission timeout, in milliseconds.
-    MaxRto,
-    SetOnly,
-    libc::SOL_TCP,
-    TCP_RTO_MAX_MS,
-    libc::c_int
-);
 sockopt_impl!(
     /// The least retransmission timeout, in microseconds.
     MinRto,

@@ -104,6 +104,7 @@ impl TunnelConfig {
             End::Connect(address) => Some(address),
             End::Listen(_) => None,
         };
+        let choice = if self.carrier == Carrier::Udp { PathChoice::EarliestArrival } else { PathChoice::Available };
         let carriers = self.carriers(directory);
         let addresses = if self.carrier == Carrier::Udp { vec![far] } else { Vec::new() };
         let remotes = self.peers.into_iter().map(|peer| BondedRemote {
@@ -118,7 +119,7 @@ impl TunnelConfig {
             addresses: self.addresses,
             identity: self.identity,
             carriers,
-            choice: PathChoice::Available,
+            choice,
             unordered: UnorderedFlows::default(),
             remotes: remotes.collect(),
         })

@@ -29,6 +29,8 @@ pub(super) struct Gateways<'a> {
 
 /// Bytes of IPv4 and UDP.
 const OUTER_BYTES: u32 = 28;
+/// Bytes of IPv4 and TCP with time stamps.
+const OUTER_TCP_BYTES: u32 = 52;
 /// The longest packet on a path.
 const PATH_MTU: u32 = 1500;
 const TUNNEL_PORT: u16 = 4430;
@@ -81,6 +83,9 @@ impl<'a> Gateways<'a> {
 
     fn start_tunnel(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
         let (carrier, control) = point.contender.plane.carrier().context("no carrier")?;
+        // A record of the stream, and its part of the headers of the segments that carry it.
+        let record = PATH_MTU + secure::stream::PREFIX as u32 + dataplane::OVERHEAD;
+        self.overhead = record * PATH_MTU / (PATH_MTU - OUTER_TCP_BYTES) - PATH_MTU;
         let config = |side| {
             let config = tunnel_config(side, carrier, control).plane(RuntimeDir::only(&self.directory))?;
             Ok::<_, anyhow::Error>((side, config))

@@ -1,4 +1,5 @@
-use crate::option::{MaxRto, MinRto, NotSentLowat, TcpInfoToDelivery};
+use crate::option::{MinRto, NotSentLowat, TcpInfoToDelivery};
+use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{getsockopt, setsockopt};
 use std::io;
@@ -19,8 +20,6 @@ pub struct SendState {
     pub is_recovering: bool,
     /// At which it has delivered of late, in bits of payload.
     pub delivery_rate: Rate,
-    /// Smoothed round-trip time.
-    pub round_trip: Span,
 }
 
 /// `TCP_CA_Disorder`: selective acknowledgements came, and nothing is known to be lost yet.
@@ -42,7 +41,6 @@ pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
         acknowledged: info.bytes_acked,
         is_recovering: info.ca_state > DISORDER,
         delivery_rate: Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8)),
-        round_trip: Span::from_micros(info.rtt.into()),
     })
 }
 
@@ -65,22 +63,9 @@ pub fn set_min_rto(socket: &impl AsFd, least: Span) -> io::Result<bool> {
     if !MIN_RTO.contains(&micros) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the kernel takes 1 µs to 200 ms"));
     }
-    can_set(setsockopt(socket, MinRto, &(micros as libc::c_int)))
-}
-
-/// The greatest retransmission timeout of a socket: 1 s to 120 s. Returns whether this kernel can set it
-/// (`TCP_RTO_MAX_MS`, Linux 6.15).
-///
-/// # Errors
-/// It is out of range, or the connection is no more.
-pub fn set_max_rto(socket: &impl AsFd, most: Span) -> io::Result<bool> {
-    can_set(setsockopt(socket, MaxRto, &((most.as_nanos() / 1_000_000) as libc::c_int)))
-}
-
-fn can_set(outcome: nix::Result<()>) -> io::Result<bool> {
-    match outcome {
+    match setsockopt(socket, MinRto, &(micros as libc::c_int)) {
         Ok(()) => Ok(true),
-        Err(nix::errno::Errno::ENOPROTOOPT) => Ok(false),
+        Err(Errno::ENOPROTOOPT) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
@@ -115,6 +100,5 @@ mod tests {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         assert!(set_min_rto(&socket, Span::from_millis(8)).is_ok());
         assert!(set_min_rto(&socket, Span::from_millis(201)).is_err());
-        assert!(set_max_rto(&socket, Span::from_secs(1)).is_ok());
     }
 }
