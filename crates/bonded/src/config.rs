@@ -1,5 +1,5 @@
 use ipnet::IpNet;
-use multipath::{PathChoice, PathId, UnorderedFlows};
+use multipath::{Adaptation, PathChoice, PathId, UnorderedFlows};
 use net::Binding;
 use net::interface::Family;
 use net::policy::MarkedRoute;
@@ -71,8 +71,47 @@ pub struct ConnectionConfig {
     pub role: ConnectionRole,
     /// Their congestion control; the system's default, if none.
     pub congestion_control: Option<String>,
-    /// Their least retransmission timeout, where the kernel lets it be set; the system's, if none.
+    /// What else is set on them.
+    pub tuning: ConnectionTuning,
+}
+
+/// What is set on TCP connections that carry packets, and how they are used. The default suits most paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionTuning {
+    /// The least retransmission timeout, where the kernel lets it be set, from 1 µs to 200 ms; the system's, if none.
     pub min_rto: Option<Span>,
+    /// The greatest one, where the kernel lets it be set, from 1 s to 120 s; the system's, if none.
+    pub max_rto: Option<Span>,
+    /// Bytes of the send buffer; as the system has it, if none.
+    pub send_buffer: Option<u32>,
+    /// Whether short segments leave while others are not acknowledged (no Nagle algorithm).
+    pub no_delay: bool,
+    /// Bytes not sent yet above which a connection takes no more; what it delivers in 2 ms, if none.
+    pub unsent_bytes: Option<u32>,
+    /// Whether an AQM (FQ-CoDel) manages the queue in front of the connections; else it drops what does not fit.
+    pub aqm: bool,
+    /// How the connections are used.
+    pub adaptation: Adaptation,
+}
+
+impl ConnectionTuning {
+    /// The least timeout must be shorter than that of the connections inside, 200 ms by default, or both repeat what is lost
+    /// (Nakagawa, Nakamura: *TCP over TCP*). RFC 6298 §2.4 has 1 s, for hosts that cannot tell the time exactly.
+    pub const DEFAULT_MIN_RTO: Span = Span::from_millis(20);
+}
+
+impl Default for ConnectionTuning {
+    fn default() -> Self {
+        ConnectionTuning {
+            min_rto: Some(Self::DEFAULT_MIN_RTO),
+            max_rto: None,
+            send_buffer: None,
+            no_delay: true,
+            unsent_bytes: None,
+            aqm: true,
+            adaptation: Adaptation::default(),
+        }
+    }
 }
 
 /// Which end of connections this is.

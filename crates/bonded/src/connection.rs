@@ -1,3 +1,4 @@
+use crate::config::ConnectionTuning;
 use dataplane::{Node, OuterHeaders, Received};
 use multipath::{CarrierState, PathId};
 use net::{clock, tcp};
@@ -32,6 +33,8 @@ pub(crate) struct Connection {
     look_at: Time,
     /// Bytes not sent yet above which the kernel takes no more.
     unsent_limit: u32,
+    /// Whether that follows the rate.
+    follows_rate: bool,
     /// Whether its set reports when it can be written.
     pub(crate) reports_writable: bool,
 }
@@ -60,14 +63,21 @@ impl Connection {
     /// How it does is asked so often, as long as it is used.
     pub(crate) const LOOK_INTERVAL: Span = Span::from_millis(1);
 
-    /// Writes leave at once, and neither reads nor writes block.
+    /// Neither reads nor writes block.
     ///
     /// # Errors
     /// The connection is no more.
-    pub(crate) fn new(stream: TcpStream, route: Route, owner: Option<(usize, PathId)>, now: Time) -> io::Result<Self> {
+    pub(crate) fn new(
+        stream: TcpStream,
+        route: Route,
+        owner: Option<(usize, PathId)>,
+        tuning: &ConnectionTuning,
+        now: Time,
+    ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        tcp::limit_unsent(&stream, MIN_UNSENT)?;
+        stream.set_nodelay(tuning.no_delay)?;
+        let unsent_limit = tuning.unsent_bytes.unwrap_or(MIN_UNSENT);
+        tcp::limit_unsent(&stream, unsent_limit)?;
         Ok(Connection {
             stream,
             route,
@@ -80,7 +90,8 @@ impl Connection {
             written: 0,
             is_full: false,
             look_at: now,
-            unsent_limit: MIN_UNSENT,
+            unsent_limit,
+            follows_rate: tuning.unsent_bytes.is_none(),
             reports_writable: false,
         })
     }
@@ -145,7 +156,7 @@ impl Connection {
 
     fn follow_rate(&mut self, rate: Rate) {
         let wanted = u32::try_from(rate.bytes_in(UNSENT_TIME)).unwrap_or(u32::MAX).clamp(MIN_UNSENT, MAX_UNSENT);
-        let differs = wanted.abs_diff(self.unsent_limit) > self.unsent_limit / 4;
+        let differs = self.follows_rate && wanted.abs_diff(self.unsent_limit) > self.unsent_limit / 4;
         if differs && tcp::limit_unsent(&self.stream, wanted).is_ok() {
             self.unsent_limit = wanted;
         }
@@ -154,7 +165,9 @@ impl Connection {
     /// Adds a datagram to what is to be sent. Returns whether there was room for it.
     pub(crate) fn push(&mut self, datagram: &[u8]) -> bool {
         let Ok(prefix) = stream::prefix(datagram.len()) else { return false };
-        if self.has_pending() && self.pending.len() - self.taken + datagram.len() > MAX_PENDING {
+        // What the send buffer has no room for, of what may be unsent, waits here.
+        let most = MAX_PENDING.max(self.unsent_limit as usize);
+        if self.has_pending() && self.pending.len() - self.taken + datagram.len() > most {
             return false;
         }
         self.pending.extend_from_slice(&prefix);

@@ -127,7 +127,8 @@ impl Connections {
     fn add(&mut self, stream: TcpStream, route: Route, owner: Option<(usize, PathId)>) -> Option<u32> {
         let number = self.next_number;
         tend(&stream).ok()?;
-        let connection = Connection::new(stream, route, owner, clock::monotonic()).ok()?;
+        let tuning = &self.config.tuning;
+        let connection = Connection::new(stream, route, owner, tuning, clock::monotonic()).ok()?;
         self.set.add_reader(&connection.stream, number).ok()?;
         self.next_number = self.next_number.checked_add(1).unwrap_or(LISTENER + 1);
         self.by_route.insert((route.path, route.address), number);
@@ -245,8 +246,15 @@ fn prepare(config: &ConnectionConfig, socket: &Socket) -> io::Result<()> {
     if let Some(name) = &config.congestion_control {
         congestion::set(socket, name).map_err(|error| io::Error::new(error.io().kind(), error))?;
     }
-    if let Some(least) = config.min_rto {
+    let tuning = &config.tuning;
+    if let Some(least) = tuning.min_rto {
         tcp::set_min_rto(socket, least)?;
+    }
+    if let Some(most) = tuning.max_rto {
+        tcp::set_max_rto(socket, most)?;
+    }
+    if let Some(bytes) = tuning.send_buffer {
+        socket.set_send_buffer_size(bytes as usize)?;
     }
     Ok(())
 }

@@ -38,7 +38,9 @@ mod plane;
 mod shard;
 mod status;
 
-pub use config::{BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, DatagramConfig};
+pub use config::{
+    BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
+};
 pub use error::BondedError;
 pub use path_routes::RouteError;
 pub use plane::BondedPlane;

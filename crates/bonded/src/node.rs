@@ -1,4 +1,4 @@
-use crate::config::{BondedConfig, BondedRemote, CarrierConfig};
+use crate::config::{BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig};
 use crate::datagrams::{interface_mtus, outer_bytes};
 use crate::error::BondedError;
 use dataplane::{Node, NodeConfig, RemoteConfig};
@@ -21,6 +21,10 @@ pub(crate) fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffe
         CarrierConfig::Connections(_) => Vec::new(),
     };
     let paths = paths(config);
+    let is_managed = match &config.carriers {
+        CarrierConfig::Datagrams(_) => true,
+        CarrierConfig::Connections(connections) => connections.tuning.aqm,
+    };
     let remotes = config.remotes.iter().enumerate().map(|(number, remote)| RemoteConfig {
         key: remote.key,
         psk: remote.psk.clone(),
@@ -30,7 +34,7 @@ pub(crate) fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffe
         max_packet: config.mtu.map_or(u32::MAX, u32::from),
         bond: BondConfig {
             choice: config.choice.clone(),
-            queue: BondConfig::queue_for(ROUND_TRIP),
+            queue: if is_managed { BondConfig::queue_for(ROUND_TRIP) } else { BondConfig::unmanaged_queue() },
             paths: paths.clone(),
             seed: number as u64,
         },
@@ -54,10 +58,11 @@ fn paths(config: &BondedConfig) -> Vec<PathConfig> {
             };
             datagrams.paths.iter().enumerate().map(path).collect()
         }
-        CarrierConfig::Connections(_) => {
+        CarrierConfig::Connections(ConnectionConfig { tuning, .. }) => {
             let overhead_bytes = secure::stream::PREFIX as u32 + dataplane::OVERHEAD;
             let flow_control = FlowControl::Backpressure;
-            vec![PathConfig { overhead_bytes, flow_control, ..PathConfig::default() }; config.paths()]
+            let adaptation = tuning.adaptation;
+            vec![PathConfig { overhead_bytes, flow_control, adaptation, ..PathConfig::default() }; config.paths()]
         }
     }
 }

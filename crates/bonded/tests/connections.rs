@@ -1,6 +1,8 @@
 //! The bonded plane over TCP connections, between real hosts.
 
-use bonded::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole};
+use bonded::{
+    BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning,
+};
 use multipath::{PathChoice, PathState, UnorderedFlows};
 use net::Binding;
 use net::capture::Capture;
@@ -30,7 +32,7 @@ fn config(end: u8, connections: usize) -> BondedConfig {
         mtu: Some(1500),
         addresses: vec![format!("10.77.0.{end}/24").parse().unwrap()],
         identity: key(end),
-        carriers: CarrierConfig::Connections(ConnectionConfig { role, congestion_control: None, min_rto: None }),
+        carriers: CarrierConfig::Connections(ConnectionConfig { role, congestion_control: None, tuning: ConnectionTuning::default() }),
         choice: PathChoice::Available,
         unordered: UnorderedFlows::default(),
         remotes: vec![BondedRemote {

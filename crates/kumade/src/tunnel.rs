@@ -15,7 +15,8 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use tunnel::{Carrier, DEFAULT_PORT, End, Peer, TunnelConfig};
+use tunnel::{Carrier, ConnectionTuning, DEFAULT_PORT, End, Peer, TunnelConfig};
+use units::{Span, parse};
 
 /// Carry IP packets between two hosts, encrypted, over TCP or UDP, until Ctrl-C
 ///
@@ -87,6 +88,50 @@ struct Common {
     /// Congestion control of the TCP connections, one of net.ipv4.tcp_available_congestion_control [default: the system's]
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+/// What is set on the TCP connections. The defaults suit most paths.
+#[derive(Debug, Args)]
+struct Tuning {
+    /// Least retransmission timeout of the TCP connections, up to 200ms, where the kernel can set it (Linux 6.17); 0 leaves
+    /// the system's
+    #[arg(long, value_name = "TIME", value_parser = parse::span, default_value = "20ms", hide_short_help = true)]
+    min_rto: Span,
+    /// Greatest retransmission timeout of the TCP connections, 1s to 120s, where the kernel can set it (Linux 6.15) [default:
+    /// the system's]
+    #[arg(long, value_name = "TIME", value_parser = parse::span, hide_short_help = true)]
+    max_rto: Option<Span>,
+    /// Send buffer of each TCP connection, such as 256kb [default: as the system adapts it]
+    #[arg(long, value_name = "BYTES", value_parser = buffer, hide_short_help = true)]
+    send_buffer: Option<u32>,
+    /// Bytes not sent yet above which a TCP connection is given no more [default: what it delivers in 2 ms]
+    #[arg(long, value_name = "BYTES", value_parser = buffer, hide_short_help = true)]
+    unsent: Option<u32>,
+    /// Let short segments wait until others are acknowledged (Nagle's algorithm)
+    #[arg(long, hide_short_help = true)]
+    delay_short_segments: bool,
+}
+
+impl Tuning {
+    fn connections(&self) -> ConnectionTuning {
+        ConnectionTuning {
+            min_rto: Some(self.min_rto).filter(|least| *least > Span::ZERO),
+            max_rto: self.max_rto,
+            send_buffer: self.send_buffer,
+            no_delay: !self.delay_short_segments,
+            unsent_bytes: self.unsent,
+            ..ConnectionTuning::default()
+        }
+    }
+}
+
+/// A number of bytes, such as 256kb.
+fn buffer(text: &str) -> Result<u32, String> {
+    let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
+    let in_range = u32::try_from(bytes).ok().filter(|bytes| (4096..=1 << 30).contains(bytes));
+    in_range.ok_or_else(|| format!("{text}: give 4 kB to 1 GB"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -184,6 +229,7 @@ fn config(command: TunnelCommand) -> anyhow::Result<TunnelConfig> {
         psk: psk.unwrap_or_default(),
         peers,
         congestion_control: common.congestion_control,
+        tuning: common.tuning.connections(),
     })
 }
 

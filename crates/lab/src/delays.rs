@@ -12,3 +12,23 @@ pub struct Delays {
     /// 99th percentile.
     pub p99_seconds: f64,
 }
+
+/// Round trips of an echo.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EchoDelays {
+    /// Of the packets that came back.
+    pub round_trips: Delays,
+    /// Part of the packets that did not come back before the run ended.
+    pub unanswered_ratio: f64,
+}
+
+impl Delays {
+    /// Of delays in seconds; none of none.
+    pub(crate) fn of(mut delays: Vec<f64>) -> Option<Self> {
+        delays.sort_unstable_by(f64::total_cmp);
+        let last = delays.len().checked_sub(1)?;
+        let at = |part: f64| delays.get(((delays.len() as f64 * part) as usize).min(last)).copied();
+        Some(Delays { median_seconds: at(0.5)?, p95_seconds: at(0.95)?, p99_seconds: at(0.99)? })
+    }
+}

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use std::fs;
+use net::namespace::Namespace;
 use testnet::Host;
 
 /// Receive windows as in the papers, enough for 128 ms at 1 Gbit/s.
@@ -15,11 +16,16 @@ pub(crate) fn prepare(host: &Host, buffer_bytes: u64) -> anyhow::Result<()> {
         ("tcp_wmem", format!("4096 {first} {buffer_bytes}")),
         ("tcp_no_metrics_save", "1".to_owned()),
     ];
+    set(&host.namespace, &settings)
+}
+
+/// Sets these below `net.ipv4`.
+pub(crate) fn set(inside: &Namespace, settings: &[(&str, String)]) -> anyhow::Result<()> {
     let write = || {
         settings.iter().try_for_each(|(name, value)| {
             let path = format!("/proc/sys/net/ipv4/{name}");
             fs::write(&path, value).with_context(|| format!("set {path}; the lab needs it writable in its namespaces"))
         })
     };
-    host.namespace.run(write)?
+    inside.run(write)?
 }

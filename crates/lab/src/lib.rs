@@ -40,7 +40,7 @@ mod statistics;
 mod values;
 
 pub use buffer::Buffer;
-pub use delays::Delays;
+pub use delays::{Delays, EchoDelays};
 pub use error::{ReportError, RunError, ScenarioError};
 pub use paper::Paper;
 pub use report::{Document, now_utc, prepare};

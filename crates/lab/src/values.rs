@@ -21,6 +21,10 @@ pub(crate) fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D
     one(deserializer, parse::span)
 }
 
+pub(crate) fn optional_span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Span>, D::Error> {
+    span(deserializer).map(Some)
+}
+
 pub(crate) fn spans<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Span>, D::Error> {
     list(deserializer, parse::span)
 }

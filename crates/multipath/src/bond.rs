@@ -13,7 +13,7 @@ use crate::path_state::{Path, PathConfig, PathStatus};
 use crate::sequencer::Sequencer;
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use link::Label;
-use link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig};
+use link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig, TailDropConfig};
 use std::collections::{BTreeMap, VecDeque};
 use units::{ConfigError, Rate, Span, Time};
 
@@ -120,6 +120,11 @@ impl BondConfig {
             limit: Limit::Bytes(16 << 20),
             discipline: FqCoDelConfig { codel, ..FqCoDelConfig::default() }.into(),
         }
+    }
+
+    /// A queue that drops what does not fit, as long as that of a TUN device is by default: without an AQM.
+    pub fn unmanaged_queue() -> QueueConfig {
+        QueueConfig { limit: Limit::Packets(500), discipline: TailDropConfig.into() }
     }
 }
 
@@ -415,7 +420,8 @@ impl<P: Clone> Bond<P> {
     fn reserved(&self) -> PathSet {
         let up = self.up();
         let is_kept = self.choice == PathChoice::Available && up.len() >= MIN_PATHS_TO_RESERVE;
-        if is_kept { PathSet::of(up.iter().take(RESERVED)) } else { PathSet::default() }
+        let kept = up.iter().take(RESERVED).filter(|path| self.path(*path).may_be_kept());
+        if is_kept { PathSet::of(kept) } else { PathSet::default() }
     }
 
     /// The one of them that a packet takes, if it is for these; `recent` is of its flow.

@@ -9,6 +9,7 @@
 //! happens between calls.
 #![forbid(unsafe_code)]
 
+mod adaptation;
 mod bond;
 mod bond_outgoing;
 mod bond_queue;
@@ -35,6 +36,7 @@ pub mod resequencer;
 mod sequencer;
 mod use_several;
 
+pub use adaptation::Adaptation;
 pub use bond::{Bond, BondConfig, PathEvent};
 pub use bond_outgoing::{Outgoing, Transmission};
 pub use choice::{Class, PathChoice, ShareUnit, UnorderedFlows};

@@ -24,6 +24,8 @@ pub struct CarrierState {
 /// path is seen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CarrierControl {
+    /// Else it is given all that it takes.
+    bounds_open: bool,
     state: CarrierState,
     /// Bytes that may still be handed over.
     room: u64,
@@ -61,8 +63,9 @@ const DRAIN_INTERVAL: Span = Span::from_secs(5);
 const UNKNOWN_ROUND_TRIP: Span = Span::from_millis(100);
 
 impl CarrierControl {
-    pub fn new(now: Time) -> Self {
+    pub fn new(bounds_open: bool, now: Time) -> Self {
         CarrierControl {
+            bounds_open,
             state: CarrierState::default(),
             room: 0,
             rate: 0.0,
@@ -113,7 +116,8 @@ impl CarrierControl {
             (false, true) => (least - target).max(least / 2),
         };
         let open = ((self.rate * time.as_secs_f64() / 8.0) as u64).max(MIN_OPEN);
-        self.room = state.free.min(open.saturating_sub(state.open));
+        let allowed = if self.bounds_open { open.saturating_sub(state.open) } else { u64::MAX };
+        self.room = state.free.min(allowed);
         if let Some(round) = &mut self.round {
             round.was_limited |= self.room < FULL_PACKET;
         }
@@ -168,7 +172,7 @@ mod tests {
             Carrier {
                 rate: mbit * 1e6,
                 round_trip,
-                control: CarrierControl::new(now),
+                control: CarrierControl::new(true, now),
                 now,
                 free_at: now,
                 flying: VecDeque::new(),
@@ -222,6 +226,17 @@ mod tests {
             let allowed = allowed.max(Span::from_secs_f64(MIN_OPEN as f64 * 8.0 / mbit / 1e6));
             assert!(longest <= allowed, "{longest} at {mbit} Mbit/s, {millis} ms");
         }
+    }
+
+    #[test]
+    fn without_a_bound_it_is_given_all_that_it_takes() {
+        let state = CarrierState { free: 300_000, open: 900_000, ..CarrierState::default() };
+        let room = |bounds_open| {
+            let mut control = CarrierControl::new(bounds_open, Time::ZERO);
+            control.update(state, Some(Span::from_millis(20)), None, Time::ZERO);
+            control.room()
+        };
+        assert_eq!((room(true), room(false)), (0, 300_000));
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use crate::adaptation::Adaptation;
 use crate::health::{Health, PathState};
 use crate::path_carrier::{CarrierControl, CarrierState};
 use crate::path_report::Report;
@@ -16,6 +17,8 @@ pub struct PathConfig {
     pub overhead_bytes: u32,
     /// Who keeps what is sent to what the path carries.
     pub flow_control: FlowControl,
+    /// Where the carrier does: what is done so that it carries flows well.
+    pub adaptation: Adaptation,
 }
 
 /// Who keeps what is sent on a path to what it carries.
@@ -123,12 +126,18 @@ impl Path {
             sent_bytes: 0,
             lost: 0,
             delivered: (0, 0),
-            carrier: (config.flow_control == FlowControl::Backpressure).then(|| CarrierControl::new(now)),
+            carrier: (config.flow_control == FlowControl::Backpressure)
+                .then(|| CarrierControl::new(config.adaptation.bounds_open, now)),
         }
     }
 
     pub fn is_up(&self) -> bool {
         self.enabled && self.health.is_up() && self.max_bytes > 0
+    }
+
+    /// Whether it may be kept for small packets of sparse flows.
+    pub fn may_be_kept(&self) -> bool {
+        self.config.adaptation.sparse_twice
     }
 
     /// Whether it passes a packet of so many bytes within the encapsulation.

@@ -94,6 +94,16 @@ sockopt_impl!(
     TCP_RTO_MIN_US,
     libc::c_int
 );
+/// `TCP_RTO_MAX_MS` of linux/tcp.h, which libc lacks.
+const TCP_RTO_MAX_MS: libc::c_int = 44;
+sockopt_impl!(
+    /// The greatest retransmission timeout, in milliseconds.
+    MaxRto,
+    SetOnly,
+    libc::SOL_TCP,
+    TCP_RTO_MAX_MS,
+    libc::c_int
+);
 sockopt_impl!(
     /// Bytes per second at which TCP sends at most.
     MaxPacingRate,

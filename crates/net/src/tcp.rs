@@ -5,7 +5,7 @@ mod carrier;
 mod connecting;
 mod open;
 
-pub use carrier::{SendState, limit_unsent, send_state, set_min_rto};
+pub use carrier::{SendState, limit_unsent, send_state, set_max_rto, set_min_rto};
 pub use connecting::Connecting;
 pub use open::{Opened, open_connections};
 

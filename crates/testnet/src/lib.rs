@@ -10,6 +10,7 @@
 //! | two hosts, and a third one in the middle for what is to be tested | [`VethHosts`] |
 //! | traffic between hosts, and a count of it | [`Traffic`], [`Meter`] |
 //! | what arrives at a host, packet by packet | [`Arrivals`], with [`NumberedPackets`] |
+//! | how long a packet takes to a host and back, beside other traffic | [`Echo`] |
 //! | a time server with a wrong clock | [`ReferenceClock`] |
 //!
 //! [`in_namespaces`] runs a test where it may build a network, as root or in a user namespace. Everything ends when its
@@ -40,6 +41,6 @@ pub use network::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec
 pub use reference_clock::ReferenceClock;
 pub use sites::{PathLinks, Sites};
 pub use traffic::{
-    Arrivals, Content, Meter, NumberedPackets, Received, Traffic, received_packets, retransmitted_segments,
+    Arrivals, Content, Echo, Echoed, Meter, NumberedPackets, Received, Traffic, received_packets, retransmitted_segments,
 };
 pub use veth_hosts::VethHosts;

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod counters;
+mod echo;
 mod meter;
 mod numbered;
 mod progress;
@@ -11,6 +12,7 @@ mod udp;
 
 pub use arrivals::{Arrivals, Content, Received};
 pub use counters::{received_packets, retransmitted_segments};
+pub use echo::{Echo, Echoed};
 pub use meter::Meter;
 pub use numbered::NumberedPackets;
 

@@ -1,11 +1,14 @@
 use crate::peer::Peer;
-use bonded::{BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, DatagramConfig};
+use bonded::{
+    BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
+};
 use ipnet::IpNet;
 use multipath::{PathChoice, PathId, UnorderedFlows};
 use net::Binding;
 use secure::{PresharedKey, PrivateKey};
 use service::RuntimeDir;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use thiserror::Error;
 use units::Span;
 
@@ -33,6 +36,8 @@ pub struct TunnelConfig {
     pub peers: Vec<Peer>,
     /// The congestion control of TCP connections; the system's default, if none.
     pub congestion_control: Option<String>,
+    /// What else is set on them.
+    pub tuning: ConnectionTuning,
 }
 
 /// Which end of a tunnel.
@@ -67,6 +72,15 @@ pub enum TunnelConfigError {
     /// Too many connections, or none.
     #[error("{0} connections: give 1 to {max}", max = PathId::MAX_PATHS)]
     Connections(usize),
+    /// A least timeout that the kernel refuses.
+    #[error(
+        "a least retransmission timeout of {0}: a socket's may be 1 µs to 200 ms; a longer one is the system's to set, with \
+         `sysctl net.ipv4.tcp_rto_min_us` or `ip route change ... rto_min`, and --min-rto 0"
+    )]
+    MinRto(Span),
+    /// A greatest timeout that the kernel refuses.
+    #[error("a greatest retransmission timeout of {0}: give 1 s to 120 s")]
+    MaxRto(Span),
     /// Packets to the peer itself would go into the tunnel.
     #[error(
         "the network {network} contains {address}, where the other end is reached: the tunnel's own packets would go \
@@ -81,11 +95,10 @@ pub enum TunnelConfigError {
 }
 
 const TCP_MTU: u16 = 1500;
-/// Of the connections that carry, where the kernel lets it be set: theirs must be shorter than that of the connections inside,
-/// 200 ms by default, or both repeat what is lost (Nakagawa,
-/// Nakamura: *TCP over TCP*). RFC 6298 §2.4 has 1 s, for hosts that cannot tell the time
-/// exactly.
-const MIN_RTO: Span = Span::from_millis(20);
+/// What the kernel takes for one socket (`TCP_RTO_MIN_US`).
+const MIN_RTO: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_millis(200);
+/// The same of the greatest (`TCP_RTO_MAX_MS`).
+const MAX_RTO: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(120);
 
 impl Carrier {
     /// As many connections as a rake has where no other number is given.
@@ -138,7 +151,7 @@ impl TunnelConfig {
         CarrierConfig::Connections(ConnectionConfig {
             role,
             congestion_control: self.congestion_control.clone(),
-            min_rto: Some(MIN_RTO),
+            tuning: self.tuning,
         })
     }
 
@@ -164,10 +177,20 @@ impl TunnelConfig {
             }
             (End::Listen(_), _) => {}
         }
+        self.check_timeouts()?;
         match self.carrier {
             Carrier::Rake(connections) if !(1..=PathId::MAX_PATHS).contains(&connections) => {
                 Err(TunnelConfigError::Connections(connections))
             }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_timeouts(&self) -> Result<(), TunnelConfigError> {
+        let ConnectionTuning { min_rto, max_rto, .. } = self.tuning;
+        match (min_rto, max_rto) {
+            (Some(least), _) if !MIN_RTO.contains(&least) => Err(TunnelConfigError::MinRto(least)),
+            (_, Some(most)) if !MAX_RTO.contains(&most) => Err(TunnelConfigError::MaxRto(most)),
             _ => Ok(()),
         }
     }
@@ -189,6 +212,7 @@ mod tests {
             psk: PresharedKey::default(),
             peers: vec![format!("{key}={networks}").parse().unwrap()],
             congestion_control: None,
+            tuning: ConnectionTuning::default(),
         }
     }
 
@@ -208,6 +232,12 @@ mod tests {
         let refused = |config: TunnelConfig| config.plane(directory()).unwrap_err().to_string();
         assert!(refused(config(Carrier::Tcp, "192.0.2.0/24")).contains("would go into the tunnel"));
         assert!(refused(config(Carrier::Rake(17), "10.77.0.0/24")).contains("give 1 to 16"));
+        let timeouts = |min_rto, max_rto| {
+            let tuning = ConnectionTuning { min_rto, max_rto, ..ConnectionTuning::default() };
+            refused(TunnelConfig { tuning, ..config(Carrier::Tcp, "10.0.0.1") })
+        };
+        assert!(timeouts(Some(Span::from_secs(3)), None).contains("sysctl net.ipv4.tcp_rto_min_us"));
+        assert!(timeouts(None, Some(Span::from_millis(20))).contains("give 1 s to 120 s"));
         assert!(refused(TunnelConfig { peers: vec![], ..config(Carrier::Tcp, "10.0.0.1") }).contains("no peer"));
     }
 }

@@ -17,5 +17,6 @@
 mod config;
 mod peer;
 
+pub use bonded::ConnectionTuning;
 pub use config::{Carrier, DEFAULT_PORT, End, TunnelConfig, TunnelConfigError};
 pub use peer::{Peer, PeerError};

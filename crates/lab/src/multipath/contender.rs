@@ -1,15 +1,18 @@
 use super::plane::Plane;
+use super::tuning::Tuning;
 use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is compared: a plane, with the ratio where it takes one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is compared: a plane, with the ratio where it takes one, and what is set on a tunnel's connections.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Contender {
     /// The plane.
     pub plane: Plane,
     /// The ratio; none where the plane takes none.
     pub ratio: Option<Shares>,
+    /// What is set on the connections; none where that is as by default.
+    pub tuning: Option<Tuning>,
 }
 
 /// A ratio as it is written: `16:3`. One share for each path, not all of them zero.
@@ -18,15 +21,24 @@ pub struct Contender {
 pub struct Shares(Vec<u32>);
 
 impl Contender {
-    /// Each plane; those that take a ratio with each of these.
-    pub(crate) fn all(planes: &[Plane], ratios: &[Shares]) -> Vec<Contender> {
+    /// Each plane; those that take a ratio with each of these, and then with each tuning that names them.
+    pub(crate) fn all(planes: &[Plane], ratios: &[Shares], tunings: &[Tuning]) -> Vec<Contender> {
         let with = |&plane: &Plane| -> Vec<Contender> {
             match plane.takes_ratio() {
-                true => ratios.iter().map(|ratio| Contender { plane, ratio: Some(ratio.clone()) }).collect(),
-                false => vec![Contender { plane, ratio: None }],
+                true => ratios.iter().map(|ratio| Contender { ratio: Some(ratio.clone()), ..Contender::of(plane) }).collect(),
+                false => vec![Contender::of(plane)],
             }
         };
-        planes.iter().flat_map(with).collect()
+        let tuned = |plane: &Plane| {
+            let own = tunings.iter().filter(|tuning| tuning.planes.contains(plane));
+            own.map(|tuning| Contender { tuning: Some(tuning.clone()), ..Contender::of(*plane) }).collect::<Vec<_>>()
+        };
+        planes.iter().flat_map(with).chain(planes.iter().flat_map(tuned)).collect()
+    }
+
+    /// A plane as it is.
+    pub(crate) fn of(plane: Plane) -> Contender {
+        Contender { plane, ratio: None, tuning: None }
     }
 }
 
@@ -69,9 +81,10 @@ impl fmt::Display for Shares {
 
 impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.ratio {
-            None => self.plane.fmt(f),
-            Some(ratio) => f.pad(&format!("{} {ratio}", self.plane)),
+        match (&self.ratio, &self.tuning) {
+            (None, None) => self.plane.fmt(f),
+            (Some(ratio), _) => f.pad(&format!("{} {ratio}", self.plane)),
+            (None, Some(tuning)) => f.pad(&format!("{}, {}", self.plane, tuning.name)),
         }
     }
 }
@@ -83,10 +96,17 @@ mod tests {
     #[test]
     fn only_planes_that_divide_in_a_ratio_are_run_with_each() {
         let ratios = ["1:1", "16:3"].map(|text| text.parse().unwrap());
-        let all = Contender::all(&[Plane::Single, Plane::Direct], &ratios);
+        let all = Contender::all(&[Plane::Single, Plane::Direct], &ratios, &[]);
         assert_eq!(all.iter().map(Contender::to_string).collect::<Vec<_>>(), ["single", "direct 1:1", "direct 16:3"]);
         for nonsense in ["", "1:x", "0:0", "1:-1"] {
             assert!(nonsense.parse::<Shares>().is_err(), "{nonsense}");
         }
+    }
+
+    #[test]
+    fn a_tuning_is_run_with_the_planes_that_it_names_and_that_are_compared() {
+        let tuning = "name = \"RTO 3 s\"\nplanes = [\"tunnel-tcp\", \"tunnel-rake\"]";
+        let all = Contender::all(&[Plane::Single, Plane::TunnelTcp], &[], &[toml::from_str(tuning).unwrap()]);
+        assert_eq!(all.iter().map(Contender::to_string).collect::<Vec<_>>(), ["single", "tunnel-tcp", "tunnel-tcp, RTO 3 s"]);
     }
 }

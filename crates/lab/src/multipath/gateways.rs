@@ -3,6 +3,8 @@
 use super::contender::Contender;
 use super::plane::Plane;
 use super::scenario::MultipathPoint;
+use super::tuning::Tuning;
+use crate::hosts;
 use crate::side::{MEETING, Side, read_config};
 use anyhow::Context;
 use bonded::{BondedConfig, BondedPlane};
@@ -16,7 +18,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 use testnet::{Sites, ip};
-use tunnel::{Carrier, End, Peer, TunnelConfig};
+use tunnel::{Carrier, ConnectionTuning, End, Peer, TunnelConfig};
 
 /// What forwards between the sites, until dropped.
 pub(super) struct Gateways<'a> {
@@ -86,8 +88,13 @@ impl<'a> Gateways<'a> {
         // A record of the stream, and its part of the headers of the segments that carry it.
         let record = PATH_MTU + secure::stream::PREFIX as u32 + dataplane::OVERHEAD;
         self.overhead = record * PATH_MTU / (PATH_MTU - OUTER_TCP_BYTES) - PATH_MTU;
+        let tuning = point.contender.tuning.as_ref();
+        for side in [Side::Left, Side::Right] {
+            hosts::set(side.gateway(self.sites), &tuning.map(Tuning::settings).unwrap_or_default())?;
+        }
+        let tuning = tuning.map(Tuning::connections).unwrap_or_default();
         let config = |side| {
-            let config = tunnel_config(side, carrier, control).plane(RuntimeDir::only(&self.directory))?;
+            let config = tunnel_config(side, carrier, control, tuning).plane(RuntimeDir::only(&self.directory))?;
             Ok::<_, anyhow::Error>((side, config))
         };
         let configs = [config(Side::Right)?, config(Side::Left)?];
@@ -190,7 +197,7 @@ fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
 }
 
 /// The left side connects to the right one, over the first path.
-fn tunnel_config(side: Side, carrier: Carrier, control: &str) -> TunnelConfig {
+fn tunnel_config(side: Side, carrier: Carrier, control: &str, tuning: ConnectionTuning) -> TunnelConfig {
     let address = (Sites::gateway(0, Side::Right.number()), TUNNEL_PORT).into();
     let far = side.far();
     let network = format!("10.{}.0.0/24", far.number()).parse().expect("a network");
@@ -204,6 +211,7 @@ fn tunnel_config(side: Side, carrier: Carrier, control: &str) -> TunnelConfig {
         psk: PresharedKey::default(),
         peers: vec![Peer { key: far.key().public(), networks: vec![network] }],
         congestion_control: Some(control.to_owned()),
+        tuning,
     }
 }
 

@@ -7,6 +7,7 @@
 //! A new kind of traffic is a variant of [`Workload`] and a file that runs it, beside `transfer.rs`; a new way to divide
 //! packets is a variant of [`Plane`].
 
+mod comparison;
 mod contender;
 mod flood;
 mod gateways;
@@ -22,11 +23,14 @@ mod runner;
 mod scenario;
 mod sites;
 mod sparse;
+mod stack;
 mod summary;
 mod testbed;
 mod transfer;
+mod tuning;
 mod virtual_time;
 
+pub use comparison::{Compared, Comparison, Figure};
 pub use contender::{Contender, Shares};
 pub use observed::Observed;
 pub use order::Reordering;
@@ -37,8 +41,10 @@ pub use report::MultipathReport;
 pub use row::MultipathRow;
 pub use runner::{MultipathProgress, expected_time, run};
 pub use scenario::{Cut, Multipath, MultipathCase, MultipathPoint, PathSettings, Workload};
+pub use stack::Stack;
 pub use summary::{MultipathSummary, PointSummary};
 pub use testbed::{Attempt, MultipathTestbed};
+pub use tuning::{Part, Tuning};
 pub use virtual_time::VirtualTime;
 
 /// Where an experiment is made: in real or in virtual time.

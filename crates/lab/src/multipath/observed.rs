@@ -1,5 +1,5 @@
 use super::order::Reordering;
-use crate::delays::Delays;
+use crate::delays::{Delays, EchoDelays};
 use units::Span;
 
 /// What was observed during one run.
@@ -25,6 +25,10 @@ pub struct Observed {
     pub longest_gap: Option<Span>,
     /// One-way delay of the sparse flow.
     pub sparse: Option<Delays>,
+    /// What became of the echo.
+    pub echo: Option<EchoDelays>,
+    /// From the end of an outage to the next arrival of data.
+    pub recovery: Option<Span>,
     /// Packets of both directions that each path carried within the measured time.
     pub carried: Vec<u64>,
     /// How late the emulated links were.

@@ -35,6 +35,7 @@ fn build(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<S
     let buffer = case.window.map_or(hosts::WINDOW_BYTES, |window| window * 4);
     hosts::prepare(&sites.a, hosts::WINDOW_BYTES)?;
     hosts::prepare(&sites.b, buffer)?;
+    case.stack.apply(&sites)?;
     limit_window(&sites, case).context("limit the receive window")?;
     Ok(sites)
 }

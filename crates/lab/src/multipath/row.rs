@@ -1,7 +1,7 @@
 use super::observed::Observed;
 use super::order::Reordering;
 use super::scenario::{MultipathPoint, Workload};
-use crate::delays::Delays;
+use crate::delays::{Delays, EchoDelays};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Rate, Span};
@@ -40,6 +40,18 @@ pub struct MultipathRow {
     pub sparse_delay: Option<Delays>,
     /// The same above the delay of the shortest path, of 99 of 100 packets.
     pub sparse_added_p99_seconds: Option<f64>,
+    /// Of the echo beside the flow; null where there was none.
+    #[serde(default)]
+    pub echo: Option<EchoDelays>,
+    /// From the end of an outage until data of the flow arrived again; null where there was none, or none arrived.
+    #[serde(default)]
+    pub recovery_seconds: Option<f64>,
+    /// The congestion control of the flow; null for UDP.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
+    /// That of the connections that carry it; null where none do.
+    #[serde(default)]
+    pub lower_congestion_control: Option<String>,
     /// Each path's part of the packets that all carried.
     pub path_ratios: Vec<f64>,
     /// How often the run was discarded and repeated, because host scheduling delay disturbed it.
@@ -75,6 +87,10 @@ impl MultipathRow {
             longest_gap_seconds: observed.longest_gap.map(Span::as_secs_f64),
             sparse_added_p99_seconds: observed.sparse.map(|delays| delays.p99_seconds - shortest),
             sparse_delay: observed.sparse,
+            echo: observed.echo,
+            recovery_seconds: observed.recovery.map(Span::as_secs_f64),
+            congestion_control: workload.congestion_control().map(str::to_owned),
+            lower_congestion_control: point.contender.plane.carrier().map(|(_, control)| control.to_owned()),
             path_ratios: observed.carried.iter().map(part).collect(),
             repeats: 0,
             disturbed: false,

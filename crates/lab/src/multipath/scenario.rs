@@ -1,9 +1,11 @@
+use super::comparison::Comparison;
 use super::contender::Contender;
 use super::plane::Plane;
 use super::published::PublishedGoodput;
+use super::stack::Stack;
 use crate::buffer::Buffer;
 use crate::paper::Paper;
-use crate::values::{rate, ratio, span};
+use crate::values::{optional_span, rate, ratio, span};
 use link::queue::Limit;
 use link::{LinkConfig, Loss};
 use serde::Deserialize;
@@ -30,6 +32,8 @@ pub struct Multipath {
     pub duration: Span,
     /// … after the flow has run for so long.
     pub warm_up: Span,
+    /// What is asked about contenders in each case.
+    pub comparisons: Vec<Comparison>,
     /// Whether it runs in virtual time with the simulator's TCP; else over the kernel's.
     pub virtual_time: bool,
 }
@@ -55,6 +59,19 @@ pub enum Workload {
     },
 }
 
+impl Workload {
+    /// That of the flow whose goodput is measured; none for UDP. In virtual time it is the simulator's of this name.
+    pub fn congestion_control(self) -> Option<&'static str> {
+        match self {
+            Workload::Transfer => Some(Self::CONTROL),
+            Workload::Numbered { .. } | Workload::Flood { .. } => None,
+        }
+    }
+
+    /// Of every connection, also of the subflows of Multipath TCP.
+    pub(crate) const CONTROL: &str = "cubic";
+}
+
 /// A set of paths, and what is compared there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MultipathCase {
@@ -70,6 +87,10 @@ pub struct MultipathCase {
     pub cut: Option<Cut>,
     /// Whether a sparse flow runs beside: 50 packets of 128 bytes a second.
     pub sparse: bool,
+    /// Whether an echo runs beside: 100 packets of 128 bytes a second there and back.
+    pub echo: bool,
+    /// How TCP repairs losses.
+    pub stack: Stack,
     /// What was published of such paths.
     pub published: Vec<PublishedGoodput>,
     /// The least share of what the framing leaves that a plane is to reach.
@@ -94,7 +115,7 @@ pub struct PathSettings {
     pub queue: Buffer,
 }
 
-/// A path that fails: nothing passes any more, in either direction, until the run ends.
+/// A path that fails: nothing passes any more, in either direction, for a time or until the run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cut {
@@ -103,6 +124,9 @@ pub struct Cut {
     /// How long goodput has been measured by then.
     #[serde(deserialize_with = "span")]
     pub after: Span,
+    /// How long it lasts; until the run ends, if none.
+    #[serde(rename = "for", deserialize_with = "optional_span", default)]
+    pub lasts: Option<Span>,
 }
 
 /// One run: what one row of the report is about.

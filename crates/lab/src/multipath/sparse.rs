@@ -1,4 +1,4 @@
-//! The sparse flow that runs beside a bulk one.
+//! What runs beside a bulk flow: a sparse one, and an echo.
 
 use units::Span;
 
@@ -6,3 +6,5 @@ use units::Span;
 pub(super) const PACKET_BYTES: u32 = 128;
 /// From one packet to the next.
 pub(super) const INTERVAL: Span = Span::from_millis(20);
+/// The same of the echo, whose packets are as long.
+pub(super) const ECHO_INTERVAL: Span = Span::from_millis(10);

@@ -1,8 +1,9 @@
+use super::comparison::{Compared, Comparison, Figure};
 use super::published::PublishedGoodput;
 use super::row::MultipathRow;
 use super::scenario::{Multipath, MultipathCase};
 use crate::paper::Paper;
-use crate::statistics::{mean, range};
+use crate::statistics::{mean, median, range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use train::Estimate;
@@ -13,6 +14,9 @@ use train::Estimate;
 pub struct MultipathSummary {
     /// One for each case and contender, in the order of running.
     pub points: Vec<PointSummary>,
+    /// What the scenario asks about contenders, in each case.
+    #[serde(default)]
+    pub comparisons: Vec<Compared>,
     /// The published experiment that this one repeats; null where it repeats none.
     pub published: Option<Paper>,
 }
@@ -57,6 +61,24 @@ pub struct PointSummary {
     pub longest_gap_seconds: Option<f64>,
     /// 99th percentile of the sparse flow's delay above that of the shortest path, the greatest of the runs.
     pub sparse_added_p99_seconds: Option<f64>,
+    /// Round trips of the echo, of the packets that came back: the median of the runs' medians.
+    #[serde(default)]
+    pub echo_median_seconds: Option<f64>,
+    /// The median of the runs' 99th percentiles.
+    #[serde(default)]
+    pub echo_p99_seconds: Option<f64>,
+    /// Part of the echo's packets that did not come back, the mean over the runs.
+    #[serde(default)]
+    pub echo_unanswered_ratio: Option<f64>,
+    /// From the end of an outage until data arrived again: the median of the runs.
+    #[serde(default)]
+    pub recovery_seconds: Option<f64>,
+    /// The congestion control of the flow; null for UDP.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
+    /// That of the connections that carry it; null where none do.
+    #[serde(default)]
+    pub lower_congestion_control: Option<String>,
     /// What was published of this contender on such paths.
     pub published: Vec<PublishedGoodput>,
     /// The least share of what the framing leaves that is to be reached; null where none is stated.
@@ -79,7 +101,35 @@ impl MultipathSummary {
                 }));
             }
         }
-        MultipathSummary { points, published: experiment.paper.clone() }
+        let summary = MultipathSummary { points, comparisons: Vec::new(), published: experiment.paper.clone() };
+        let comparisons = experiment.comparisons.iter().flat_map(|comparison| summary.compared(comparison)).collect();
+        MultipathSummary { comparisons, ..summary }
+    }
+
+    /// How it comes out in each of its cases.
+    fn compared(&self, comparison: &Comparison) -> Vec<Compared> {
+        let Comparison { contender, with, figure, min, max, published, cases } = comparison;
+        let in_case = |case: &str| {
+            if !cases.is_empty() && !cases.iter().any(|label| label == case) {
+                return None;
+            }
+            let own = self.point(case, contender)?.figure(*figure);
+            let other = match with {
+                None => Some(1.0),
+                Some(with) => self.point(case, with)?.figure(*figure),
+            };
+            Some(Compared {
+                case: case.to_owned(),
+                contender: contender.clone(),
+                with: with.clone(),
+                figure: *figure,
+                value: own.zip(other).map(|(own, other)| own / other),
+                min: *min,
+                max: *max,
+                published: *published,
+            })
+        };
+        self.cases().into_iter().filter_map(in_case).collect()
     }
 
     /// The cases in the order of running.
@@ -113,6 +163,15 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 impl PointSummary {
+    fn figure(&self, figure: Figure) -> Option<f64> {
+        match figure {
+            Figure::Goodput => self.goodput_bits_per_second.map(|goodput| goodput.value),
+            Figure::EchoMedian => self.echo_median_seconds,
+            Figure::EchoP99 => self.echo_p99_seconds,
+            Figure::Recovery => self.recovery_seconds,
+        }
+    }
+
     /// None of no rows.
     fn of(rows: &[&MultipathRow]) -> Option<Self> {
         let first = rows.first()?;
@@ -145,6 +204,12 @@ impl PointSummary {
             lost_packets: mean(&all(&|row| row.lost_packets.map(|count| count as f64))),
             longest_gap_seconds: max(&all(&|row| row.longest_gap_seconds)),
             sparse_added_p99_seconds: max(&all(&|row| row.sparse_added_p99_seconds)),
+            echo_median_seconds: median(&all(&|row| row.echo.map(|echo| echo.round_trips.median_seconds))),
+            echo_p99_seconds: median(&all(&|row| row.echo.map(|echo| echo.round_trips.p99_seconds))),
+            echo_unanswered_ratio: mean(&all(&|row| row.echo.map(|echo| echo.unanswered_ratio))),
+            recovery_seconds: median(&all(&|row| row.recovery_seconds)),
+            congestion_control: first.congestion_control.clone(),
+            lower_congestion_control: first.lower_congestion_control.clone(),
             published: Vec::new(),
             required_share_ratio: None,
         })

@@ -4,18 +4,15 @@ use super::numbered::HEADER_BYTES;
 use super::observed::Observed;
 use super::order::{OrderMeter, Reordering, Unwrapped};
 use super::plane::Plane;
-use super::scenario::{Multipath, MultipathPoint};
+use super::scenario::{Multipath, MultipathPoint, Workload};
 use super::sites::carried;
-use super::sparse::{INTERVAL, PACKET_BYTES};
-use crate::delays::Delays;
+use super::sparse::{ECHO_INTERVAL, INTERVAL, PACKET_BYTES};
+use crate::delays::{Delays, EchoDelays};
 use anyhow::Context;
 use net::clock;
 use std::thread;
-use testnet::{Arrivals, Content, NumberedPackets, Received, Sites, Traffic, retransmitted_segments};
-use units::Time;
-
-/// The congestion control of every connection, also of the subflows of Multipath TCP.
-const CONTROL: &str = "cubic";
+use testnet::{Arrivals, Content, Echo, Echoed, NumberedPackets, Received, Sites, Traffic, retransmitted_segments};
+use units::{Span, Time};
 
 /// Runs it between sites whose gateways are at work. `overhead` is what these add to a packet on a path, in bytes.
 pub(super) fn run(
@@ -32,11 +29,14 @@ pub(super) fn run(
             .context("send the sparse flow")
     });
     let sparse = sparse.transpose()?;
+    let payload = (PACKET_BYTES - HEADER_BYTES) as usize;
+    let echo = point.case.echo.then(|| Echo::start(&sites.a, to_b, payload, ECHO_INTERVAL).context("send the echo"));
+    let echo = echo.transpose()?;
     thread::sleep(experiment.warm_up.to_duration());
     arrivals.take();
     connection.take_longest_gap();
     let before = Look::at(sites, &connection)?;
-    wait(sites, experiment, point)?;
+    let restored = wait(sites, experiment, point)?;
     let after = Look::at(sites, &connection)?;
     let longest_gap = connection.take_longest_gap();
     let (packets, missed) = arrivals.take();
@@ -50,6 +50,8 @@ pub(super) fn run(
         retransmitted: Some(after.retransmitted - before.retransmitted),
         order,
         longest_gap: Some(longest_gap),
+        recovery: restored.and_then(|restored| recovery(&packets, restored, point.case.shortest())),
+        echo: echo.and_then(|echo| round_trips(&echo, before.time, after.time)),
         sparse: sparse.and_then(|sparse| delays(&packets, sparse.port())),
         carried: after.carried.iter().zip(&before.carried).map(|(after, before)| after - before).collect(),
         lateness_p99: Some(sites.lateness(before.stamp, after.stamp)?.p99),
@@ -60,23 +62,29 @@ pub(super) fn run(
 
 fn connect(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Traffic> {
     if point.contender.plane != Plane::Mptcp {
-        return Ok(Traffic::tcp(&sites.a, &sites.b, CONTROL, None)?);
+        return Ok(Traffic::tcp(&sites.a, &sites.b, Workload::CONTROL, None)?);
     }
     sites.enable_mptcp()?;
     let on_first = |site| Sites::address_on(0, site);
-    Ok(Traffic::mptcp((&sites.a, on_first(1)), (&sites.b, on_first(2)), CONTROL)?)
+    Ok(Traffic::mptcp((&sites.a, on_first(1)), (&sites.b, on_first(2)), Workload::CONTROL)?)
 }
 
-/// Lets the measured time pass; a path may be cut in it.
-fn wait(sites: &Sites, experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
-    let mut rest = experiment.duration;
+/// Lets the measured time pass; a path may be cut in it. Returns when it was restored: [`clock::realtime`].
+fn wait(sites: &Sites, experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<Option<Time>> {
+    let (mut rest, mut restored) = (experiment.duration, None);
     if let Some(cut) = point.case.cut {
         thread::sleep(cut.after.to_duration());
         sites.cut(cut.path - 1, true)?;
         rest -= cut.after;
+        if let Some(lasts) = cut.lasts {
+            thread::sleep(lasts.to_duration());
+            sites.cut(cut.path - 1, false)?;
+            restored = Some(clock::realtime());
+            rest -= lasts;
+        }
     }
     thread::sleep(rest.to_duration());
-    Ok(())
+    Ok(restored)
 }
 
 /// The counters at one time.
@@ -122,9 +130,19 @@ fn delays(packets: &[Received], to: u16) -> Option<Delays> {
         Content::Numbered { port, sent, .. } if port == to => Some((packet.stamp - sent).as_secs_f64()),
         _ => None,
     };
-    let mut delays: Vec<_> = packets.iter().filter_map(delay).collect();
-    delays.sort_unstable_by(f64::total_cmp);
-    let last = delays.len().checked_sub(1)?;
-    let at = |part: f64| delays.get(((delays.len() as f64 * part) as usize).min(last)).copied();
-    Some(Delays { median_seconds: at(0.5)?, p95_seconds: at(0.95)?, p99_seconds: at(0.99)? })
+    Delays::of(packets.iter().filter_map(delay).collect())
+}
+
+/// Of the packets of an echo that were sent in the measured time.
+fn round_trips(echo: &Echo, from: Time, to: Time) -> Option<EchoDelays> {
+    let Echoed { round_trips, unanswered } = echo.between(from, to);
+    let all = round_trips.len() as u64 + unanswered;
+    let round_trips = Delays::of(round_trips.into_iter().map(Span::as_secs_f64).collect())?;
+    Some(EchoDelays { round_trips, unanswered_ratio: unanswered as f64 / all as f64 })
+}
+
+/// From when the path was back, to the arrival of data that has passed it since.
+fn recovery(packets: &[Received], restored: Time, delay: Span) -> Option<Span> {
+    let is_data = |packet: &&Received| matches!(packet.content, Content::Segment { .. });
+    packets.iter().filter(is_data).map(|packet| packet.stamp).find(|stamp| *stamp >= restored + delay).map(|at| at - restored)
 }

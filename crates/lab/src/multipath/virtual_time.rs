@@ -96,6 +96,9 @@ fn transfer(
     let from = Time::ZERO + experiment.warm_up;
     if let Some(cut) = point.case.cut {
         sites.schedule(from + cut.after, cut.path - 1, Change::Cut);
+        if let Some(lasts) = cut.lasts {
+            sites.schedule(from + cut.after + lasts, cut.path - 1, Change::Restore);
+        }
     }
     let reports = sites.measure(from, from + experiment.duration);
     let report = &reports[flow];

@@ -28,6 +28,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "multipath-tcp",
     "multipath-unequal",
     "tunnel-carriers",
+    "tunnel-rto",
     "multipath-udp",
     "multipath-reorder",
     "multipath-auto",

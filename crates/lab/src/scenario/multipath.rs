@@ -4,7 +4,8 @@ use super::overrides::{Overrides, choose_cases, replace};
 use crate::accuracy::words::BottleneckKind;
 use crate::error::ScenarioError;
 use crate::multipath::{
-    Contender, Cut, Multipath, MultipathCase, PathSettings, Plane, PublishedGoodput, Shares, Workload,
+    Comparison, Contender, Cut, Multipath, MultipathCase, PathSettings, Plane, PublishedGoodput, Shares, Stack, Tuning,
+    Workload,
 };
 use crate::paper::Paper;
 use crate::values::{optional_size, ratio, span};
@@ -20,6 +21,9 @@ const MIN_DURATION: Span = Span::from_millis(100);
 const PAYLOAD_BYTES: RangeInclusive<u32> = 16..=1300;
 const NUMBERED_PACKETS: RangeInclusive<u64> = 10..=10_000_000;
 const WINDOW_BYTES: RangeInclusive<u64> = 2000..=16 << 20;
+const MIN_RTO: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
+const MAX_RTO: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(120);
+const BUFFER_BYTES: RangeInclusive<u64> = 4096..=1 << 30;
 
 /// A scenario file on several paths, as it is written.
 #[derive(Debug, Deserialize)]
@@ -51,6 +55,11 @@ pub(super) struct File {
     #[serde(deserialize_with = "ratio", default = "most")]
     load: f64,
     paper: Option<Paper>,
+    /// What is set on a tunnel's connections, each a contender for each plane that it names.
+    #[serde(default)]
+    tunings: Vec<Tuning>,
+    #[serde(default)]
+    comparisons: Vec<Comparison>,
     /// Pairs of paths drawn at random, each a case after the others.
     draw: Option<DrawSection>,
     #[serde(default)]
@@ -80,6 +89,10 @@ struct CaseSection {
     #[serde(default)]
     sparse: bool,
     #[serde(default)]
+    echo: bool,
+    #[serde(default)]
+    stack: Stack,
+    #[serde(default)]
     published: Vec<PublishedGoodput>,
     /// By plane, such as `{ bonded = "97%" }`.
     #[serde(default)]
@@ -97,6 +110,7 @@ impl File {
         self.draw().map_err(invalid)?;
         self.override_with(overrides).map_err(invalid)?;
         self.check_extent().map_err(invalid)?;
+        self.tunings.iter().try_for_each(check_tuning).map_err(invalid)?;
         let workload = self.workload();
         let cases: Result<Vec<_>, _> = self.cases.iter().map(|case| self.case(case)).collect();
         let cases = cases.map_err(invalid)?;
@@ -110,6 +124,7 @@ impl File {
             runs: self.runs,
             duration: self.duration,
             warm_up: self.warm_up,
+            comparisons: self.comparisons,
             virtual_time: self.virtual_time,
         })
     }
@@ -181,6 +196,11 @@ impl File {
         planes.iter().copied().filter(|plane| !self.virtual_time || plane.is_virtual()).collect()
     }
 
+    fn tunings_of(&self, case: &str) -> Vec<Tuning> {
+        let is_run = |tuning: &&Tuning| tuning.cases.is_empty() || tuning.cases.iter().any(|label| label == case);
+        self.tunings.iter().filter(is_run).cloned().collect()
+    }
+
     fn case(&self, section: &CaseSection) -> Result<MultipathCase, String> {
         let planes = section.planes.as_ref().unwrap_or(&self.planes);
         let equal = vec!["1"; section.paths.len()].join(":").parse().map_or_else(|_| Vec::new(), |equal| vec![equal]);
@@ -196,10 +216,12 @@ impl File {
         Ok(MultipathCase {
             label: section.label.clone(),
             paths: section.paths.clone(),
-            contenders: Contender::all(&self.with_a_form(planes), ratios),
+            contenders: Contender::all(&self.with_a_form(planes), ratios, &self.tunings_of(&section.label)),
             window: section.window,
             cut: section.cut,
             sparse: section.sparse,
+            echo: section.echo,
+            stack: section.stack,
             published: section.published.clone(),
             required: required.collect::<Result<_, _>>()?,
         })
@@ -227,6 +249,28 @@ fn check_case(case: &MultipathCase, duration: Span) -> Result<(), String> {
     let Some(cut) = case.cut else { return Ok(()) };
     refuse(!(1..=paths).contains(&cut.path) || !(Span::ZERO..duration).contains(&cut.after), || {
         of(format!("cutting path {} after {}; choose one of its {paths} paths, within {duration}", cut.path, cut.after))
+    })?;
+    let lasts = cut.lasts.unwrap_or_default();
+    refuse(lasts < Span::ZERO || cut.after + lasts >= duration, || {
+        of(format!("an outage of {lasts} after {}; it must end within {duration}", cut.after))
+    })
+}
+
+fn check_tuning(tuning: &Tuning) -> Result<(), String> {
+    let of = |reason: String| format!("{}: {reason}", tuning.name);
+    let other = tuning.planes.iter().find(|plane| plane.carrier().is_none());
+    refuse(tuning.planes.is_empty() || other.is_some(), || {
+        of("it must name planes that are tunnels over TCP, and no others".into())
+    })?;
+    refuse(tuning.min_rto.is_some_and(|least| !MIN_RTO.contains(&least)), || {
+        of("choose a least retransmission timeout of 1 ms to 60 s".into())
+    })?;
+    refuse(tuning.max_rto.is_some_and(|most| !MAX_RTO.contains(&most)), || {
+        of("choose a greatest retransmission timeout of 1 s to 120 s".into())
+    })?;
+    let buffers = [tuning.send_buffer, tuning.unsent];
+    refuse(buffers.iter().flatten().any(|bytes| !BUFFER_BYTES.contains(bytes)), || {
+        of("choose buffers of 4 kB to 1 GB".into())
     })
 }
 
@@ -339,7 +383,7 @@ mod tests {
         let with = Overrides { rows: vec![2], planes: vec![Plane::Bonded], ..Overrides::default() };
         let experiment = overridden("multipath-tcp", with).unwrap();
         let [case] = &experiment.cases[..] else { panic!("{} cases", experiment.cases.len()) };
-        assert_eq!(case.contenders, [Contender { plane: Plane::Bonded, ratio: None }]);
+        assert_eq!(case.contenders, [Contender::of(Plane::Bonded)]);
         assert_eq!(case.paths[0].delay, Span::from_millis(50));
     }
 }

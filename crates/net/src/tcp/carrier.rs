@@ -1,4 +1,4 @@
-use crate::option::{MinRto, NotSentLowat, TcpInfoToDelivery};
+use crate::option::{MaxRto, MinRto, NotSentLowat, TcpInfoToDelivery};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{getsockopt, setsockopt};
@@ -25,6 +25,7 @@ pub struct SendState {
 /// `TCP_CA_Disorder`: selective acknowledgements came, and nothing is known to be lost yet.
 const DISORDER: u8 = 1;
 const MIN_RTO: std::ops::RangeInclusive<i64> = 1..=200_000;
+const MAX_RTO: std::ops::RangeInclusive<i64> = 1000..=120_000;
 
 /// How the connection's sending end does now.
 ///
@@ -63,7 +64,25 @@ pub fn set_min_rto(socket: &impl AsFd, least: Span) -> io::Result<bool> {
     if !MIN_RTO.contains(&micros) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the kernel takes 1 µs to 200 ms"));
     }
-    match setsockopt(socket, MinRto, &(micros as libc::c_int)) {
+    where_known(setsockopt(socket, MinRto, &(micros as libc::c_int)))
+}
+
+/// The greatest retransmission timeout (RFC 6298 §2.5), up to which it is doubled, of a socket that is not connected yet, and
+/// of those that a listener accepts: 1 s to 120 s. Returns whether this kernel can set it (`TCP_RTO_MAX_MS`, Linux 6.15).
+///
+/// # Errors
+/// It is out of range.
+pub fn set_max_rto(socket: &impl AsFd, most: Span) -> io::Result<bool> {
+    let millis = most.as_nanos() / 1_000_000;
+    if !MAX_RTO.contains(&millis) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the kernel takes 1 s to 120 s"));
+    }
+    where_known(setsockopt(socket, MaxRto, &(millis as libc::c_int)))
+}
+
+/// Whether the kernel knows the option.
+fn where_known(outcome: Result<(), Errno>) -> io::Result<bool> {
+    match outcome {
         Ok(()) => Ok(true),
         Err(Errno::ENOPROTOOPT) => Ok(false),
         Err(error) => Err(error.into()),
@@ -100,5 +119,7 @@ mod tests {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         assert!(set_min_rto(&socket, Span::from_millis(8)).is_ok());
         assert!(set_min_rto(&socket, Span::from_millis(201)).is_err());
+        assert!(set_max_rto(&socket, Span::from_secs(3)).is_ok());
+        assert!(set_max_rto(&socket, Span::from_millis(999)).is_err());
     }
 }

@@ -24,6 +24,12 @@ pub(super) fn rows(rows: &[MultipathRow]) -> Result<String, Box<dyn std::error::
         "sparse_median_seconds",
         "sparse_p99_seconds",
         "sparse_added_p99_seconds",
+        "echo_median_seconds",
+        "echo_p99_seconds",
+        "echo_unanswered_ratio",
+        "recovery_seconds",
+        "congestion_control",
+        "lower_congestion_control",
         "repeats",
         "disturbed",
         "lateness_p99_seconds",
@@ -41,6 +47,14 @@ pub(super) fn rows(rows: &[MultipathRow]) -> Result<String, Box<dyn std::error::
             ),
             (row.lost_packets, row.longest_gap_seconds),
             (sparse.map(|d| d.median_seconds), sparse.map(|d| d.p99_seconds), row.sparse_added_p99_seconds),
+            (
+                row.echo.map(|echo| echo.round_trips.median_seconds),
+                row.echo.map(|echo| echo.round_trips.p99_seconds),
+                row.echo.map(|echo| echo.unanswered_ratio),
+                row.recovery_seconds,
+                &row.congestion_control,
+                &row.lower_congestion_control,
+            ),
             (row.repeats, row.disturbed, row.lateness_p99_seconds),
         ))?;
     }

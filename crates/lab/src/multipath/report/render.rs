@@ -34,7 +34,7 @@ impl Parts for MultipathReport {
 mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
-    use crate::delays::Delays;
+    use crate::delays::{Delays, EchoDelays};
     use crate::multipath::{MultipathRow, Observed, Reordering, run, testbed};
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
@@ -64,6 +64,8 @@ mod tests {
                 lost: Some(11),
                 longest_gap: Some(Span::from_millis(123)),
                 sparse: Some(delays),
+                echo: Some(EchoDelays { round_trips: delays, unanswered_ratio: 0.02 }),
+                recovery: Some(Span::from_millis(300)),
                 carried: vec![8000, 4000],
                 lateness_p99: Some(Span::from_micros(90)),
             };

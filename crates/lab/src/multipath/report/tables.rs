@@ -14,7 +14,10 @@ pub(super) fn all(report: &MultipathReport) -> Vec<Table> {
                 percent(point.share_of_framing_ratio)
             }),
             transfers(report),
-        ],
+        ]
+        .into_iter()
+        .chain(carried(report))
+        .collect(),
         WorkloadName::Numbered => vec![numbered(report)],
         WorkloadName::Flood => vec![floods(report)],
     }
@@ -75,6 +78,29 @@ fn transfers(report: &MultipathReport) -> Table {
         }
     }
     table
+}
+
+/// Where tunnels over TCP are compared: what carries what, and what an echo and an outage make of it.
+fn carried(report: &MultipathReport) -> Option<Table> {
+    report.summary.points.iter().find(|point| point.lower_congestion_control.is_some())?;
+    let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "–".into());
+    let of_single = |point: &PointSummary| {
+        let own = point.goodput_bits_per_second?.value;
+        Some(own / report.summary.point(&point.case, "single")?.goodput_bits_per_second?.value)
+    };
+    let columns: [Column<'_>; 8] = [
+        ("control", &|point| name(&point.congestion_control)),
+        ("below", &|point| name(&point.lower_congestion_control)),
+        ("Mbit/s", &|point| mbits(point.goodput_bits_per_second)),
+        ("× single", &|point| number(of_single(point), 1.0, 2)),
+        ("echo p50, ms", &|point| number(point.echo_median_seconds, 1e-3, 1)),
+        ("echo p99, ms", &|point| number(point.echo_p99_seconds, 1e-3, 1)),
+        ("unanswered, %", &|point| number(point.echo_unanswered_ratio, 0.01, 1)),
+        ("recovery, ms", &|point| number(point.recovery_seconds, 1e-3, 0)),
+    ];
+    let caption = "Tunnels: the congestion control of the flow and of the connections below it, goodput, round trips of an echo of \
+                   128 bytes beside it, and the time until data arrives again after an outage";
+    Some(lines(report, caption, &columns))
 }
 
 fn numbered(report: &MultipathReport) -> Table {

@@ -2,6 +2,7 @@
 
 use super::document::{MultipathReport, WorkloadName};
 use super::fixed_ratios;
+use crate::multipath::comparison::Compared;
 use crate::multipath::summary::PointSummary;
 use crate::report::disturbances;
 
@@ -19,7 +20,9 @@ pub(super) fn all(report: &MultipathReport) -> Vec<String> {
             let points = &report.summary.points;
             let required = points.iter().filter_map(required);
             let published = points.iter().filter_map(against_published);
-            required.chain(against_peer(report)).chain(published).chain(fixed_ratios::lines(report)).collect()
+            let compared = report.summary.comparisons.iter().map(Compared::in_words);
+            let lines = required.chain(against_peer(report)).chain(published).chain(fixed_ratios::lines(report));
+            lines.chain(compared).collect()
         }
         WorkloadName::Numbered => report.summary.points.iter().filter_map(in_order).collect(),
         WorkloadName::Flood => report.summary.cases().into_iter().flat_map(|case| forwarding(report, case)).collect(),

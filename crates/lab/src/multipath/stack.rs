@@ -1,0 +1,29 @@
+use crate::hosts;
+use serde::Deserialize;
+use testnet::Sites;
+
+/// How TCP repairs losses, at the hosts as at the gateways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stack {
+    /// As the kernel does it today: SACK, RACK, tail loss probes, DSACK.
+    #[default]
+    Today,
+    /// Without all of that: NewReno's fast retransmission and the timeout, as the systems of the papers had them at least.
+    OldStyle,
+}
+
+const OLD_STYLE: [(&str, &str); 5] =
+    [("tcp_sack", "0"), ("tcp_dsack", "0"), ("tcp_recovery", "0"), ("tcp_early_retrans", "0"), ("tcp_frto", "0")];
+
+impl Stack {
+    /// Of connections that are opened from now on.
+    pub(super) fn apply(self, sites: &Sites) -> anyhow::Result<()> {
+        if self == Stack::Today {
+            return Ok(());
+        }
+        let settings = OLD_STYLE.map(|(name, value)| (name, value.to_owned()));
+        let namespaces = [&sites.a.namespace, &sites.left, &sites.right, &sites.b.namespace];
+        namespaces.into_iter().try_for_each(|namespace| hosts::set(namespace, &settings))
+    }
+}

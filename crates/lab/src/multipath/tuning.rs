@@ -1,0 +1,115 @@
+use super::plane::Plane;
+use crate::values::{optional_size, optional_span};
+use serde::Deserialize;
+use tunnel::ConnectionTuning;
+use units::Span;
+
+/// What is set on the TCP connections of a tunnel, and which part of their adaptation is left out; the rest is as by default.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tuning {
+    /// Names it in reports.
+    pub name: String,
+    /// The planes that are run with it, as well as without.
+    pub planes: Vec<Plane>,
+    /// In which cases, by their labels; in all, if none are named.
+    #[serde(default)]
+    pub cases: Vec<String>,
+    /// The least retransmission timeout of the connections that carry. One that is longer than a socket's may be is set for
+    /// the gateways' namespaces.
+    #[serde(deserialize_with = "optional_span", default)]
+    pub min_rto: Option<Span>,
+    /// The greatest.
+    #[serde(deserialize_with = "optional_span", default)]
+    pub max_rto: Option<Span>,
+    /// Bytes of the send buffer.
+    #[serde(deserialize_with = "optional_size", default)]
+    pub send_buffer: Option<u64>,
+    /// Bytes not sent yet above which a connection takes no more.
+    #[serde(deserialize_with = "optional_size", default)]
+    pub unsent: Option<u64>,
+    /// Whether short segments wait until others are acknowledged.
+    #[serde(default)]
+    pub nagle: bool,
+    /// Parts of the adaptation that are left out.
+    #[serde(default)]
+    pub without: Vec<Part>,
+}
+
+/// A part of what makes a tunnel over TCP adapt itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// The least retransmission timeout is shorter than that of the connections inside.
+    MinRto,
+    /// No more is open on a connection than what it delivers in a round trip and a little more.
+    OpenBound,
+    /// FQ-CoDel manages the queue in front of the connections.
+    Aqm,
+    /// Small packets of sparse flows go over two connections that are kept for these.
+    SparseCopies,
+}
+
+/// What a socket takes.
+const MAX_SOCKET_MIN_RTO: Span = Span::from_millis(200);
+/// What waits in the connection where nothing bounds what is open: about as much as the send buffers of other tunnels hold.
+const UNBOUNDED_UNSENT: u32 = 256 << 10;
+
+impl Tuning {
+    /// What is set on each connection.
+    pub(crate) fn connections(&self) -> ConnectionTuning {
+        let mut tuning = ConnectionTuning { no_delay: !self.nagle, ..ConnectionTuning::default() };
+        for part in &self.without {
+            match part {
+                Part::MinRto => tuning.min_rto = None,
+                Part::OpenBound => {
+                    tuning.adaptation.bounds_open = false;
+                    tuning.unsent_bytes = Some(UNBOUNDED_UNSENT);
+                }
+                Part::Aqm => tuning.aqm = false,
+                Part::SparseCopies => tuning.adaptation.sparse_twice = false,
+            }
+        }
+        if let Some(least) = self.min_rto {
+            tuning.min_rto = Some(least).filter(|least| *least <= MAX_SOCKET_MIN_RTO);
+        }
+        tuning.max_rto = self.max_rto;
+        tuning.send_buffer = self.send_buffer.map(|bytes| bytes as u32);
+        tuning.unsent_bytes = self.unsent.map(|bytes| bytes as u32).or(tuning.unsent_bytes);
+        tuning
+    }
+
+    /// What is set for the gateways' namespaces, below `net.ipv4`.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+        let beyond = self.min_rto.filter(|least| *least > MAX_SOCKET_MIN_RTO);
+        beyond.map(|least| ("tcp_rto_min_us", (least.as_nanos() / 1000).to_string())).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tuning(text: &str) -> Tuning {
+        toml::from_str(&format!("name = \"one\"\nplanes = [\"tunnel-tcp\"]\n{text}")).unwrap()
+    }
+
+    #[test]
+    fn a_timeout_is_set_on_sockets_or_beyond_their_range_for_the_namespace() {
+        let (short, long) = (tuning("min_rto = \"50ms\""), tuning("min_rto = \"3s\"\nmax_rto = \"3s\""));
+        assert_eq!((short.connections().min_rto, short.settings()), (Some(Span::from_millis(50)), vec![]));
+        assert_eq!((long.connections().min_rto, long.connections().max_rto), (None, Some(Span::from_secs(3))));
+        assert_eq!(long.settings(), [("tcp_rto_min_us", "3000000".to_owned())]);
+    }
+
+    #[test]
+    fn each_part_can_be_left_out_alone() {
+        let all = tuning("").connections();
+        assert_eq!(all, ConnectionTuning::default());
+        let without = |part: &str| tuning(&format!("without = [\"{part}\"]")).connections();
+        assert_eq!(without("min-rto"), ConnectionTuning { min_rto: None, ..all });
+        assert_eq!(without("aqm"), ConnectionTuning { aqm: false, ..all });
+        assert!(!without("sparse-copies").adaptation.sparse_twice && !without("open-bound").adaptation.bounds_open);
+        assert_eq!(without("open-bound").unsent_bytes, Some(UNBOUNDED_UNSENT));
+    }
+}

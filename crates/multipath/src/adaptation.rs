@@ -1,0 +1,18 @@
+/// What is done so that paths that control their flow themselves carry other flows well. Each part can be left out, to see
+/// what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adaptation {
+    /// No more is open on a carrier than what it delivers in the round trip of the empty path and a little more; else as
+    /// much as it takes.
+    pub bounds_open: bool,
+    /// Small packets of sparse flows go over two paths that are kept for these, where the choice is
+    /// [`PathChoice::Available`](crate::PathChoice::Available).
+    pub sparse_twice: bool,
+}
+
+impl Default for Adaptation {
+    /// All of it.
+    fn default() -> Self {
+        Adaptation { bounds_open: true, sparse_twice: true }
+    }
+}
