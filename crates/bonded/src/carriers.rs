@@ -9,15 +9,15 @@ use units::Time;
 
 /// What carries sealed datagrams between the ends.
 pub(crate) enum Carriers {
-    Datagrams(Datagrams),
-    Connections(Connections),
+    Datagrams(Box<Datagrams>),
+    Connections(Box<Connections>),
 }
 
 impl Carriers {
     pub(crate) fn open(config: &BondedConfig) -> Result<Self, BondedError> {
         Ok(match &config.carriers {
-            CarrierConfig::Datagrams(datagrams) => Carriers::Datagrams(Datagrams::open(config, datagrams)?),
-            CarrierConfig::Connections(connections) => Carriers::Connections(Connections::open(connections)?),
+            CarrierConfig::Datagrams(datagrams) => Carriers::Datagrams(Box::new(Datagrams::open(config, datagrams)?)),
+            CarrierConfig::Connections(connections) => Carriers::Connections(Box::new(Connections::open(connections)?)),
         })
     }
 

@@ -32,7 +32,11 @@ fn config(end: u8, connections: usize) -> BondedConfig {
         mtu: Some(1500),
         addresses: vec![format!("10.77.0.{end}/24").parse().unwrap()],
         identity: key(end),
-        carriers: CarrierConfig::Connections(ConnectionConfig { role, congestion_control: None, tuning: ConnectionTuning::default() }),
+        carriers: CarrierConfig::Connections(ConnectionConfig {
+            role,
+            congestion_control: None,
+            tuning: ConnectionTuning::default(),
+        }),
         choice: PathChoice::Available,
         unordered: UnorderedFlows::default(),
         remotes: vec![BondedRemote {

@@ -1,8 +1,8 @@
 //! What the hosts of all experiments with the kernel's TCP have in common.
 
 use anyhow::Context;
-use std::fs;
 use net::namespace::Namespace;
+use std::fs;
 use testnet::Host;
 
 /// Receive windows as in the papers, enough for 128 ms at 1 Gbit/s.

@@ -73,11 +73,8 @@ impl Figure {
 impl Compared {
     /// Whether what was to be reached is; none where nothing was.
     pub fn is_met(&self) -> Option<bool> {
-        if self.min.or(self.max).is_none() {
-            return None;
-        }
-        let within =
-            |value: f64| self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max);
+        self.min.or(self.max)?;
+        let within = |value: f64| self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max);
         Some(self.value.is_some_and(within))
     }
 
@@ -91,7 +88,8 @@ impl Compared {
         let value = self.value.map_or("unknown".into(), say);
         let of = self.with.as_ref().map_or(String::new(), |with| format!(" that of {with}"));
         let published = self.published.map_or(String::new(), |published| format!("; published {}", say(published)));
-        let bounds = [self.min.map(|min| format!("at least {}", say(min))), self.max.map(|max| format!("at most {}", say(max)))];
+        let bounds =
+            [self.min.map(|min| format!("at least {}", say(min))), self.max.map(|max| format!("at most {}", say(max)))];
         let bounds: Vec<_> = bounds.into_iter().flatten().collect();
         let verdict = self.is_met().map_or(String::new(), |met| {
             format!("; required {}: {}", bounds.join(" and "), if met { "met" } else { "not met" })
@@ -126,9 +124,17 @@ mod tests {
             max: None,
             published: Some(1.1),
         };
-        let words = "1 %: goodput of tunnel-rake: 2.50 × that of single; published 1.10 ×; required at least 2.00 ×: met";
+        let words =
+            "1 %: goodput of tunnel-rake: 2.50 × that of single; published 1.10 ×; required at least 2.00 ×: met";
         assert_eq!(compared.in_words(), words);
-        let alone = Compared { with: None, figure: Figure::EchoP99, value: Some(0.05), max: Some(0.035), min: None, ..compared };
+        let alone = Compared {
+            with: None,
+            figure: Figure::EchoP99,
+            value: Some(0.05),
+            max: Some(0.035),
+            min: None,
+            ..compared
+        };
         assert!(alone.in_words().contains("echo p99 of tunnel-rake: 50.0 ms"), "{}", alone.in_words());
         assert_eq!((alone.is_met(), Compared { value: None, ..alone }.is_met()), (Some(false), Some(false)));
     }

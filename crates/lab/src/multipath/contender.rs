@@ -25,7 +25,10 @@ impl Contender {
     pub(crate) fn all(planes: &[Plane], ratios: &[Shares], tunings: &[Tuning]) -> Vec<Contender> {
         let with = |&plane: &Plane| -> Vec<Contender> {
             match plane.takes_ratio() {
-                true => ratios.iter().map(|ratio| Contender { ratio: Some(ratio.clone()), ..Contender::of(plane) }).collect(),
+                true => ratios
+                    .iter()
+                    .map(|ratio| Contender { ratio: Some(ratio.clone()), ..Contender::of(plane) })
+                    .collect(),
                 false => vec![Contender::of(plane)],
             }
         };
@@ -107,6 +110,9 @@ mod tests {
     fn a_tuning_is_run_with_the_planes_that_it_names_and_that_are_compared() {
         let tuning = "name = \"RTO 3 s\"\nplanes = [\"tunnel-tcp\", \"tunnel-rake\"]";
         let all = Contender::all(&[Plane::Single, Plane::TunnelTcp], &[], &[toml::from_str(tuning).unwrap()]);
-        assert_eq!(all.iter().map(Contender::to_string).collect::<Vec<_>>(), ["single", "tunnel-tcp", "tunnel-tcp, RTO 3 s"]);
+        assert_eq!(
+            all.iter().map(Contender::to_string).collect::<Vec<_>>(),
+            ["single", "tunnel-tcp", "tunnel-tcp, RTO 3 s"]
+        );
     }
 }

@@ -144,5 +144,10 @@ fn round_trips(echo: &Echo, from: Time, to: Time) -> Option<EchoDelays> {
 /// From when the path was back, to the arrival of data that has passed it since.
 fn recovery(packets: &[Received], restored: Time, delay: Span) -> Option<Span> {
     let is_data = |packet: &&Received| matches!(packet.content, Content::Segment { .. });
-    packets.iter().filter(is_data).map(|packet| packet.stamp).find(|stamp| *stamp >= restored + delay).map(|at| at - restored)
+    packets
+        .iter()
+        .filter(is_data)
+        .map(|packet| packet.stamp)
+        .find(|stamp| *stamp >= restored + delay)
+        .map(|at| at - restored)
 }

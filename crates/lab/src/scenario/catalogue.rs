@@ -29,6 +29,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "multipath-unequal",
     "tunnel-carriers",
     "tunnel-rto",
+    "tunnel-adaptive",
     "multipath-udp",
     "multipath-reorder",
     "multipath-auto",

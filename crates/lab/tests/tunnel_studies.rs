@@ -1,0 +1,60 @@
+//! Tunnels over TCP in the lab, for real but small. What figures come out is for the lab to report: a machine that is busy
+//! with other programs may deliver little.
+
+use lab::multipath::{self, Multipath, MultipathReport, MultipathRow, RealTime};
+use lab::{Document, Experiment, Overrides};
+use testnet::in_namespaces;
+
+fn run(text: &str) -> (Multipath, Vec<MultipathRow>) {
+    let no_table = |_: &str| unreachable!("it names none");
+    let experiment = Experiment::from_toml(text, "a test", &no_table, &Overrides::default());
+    let experiment = experiment.unwrap().multipath().unwrap();
+    let rows = multipath::run(&experiment, &mut RealTime, &mut |_| (), &|| false).unwrap();
+    (experiment, rows)
+}
+
+#[test]
+fn tunnels_are_tuned_and_an_outage_and_an_echo_are_observed() {
+    const FILE: &str = r#"
+        name = "tunings"
+        title = "A tunnel with and without what adapts it, on an old-style stack, through an outage"
+        planes = ["single", "tunnel-tcp"]
+        runs = 1
+        warm_up = "500ms"
+        duration = "4s"
+        [[tunings]]
+        name = "RTO 1 s"
+        planes = ["tunnel-tcp"]
+        min_rto = "1s"
+        max_rto = "1s"
+        without = ["open-bound", "aqm", "sparse-copies"]
+        [[cases]]
+        label = "outage"
+        paths = [{ rate = "8mbit", delay = "5ms" }]
+        cut = { path = 1, after = "500ms", for = "200ms" }
+        echo = true
+        stack = "old-style"
+        [[comparisons]]
+        contender = "tunnel-tcp"
+        with = "single"
+        figure = "recovery"
+        max = 1000000.0
+    "#;
+    in_namespaces("tunnels_are_tuned_and_an_outage_and_an_echo_are_observed", || {
+        let (experiment, rows) = run(FILE);
+        let contenders: Vec<_> = rows.iter().map(|row| &*row.contender).collect();
+        assert_eq!(contenders, ["single", "tunnel-tcp", "tunnel-tcp, RTO 1 s"]);
+        for row in &rows {
+            assert_eq!(row.congestion_control.as_deref(), Some("cubic"));
+            assert_eq!(row.lower_congestion_control.is_some(), row.contender != "single");
+            let echo = row.echo.unwrap();
+            assert!(echo.round_trips.median_seconds >= 0.01 && echo.unanswered_ratio < 1.0, "{row:?}");
+            // What passes the path after the outage takes at least the path's delay.
+            assert!(row.recovery_seconds.is_none_or(|time| time >= 0.005), "{row:?}");
+        }
+        let report = MultipathReport::new(&experiment, lab::now_utc(), rows);
+        let text = report.to_text();
+        assert!(text.contains("recovery of tunnel-tcp") && text.contains("echo p99"), "{text}");
+        assert_eq!(MultipathReport::from_json(&report.to_json().unwrap()).unwrap(), report);
+    });
+}
