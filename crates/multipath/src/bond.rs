@@ -11,6 +11,7 @@ use crate::path_id::PathId;
 use crate::path_report::Report;
 use crate::path_state::{Path, PathConfig, PathStatus};
 use crate::sequencer::Sequencer;
+use crate::shared_paths::SharedPaths;
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use link::Label;
 use link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig, TailDropConfig};
@@ -48,6 +49,8 @@ pub struct BondConfig {
 pub struct Bond<P> {
     choice: PathChoice,
     paths: Vec<Path>,
+    /// Others send on them, too.
+    is_shared: bool,
     queues: BondQueues<P>,
     sequencer: Sequencer,
     flows: FlowTable,
@@ -134,10 +137,24 @@ impl<P: Clone> Bond<P> {
     /// # Errors
     /// There is no path or more than [`PathId::MAX_PATHS`], or the choice or the queue has a value out of range.
     pub fn new(config: &BondConfig, now: Time) -> Result<Self, ConfigError> {
+        Bond::sharing(config, &SharedPaths::new(&config.paths, 1, now), 0, now)
+    }
+
+    /// The same as shard number `shard` of several that have these paths in common. What they know of the paths' rates is
+    /// kept; which of them answer this shard is not known yet.
+    ///
+    /// # Errors
+    /// As [`Bond::new`]; or there are other numbers of paths or fewer shards in `paths`.
+    pub fn sharing(config: &BondConfig, paths: &SharedPaths, shard: usize, now: Time) -> Result<Self, ConfigError> {
         let count = config.paths.len();
         if !(1..=PathId::MAX_PATHS).contains(&count) {
             let error = ConfigError::of("gateway");
             return Err(error("number of paths", count.to_string(), "out of range", "give 1 to 16 paths"));
+        }
+        if paths.paths() != count || shard >= paths.shards() {
+            let error = ConfigError::of("gateway");
+            let value = format!("{} for shard {shard} of {}", paths.paths(), paths.shards());
+            return Err(error("shared paths", value, "do not match", "give as many as the bond has"));
         }
         config.choice.check(count)?;
         let turns = match &config.choice {
@@ -146,7 +163,8 @@ impl<P: Clone> Bond<P> {
         };
         Ok(Bond {
             choice: config.choice.clone(),
-            paths: config.paths.iter().map(|path| Path::new(*path, now)).collect(),
+            paths: config.paths.iter().zip(paths.parts(shard)).map(|(path, part)| Path::new(*path, part, now)).collect(),
+            is_shared: paths.shards() > 1,
             queues: BondQueues::new(&config.queue, count, config.seed)?,
             sequencer: Sequencer::new(),
             flows: FlowTable::new(now),
@@ -179,8 +197,23 @@ impl<P: Clone> Bond<P> {
         let next = self.probe(now).or_else(|| self.packet(now));
         if next.is_none() {
             self.due = self.deadline();
+            self.tell_waiting();
         }
         next
+    }
+
+    /// Has the other shards know for which paths packets wait here.
+    fn tell_waiting(&self) {
+        if !self.is_shared {
+            return;
+        }
+        let up = self.up();
+        for path in self.ids() {
+            let waits = up.contains(path) && self.has_work(path, up);
+            let own = if self.queues.has_own(path) { self.flows.own_flows(path) } else { 0 };
+            let shared = if self.queues.has_shared() { self.flows.long_flows() } else { 0 };
+            self.path(path).set_waiting(if waits { own + shared } else { 0 });
+        }
     }
 
     /// When to call [`Bond::next`] again.
@@ -522,7 +555,7 @@ impl<P: Clone> Bond<P> {
         let suffices = |other: PathId| {
             let wait = Span::from_secs_f64((loss(path) - loss(other)) * LOSS_WAIT_SECONDS).min(MAX_LOSS_WAIT);
             let clearly_less = loss(path) > LOSS_FACTOR * loss(other) + MIN_LOSS;
-            clearly_less && self.queues.shared_bytes() < self.path(other).rate().capacity().bytes_in(wait)
+            clearly_less && self.queues.shared_bytes() < self.path(other).own_rate().bytes_in(wait)
         };
         set.contains(path) && !set.iter().any(|other| other != path && self.path(other).is_open() && suffices(other))
     }

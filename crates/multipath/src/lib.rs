@@ -32,8 +32,11 @@ mod rate;
 mod rate_delay;
 mod rate_delay_base;
 mod rate_loss;
+mod rate_view;
 pub mod resequencer;
 mod sequencer;
+mod shared_path;
+mod shared_paths;
 mod use_several;
 
 pub use adaptation::Adaptation;
@@ -49,4 +52,5 @@ pub use path_state::{FlowControl, PathConfig, PathStatus};
 pub use predecessor::Predecessor;
 pub use resequencer::{Arrival, DelayRange, Resequencer, ResequencerConfig, ResequencerStatistics, WaitStatistics};
 pub use sequencer::{Assignment, Sequencer};
+pub use shared_paths::SharedPaths;
 pub use use_several::{PathEstimate, PathSet, UseSeveral, best_set, expected_rate};

@@ -2,7 +2,7 @@ use crate::path_report::Report;
 use std::collections::VecDeque;
 use units::{Span, Time};
 
-/// Packets of one path that the far end has not reported yet.
+/// Packets of one path that the far end has not reported yet; those of one shard, where several send on it.
 #[derive(Debug)]
 pub(crate) struct SentLog {
     packets: VecDeque<Sent>,
@@ -18,11 +18,26 @@ pub(crate) struct SentLog {
 pub(crate) struct Sent {
     pub time: Time,
     pub size: u32,
+    /// Its number among all packets that left the path, from 0.
+    pub number: u64,
     /// Bytes that have left the path up to and including it.
     pub total: u64,
+    /// Of those, bytes in this log.
+    pub logged: u64,
     /// For how long the path had had nothing to send although it might, up to then.
     pub idle: Span,
     /// Nothing of ours was queued on the path when it left, as far as is known.
+    pub quiet: bool,
+}
+
+/// A packet that leaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Departure {
+    pub time: Time,
+    pub size: u32,
+    pub number: u64,
+    pub total: u64,
+    pub idle: Span,
     pub quiet: bool,
 }
 
@@ -35,13 +50,14 @@ impl SentLog {
     }
 
     /// Enters a packet and returns its counter.
-    pub fn push(&mut self, time: Time, size: u32, idle: Span, quiet: bool) -> u64 {
+    pub fn push(&mut self, packet: Departure) -> u64 {
+        let Departure { time, size, number, total, idle, quiet } = packet;
         if self.packets.len() == MAX_PACKETS {
             self.packets.pop_front();
             self.first += 1;
         }
         self.bytes += u64::from(size);
-        self.packets.push_back(Sent { time, size, total: self.bytes, idle, quiet });
+        self.packets.push_back(Sent { time, size, number, total, logged: self.bytes, idle, quiet });
         self.first + self.packets.len() as u64 - 1
     }
 
@@ -51,7 +67,7 @@ impl SentLog {
         let sent = *self.packets.get(index)?;
         self.packets.drain(..=index);
         self.first += index as u64 + 1;
-        self.reported_bytes = sent.total;
+        self.reported_bytes = sent.logged;
         Some(sent)
     }
 
@@ -86,7 +102,11 @@ mod tests {
     fn a_report_closes_all_that_was_sent_up_to_it_and_none_twice() {
         let mut log = SentLog::new();
         let at = |n: i64| Time::ZERO + Span::from_millis(n);
-        (0..5).for_each(|n| assert_eq!(log.push(at(n), 100, Span::ZERO, false), n as u64));
+        for number in 0..5 {
+            let (time, total) = (at(number as i64), 100 * (number + 1));
+            let counter = log.push(Departure { time, size: 100, number, total, idle: Span::ZERO, quiet: false });
+            assert_eq!(counter, number);
+        }
         let report = |highest| Report { highest, packets: 1, bytes: 100, arrival: at(9), held: Span::ZERO };
         let sent = log.take(&report(2)).unwrap();
         assert_eq!((sent.time, sent.total), (at(2), 300));

@@ -2,8 +2,9 @@ use crate::adaptation::Adaptation;
 use crate::health::{Health, PathState};
 use crate::path_carrier::{CarrierControl, CarrierState};
 use crate::path_report::Report;
-use crate::path_sent::SentLog;
-use crate::rate::{PathRate, Sample};
+use crate::path_sent::{Departure, SentLog};
+use crate::rate_view::RateView;
+use crate::shared_path::{PathPart, Seen};
 use units::{Rate, Span, Time};
 
 /// The settings of a path.
@@ -65,28 +66,20 @@ pub struct PathStatus {
     pub delivered_bytes: u64,
 }
 
-/// One path as its sender sees it.
+/// One path as its sender sees it; as one of its senders does, where several shards share it.
 #[derive(Debug)]
 pub(crate) struct Path {
     config: PathConfig,
     log: SentLog,
-    rate: PathRate,
+    /// Pace and rate.
+    part: PathPart,
     health: Health,
     enabled: bool,
     /// The longest packet that it passes; 0 while that is not known.
     max_bytes: u32,
-    /// The pace allows the next packet then.
-    release: Time,
-    /// All that was sent will have passed the bottleneck then.
-    clear: Time,
-    idle: Span,
-    /// It could have sent since then.
-    idle_since: Option<Time>,
-    last_sent: Time,
-    /// When it last asked for an answer.
-    asked: Time,
     sent_bytes: u64,
     lost: u64,
+    lost_bytes: i64,
     /// Packets that arrived, and their bytes.
     delivered: (u64, u64),
     /// Where that controls the flow.
@@ -95,36 +88,23 @@ pub(crate) struct Path {
 
 /// A carrier with less room than a small packet takes has none.
 const MIN_ROOM: u64 = 128;
-/// What a late caller may catch up: about what a thread waits for its turn on a busy host. The path stood idle meanwhile, so
-/// that its queue becomes no longer than this.
-const MAX_LATENESS: Span = Span::from_millis(5);
-/// What may be caught up in any case.
-const MIN_LATENESS: Span = Span::from_millis(1);
-/// A packet sent so long after the queue is thought to be empty finds it empty.
-const QUIET_MARGIN: Span = Span::from_millis(1);
-const ASK_INTERVAL: Span = Span::from_secs(1);
 const PROBE_PAYLOAD: u32 = 32;
 /// What may be open besides the product of pace and round trip.
 const OPEN_SLACK: Span = Span::from_millis(100);
 const OPEN_SLACK_BYTES: u64 = 16_000;
 
 impl Path {
-    pub fn new(config: PathConfig, now: Time) -> Self {
+    pub fn new(config: PathConfig, part: PathPart, now: Time) -> Self {
         Path {
-            rate: PathRate::new(config.rate, config.max_rate, now),
             config,
             log: SentLog::new(),
+            part,
             health: Health::new(now),
             enabled: true,
             max_bytes: u32::MAX,
-            release: now,
-            clear: now,
-            idle: Span::ZERO,
-            idle_since: None,
-            last_sent: now,
-            asked: now - ASK_INTERVAL,
             sent_bytes: 0,
             lost: 0,
+            lost_bytes: 0,
             delivered: (0, 0),
             carrier: (config.flow_control == FlowControl::Backpressure)
                 .then(|| CarrierControl::new(config.adaptation.bounds_open, now)),
@@ -158,9 +138,9 @@ impl Path {
     /// When it can take a packet; none while it is not up, or too much is unanswered.
     pub fn ready_at(&self) -> Option<Time> {
         if let Some(carrier) = self.carrier {
-            return (self.is_up() && carrier.room() >= MIN_ROOM).then_some(self.last_sent);
+            return (self.is_up() && carrier.room() >= MIN_ROOM).then(|| self.part.last_sent());
         }
-        (self.is_up() && self.log.open_bytes() < self.max_open_bytes()).then(|| self.release.max(self.rate.drained()))
+        (self.is_up() && self.log.open_bytes() < self.max_open_bytes()).then(|| self.part.ready_at())
     }
 
     /// How its carrier does now.
@@ -183,32 +163,36 @@ impl Path {
 
     fn max_open_bytes(&self) -> u64 {
         let round_trip = self.health.round_trips().smoothed().unwrap_or_default();
-        self.rate.pace().bytes_in(round_trip * 5 / 4 + OPEN_SLACK) + OPEN_SLACK_BYTES
+        self.rate().pace().bytes_in(round_trip * 5 / 4 + OPEN_SLACK) + OPEN_SLACK_BYTES
     }
 
     /// When a packet of this size arrives if it is handed over behind `ahead` bytes, by a clock that is the same for all
     /// paths.
     pub fn arrival(&self, ahead: u64, size: u32, now: Time) -> Time {
         let bytes = ahead + u64::from(size + self.config.overhead_bytes);
-        let start = self.release.max(self.rate.drained()).max(now);
-        start + self.rate.capacity().time_for(bytes) + self.rate.base_delay().unwrap_or_default() + self.rate.queue()
+        let (start, rate) = (self.part.free_at().max(now), self.rate());
+        start + self.own_rate().time_for(bytes) + rate.base_delay().unwrap_or_default() + rate.queue()
+    }
+
+    /// What it carries of this shard's packets while those of others wait, too.
+    pub fn own_rate(&self) -> Rate {
+        Rate::from_f64(self.rate().capacity().as_f64() * self.part.fraction())
+    }
+
+    /// Packets wait for it, of so many flows; of none, if not.
+    pub fn set_waiting(&self, flows: u32) {
+        self.part.set_waiting(flows);
     }
 
     /// It might have sent, but there was nothing.
     pub fn note_idle(&mut self, now: Time) {
-        self.idle_since.get_or_insert(now);
+        self.part.note_idle(now);
     }
 
     /// A packet of so many bytes within the encapsulation leaves; returns its counter. The caller comes `late`.
     pub fn send(&mut self, size: u32, late: Span, now: Time) -> u64 {
-        // Only a caller's delay may be caught up, not a time in which nothing was to be sent.
-        let idle_since = self.idle_since.take();
-        self.idle += idle_since.map_or(Span::ZERO, |since| now - since);
-        let due = self.release.max(self.rate.drained()).max(now - late.clamp(MIN_LATENESS, MAX_LATENESS));
-        let start = if idle_since.is_some() { now } else { due };
-        let counter = self.leave(size, now);
-        self.release = start + self.rate.pace().time_for(self.wire_bytes(size).into());
-        counter
+        let departure = self.part.send(self.wire_bytes(size), late, now);
+        self.leave(departure)
     }
 
     /// The counter of what leaves next.
@@ -218,36 +202,22 @@ impl Path {
 
     /// A probe leaves, whatever the pace; returns its counter.
     pub fn send_probe(&mut self, now: Time) -> u64 {
-        self.leave(PROBE_PAYLOAD, now)
-    }
-
-    /// Whether a packet that leaves now finds the path empty: nothing was there to be sent for a while, or it was drained.
-    /// What leaves at the pace tells nothing new, since that the path is clear follows from the delay of those before.
-    fn is_quiet(&self, now: Time) -> bool {
-        let drained = self.rate.drained();
-        now >= self.clear.max(self.release) + QUIET_MARGIN || (self.last_sent < drained && now >= drained)
+        let departure = self.part.leave(self.wire_bytes(PROBE_PAYLOAD), now);
+        self.leave(departure)
     }
 
     /// Whether a packet that leaves now should be answered at once: it tells the delay of the empty path.
     pub fn asks(&mut self, now: Time) -> bool {
-        let asks = self.is_quiet(now) && now - self.asked >= ASK_INTERVAL;
-        if asks {
-            self.asked = now;
-        }
-        asks
+        self.part.asks(now)
     }
 
-    fn leave(&mut self, size: u32, now: Time) -> u64 {
-        let bytes = self.wire_bytes(size);
+    fn leave(&mut self, departure: Departure) -> u64 {
         if let Some(carrier) = &mut self.carrier {
-            carrier.sent(bytes);
+            carrier.sent(departure.size);
         }
-        let quiet = self.is_quiet(now);
-        self.last_sent = now;
-        self.clear = self.clear.max(now) + self.rate.capacity().time_for(bytes.into());
-        self.sent_bytes += u64::from(bytes);
-        self.health.sent(now);
-        self.log.push(now, bytes, self.idle, quiet)
+        self.sent_bytes += u64::from(departure.size);
+        self.health.sent(departure.time);
+        self.log.push(departure)
     }
 
     /// Bytes on the path of a packet with so many in it.
@@ -259,29 +229,22 @@ impl Path {
     pub fn report(&mut self, report: &Report, now: Time) -> bool {
         let Some(sent) = self.log.take(report) else { return false };
         let round_trip = now - sent.time - report.held;
-        self.lost = (report.highest + 1).saturating_sub(report.packets);
-        self.delivered = (report.packets, report.bytes);
-        let sample = Sample {
-            now,
-            sent,
-            counter: report.highest,
-            arrival: report.arrival,
-            round_trip,
-            received: report.bytes,
-            lost: self.lost,
-            open: self.log.open_bytes(),
-        };
+        let lost = self.count_losses(report, sent.logged);
         if self.carrier.is_none() {
-            if matches!(self.health.state(), PathState::Down { .. }) {
-                // Probes that are lost tell nothing of the rate.
-                self.rate.probed(&sample);
-            } else {
-                self.rate.sample(&sample);
-            }
-            // The capacity may be less than believed.
-            self.clear = self.rate.clear() + self.rate.capacity().time_for(sample.open) / 10;
+            // Probes that are lost tell nothing of the rate.
+            let is_down = matches!(self.health.state(), PathState::Down { .. });
+            self.part.report(&Seen { now, sent, arrival: report.arrival, round_trip, lost, is_down });
         }
         self.health.answer(round_trip, now) && self.enabled
+    }
+
+    /// Packets lost since the last report, and their bytes.
+    fn count_losses(&mut self, report: &Report, sent_bytes: u64) -> (i64, i64) {
+        let lost = (report.highest + 1).saturating_sub(report.packets);
+        let lost_bytes = sent_bytes.wrapping_sub(report.bytes) as i64;
+        let change = (lost.wrapping_sub(self.lost) as i64, lost_bytes.wrapping_sub(self.lost_bytes));
+        (self.lost, self.lost_bytes, self.delivered) = (lost, lost_bytes, (report.packets, report.bytes));
+        change
     }
 
     /// Whether the path has failed by now.
@@ -304,9 +267,7 @@ impl Path {
 
     fn interrupt(&mut self, now: Time) {
         self.log.forget();
-        self.rate.interrupted(now);
-        self.clear = now;
-        self.idle_since = None;
+        self.part.interrupted(now);
     }
 
     /// Takes the path out of use, or back into it; returns whether that changes whether it is up.
@@ -332,11 +293,11 @@ impl Path {
 
     /// A measurement says what it carries.
     pub fn suggest_rate(&mut self, measured: Rate, now: Time) {
-        self.rate.suggest(measured, now);
+        self.part.suggest(measured, now);
     }
 
-    pub fn rate(&self) -> &PathRate {
-        &self.rate
+    pub fn rate(&self) -> &RateView {
+        self.part.rate()
     }
 
     pub fn status(&self) -> PathStatus {
@@ -345,13 +306,13 @@ impl Path {
         PathStatus {
             state: self.health.state(),
             since: self.health.since(),
-            rate: carrier_rate.unwrap_or_else(|| self.rate.capacity()),
-            pace: carrier_rate.unwrap_or_else(|| self.rate.pace()),
+            rate: carrier_rate.unwrap_or_else(|| self.rate().capacity()),
+            pace: carrier_rate.unwrap_or_else(|| self.rate().pace()),
             round_trip: round_trips.smoothed(),
             min_round_trip: round_trips.least(),
-            base_delay: self.rate.base_delay(),
-            queue: self.rate.queue(),
-            loss: self.rate.loss(),
+            base_delay: self.rate().base_delay(),
+            queue: self.rate().queue(),
+            loss: self.rate().loss(),
             sent_packets: self.log.next_counter(),
             sent_bytes: self.sent_bytes,
             lost_packets: self.lost,
@@ -364,17 +325,20 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared_path::SharedPath;
+    use std::sync::Arc;
 
     /// Packets sent in a second by a caller that comes each so often, late by as much.
     fn sent_by_a_caller(interval: Span) -> u64 {
         let start = Time::ZERO + Span::from_secs(1);
         let rate = Some(Rate::from_mbit(80));
-        let mut path = Path::new(PathConfig { rate, ..PathConfig::default() }, start);
+        let part = PathPart::new(Arc::new(SharedPath::new(rate, None, 1, start)), 0);
+        let mut path = Path::new(PathConfig { rate, ..PathConfig::default() }, part, start);
         let (mut now, mut sent) = (start, 0);
         while now < start + Span::from_secs(1) {
             now += interval;
-            let late = now - path.release;
-            while path.release <= now {
+            let late = now - path.part.free_at();
+            while path.part.free_at() <= now {
                 path.send(1000, late, now);
                 sent += 1;
             }

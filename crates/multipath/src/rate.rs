@@ -67,13 +67,14 @@ pub(crate) struct PathRate {
 pub(crate) struct Sample {
     pub now: Time,
     pub sent: Sent,
+    /// Its number among all packets that left the path.
     pub counter: u64,
     pub arrival: Time,
     pub round_trip: Span,
     /// Bytes that have arrived in all.
     pub received: u64,
-    /// Packets lost in all.
-    pub lost: u64,
+    /// Packets lost in all, but for those while the path was down.
+    pub lost: i64,
     /// Bytes sent after it.
     pub open: u64,
 }
@@ -113,8 +114,6 @@ const MAX_STEP: i32 = 12;
 /// After so many in succession what is believed is far off.
 const FEW_STEPS: i32 = 3;
 const UNKNOWN: f64 = 1e6;
-const UNFOUND_FACTOR: f64 = 64.0;
-const UNFOUND_LEAD: f64 = 2.0;
 const MIN_CAPACITY: f64 = 16e3;
 const MIN_ROUND: Span = Span::from_millis(40);
 const MAX_ROUND: Span = Span::from_millis(500);
@@ -187,19 +186,24 @@ impl PathRate {
         Rate::from_f64(self.capacity)
     }
 
-    /// What it may carry: where the path has never been full, far more than it ever did, and more than any other, of which
-    /// the fastest carries `fastest`.
-    pub fn potential(&self, fastest: Rate) -> Rate {
-        if self.found {
-            return self.capacity();
-        }
-        let potential = (self.capacity * UNFOUND_FACTOR).max(fastest.as_f64() * UNFOUND_LEAD);
-        Rate::from_f64(potential.min(self.max.unwrap_or(f64::MAX)))
+    /// The same, not rounded to whole bits.
+    pub fn exact_capacity(&self) -> f64 {
+        self.capacity
+    }
+
+    /// It never goes above this.
+    pub fn max(&self) -> f64 {
+        self.max.unwrap_or(f64::MAX)
+    }
+
+    /// Whether the path has been at its limit once.
+    pub fn is_found(&self) -> bool {
+        self.found
     }
 
     /// The rate at which to send.
     pub fn pace(&self) -> Rate {
-        Rate::from_f64((self.capacity * self.gain).min(self.max.unwrap_or(f64::MAX)))
+        Rate::from_f64((self.capacity * self.gain).min(self.max()))
     }
 
     /// When sending may go on after the queue was longer than intended.
@@ -292,7 +296,7 @@ impl PathRate {
             return;
         }
         self.busy = Some((first, *sample));
-        let passed = rate(&start, sample, sample.received - start.received);
+        let passed = rate(&start, sample, sample.received.saturating_sub(start.received));
         let growth = (sample.arrival - start.arrival) - (sample.sent.time - start.sent.time);
         if passed < 0.9 * self.capacity && queue > self.limit() && growth > self.delays.variation() * 3 {
             self.set_capacity(passed);
@@ -303,7 +307,7 @@ impl PathRate {
     /// What was sent faster than the path was believed to carry tells what it carries, as soon as it is not chance: the search
     /// does not begin anew from the last rate that left no queue.
     fn follow_faster(&mut self, first: &Sample, sample: &Sample) {
-        let passed = rate(first, sample, sample.received - first.received);
+        let passed = rate(first, sample, sample.received.saturating_sub(first.received));
         let is_certain = sample.arrival - first.arrival >= MIN_ROUND.max(self.delays.variation() * 20);
         if is_certain && passed > MIN_FASTER * self.capacity {
             self.set_capacity(passed);
@@ -325,11 +329,11 @@ impl PathRate {
     /// Draws the conclusions of a round; returns whether there were any.
     fn judge(&mut self, round: &Round, end: &Sample) -> bool {
         let start = &round.start;
-        let losses = Losses { packets: end.counter - start.counter, lost: end.lost.saturating_sub(start.lost) };
+        let losses = Losses { packets: end.counter - start.counter, lost: (end.lost - start.lost).max(0) as u64 };
         let idle = (end.sent.idle - start.sent.idle).as_secs_f64();
         let limited = idle > 0.03 * (end.sent.time - start.sent.time).as_secs_f64();
         if self.loss_floor.exceeds(losses, end.now < self.slowed_until, limited) {
-            self.exceeded(rate(start, end, end.received - start.received), round.most_queue, end.now);
+            self.exceeded(rate(start, end, end.received.saturating_sub(start.received)), round.most_queue, end.now);
         } else if self.is_busy(round.least_queue) {
             self.step = 0;
             self.found = true;
@@ -466,7 +470,7 @@ impl PathRate {
         if (capacity / self.capacity - 1.0).abs() > 0.03 {
             self.futile = 0;
         }
-        self.capacity = capacity.clamp(MIN_CAPACITY, self.max.unwrap_or(f64::MAX));
+        self.capacity = capacity.clamp(MIN_CAPACITY, self.max());
     }
 
     /// Keeps the queue near its target; the correction takes effect within a few times the delay of its feedback.
