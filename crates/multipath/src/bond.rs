@@ -163,7 +163,12 @@ impl<P: Clone> Bond<P> {
         };
         Ok(Bond {
             choice: config.choice.clone(),
-            paths: config.paths.iter().zip(paths.parts(shard)).map(|(path, part)| Path::new(*path, part, now)).collect(),
+            paths: config
+                .paths
+                .iter()
+                .zip(paths.parts(shard))
+                .map(|(path, part)| Path::new(*path, part, now))
+                .collect(),
             is_shared: paths.shards() > 1,
             queues: BondQueues::new(&config.queue, count, config.seed)?,
             sequencer: Sequencer::new(),

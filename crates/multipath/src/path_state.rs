@@ -79,7 +79,8 @@ pub(crate) struct Path {
     max_bytes: u32,
     sent_bytes: u64,
     lost: u64,
-    lost_bytes: i64,
+    /// Bytes sent up to the packet that was reported last.
+    reported: u64,
     /// Packets that arrived, and their bytes.
     delivered: (u64, u64),
     /// Where that controls the flow.
@@ -104,7 +105,7 @@ impl Path {
             max_bytes: u32::MAX,
             sent_bytes: 0,
             lost: 0,
-            lost_bytes: 0,
+            reported: 0,
             delivered: (0, 0),
             carrier: (config.flow_control == FlowControl::Backpressure)
                 .then(|| CarrierControl::new(config.adaptation.bounds_open, now)),
@@ -229,22 +230,23 @@ impl Path {
     pub fn report(&mut self, report: &Report, now: Time) -> bool {
         let Some(sent) = self.log.take(report) else { return false };
         let round_trip = now - sent.time - report.held;
-        let lost = self.count_losses(report, sent.logged);
-        if self.carrier.is_none() {
+        let lost = (report.highest + 1).saturating_sub(report.packets);
+        let seen = Seen {
+            now,
+            sent,
+            arrival: report.arrival,
+            round_trip,
+            reported: sent.logged - self.reported,
+            received: report.bytes.saturating_sub(self.delivered.1),
+            lost: lost.wrapping_sub(self.lost) as i64,
             // Probes that are lost tell nothing of the rate.
-            let is_down = matches!(self.health.state(), PathState::Down { .. });
-            self.part.report(&Seen { now, sent, arrival: report.arrival, round_trip, lost, is_down });
+            is_down: matches!(self.health.state(), PathState::Down { .. }),
+        };
+        (self.lost, self.reported, self.delivered) = (lost, sent.logged, (report.packets, report.bytes));
+        if self.carrier.is_none() {
+            self.part.report(&seen);
         }
         self.health.answer(round_trip, now) && self.enabled
-    }
-
-    /// Packets lost since the last report, and their bytes.
-    fn count_losses(&mut self, report: &Report, sent_bytes: u64) -> (i64, i64) {
-        let lost = (report.highest + 1).saturating_sub(report.packets);
-        let lost_bytes = sent_bytes.wrapping_sub(report.bytes) as i64;
-        let change = (lost.wrapping_sub(self.lost) as i64, lost_bytes.wrapping_sub(self.lost_bytes));
-        (self.lost, self.lost_bytes, self.delivered) = (lost, lost_bytes, (report.packets, report.bytes));
-        change
     }
 
     /// Whether the path has failed by now.

@@ -71,8 +71,10 @@ pub(crate) struct Sample {
     pub counter: u64,
     pub arrival: Time,
     pub round_trip: Span,
-    /// Bytes that have arrived in all.
+    /// Bytes that have arrived in all, …
     pub received: u64,
+    /// … as was concluded from a part of them: while many are lost, that may be too much.
+    pub is_estimate: bool,
     /// Packets lost in all, but for those while the path was down.
     pub lost: i64,
     /// Bytes sent after it.
@@ -115,6 +117,8 @@ const MAX_STEP: i32 = 12;
 const FEW_STEPS: i32 = 3;
 const UNKNOWN: f64 = 1e6;
 const MIN_CAPACITY: f64 = 16e3;
+/// Of so many packets one is lost, where estimates of what has arrived are not relied on.
+const MAX_LOSS_OF_ESTIMATE: u64 = 50;
 const MIN_ROUND: Span = Span::from_millis(40);
 const MAX_ROUND: Span = Span::from_millis(500);
 const MIN_ROUND_PACKETS: u64 = 16;
@@ -308,6 +312,10 @@ impl PathRate {
     /// does not begin anew from the last rate that left no queue.
     fn follow_faster(&mut self, first: &Sample, sample: &Sample) {
         let passed = rate(first, sample, sample.received.saturating_sub(first.received));
+        let (packets, lost) = (sample.counter - first.counter, (sample.lost - first.lost).max(0) as u64);
+        if sample.is_estimate && lost * MAX_LOSS_OF_ESTIMATE > packets {
+            return;
+        }
         let is_certain = sample.arrival - first.arrival >= MIN_ROUND.max(self.delays.variation() * 20);
         if is_certain && passed > MIN_FASTER * self.capacity {
             self.set_capacity(passed);

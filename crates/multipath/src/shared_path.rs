@@ -17,7 +17,8 @@ use units::{Rate, Span, Time};
 ///
 /// The rate is learned from the reports to all shards. A packet's number and the bytes sent up to it are counted over all of
 /// them, and packets leave a path in the order in which they entered it: so what lies between any two packets tells how fast
-/// the path is, whichever shards sent them. What was lost is the sum over the shards.
+/// the path is, whichever shards sent them. Of what was sent between two reports, as much has arrived as of the reporting
+/// shard's own packets: what others have lost is not known at that time. Lost packets are the sum over the shards.
 ///
 /// Nobody waits for a lock to send a packet: what sending needs are single numbers. A report that comes while another
 /// shard's is looked at is left out; the next one tells the same.
@@ -53,8 +54,7 @@ struct Pacing {
     asked: AtomicTime,
     packets: AtomicU64,
     bytes: AtomicU64,
-    lost_packets: AtomicI64,
-    lost_bytes: AtomicI64,
+    lost: AtomicI64,
 }
 
 /// What a shard has had of a path. Written by that shard alone; in a cache line of its own.
@@ -73,8 +73,11 @@ struct Turn {
 #[derive(Debug)]
 struct Learned {
     rate: PathRate,
-    /// The number of the packet of which a report has told last.
+    /// The packet of which a report has told last: its number, …
     newest: Option<u64>,
+    /// … the bytes sent up to it, and those of them that have arrived.
+    total: u64,
+    received: u64,
 }
 
 /// What a report tells a shard of a packet and all before it.
@@ -84,8 +87,12 @@ pub(crate) struct Seen {
     pub sent: Sent,
     pub arrival: Time,
     pub round_trip: Span,
-    /// Packets lost since the shard's last report, and their bytes. Less than none, where some had only been late.
-    pub lost: (i64, i64),
+    /// Bytes that the shard had sent since its last report, …
+    pub reported: u64,
+    /// … of them, those that have arrived, …
+    pub received: u64,
+    /// … and the packets that have not; less than none, where some had only been late.
+    pub lost: i64,
     /// Nothing but probes is sent: it tells of the delay only.
     pub is_down: bool,
 }
@@ -120,11 +127,10 @@ impl SharedPath {
                 asked: AtomicTime::new(now - ASK_INTERVAL),
                 packets: AtomicU64::new(0),
                 bytes: AtomicU64::new(0),
-                lost_packets: AtomicI64::new(0),
-                lost_bytes: AtomicI64::new(0),
+                lost: AtomicI64::new(0),
             },
             view: RateView::new(&rate),
-            learned: Mutex::new(Learned { rate, newest: None }),
+            learned: Mutex::new(Learned { rate, newest: None, total: 0, received: 0 }),
             turns: (0..shards).map(|_| Turn::default()).collect(),
         }
     }
@@ -143,6 +149,18 @@ impl SharedPath {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+}
+
+impl Learned {
+    /// Counts what has arrived of all that was sent up to a packet.
+    fn advance(&mut self, seen: &Seen) -> u64 {
+        let sent = u128::from(seen.sent.total - self.total);
+        let received = sent * u128::from(seen.received) / u128::from(seen.reported.max(1));
+        self.received = self.received.saturating_add(u64::try_from(received).unwrap_or(u64::MAX));
+        self.total = seen.sent.total;
+        self.newest = Some(seen.sent.number);
+        self.received
     }
 }
 
@@ -230,18 +248,18 @@ impl PathPart {
     /// Takes what a report to this shard says.
     pub fn report(&self, seen: &Seen) {
         let pacing = &self.path.pacing;
-        let (lost, lost_bytes) = if seen.is_down { (0, 0) } else { seen.lost };
-        let lost = pacing.lost_packets.fetch_add(lost, Relaxed) + lost;
-        let lost_bytes = pacing.lost_bytes.fetch_add(lost_bytes, Relaxed) + lost_bytes;
         let Seen { now, sent, arrival, round_trip, is_down, .. } = *seen;
-        let (received, open) = (sent.total.saturating_add_signed(-lost_bytes), pacing.bytes.load(Relaxed) - sent.total);
-        let sample = Sample { now, sent, counter: sent.number, arrival, round_trip, received, lost, open };
+        let lost = if is_down { 0 } else { seen.lost };
+        let lost = pacing.lost.fetch_add(lost, Relaxed) + lost;
         let Some(mut learned) = self.path.try_lock() else { return };
         // What another shard has been told meanwhile is newer.
         if learned.newest.is_some_and(|newest| newest >= sent.number) {
             return;
         }
-        learned.newest = Some(sent.number);
+        let received = learned.advance(seen);
+        let open = pacing.bytes.load(Relaxed) - sent.total;
+        let (counter, is_estimate) = (sent.number, self.path.turns.len() > 1);
+        let sample = Sample { now, sent, counter, arrival, round_trip, received, is_estimate, lost, open };
         let rate = &mut learned.rate;
         if is_down {
             rate.probed(&sample);
@@ -360,3 +378,6 @@ impl AtomicTime {
         let _ = self.0.fetch_update(Relaxed, Relaxed, step);
     }
 }
+
+#[cfg(test)]
+mod tests;

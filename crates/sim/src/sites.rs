@@ -75,7 +75,7 @@ struct Side {
 #[derive(Debug)]
 enum Gateway {
     Direct(Direct),
-    Bonded(Box<Bonded>),
+    Bonded(Bonded),
 }
 
 impl Sites {
@@ -84,7 +84,16 @@ impl Sites {
     /// # Errors
     /// A setting of a path, or of the sharing, is out of range.
     pub fn new(config: &SitesConfig) -> Result<Self, ConfigError> {
-        let side = |side| Side::new(config, side);
+        Sites::with_shards(config, 1)
+    }
+
+    /// The same, of which each gateway of the bonded plane has so many shards, at least one. Flow number *n* is that of shard
+    /// *n* modulo their number at both sites.
+    ///
+    /// # Errors
+    /// As [`Sites::new`].
+    pub fn with_shards(config: &SitesConfig, shards: usize) -> Result<Self, ConfigError> {
+        let side = |side| Side::new(config, shards.max(1), side);
         Ok(Sites {
             sides: [side(0)?, side(1)?],
             flows: Vec::new(),
@@ -158,7 +167,7 @@ impl Sites {
         }
     }
 
-    /// What the second site's gateway did to restore the order; `None` in the direct plane.
+    /// What (the first shard of) the second site's gateway did to restore the order; `None` in the direct plane.
     pub fn resequencing(&self) -> Option<ResequencerStatistics> {
         match &self.sides[1].gateway {
             Gateway::Direct(_) => None,
@@ -266,14 +275,14 @@ impl Sites {
 }
 
 impl Side {
-    fn new(config: &SitesConfig, side: u64) -> Result<Self, ConfigError> {
+    fn new(config: &SitesConfig, shards: usize, side: u64) -> Result<Self, ConfigError> {
         let seed = config.seed.wrapping_mul(2).wrapping_add(side);
         let link = |(number, path): (u64, &PathModel)| path.link(seed.wrapping_mul(31).wrapping_add(number));
         let gateway = match &config.plane {
             Plane::Direct { shares, shares_back } => {
                 Gateway::Direct(Direct::new(if side == 0 { shares } else { shares_back }, config.paths.len())?)
             }
-            Plane::Bonded { choice } => Gateway::Bonded(Box::new(Bonded::new(choice, &config.paths, seed)?)),
+            Plane::Bonded { choice } => Gateway::Bonded(Bonded::new(choice, &config.paths, shards, seed)?),
         };
         let links = (0..).zip(&config.paths).map(link).collect::<Result<_, _>>()?;
         Ok(Side { gateway, links, sent: Vec::new() })

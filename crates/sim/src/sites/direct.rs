@@ -32,7 +32,8 @@ impl Direct {
     pub(super) fn send(&mut self, packet: Packet, sent: Time) -> (PathId, Wire) {
         let path = self.round[self.next];
         self.next = (self.next + 1) % self.round.len();
-        let wire = Wire { counter: 0, sent, bytes: packet.size, answer: false, content: Content::Plain(packet) };
+        let content = Content::Plain(packet);
+        let wire = Wire { shard: 0, counter: 0, sent, bytes: packet.size, answer: false, content };
         (path, wire)
     }
 }

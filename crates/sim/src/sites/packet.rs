@@ -28,6 +28,8 @@ pub(super) enum Body {
 /// A datagram on a path.
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
+    /// Which shard of its gateway has sent it, for the same one of the other.
+    pub(super) shard: usize,
     pub(super) counter: u64,
     /// When it left its gateway.
     pub(super) sent: Time,
