@@ -69,18 +69,19 @@ impl BondedShard {
             };
             let now = clock::monotonic();
             // All packets of a read are of one flow.
-            let mut flow = None;
-            let mut buffer = pool.with_capacity(packets.longest() + secure::TAG);
-            while packets.write_next(&mut buffer) {
-                let packet = PacketBuffer::new(buffer, HEADROOM);
-                let (destination, mut label, class) = *flow.get_or_insert_with(|| {
-                    let classification = Classification::of(packet.bytes());
-                    let destination = classification.selector.map(|selector| selector.destination);
-                    (destination, flows.label(&classification), class(unordered, &packet, &classification))
-                });
+            let read = packets.frame().get(HEADROOM..).unwrap_or_default();
+            let classification = Classification::of(read);
+            let class = class(unordered, read, &classification);
+            let destination = classification.selector.map(|selector| selector.destination);
+            let mut label = flows.label(&classification);
+            let large = node.max_large_packet(destination);
+            let longest = large.map_or(0, |bytes| HEADROOM + bytes).max(packets.longest()) + secure::TAG;
+            let mut buffer = pool.with_capacity(longest.min(packets.frame().len() + secure::TAG));
+            while let Some(segment_bytes) = packets.write_next_large(large.unwrap_or(0), &mut buffer) {
+                let packet = PacketBuffer::new(buffer, HEADROOM).with_segments(segment_bytes);
                 label.size = packet.len().max(1) as u32;
                 node.send(packet, destination, label, class, now);
-                buffer = pool.with_capacity(packets.longest() + secure::TAG);
+                buffer = pool.with_capacity(longest.min(packets.frame().len() + secure::TAG));
             }
         }
         Ok(())
@@ -89,7 +90,15 @@ impl BondedShard {
     fn send_output(&mut self, now: Time) {
         let BondedShard { tun, carriers, node, output, refused, .. } = self;
         *refused += carriers.send(&mut output.datagrams, node, now);
-        tun.write_batch(&output.packets, |_, _| *refused += 1);
+        let is_single = |packet: &PacketBuffer<Buffer>| packet.segment_bytes().is_none();
+        for packets in output.packets.chunk_by_mut(|one, next| is_single(one) && is_single(next)) {
+            match packets {
+                [packet] if let Some(segment_bytes) = packet.segment_bytes() => {
+                    *refused += u64::from(tun.write_large(packet.bytes_mut(), segment_bytes).is_err());
+                }
+                packets => tun.write_batch(packets, |_, _| *refused += 1),
+            }
+        }
         output.packets.clear();
     }
 
@@ -130,8 +139,8 @@ impl Shard for BondedShard {
     }
 }
 
-fn class(unordered: &UnorderedFlows, packet: &PacketBuffer<Buffer>, classification: &Classification) -> Class {
-    let dscp = match packet.bytes() {
+fn class(unordered: &UnorderedFlows, packet: &[u8], classification: &Classification) -> Class {
+    let dscp = match packet {
         [first, second, ..] if first >> 4 == 4 => second >> 2,
         [first, second, ..] if first >> 4 == 6 => (first & 15) << 2 | second >> 6,
         _ => 0,

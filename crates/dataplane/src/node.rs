@@ -128,6 +128,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         }
     }
 
+    /// The length of the longest packet that may stand for segments, in bytes, where the peer that has this destination is
+    /// sent such: its carriers are streams, and the packet occupies none of them for long.
+    pub fn max_large_packet(&self, destination: Option<IpAddr>) -> Option<usize> {
+        let remote = destination.and_then(|destination| self.networks.peer(destination))?;
+        self.remotes[remote].max_large_packet()
+    }
+
     /// A datagram has arrived. It is opened where it stands; only a packet that is authentic is copied to a buffer.
     pub fn receive(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
         let received = match Kind::of(datagram) {

@@ -1,4 +1,5 @@
 use multipath::message::DataHeader;
+use std::num::NonZeroU16;
 use std::ops::{DerefMut, Range};
 
 /// Bytes that have to be free before an IP packet that is to be sent, for all headers of its datagram.
@@ -9,13 +10,15 @@ pub const OVERHEAD: u32 = secure::OVERHEAD as u32 + DATA_HEADER_BYTES;
 /// Of a data message with one predecessor ([`multipath::message`]).
 const DATA_HEADER_BYTES: u32 = 16;
 
-/// An IP packet or a datagram, somewhere in a buffer.
+/// An IP packet or a datagram, somewhere in a buffer; or a packet that stands for segments
+/// ([`LargePacket`](packet::offload::LargePacket)).
 ///
 /// `B` is a vector of bytes that may belong to a pool.
 #[derive(Debug, Clone)]
 pub struct PacketBuffer<B> {
     buffer: B,
     range: Range<usize>,
+    segment_bytes: Option<NonZeroU16>,
 }
 
 impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
@@ -26,7 +29,17 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
     pub fn new(buffer: B, start: usize) -> Self {
         let range = start..buffer.len();
         assert!(range.start <= range.end, "a packet begins in its buffer");
-        PacketBuffer { buffer, range }
+        PacketBuffer { buffer, range, segment_bytes: None }
+    }
+
+    /// The packet stands for segments with so many bytes of payload each, if any.
+    pub fn with_segments(self, segment_bytes: Option<NonZeroU16>) -> Self {
+        PacketBuffer { segment_bytes, ..self }
+    }
+
+    /// Bytes of payload of each segment, where the packet stands for several.
+    pub fn segment_bytes(&self) -> Option<NonZeroU16> {
+        self.segment_bytes
     }
 
     /// Its bytes.

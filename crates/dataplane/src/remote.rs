@@ -4,7 +4,7 @@ use crate::packet_buffer::PacketBuffer;
 use crate::path_mtus::PathMtus;
 use crate::statistics::{RemotePath, RemoteStatus};
 use link::Label;
-use multipath::message::{Data, Message, Probe};
+use multipath::message::{Data, DataHeader, Message, Probe};
 use multipath::{
     Arrival, Bond, CarrierState, Class, DelayRange, FlowControl, Outgoing, PathEvent, PathId, PathReceiver, PathState,
     Resequencer, Transmission,
@@ -118,6 +118,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// A packet for a network of the peer.
     pub(crate) fn send(&mut self, packet: PacketBuffer<B>, label: Label, class: Class, now: Time) {
         self.bond.offer(packet, label, class, now);
+    }
+
+    /// See [`Bond::max_large_packet`].
+    pub(crate) fn max_large_packet(&self) -> Option<usize> {
+        self.bond.max_large_packet()
     }
 
     /// Ends what waits for paths that have failed.
@@ -250,6 +255,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 receiver.receive(counter, size, header.answer, arrived);
                 match decapsulated(packet, ecn, buffers) {
                     Some(packet) => {
+                        let packet = packet.with_segments(header.segment_bytes);
                         let bytes = packet.len() as u32;
                         let arrival = Arrival { path, counter, header, predecessors, bytes };
                         self.resequencer.receive(arrival, packet, now, delivered);
@@ -396,7 +402,8 @@ where
     }
     let ecn = packet::ecn::read(packet.content.bytes());
     let predecessors = packet.predecessors(path);
-    (ecn, packet.content.wrap(&packet.header, predecessors))
+    let header = DataHeader { segment_bytes: packet.content.segment_bytes(), ..packet.header };
+    (ecn, packet.content.wrap(&header, predecessors))
 }
 
 /// The packet as it leaves the tunnel; `None` where it has to be dropped for its ECN field.

@@ -111,6 +111,11 @@ const SMALL_PACKET_BYTES: u32 = 600;
 /// … of flows that have sent up to this within about 100 ms: speech, a game, keystrokes, the beginning of anything.
 const SPARSE_BYTES: f64 = 3000.0;
 const FULL_PACKET_BYTES: u64 = 1500;
+const LARGE_PACKET_TIME: Span = Span::from_millis(1);
+/// Two segments.
+const MIN_LARGE_PACKET: usize = 3000;
+/// Six; more save little.
+const MAX_LARGE_PACKET: usize = 9000;
 
 impl BondConfig {
     /// A queue for flows with round trips of up to this: FQ-CoDel that lets a long flow fill the paths after each drop.
@@ -282,6 +287,17 @@ impl<P: Clone> Bond<P> {
         if bytes < before {
             self.move_own(path, now);
         }
+    }
+
+    /// The length of the longest packet that may stand for segments, in bytes; `None` where every packet travels alone. Such
+    /// a packet saves headers, and each costs as much as one, but all of it arrives with its last octet: it is to take no
+    /// longer than a millisecond on all paths together, and no large part of what a carrier has open.
+    pub fn max_large_packet(&self) -> Option<usize> {
+        let up: Vec<_> = self.ids().map(|path| self.path(path)).filter(|path| path.is_up()).collect();
+        let carriers: Option<Vec<_>> = up.iter().map(|path| path.carrier()).collect();
+        let rates = carriers.filter(|carriers| !carriers.is_empty())?.into_iter().filter_map(|carrier| carrier.rate());
+        let rate = Rate::from_f64(rates.map(Rate::as_f64).sum());
+        Some((rate.bytes_in(LARGE_PACKET_TIME) as usize).clamp(MIN_LARGE_PACKET, MAX_LARGE_PACKET))
     }
 
     /// A packet that is longer than what any path passes that is up; each is returned once.

@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 use net::interface::{self, Family};
 use net::namespace::Namespace;
-use net::tun::TunQueue;
+use net::tun::{Packets, TunQueue};
 use net::udp::{BatchReceiver, BatchSocket, Refusal};
 use net::{Binding, clock, readiness};
 use packet::{Ecn, checksum};
@@ -92,13 +92,19 @@ fn reaches_itself(host: IpAddr) -> io::Result<bool> {
     readiness::readable(&socket, clock::monotonic() + Span::from_millis(10))
 }
 
-/// Each queue of one device feeds the same of the other.
+/// Each queue of one device feeds the same of the other; every second read in packets that stand for segments.
 fn pass(from: &mut [TunQueue], to: &mut [TunQueue], seen: &mut Seen) -> usize {
     let mut carried = 0;
     for (from, to) in from.iter_mut().zip(to) {
         let mut batch = Vec::new();
         while batch.len() < 64 {
             match from.read(HEADROOM) {
+                Ok(packets) if seen.reads % 2 == 1 => {
+                    write(to, &batch);
+                    carried += batch.len() + pass_large(packets, to);
+                    batch.clear();
+                    seen.reads += 1;
+                }
                 Ok(mut packets) => {
                     let mut packet = Vec::new();
                     while packets.write_next(&mut packet) {
@@ -110,14 +116,31 @@ fn pass(from: &mut [TunQueue], to: &mut [TunQueue], seen: &mut Seen) -> usize {
                 Err(error) => panic!("{error}"),
             }
         }
-        for packet in &batch {
-            assert!(packet.len() <= MTU, "{}", packet.len());
-            assert!(checksum::is_valid(packet).unwrap());
-        }
-        to.write_batch(&batch, |index, error| panic!("packet {index} of {}: {error}", batch.len()));
+        write(to, &batch);
         carried += batch.len();
     }
     seen.packets += carried;
+    carried
+}
+
+fn write(to: &mut TunQueue, batch: &[Vec<u8>]) {
+    for packet in batch {
+        assert!(packet.len() <= MTU, "{}", packet.len());
+        assert!(checksum::is_valid(packet).unwrap());
+    }
+    to.write_batch(batch, |index, error| panic!("packet {index} of {}: {error}", batch.len()));
+}
+
+fn pass_large(mut packets: Packets<'_>, to: &mut TunQueue) -> usize {
+    let (mut packet, mut carried) = (Vec::new(), 0);
+    while let Some(segment_bytes) = packets.write_next_large(9000, &mut packet) {
+        let packet = &mut packet[HEADROOM..];
+        match segment_bytes {
+            Some(segment_bytes) => to.write_large(packet, segment_bytes).unwrap(),
+            None => write(to, &[packet.to_vec()]),
+        }
+        carried += packet.len().div_ceil(MTU);
+    }
     carried
 }
 

@@ -79,16 +79,21 @@ pub fn set(packet: &mut [u8]) -> Result<(), ParseError> {
 
 /// The same for a packet whose headers have been read; of them, lengths of payloads do not count.
 pub(crate) fn set_known(packet: &mut [u8], headers: &Headers) {
-    if let Some(length) = ipv4_header_length(packet) {
-        packet[10..12].fill(0);
-        let value = of(&packet[..length]);
-        packet[10..12].copy_from_slice(&value.to_be_bytes());
-    }
+    set_header(packet);
     if let Some(field) = field_offset(headers) {
         let segment = &mut packet[headers.transport_offset..headers.total_len];
         segment[field..field + 2].fill(0);
         let value = nonzero_for(headers.protocol, covering(headers, segment));
         segment[field..field + 2].copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Sets the checksum of an IPv4 header.
+pub(crate) fn set_header(packet: &mut [u8]) {
+    if let Some(length) = ipv4_header_length(packet) {
+        packet[10..12].fill(0);
+        let value = of(&packet[..length]);
+        packet[10..12].copy_from_slice(&value.to_be_bytes());
     }
 }
 

@@ -2,7 +2,8 @@
 //! `struct virtio_net_hdr` of `linux/virtio_net.h` describes it.
 
 use crate::checksum;
-use crate::headers::{Headers, ParseError, Transport};
+use crate::headers::{Headers, ParseError, Transport, protocol};
+use std::num::NonZeroU16;
 use thiserror::Error;
 
 /// What a sender has left to its network card for one frame.
@@ -21,6 +22,20 @@ pub struct PartialChecksum {
     pub start: u16,
     /// Offset of the checksum field from `start`, in bytes.
     pub offset: u16,
+}
+
+/// A TCP or UDP packet that stands for segments: its receiver takes them as one, or leaves it to its network card to
+/// divide them. Its transport checksum need not be valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LargePacket {
+    /// TCP or UDP.
+    pub protocol: u8,
+    /// Offset of the transport header, in bytes.
+    pub transport_offset: usize,
+    /// Offset of the payload, in bytes.
+    pub payload_offset: usize,
+    /// Payload of each segment but the last, in bytes.
+    pub segment_bytes: u16,
 }
 
 /// Why offloaded work cannot be done.
@@ -64,6 +79,65 @@ impl Offload {
             checksum: (flags & NEEDS_CHECKSUM != 0).then_some(PartialChecksum { start, offset }),
             segment_bytes: (kind != 0 && segment_bytes > 0).then_some(segment_bytes),
         }
+    }
+}
+
+impl LargePacket {
+    /// A packet without anything behind it.
+    ///
+    /// # Errors
+    /// It is incomplete, a fragment, or neither TCP nor UDP, or there is something behind it.
+    pub fn of(packet: &[u8], segment_bytes: NonZeroU16) -> Result<Self, OffloadError> {
+        let segments = Segments::of(packet, 0, segment_bytes.get(), None)?;
+        let Headers { protocol, transport_offset, total_len, .. } = segments.headers;
+        if total_len != packet.len() {
+            return Err(OffloadError::Kind { len: packet.len(), segment_bytes: segment_bytes.get() });
+        }
+        Ok(LargePacket {
+            protocol,
+            transport_offset,
+            payload_offset: segments.data_offset,
+            segment_bytes: segment_bytes.get(),
+        })
+    }
+
+    /// `struct virtio_net_hdr` of it, whose checksum [`Self::leave_checksum`] has prepared; `packet` are its headers at least.
+    pub fn header(&self, packet: &[u8]) -> [u8; Offload::HEADER] {
+        const NEEDS_CHECKSUM: u8 = 1;
+        const TCP_V4: u8 = 1;
+        const TCP_V6: u8 = 4;
+        const UDP: u8 = 5;
+        const ECN: u8 = 0x80;
+        let kind = match (self.protocol, packet[0] >> 4) {
+            (protocol::UDP, _) => UDP,
+            (_, version) => {
+                let cwr = packet[self.transport_offset + 13] & CWR != 0;
+                (if version == 4 { TCP_V4 } else { TCP_V6 }) | if cwr { ECN } else { 0 }
+            }
+        };
+        let offsets = [self.transport_offset as u16, self.checksum_offset() as u16];
+        let words = [self.payload_offset as u16, self.segment_bytes, offsets[0], offsets[1]];
+        let [[h0, h1], [s0, s1], [c0, c1], [o0, o1]] = words.map(u16::to_ne_bytes);
+        [NEEDS_CHECKSUM, kind, h0, h1, s0, s1, c0, c1, o0, o1]
+    }
+
+    /// Has the transport checksum cover the pseudo header only, as for a network card that completes it. `packet` are
+    /// the headers at least, of a packet of `len` bytes.
+    pub fn leave_checksum(&self, packet: &mut [u8], len: usize) {
+        let (network, transport) = packet.split_at_mut(self.transport_offset);
+        let addresses = if network[0] >> 4 == 4 { &network[12..20] } else { &network[8..40] };
+        let [high, low] = ((len - self.transport_offset) as u16).to_be_bytes();
+        let mut sum = checksum::Update::default();
+        sum.changed(&[0; 32][..addresses.len()], addresses);
+        sum.changed(&[0; 4], &[0, self.protocol, high, low]);
+        // The sum, not its complement.
+        let sum = !sum.apply(u16::MAX);
+        let at = self.checksum_offset();
+        transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    fn checksum_offset(&self) -> usize {
+        if self.protocol == protocol::TCP { 16 } else { 6 }
     }
 }
 
@@ -152,6 +226,11 @@ impl<'a> Segments<'a> {
         })
     }
 
+    /// What is segmented, with the bytes before.
+    pub fn frame(&self) -> &[u8] {
+        self.frame
+    }
+
     /// Length of the longest segment with the bytes before its packet, in bytes.
     pub fn longest(&self) -> usize {
         self.frame.len().min(self.data_offset + self.segment_bytes)
@@ -160,22 +239,46 @@ impl<'a> Segments<'a> {
     /// Replaces `out` by the next segment with the bytes before its packet; false where there is none left. Checksums
     /// are valid.
     pub fn write_next(&mut self, out: &mut Vec<u8>) -> bool {
+        let is_written = self.write_payload(self.segment_bytes, out);
+        if is_written {
+            let packet = &mut out[self.network_offset..];
+            let headers = Headers { total_len: packet.len(), ..self.headers };
+            checksum::set_known(packet, &headers);
+        }
+        is_written
+    }
+
+    /// Replaces `out` by the bytes before the packet and the next segments, as many as one packet of `max_bytes` takes and at
+    /// least one. Returns the payload of each, where they are several: `out` is a [`LargePacket`] then, and its transport
+    /// checksum is not valid. `None` where there is nothing left.
+    pub fn write_next_large(&mut self, max_bytes: usize, out: &mut Vec<u8>) -> Option<Option<NonZeroU16>> {
+        let headers = self.data_offset - self.network_offset;
+        let count = max_bytes.saturating_sub(headers) / self.segment_bytes;
+        let left = self.frame.len() - self.data_offset - self.written;
+        if count <= 1 || left <= self.segment_bytes {
+            return self.write_next(out).then_some(None);
+        }
+        self.write_payload(count * self.segment_bytes, out);
+        checksum::set_header(&mut out[self.network_offset..]);
+        Some(NonZeroU16::new(self.segment_bytes as u16))
+    }
+
+    /// Replaces `out` by the next so many bytes of payload, with headers of valid lengths.
+    fn write_payload(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let data = &self.frame[self.data_offset..];
         if self.written >= data.len() && self.number > 0 {
             return false;
         }
-        let end = data.len().min(self.written + self.segment_bytes);
+        let end = data.len().min(self.written + bytes);
         out.clear();
         out.extend_from_slice(&self.frame[..self.data_offset]);
         out.extend_from_slice(&data[self.written..end]);
         let is_last = end == data.len();
         self.set_network(out);
         self.set_transport(out, is_last);
-        let packet = &mut out[self.network_offset..];
-        let headers = Headers { total_len: packet.len(), ..self.headers };
-        checksum::set_known(packet, &headers);
+        let segments = (end - self.written).div_ceil(self.segment_bytes).max(1);
         self.written = end;
-        self.number = self.number.wrapping_add(1);
+        self.number = self.number.wrapping_add(segments as u16);
         true
     }
 

@@ -2,6 +2,7 @@ use super::bytes::Reader;
 use super::error::{MessageError, VERSION};
 use crate::path_id::PathId;
 use crate::predecessor::Predecessor;
+use std::num::NonZeroU16;
 
 /// How many buckets there are that flows are hashed to: their numbers are below this.
 pub const BUCKETS: u16 = 1024;
@@ -15,6 +16,7 @@ const KIND: u8 = 0;
 const UNORDERED: u8 = 0x10;
 const REDUNDANT: u8 = 0x20;
 const ANSWER: u8 = 0x40;
+const SEGMENTS: u8 = 0x80;
 const PREDECESSORS: u8 = 0x0f;
 
 /// An IP packet and its place among those of its bucket.
@@ -43,6 +45,9 @@ pub struct DataHeader {
     pub redundant: bool,
     /// Whether the far end is to report its arrival at once.
     pub answer: bool,
+    /// Where the packet stands for segments of a TCP connection or a UDP flow: the payload of each but the last, in bytes.
+    /// Its transport checksum means nothing then.
+    pub segment_bytes: Option<NonZeroU16>,
 }
 
 /// The predecessors of a packet as they stand in a message.
@@ -73,7 +78,9 @@ impl DataHeader {
     }
 
     /// What a buffer has to have free before a packet at most, for a packet that has predecessors on all other paths.
-    pub const HEADROOM: usize = Self::SIZE + Predecessors::SIZE * (PathId::MAX_PATHS - 1);
+    pub const HEADROOM: usize = Self::SIZE + Predecessors::SIZE * (PathId::MAX_PATHS - 1) + Self::SEGMENT_SIZE;
+    /// Octets of the length of segments.
+    const SEGMENT_SIZE: usize = 2;
 
     /// Writes all that stands before a packet to the end of `room`, the free part of a buffer before the packet, and
     /// returns where it begins.
@@ -88,9 +95,14 @@ impl DataHeader {
         let predecessors = predecessors.into_iter();
         let count = predecessors.clone().count();
         assert!(count < PathId::MAX_PATHS, "{count} predecessors on other paths");
-        let start = room.len() - Self::SIZE - Predecessors::SIZE * count;
-        let (fixed, list) = room[start..].split_at_mut(Self::SIZE);
+        let segment_size = self.segment_bytes.map_or(0, |_| Self::SEGMENT_SIZE);
+        let start = room.len() - Self::SIZE - Predecessors::SIZE * count - segment_size;
+        let (fixed, rest) = room[start..].split_at_mut(Self::SIZE);
+        let (list, segment) = rest.split_at_mut(Predecessors::SIZE * count);
         fixed.copy_from_slice(&self.octets(count as u8));
+        if let Some(bytes) = self.segment_bytes {
+            segment.copy_from_slice(&bytes.get().to_be_bytes());
+        }
         for (place, predecessor) in list.chunks_exact_mut(Predecessors::SIZE).zip(predecessors) {
             place.copy_from_slice(&predecessor.bits().to_be_bytes());
         }
@@ -101,19 +113,18 @@ impl DataHeader {
         let unordered = if self.unordered { UNORDERED } else { 0 };
         let redundant = if self.redundant { REDUNDANT } else { 0 };
         let answer = if self.answer { ANSWER } else { 0 };
+        let segments = if self.segment_bytes.is_some() { SEGMENTS } else { 0 };
+        let flags = unordered | redundant | answer | segments | predecessors;
         let [b0, b1] = self.bucket.to_be_bytes();
         let [n0, n1, n2, n3] = self.number.to_be_bytes();
         let [c0, c1, c2, c3] = self.counter.to_be_bytes();
-        [first_octet(KIND), unordered | redundant | answer | predecessors, b0, b1, n0, n1, n2, n3, c0, c1, c2, c3]
+        [first_octet(KIND), flags, b0, b1, n0, n1, n2, n3, c0, c1, c2, c3]
     }
 }
 
 impl<'a> Data<'a> {
     pub(super) fn parse(mut reader: Reader<'a>) -> Result<Self, MessageError> {
         let flags = reader.u8()?;
-        if flags & !(UNORDERED | REDUNDANT | ANSWER | PREDECESSORS) != 0 {
-            return Err(MessageError::Invalid { field: "flags", value: flags.into() });
-        }
         let bucket = reader.u16()?;
         if bucket >= BUCKETS {
             return Err(MessageError::Invalid { field: "bucket", value: bucket.into() });
@@ -125,9 +136,17 @@ impl<'a> Data<'a> {
             unordered: flags & UNORDERED != 0,
             redundant: flags & REDUNDANT != 0,
             answer: flags & ANSWER != 0,
+            segment_bytes: None,
         };
         let list = reader.slice(usize::from(flags & PREDECESSORS) * Predecessors::SIZE)?;
         let (predecessors, _) = list.as_chunks();
+        let segment_bytes = if flags & SEGMENTS != 0 {
+            let invalid = MessageError::Invalid { field: "length of segments", value: 0 };
+            Some(NonZeroU16::new(reader.u16()?).ok_or(invalid)?)
+        } else {
+            None
+        };
+        let header = DataHeader { segment_bytes, ..header };
         Ok(Data { header, predecessors: Predecessors(predecessors), packet: reader.0 })
     }
 

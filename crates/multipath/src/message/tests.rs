@@ -2,6 +2,7 @@ use super::*;
 use crate::path_id::PathId;
 use crate::predecessor::Predecessor;
 use proptest::prelude::*;
+use std::num::NonZeroU16;
 use units::{Span, Time};
 
 fn path(number: u8) -> PathId {
@@ -17,7 +18,7 @@ fn written(message: Message<'_>) -> Vec<u8> {
 #[test]
 fn data_stands_on_the_wire_as_documented() {
     let header =
-        DataHeader { bucket: 0x0123, number: 0x4567_89ab, counter: 7, unordered: false, redundant: true, answer: true };
+        DataHeader { bucket: 0x0123, number: 0x4567_89ab, counter: 7, unordered: false, redundant: true, answer: true, segment_bytes: None };
     let mut buffer = [0xee; 100];
     let (room, packet) = buffer.split_at_mut(90);
     packet.fill(0x45);
@@ -29,6 +30,19 @@ fn data_stands_on_the_wire_as_documented() {
     let predecessor = data.predecessors.next().unwrap();
     assert_eq!((predecessor.path(), predecessor.counter_near(0xf123_4600_0000)), (path(3), 0xf123_4567_89ab));
     assert_eq!(data.predecessors.next(), None);
+}
+
+#[test]
+fn a_packet_that_stands_for_segments_says_how_long_they_are() {
+    let header = DataHeader { number: 9, segment_bytes: NonZeroU16::new(1448), ..DataHeader::default() };
+    let mut room = [0xee; 40];
+    let start = header.write_before([Predecessor::new(path(3), 7)], &mut room);
+    assert_eq!(room[start..], [0x10, 0x81, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0x30, 0, 0, 7, 0x05, 0xa8]);
+    let Ok(Message::Data(data)) = Message::parse(&room[start..]) else { panic!("no data") };
+    assert_eq!((data.header, data.predecessors.count(), data.packet), (header, 1, &[][..]));
+    room[38..].fill(0);
+    let error = Message::parse(&room[start..]).unwrap_err();
+    assert_eq!(error, MessageError::Invalid { field: "length of segments", value: 0 });
 }
 
 #[test]
@@ -65,7 +79,6 @@ fn what_is_no_message_is_refused_with_the_reason() {
         (&[0x15], MessageError::UnknownKind(5)),
         (&[0x10, 0, 0, 0, 0, 0, 0], MessageError::TooShort),
         (&[0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], MessageError::TooShort),
-        (&[0x10, 0x80, 0, 0, 0, 0, 0, 0], invalid("flags", 0x80)),
         (&[0x10, 0, 4, 0, 0, 0, 0, 0], invalid("bucket", 1024)),
         (&[0x11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3], invalid("padding", 3)),
         (&[0x12, 0], MessageError::TooShort),
@@ -89,7 +102,7 @@ proptest! {
     #[test]
     fn a_message_has_one_spelling(
         first in 0x10u8..0x20,
-        flags in 0u8..0x80,
+        flags: u8,
         rest in prop::collection::vec(any::<u8>(), 0..120),
     ) {
         let bytes: Vec<_> = [first, flags].into_iter().chain(rest).collect();

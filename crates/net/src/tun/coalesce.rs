@@ -2,8 +2,8 @@
 //! packets that come by a tunnel.
 
 use super::shape::{LAST, MAX_HEADER_BYTES, Shape, TCP_FLAGS};
-use packet::checksum::{self, Update};
-use packet::offload::Offload;
+use packet::checksum;
+use packet::offload::{LargePacket, Offload};
 use packet::protocol;
 use std::iter::successors;
 
@@ -152,17 +152,19 @@ impl Group {
         packet.copy_from_slice(&first[..shape.payload]);
         let (network, transport) = packet.split_at_mut(shape.transport);
         set_network_length(network, self.len);
-        let segment_len = self.len - shape.transport;
-        let checksum = if shape.protocol == protocol::TCP {
+        if shape.protocol == protocol::TCP {
             transport[TCP_FLAGS] |= last[shape.transport + TCP_FLAGS] & LAST;
-            16
         } else {
-            transport[4..6].copy_from_slice(&(segment_len as u16).to_be_bytes());
-            6
+            transport[4..6].copy_from_slice(&((self.len - shape.transport) as u16).to_be_bytes());
+        }
+        let large = LargePacket {
+            protocol: shape.protocol,
+            transport_offset: shape.transport,
+            payload_offset: shape.payload,
+            segment_bytes: shape.payload_bytes as u16,
         };
-        let sum = pseudo_header_sum(network, shape.protocol, segment_len as u16);
-        transport[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
-        offload.copy_from_slice(&offload_header(shape, checksum as u16));
+        large.leave_checksum(packet, self.len);
+        offload.copy_from_slice(&large.header(packet));
     }
 }
 
@@ -176,32 +178,6 @@ fn set_network_length(network: &mut [u8], len: usize) {
         let payload = (len - network.len()) as u16;
         network[4..6].copy_from_slice(&payload.to_be_bytes());
     }
-}
-
-/// The sum, not its complement.
-fn pseudo_header_sum(network: &[u8], protocol: u8, segment_len: u16) -> u16 {
-    let addresses = if network.len() == 20 { &network[12..20] } else { &network[8..40] };
-    let [high, low] = segment_len.to_be_bytes();
-    let mut sum = Update::default();
-    sum.changed(&[0; 32][..addresses.len()], addresses);
-    sum.changed(&[0; 4], &[0, protocol, high, low]);
-    !sum.apply(u16::MAX)
-}
-
-/// struct virtio_net_hdr of merged packets.
-fn offload_header(first: &Shape, checksum: u16) -> [u8; Offload::HEADER] {
-    const NEEDS_CHECKSUM: u8 = 1;
-    const TCP_V4: u8 = 1;
-    const TCP_V6: u8 = 4;
-    const UDP: u8 = 5;
-    let kind = match (first.protocol, first.transport) {
-        (protocol::UDP, _) => UDP,
-        (_, 20) => TCP_V4,
-        _ => TCP_V6,
-    };
-    let words = [first.payload as u16, first.payload_bytes as u16, first.transport as u16, checksum];
-    let [[h0, h1], [s0, s1], [c0, c1], [o0, o1]] = words.map(u16::to_ne_bytes);
-    [NEEDS_CHECKSUM, kind, h0, h1, s0, s1, c0, c1, o0, o1]
 }
 
 #[cfg(test)]

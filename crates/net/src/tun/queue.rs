@@ -2,9 +2,10 @@ use super::coalesce::{Coalescer, Group};
 use super::open::{NAME_TAKEN, open, set_nonblocking};
 use crate::interface;
 use crate::setup::SetupError;
-use packet::offload::{Offload, Segments};
+use packet::offload::{LargePacket, Offload, Segments};
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
@@ -96,6 +97,28 @@ impl TunQueue {
         }
     }
 
+    /// Hands the host a packet that stands for segments with so many bytes of payload each, as another host's
+    /// [`Packets::write_next_large`] gave it. Where the kernel does not take it, its segments are written.
+    ///
+    /// # Errors
+    /// It is neither TCP nor UDP, or incomplete, or the kernel takes no segment: the device is down.
+    pub fn write_large(&mut self, packet: &mut [u8], segment_bytes: NonZeroU16) -> io::Result<()> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let large = LargePacket::of(packet, segment_bytes).map_err(invalid)?;
+        large.leave_checksum(packet, packet.len());
+        let header = large.header(packet);
+        let is_taken = self.device.send_vectored(&[IoSlice::new(&header), IoSlice::new(packet)]).is_ok();
+        if is_taken {
+            return Ok(());
+        }
+        let mut segments = Segments::of(packet, 0, segment_bytes.get(), None).map_err(invalid)?;
+        let mut segment = Vec::new();
+        while segments.write_next(&mut segment) {
+            self.device.send_vectored(&[IoSlice::new(Group::NO_OFFLOAD), IoSlice::new(&segment)])?;
+        }
+        Ok(())
+    }
+
     fn write_single(&self, index: usize, packet: &[u8], refused: &mut impl FnMut(usize, io::Error)) {
         let parts = [IoSlice::new(Group::NO_OFFLOAD), IoSlice::new(packet)];
         if let Err(error) = self.device.send_vectored(&parts) {
@@ -142,11 +165,29 @@ impl<'a> Packets<'a> {
         Ok(Packets(Form::Single(Some(frame))))
     }
 
+    /// What was read, with the headroom. Where it is to be segmented, its checksums and lengths are not those of a packet.
+    pub fn frame(&self) -> &[u8] {
+        match &self.0 {
+            Form::Segmented(segments) => segments.frame(),
+            Form::Single(frame) => frame.unwrap_or_default(),
+        }
+    }
+
     /// Bytes of the longest of them, with the headroom.
     pub fn longest(&self) -> usize {
         match &self.0 {
             Form::Segmented(segments) => segments.longest(),
             Form::Single(frame) => frame.map_or(0, <[u8]>::len),
+        }
+    }
+
+    /// Replaces `out` by the headroom and the next packet, which stands for as many segments as fit in `max_bytes` without the
+    /// headroom, and for at least one. Returns the payload of each, where they are several; its transport checksum means
+    /// nothing then ([`TunQueue::write_large`]). `None` where there is none left.
+    pub fn write_next_large(&mut self, max_bytes: usize, out: &mut Vec<u8>) -> Option<Option<NonZeroU16>> {
+        match &mut self.0 {
+            Form::Segmented(segments) => segments.write_next_large(max_bytes, out),
+            Form::Single(_) => self.write_next(out).then_some(None),
         }
     }
 

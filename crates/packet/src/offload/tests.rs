@@ -55,6 +55,33 @@ proptest! {
         prop_assert_eq!(payload, sample.payload);
     }
 
+    /// Carried in packets that stand for several segments, these are in the end the same as without that.
+    #[test]
+    fn large_parts_give_the_same_segments(
+        sample in any_large(), segment_bytes in 100u16..3000, max_bytes in 0usize..20_000
+    ) {
+        let (packet, mut found) = (sample.packet(), Vec::new());
+        let mut parts = Segments::of(&packet, 0, segment_bytes, None).unwrap();
+        let mut part = Vec::new();
+        while let Some(of) = parts.write_next_large(max_bytes, &mut part) {
+            let Some(of) = of else {
+                prop_assert!(checksum::is_valid(&part).unwrap());
+                found.push(part.clone());
+                continue;
+            };
+            prop_assert!(part.len() <= max_bytes && of.get() == segment_bytes);
+            let large = LargePacket::of(&part, of).unwrap();
+            let len = part.len();
+            large.leave_checksum(&mut part, len);
+            let offload = Offload::read(large.header(&part));
+            prop_assert_eq!(offload.segment_bytes, Some(segment_bytes));
+            found.extend(divided(&part, segment_bytes));
+            offload.checksum.unwrap().complete(&mut part).unwrap();
+            prop_assert!(checksum::is_valid(&part).unwrap());
+        }
+        prop_assert_eq!(found, divided(&packet, segment_bytes));
+    }
+
     #[test]
     fn a_partial_checksum_is_completed((packet, _) in samples::any_packet()) {
         let headers = Headers::parse(&packet).unwrap();
@@ -80,6 +107,13 @@ proptest! {
         let offload = Offload::read(header);
         if let Some(partial) = offload.checksum {
             let _ = partial.complete(&mut frame);
+        }
+        if let Some(bytes) = offload.segment_bytes.and_then(NonZeroU16::new)
+            && let Ok(large) = LargePacket::of(&frame, bytes)
+        {
+            let len = frame.len();
+            large.leave_checksum(&mut frame, len);
+            large.header(&frame);
         }
         if let Ok(mut segments) = Segments::of(&frame, network_offset, offload.segment_bytes.unwrap_or(1), None) {
             let (mut out, longest) = (Vec::new(), segments.longest());
