@@ -1,4 +1,5 @@
 use multipath::message::DataHeader;
+use packet::offload::{Part, merge};
 use std::num::NonZeroU16;
 use std::ops::{DerefMut, Range};
 
@@ -40,6 +41,18 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
     /// Bytes of payload of each segment, where the packet stands for several.
     pub fn segment_bytes(&self) -> Option<NonZeroU16> {
         self.segment_bytes
+    }
+
+    /// Has it stand for `next`, too, if that follows it directly in its flow and both together have `max_bytes` at most. Returns
+    /// its length then.
+    pub(crate) fn merge(&mut self, next: &Self, max_bytes: usize) -> Option<u32> {
+        if self.len() + next.len() > max_bytes {
+            return None;
+        }
+        let next = Part { packet: next.bytes(), segment_bytes: next.segment_bytes };
+        self.segment_bytes = Some(merge(&mut self.buffer, self.range.start, self.segment_bytes, next)?);
+        self.range.end = self.buffer.len();
+        u32::try_from(self.len()).ok()
     }
 
     /// Its bytes.

@@ -12,7 +12,7 @@ use multipath::{
 use packet::Ecn;
 use secure::{PeerId, Route};
 use std::ops::DerefMut;
-use units::{Rate, Span, Time};
+use units::{ConfigError, Rate, Span, Time};
 
 /// What a probe is padded to: a small packet, since it is to tell whether a path passes anything.
 const PROBE_BYTES: u16 = 32;
@@ -49,7 +49,7 @@ pub(crate) struct Remote<B> {
 impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     pub(crate) fn new(config: RemoteConfig, peer: PeerId, now: Time) -> Result<Self, NodeError> {
         let routes = config.routes.clone();
-        let bond = Bond::new(&config.bond, now)?;
+        let bond = bond(&config, now)?;
         let mtus = PathMtus::new(&config.interface_mtus, &config.bond, now);
         let mut remote = Remote {
             peer,
@@ -84,7 +84,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             config.rate = self.bond.status(path).map(|status| status.rate).or(config.rate);
         }
         // As when it was made first, so that nothing is out of range.
-        if let Ok(bond) = Bond::new(&self.config.bond, now) {
+        if let Ok(bond) = bond(&self.config, now) {
             self.bond = bond;
             PathId::all().zip(&self.routes).for_each(|(path, _)| self.mtus.down(path));
             self.enable_known(now);
@@ -382,6 +382,15 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             waiting: self.resequencer.waiting().0,
         }
     }
+}
+
+fn bond<B: DerefMut<Target = Vec<u8>> + Clone>(
+    config: &RemoteConfig,
+    now: Time,
+) -> Result<Bond<PacketBuffer<B>>, ConfigError> {
+    let mut bond = Bond::new(&config.bond, now)?;
+    bond.merge_by(PacketBuffer::merge);
+    Ok(bond)
 }
 
 fn tells(last: &mut Option<Time>, now: Time) -> bool {

@@ -72,7 +72,13 @@ pub struct Bond<P> {
     passed_by_all: u32,
     /// Packets that no path passes.
     oversized: Vec<P>,
+    merge: Option<Merge<P>>,
+    max_large_packet: Option<usize>,
 }
+
+/// Appends the second packet to the first one, if that may stand for both and is no longer than so many bytes then. Returns
+/// its length, in bytes.
+pub type Merge<P> = fn(&mut P, &P, usize) -> Option<u32>;
 
 /// A path has come or gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +118,8 @@ const SMALL_PACKET_BYTES: u32 = 600;
 const SPARSE_BYTES: f64 = 3000.0;
 const FULL_PACKET_BYTES: u64 = 1500;
 const LARGE_PACKET_TIME: Span = Span::from_millis(1);
+/// A carrier has so many of them open at least.
+const LARGE_PACKETS_OPEN: u64 = 4;
 /// Two segments.
 const MIN_LARGE_PACKET: usize = 3000;
 /// Six; more save little.
@@ -190,6 +198,8 @@ impl<P: Clone> Bond<P> {
             overflowed: 0,
             passed_by_all: u32::MAX,
             oversized: Vec::new(),
+            merge: None,
+            max_large_packet: None,
         })
     }
 
@@ -290,14 +300,15 @@ impl<P: Clone> Bond<P> {
     }
 
     /// The length of the longest packet that may stand for segments, in bytes; `None` where every packet travels alone. Such
-    /// a packet saves headers, and each costs as much as one, but all of it arrives with its last octet: it is to take no
-    /// longer than a millisecond on all paths together, and no large part of what a carrier has open.
+    /// a packet saves headers, but all of it arrives with its last octet: it takes no longer than a millisecond on all
+    /// paths together, and no more than a quarter of what a carrier may have open.
     pub fn max_large_packet(&self) -> Option<usize> {
-        let up: Vec<_> = self.ids().map(|path| self.path(path)).filter(|path| path.is_up()).collect();
-        let carriers: Option<Vec<_>> = up.iter().map(|path| path.carrier()).collect();
-        let rates = carriers.filter(|carriers| !carriers.is_empty())?.into_iter().filter_map(|carrier| carrier.rate());
-        let rate = Rate::from_f64(rates.map(Rate::as_f64).sum());
-        Some((rate.bytes_in(LARGE_PACKET_TIME) as usize).clamp(MIN_LARGE_PACKET, MAX_LARGE_PACKET))
+        self.max_large_packet
+    }
+
+    /// Packets that follow each other in the queue for all paths may leave as one, where carriers control the flow.
+    pub fn merge_by(&mut self, merge: Merge<P>) {
+        self.merge = Some(merge);
     }
 
     /// A packet that is longer than what any path passes that is up; each is returned once.
@@ -362,6 +373,16 @@ impl<P: Clone> Bond<P> {
         let fastest = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
         let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path, fastest)).collect();
         self.several.update(&estimates, self.flows.long_flows(), now);
+        self.max_large_packet = self.large_packet();
+    }
+
+    fn large_packet(&self) -> Option<usize> {
+        let up: Vec<_> = self.up().iter().map(|path| self.path(path).carrier()).collect();
+        let carriers = up.into_iter().collect::<Option<Vec<_>>>().filter(|carriers| !carriers.is_empty())?;
+        let rate = carriers.iter().filter_map(|carrier| carrier.rate()).map(Rate::as_f64).sum();
+        let open = carriers.iter().map(|carrier| carrier.max_open()).min()?;
+        let bytes = Rate::from_f64(rate).bytes_in(LARGE_PACKET_TIME).min(open / LARGE_PACKETS_OPEN);
+        Some((bytes as usize).clamp(MIN_LARGE_PACKET, MAX_LARGE_PACKET))
     }
 
     /// What waited for a path that is gone waits for the others.
@@ -589,13 +610,37 @@ impl<P: Clone> Bond<P> {
             _ => true,
         };
         let weights = (self.flows.own_flows(path), self.flows.long_flows());
-        let taken = self.queues.pull(path, shared, weights, now);
-        if let Some((_, label)) = &taken {
-            self.flows.left(label.flow);
-            self.release(label.flow, now);
+        let mut taken = self.queues.pull(path, shared, weights, now);
+        if let Some((packet, label)) = &mut taken {
+            self.left(label.flow, now);
+            if shared {
+                self.merge_followers(path, packet, label, now);
+            }
         }
         self.note_drops(now);
         taken
+    }
+
+    /// A packet of the flow waits no more.
+    fn left(&mut self, flow: u64, now: Time) {
+        self.flows.left(flow);
+        self.release(flow, now);
+    }
+
+    /// Has a packet stand for those of its flow that are next.
+    fn merge_followers(&mut self, path: PathId, packet: &mut Waiting<P>, label: &mut Label, now: Time) {
+        let (Some(merge), Some(max_bytes)) = (self.merge, self.max_large_packet) else { return };
+        let flows = self.flows.long_flows();
+        loop {
+            let joins = |next: &Waiting<P>, flow| {
+                let is_alike = flow == label.flow && next.class == packet.class && next.place.is_none();
+                let joined = if is_alike { merge(&mut packet.content, &next.content, max_bytes) } else { None };
+                joined.inspect(|bytes| label.size = *bytes).is_some()
+            };
+            let Some((next, _)) = self.queues.take_shared_if(path, flows, now, joins) else { return };
+            packet.marked |= next.marked;
+            self.left(label.flow, now);
+        }
     }
 
     fn transmit(&mut self, path: PathId, up: PathSet, packet: Waiting<P>, label: Label, now: Time) -> Transmission<P> {

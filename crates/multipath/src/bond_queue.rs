@@ -9,6 +9,8 @@ use units::{ConfigError, Time};
 #[derive(Debug)]
 pub(crate) struct BondQueues<P> {
     shared: Queue<Waiting<P>>,
+    /// The next of it, where that has been looked at.
+    ahead: Option<Queued<Waiting<P>>>,
     own: Vec<OwnQueue<P>>,
     drops: Vec<Dropped<Waiting<P>>>,
     dropped: u64,
@@ -36,6 +38,7 @@ impl<P: Clone> BondQueues<P> {
         let own = (0..paths).map(own).collect();
         Ok(BondQueues {
             shared: Queue::new(&config, seed),
+            ahead: None,
             own,
             drops: Vec::new(),
             dropped: 0,
@@ -55,7 +58,7 @@ impl<P: Clone> BondQueues<P> {
                 &mut own.queue
             }
             None => {
-                if self.shared.packets() == 0 {
+                if self.shared.packets() == 0 && self.ahead.is_none() {
                     self.own.iter_mut().for_each(|own| own.served_shared = own.served_shared.max(own.served));
                 }
                 &mut self.shared
@@ -78,7 +81,7 @@ impl<P: Clone> BondQueues<P> {
         if let Some(copy) = own.copies.pop_front() {
             return Some(copy);
         }
-        let shared = shared && self.shared.packets() > 0;
+        let shared = shared && (self.ahead.is_some() || self.shared.packets() > 0);
         if own.queue.packets() > 0
             && (!shared || own.served <= own.served_shared)
             && let Some(queued) = own.queue.dequeue(now, &mut self.drops)
@@ -87,11 +90,33 @@ impl<P: Clone> BondQueues<P> {
             self.count_drops();
             return Some(unpack(queued));
         }
-        let queued = if shared { self.shared.dequeue(now, &mut self.drops) } else { None };
+        if !shared {
+            return None;
+        }
+        let queued = self.ahead.take().or_else(|| self.shared.dequeue(now, &mut self.drops));
         self.count_drops();
         let queued = queued?;
         self.own[path.index()].served_shared += f64::from(queued.size) / f64::from(all_flows);
         Some(unpack(queued))
+    }
+
+    /// What is next for all paths, if it is wanted.
+    pub fn take_shared_if(
+        &mut self,
+        path: PathId,
+        all_flows: u32,
+        now: Time,
+        is_wanted: impl FnOnce(&Waiting<P>, u64) -> bool,
+    ) -> Option<(Waiting<P>, Label)> {
+        let next = self.ahead.take().or_else(|| self.shared.dequeue(now, &mut self.drops));
+        self.count_drops();
+        let next = next?;
+        if !is_wanted(&next.content, next.flow) {
+            self.ahead = Some(next);
+            return None;
+        }
+        self.own[path.index()].served_shared += f64::from(next.size) / f64::from(all_flows);
+        Some(unpack(next))
     }
 
     /// Copies that wait for a path; nothing else leaves before them.
@@ -119,11 +144,11 @@ impl<P: Clone> BondQueues<P> {
     }
 
     pub fn has_shared(&self) -> bool {
-        self.shared.packets() > 0
+        self.ahead.is_some() || self.shared.packets() > 0
     }
 
     pub fn shared_bytes(&self) -> u64 {
-        self.shared.bytes()
+        self.shared.bytes() + self.ahead.as_ref().map_or(0, |ahead| ahead.size.into())
     }
 
     pub fn own_bytes(&self, path: PathId) -> u64 {
@@ -131,7 +156,9 @@ impl<P: Clone> BondQueues<P> {
     }
 
     pub fn packets(&self) -> usize {
-        self.shared.packets() + self.own.iter().map(|own| own.queue.packets()).sum::<usize>()
+        usize::from(self.ahead.is_some())
+            + self.shared.packets()
+            + self.own.iter().map(|own| own.queue.packets()).sum::<usize>()
     }
 
     /// The flow of a packet that was dropped, once for each.

@@ -27,6 +27,8 @@ pub(crate) struct CarrierControl {
     /// Else it is given all that it takes.
     bounds_open: bool,
     state: CarrierState,
+    /// Bytes that may be open.
+    max_open: u64,
     /// Bytes that may still be handed over.
     room: u64,
     /// In bits per second.
@@ -67,6 +69,7 @@ impl CarrierControl {
         CarrierControl {
             bounds_open,
             state: CarrierState::default(),
+            max_open: MIN_OPEN,
             room: 0,
             rate: 0.0,
             is_searching: true,
@@ -80,6 +83,11 @@ impl CarrierControl {
 
     pub fn room(&self) -> u64 {
         self.room
+    }
+
+    /// Bytes that it may have open.
+    pub fn max_open(&self) -> u64 {
+        self.max_open
     }
 
     pub fn is_recovering(&self) -> bool {
@@ -115,8 +123,8 @@ impl CarrierControl {
             (false, false) => least + target,
             (false, true) => (least - target).max(least / 2),
         };
-        let open = ((self.rate * time.as_secs_f64() / 8.0) as u64).max(MIN_OPEN);
-        let allowed = if self.bounds_open { open.saturating_sub(state.open) } else { u64::MAX };
+        self.max_open = ((self.rate * time.as_secs_f64() / 8.0) as u64).max(MIN_OPEN);
+        let allowed = if self.bounds_open { self.max_open.saturating_sub(state.open) } else { u64::MAX };
         self.room = state.free.min(allowed);
         if let Some(round) = &mut self.round {
             round.was_limited |= self.room < FULL_PACKET;

@@ -6,7 +6,6 @@
 mod coalesce;
 mod open;
 mod queue;
-mod shape;
 
 pub use queue::{Packets, TunQueue};
 

@@ -1,6 +1,12 @@
 //! Doing in software what a sender left to its network card: transmit checksums (RFC 1071) and segmentation, as
 //! `struct virtio_net_hdr` of `linux/virtio_net.h` describes it.
 
+mod merge;
+mod shape;
+
+pub use merge::{Part, merge};
+pub use shape::Shape;
+
 use crate::checksum;
 use crate::headers::{Headers, ParseError, Transport, protocol};
 use std::num::NonZeroU16;

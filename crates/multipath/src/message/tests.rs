@@ -17,8 +17,15 @@ fn written(message: Message<'_>) -> Vec<u8> {
 
 #[test]
 fn data_stands_on_the_wire_as_documented() {
-    let header =
-        DataHeader { bucket: 0x0123, number: 0x4567_89ab, counter: 7, unordered: false, redundant: true, answer: true, segment_bytes: None };
+    let header = DataHeader {
+        bucket: 0x0123,
+        number: 0x4567_89ab,
+        counter: 7,
+        unordered: false,
+        redundant: true,
+        answer: true,
+        segment_bytes: None,
+    };
     let mut buffer = [0xee; 100];
     let (room, packet) = buffer.split_at_mut(90);
     packet.fill(0x45);

@@ -1,9 +1,8 @@
 //! Which packets of a batch are written as one, and with which headers: what the kernel does on reception (GRO), for
 //! packets that come by a tunnel.
 
-use super::shape::{LAST, MAX_HEADER_BYTES, Shape, TCP_FLAGS};
 use packet::checksum;
-use packet::offload::{LargePacket, Offload};
+use packet::offload::{LargePacket, Offload, Shape};
 use packet::protocol;
 use std::iter::successors;
 
@@ -29,7 +28,7 @@ pub(super) struct Group {
     is_open: bool,
     /// The checksums of the first packet have been found valid.
     is_verified: bool,
-    headers: [u8; Offload::HEADER + MAX_HEADER_BYTES],
+    headers: [u8; Offload::HEADER + Shape::MAX_HEADER_BYTES],
 }
 
 /// As many as UDP segmentation has always allowed (`UDP_MAX_SEGMENTS`).
@@ -100,7 +99,7 @@ impl Group {
 
     fn new(first: usize, len: usize, shape: Option<Shape>) -> Self {
         let is_open = shape.as_ref().is_some_and(|shape| shape.can_merge && !shape.ends);
-        let headers = [0; Offload::HEADER + MAX_HEADER_BYTES];
+        let headers = [0; Offload::HEADER + Shape::MAX_HEADER_BYTES];
         Group { first, last: first, count: 1, len, shape, is_open, is_verified: false, headers }
     }
 
@@ -150,13 +149,7 @@ impl Group {
         let (offload, packet) = self.headers.split_at_mut(Offload::HEADER);
         let packet = &mut packet[..shape.payload];
         packet.copy_from_slice(&first[..shape.payload]);
-        let (network, transport) = packet.split_at_mut(shape.transport);
-        set_network_length(network, self.len);
-        if shape.protocol == protocol::TCP {
-            transport[TCP_FLAGS] |= last[shape.transport + TCP_FLAGS] & LAST;
-        } else {
-            transport[4..6].copy_from_slice(&((self.len - shape.transport) as u16).to_be_bytes());
-        }
+        shape.extend_headers(packet, self.len, last);
         let large = LargePacket {
             protocol: shape.protocol,
             transport_offset: shape.transport,
@@ -165,18 +158,6 @@ impl Group {
         };
         large.leave_checksum(packet, self.len);
         offload.copy_from_slice(&large.header(packet));
-    }
-}
-
-fn set_network_length(network: &mut [u8], len: usize) {
-    if network.len() == 20 {
-        network[2..4].copy_from_slice(&(len as u16).to_be_bytes());
-        network[10..12].fill(0);
-        let value = checksum::of(network);
-        network[10..12].copy_from_slice(&value.to_be_bytes());
-    } else {
-        let payload = (len - network.len()) as u16;
-        network[4..6].copy_from_slice(&payload.to_be_bytes());
     }
 }
 

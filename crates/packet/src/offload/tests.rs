@@ -82,6 +82,48 @@ proptest! {
         prop_assert_eq!(found, divided(&packet, segment_bytes));
     }
 
+    /// Whatever is merged, its segments are the packets that came.
+    #[test]
+    fn merged_packets_can_be_divided_again(
+        sample in any_large(), segment_bytes in 100u16..3000, max_bytes in 0usize..5000, odd in any::<Option<(u8, u8)>>()
+    ) {
+        let packet = sample.packet();
+        let mut segments = Segments::of(&packet, 0, segment_bytes, None).unwrap();
+        let (mut parts, mut part) = (Vec::new(), Vec::new());
+        while let Some(of) = segments.write_next_large(max_bytes, &mut part) {
+            parts.push((part.clone(), of));
+        }
+        // One of them differs somewhere from what was sent; or is lost.
+        if let Some((at, bits)) = odd {
+            let at = usize::from(at) % parts.len();
+            let place = usize::from(bits) % parts[at].0.len();
+            if parts[at].1.is_none() {
+                parts[at].0[place] ^= 1 << (bits % 8);
+            } else if matches!(sample.kind, SampleKind::Tcp(..)) {
+                // The identification of what may not be fragmented means nothing, and is not kept.
+                parts.remove(at);
+            }
+        }
+        let single = |(part, of): &(Vec<u8>, Option<NonZeroU16>)| match of {
+            Some(of) => divided(part, of.get()),
+            None => vec![part.clone()],
+        };
+        let expected: Vec<_> = parts.iter().flat_map(single).collect();
+        let mut merged: Vec<(Vec<u8>, Option<NonZeroU16>)> = Vec::new();
+        for (packet, of) in parts {
+            if let Some((last, last_of)) = merged.last_mut()
+                && let Some(joined) = merge(last, 0, *last_of, Part { packet: &packet, segment_bytes: of })
+            {
+                *last_of = Some(joined);
+                continue;
+            }
+            merged.push((packet, of));
+        }
+        let is_mergeable = odd.is_none() && Shape::of(&packet).is_some_and(|shape| shape.can_merge);
+        prop_assert!(!is_mergeable || merged.len() == 1, "{}", merged.len());
+        prop_assert_eq!(merged.iter().flat_map(single).collect::<Vec<_>>(), expected);
+    }
+
     #[test]
     fn a_partial_checksum_is_completed((packet, _) in samples::any_packet()) {
         let headers = Headers::parse(&packet).unwrap();

@@ -1,43 +1,50 @@
-use packet::protocol;
+use crate::checksum;
+use crate::headers::protocol;
 
 /// IP without options, TCP with all that may follow.
-pub(super) const MAX_HEADER_BYTES: usize = 40 + 60;
+const MAX_HEADER_BYTES: usize = 40 + 60;
 
 // Offsets in TCP headers, and flags there.
-pub(super) const TCP_FLAGS: usize = 13;
+const TCP_FLAGS: usize = 13;
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 /// Those that belong to the last of the segments which are merged.
-pub(super) const LAST: u8 = FIN | PSH;
+const LAST: u8 = FIN | PSH;
 
-/// What decides whether a TCP or UDP packet can be merged with another.
+/// What decides whether a TCP or UDP packet can be merged with another, as network cards and the kernel do it on reception
+/// (LRO, GRO).
 #[derive(Debug, Clone)]
-pub(super) struct Shape {
+pub struct Shape {
     /// The headers without what may differ from packet to packet: lengths, checksums, identification, sequence number and
     /// the flags of the last segment are zero.
     common: [u8; MAX_HEADER_BYTES],
     /// Offset of the transport header, in bytes.
-    pub(super) transport: usize,
+    pub transport: usize,
     /// Offset of the payload, in bytes.
-    pub(super) payload: usize,
-    pub(super) protocol: u8,
-    pub(super) payload_bytes: usize,
+    pub payload: usize,
+    /// TCP or UDP.
+    pub protocol: u8,
+    /// Length of the payload, in bytes.
+    pub payload_bytes: usize,
     /// Of TCP.
-    pub(super) sequence: u32,
+    pub sequence: u32,
     /// Of IPv4, where the packet may be fragmented; those of others mean nothing (RFC 6864 §4.1).
-    pub(super) identification: Option<u16>,
+    pub identification: Option<u16>,
     /// Data of an established connection or of UDP with a checksum; otherwise the packet stays as it is.
-    pub(super) can_merge: bool,
+    pub can_merge: bool,
     /// The FIN or PSH flag.
-    pub(super) ends: bool,
+    pub ends: bool,
 }
 
 impl Shape {
+    /// The longest headers that one has, in bytes.
+    pub const MAX_HEADER_BYTES: usize = MAX_HEADER_BYTES;
+
     /// `None` for anything but a whole IPv4 packet without options or IPv6 packet without extension headers that
     /// contains all of a TCP or UDP header: such a packet's flow is not known.
-    pub(super) fn of(packet: &[u8]) -> Option<Self> {
+    pub fn of(packet: &[u8]) -> Option<Self> {
         let (transport, protocol, len, identification) = network(packet)?;
         let header = packet.get(transport..).filter(|_| len == packet.len())?;
         let (header_bytes, can_merge) = match protocol {
@@ -65,7 +72,7 @@ impl Shape {
     }
 
     /// Whether both packets are of one flow: addresses, ports, protocol and IP version are the same.
-    pub(super) fn is_same_flow(&self, other: &Self) -> bool {
+    pub fn is_same_flow(&self, other: &Self) -> bool {
         let addresses = if self.transport == 20 { 12 } else { 8 };
         // The addresses stand just before the ports.
         let range = addresses..self.transport + 4;
@@ -75,8 +82,25 @@ impl Shape {
     }
 
     /// Whether the headers differ at most in what segmentation sets.
-    pub(super) fn is_alike(&self, other: &Self) -> bool {
+    pub fn is_alike(&self, other: &Self) -> bool {
         self.payload == other.payload && self.common == other.common
+    }
+
+    /// Makes the headers of such a packet those of one of `len` bytes that ends as the packet `last` does. The transport
+    /// checksum stays.
+    pub fn extend_headers(&self, headers: &mut [u8], len: usize, last: &[u8]) {
+        let (network, transport) = headers.split_at_mut(self.transport);
+        if network.len() == 20 {
+            network[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+            checksum::set_header(network);
+        } else {
+            network[4..6].copy_from_slice(&((len - self.transport) as u16).to_be_bytes());
+        }
+        if self.protocol == protocol::TCP {
+            transport[TCP_FLAGS] |= last[self.transport + TCP_FLAGS] & LAST;
+        } else {
+            transport[4..6].copy_from_slice(&((len - self.transport) as u16).to_be_bytes());
+        }
     }
 }
 

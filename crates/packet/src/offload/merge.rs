@@ -1,0 +1,59 @@
+use super::shape::Shape;
+use crate::checksum;
+use crate::headers::protocol;
+use std::num::NonZeroU16;
+
+/// A packet, and the payload of each of the segments for which it stands, if it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// From its IP header on.
+    pub packet: &'a [u8],
+    /// In bytes.
+    pub segment_bytes: Option<NonZeroU16>,
+}
+
+/// Has a packet, the content of `buffer` from `start` on, stand for `next`, too, if that follows it directly in its TCP
+/// connection or UDP flow, and [segmentation](super::Segments) of the result gives both again. Returns the payload of each
+/// segment then; its transport checksum means nothing any more. Packets with an invalid checksum are not merged, since
+/// it would become valid.
+pub fn merge(
+    buffer: &mut Vec<u8>,
+    start: usize,
+    segment_bytes: Option<NonZeroU16>,
+    next: Part<'_>,
+) -> Option<NonZeroU16> {
+    let packet = buffer.get(start..)?;
+    let (shape, other) = (Shape::of(packet)?, Shape::of(next.packet)?);
+    let segment = segment_bytes.or_else(|| NonZeroU16::new(u16::try_from(shape.payload_bytes).ok()?))?;
+    let len = packet.len() + other.payload_bytes;
+    let is_next = continues(&shape, &other, segment, next.segment_bytes) && len <= usize::from(u16::MAX);
+    if !is_next || !is_trusted(Part { packet, segment_bytes }) || !is_trusted(next) {
+        return None;
+    }
+    buffer.extend_from_slice(&next.packet[other.payload..]);
+    shape.extend_headers(&mut buffer[start..start + shape.payload], len, next.packet);
+    Some(segment)
+}
+
+fn continues(first: &Shape, next: &Shape, segment: NonZeroU16, next_segment: Option<NonZeroU16>) -> bool {
+    let bytes = usize::from(segment.get());
+    let sequence = match first.protocol {
+        protocol::TCP => first.sequence.wrapping_add(first.payload_bytes as u32),
+        _ => 0,
+    };
+    let count = first.payload_bytes / bytes;
+    let identification = first.identification.map(|first| first.wrapping_add(count as u16));
+    let fits = next_segment.map_or(next.payload_bytes <= bytes, |of| of == segment);
+    first.can_merge
+        && next.can_merge
+        && !first.ends
+        && next.is_alike(first)
+        && (next.sequence, next.identification) == (sequence, identification)
+        && first.payload_bytes.is_multiple_of(bytes)
+        && fits
+}
+
+/// What stands for segments was checked when it was made.
+fn is_trusted(part: Part<'_>) -> bool {
+    part.segment_bytes.is_some() || checksum::is_valid(part.packet).unwrap_or(false)
+}
