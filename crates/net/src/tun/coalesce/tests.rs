@@ -63,7 +63,7 @@ impl Flow {
         transport[..2].copy_from_slice(&self.port.to_be_bytes());
         if self.protocol == protocol::TCP {
             transport[4..8].copy_from_slice(&(u32::MAX - 150).wrapping_add(number as u32 * 100).to_be_bytes());
-            (transport[12], transport[TCP_FLAGS]) = (0x80, flags);
+            (transport[12], transport[13]) = (0x80, flags);
             transport[20..].copy_from_slice(&[1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
         } else {
             transport[4..6].copy_from_slice(&(8 + payload as u16).to_be_bytes());
