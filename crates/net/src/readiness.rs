@@ -90,6 +90,16 @@ impl Readiness {
         Ok(self.0.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT, u64::from(number)))?)
     }
 
+    /// Reports `socket` under `number` once each time that more can be read or written than before: whoever is told goes on
+    /// until the system takes or gives no more (`WouldBlock`).
+    ///
+    /// # Errors
+    /// As for [`add_reader`](Self::add_reader).
+    pub fn add_edges(&self, socket: &impl AsFd, number: u32) -> io::Result<()> {
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+        Ok(self.0.add(socket, EpollEvent::new(flags, u64::from(number)))?)
+    }
+
     /// Reports `socket`, which was added as a reader, also when it can be written, or no longer.
     ///
     /// # Errors

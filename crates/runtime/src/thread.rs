@@ -69,6 +69,17 @@ impl<S: Shard> PacketThread<S> {
         answered.recv().map_err(|_| Ended)
     }
 
+    /// Has the packet thread do this between two turns, without waiting for it. It should be short, as in
+    /// [`ask`](Self::ask).
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub fn tell(&self, work: impl FnOnce(&mut S) + Send + 'static) -> Result<(), Ended> {
+        lock(&self.requests).as_ref().ok_or(Ended)?.send(Box::new(work)).map_err(|_| Ended)?;
+        self.bell.ring();
+        Ok(())
+    }
+
     /// Whether the loop still runs.
     pub fn is_running(&self) -> bool {
         lock(&self.thread).as_ref().is_some_and(|thread| !thread.is_finished())

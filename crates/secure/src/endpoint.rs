@@ -7,7 +7,7 @@ use crate::message::{
     COOKIE_NONCE, INITIATION, INITIATION_NOISE, INITIATION_PAYLOAD, INSTANCE, Kind, OVERHEAD, RESPONSE, RESPONSE_NOISE,
     RESPONSE_PAYLOAD, array, read_u32,
 };
-use crate::noise::{Initiator, Responder};
+use crate::noise::{Initiator, Prologue, Responder};
 use crate::peer::{Due, Peer, PeerId, PeerState, Route, SentMessage};
 use crate::policy::Policy;
 use crate::session::Session;
@@ -183,7 +183,8 @@ impl Endpoint {
     fn receive_initiation(&mut self, message: &[u8], from: Route, now: Time) -> Result<(), Refused> {
         self.admit(message, from, now)?;
         let noise = array(&message[INITIATION_NOISE]);
-        let responder = Responder::read(&self.identity, &noise, &mut *self.random).map_err(|_| Refused::Forged)?;
+        let responder = Responder::read(Prologue::Session, &self.identity, &noise, &mut *self.random)
+            .map_err(|_| Refused::Forged)?;
         let id = *self.by_key.get(&responder.initiator).ok_or(Refused::UnknownPeer)?;
         let (instance, rest) = responder.payload.split_at(INSTANCE);
         let instance = u64::from_le_bytes(array(instance));
@@ -360,7 +361,8 @@ impl Endpoint {
         stamp.copy_from_slice(&self.stamper.stamp(wall).0);
         rest[0] = self.policy.cipher.to_byte();
         attempt.count(now, jitter);
-        let begun = Initiator::begin(&self.identity, &peer.key, &peer.psk, &payload, &mut *self.random);
+        let begun =
+            Initiator::begin(Prologue::Session, &self.identity, &peer.key, &peer.psk, &payload, &mut *self.random);
         // Fails only for a public key that is none.
         let Ok((initiator, noise)) = begun else { return };
         let mut message = vec![0; INITIATION];

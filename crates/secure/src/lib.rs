@@ -14,6 +14,8 @@
 //! - [`SessionTable`] seals and opens data, in place and without allocation: one for each thread that does.
 //! - [`stream`] puts the same datagrams into a byte stream, as records, and finds them there.
 //!
+//! [`channel`] does the same handshake for one byte stream alone.
+//!
 //! # Loop contract
 //!
 //! Time is passed to each call and never goes back; what the clock on the wall shows, which may, is passed to
@@ -115,6 +117,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+pub mod channel;
 mod cipher;
 mod endpoint;
 mod event;

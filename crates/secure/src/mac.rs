@@ -30,7 +30,7 @@ impl MacKeys {
     /// Fills in the last two fields of a handshake message, and returns the first of them.
     pub(crate) fn sign(&self, message: &mut [u8], cookie: Option<&Cookie>) -> [u8; MAC] {
         let (mac1_at, mac2_at) = positions(message);
-        let mac1 = keyed(&self.mac1, &message[..mac1_at]);
+        let mac1 = self.mac1(&message[..mac1_at]);
         message[mac1_at..mac2_at].copy_from_slice(&mac1);
         let mac2 = cookie.map_or([0; MAC], |cookie| keyed(cookie, &message[..mac2_at]));
         message[mac2_at..].copy_from_slice(&mac2);
@@ -40,7 +40,17 @@ impl MacKeys {
     /// Whether the sender of a handshake message knew the public key.
     pub(crate) fn has_valid_mac1(&self, message: &[u8]) -> bool {
         let (mac1_at, mac2_at) = positions(message);
-        keyed(&self.mac1, &message[..mac1_at]).ct_eq(&message[mac1_at..mac2_at]).into()
+        self.is_mac1(&message[..mac1_at], &message[mac1_at..mac2_at])
+    }
+
+    /// The `mac1` of what stands before it.
+    pub(crate) fn mac1(&self, before: &[u8]) -> [u8; MAC] {
+        keyed(&self.mac1, before)
+    }
+
+    /// Whether it is that, in constant time.
+    pub(crate) fn is_mac1(&self, before: &[u8], mac1: &[u8]) -> bool {
+        self.mac1(before).ct_eq(mac1).into()
     }
 
     /// The answer of the host with this key to a message of the sender with the index `receiver`.

@@ -12,10 +12,27 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 const PATTERN: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
-/// Another version of this protocol has another prologue, and then nothing of it authenticates.
-const PROLOGUE: &[u8] = b"kumade secure 1";
 /// Where the pre-shared key stands in the pattern.
 const PSK: u8 = 2;
+
+/// What a handshake is for. Another purpose, and another version of the protocol, has another prologue (Noise §6), and then
+/// nothing of it authenticates.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Prologue {
+    /// A session of datagrams.
+    Session,
+    /// One byte stream.
+    Stream,
+}
+
+impl Prologue {
+    fn bytes(self) -> &'static [u8] {
+        match self {
+            Prologue::Session => b"kumade secure 1",
+            Prologue::Stream => b"kumade secure stream 1",
+        }
+    }
+}
 
 pub(crate) type InitiationNoise = [u8; INITIATION_NOISE.end - INITIATION_NOISE.start];
 pub(crate) type ResponseNoise = [u8; RESPONSE_NOISE.end - RESPONSE_NOISE.start];
@@ -49,13 +66,15 @@ pub(crate) struct Responder {
 
 impl Initiator {
     pub(crate) fn begin(
+        prologue: Prologue,
         identity: &PrivateKey,
         peer: &PublicKey,
         psk: &PresharedKey,
         payload: &[u8; INITIATION_PAYLOAD],
         random: &mut dyn CryptoRng,
     ) -> Result<(Self, InitiationNoise), NoiseError> {
-        let builder = builder(identity, random)?.remote_public_key(peer.as_bytes())?.psk(PSK, psk.as_bytes())?;
+        let builder =
+            builder(prologue, identity, random)?.remote_public_key(peer.as_bytes())?.psk(PSK, psk.as_bytes())?;
         let mut state = builder.build_initiator()?;
         let mut message: InitiationNoise = [0; INITIATION_NOISE.end - INITIATION_NOISE.start];
         let length = state.write_message(payload, &mut message)?;
@@ -76,11 +95,12 @@ impl Initiator {
 
 impl Responder {
     pub(crate) fn read(
+        prologue: Prologue,
         identity: &PrivateKey,
         message: &InitiationNoise,
         random: &mut dyn CryptoRng,
     ) -> Result<Self, NoiseError> {
-        let mut state = builder(identity, random)?.build_responder()?;
+        let mut state = builder(prologue, identity, random)?.build_responder()?;
         let mut payload = [0; INITIATION_PAYLOAD];
         state.read_message(message, &mut payload)?;
         let initiator = state.get_remote_static().and_then(|key| key.try_into().ok()).ok_or(NoiseError)?;
@@ -102,11 +122,15 @@ impl Responder {
     }
 }
 
-fn builder<'k>(identity: &'k PrivateKey, random: &mut dyn CryptoRng) -> Result<Builder<'k>, NoiseError> {
+fn builder<'k>(
+    prologue: Prologue,
+    identity: &'k PrivateKey,
+    random: &mut dyn CryptoRng,
+) -> Result<Builder<'k>, NoiseError> {
     let mut ephemeral = Zeroizing::new([0; 32]);
     random.fill_bytes(&mut *ephemeral);
     let builder = Builder::with_resolver(PATTERN.parse()?, Box::new(Resolver { ephemeral }));
-    Ok(builder.local_private_key(identity.bytes())?.prologue(PROLOGUE)?)
+    Ok(builder.local_private_key(identity.bytes())?.prologue(prologue.bytes())?)
 }
 
 /// The library's own primitives, but with the caller's randomness, and with no regard for public keys of small order.
@@ -189,6 +213,8 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::StdRng;
 
+    const SESSION: Prologue = Prologue::Session;
+
     fn host(random: &mut StdRng) -> PrivateKey {
         PrivateKey::generate(random)
     }
@@ -198,9 +224,9 @@ mod tests {
         let random = &mut StdRng::seed_from_u64(1);
         let (a, b) = (host(random), host(random));
         let psk = PresharedKey::from_bytes([7; 32]);
-        let (mut initiator, message) = Initiator::begin(&a, &b.public(), &psk, &[3; 24], random).unwrap();
-        assert!(Responder::read(&a, &message, random).is_err(), "sealed for another host");
-        let responder = Responder::read(&b, &message, random).unwrap();
+        let (mut initiator, message) = Initiator::begin(SESSION, &a, &b.public(), &psk, &[3; 24], random).unwrap();
+        assert!(Responder::read(SESSION, &a, &message, random).is_err(), "sealed for another host");
+        let responder = Responder::read(SESSION, &b, &message, random).unwrap();
         assert_eq!((responder.initiator, responder.payload), (a.public(), [3; 24]));
         let (response, theirs) = responder.respond(&psk, &[5; 12]).unwrap();
         // A forged response does no harm to the handshake.
@@ -220,8 +246,8 @@ mod tests {
         let random = &mut StdRng::seed_from_u64(2);
         let (a, b) = (host(random), host(random));
         let none = PresharedKey::default();
-        let (mut initiator, message) = Initiator::begin(&a, &b.public(), &none, &[0; 24], random).unwrap();
-        let responder = Responder::read(&b, &message, random).unwrap();
+        let (mut initiator, message) = Initiator::begin(SESSION, &a, &b.public(), &none, &[0; 24], random).unwrap();
+        let responder = Responder::read(SESSION, &b, &message, random).unwrap();
         let (response, _) = responder.respond(&PresharedKey::from_bytes([1; 32]), &[0; 12]).unwrap();
         assert!(initiator.finish(&response).is_err());
     }
@@ -231,7 +257,7 @@ mod tests {
         let random = &mut StdRng::seed_from_u64(3);
         let zero = PublicKey::from_bytes([0; 32]);
         let a = host(random);
-        assert!(Initiator::begin(&a, &zero, &PresharedKey::default(), &[0; 24], random).is_err());
-        assert!(Responder::read(&a, &[0; 120], random).is_err());
+        assert!(Initiator::begin(SESSION, &a, &zero, &PresharedKey::default(), &[0; 24], random).is_err());
+        assert!(Responder::read(SESSION, &a, &[0; 120], random).is_err());
     }
 }

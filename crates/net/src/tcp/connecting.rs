@@ -42,6 +42,11 @@ impl Connecting {
         Ok(Connecting { stream: Some(socket.into()), refusal })
     }
 
+    /// The socket, to be waited for with others; none once it has been handed over.
+    pub fn socket(&self) -> Option<&TcpStream> {
+        self.stream.as_ref()
+    }
+
     /// The connection, which does not block; none where it is not open by `deadline`.
     ///
     /// # Errors

@@ -1,0 +1,159 @@
+use crate::message::{Message, Refusal};
+use crate::target::Target;
+use thiserror::Error;
+
+/// Which messages of a carried connection may come next, and what each of them asks for; the connection may be half-closed
+/// (RFC 9293 §3.6). One for each end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exchange {
+    phase: Phase,
+    has_sent_end: bool,
+    has_received_end: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The near end has asked, and waits for the answer.
+    Asked,
+    /// The far end waits to be asked.
+    Unasked,
+    /// Bytes pass.
+    Open,
+    /// Nothing may come any more.
+    Refused,
+}
+
+/// What a message asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action<'m> {
+    /// Nothing: the far end is connected.
+    Opened,
+    /// Connect there, and answer.
+    Connect(Target),
+    /// Write these bytes to the connection.
+    Deliver(&'m [u8]),
+    /// No more bytes follow: end that direction of the connection.
+    Finish,
+    /// Reset the connection: the far end could not connect.
+    Refuse(Refusal),
+}
+
+/// A message that may not come now: the stream is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the peer sent a message out of its turn")]
+pub struct OutOfTurn;
+
+impl Exchange {
+    /// Of the near end, which sends [`Message::Open`] first. It may send data before it is answered.
+    pub fn near() -> Self {
+        Exchange { phase: Phase::Asked, has_sent_end: false, has_received_end: false }
+    }
+
+    /// Of the far end. Once it is asked to connect, no message is to be passed in until it is connected.
+    pub fn far() -> Self {
+        Exchange { phase: Phase::Unasked, ..Exchange::near() }
+    }
+
+    /// What a message that came asks for.
+    ///
+    /// # Errors
+    /// It may not come now.
+    pub fn receive<'m>(&mut self, message: Message<'m>) -> Result<Action<'m>, OutOfTurn> {
+        match (self.phase, message) {
+            (Phase::Asked, Message::Opened) => {
+                self.phase = Phase::Open;
+                Ok(Action::Opened)
+            }
+            (Phase::Asked, Message::Refused(refusal)) => {
+                self.phase = Phase::Refused;
+                Ok(Action::Refuse(refusal))
+            }
+            (Phase::Unasked, Message::Open(target)) => {
+                self.phase = Phase::Open;
+                Ok(Action::Connect(target))
+            }
+            (Phase::Open, Message::Data(bytes)) if !self.has_received_end => Ok(Action::Deliver(bytes)),
+            (Phase::Open, Message::End) if !self.has_received_end => {
+                self.has_received_end = true;
+                Ok(Action::Finish)
+            }
+            _ => Err(OutOfTurn),
+        }
+    }
+
+    /// Notes that [`Message::End`] was sent.
+    pub fn end(&mut self) {
+        self.has_sent_end = true;
+    }
+
+    /// Whether this end has sent its last bytes.
+    pub fn has_sent_end(&self) -> bool {
+        self.has_sent_end
+    }
+
+    /// Whether both directions have ended: the stream may be closed.
+    pub fn is_complete(&self) -> bool {
+        self.has_sent_end && self.has_received_end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn target() -> Target {
+        "10.2.0.7:22".parse().unwrap()
+    }
+
+    #[test]
+    fn each_direction_ends_by_itself() {
+        let (mut near, mut far) = (Exchange::near(), Exchange::far());
+        assert_eq!(far.receive(Message::Open(target())), Ok(Action::Connect(target())));
+        assert_eq!(far.receive(Message::Data(b"request")), Ok(Action::Deliver(b"request")));
+        near.end();
+        assert_eq!(far.receive(Message::End), Ok(Action::Finish));
+        assert_eq!(far.receive(Message::Data(b"more")), Err(OutOfTurn));
+        assert_eq!(near.receive(Message::Opened), Ok(Action::Opened));
+        assert_eq!(near.receive(Message::Data(b"answer")), Ok(Action::Deliver(b"answer")));
+        assert!(!near.is_complete() && !far.is_complete());
+        far.end();
+        assert_eq!(near.receive(Message::End), Ok(Action::Finish));
+        assert!(near.is_complete() && far.is_complete());
+    }
+
+    #[test]
+    fn nothing_comes_after_a_refusal() {
+        let mut near = Exchange::near();
+        assert_eq!(near.receive(Message::Refused(Refusal::NotAllowed)), Ok(Action::Refuse(Refusal::NotAllowed)));
+        assert_eq!(near.receive(Message::Data(b"x")), Err(OutOfTurn));
+        assert_eq!(near.receive(Message::Opened), Err(OutOfTurn));
+    }
+
+    fn message() -> impl Strategy<Value = Message<'static>> {
+        prop_oneof![
+            Just(Message::Open(target())),
+            Just(Message::Opened),
+            Just(Message::Refused(Refusal::Refused)),
+            Just(Message::Data(b"x")),
+            Just(Message::End),
+        ]
+    }
+
+    proptest! {
+        /// Whatever a peer sends: it is connected for once at most, nothing is delivered before that or after the end.
+        #[test]
+        fn a_peer_can_do_nothing_out_of_turn(messages in prop::collection::vec(message(), 0..12), is_near: bool) {
+            let mut exchange = if is_near { Exchange::near() } else { Exchange::far() };
+            let actions: Vec<_> = messages.into_iter().filter_map(|message| exchange.receive(message).ok()).collect();
+            let place = |of: fn(&Action<'_>) -> bool| actions.iter().position(of);
+            let begins = |action: &Action<'_>| matches!(action, Action::Opened | Action::Connect(_) | Action::Refuse(_));
+            prop_assert!(actions.iter().filter(|action| begins(action)).count() <= 1);
+            prop_assert!(actions.first().is_none_or(begins));
+            let end = place(|action| *action == Action::Finish);
+            prop_assert!(end.is_none_or(|end| end + 1 == actions.len()));
+            let refused = place(|action| matches!(action, Action::Refuse(_)));
+            prop_assert!(refused.is_none_or(|refused| refused + 1 == actions.len()));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+use socket2::{SockRef, TcpKeepalive};
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+/// A connection that is carried, as its program or its target sees it.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    pub(crate) stream: TcpStream,
+    pub(crate) is_readable: bool,
+    pub(crate) is_writable: bool,
+    /// What came for it and the kernel has not taken yet: less than a message.
+    pending: Vec<u8>,
+    taken: usize,
+}
+
+/// A connection whose other end is gone without a word is noticed after half a minute more.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+
+impl Plain {
+    /// It ends with an RST unless it is [closed](Self::close).
+    ///
+    /// # Errors
+    /// The connection is no more.
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
+        tend(&stream)?;
+        reset_when_dropped(&stream);
+        Ok(Plain { stream, is_readable: true, is_writable: true, pending: Vec::new(), taken: 0 })
+    }
+
+    /// Writes what is pending. Returns whether nothing is any more.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        while self.taken < self.pending.len() {
+            if !self.is_writable {
+                return Ok(false);
+            }
+            let count = write(&self.stream, &self.pending[self.taken..], &mut self.is_writable)?;
+            self.taken += count;
+        }
+        (self.pending, self.taken) = (Vec::new(), 0);
+        Ok(true)
+    }
+
+    /// Writes; what the kernel does not take is kept. To be called when nothing is pending. Returns whether nothing is.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        let mut written = 0;
+        while self.is_writable && written < bytes.len() {
+            written += write(&self.stream, &bytes[written..], &mut self.is_writable)?;
+        }
+        self.pending.extend_from_slice(&bytes[written..]);
+        Ok(self.pending.is_empty())
+    }
+
+    /// Ends what is sent to it.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        match self.stream.shutdown(Shutdown::Write) {
+            // It has gone meanwhile, which reading from it tells.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Ends it as one that is complete.
+    pub(crate) fn close(self) {
+        let _ = SockRef::from(&self.stream).set_linger(None);
+    }
+}
+
+/// Has a connection end with an RST, however it ends, even by the death of this process, so that nobody takes what has come
+/// for all.
+pub(crate) fn reset_when_dropped(stream: &TcpStream) {
+    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+}
+
+/// Writes leave at once and do not block, and a connection ends when its other end is gone.
+pub(crate) fn tend(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_INTERVAL);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
+/// Writes what the kernel takes: nothing, and then it is not writable any more.
+pub(crate) fn write(mut stream: &TcpStream, bytes: &[u8], is_writable: &mut bool) -> io::Result<usize> {
+    match stream.write(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            *is_writable = false;
+            Ok(0)
+        }
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+        outcome => outcome,
+    }
+}

@@ -1,0 +1,73 @@
+use crate::config::RelayConfig;
+use crate::report::{RelayStatus, Report};
+use crate::shard::RelayShard;
+use net::SetupError;
+use runtime::{Ended, PacketThread};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+/// One end of relayed connections, until this is dropped: a thread. The connections that it carries are reset then.
+#[derive(Debug)]
+pub struct Relay {
+    thread: Arc<PacketThread<RelayShard>>,
+}
+
+impl Relay {
+    /// Opens the local ports.
+    ///
+    /// # Errors
+    /// The system refuses one of them, or a thread.
+    pub fn start(config: RelayConfig) -> Result<Self, SetupError> {
+        let thread = PacketThread::start("relay", move || RelayShard::new(config))?;
+        Ok(Relay { thread: Arc::new(thread) })
+    }
+
+    /// Where it listens, in the order of the forwardings.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>, Ended> {
+        self.thread.ask(|shard| shard.addresses())
+    }
+
+    /// What it has done so far.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn status(&self) -> Result<RelayStatus, Ended> {
+        self.thread.ask(|shard| shard.status())
+    }
+
+    /// Why connections were not carried, since this was last asked.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn take_reports(&self) -> Result<Vec<Report>, Ended> {
+        self.thread.ask(RelayShard::take_reports)
+    }
+
+    /// What takes over connections that another part of the program has accepted, each with the record that came first, an
+    /// initiation ([`secure::channel::is_initiation`]). It does not wait.
+    pub fn acceptor(&self) -> impl Fn(TcpStream, Vec<u8>) + Send + Sync + 'static {
+        let thread = Arc::downgrade(&self.thread);
+        move |stream, initiation| {
+            if let Some(thread) = thread.upgrade() {
+                // Where it has ended, the connection does, too.
+                let _ = thread.tell(move |shard| shard.take_over(stream, &initiation));
+            }
+        }
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&self) -> bool {
+        self.thread.is_running()
+    }
+
+    /// Ends it, and waits for that.
+    ///
+    /// # Errors
+    /// Why it had ended by itself before.
+    pub fn stop(&self) -> Result<(), SetupError> {
+        self.thread.stop()
+    }
+}

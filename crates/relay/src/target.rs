@@ -1,0 +1,94 @@
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Where a carried connection leads: a TCP port of a host.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// The host.
+    pub host: Host,
+    /// Its port.
+    pub port: u16,
+}
+
+/// A host, as it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Host {
+    /// By its address; an IPv4 address is one, however it was written.
+    Address(IpAddr),
+    /// By its name, which the far end looks up: lower-case letters, digits, `-`, `_` and `.`.
+    Name(String),
+}
+
+/// Text that is no [`Target`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{0}` is no target: write HOST:PORT, like db.example:5432, 10.2.0.7:22 or [fd77::1]:22")]
+pub struct TargetError(pub(crate) String);
+
+/// Of a name (RFC 1035 §2.3.4), in its text form.
+const MAX_NAME: usize = 253;
+
+impl Host {
+    /// A host by its address or name. None if it is neither.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Some(Host::Address(address.to_canonical()));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let fits = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_name);
+        fits.then_some(Host::Name(name))
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let invalid = || TargetError(text.to_owned());
+        let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;
+        let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(invalid)?;
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        // An IPv6 address without brackets could end in what looks like a port.
+        let host = bracketed.or_else(|| (!host.contains(':')).then_some(host)).and_then(Host::parse);
+        Ok(Target { host: host.ok_or_else(invalid)?, port })
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Host::Address(address) => write!(f, "{address}"),
+            Host::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
+            host => write!(f, "{host}:{}", self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_host_and_its_port() {
+        for text in ["db.example:5432", "10.2.0.7:22", "[fd77::1]:22"] {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
+        }
+        assert_eq!("[::ffff:127.0.0.1]:80".parse::<Target>().unwrap().to_string(), "127.0.0.1:80");
+        assert_eq!("DB.Example.:5432".parse::<Target>().unwrap().to_string(), "db.example:5432");
+        for text in
+            ["db", "db:0", "db:x", ":80", "fd77::1:22", "a b:1", "a\u{e4}:1", "[]:1", &format!("{}:1", "a".repeat(254))]
+        {
+            assert!(text.parse::<Target>().unwrap_err().to_string().contains("write HOST:PORT"), "{text}");
+        }
+    }
+}

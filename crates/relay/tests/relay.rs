@@ -1,0 +1,277 @@
+//! Both ends over loopback: what passes is what was sent, and each end of a connection is the end that was meant.
+
+use relay::{Allowed, Forward, Refusal, Relay, RelayConfig, RelayStatus, Report, Role};
+use secure::{PresharedKey, PrivateKey, PublicKey};
+use socket2::SockRef;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// However busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn identity(number: u8) -> PrivateKey {
+    PrivateKey::from_bytes([number; 32])
+}
+
+fn local() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+fn far_end(peers: Vec<PublicKey>, allowed: &[&str]) -> Relay {
+    let allowed = allowed.iter().map(|text| text.parse::<Allowed>().unwrap()).collect();
+    let role = Role::Far { listen: Some(local()), peers, allowed };
+    Relay::start(RelayConfig { identity: identity(2), psk: PresharedKey::default(), role }).unwrap()
+}
+
+fn near_end(address: SocketAddr, peer: u8, target: &str) -> Relay {
+    let forwards = vec![Forward { listen: local(), target: target.parse().unwrap() }];
+    let role = Role::Near { address, peer: identity(peer).public(), congestion_control: None, forwards };
+    Relay::start(RelayConfig { identity: identity(1), psk: PresharedKey::default(), role }).unwrap()
+}
+
+/// Both ends, for connections to this target.
+struct Pair {
+    near: Relay,
+    far: Relay,
+}
+
+impl Pair {
+    fn new(target: &str, allowed: &[&str]) -> Self {
+        let far = far_end(vec![identity(1).public()], allowed);
+        let near = near_end(far.addresses().unwrap()[0], 2, target);
+        Pair { near, far }
+    }
+
+    fn connect(&self) -> TcpStream {
+        connect(&self.near)
+    }
+}
+
+fn connect(near: &Relay) -> TcpStream {
+    let stream = TcpStream::connect(near.addresses().unwrap()[0]).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        match look() {
+            Some(found) => return found,
+            None => assert!(begun.elapsed() < PATIENCE, "in time"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Reports until there is one.
+fn report(relay: &Relay) -> Report {
+    eventually(|| relay.take_reports().unwrap().into_iter().next())
+}
+
+fn is_reset(stream: &mut TcpStream) -> bool {
+    let mut scratch = [0; 1000];
+    loop {
+        match stream.read(&mut scratch) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+fn bytes(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|place| (place * 7 + place / 251 + seed) as u8).collect()
+}
+
+#[test]
+fn bytes_pass_both_ways_and_each_direction_ends_by_itself() {
+    let listener = TcpListener::bind(local()).unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let pair = Pair::new(&target, &[&target]);
+    let (question, answer) = (bytes(1, 3_000_000), bytes(2, 2_000_000));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = listener.accept().unwrap().0;
+            let mut received = Vec::new();
+            stream.read_to_end(&mut received).unwrap();
+            assert!(received == question);
+            // The other direction is still open.
+            stream.write_all(&answer).unwrap();
+        });
+        let mut stream = pair.connect();
+        stream.write_all(&question).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        assert!(received == answer);
+    });
+    let done = |status: RelayStatus| (status.connections == 0).then_some(status);
+    let near = eventually(|| done(pair.near.status().unwrap()));
+    assert_eq!((near.opened, near.sent_bytes, near.received_bytes), (1, 3_000_000, 2_000_000));
+    eventually(|| done(pair.far.status().unwrap()));
+    assert!(pair.near.take_reports().unwrap().is_empty());
+}
+
+#[test]
+fn names_are_looked_up_at_the_far_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // By its name, or by the address that it leads to.
+    for allowed in [format!("localhost:{port}"), format!("127.0.0.0/8:{port}")] {
+        let pair = Pair::new(&format!("localhost:{port}"), &[&allowed]);
+        let mut near = pair.connect();
+        near.write_all(b"x").unwrap();
+        listener.accept().unwrap().0.read_exact(&mut [0]).unwrap();
+    }
+    let pair = Pair::new("no-such-host.invalid:80", &["0.0.0.0/0"]);
+    assert!(is_reset(&mut pair.connect()));
+    assert!(matches!(report(&pair.near), Report::Refused { refusal: Refusal::UnknownHost, .. }));
+}
+
+#[test]
+fn two_hundred_connections_pass_at_once() {
+    let listener = TcpListener::bind(local()).unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let pair = Pair::new(&target, &[&target]);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..200 {
+                let mut stream = listener.accept().unwrap().0;
+                scope.spawn(move || {
+                    let mut received = Vec::new();
+                    stream.read_to_end(&mut received).unwrap();
+                    stream.write_all(&received).unwrap();
+                });
+            }
+        });
+        let mut streams: Vec<_> = (0..200).map(|_| pair.connect()).collect();
+        for (seed, stream) in streams.iter_mut().enumerate() {
+            stream.write_all(&bytes(seed, 20_000)).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+        }
+        for (seed, mut stream) in streams.into_iter().enumerate() {
+            let mut received = Vec::new();
+            stream.read_to_end(&mut received).unwrap();
+            assert!(received == bytes(seed, 20_000), "connection {seed}");
+        }
+    });
+}
+
+#[test]
+fn who_takes_nothing_slows_the_other_side_down() {
+    let listener = TcpListener::bind(local()).unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let pair = Pair::new(&target, &[&target]);
+    let mut near = pair.connect();
+    near.set_nonblocking(true).unwrap();
+    let mut far = listener.accept().unwrap().0;
+    let mut sent = 0;
+    let mut waited = 0;
+    // Until nothing has been taken for a while.
+    while waited < 20 {
+        match near.write(&bytes(sent, 100_000)) {
+            Ok(count) => (sent, waited) = (sent + count, 0),
+            Err(_) => {
+                waited += 1;
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        assert!(sent < 200_000_000, "somebody holds all of it");
+    }
+    drop(near);
+    let mut received = 0;
+    let mut scratch = vec![0; 100_000];
+    while let Ok(count @ 1..) = far.read(&mut scratch) {
+        received += count;
+    }
+    assert_eq!(received, sent);
+}
+
+#[test]
+fn a_reset_is_passed_on() {
+    let listener = TcpListener::bind(local()).unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let pair = Pair::new(&target, &[&target]);
+    let reset = |stream: TcpStream| SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    let (near, mut far) = (pair.connect(), listener.accept().unwrap().0);
+    reset(near);
+    assert!(is_reset(&mut far));
+    let (mut near, far) = (pair.connect(), listener.accept().unwrap().0);
+    reset(far);
+    assert!(is_reset(&mut near));
+}
+
+#[test]
+fn what_is_not_allowed_or_does_not_listen_is_reset_and_named() {
+    let free = TcpListener::bind(local()).unwrap().local_addr().unwrap().to_string();
+    let pair = Pair::new(&free, &[&free]);
+    assert!(is_reset(&mut pair.connect()));
+    let target = free.parse().unwrap();
+    assert_eq!(report(&pair.near), Report::Refused { target, refusal: Refusal::Refused });
+
+    let listener = TcpListener::bind(local()).unwrap();
+    let target = listener.local_addr().unwrap();
+    let pair = Pair::new(&target.to_string(), &["127.0.0.2"]);
+    let mut near = pair.connect();
+    // What it sends meanwhile does not keep it from being told.
+    let _ = near.write_all(&[0; 100_000]);
+    assert!(is_reset(&mut near));
+    let target: relay::Target = target.to_string().parse().unwrap();
+    let refusal = Refusal::NotAllowed;
+    assert_eq!(report(&pair.near), Report::Refused { target: target.clone(), refusal });
+    assert_eq!(report(&pair.far), Report::NotAllowed { peer: identity(1).public(), target });
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "it was not connected");
+}
+
+#[test]
+fn other_keys_get_nothing() {
+    let listener = TcpListener::bind(local()).unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    // The near end expects another key, or the far end does not know the near one.
+    let strict = far_end(vec![identity(9).public()], &[&target]);
+    let pair = Pair::new(&target, &[&target]);
+    let ends =
+        [near_end(strict.addresses().unwrap()[0], 2, &target), near_end(pair.far.addresses().unwrap()[0], 3, &target)];
+    let mut streams = [connect(&ends[0]), connect(&ends[1])];
+    assert!(streams.iter_mut().all(is_reset));
+    assert!(ends.iter().all(|end| matches!(report(end), Report::Unreachable { .. })));
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "it was not connected");
+}
+
+#[test]
+fn strangers_see_nothing_and_are_left() {
+    let far = far_end(vec![identity(1).public()], &["0.0.0.0/0"]);
+    let mut strangers: Vec<_> = ["", "GET / HTTP/1.1\r\n\r\n", "\0\x05hello", "\0\0\0"]
+        .into_iter()
+        .map(|says| {
+            let mut stream = TcpStream::connect(far.addresses().unwrap()[0]).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.write_all(says.as_bytes()).unwrap();
+            (stream, Instant::now())
+        })
+        .collect();
+    for (stranger, begun) in &mut strangers {
+        // Not a byte, and all the same time.
+        assert!(matches!(stranger.read(&mut [0]), Ok(0) | Err(_)));
+        assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn connections_end_with_either_end() {
+    let listener = TcpListener::bind(local()).unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let Pair { near, far } = Pair::new(&target, &[&target]);
+    let (mut program, mut reached) = (connect(&near), listener.accept().unwrap().0);
+    program.write_all(b"x").unwrap();
+    reached.read_exact(&mut [0]).unwrap();
+    drop(far);
+    assert!(is_reset(&mut program) && is_reset(&mut reached));
+    assert!(is_reset(&mut connect(&near)), "nobody is there");
+    assert!(matches!(report(&near), Report::Unreachable { .. }));
+}

@@ -1,0 +1,230 @@
+//! A handshake and keys for one byte stream alone, such as a TCP connection that carries another one: for streams that last
+//! longer than a session does, begin by the hundred at once, and need no number of a path.
+//!
+//! The same keys of the hosts and the same handshake as in the rest of this crate, with another prologue (Noise §6), so that
+//! no message of the one means anything to the other. Each message is a record of the stream
+//! ([`RecordReader`](crate::stream::RecordReader)):
+//!
+//! | record | bytes |
+//! | --- | --- |
+//! | initiation | type 5, zeros 3, Noise message 120, mac1 16 |
+//! | response | type 6, zeros 3, Noise message 60 |
+//! | any further one | ciphertext, tag 16 |
+//!
+//! Each direction has its own key, and records are numbered by their order: one that is altered, left out, repeated or put
+//! elsewhere does not open, and the stream is over. After every 2²⁰ records the key is replaced (Noise §4.2, REKEY). That a
+//! stream was cut short shows only above: by a last record that says so.
+//!
+//! Whoever accepts a stream sends nothing to who does not know its public key, is no peer, or repeats an initiation. It must
+//! not act for the peer before a record has been opened: the initiation may be an old one that never arrived.
+
+mod handshake;
+mod seen;
+
+use crate::cipher::{Cipher, DataKey};
+use crate::message::TAG;
+use crate::noise::SessionKeys;
+use crate::session::{OpenError, SealError};
+use crate::stream::{self, PREFIX};
+use zeroize::Zeroizing;
+
+pub use handshake::{Accepted, Acceptor, Initiator, Offer, is_initiation};
+
+/// What a record is longer than its text, in bytes: its length before it, its tag behind.
+pub const OVERHEAD: usize = PREFIX + TAG;
+
+/// Records after which a key is replaced: 16 GiB at most of records of 16 kB, far below what AES-GCM stands
+/// (RFC 9001 §B.1.1).
+const RECORDS_PER_KEY: u64 = 1 << 20;
+/// The nonce that no record has, for the next key (Noise §4.2).
+const REKEY_NONCE: u64 = u64::MAX;
+
+/// What seals and opens the records of one stream.
+#[derive(Debug)]
+pub struct Channel {
+    send: Direction,
+    receive: Direction,
+}
+
+#[derive(Debug)]
+struct Direction {
+    cipher: Cipher,
+    key: DataKey,
+    /// Records so far.
+    count: u64,
+}
+
+impl Channel {
+    fn new(cipher: Cipher, keys: &SessionKeys) -> Self {
+        let direction = |key| Direction { cipher, key: DataKey::new(cipher, key), count: 0 };
+        Channel { send: direction(&keys.send), receive: direction(&keys.receive) }
+    }
+
+    /// Seals a record in place, as the next one of the stream. The text stands in `record` with [`PREFIX`] bytes before it
+    /// and [`TAG`] bytes behind it; these are overwritten, and the whole of `record` is to be sent.
+    ///
+    /// # Errors
+    /// `record` has no room for these, or is longer than a record may be; it is unchanged then.
+    pub fn seal(&mut self, record: &mut [u8]) -> Result<(), SealError> {
+        let length = record.len().checked_sub(PREFIX).ok_or(SealError::TooShort)?;
+        let length = stream::prefix(length).map_err(|_| SealError::TooShort)?;
+        let (prefix, rest) = record.split_first_chunk_mut().ok_or(SealError::TooShort)?;
+        let (text, tag) = rest.split_last_chunk_mut::<TAG>().ok_or(SealError::TooShort)?;
+        *tag = self.send.key.seal(self.send.count, text).map_err(|_| SealError::Exhausted)?;
+        *prefix = length;
+        self.send.advance()
+    }
+
+    /// Opens the next record of the stream in place, and returns its text.
+    ///
+    /// # Errors
+    /// It is not what the peer has sealed next: the stream is over.
+    pub fn open<'r>(&mut self, record: &'r mut [u8]) -> Result<&'r mut [u8], OpenError> {
+        let (text, tag) = record.split_last_chunk_mut().ok_or(OpenError::Malformed)?;
+        self.receive.key.open(self.receive.count, text, *tag).map_err(|_| OpenError::Forged)?;
+        self.receive.advance().map_err(|_| OpenError::Forged)?;
+        Ok(text)
+    }
+}
+
+impl Direction {
+    fn advance(&mut self) -> Result<(), SealError> {
+        self.count += 1;
+        if self.count.is_multiple_of(RECORDS_PER_KEY) {
+            let mut key = Zeroizing::new([0; 32]);
+            self.key.seal(REKEY_NONCE, &mut *key).map_err(|_| SealError::Exhausted)?;
+            self.key = DataKey::new(self.cipher, &key);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::RecordReader;
+    use crate::{PresharedKey, PrivateKey, Refused};
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use units::{Span, Time};
+
+    fn psk() -> PresharedKey {
+        PresharedKey::from_bytes([4; 32])
+    }
+
+    fn identity(number: u8) -> PrivateKey {
+        PrivateKey::from_bytes([number; 32])
+    }
+
+    fn initiator() -> Initiator {
+        Initiator::new(identity(1), identity(2).public(), psk())
+    }
+
+    fn acceptor() -> Acceptor {
+        Acceptor::new(identity(2), [(identity(1).public(), psk())])
+    }
+
+    /// The bytes of a record, without its prefix.
+    fn contents(record: &[u8]) -> &[u8] {
+        &record[PREFIX..]
+    }
+
+    fn pair() -> (Channel, Channel) {
+        let random = &mut StdRng::seed_from_u64(1);
+        let (offer, initiation) = initiator().begin(Time::ZERO, random).unwrap();
+        let accepted = acceptor().accept(contents(&initiation), random).unwrap();
+        assert_eq!(accepted.peer, identity(1).public());
+        (offer.finish(contents(&accepted.response)).unwrap(), accepted.channel)
+    }
+
+    fn sealed(channel: &mut Channel, text: &[u8]) -> Vec<u8> {
+        let mut record = [&[0; PREFIX], text, &[0; TAG]].concat();
+        channel.seal(&mut record).unwrap();
+        record
+    }
+
+    #[test]
+    fn only_peers_are_answered_and_each_initiation_once() {
+        let random = &mut StdRng::seed_from_u64(1);
+        let (mut initiator, mut acceptor) = (initiator(), acceptor());
+        let mut stranger = Initiator::new(identity(3), identity(2).public(), psk());
+        let mut lost = Initiator::new(identity(1), identity(9).public(), psk());
+        let mut refusal =
+            |initiation: &[u8]| acceptor.accept(contents(initiation), &mut StdRng::seed_from_u64(2)).err();
+        assert_eq!(refusal(&stranger.begin(Time::ZERO, random).unwrap().1), Some(Refused::UnknownPeer));
+        assert_eq!(refusal(&lost.begin(Time::ZERO, random).unwrap().1), Some(Refused::Stranger));
+        let initiation = initiator.begin(Time::ZERO, random).unwrap().1;
+        for at in 0..contents(&initiation).len() {
+            let mut altered = initiation.clone();
+            altered[PREFIX + at] ^= 1;
+            assert!(refusal(&altered).is_some(), "byte {at}");
+        }
+        assert_eq!(refusal(&initiation), None);
+        assert_eq!(refusal(&initiation), Some(Refused::Replayed));
+    }
+
+    #[test]
+    fn initiations_may_overtake_each_other() {
+        let random = &mut StdRng::seed_from_u64(1);
+        let (mut initiator, mut acceptor) = (initiator(), acceptor());
+        let initiations: Vec<_> = (0..20).map(|_| initiator.begin(Time::ZERO, random).unwrap().1).collect();
+        for initiation in initiations.iter().rev() {
+            assert!(acceptor.accept(contents(initiation), random).is_ok());
+            assert!(acceptor.accept(contents(initiation), random).is_err());
+        }
+    }
+
+    #[test]
+    fn another_preshared_key_or_an_altered_response_makes_no_channel() {
+        let random = &mut StdRng::seed_from_u64(1);
+        let (offer, initiation) = Initiator::new(identity(1), identity(2).public(), PresharedKey::default())
+            .begin(Time::ZERO + Span::from_secs(1), random)
+            .unwrap();
+        let accepted = acceptor().accept(contents(&initiation), random).unwrap();
+        assert_eq!(offer.finish(contents(&accepted.response)).err(), Some(Refused::Forged));
+        let (offer, _) = initiator().begin(Time::ZERO, random).unwrap();
+        assert_eq!(offer.finish(b"HTTP/1.1 400 Bad Request").err(), Some(Refused::Malformed));
+    }
+
+    #[test]
+    fn keys_are_replaced_at_both_ends_at_the_same_record() {
+        let (mut near, mut far) = pair();
+        (near.send.count, far.receive.count) = (RECORDS_PER_KEY - 2, RECORDS_PER_KEY - 2);
+        for text in [b"a", b"b", b"c", b"d"] {
+            let mut record = sealed(&mut near, text);
+            assert_eq!(far.open(&mut record[PREFIX..]).unwrap(), text);
+        }
+        let mut old = pair().0;
+        old.send.count = near.send.count;
+        assert_eq!(far.open(&mut sealed(&mut old, b"x")[PREFIX..]), Err(OpenError::Forged));
+    }
+
+    #[test]
+    fn no_record_is_taken_out_of_its_place() {
+        let (mut near, mut far) = pair();
+        let [first, second] = [b"1", b"2"].map(|text| sealed(&mut near, text));
+        assert_eq!(far.open(&mut second.clone()[PREFIX..]), Err(OpenError::Forged));
+        assert!(far.open(&mut first.clone()[PREFIX..]).is_ok());
+        assert_eq!(far.open(&mut first.clone()[PREFIX..]), Err(OpenError::Forged));
+        assert_eq!(far.open(&mut []), Err(OpenError::Malformed));
+        assert_eq!(near.seal(&mut [0; OVERHEAD - 1]), Err(SealError::TooShort));
+    }
+
+    proptest! {
+        #[test]
+        fn texts_pass_both_ways(texts in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..300)), 0..20)) {
+            let (mut near, mut far) = pair();
+            for (is_back, text) in texts {
+                let (from, to) = if is_back { (&mut far, &mut near) } else { (&mut near, &mut far) };
+                let record = sealed(from, &text);
+                let mut reader = RecordReader::new();
+                reader.admit_data(1000);
+                reader.space()[..record.len()].copy_from_slice(&record);
+                reader.filled(record.len());
+                let opened = to.open(reader.next_record().unwrap().unwrap());
+                prop_assert_eq!(&opened.unwrap()[..], &text[..]);
+            }
+        }
+    }
+}
