@@ -1,3 +1,4 @@
+use crate::handover::Handover;
 use ipnet::IpNet;
 use multipath::{Adaptation, PathChoice, PathId, UnorderedFlows};
 use net::Binding;
@@ -121,6 +122,8 @@ pub enum ConnectionRole {
     Listen {
         /// Where.
         address: SocketAddr,
+        /// Who takes those that begin with the handshake of a byte stream.
+        handover: Option<Handover>,
     },
     /// It opens them, to its only remote.
     Connect {

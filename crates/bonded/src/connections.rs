@@ -6,7 +6,7 @@ use multipath::PathId;
 use net::readiness::{Event, Readiness};
 use net::{SetupError, clock, congestion, tcp};
 use runtime::Buffer;
-use secure::Route;
+use secure::{Route, channel};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -51,7 +51,7 @@ impl Connections {
         let failed = |error| SetupError::new("wait for TCP connections", error);
         let set = Readiness::new().map_err(failed)?;
         let (listener, dialer) = match &config.role {
-            ConnectionRole::Listen { address } => (Some(listen(config, *address)?), None),
+            ConnectionRole::Listen { address, .. } => (Some(listen(config, *address)?), None),
             ConnectionRole::Connect { address, binding, connections } => {
                 (None, Some(Dialer::new(*address, binding.clone(), *connections, clock::monotonic())))
             }
@@ -138,9 +138,12 @@ impl Connections {
 
     fn ended(&mut self, number: u32, ended: &Ended, node: &mut Node<Buffer>) {
         let is_stranger = self.strangers.contains(&number);
-        if let (true, Ended::NotAPeer(_), Some(connection)) = (is_stranger, ended, self.open.get(&number)) {
-            // Who sends anything else gets the same silence as who sends nothing.
+        if let (true, Ended::NotAPeer(first), Some(connection)) = (is_stranger, ended, self.open.get(&number)) {
             let _ = self.set.remove(&connection.stream);
+            // Who sends anything else gets the same silence as who sends nothing.
+            if channel::is_initiation(first) {
+                self.hand_over(number, first.clone(), node);
+            }
             return;
         }
         if let (Some(dialer), Some(connection)) = (&mut self.dialer, self.open.get(&number)) {
@@ -149,9 +152,22 @@ impl Connections {
         self.close(number, node);
     }
 
+    /// The connection carries a byte stream of its own.
+    fn hand_over(&mut self, number: u32, initiation: Vec<u8>, node: &mut Node<Buffer>) {
+        let ConnectionRole::Listen { handover: Some(handover), .. } = &self.config.role else { return };
+        let handover = handover.clone();
+        if let Some(connection) = self.forget(number, node) {
+            handover.take(connection.stream, initiation);
+        }
+    }
+
     fn close(&mut self, number: u32, node: &mut Node<Buffer>) {
+        drop(self.forget(number, node));
+    }
+
+    fn forget(&mut self, number: u32, node: &mut Node<Buffer>) -> Option<Connection> {
         self.strangers.retain(|stranger| *stranger != number);
-        let Some(connection) = self.open.remove(&number) else { return };
+        let connection = self.open.remove(&number)?;
         let Route { path, address } = connection.route;
         if self.by_route.get(&(path, address)) == Some(&number) {
             self.by_route.remove(&(path, address));
@@ -162,6 +178,7 @@ impl Connections {
             }
             node.end_route(remote, path, connection.route, clock::monotonic());
         }
+        Some(connection)
     }
 
     /// Says how much each connection takes.

@@ -32,6 +32,7 @@ mod connections;
 mod datagrams;
 mod dialer;
 mod error;
+mod handover;
 mod node;
 mod path_routes;
 mod plane;
@@ -42,6 +43,7 @@ pub use config::{
     BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
 };
 pub use error::BondedError;
+pub use handover::Handover;
 pub use path_routes::RouteError;
 pub use plane::BondedPlane;
 pub use status::BondedStatus;

@@ -25,7 +25,7 @@ fn config(end: u8, connections: usize) -> BondedConfig {
     let address = SocketAddr::new(Sites::gateway(0, 2).into(), PORT);
     let role = match end {
         1 => ConnectionRole::Connect { address, binding: Binding::default(), connections },
-        _ => ConnectionRole::Listen { address },
+        _ => ConnectionRole::Listen { address, handover: None },
     };
     BondedConfig {
         device: "tunnel".into(),

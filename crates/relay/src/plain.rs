@@ -78,7 +78,10 @@ pub(crate) fn tend(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_INTERVAL);
-    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+    let socket = SockRef::from(stream);
+    // It would end a connection whose other end takes nothing for a while, as a program may.
+    socket.set_tcp_user_timeout(None)?;
+    socket.set_tcp_keepalive(&keepalive)
 }
 
 /// Writes what the kernel takes: nothing, and then it is not writable any more.

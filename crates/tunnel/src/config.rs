@@ -5,6 +5,7 @@ use bonded::{
 use ipnet::IpNet;
 use multipath::{PathChoice, PathId, UnorderedFlows};
 use net::Binding;
+use relay::{Allowed, Forward, RelayConfig, Role};
 use secure::{PresharedKey, PrivateKey};
 use service::RuntimeDir;
 use std::net::SocketAddr;
@@ -38,6 +39,17 @@ pub struct TunnelConfig {
     pub congestion_control: Option<String>,
     /// What else is set on them.
     pub tuning: ConnectionTuning,
+    /// TCP connections that are carried without packets.
+    pub relayed: Relayed,
+}
+
+/// TCP connections that are ended at this end and carried as streams: no device is needed for them.
+#[derive(Debug, Clone, Default)]
+pub struct Relayed {
+    /// Local ports, where this end connects.
+    pub forwards: Vec<Forward>,
+    /// What the other ends may reach, where this end listens.
+    pub allowed: Vec<Allowed>,
 }
 
 /// Which end of a tunnel.
@@ -81,6 +93,9 @@ pub enum TunnelConfigError {
     /// A greatest timeout that the kernel refuses.
     #[error("a greatest retransmission timeout of {0}: give 1 s to 120 s")]
     MaxRto(Span),
+    /// Neither an address of a device nor anything to relay.
+    #[error("nothing to carry: give this end an address in the tunnel (--address), or {0}")]
+    Nothing(&'static str),
     /// Packets to the peer itself would go into the tunnel.
     #[error(
         "the network {network} contains {address}, where the other end is reached: the tunnel's own packets would go \
@@ -111,7 +126,7 @@ impl TunnelConfig {
     /// # Errors
     /// Settings that contradict each other.
     pub fn plane(self, directory: RuntimeDir) -> Result<BondedConfig, TunnelConfigError> {
-        self.check()?;
+        self.check_packets()?;
         let mtu = if self.carrier == Carrier::Udp { self.mtu } else { self.mtu.or(Some(TCP_MTU)) };
         let far = match self.end {
             End::Connect(address) => Some(address),
@@ -145,7 +160,7 @@ impl TunnelConfig {
             Carrier::Rake(connections) => connections,
         };
         let role = match self.end {
-            End::Listen(address) => ConnectionRole::Listen { address },
+            End::Listen(address) => ConnectionRole::Listen { address, handover: None },
             End::Connect(address) => ConnectionRole::Connect { address, binding: Binding::default(), connections },
         };
         CarrierConfig::Connections(ConnectionConfig {
@@ -164,7 +179,54 @@ impl TunnelConfig {
         CarrierConfig::Datagrams(DatagramConfig { port, paths, routes: Vec::new(), directory })
     }
 
-    fn check(&self) -> Result<(), TunnelConfigError> {
+    /// The relay that it comes to, if any. A listening end has one for what its connections may ask of it, be it to refuse
+    /// that. Whether packets are carried says whether connections come by way of these.
+    pub(crate) fn relay(&self) -> Option<RelayConfig> {
+        let Relayed { forwards, allowed } = self.relayed.clone();
+        let role = match self.end {
+            End::Connect(_) if forwards.is_empty() => return None,
+            End::Connect(address) => Role::Near {
+                address,
+                peer: self.peers.first()?.key,
+                congestion_control: self.congestion_control.clone(),
+                forwards,
+            },
+            End::Listen(address) => {
+                let shares_port = self.has_device() && self.carrier != Carrier::Udp;
+                if !shares_port && allowed.is_empty() {
+                    return None;
+                }
+                let peers = self.peers.iter().map(|peer| peer.key).collect();
+                Role::Far { listen: (!shares_port).then_some(address), peers, allowed }
+            }
+        };
+        Some(RelayConfig { identity: self.identity.clone(), psk: self.psk.clone(), role })
+    }
+
+    /// Whether packets are carried.
+    pub fn has_device(&self) -> bool {
+        !self.addresses.is_empty()
+    }
+
+    /// Whether there is anything to carry, and the settings agree.
+    ///
+    /// # Errors
+    /// Settings that contradict each other.
+    pub fn check(&self) -> Result<(), TunnelConfigError> {
+        match self.end {
+            _ if self.has_device() => {}
+            End::Connect(_) if self.relayed.forwards.is_empty() => {
+                return Err(TunnelConfigError::Nothing("ports whose connections are carried (--forward)"));
+            }
+            End::Listen(_) if self.relayed.allowed.is_empty() => {
+                return Err(TunnelConfigError::Nothing("what the other ends may connect to (--allow)"));
+            }
+            End::Connect(_) | End::Listen(_) => {}
+        }
+        self.check_packets()
+    }
+
+    fn check_packets(&self) -> Result<(), TunnelConfigError> {
         let networks = || self.peers.iter().flat_map(|peer| &peer.networks);
         match (self.end, self.peers.len()) {
             (_, 0) => return Err(TunnelConfigError::NoPeer),
@@ -213,6 +275,7 @@ mod tests {
             peers: vec![format!("{key}={networks}").parse().unwrap()],
             congestion_control: None,
             tuning: ConnectionTuning::default(),
+            relayed: Relayed::default(),
         }
     }
 

@@ -12,11 +12,19 @@
 //! On one connection, a lost segment holds up all that follows it until it has been repeated, and the connections inside take
 //! that for congestion. On many, it holds up what shares its connection; what the far end receives out of order is
 //! resequenced. Small packets of sparse flows go over two connections that are kept for these.
+//!
+//! # Connections without packets
+//!
+//! [`Relayed`] TCP connections are ended at both ends and carried as streams of their own ([`relay`]), over the same port of the
+//! listening end. They need neither a device nor privileges.
 #![forbid(unsafe_code)]
 
 mod config;
 mod peer;
+mod tunnel;
 
 pub use bonded::ConnectionTuning;
-pub use config::{Carrier, DEFAULT_PORT, End, TunnelConfig, TunnelConfigError};
+pub use config::{Carrier, DEFAULT_PORT, End, Relayed, TunnelConfig, TunnelConfigError};
 pub use peer::{Peer, PeerError};
+pub use relay::{Allowed, Forward, Refusal, RelayStatus, Report};
+pub use tunnel::{Tunnel, TunnelError};

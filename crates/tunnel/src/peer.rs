@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The other end of a tunnel, and which addresses are there: `KEY=10.77.0.2` or `KEY=10.77.0.2,10.2.0.0/16`.
+/// The other end of a tunnel, and which addresses are there: `KEY=10.77.0.2` or `KEY=10.77.0.2,10.2.0.0/16`; or `KEY`, if it
+/// sends no packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     /// Its public key.
@@ -16,11 +17,11 @@ pub struct Peer {
 /// Text that is no [`Peer`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PeerError {
-    /// It has another form.
-    #[error("`{0}` is no peer: write its public key, =, and its addresses or networks, like KEY=10.77.0.2,10.2.0.0/16")]
-    Form(String),
     /// The key is none.
-    #[error("the key of peer `{text}`: {cause}")]
+    #[error(
+        "the key of peer `{text}`: {cause}; write its public key, =, and its addresses or networks, like \
+         KEY=10.77.0.2,10.2.0.0/16"
+    )]
     Key {
         /// As given.
         text: String,
@@ -36,8 +37,9 @@ impl FromStr for Peer {
     type Err = PeerError;
 
     fn from_str(text: &str) -> Result<Self, PeerError> {
-        let (key, networks) = text.split_once('=').ok_or_else(|| PeerError::Form(text.to_owned()))?;
-        let networks: Vec<_> = networks.split(',').map(network).collect::<Result<_, _>>()?;
+        let (key, networks) = text.split_once('=').map_or((text, None), |(key, networks)| (key, Some(networks)));
+        let networks = networks.into_iter().flat_map(|networks| networks.split(','));
+        let networks: Vec<_> = networks.map(network).collect::<Result<_, _>>()?;
         let key = key.trim();
         let key = key.parse::<PublicKey>();
         let key = key.map_err(|cause| PeerError::Key { text: text.to_owned(), cause: cause.to_string() })?;
@@ -65,7 +67,9 @@ mod tests {
         let peer: Peer = format!("{key}=10.77.0.2, fd77::/64").parse().unwrap();
         assert_eq!(peer.key, key);
         assert_eq!(peer.networks, ["10.77.0.2/32", "fd77::/64"].map(|network| network.parse().unwrap()));
-        for (text, part) in [(key.to_string(), "like KEY="), (format!("{key}=x"), "`x`"), ("ab=10.0.0.1".into(), "key")]
+        assert_eq!(key.to_string().parse::<Peer>().unwrap().networks, []);
+        for (text, part) in
+            [("none".to_owned(), "like KEY="), (format!("{key}=x"), "`x`"), ("ab=10.0.0.1".into(), "key")]
         {
             let error = text.parse::<Peer>().unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

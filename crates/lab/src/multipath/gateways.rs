@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 use testnet::{Sites, ip};
-use tunnel::{Carrier, ConnectionTuning, End, Peer, TunnelConfig};
+use tunnel::{Carrier, ConnectionTuning, End, Peer, Relayed, TunnelConfig};
 
 /// What forwards between the sites, until dropped.
 pub(super) struct Gateways<'a> {
@@ -212,6 +212,7 @@ fn tunnel_config(side: Side, carrier: Carrier, control: &str, tuning: Connection
         peers: vec![Peer { key: far.key().public(), networks: vec![network] }],
         congestion_control: Some(control.to_owned()),
         tuning,
+        relayed: Relayed::default(),
     }
 }
 
