@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod choice;
+mod descriptors;
 mod gateway;
 mod key;
 mod lab;

@@ -1,11 +1,11 @@
 //! `kumade serve`: the server of measurements.
 
+use crate::descriptors::raise_descriptor_limit;
 use crate::key;
 use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -57,7 +57,7 @@ pub struct ServeArgs {
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let reflector = args.stamp.map(|port| bind_reflector(port, args.listen)).transpose()?;
     let mut config = config(args)?;
-    config.max_pending = config.max_pending.min(descriptors() / 2);
+    config.max_pending = config.max_pending.min(raise_descriptor_limit() / 2);
     let stop = service::signals::termination().context("cannot listen for Ctrl-C")?;
     let server = Server::bind(config).map_err(|error| described(&error, LISTEN))?;
     let address = server.local_addr();
@@ -121,19 +121,4 @@ fn config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
     config.limits.bytes = args.max_bytes.unwrap_or(config.limits.bytes);
     config.limits.turn = args.max_time.unwrap_or(config.limits.turn);
     Ok(config)
-}
-
-/// Raises the limit of open file descriptors, whose usual soft limit of 1024 is too low for many idle connections, and
-/// returns it.
-fn descriptors() -> usize {
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
-    let wanted = hard.min(65_536).max(soft);
-    let granted = match setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
-        Ok(()) => wanted,
-        Err(error) => {
-            tracing::debug!("cannot raise the limit of open file descriptors: {error}");
-            soft
-        }
-    };
-    usize::try_from(granted).unwrap_or(usize::MAX)
 }

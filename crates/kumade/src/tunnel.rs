@@ -1,10 +1,11 @@
 //! `kumade tunnel`: carries IP over TCP or UDP between hosts.
 
+use crate::descriptors::raise_descriptor_limit;
 use crate::key;
 use crate::output::note;
 use crate::usage::usage;
 use anyhow::Context;
-use bonded::{BondedPlane, BondedStatus};
+use bonded::BondedStatus;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use secure::PublicKey;
@@ -15,17 +16,25 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use tunnel::{Carrier, ConnectionTuning, DEFAULT_PORT, End, Peer, TunnelConfig};
+use tunnel::{
+    Allowed, Carrier, ConnectionTuning, DEFAULT_PORT, End, Forward, Peer, Refusal, RelayStatus, Relayed, Report,
+    Tunnel, TunnelConfig,
+};
 use units::{Span, parse};
 
-/// Carry IP packets between two hosts, encrypted, over TCP or UDP, until Ctrl-C
+/// Carry IP packets or TCP connections between two hosts, encrypted, over TCP or UDP, until Ctrl-C
 ///
 /// Over TCP the packets are spread over many connections, so that a loss holds up only what shares its connection. Both ends
-/// need root or CAP_NET_ADMIN for the TUN device.
+/// need root or CAP_NET_ADMIN for the TUN device, which --address makes. Without it, connections to local ports are carried
+/// (--forward) to what the other end allows (--allow), and no privileges are needed.
 ///
 /// Example: kumade tunnel listen 443 --key host.key --address 10.77.0.1/24 --peer KEY=10.77.0.2
 ///
 /// Example: kumade tunnel connect host.example:443 --key my.key --address 10.77.0.2/24 --peer KEY
+///
+/// Example: kumade tunnel listen 443 --key host.key --peer KEY --allow 127.0.0.1:80
+///
+/// Example: kumade tunnel connect host.example:443 --key my.key --peer KEY --forward 8080:127.0.0.1:80
 #[derive(Debug, Args)]
 pub struct TunnelArgs {
     #[command(subcommand)]
@@ -39,10 +48,14 @@ enum TunnelCommand {
         /// Where to wait [default: all addresses, port 7274; over UDP those of IPv4 only, or of IPv6 with [::]:PORT]
         #[arg(value_name = "[ADDRESS:]PORT")]
         listen: Option<String>,
-        /// Another end: its public key, from `kumade key public` there, and the addresses or networks that are there.
-        /// Repeatable
-        #[arg(long = "peer", value_name = "KEY=NETWORK[,NETWORK]", required = true)]
+        /// Another end: its public key, from `kumade key public` there, and the addresses or networks that are there, if
+        /// packets are carried. Repeatable
+        #[arg(long = "peer", value_name = "KEY[=NETWORK[,NETWORK]]", required = true)]
         peers: Vec<Peer>,
+        /// Let the other ends' --forward reach this host or network, seen from here: a name, address or network, and a port
+        /// or all. Repeatable [default: nothing]
+        #[arg(long = "allow", value_name = "HOST[:PORT]")]
+        allowed: Vec<Allowed>,
         #[command(flatten)]
         common: Common,
     },
@@ -57,6 +70,10 @@ enum TunnelCommand {
         /// Network that is reached through the tunnel. Repeatable [default: the networks of --address]
         #[arg(long = "network", value_name = "NETWORK")]
         networks: Vec<IpNet>,
+        /// Carry TCP connections to this port, at 127.0.0.1 if no address is given, to HOST:PORT as seen from the other end,
+        /// which has to --allow that. Repeatable
+        #[arg(long = "forward", value_name = "[ADDRESS:]PORT:HOST:PORT")]
+        forwards: Vec<Forward>,
         /// TCP connections of the carrier `rake`
         #[arg(long, value_name = "NUMBER", default_value_t = Carrier::DEFAULT_CONNECTIONS)]
         connections: usize,
@@ -73,8 +90,8 @@ struct Common {
     /// File of a second key that both ends have, from `kumade key preshared`
     #[arg(long, value_name = "FILE")]
     preshared_key: Option<PathBuf>,
-    /// Address of this end in the tunnel, with the length of its network's prefix. Repeatable
-    #[arg(long = "address", value_name = "ADDRESS/LENGTH", required = true)]
+    /// Address of this end in the tunnel, with the length of its network's prefix. Repeatable [default: no packets are carried]
+    #[arg(long = "address", value_name = "ADDRESS/LENGTH")]
     addresses: Vec<IpNet>,
     /// What carries the packets; the same at both ends, but that `tcp` and `rake` understand each other
     #[arg(long, value_enum, default_value_t = CarrierName::Rake)]
@@ -154,32 +171,66 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
     let stop = signals::termination().context("cannot listen for Ctrl-C")?;
     let config = config(args.command)?;
+    if let Err(error) = config.check() {
+        return Ok(usage(&error));
+    }
     let (end, names) = (config.end, config.peers.iter().map(|peer| name(&peer.key)).collect::<Vec<_>>());
-    let device = config.device.clone();
-    let plane = match config.plane(RuntimeDir::standard("kumade")) {
-        Ok(plane) => BondedPlane::start(plane)?,
-        Err(error) => return Ok(usage(&error)),
-    };
+    let what = what(&config);
+    raise_descriptor_limit();
+    let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"))?;
     match end {
-        End::Listen(address) => note!("{device}: waiting at {address}; Ctrl-C ends it"),
-        End::Connect(address) => note!("{device}: connecting to {address}; Ctrl-C ends it"),
+        End::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
+        End::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
     }
     let mut connected = vec![false; names.len()];
-    let mut last = None;
-    while !stop.load(Ordering::Relaxed) && plane.is_running() {
+    let mut last = (None, None);
+    while !stop.load(Ordering::Relaxed) && tunnel.is_running() {
         // One that has ended says why when it is stopped.
-        let Ok(status) = plane.status() else { break };
-        say_changes(&names, &status, &mut connected);
-        last = Some(status);
+        let (Ok(packets), Ok(relayed), Ok(reports)) = (tunnel.packets(), tunnel.relayed(), tunnel.take_reports())
+        else {
+            break;
+        };
+        packets.iter().for_each(|status| say_changes(&names, status, &mut connected));
+        reports.iter().for_each(say_report);
+        last = (packets, relayed);
         thread::sleep(POLL_INTERVAL);
     }
-    for (name, remote) in names.iter().zip(last.iter().flat_map(|status| &status.remotes)) {
+    say_totals(&names, &last);
+    tunnel.stop()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is carried, in few words.
+fn what(config: &TunnelConfig) -> String {
+    let forwards = config.relayed.forwards.iter().map(ToString::to_string);
+    let device = config.has_device().then(|| config.device.clone());
+    let what: Vec<_> = device.into_iter().chain(forwards).collect();
+    if what.is_empty() { "TCP connections".into() } else { what.join(", ") }
+}
+
+fn say_totals(names: &[String], (packets, relayed): &(Option<BondedStatus>, Option<RelayStatus>)) {
+    for (name, remote) in names.iter().zip(packets.iter().flat_map(|status| &status.remotes)) {
         let sent: u64 = remote.paths.iter().map(|path| path.status.sent_bytes).sum();
         let received: u64 = remote.paths.iter().map(|path| path.received_bytes).sum();
         note!("{name}: {sent} bytes sent, {received} received");
     }
-    plane.stop()?;
-    Ok(ExitCode::SUCCESS)
+    if let Some(RelayStatus { opened, sent_bytes, received_bytes, .. }) = relayed.filter(|status| status.opened > 0) {
+        note!("{opened} relayed connections: {sent_bytes} bytes sent, {received_bytes} received");
+    }
+}
+
+/// Why a connection was not relayed, and what to do about it.
+fn say_report(report: &Report) {
+    match report {
+        Report::NotAllowed { peer, target } => {
+            note!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", name(peer));
+        }
+        Report::Refused { target, refusal: refusal @ Refusal::NotAllowed } => {
+            note!("{target}: {refusal}; `--allow {target}` there would let this end reach it");
+        }
+        Report::Refused { target, refusal } => note!("{target}: {refusal}"),
+        Report::Unreachable { address, cause } => note!("a connection to {address}: {cause}"),
+    }
 }
 
 fn say_changes(names: &[String], status: &BondedStatus, connected: &mut [bool]) {
@@ -197,21 +248,22 @@ fn name(key: &PublicKey) -> String {
 }
 
 fn config(command: TunnelCommand) -> anyhow::Result<TunnelConfig> {
-    let (end, peers, connections, common) = match command {
-        TunnelCommand::Listen { listen, peers, common } => {
+    let (end, peers, connections, relayed, common) = match command {
+        TunnelCommand::Listen { listen, peers, allowed, common } => {
             let text = listen.unwrap_or_else(|| DEFAULT_PORT.to_string());
             let mut address = listen_address(&text, DEFAULT_PORT)?;
             // A TCP socket takes connections of both IP versions, a UDP socket of this program those of one.
             if common.carrier == CarrierName::Udp && !text.contains("::") && address.ip().is_unspecified() {
                 address.set_ip(Ipv4Addr::UNSPECIFIED.into());
             }
-            (End::Listen(address), peers, 1, common)
+            (End::Listen(address), peers, 1, Relayed { allowed, ..Relayed::default() }, common)
         }
-        TunnelCommand::Connect { host, peer, networks, connections, common } => {
+        TunnelCommand::Connect { host, peer, networks, forwards, connections, common } => {
             let key = peer.parse::<PublicKey>().context("the key of --peer")?;
             let networks = if networks.is_empty() { &common.addresses } else { &networks };
             let networks = networks.iter().map(IpNet::trunc).collect();
-            (End::Connect(resolve(&host)?), vec![Peer { key, networks }], connections, common)
+            let relayed = Relayed { forwards, ..Relayed::default() };
+            (End::Connect(resolve(&host)?), vec![Peer { key, networks }], connections, relayed, common)
         }
     };
     let psk = common.preshared_key.as_deref().map(key::read_preshared).transpose()?;
@@ -230,6 +282,7 @@ fn config(command: TunnelCommand) -> anyhow::Result<TunnelConfig> {
         peers,
         congestion_control: common.congestion_control,
         tuning: common.tuning.connections(),
+        relayed,
     })
 }
 

@@ -33,6 +33,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // The label that a link wants of each packet: flow and ECN.
     ("runtime", &["link", "net", "packet", "units"]),
     ("service", &["net", "units"]),
+    // TCP connections of a tunnel that carry no packets.
+    ("relay", &["net", "runtime", "secure", "units"]),
     // What a gateway and a tunnel do, over sockets.
     ("bonded", &["dataplane", "multipath", "net", "packet", "runtime", "secure", "service", "units"]),
     // Its reference clock speaks NTP.
@@ -41,7 +43,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
     ("serve", &["net", "train", "transport", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "runtime", "service", "units"]),
-    ("tunnel", &["bonded", "multipath", "net", "secure", "service", "units"]),
+    ("tunnel", &["bonded", "multipath", "net", "relay", "runtime", "secure", "service", "units"]),
     // It measures its paths, and answers the measurements of other gateways.
     (
         "gateway",

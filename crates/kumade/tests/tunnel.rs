@@ -1,75 +1,19 @@
 //! `kumade tunnel`, as people use it: two keys, two processes.
 
-use net::namespace::Namespace;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use std::fs;
+mod tunnel_ends;
+
+use nix::sys::signal::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread;
-use testnet::{VethHosts, eventually, in_namespaces, ip};
+use testnet::{VethHosts, eventually, in_namespaces};
+use tunnel_ends::{Keys, end_with, has_device, hosts, program};
 
-/// A directory with the keys of both ends.
-struct Keys(PathBuf);
-
-impl Keys {
-    fn new(test: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("kumade-{test}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let keys = Keys(directory);
-        for end in [1, 2] {
-            let made = program().args(["key", "private", "--output"]).arg(keys.file(end)).status();
-            assert!(made.unwrap().success());
-        }
-        keys
-    }
-
-    fn file(&self, end: u8) -> PathBuf {
-        self.0.join(format!("{end}.key"))
-    }
-
-    fn public(&self, end: u8) -> String {
-        let input = fs::File::open(self.file(end)).unwrap();
-        let output = program().args(["key", "public"]).stdin(input).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    }
-
-    /// One end, in the namespace of its host: the right one (2) listens.
-    fn end(&self, hosts: &VethHosts, number: u8, more: &[&str]) -> Command {
-        let far = self.public(3 - number);
-        let (inside, role, peer) = match number {
-            1 => (&hosts.left, ["connect", "10.79.0.2:443"], far),
-            _ => (&hosts.right, ["listen", "443"], format!("{far}=10.77.0.1")),
-        };
-        let mut command = inside.command(assert_cmd::cargo::cargo_bin("kumade"));
-        command.arg("tunnel").args(role).args(["--peer", &peer]).args(["--address", &format!("10.77.0.{number}/24")]);
-        command.arg("--key").arg(self.file(number)).args(more).env("XDG_RUNTIME_DIR", &self.0).stderr(Stdio::piped());
-        command
-    }
-}
-
-impl Drop for Keys {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn program() -> Command {
-    Command::new(assert_cmd::cargo::cargo_bin("kumade"))
-}
-
-/// Two hosts side by side.
-fn hosts() -> VethHosts {
-    let hosts = VethHosts::new(1500).unwrap();
-    let [one, two] = VethHosts::PORTS;
-    ip(&hosts.middle, &["link", "add", "bridge", "type", "bridge"]).unwrap();
-    for port in [one, two] {
-        ip(&hosts.middle, &["link", "set", port, "master", "bridge"]).unwrap();
-    }
-    ip(&hosts.middle, &["link", "set", "bridge", "up"]).unwrap();
-    hosts
+/// One end, with a device.
+fn end(keys: &Keys, hosts: &VethHosts, number: u8, more: &[&str]) -> Command {
+    let address = format!("10.77.0.{number}/24");
+    keys.end(hosts, number, &[&["--address", address.as_str()], more].concat())
 }
 
 fn wait_until_connected(child: &mut Child) {
@@ -77,16 +21,6 @@ fn wait_until_connected(child: &mut Child) {
     assert!(lines.any(|line| line.unwrap().ends_with(": connected")), "it ended");
     // The rest is read, too, or the program would block or fail.
     thread::spawn(move || lines.for_each(drop));
-}
-
-fn end_with(child: &mut Child, signal: Signal) -> bool {
-    // The child has not been waited for, so its number is its own.
-    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
-    child.wait().unwrap().success()
-}
-
-fn has_device(inside: &Namespace) -> bool {
-    ip(inside, &["-o", "link"]).unwrap().contains("kumade0")
 }
 
 fn transfer(hosts: &VethHosts) {
@@ -106,7 +40,7 @@ fn transfer(hosts: &VethHosts) {
 fn joins_two_hosts_until_one_ends(test: &str, more: &[&str]) {
     in_namespaces(test, || {
         let (hosts, keys) = (hosts(), Keys::new(test));
-        let mut ends = [2, 1].map(|number| keys.end(&hosts, number, more).spawn().unwrap());
+        let mut ends = [2, 1].map(|number| end(&keys, &hosts, number, more).spawn().unwrap());
         ends.iter_mut().for_each(wait_until_connected);
         transfer(&hosts);
         // By a signal that lets it clean up, and by one that does not.
@@ -139,7 +73,7 @@ fn a_peer_that_is_none_is_named() {
     in_namespaces("a_peer_that_is_none_is_named", || {
         let (hosts, keys) = (hosts(), Keys::new("a_peer_that_is_none_is_named"));
         let listener = hosts.right.run(|| TcpListener::bind("10.79.0.2:443").unwrap()).unwrap();
-        let mut end = keys.end(&hosts, 1, &["--carrier", "tcp"]).spawn().unwrap();
+        let mut end = end(&keys, &hosts, 1, &["--carrier", "tcp"]).spawn().unwrap();
         let mut stream = listener.accept().unwrap().0;
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         let mut lines = BufReader::new(end.stderr.take().unwrap()).lines();
@@ -166,9 +100,13 @@ fn settings_that_cannot_be_are_refused_with_what_to_do() {
         (&["--network", "192.0.2.0/24"][..], "give smaller networks"),
         (&["--connections", "0"], "give 1 to 16"),
         (&["--mtu", "100"], "1280"),
+        (&["--forward", "8080:80"], "write [ADDRESS:]PORT:HOST:PORT"),
     ] {
         let arguments = connect(more);
         refused(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), said);
     }
     refused(&["listen", "443", "--peer", "none", "--address", "10.77.0.1/24"], "like KEY=");
+    refused(&["listen", "443", "--peer", &peer], "(--allow)");
+    refused(&["connect", "192.0.2.1", "--peer", &peer], "(--forward)");
+    refused(&["listen", "443", "--peer", &peer, "--allow", "a b"], "HOST[:PORT]");
 }

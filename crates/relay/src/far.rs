@@ -11,10 +11,12 @@ use rand::rngs::StdRng;
 pub(crate) use secure::channel::Accepted;
 use secure::channel::Acceptor;
 use secure::stream::RecordReader;
+use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 use units::{Span, Time};
 
 /// The far end: accepts streams of its peers, and connects to what they ask for.
@@ -196,7 +198,9 @@ impl Opening {
         mut refusal: Refusal,
     ) -> Result<(), NotOpened> {
         while let Some(address) = rest.pop_front() {
-            match Connecting::begin(address, &Binding::default()) {
+            // From its first moment, whatever comes between.
+            let prepare = |socket: &Socket| socket.set_linger(Some(Duration::ZERO));
+            match Connecting::begin_prepared(address, &Binding::default(), prepare) {
                 Ok(attempt) => {
                     self.state = State::Connecting { target, attempt, since: clock::monotonic(), rest, is_new: true };
                     return Ok(());

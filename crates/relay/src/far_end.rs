@@ -106,7 +106,6 @@ fn carry(
     target: Target,
 ) -> io::Result<()> {
     let Some(Entry { slot: Slot::Opening(opening), .. }) = entries.remove(number) else { return Ok(()) };
-    plain::reset_when_dropped(&plain);
     let Opening { sealed, exchange, .. } = *opening;
     let plain = Plain::new(plain)?;
     entries.carry(number, Carried { plain, sealed, exchange, target, bytes: (0, 0) }, peer);

@@ -193,7 +193,8 @@ impl Shard for RelayShard {
 fn open(config: RelayConfig) -> Result<(End, Listeners), SetupError> {
     let RelayConfig { identity, psk, role } = config;
     let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|error| SetupError::new("get random bytes for keys", io::Error::from(error)))?;
+    getrandom::fill(&mut seed)
+        .map_err(|error| SetupError::new("get random bytes for keys", io::Error::other(error.to_string())))?;
     let random = StdRng::from_seed(seed);
     match role {
         Role::Near { address, peer, congestion_control, forwards } => {

@@ -1,0 +1,81 @@
+//! Two keys, two hosts, and the ends of a tunnel at each.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use net::namespace::Namespace;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use testnet::{VethHosts, ip};
+
+/// A directory with the keys of both ends.
+pub struct Keys(PathBuf);
+
+impl Keys {
+    pub fn new(test: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("kumade-{test}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let keys = Keys(directory);
+        for end in [1, 2] {
+            let made = program().args(["key", "private", "--output"]).arg(keys.file(end)).status();
+            assert!(made.unwrap().success());
+        }
+        keys
+    }
+
+    pub fn file(&self, end: u8) -> PathBuf {
+        self.0.join(format!("{end}.key"))
+    }
+
+    pub fn public(&self, end: u8) -> String {
+        let input = fs::File::open(self.file(end)).unwrap();
+        let output = program().args(["key", "public"]).stdin(input).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// One end, in the namespace of its host: the right one (2) listens.
+    pub fn end(&self, hosts: &VethHosts, number: u8, more: &[&str]) -> Command {
+        let far = self.public(3 - number);
+        let (inside, role, peer) = match number {
+            1 => (&hosts.left, ["connect", "10.79.0.2:443"], far),
+            _ => (&hosts.right, ["listen", "443"], format!("{far}=10.77.0.1")),
+        };
+        let mut command = inside.command(assert_cmd::cargo::cargo_bin("kumade"));
+        command.arg("tunnel").args(role).args(["--peer", &peer]);
+        command.arg("--key").arg(self.file(number)).args(more).env("XDG_RUNTIME_DIR", &self.0).stderr(Stdio::piped());
+        command
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn program() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin("kumade"))
+}
+
+/// Two hosts side by side.
+pub fn hosts() -> VethHosts {
+    let hosts = VethHosts::new(1500).unwrap();
+    let [one, two] = VethHosts::PORTS;
+    ip(&hosts.middle, &["link", "add", "bridge", "type", "bridge"]).unwrap();
+    for port in [one, two] {
+        ip(&hosts.middle, &["link", "set", port, "master", "bridge"]).unwrap();
+    }
+    ip(&hosts.middle, &["link", "set", "bridge", "up"]).unwrap();
+    hosts
+}
+
+pub fn end_with(child: &mut Child, signal: Signal) -> bool {
+    // The child has not been waited for, so its number is its own.
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+    child.wait().unwrap().success()
+}
+
+pub fn has_device(inside: &Namespace) -> bool {
+    ip(inside, &["-o", "link"]).unwrap().contains("kumade0")
+}

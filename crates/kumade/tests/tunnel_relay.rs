@@ -1,0 +1,157 @@
+//! `kumade tunnel` with `--forward`: TCP connections carried without packets, as people use it.
+
+mod tunnel_ends;
+
+use net::namespace::Namespace;
+use nix::sys::signal::Signal;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Child;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+use testnet::{VethHosts, eventually, in_namespaces};
+use tunnel_ends::{Keys, end_with, has_device, hosts};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const TARGET: &str = "127.0.0.1:9";
+
+/// What a child says from now on.
+fn lines(child: &mut Child) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    // To its end, or the program would block.
+    thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+    lines
+}
+
+fn wait_for(lines: &Receiver<String>, part: &str) -> String {
+    loop {
+        let line = lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it does not say `{part}`"));
+        if line.contains(part) {
+            return line;
+        }
+    }
+}
+
+fn connect(inside: &Namespace, port: u16) -> TcpStream {
+    let stream = inside.run(|| TcpStream::connect(("127.0.0.1", port)).unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn is_reset(stream: &mut TcpStream) -> bool {
+    stream.read(&mut [0; 100]).is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+}
+
+/// A program behind the far end answers what it is sent, once that has ended.
+fn exchange(hosts: &VethHosts, listener: &TcpListener, port: u16) {
+    let text = b"what nobody on the way is to read ".repeat(10_000);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = listener.accept().unwrap().0;
+            let mut received = Vec::new();
+            stream.read_to_end(&mut received).unwrap();
+            stream.write_all(&received).unwrap();
+        });
+        let mut stream = connect(&hosts.left, port);
+        stream.write_all(&text).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        assert!(received == text);
+    });
+}
+
+/// Both ends and what they say; the left one forwards ports 1001 to the target and 1002 to what is not allowed.
+struct Ends {
+    children: [Child; 2],
+    lines: [Receiver<String>; 2],
+}
+
+impl Ends {
+    fn start(keys: &Keys, hosts: &VethHosts, listening: &[&str], connecting: &[&str]) -> Self {
+        let forwards = ["--forward", "1001:127.0.0.1:9", "--forward", "1002:127.0.0.1:10"];
+        let far = [&["--allow", TARGET][..], listening].concat();
+        let near = [&forwards[..], connecting].concat();
+        let mut far = keys.end(hosts, 2, &far).spawn().unwrap();
+        let far_lines = lines(&mut far);
+        wait_for(&far_lines, "Ctrl-C");
+        let mut near = keys.end(hosts, 1, &near).spawn().unwrap();
+        let near_lines = lines(&mut near);
+        wait_for(&near_lines, "Ctrl-C");
+        Ends { children: [near, far], lines: [near_lines, far_lines] }
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn ports_are_forwarded_without_a_device_and_end_with_either_end() {
+    in_namespaces("ports_are_forwarded_without_a_device_and_end_with_either_end", || {
+        let (hosts, keys) = (hosts(), Keys::new("tunnel-forward"));
+        let mut ends = Ends::start(&keys, &hosts, &[], &[]);
+        let listener = hosts.right.run(|| TcpListener::bind(TARGET).unwrap()).unwrap();
+        exchange(&hosts, &listener, 1001);
+        assert!(!has_device(&hosts.left) && !has_device(&hosts.right));
+
+        assert!(is_reset(&mut connect(&hosts.left, 1002)));
+        let [near, far] = &ends.lines;
+        for (line, who) in [(wait_for(near, "allow"), "127.0.0.1:10"), (wait_for(far, "allow"), &keys.public(1)[..8])] {
+            assert!(line.contains(who) && line.contains("--allow 127.0.0.1:10"), "{line}");
+        }
+
+        let mut program = connect(&hosts.left, 1001);
+        let mut reached = listener.accept().unwrap().0;
+        reached.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert!(!end_with(&mut ends.children[1], Signal::SIGKILL));
+        assert!(is_reset(&mut program) && is_reset(&mut reached));
+        assert!(is_reset(&mut connect(&hosts.left, 1001)));
+        wait_for(&ends.lines[0], "a connection to 10.79.0.2:443");
+        assert!(end_with(&mut ends.children[0], Signal::SIGTERM));
+        assert!(hosts.left.run(|| TcpStream::connect("127.0.0.1:1001").is_err()).unwrap());
+    });
+}
+
+#[test]
+fn ports_are_forwarded_beside_packets_over_the_same_port() {
+    in_namespaces("ports_are_forwarded_beside_packets_over_the_same_port", || {
+        let (hosts, keys) = (hosts(), Keys::new("tunnel-forward-beside"));
+        for carrier in ["rake", "udp"] {
+            let address = |number| ["--carrier", carrier, "--address", ["10.77.0.1/24", "10.77.0.2/24"][number]];
+            let mut ends = Ends::start(&keys, &hosts, &address(1), &address(0));
+            ends.lines.iter().for_each(|lines| drop(wait_for(lines, ": connected")));
+            let listener = hosts.right.run(|| TcpListener::bind(TARGET).unwrap()).unwrap();
+            exchange(&hosts, &listener, 1001);
+            // Packets pass, too.
+            let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
+            let _stream = hosts.left.run(|| TcpStream::connect("10.77.0.2:9").unwrap()).unwrap();
+            listener.accept().unwrap();
+            ends.children.iter_mut().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
+            assert!(eventually(|| !has_device(&hosts.left)));
+        }
+    });
+}
+
+#[test]
+fn a_far_end_with_another_key_is_named() {
+    in_namespaces("a_far_end_with_another_key_is_named", || {
+        let (hosts, keys, others) = (hosts(), Keys::new("tunnel-forward-key"), Keys::new("tunnel-forward-other-key"));
+        let mut far = others.end(&hosts, 2, &["--allow", TARGET]).spawn().unwrap();
+        wait_for(&lines(&mut far), "Ctrl-C");
+        let mut near = keys.end(&hosts, 1, &["--forward", "1001:127.0.0.1:9"]).spawn().unwrap();
+        let near_lines = lines(&mut near);
+        wait_for(&near_lines, "Ctrl-C");
+        assert!(is_reset(&mut connect(&hosts.left, 1001)));
+        let line = wait_for(&near_lines, "a connection to 10.79.0.2:443");
+        assert!(line.contains("does not answer"), "{line}");
+        [near, far].iter_mut().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
+    });
+}
