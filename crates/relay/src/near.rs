@@ -35,7 +35,7 @@ enum State {
     Greeted {
         stream: TcpStream,
         reader: RecordReader,
-        offer: Offer,
+        offer: Box<Offer>,
     },
     /// Over, for better or worse.
     Done,
@@ -62,7 +62,12 @@ impl Near {
 
     /// What is to be said where a stream was not begun.
     pub(crate) fn unreachable(&self, ended: &Ended) -> Report {
-        Report::Unreachable { address: self.address, cause: ended.to_string() }
+        let cause = match ended {
+            // Either end may lose its patience first.
+            Ended::Cut | Ended::Timeout => "no answer: nothing listens there that knows this end's key".into(),
+            ended => ended.to_string(),
+        };
+        Report::Unreachable { address: self.address, cause }
     }
 }
 
@@ -105,5 +110,5 @@ fn greet(mut stream: TcpStream, near: &mut Near) -> Result<State, Ended> {
     let (offer, initiation) = near.initiator.begin(clock::realtime(), &mut near.random)?;
     // The send buffer of a new connection takes it.
     stream.write_all(&initiation)?;
-    Ok(State::Greeted { stream, reader: RecordReader::new(), offer })
+    Ok(State::Greeted { stream, reader: RecordReader::new(), offer: Box::new(offer) })
 }
