@@ -41,7 +41,7 @@ pub use network::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec
 pub use reference_clock::ReferenceClock;
 pub use sites::{PathLinks, Sites};
 pub use traffic::{
-    Arrivals, Content, Echo, Echoed, Meter, NumberedPackets, Received, Traffic, received_packets,
+    Arrivals, Blocks, Content, Echo, Echoed, Meter, NumberedPackets, Received, TcpEnds, Traffic, received_packets,
     retransmitted_segments,
 };
 pub use veth_hosts::VethHosts;

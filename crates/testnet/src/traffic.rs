@@ -1,6 +1,7 @@
 //! Real traffic between two hosts: UDP in a pattern, numbered packets, and greedy TCP; and what counts it on its way.
 
 mod arrivals;
+mod blocks;
 mod counters;
 mod echo;
 mod meter;
@@ -11,10 +12,12 @@ mod threads;
 mod udp;
 
 pub use arrivals::{Arrivals, Content, Received};
+pub use blocks::Blocks;
 pub use counters::{received_packets, retransmitted_segments};
 pub use echo::{Echo, Echoed};
 pub use meter::Meter;
 pub use numbered::NumberedPackets;
+pub use tcp::TcpEnds;
 
 use crate::network::NetworkError;
 use net::SetupError;

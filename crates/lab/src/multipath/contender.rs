@@ -39,6 +39,11 @@ impl Contender {
         planes.iter().flat_map(with).chain(planes.iter().flat_map(tuned)).collect()
     }
 
+    /// Why it cannot be run on this host, if it cannot.
+    pub(crate) fn missing(&self) -> Option<String> {
+        self.plane.peer()?.missing()
+    }
+
     /// A plane as it is.
     pub(crate) fn of(plane: Plane) -> Contender {
         Contender { plane, ratio: None, tuning: None }

@@ -1,6 +1,7 @@
 //! The gateways at work: the same planes as users run, each in its gateway's namespace.
 
 use super::contender::Contender;
+use super::peer_processes::PeerProcesses;
 use super::plane::Plane;
 use super::scenario::MultipathPoint;
 use super::tuning::Tuning;
@@ -25,6 +26,7 @@ pub(super) struct Gateways<'a> {
     sites: &'a Sites,
     direct: Vec<(Side, DirectPlane)>,
     _bonded: Vec<BondedPlane>,
+    _peer: Option<PeerProcesses>,
     overhead: u32,
     directory: PathBuf,
 }
@@ -41,11 +43,16 @@ impl<'a> Gateways<'a> {
     /// Starts what the contender needs; the gateways have met when this returns.
     pub(super) fn start(sites: &'a Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
         let directory = std::env::temp_dir().join(format!("kumade-lab-{}", std::process::id()));
-        let mut gateways = Gateways { sites, direct: Vec::new(), _bonded: Vec::new(), overhead: 0, directory };
+        let mut gateways =
+            Gateways { sites, direct: Vec::new(), _bonded: Vec::new(), _peer: None, overhead: 0, directory };
         match point.contender.plane {
             Plane::Single | Plane::Mptcp => {}
             Plane::Direct => gateways.start_direct(&[Side::Left], point)?,
             Plane::DirectNat => gateways.start_direct(&[Side::Left, Side::Right], point)?,
+            Plane::Other(peer) => {
+                let directory = gateways.directory.join("peer");
+                gateways._peer = Some(PeerProcesses::start(peer, sites, &directory)?);
+            }
             Plane::Bonded | Plane::BondedRatio | Plane::BondedWeighted | Plane::BondedRedundant => {
                 gateways.start_bonded(point)?;
             }

@@ -7,6 +7,8 @@
 //! A new kind of traffic is a variant of [`Workload`] and a file that runs it, beside `transfer.rs`; a new way to divide
 //! packets is a variant of [`Plane`].
 
+mod block_sweep;
+mod blocks;
 mod comparison;
 mod contender;
 mod flood;
@@ -14,6 +16,8 @@ mod gateways;
 mod numbered;
 mod observed;
 mod order;
+mod peer;
+mod peer_processes;
 mod plane;
 mod published;
 mod realtime;
@@ -30,10 +34,12 @@ mod transfer;
 mod tuning;
 mod virtual_time;
 
+pub use block_sweep::{BlockRate, BlockSweep};
 pub use comparison::{Compared, Comparison, Figure};
 pub use contender::{Contender, Shares};
 pub use observed::Observed;
 pub use order::Reordering;
+pub use peer::Peer;
 pub use plane::Plane;
 pub use published::PublishedGoodput;
 pub use realtime::RealTime;

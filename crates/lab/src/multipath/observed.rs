@@ -1,3 +1,4 @@
+use super::block_sweep::BlockRate;
 use super::order::Reordering;
 use crate::delays::{Delays, EchoDelays};
 use units::Span;
@@ -29,6 +30,8 @@ pub struct Observed {
     pub echo: Option<EchoDelays>,
     /// From the end of an outage to the next arrival of data.
     pub recovery: Option<Span>,
+    /// Goodput by the length of writes.
+    pub blocks: Vec<BlockRate>,
     /// Packets of both directions that each path carried within the measured time.
     pub carried: Vec<u64>,
     /// How late the emulated links were.

@@ -1,5 +1,7 @@
+use super::peer::Peer;
 use serde::Deserialize;
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use tunnel::Carrier;
 
@@ -29,11 +31,13 @@ pub enum Plane {
     TunnelRake,
     /// The same with BBR.
     TunnelRakeBbr,
+    /// Another program's forwarding or tunnel between the gateways, over TCP.
+    Other(Peer),
     /// No gateway's doing: the hosts have an address on each path, and use Multipath TCP (RFC 8684).
     Mptcp,
 }
 
-const PLANES: [(Plane, &str, &str); 12] = [
+const PLANES: [(Plane, &str, &str); 16] = [
     (Plane::Single, "single", "the first path alone, without kumade"),
     (Plane::Direct, "direct", "packets divided in a fixed ratio"),
     (Plane::DirectNat, "direct-nat", "the same with translated addresses"),
@@ -45,6 +49,10 @@ const PLANES: [(Plane, &str, &str); 12] = [
     (Plane::TunnelTcpBbr, "tunnel-tcp-bbr", "the same with BBR below"),
     (Plane::TunnelRake, "tunnel-rake", "encrypted on many TCP connections over the first path"),
     (Plane::TunnelRakeBbr, "tunnel-rake-bbr", "the same with BBR below"),
+    (Plane::Other(Peer::SshForward), "ssh-forward", "OpenSSH forwards the port (-L), without kumade"),
+    (Plane::Other(Peer::SshTunnel), "ssh-tunnel", "OpenSSH's tunnel device (-w), without kumade"),
+    (Plane::Other(Peer::OpenVpn), "openvpn-tcp", "OpenVPN over TCP, without kumade"),
+    (Plane::Other(Peer::Vtun), "vtun", "VTun over TCP without encryption, without kumade"),
     (Plane::Mptcp, "mptcp", "the hosts' Multipath TCP, without kumade"),
 ];
 
@@ -67,7 +75,7 @@ impl Plane {
     /// Whether it has a form in virtual time: what the kernel's address translation costs, and its Multipath TCP, are not
     /// simulated.
     pub fn is_virtual(self) -> bool {
-        !matches!(self, Plane::DirectNat | Plane::Mptcp) && self.carrier().is_none()
+        !matches!(self, Plane::DirectNat | Plane::Mptcp | Plane::Other(_)) && self.carrier().is_none()
     }
 
     /// What carries the packets of a tunnel, and with which congestion control.
@@ -80,6 +88,21 @@ impl Plane {
             Plane::TunnelRakeBbr => Some((rake, "bbr")),
             _ => None,
         }
+    }
+
+    /// Whose program it is, if it is not kumade's nor the kernel's.
+    pub fn peer(self) -> Option<Peer> {
+        if let Plane::Other(peer) = self { Some(peer) } else { None }
+    }
+
+    /// Where a host has to connect in place of the far one.
+    pub(super) fn forwarded_at(self) -> Option<SocketAddr> {
+        self.peer()?.forwarded_at()
+    }
+
+    /// The congestion control of the connections below, if there are any.
+    pub(super) fn lower_control(self) -> Option<&'static str> {
+        self.carrier().map(|(_, control)| control).or(self.peer().map(|_| Peer::CONTROL))
     }
 
     /// Whether packets travel encrypted between the gateways.

@@ -3,7 +3,7 @@ use super::observed::Observed;
 use super::row::MultipathRow;
 use super::scenario::{Multipath, MultipathCase, MultipathPoint, Workload};
 use super::testbed::{Attempt, MultipathTestbed};
-use super::{flood, numbered, transfer};
+use super::{blocks, flood, numbered, transfer};
 use crate::error::RunError;
 use crate::hosts;
 use anyhow::Context;
@@ -29,7 +29,7 @@ fn build(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<S
     let case = point.case;
     let sites = match experiment.workload {
         Workload::Flood { .. } => Sites::cabled(case.paths.len())?,
-        Workload::Transfer | Workload::Numbered { .. } => Sites::emulated(links(point))?,
+        Workload::Transfer | Workload::Blocks | Workload::Numbered { .. } => Sites::emulated(links(point))?,
     };
     // So large that the window, where one is set, is what limits.
     let buffer = case.window.map_or(hosts::WINDOW_BYTES, |window| window * 4);
@@ -61,6 +61,7 @@ fn observe(
 ) -> anyhow::Result<(Observed, u64)> {
     let (observed, unseen) = match experiment.workload {
         Workload::Transfer => transfer::run(sites, experiment, point, overhead)?,
+        Workload::Blocks => blocks::run(sites, experiment, point)?,
         Workload::Numbered { .. } => numbered::run(sites, experiment, point, overhead)?,
         Workload::Flood { .. } => return Ok((flood::run(sites, experiment, overhead)?, 0)),
     };

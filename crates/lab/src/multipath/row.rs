@@ -1,3 +1,4 @@
+use super::block_sweep::BlockRate;
 use super::observed::Observed;
 use super::order::Reordering;
 use super::scenario::{MultipathPoint, Workload};
@@ -52,6 +53,9 @@ pub struct MultipathRow {
     /// That of the connections that carry it; null where none do.
     #[serde(default)]
     pub lower_congestion_control: Option<String>,
+    /// Goodput by the length of writes; empty where that was not varied.
+    #[serde(default)]
+    pub blocks: Vec<BlockRate>,
     /// Each path's part of the packets that all carried.
     pub path_ratios: Vec<f64>,
     /// How often the run was discarded and repeated, because host scheduling delay disturbed it.
@@ -90,7 +94,8 @@ impl MultipathRow {
             echo: observed.echo,
             recovery_seconds: observed.recovery.map(Span::as_secs_f64),
             congestion_control: workload.congestion_control().map(str::to_owned),
-            lower_congestion_control: point.contender.plane.carrier().map(|(_, control)| control.to_owned()),
+            lower_congestion_control: point.contender.plane.lower_control().map(str::to_owned),
+            blocks: observed.blocks,
             path_ratios: observed.carried.iter().map(part).collect(),
             repeats: 0,
             disturbed: false,

@@ -1,3 +1,4 @@
+use super::blocks::SETTLING;
 use super::row::MultipathRow;
 use super::scenario::{Multipath, MultipathPoint, Workload};
 use super::testbed::{Attempt, MultipathTestbed};
@@ -20,7 +21,7 @@ pub enum MultipathProgress<'a> {
 }
 
 /// Runs every point of `experiment`; `stop` is asked before each run, and ends the experiment with the rows measured so far.
-/// Rows come in the order of [`Multipath::points`].
+/// Rows come in the order of [`Multipath::points`], without those of contenders whose programs this host lacks.
 ///
 /// # Errors
 /// Where the testbed itself failed, so that no further run makes sense.
@@ -32,7 +33,8 @@ pub fn run(
 ) -> Result<Vec<MultipathRow>, RunError> {
     let points = experiment.points();
     let mut rows = Vec::with_capacity(points.len());
-    for point in points.iter().take_while(|_| !stop()) {
+    let can_be_run = |point: &&MultipathPoint<'_>| point.contender.missing().is_none();
+    for point in points.iter().filter(can_be_run).take_while(|_| !stop()) {
         observer(MultipathProgress::Running(point));
         let run = || {
             let Attempt { row, lateness, missed } = testbed.run(experiment, point)?;
@@ -69,6 +71,7 @@ impl Multipath {
     pub(super) fn length(&self, point: &MultipathPoint<'_>) -> Span {
         match self.workload {
             Workload::Transfer | Workload::Flood { .. } => self.warm_up + self.duration,
+            Workload::Blocks => self.warm_up + (self.duration + SETTLING) * self.blocks.plan().len() as i64,
             Workload::Numbered { packets, .. } => self.interval(point) * packets as i64 + DRAIN,
         }
     }

@@ -1,3 +1,4 @@
+use super::block_sweep::BlockSweep;
 use super::comparison::Comparison;
 use super::contender::Contender;
 use super::plane::Plane;
@@ -32,6 +33,8 @@ pub struct Multipath {
     pub duration: Span,
     /// … after the flow has run for so long.
     pub warm_up: Span,
+    /// The lengths of blocks; none for other traffic.
+    pub blocks: BlockSweep,
     /// What is asked about contenders in each case.
     pub comparisons: Vec<Comparison>,
     /// Whether it runs in virtual time with the simulator's TCP; else over the kernel's.
@@ -52,6 +55,8 @@ pub enum Workload {
         /// Their rate on the paths, relative to the sum of the paths' rates.
         load: f64,
     },
+    /// One TCP connection (CUBIC) that is written to in blocks of different lengths.
+    Blocks,
     /// UDP packets as fast as the host sends them, over veth pairs: how much the gateways can forward.
     Flood {
         /// Payload of each in bytes.
@@ -63,7 +68,7 @@ impl Workload {
     /// That of the flow whose goodput is measured; none for UDP. In virtual time it is the simulator's of this name.
     pub fn congestion_control(self) -> Option<&'static str> {
         match self {
-            Workload::Transfer => Some(Self::CONTROL),
+            Workload::Transfer | Workload::Blocks => Some(Self::CONTROL),
             Workload::Numbered { .. } | Workload::Flood { .. } => None,
         }
     }
@@ -151,6 +156,15 @@ impl Multipath {
             }
         }
         points
+    }
+}
+
+impl Multipath {
+    /// Contenders that cannot be run on this host, and why.
+    pub(crate) fn skipped(&self) -> Vec<String> {
+        let contenders = self.cases.iter().flat_map(|case| &case.contenders);
+        let skipped = contenders.filter_map(|contender| Some(format!("{contender}: {}", contender.missing()?)));
+        skipped.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 }
 

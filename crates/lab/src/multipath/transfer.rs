@@ -11,7 +11,9 @@ use crate::delays::{Delays, EchoDelays};
 use anyhow::Context;
 use net::clock;
 use std::thread;
-use testnet::{Arrivals, Content, Echo, Echoed, NumberedPackets, Received, Sites, Traffic, retransmitted_segments};
+use testnet::{
+    Arrivals, Content, Echo, Echoed, NumberedPackets, Received, Sites, TcpEnds, Traffic, retransmitted_segments,
+};
 use units::{Span, Time};
 
 /// Runs it between sites whose gateways are at work. `overhead` is what these add to a packet on a path, in bytes.
@@ -61,6 +63,11 @@ pub(super) fn run(
 }
 
 fn connect(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Traffic> {
+    if let Some(through) = point.contender.plane.forwarded_at() {
+        let (port, congestion_control) = (through.port(), Workload::CONTROL);
+        let ends = TcpEnds { from: &sites.a, to: &sites.b, port, through: Some(through), congestion_control };
+        return Ok(Traffic::blocks(&ends)?.0);
+    }
     if point.contender.plane != Plane::Mptcp {
         return Ok(Traffic::tcp(&sites.a, &sites.b, Workload::CONTROL, None)?);
     }

@@ -43,6 +43,7 @@ fn observe(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result
     match experiment.workload {
         Workload::Transfer => transfer(&mut sites, experiment, point, config.plane.overhead_bytes()),
         Workload::Numbered { .. } => numbered(&mut sites, experiment, point, config.plane.overhead_bytes()),
+        Workload::Blocks => anyhow::bail!("what writes of a host cost has no meaning in virtual time"),
         Workload::Flood { .. } => anyhow::bail!("how much the kernel forwards has no meaning in virtual time"),
     }
 }
@@ -60,6 +61,7 @@ fn plane(point: &MultipathPoint<'_>) -> sim::sites::Plane {
     let choice = match point.contender.plane {
         Plane::Single
         | Plane::Mptcp
+        | Plane::Other(_)
         | Plane::TunnelTcp
         | Plane::TunnelTcpBbr
         | Plane::TunnelRake

@@ -4,8 +4,8 @@ use super::overrides::{Overrides, choose_cases, replace};
 use crate::accuracy::words::BottleneckKind;
 use crate::error::ScenarioError;
 use crate::multipath::{
-    Comparison, Contender, Cut, Multipath, MultipathCase, PathSettings, Plane, PublishedGoodput, Shares, Stack, Tuning,
-    Workload,
+    BlockSweep, Comparison, Contender, Cut, Multipath, MultipathCase, PathSettings, Plane, PublishedGoodput, Shares,
+    Stack, Tuning, Workload,
 };
 use crate::paper::Paper;
 use crate::values::{optional_size, ratio, span};
@@ -21,6 +21,9 @@ const MIN_DURATION: Span = Span::from_millis(100);
 const PAYLOAD_BYTES: RangeInclusive<u32> = 16..=1300;
 const NUMBERED_PACKETS: RangeInclusive<u64> = 10..=10_000_000;
 const WINDOW_BYTES: RangeInclusive<u64> = 2000..=16 << 20;
+/// Lengths of writes, and how many.
+const BLOCK_BYTES: RangeInclusive<u32> = 1..=65_536;
+const MAX_BLOCKS: usize = 2000;
 const MIN_RTO: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
 const MAX_RTO: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(120);
 const BUFFER_BYTES: RangeInclusive<u64> = 4096..=1 << 30;
@@ -59,6 +62,8 @@ pub(super) struct File {
     #[serde(default)]
     tunings: Vec<Tuning>,
     #[serde(default)]
+    blocks: BlockSweep,
+    #[serde(default)]
     comparisons: Vec<Comparison>,
     /// Pairs of paths drawn at random, each a case after the others.
     draw: Option<DrawSection>,
@@ -71,6 +76,7 @@ pub(super) struct File {
 enum WorkloadName {
     #[default]
     Transfer,
+    Blocks,
     Numbered,
     Flood,
 }
@@ -124,6 +130,7 @@ impl File {
             runs: self.runs,
             duration: self.duration,
             warm_up: self.warm_up,
+            blocks: self.blocks,
             comparisons: self.comparisons,
             virtual_time: self.virtual_time,
         })
@@ -177,8 +184,22 @@ impl File {
             "choose payloads of 16 to 1300 bytes, and 10 to 10000000 packets".into()
         })?;
         refuse(!(self.load > 0.0 && self.load <= 2.0), || "choose a load above 0 %, and up to 200 %".into())?;
+        self.check_blocks()?;
+        refuse(self.virtual_time && self.workload == WorkloadName::Blocks, || {
+            "what writes of a host cost has no meaning in virtual time; run it in real time".into()
+        })?;
         refuse(self.virtual_time && self.workload == WorkloadName::Flood, || {
             "how much the kernel forwards has no meaning in virtual time; run it in real time".into()
+        })
+    }
+
+    fn check_blocks(&self) -> Result<(), String> {
+        let plan = self.blocks.plan();
+        refuse((self.workload == WorkloadName::Blocks) == plan.is_empty(), || {
+            "lengths of blocks belong to the workload `blocks`, which needs some".into()
+        })?;
+        refuse(plan.len() > MAX_BLOCKS || plan.iter().any(|(bytes, _)| !BLOCK_BYTES.contains(bytes)), || {
+            format!("choose at most {MAX_BLOCKS} lengths of blocks, of 1 to 65536 bytes")
         })
     }
 
@@ -186,6 +207,7 @@ impl File {
         let File { packets, payload, load, .. } = *self;
         match self.workload {
             WorkloadName::Transfer => Workload::Transfer,
+            WorkloadName::Blocks => Workload::Blocks,
             WorkloadName::Numbered => Workload::Numbered { packets, payload, load },
             WorkloadName::Flood => Workload::Flood { payload },
         }

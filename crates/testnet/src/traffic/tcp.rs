@@ -1,14 +1,54 @@
+use super::blocks::Blocks;
 use super::{PATIENCE, Sink, Traffic, is_patience};
 use crate::network::{Host, NetworkError};
 use net::SetupError;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use units::Rate;
 
+/// A TCP connection from one host to another.
+#[derive(Debug, Clone, Copy)]
+pub struct TcpEnds<'a> {
+    /// Who sends.
+    pub from: &'a Host,
+    /// Who receives.
+    pub to: &'a Host,
+    /// The receiver's port; any, if 0.
+    pub port: u16,
+    /// Where the sender connects, if it is something else that passes the connection on to the receiver.
+    pub through: Option<SocketAddr>,
+    /// The sender's, such as `cubic`.
+    pub congestion_control: &'a str,
+}
+
+/// What forwards a connection has to reach the receiver within this.
+const ARRIVAL: Duration = Duration::from_secs(10);
+/// The send buffer of a connection whose blocks change, so that what was written before has soon left.
+const BLOCKS_BUFFER: usize = 128 << 10;
+
 impl Traffic {
+    /// The longest write.
+    pub const MAX_BLOCK: usize = 1 << 16;
+
+    /// Connects and begins to write in blocks of 64 kB, as fast as the connection takes them; [`Blocks::write`] changes that.
+    ///
+    /// # Errors
+    /// As for [`Traffic::tcp`]; or what is to pass the connection on does not.
+    pub fn blocks(ends: &TcpEnds<'_>) -> Result<(Self, Blocks), NetworkError> {
+        let failed = |error| ends.failed(error);
+        let (stream, sink) = ends.open(Protocol::TCP, ends.from.v4, ends.to.v4).map_err(failed)?;
+        SockRef::from(&stream).set_send_buffer_size(BLOCKS_BUFFER).map_err(failed)?;
+        let bytes = Arc::new(AtomicUsize::new(Self::MAX_BLOCK));
+        let blocks = Blocks::new(Arc::clone(&bytes), stream.try_clone().map_err(failed)?);
+        let traffic = Traffic::arriving(sink, &ends.to.namespace)?;
+        let traffic = traffic.sent_by(&ends.from.namespace, move |stop| pour(&stream, &bytes, stop))?;
+        Ok((traffic, blocks))
+    }
+
     /// Connects over IPv4 and begins to send as fast as the congestion control of this name lets it: `cubic`, `reno`.
     /// (The system's default may be any.) With `max_rate` it never sends faster than that, counted in IP packets.
     ///
@@ -37,23 +77,48 @@ impl Traffic {
         congestion_control: &str,
         max_rate: Option<Rate>,
     ) -> Result<Self, NetworkError> {
-        let failed = |error| {
-            SetupError::new(format!("send TCP with {congestion_control} from {} to {}", from.name, to.name), error)
-                .hint("`sysctl net.ipv4.tcp_available_congestion_control` lists what this kernel has")
-        };
-        let listener = to.namespace.run(|| listen(far, protocol))?.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let stream = from.namespace.run(|| connect(near, address, protocol, congestion_control))?.map_err(failed)?;
+        let ends = TcpEnds { from, to, port: 0, through: None, congestion_control };
+        let failed = |error| ends.failed(error);
+        let (stream, (sink, listener)) = ends.open_listening(protocol, near, far).map_err(failed)?;
         if let Some(rate) = max_rate {
             net::tcp::limit_rate(&stream, rate).map_err(failed)?;
         }
-        let sink = accept(&listener, stream.local_addr().map_err(failed)?).map_err(failed)?;
-        sink.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         // Further subflows of Multipath TCP are only accepted as long as the listener is open.
         Traffic::arriving(sink, &to.namespace)?.sent_by(&from.namespace, move |stop| {
             let _listener = listener;
-            pour(&stream, stop);
+            pour(&stream, &AtomicUsize::new(Traffic::MAX_BLOCK), stop);
         })
+    }
+}
+
+impl TcpEnds<'_> {
+    fn failed(&self, error: io::Error) -> SetupError {
+        let TcpEnds { from, to, congestion_control, .. } = self;
+        SetupError::new(format!("send TCP with {congestion_control} from {} to {}", from.name, to.name), error)
+            .hint("`sysctl net.ipv4.tcp_available_congestion_control` lists what this kernel has")
+    }
+
+    /// The sending and the receiving socket.
+    fn open(&self, protocol: Protocol, near: Ipv4Addr, far: Ipv4Addr) -> io::Result<(TcpStream, TcpStream)> {
+        let (stream, (sink, _)) = self.open_listening(protocol, near, far)?;
+        Ok((stream, sink))
+    }
+
+    /// The same with the socket that has listened.
+    fn open_listening(
+        &self,
+        protocol: Protocol,
+        near: Ipv4Addr,
+        far: Ipv4Addr,
+    ) -> io::Result<(TcpStream, (TcpStream, TcpListener))> {
+        let listener = self.to.namespace.run(|| listen((far, self.port), protocol)).map_err(io::Error::other)??;
+        let address = self.through.map_or_else(|| listener.local_addr(), Ok)?;
+        let connect = || connect(near, address, protocol, self.congestion_control);
+        let stream = self.from.namespace.run(connect).map_err(io::Error::other)??;
+        let peer = if self.through.is_some() { None } else { Some(stream.local_addr()?) };
+        let sink = accept(&listener, peer)?;
+        sink.set_read_timeout(Some(PATIENCE))?;
+        Ok((stream, (sink, listener)))
     }
 }
 
@@ -63,9 +128,12 @@ impl Sink for TcpStream {
     }
 }
 
-fn listen(at: Ipv4Addr, protocol: Protocol) -> io::Result<TcpListener> {
+fn listen(at: (Ipv4Addr, u16), protocol: Protocol) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
-    socket.bind(&SocketAddr::from((at, 0)).into())?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SocketAddr::from(at).into())?;
+    // Of accepting, too.
+    socket.set_read_timeout(Some(ARRIVAL))?;
     socket.listen(8)?;
     Ok(socket.into())
 }
@@ -80,20 +148,20 @@ fn connect(from: Ipv4Addr, to: SocketAddr, protocol: Protocol, congestion_contro
     Ok(socket.into())
 }
 
-/// The connection from `peer`, which is open already.
-fn accept(listener: &TcpListener, peer: SocketAddr) -> io::Result<TcpStream> {
+/// The connection from `peer`, which is open already; or the next one.
+fn accept(listener: &TcpListener, peer: Option<SocketAddr>) -> io::Result<TcpStream> {
     loop {
         let (stream, from) = listener.accept()?;
-        if from == peer {
+        if peer.is_none_or(|peer| peer == from) {
             return Ok(stream);
         }
     }
 }
 
-fn pour(mut stream: &TcpStream, stop: &AtomicBool) {
-    let bytes = vec![0; 1 << 16];
+fn pour(mut stream: &TcpStream, block: &AtomicUsize, stop: &AtomicBool) {
+    let bytes = vec![0; Traffic::MAX_BLOCK];
     while !stop.load(Ordering::Relaxed) {
-        match stream.write(&bytes) {
+        match stream.write(&bytes[..block.load(Ordering::Relaxed)]) {
             Ok(_) => {}
             Err(error) if is_patience(&error) => {}
             // The other end may have stopped first.

@@ -34,6 +34,9 @@ pub struct MultipathReport {
     pub warm_up_seconds: f64,
     /// How long goodput was measured.
     pub duration_seconds: f64,
+    /// Contenders that could not be run on this host, and why.
+    #[serde(default)]
+    pub skipped: Vec<String>,
     /// One for each run, in the order of running.
     pub rows: Vec<MultipathRow>,
     /// The rows summed up.
@@ -48,6 +51,8 @@ pub enum WorkloadName {
     Transfer,
     /// Numbered UDP packets at a constant rate.
     Numbered,
+    /// One TCP connection that was written to in blocks of different lengths.
+    Blocks,
     /// UDP packets as fast as the host sent them.
     Flood,
 }
@@ -69,10 +74,12 @@ impl MultipathReport {
             workload: match experiment.workload {
                 Workload::Transfer => WorkloadName::Transfer,
                 Workload::Numbered { .. } => WorkloadName::Numbered,
+                Workload::Blocks => WorkloadName::Blocks,
                 Workload::Flood { .. } => WorkloadName::Flood,
             },
             warm_up_seconds: experiment.warm_up.as_secs_f64(),
             duration_seconds: experiment.duration.as_secs_f64(),
+            skipped: experiment.skipped(),
             summary: MultipathSummary::of(&rows, experiment),
             rows,
         }

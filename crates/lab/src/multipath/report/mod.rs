@@ -1,5 +1,6 @@
 //! The results of an experiment on several paths, as a document and as people read them.
 
+mod blocks;
 mod csv;
 mod document;
 mod fixed_ratios;

@@ -1,5 +1,6 @@
 //! The plots of a report on several paths: goodput by case, or, as in the paper, the order of packets.
 
+use super::blocks;
 use super::document::{MultipathReport, WorkloadName};
 use crate::multipath::row::MultipathRow;
 use crate::multipath::summary::PointSummary;
@@ -15,6 +16,7 @@ pub(super) fn all(report: &MultipathReport) -> Drawn<Vec<Plot>> {
             by_case(report, &SHARES, &|point| scaled(point.share_of_framing_ratio, 100.0))?,
             by_case(report, &GOODPUTS, &|point| scaled(point.goodput_bits_per_second, 1e-6))?,
         ]),
+        WorkloadName::Blocks => blocks::plots(report),
         WorkloadName::Flood => {
             Ok(vec![by_case(report, &GOODPUTS, &|point| scaled(point.goodput_bits_per_second, 1e-6))?])
         }

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
     use crate::delays::{Delays, EchoDelays};
-    use crate::multipath::{MultipathRow, Observed, Reordering, run, testbed};
+    use crate::multipath::{BlockRate, Multipath, MultipathRow, Observed, Reordering, run, testbed};
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
     use units::Span;
@@ -66,6 +66,7 @@ mod tests {
                 sparse: Some(delays),
                 echo: Some(EchoDelays { round_trips: delays, unanswered_ratio: 0.02 }),
                 recovery: Some(Span::from_millis(300)),
+                blocks: blocks(&experiment),
                 carried: vec![8000, 4000],
                 lateness_p99: Some(Span::from_micros(90)),
             };
@@ -75,8 +76,21 @@ mod tests {
         MultipathReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows)
     }
 
-    fn all() -> [MultipathReport; 5] {
-        ["multipath-tcp", "multipath-unequal", "multipath-reorder", "multipath-udp", "multipath-auto"].map(made)
+    /// All lengths alike, but that multiples of four are a tenth better.
+    fn blocks(experiment: &Multipath) -> Vec<BlockRate> {
+        let rate = |(block_bytes, no_delay): (u32, bool)| {
+            let goodput_bits_per_second = if block_bytes % 4 == 0 { 55e6 } else { 50e6 };
+            BlockRate { block_bytes, no_delay, goodput_bits_per_second }
+        };
+        experiment.blocks.plan().into_iter().map(rate).collect()
+    }
+
+    fn all() -> [MultipathReport; 7] {
+        let lower = ["tunnel-rto", "block-size"];
+        let several = ["multipath-tcp", "multipath-unequal", "multipath-reorder", "multipath-udp", "multipath-auto"];
+        let [a, b, c, d, e] = several.map(made);
+        let [f, g] = lower.map(made);
+        [a, b, c, d, e, f, g]
     }
 
     /// What the gateways' own code makes of two unequal paths: a change of the path choice, the resequencer or the TCP model
@@ -136,8 +150,30 @@ mod tests {
     }
 
     #[test]
+    fn tunnels_are_compared_as_the_scenario_asks() {
+        let text = made("tunnel-rto").to_text();
+        let published =
+            "goodput of tunnel-tcp, plain, RTO 1 s: 1.00 × that of tunnel-tcp, plain, RTO 3 s; published 1.57 ×";
+        assert!(text.contains(&format!("old-style, 0.1 % loss: {published}")), "{text}");
+        assert!(text.contains("echo p99 of tunnel-rake: 40.0 ms; required at most 35.0 ms: not met"), "{text}");
+        let carried = text.lines().find(|line| line.contains("tunnel-rake") && line.contains("cubic")).unwrap();
+        assert_eq!(carried.matches("cubic").count(), 2, "{carried}");
+    }
+
+    #[test]
+    fn a_period_is_looked_for_in_the_lengths_of_writes() {
+        let text = made("block-size").to_text();
+        assert!(text.contains("single: writes of a multiple of 4 bytes carry +10.0 %"), "{text}");
+        assert!(
+            text.contains(
+                "writes of 16 bytes: tunnel-rake carries 1.00 of what is carried directly; required 0.95: met"
+            )
+        );
+    }
+
+    #[test]
     fn a_page_needs_nothing_from_elsewhere() {
-        for (report, plots) in all().iter().zip([2, 2, 6, 1, 2]) {
+        for (report, plots) in all().iter().zip([2, 2, 6, 1, 2, 2, 1]) {
             let page = report.to_html().unwrap();
             assert_eq!(page.matches("<svg").count(), plots, "{}", report.experiment);
             for outside in ["src=", "@import", "url(", "<link", "<script"] {

@@ -13,6 +13,12 @@ pub(super) fn of(experiment: &Multipath) -> String {
         Workload::Numbered { packets, payload, load } => {
             format!("{packets} UDP packets of {payload} bytes of payload, at {:.0} % of the paths' rates", load * 100.0)
         }
+        Workload::Blocks => {
+            let lengths = experiment.blocks.plan().len();
+            format!(
+                "one TCP connection (CUBIC) written to in blocks, {lengths} lengths and settings, goodput of {timed} each"
+            )
+        }
         Workload::Flood { payload } => {
             format!("UDP packets of {payload} bytes of payload as fast as they can be sent, goodput of {timed}")
         }

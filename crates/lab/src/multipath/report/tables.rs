@@ -1,5 +1,6 @@
 //! The tables of a report on several paths, the same for terminal and HTML.
 
+use super::blocks;
 use super::document::{MultipathReport, WorkloadName};
 use crate::multipath::summary::PointSummary;
 use crate::report::Table;
@@ -18,6 +19,7 @@ pub(super) fn all(report: &MultipathReport) -> Vec<Table> {
         .into_iter()
         .chain(carried(report))
         .collect(),
+        WorkloadName::Blocks => blocks::tables(report),
         WorkloadName::Numbered => vec![numbered(report)],
         WorkloadName::Flood => vec![floods(report)],
     }

@@ -1,7 +1,7 @@
 //! The results in sentences, and what the numbers do not show.
 
 use super::document::{MultipathReport, WorkloadName};
-use super::fixed_ratios;
+use super::{blocks, fixed_ratios};
 use crate::multipath::comparison::Compared;
 use crate::multipath::summary::PointSummary;
 use crate::report::disturbances;
@@ -24,6 +24,7 @@ pub(super) fn all(report: &MultipathReport) -> Vec<String> {
             let lines = required.chain(against_peer(report)).chain(published).chain(fixed_ratios::lines(report));
             lines.chain(compared).collect()
         }
+        WorkloadName::Blocks => blocks::verdicts(report),
         WorkloadName::Numbered => report.summary.points.iter().filter_map(in_order).collect(),
         WorkloadName::Flood => report.summary.cases().into_iter().flat_map(|case| forwarding(report, case)).collect(),
     }
@@ -114,6 +115,7 @@ fn forwarding(report: &MultipathReport, case: &str) -> Vec<String> {
 /// Disturbed and repeated runs.
 pub(super) fn notes(report: &MultipathReport) -> Vec<String> {
     let mut notes = disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)));
+    notes.extend(report.skipped.iter().map(|skipped| format!("skipped {skipped}")));
     if report.virtual_time {
         notes.push(
             "Multipath TCP and the translation of addresses have no form in virtual time, and are left out".into(),

@@ -1,0 +1,126 @@
+//! What is said of goodput by the length of writes.
+
+use super::document::MultipathReport;
+use crate::multipath::block_sweep::{BlockRate, period_ratio};
+use crate::multipath::row::MultipathRow;
+use crate::report::Table;
+use crate::report::plot::{Drawn, Plot, SERIES, chart, draw, legend};
+use crate::statistics::mean;
+use plotters::prelude::*;
+
+/// With what the others are compared.
+const DIRECT: &str = "single";
+/// Lengths of which the share of the direct connection's goodput is stated, …
+const STATED: [u32; 2] = [16, 128];
+/// … and what it is to be at least through this program's tunnels.
+const REQUIRED: f64 = 0.95;
+const OWN: &str = "tunnel-";
+
+/// For each case a table by length: a column for each contender, without and with TCP_NODELAY.
+pub(super) fn tables(report: &MultipathReport) -> Vec<Table> {
+    report.summary.cases().into_iter().map(|case| table(report, case)).collect()
+}
+
+fn table(report: &MultipathReport, case: &str) -> Table {
+    let contenders = report.summary.contenders();
+    let mut columns = vec!["bytes".to_owned()];
+    for contender in &contenders {
+        columns.extend([(*contender).to_owned(), format!("{contender}, no delay")]);
+    }
+    let mut lengths: Vec<u32> = rows(report, case).flat_map(|row| row.blocks.iter().map(|b| b.block_bytes)).collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    let cell = |contender: &str, bytes: u32, no_delay: bool| {
+        rate(report, case, contender, bytes, no_delay).map_or("–".into(), |rate| format!("{:.2}", rate / 1e6))
+    };
+    let line = |bytes: u32| {
+        let cells = contenders.iter().flat_map(|name| [cell(name, bytes, false), cell(name, bytes, true)]);
+        std::iter::once(bytes.to_string()).chain(cells).collect()
+    };
+    Table {
+        caption: format!("{case}: goodput in Mbit/s by the length of each write, without and with TCP_NODELAY"),
+        columns,
+        rows: lengths.into_iter().map(line).collect(),
+    }
+}
+
+fn rows<'a>(report: &'a MultipathReport, case: &str) -> impl Iterator<Item = &'a MultipathRow> {
+    report.rows.iter().filter(move |row| row.case == case)
+}
+
+/// The mean over the runs.
+fn rate(report: &MultipathReport, case: &str, contender: &str, bytes: u32, no_delay: bool) -> Option<f64> {
+    let is_it = |rate: &&BlockRate| rate.block_bytes == bytes && rate.no_delay == no_delay;
+    let own = rows(report, case).filter(|row| row.contender == contender);
+    let rates: Vec<_> =
+        own.filter_map(|row| row.blocks.iter().find(is_it)).map(|rate| rate.goodput_bits_per_second).collect();
+    mean(&rates)
+}
+
+/// Shares of the direct connection's goodput, and the period that the paper saw.
+pub(super) fn verdicts(report: &MultipathReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    for case in report.summary.cases() {
+        for contender in report.summary.contenders() {
+            if contender != DIRECT {
+                lines.extend(STATED.iter().filter_map(|bytes| share(report, case, contender, *bytes)));
+            }
+            lines.extend(period(report, case, contender));
+        }
+    }
+    lines
+}
+
+fn share(report: &MultipathReport, case: &str, contender: &str, bytes: u32) -> Option<String> {
+    let own = rate(report, case, contender, bytes, false)?;
+    let share = own / rate(report, case, DIRECT, bytes, false).filter(|direct| *direct > 0.0)?;
+    let verdict = if share >= REQUIRED { "met" } else { "not met" };
+    let required = if contender.starts_with(OWN) { format!("; required {REQUIRED}: {verdict}") } else { String::new() };
+    Some(format!(
+        "{case}: writes of {bytes} bytes: {contender} carries {share:.2} of what is carried directly{required}"
+    ))
+}
+
+fn period(report: &MultipathReport, case: &str, contender: &str) -> Option<String> {
+    let own = rows(report, case).filter(|row| row.contender == contender);
+    let gains: Vec<_> = own.filter_map(|row| period_ratio(&row.blocks)).collect();
+    let gain = mean(&gains)? * 100.0;
+    let seen = if contender == DIRECT { "a clear period of 4 bytes" } else { "none in a tunnel" };
+    Some(format!(
+        "{case}: {contender}: writes of a multiple of 4 bytes carry {gain:+.1} % against their neighbours; the paper saw {seen}"
+    ))
+}
+
+/// For each case a line for each contender, without TCP_NODELAY, over the logarithm of the length.
+pub(super) fn plots(report: &MultipathReport) -> Drawn<Vec<Plot>> {
+    report.summary.cases().into_iter().map(|case| plot(report, case)).collect()
+}
+
+fn plot(report: &MultipathReport, case: &str) -> Drawn<Plot> {
+    let points = |contender: &str| -> Vec<(f64, f64)> {
+        let own = rows(report, case).find(|row| row.contender == contender && row.run == 1);
+        let rates = own.into_iter().flat_map(|row| &row.blocks).filter(|rate| !rate.no_delay);
+        let point = |rate: &BlockRate| (f64::from(rate.block_bytes).log2(), rate.goodput_bits_per_second / 1e6);
+        let mut points: Vec<_> = rates.map(point).collect();
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        points
+    };
+    let all: Vec<_> = report.summary.contenders().into_iter().map(|name| (name, points(name))).collect();
+    let limit =
+        |value: fn(&(f64, f64)) -> f64| all.iter().flat_map(|(_, points)| points).map(value).fold(1.0, f64::max);
+    let svg = draw(|area| {
+        let axes = ["length of each write, log2 of bytes".to_owned(), "goodput, Mbit/s".to_owned()];
+        let mut chart = chart(area, 0.0..limit(|point| point.0), 0.0..limit(|point| point.1) * 1.05, &axes)?;
+        for (index, (name, points)) in all.iter().enumerate() {
+            let colour = SERIES[index % SERIES.len()];
+            chart
+                .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
+                .label(*name)
+                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+        }
+        legend(&mut chart, SeriesLabelPosition::LowerRight)
+    })?;
+    let caption = "Goodput of the first run by the length of each write, without TCP_NODELAY (the paper's Fig. 4 to 6 have the time \
+                   for a given amount).";
+    Ok(Plot { title: case.to_owned(), caption: caption.to_owned(), svg })
+}
