@@ -81,7 +81,8 @@ pub struct ConnectionConfig {
 pub struct ConnectionTuning {
     /// The least retransmission timeout, where the kernel lets it be set, from 1 µs to 200 ms; the system's, if none.
     pub min_rto: Option<Span>,
-    /// The greatest one, where the kernel lets it be set, from 1 s to 120 s; the system's, if none.
+    /// The greatest one, where the kernel lets it be set, from 1 s to 120 s, but four round trips where these are longer; the
+    /// system's, if none.
     pub max_rto: Option<Span>,
     /// Bytes of the send buffer; as the system has it, if none.
     pub send_buffer: Option<u32>,
@@ -99,13 +100,16 @@ impl ConnectionTuning {
     /// The least timeout must be shorter than that of the connections inside, 200 ms by default, or both repeat what is lost
     /// (Nakagawa, Nakamura: *TCP over TCP*). RFC 6298 §2.4 has 1 s, for hosts that cannot tell the time exactly.
     pub const DEFAULT_MIN_RTO: Span = Span::from_millis(20);
+    /// After an outage, a connection that has doubled its timeout would wait for about as long as that lasted. A segment each
+    /// second on each connection does no harm meanwhile, though RFC 6298 §2.5 has 60 s.
+    pub const DEFAULT_MAX_RTO: Span = Span::from_secs(1);
 }
 
 impl Default for ConnectionTuning {
     fn default() -> Self {
         ConnectionTuning {
             min_rto: Some(Self::DEFAULT_MIN_RTO),
-            max_rto: None,
+            max_rto: Some(Self::DEFAULT_MAX_RTO),
             send_buffer: None,
             no_delay: true,
             unsent_bytes: None,

@@ -35,6 +35,8 @@ pub(crate) struct Connection {
     unsent_limit: u32,
     /// Whether that follows the rate.
     follows_rate: bool,
+    /// The greatest retransmission timeout: as it is to be with short round trips, and as it is.
+    max_rto: Option<[Span; 2]>,
     /// Whether its set reports when it can be written.
     pub(crate) reports_writable: bool,
 }
@@ -92,6 +94,7 @@ impl Connection {
             look_at: now,
             unsent_limit,
             follows_rate: tuning.unsent_bytes.is_none(),
+            max_rto: tuning.max_rto.map(|most| [most; 2]),
             reports_writable: false,
         })
     }
@@ -143,6 +146,7 @@ impl Connection {
         self.look_at = now + Self::LOOK_INTERVAL;
         let state = tcp::send_state(&self.stream).ok()?;
         self.follow_rate(state.delivery_rate);
+        self.follow_round_trip(state.round_trip);
         let pending = (self.pending.len() - self.taken) as u64;
         let free = (state.window + u64::from(self.unsent_limit)).saturating_sub(state.unsent);
         self.is_full = pending > 0 || free == 0;
@@ -159,6 +163,16 @@ impl Connection {
         let differs = self.follows_rate && wanted.abs_diff(self.unsent_limit) > self.unsent_limit / 4;
         if differs && tcp::limit_unsent(&self.stream, wanted).is_ok() {
             self.unsent_limit = wanted;
+        }
+    }
+
+    /// A timeout that is shorter than the round trip repeats what is not lost.
+    fn follow_round_trip(&mut self, round_trip: Span) {
+        let Some([least, current]) = &mut self.max_rto else { return };
+        let wanted = max_rto(*least, round_trip);
+        let differs = wanted > *current * 5 / 4 || wanted < *current * 3 / 4;
+        if differs && tcp::set_max_rto(&self.stream, wanted).is_ok() {
+            *current = wanted;
         }
     }
 
@@ -225,9 +239,29 @@ impl fmt::Display for Ended {
     }
 }
 
+/// The greatest retransmission timeout of a connection with that round trip, if it is to be `least` with short ones.
+fn max_rto(least: Span, round_trip: Span) -> Span {
+    const ROUND_TRIPS: i64 = 4;
+    const MAX: Span = Span::from_secs(120);
+    (round_trip * ROUND_TRIPS).clamp(least, MAX)
+}
+
 /// How the node names the far end of a connection.
 pub(crate) fn route(path: u8, address: SocketAddr) -> Route {
     // An IPv4 address is one, however the socket has it.
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
     Route { path, address }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_leaves_room_for_long_round_trips() {
+        let one = Span::from_secs(1);
+        assert_eq!(max_rto(one, Span::from_millis(20)), one);
+        assert_eq!(max_rto(one, Span::from_millis(700)), Span::from_millis(2800));
+        assert_eq!(max_rto(one, Span::from_secs(90)), Span::from_secs(120));
+    }
 }

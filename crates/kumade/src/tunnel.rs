@@ -116,10 +116,10 @@ struct Tuning {
     /// the system's
     #[arg(long, value_name = "TIME", value_parser = parse::span, default_value = "20ms", hide_short_help = true)]
     min_rto: Span,
-    /// Greatest retransmission timeout of the TCP connections, 1s to 120s, where the kernel can set it (Linux 6.15) [default:
-    /// the system's]
-    #[arg(long, value_name = "TIME", value_parser = parse::span, hide_short_help = true)]
-    max_rto: Option<Span>,
+    /// Greatest retransmission timeout of the TCP connections, 1s to 120s, where the kernel can set it (Linux 6.15), or four
+    /// round trips if these are longer; 0 leaves the system's
+    #[arg(long, value_name = "TIME", value_parser = parse::span, default_value = "1s", hide_short_help = true)]
+    max_rto: Span,
     /// Send buffer of each TCP connection, such as 256kb [default: as the system adapts it]
     #[arg(long, value_name = "BYTES", value_parser = buffer, hide_short_help = true)]
     send_buffer: Option<u32>,
@@ -135,7 +135,7 @@ impl Tuning {
     fn connections(&self) -> ConnectionTuning {
         ConnectionTuning {
             min_rto: Some(self.min_rto).filter(|least| *least > Span::ZERO),
-            max_rto: self.max_rto,
+            max_rto: Some(self.max_rto).filter(|most| *most > Span::ZERO),
             send_buffer: self.send_buffer,
             no_delay: !self.delay_short_segments,
             unsent_bytes: self.unsent,

@@ -1,7 +1,7 @@
 //! Tunnels over TCP in the lab, for real but small. What figures come out is for the lab to report: a machine that is busy
 //! with other programs may deliver little.
 
-use lab::multipath::{self, Multipath, MultipathReport, MultipathRow, RealTime};
+use lab::multipath::{self, Layer, Multipath, MultipathReport, MultipathRow, RealTime};
 use lab::{Document, Experiment, Overrides};
 use testnet::in_namespaces;
 
@@ -56,5 +56,66 @@ fn tunnels_are_tuned_and_an_outage_and_an_echo_are_observed() {
         let text = report.to_text();
         assert!(text.contains("recovery of tunnel-tcp") && text.contains("echo p99"), "{text}");
         assert_eq!(MultipathReport::from_json(&report.to_json().unwrap()).unwrap(), report);
+    });
+}
+
+#[test]
+fn blocks_pass_directly_through_a_tunnel_and_through_others_programs_or_these_are_skipped() {
+    const FILE: &str = r#"
+        name = "blocks"
+        title = "Writes of some lengths"
+        workload = "blocks"
+        planes = ["single", "tunnel-rake", "ssh-forward"]
+        runs = 1
+        warm_up = "300ms"
+        duration = "200ms"
+        [blocks]
+        sizes = [16, 1448]
+        consecutive = [99, 101]
+        [[cases]]
+        label = "small"
+        paths = [{ rate = "8mbit", delay = "1ms" }]
+    "#;
+    in_namespaces("blocks_pass_directly_through_a_tunnel_and_through_others_programs_or_these_are_skipped", || {
+        let (experiment, rows) = run(FILE);
+        let report = MultipathReport::new(&experiment, lab::now_utc(), rows.clone());
+        assert_eq!(rows.len() + report.skipped.len(), 3, "{:?}", report.skipped);
+        for row in &rows {
+            let lengths: Vec<_> = row.blocks.iter().map(|rate| (rate.block_bytes, rate.no_delay)).collect();
+            let both = [(16, false), (16, true), (1448, false), (1448, true)];
+            assert_eq!(lengths, [&both[..], &[(99, false), (100, false), (101, false)]].concat());
+        }
+        let text = report.to_text();
+        assert!(text.contains("tunnel-rake, no delay"), "{text}");
+        report.skipped.iter().for_each(|skipped| assert!(text.contains(&format!("skipped {skipped}")), "{text}"));
+    });
+}
+
+#[test]
+fn both_layers_are_traced() {
+    const FILE: &str = r#"
+        name = "trace"
+        title = "Sequence numbers of both layers"
+        planes = ["single", "tunnel-tcp"]
+        runs = 1
+        duration = "1s"
+        [[cases]]
+        label = "small"
+        paths = [{ rate = "8mbit", delay = "5ms", loss = "1%" }]
+        trace = true
+    "#;
+    in_namespaces("both_layers_are_traced", || {
+        let (experiment, rows) = run(FILE);
+        for row in &rows {
+            let of = |layer| row.trace.iter().filter(move |segment| segment.layer == layer);
+            let upper: Vec<_> = of(Layer::Upper).collect();
+            assert!(!upper.is_empty() && upper.iter().all(|segment| segment.connection == 0), "{row:?}");
+            assert_eq!(of(Layer::Lower).next().is_some(), row.contender == "tunnel-tcp");
+            let new: Vec<_> = upper.iter().filter(|segment| !segment.is_repeat).collect();
+            assert!(new.windows(2).all(|pair| pair[0].sequence_bytes < pair[1].sequence_bytes), "{row:?}");
+        }
+        let report = MultipathReport::new(&experiment, lab::now_utc(), rows);
+        assert!(report.to_html().unwrap().contains("sequence number"));
+        assert_eq!(report.more_files().unwrap()[0].0, "trace.csv");
     });
 }

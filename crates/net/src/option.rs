@@ -56,7 +56,10 @@ pub struct TcpInfoUpToDelivery {
     pub sacked: u32,
     pub lost: u32,
     pub retrans: u32,
-    _fackets_to_snd_ssthresh: [u32; 10],
+    _fackets_to_rcv_ssthresh: [u32; 7],
+    /// Smoothed, in microseconds.
+    pub rtt: u32,
+    _rttvar_to_snd_ssthresh: [u32; 2],
     pub snd_cwnd: u32,
     _advmss_to_total_retrans: [u32; 5],
     _pacing_rates: [u64; 2],

@@ -30,6 +30,7 @@ mod sparse;
 mod stack;
 mod summary;
 mod testbed;
+mod trace;
 mod transfer;
 mod tuning;
 mod virtual_time;
@@ -50,6 +51,7 @@ pub use scenario::{Cut, Multipath, MultipathCase, MultipathPoint, PathSettings, 
 pub use stack::Stack;
 pub use summary::{MultipathSummary, PointSummary};
 pub use testbed::{Attempt, MultipathTestbed};
+pub use trace::{Layer, TraceSegment};
 pub use tuning::{Part, Tuning};
 pub use virtual_time::VirtualTime;
 

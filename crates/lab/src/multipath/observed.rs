@@ -1,5 +1,6 @@
 use super::block_sweep::BlockRate;
 use super::order::Reordering;
+use super::trace::TraceSegment;
 use crate::delays::{Delays, EchoDelays};
 use units::Span;
 
@@ -32,6 +33,8 @@ pub struct Observed {
     pub recovery: Option<Span>,
     /// Goodput by the length of writes.
     pub blocks: Vec<BlockRate>,
+    /// Segments of both layers.
+    pub trace: Vec<TraceSegment>,
     /// Packets of both directions that each path carried within the measured time.
     pub carried: Vec<u64>,
     /// How late the emulated links were.

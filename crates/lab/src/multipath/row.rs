@@ -2,6 +2,7 @@ use super::block_sweep::BlockRate;
 use super::observed::Observed;
 use super::order::Reordering;
 use super::scenario::{MultipathPoint, Workload};
+use super::trace::TraceSegment;
 use crate::delays::{Delays, EchoDelays};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,10 @@ pub struct MultipathRow {
     /// Goodput by the length of writes; empty where that was not varied.
     #[serde(default)]
     pub blocks: Vec<BlockRate>,
+    /// The segments of both layers as they left, thinned out but for those that were repeated; empty where they were not
+    /// recorded.
+    #[serde(default)]
+    pub trace: Vec<TraceSegment>,
     /// Each path's part of the packets that all carried.
     pub path_ratios: Vec<f64>,
     /// How often the run was discarded and repeated, because host scheduling delay disturbed it.
@@ -96,6 +101,7 @@ impl MultipathRow {
             congestion_control: workload.congestion_control().map(str::to_owned),
             lower_congestion_control: point.contender.plane.lower_control().map(str::to_owned),
             blocks: observed.blocks,
+            trace: observed.trace,
             path_ratios: observed.carried.iter().map(part).collect(),
             repeats: 0,
             disturbed: false,

@@ -94,6 +94,8 @@ pub struct MultipathCase {
     pub sparse: bool,
     /// Whether an echo runs beside: 100 packets of 128 bytes a second there and back.
     pub echo: bool,
+    /// Whether the segments of both layers are recorded as they leave.
+    pub trace: bool,
     /// How TCP repairs losses.
     pub stack: Stack,
     /// What was published of such paths.

@@ -7,6 +7,7 @@ use super::plane::Plane;
 use super::scenario::{Multipath, MultipathPoint, Workload};
 use super::sites::carried;
 use super::sparse::{ECHO_INTERVAL, INTERVAL, PACKET_BYTES};
+use super::trace::{Layer, TraceSegment, segments};
 use crate::delays::{Delays, EchoDelays};
 use anyhow::Context;
 use net::clock;
@@ -34,6 +35,7 @@ pub(super) fn run(
     let payload = (PACKET_BYTES - HEADER_BYTES) as usize;
     let echo = point.case.echo.then(|| Echo::start(&sites.a, to_b, payload, ECHO_INTERVAL).context("send the echo"));
     let echo = echo.transpose()?;
+    let leaving = point.case.trace.then(|| Leaving::start(sites, point)).transpose()?;
     thread::sleep(experiment.warm_up.to_duration());
     arrivals.take();
     connection.take_longest_gap();
@@ -53,6 +55,7 @@ pub(super) fn run(
         order,
         longest_gap: Some(longest_gap),
         recovery: restored.and_then(|restored| recovery(&packets, restored, point.case.shortest())),
+        trace: leaving.map(|leaving| leaving.trace(before.stamp)).unwrap_or_default(),
         echo: echo.and_then(|echo| round_trips(&echo, before.time, after.time)),
         sparse: sparse.and_then(|sparse| delays(&packets, sparse.port())),
         carried: after.carried.iter().zip(&before.carried).map(|(after, before)| after - before).collect(),
@@ -92,6 +95,27 @@ fn wait(sites: &Sites, experiment: &Multipath, point: &MultipathPoint<'_>) -> an
     }
     thread::sleep(rest.to_duration());
     Ok(restored)
+}
+
+/// The segments that leave the sending host, and its gateway where others carry them.
+struct Leaving {
+    upper: Arrivals,
+    lower: Option<Arrivals>,
+}
+
+impl Leaving {
+    fn start(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
+        let lower = || Arrivals::leaving(&sites.left, &Sites::path(0));
+        let upper = Arrivals::leaving(&sites.a.namespace, Sites::LAN)?;
+        Ok(Leaving { upper, lower: point.contender.plane.lower_control().map(|_| lower()).transpose()? })
+    }
+
+    fn trace(&self, start: Time) -> Vec<TraceSegment> {
+        let mut trace = segments(Layer::Upper, &self.upper.take().0, start);
+        let lower = self.lower.iter().flat_map(|lower| segments(Layer::Lower, &lower.take().0, start));
+        trace.extend(lower);
+        trace
+    }
 }
 
 /// The counters at one time.

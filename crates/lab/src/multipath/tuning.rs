@@ -19,7 +19,7 @@ pub struct Tuning {
     /// the gateways' namespaces.
     #[serde(deserialize_with = "optional_span", default)]
     pub min_rto: Option<Span>,
-    /// The greatest.
+    /// The greatest, whatever the round trip: set for the gateways' namespaces.
     #[serde(deserialize_with = "optional_span", default)]
     pub max_rto: Option<Span>,
     /// Bytes of the send buffer.
@@ -42,6 +42,8 @@ pub struct Tuning {
 pub enum Part {
     /// The least retransmission timeout is shorter than that of the connections inside.
     MinRto,
+    /// The greatest is so short that a connection sends again soon after an outage.
+    MaxRto,
     /// No more is open on a connection than what it delivers in a round trip and a little more.
     OpenBound,
     /// FQ-CoDel manages the queue in front of the connections.
@@ -62,6 +64,7 @@ impl Tuning {
         for part in &self.without {
             match part {
                 Part::MinRto => tuning.min_rto = None,
+                Part::MaxRto => tuning.max_rto = None,
                 Part::OpenBound => {
                     tuning.adaptation.bounds_open = false;
                     tuning.unsent_bytes = Some(UNBOUNDED_UNSENT);
@@ -73,7 +76,9 @@ impl Tuning {
         if let Some(least) = self.min_rto {
             tuning.min_rto = Some(least).filter(|least| *least <= MAX_SOCKET_MIN_RTO);
         }
-        tuning.max_rto = self.max_rto;
+        if self.max_rto.is_some() {
+            tuning.max_rto = None;
+        }
         tuning.send_buffer = self.send_buffer.map(|bytes| bytes as u32);
         tuning.unsent_bytes = self.unsent.map(|bytes| bytes as u32).or(tuning.unsent_bytes);
         tuning
@@ -82,7 +87,9 @@ impl Tuning {
     /// What is set for the gateways' namespaces, below `net.ipv4`.
     pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
         let beyond = self.min_rto.filter(|least| *least > MAX_SOCKET_MIN_RTO);
-        beyond.map(|least| ("tcp_rto_min_us", (least.as_nanos() / 1000).to_string())).into_iter().collect()
+        let least = beyond.map(|least| ("tcp_rto_min_us", (least.as_nanos() / 1000).to_string()));
+        let most = self.max_rto.map(|most| ("tcp_rto_max_ms", (most.as_nanos() / 1_000_000).to_string()));
+        least.into_iter().chain(most).collect()
     }
 }
 
@@ -98,8 +105,9 @@ mod tests {
     fn a_timeout_is_set_on_sockets_or_beyond_their_range_for_the_namespace() {
         let (short, long) = (tuning("min_rto = \"50ms\""), tuning("min_rto = \"3s\"\nmax_rto = \"3s\""));
         assert_eq!((short.connections().min_rto, short.settings()), (Some(Span::from_millis(50)), vec![]));
-        assert_eq!((long.connections().min_rto, long.connections().max_rto), (None, Some(Span::from_secs(3))));
-        assert_eq!(long.settings(), [("tcp_rto_min_us", "3000000".to_owned())]);
+        assert_eq!((long.connections().min_rto, long.connections().max_rto), (None, None));
+        let settings = [("tcp_rto_min_us", "3000000".to_owned()), ("tcp_rto_max_ms", "3000".to_owned())];
+        assert_eq!(long.settings(), settings);
     }
 
     #[test]
@@ -108,6 +116,7 @@ mod tests {
         assert_eq!(all, ConnectionTuning::default());
         let without = |part: &str| tuning(&format!("without = [\"{part}\"]")).connections();
         assert_eq!(without("min-rto"), ConnectionTuning { min_rto: None, ..all });
+        assert_eq!(without("max-rto"), ConnectionTuning { max_rto: None, ..all });
         assert_eq!(without("aqm"), ConnectionTuning { aqm: false, ..all });
         assert!(!without("sparse-copies").adaptation.sparse_twice && !without("open-bound").adaptation.bounds_open);
         assert_eq!(without("open-bound").unsent_bytes, Some(UNBOUNDED_UNSENT));

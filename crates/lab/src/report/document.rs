@@ -31,7 +31,15 @@ pub trait Document {
     /// Where a plot cannot be drawn.
     fn to_html(&self) -> Result<String, ReportError>;
 
-    /// Writes `report.html`, `report.json` and `report.csv` into `directory`, which is created if missing, and returns
+    /// Files for what does not fit a line for each row, if there are any: each with its name.
+    ///
+    /// # Errors
+    /// Where serialization fails; no case is known.
+    fn more_files(&self) -> Result<Vec<(&'static str, String)>, ReportError> {
+        Ok(Vec::new())
+    }
+
+    /// Writes `report.html`, `report.json` and `report.csv`, and [`more_files`](Self::more_files), into `directory`, which is created if missing, and returns
     /// their paths. Existing files of these names are replaced.
     ///
     /// # Errors
@@ -41,7 +49,7 @@ pub trait Document {
         let files =
             [("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
         let mut paths = Vec::new();
-        for (name, text) in files {
+        for (name, text) in files.into_iter().chain(self.more_files()?) {
             let path = directory.join(name);
             let mut file = std::fs::File::create(&path).map_err(cannot_write(&path))?;
             file.write_all(text.as_bytes()).map_err(cannot_write(&path))?;
@@ -59,6 +67,11 @@ pub(crate) trait Parts: Serialize {
     /// The rows as CSV with a header line.
     fn csv(&self) -> Result<String, Box<dyn Error>>;
 
+    /// Further files, each with its name.
+    fn more_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+        Ok(Vec::new())
+    }
+
     /// The plots of the page.
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>>;
 }
@@ -70,6 +83,10 @@ impl<P: Parts> Document for P {
 
     fn to_csv(&self) -> Result<String, ReportError> {
         self.csv().map_err(ReportError::generating("the CSV file"))
+    }
+
+    fn more_files(&self) -> Result<Vec<(&'static str, String)>, ReportError> {
+        Parts::more_files(self).map_err(ReportError::generating("a CSV file"))
     }
 
     fn to_text(&self) -> String {

@@ -30,6 +30,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "tunnel-carriers",
     "tunnel-rto",
     "tunnel-adaptive",
+    "tunnel-trace",
     "block-size",
     "multipath-udp",
     "multipath-reorder",

@@ -97,6 +97,8 @@ struct CaseSection {
     #[serde(default)]
     echo: bool,
     #[serde(default)]
+    trace: bool,
+    #[serde(default)]
     stack: Stack,
     #[serde(default)]
     published: Vec<PublishedGoodput>,
@@ -243,6 +245,7 @@ impl File {
             cut: section.cut,
             sparse: section.sparse,
             echo: section.echo,
+            trace: section.trace,
             stack: section.stack,
             published: section.published.clone(),
             required: required.collect::<Result<_, _>>()?,

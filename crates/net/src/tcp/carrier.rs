@@ -18,6 +18,8 @@ pub struct SendState {
     pub acknowledged: u64,
     /// Lost data is being repeated (Linux: any state but Open and Disorder).
     pub is_recovering: bool,
+    /// Smoothed round-trip time; 0 until there is one.
+    pub round_trip: Span,
     /// At which it has delivered of late, in bits of payload.
     pub delivery_rate: Rate,
 }
@@ -41,6 +43,7 @@ pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
         window: u64::from(free) * u64::from(info.snd_mss),
         acknowledged: info.bytes_acked,
         is_recovering: info.ca_state > DISORDER,
+        round_trip: Span::from_micros(info.rtt.into()),
         delivery_rate: Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8)),
     })
 }
@@ -67,8 +70,8 @@ pub fn set_min_rto(socket: &impl AsFd, least: Span) -> io::Result<bool> {
     where_known(setsockopt(socket, MinRto, &(micros as libc::c_int)))
 }
 
-/// The greatest retransmission timeout (RFC 6298 §2.5), up to which it is doubled, of a socket that is not connected yet, and
-/// of those that a listener accepts: 1 s to 120 s. Returns whether this kernel can set it (`TCP_RTO_MAX_MS`, Linux 6.15).
+/// The greatest retransmission timeout (RFC 6298 §2.5), up to which it is doubled, of a socket, and of those that a listener
+/// accepts: 1 s to 120 s. Returns whether this kernel can set it (`TCP_RTO_MAX_MS`, Linux 6.15).
 ///
 /// # Errors
 /// It is out of range.
@@ -107,6 +110,8 @@ mod tests {
         limit_unsent(&near, 20_000).unwrap();
         let state = send_state(&near).unwrap();
         assert!(state.window > 0 && state.unsent == 0 && !state.is_recovering, "{state:?}");
+        // Of the handshake, on the loopback interface.
+        assert!(state.round_trip < Span::from_secs(1), "{state:?}");
         // The far end reads nothing, so that its window closes.
         while crate::tcp::send(&near, &[0; 10_000], false).is_ok() {}
         let unsent = send_state(&near).unwrap().unsent;

@@ -2,6 +2,7 @@ use super::numbered;
 use super::threads::Threads;
 use crate::network::{Host, NetworkError};
 use net::capture::Capture;
+use net::namespace::Namespace;
 use packet::{End, Headers, Transport};
 use std::mem;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use units::Time;
 const ROUND: Duration = Duration::from_millis(5);
 const UDP_HEADER_BYTES: usize = 8;
 
-/// A record of the packets that arrive at a host with data in them, one by one, by the kernel's stamps.
+/// A record of the packets that arrive at a host, or leave it, with data in them, one by one, by the kernel's stamps.
 #[derive(Debug)]
 pub struct Arrivals {
     record: Arc<Mutex<Record>>,
@@ -68,9 +69,22 @@ impl Arrivals {
     /// Where the system refuses to show the host's packets.
     pub fn start(host: &Host, interface: &str) -> Result<Self, NetworkError> {
         let capture = host.namespace.run(|| Capture::incoming(interface))??;
+        Self::record(capture, &host.namespace)
+    }
+
+    /// Begins to record what leaves a host or a gateway by that interface.
+    ///
+    /// # Errors
+    /// As for [`Arrivals::start`].
+    pub fn leaving(inside: &Namespace, interface: &str) -> Result<Self, NetworkError> {
+        let capture = inside.run(|| Capture::outgoing(interface))??;
+        Self::record(capture, inside)
+    }
+
+    fn record(capture: Capture, inside: &Namespace) -> Result<Self, NetworkError> {
         let record = Arc::new(Mutex::new(Record { capture, packets: Vec::new() }));
         let (own, mut threads) = (Arc::clone(&record), Threads::default());
-        threads.start(&host.namespace, "arrivals", move |stop| {
+        threads.start(inside, "arrivals", move |stop| {
             while !stop.load(Ordering::Relaxed) {
                 own.lock().unwrap_or_else(PoisonError::into_inner).collect();
                 thread::sleep(ROUND);
@@ -79,7 +93,7 @@ impl Arrivals {
         Ok(Arrivals { record, _threads: threads })
     }
 
-    /// What has arrived since the last call, in order, and how many packets since the start could not be recorded.
+    /// What has arrived, or left, since the last call, in order, and how many packets since the start could not be recorded.
     pub fn take(&self) -> (Vec<Received>, u64) {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         record.collect();

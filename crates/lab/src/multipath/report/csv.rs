@@ -60,3 +60,19 @@ pub(super) fn rows(rows: &[MultipathRow]) -> Result<String, Box<dyn std::error::
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
 }
+
+/// Goodput by the length of writes: a line for each; none where that was not varied.
+pub(super) fn blocks(rows: &[MultipathRow]) -> Result<Option<String>, Box<dyn std::error::Error>> {
+    if rows.iter().all(|row| row.blocks.is_empty()) {
+        return Ok(None);
+    }
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(["case", "contender", "run", "block_bytes", "no_delay", "goodput_bits_per_second"])?;
+    for row in rows {
+        for rate in &row.blocks {
+            let own = (&row.case, &row.contender, row.run);
+            writer.serialize((own, rate.block_bytes, rate.no_delay, rate.goodput_bits_per_second))?;
+        }
+    }
+    Ok(Some(String::from_utf8(writer.into_inner()?)?))
+}

@@ -8,6 +8,7 @@ mod plots;
 mod render;
 mod setting;
 mod tables;
+mod trace;
 mod verdicts;
 
 pub use document::MultipathReport;

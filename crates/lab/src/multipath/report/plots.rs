@@ -1,7 +1,7 @@
 //! The plots of a report on several paths: goodput by case, or, as in the paper, the order of packets.
 
-use super::blocks;
 use super::document::{MultipathReport, WorkloadName};
+use super::{blocks, trace};
 use crate::multipath::row::MultipathRow;
 use crate::multipath::summary::PointSummary;
 use crate::report::cases::{CaseAxis, Frame, Series, over_cases};
@@ -12,10 +12,13 @@ use train::Estimate;
 /// All plots of a report.
 pub(super) fn all(report: &MultipathReport) -> Drawn<Vec<Plot>> {
     match report.workload {
-        WorkloadName::Transfer => Ok(vec![
-            by_case(report, &SHARES, &|point| scaled(point.share_of_framing_ratio, 100.0))?,
-            by_case(report, &GOODPUTS, &|point| scaled(point.goodput_bits_per_second, 1e-6))?,
-        ]),
+        WorkloadName::Transfer => {
+            let by_case = [
+                by_case(report, &SHARES, &|point| scaled(point.share_of_framing_ratio, 100.0))?,
+                by_case(report, &GOODPUTS, &|point| scaled(point.goodput_bits_per_second, 1e-6))?,
+            ];
+            Ok(by_case.into_iter().chain(trace::plots(&report.rows)?).collect())
+        }
         WorkloadName::Blocks => blocks::plots(report),
         WorkloadName::Flood => {
             Ok(vec![by_case(report, &GOODPUTS, &|point| scaled(point.goodput_bits_per_second, 1e-6))?])

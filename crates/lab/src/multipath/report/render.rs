@@ -1,5 +1,5 @@
 use super::document::MultipathReport;
-use super::{csv, plots, tables, verdicts};
+use super::{csv, plots, tables, trace, verdicts};
 use crate::paper::Paper;
 use crate::report::plot::Plot;
 use crate::report::{Content, Parts};
@@ -25,6 +25,11 @@ impl Parts for MultipathReport {
         csv::rows(&self.rows)
     }
 
+    fn more_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+        let files = [("blocks.csv", csv::blocks(&self.rows)?), ("trace.csv", trace::csv(&self.rows)?)];
+        Ok(files.into_iter().filter_map(|(name, text)| Some((name, text?))).collect())
+    }
+
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
         plots::all(self)
     }
@@ -35,7 +40,9 @@ mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
     use crate::delays::{Delays, EchoDelays};
-    use crate::multipath::{BlockRate, Multipath, MultipathRow, Observed, Reordering, run, testbed};
+    use crate::multipath::{
+        BlockRate, Layer, Multipath, MultipathPoint, MultipathRow, Observed, Reordering, TraceSegment, run, testbed,
+    };
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
     use units::Span;
@@ -44,7 +51,7 @@ mod tests {
     fn made(name: &str) -> MultipathReport {
         let experiment = load(name, &Overrides::default()).unwrap().multipath().unwrap();
         let seconds = Span::from_secs(10);
-        let row = |point| {
+        let row = |point: &MultipathPoint<'_>| {
             let order = Reordering {
                 packets: 9000,
                 reordered_packets: 90,
@@ -66,6 +73,7 @@ mod tests {
                 sparse: Some(delays),
                 echo: Some(EchoDelays { round_trips: delays, unanswered_ratio: 0.02 }),
                 recovery: Some(Span::from_millis(300)),
+                trace: if point.case.trace { trace() } else { Vec::new() },
                 blocks: blocks(&experiment),
                 carried: vec![8000, 4000],
                 lateness_p99: Some(Span::from_micros(90)),
@@ -76,21 +84,33 @@ mod tests {
         MultipathReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows)
     }
 
+    fn trace() -> Vec<TraceSegment> {
+        let segment = |layer, sequence_bytes, is_repeat| TraceSegment {
+            layer,
+            connection: 0,
+            seconds: 0.5,
+            sequence_bytes,
+            payload_bytes: 1448,
+            is_repeat,
+        };
+        vec![segment(Layer::Upper, 0, false), segment(Layer::Lower, 1448, false), segment(Layer::Lower, 0, true)]
+    }
+
     /// All lengths alike, but that multiples of four are a tenth better.
     fn blocks(experiment: &Multipath) -> Vec<BlockRate> {
         let rate = |(block_bytes, no_delay): (u32, bool)| {
-            let goodput_bits_per_second = if block_bytes % 4 == 0 { 55e6 } else { 50e6 };
+            let goodput_bits_per_second = if block_bytes.is_multiple_of(4) { 55e6 } else { 50e6 };
             BlockRate { block_bytes, no_delay, goodput_bits_per_second }
         };
         experiment.blocks.plan().into_iter().map(rate).collect()
     }
 
-    fn all() -> [MultipathReport; 7] {
-        let lower = ["tunnel-rto", "block-size"];
+    fn all() -> [MultipathReport; 8] {
+        let lower = ["tunnel-rto", "block-size", "tunnel-trace"];
         let several = ["multipath-tcp", "multipath-unequal", "multipath-reorder", "multipath-udp", "multipath-auto"];
         let [a, b, c, d, e] = several.map(made);
-        let [f, g] = lower.map(made);
-        [a, b, c, d, e, f, g]
+        let [f, g, h] = lower.map(made);
+        [a, b, c, d, e, f, g, h]
     }
 
     /// What the gateways' own code makes of two unequal paths: a change of the path choice, the resequencer or the TCP model
@@ -172,8 +192,20 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_fit_a_line_for_each_run_has_a_file_of_its_own() {
+        let names = |name: &str| {
+            let files = Parts::more_files(&made(name)).unwrap();
+            files.into_iter().map(|(name, text)| (name, text.lines().count())).collect::<Vec<_>>()
+        };
+        // Five contenders with three segments each.
+        assert_eq!(names("tunnel-trace"), [("trace.csv", 16)]);
+        assert_eq!(names("tunnel-rto"), []);
+        assert!(names("block-size")[0].1 > 100);
+    }
+
+    #[test]
     fn a_page_needs_nothing_from_elsewhere() {
-        for (report, plots) in all().iter().zip([2, 2, 6, 1, 2, 2, 1]) {
+        for (report, plots) in all().iter().zip([2, 2, 6, 1, 2, 2, 1, 7]) {
             let page = report.to_html().unwrap();
             assert_eq!(page.matches("<svg").count(), plots, "{}", report.experiment);
             for outside in ["src=", "@import", "url(", "<link", "<script"] {

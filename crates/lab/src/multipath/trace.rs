@@ -1,0 +1,112 @@
+use super::order::Unwrapped;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use testnet::{Content, Received};
+use units::Time;
+
+/// A segment of a TCP connection as it left, in the measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TraceSegment {
+    /// Of the flow, or of the connections that carry it.
+    pub layer: Layer,
+    /// Which of the layer's connections, counted from 0 in the order of their first segments.
+    pub connection: u32,
+    /// When it left, from the beginning of the measured time on.
+    pub seconds: f64,
+    /// How many bytes of the connection came before it, from its first segment in that time on.
+    pub sequence_bytes: u64,
+    /// Its payload.
+    pub payload_bytes: u32,
+    /// Whether it repeats bytes that had left before.
+    pub is_repeat: bool,
+}
+
+/// Of two that are stacked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// The flow's.
+    Upper,
+    /// That of the connections that carry it.
+    Lower,
+}
+
+/// What is kept of a layer besides repeats: evenly chosen, enough to draw it.
+const MAX_SEGMENTS: usize = 3000;
+
+/// The segments of a layer, of those that were captured. All repeats are among them, and as many others as it takes to draw
+/// the rest.
+pub(super) fn segments(layer: Layer, captured: &[Received], start: Time) -> Vec<TraceSegment> {
+    let mut connections: BTreeMap<u16, Followed> = BTreeMap::new();
+    let mut all = Vec::new();
+    for packet in captured.iter().filter(|packet| packet.stamp >= start) {
+        let Content::Segment { port, sequence, payload } = packet.content else { continue };
+        let number = connections.len() as u32;
+        let followed = connections.entry(port).or_insert_with(|| Followed { number, ..Followed::default() });
+        let (sequence_bytes, is_repeat) = followed.note(sequence, payload);
+        let (connection, seconds) = (followed.number, (packet.stamp - start).as_secs_f64());
+        all.push(TraceSegment { layer, connection, seconds, sequence_bytes, payload_bytes: payload, is_repeat });
+    }
+    let step = all.len().div_ceil(MAX_SEGMENTS).max(1);
+    let is_kept = |(place, segment): &(usize, TraceSegment)| segment.is_repeat || place % step == 0;
+    all.into_iter().enumerate().filter(is_kept).map(|(_, segment)| segment).collect()
+}
+
+/// A connection and how far it is.
+#[derive(Debug, Default)]
+struct Followed {
+    number: u32,
+    unwrapped: Unwrapped,
+    first: Option<u64>,
+    next: u64,
+}
+
+impl Followed {
+    /// Where a segment begins, and whether it repeats something.
+    fn note(&mut self, sequence: u32, payload: u32) -> (u64, bool) {
+        let number = self.unwrapped.number(sequence);
+        let first = *self.first.get_or_insert(number);
+        let is_repeat = number < self.next;
+        self.next = self.next.max(number + u64::from(payload));
+        (number.saturating_sub(first), is_repeat)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Span;
+
+    fn segment(millis: i64, port: u16, sequence: u32) -> Received {
+        let stamp = Time::ZERO + Span::from_millis(millis);
+        Received { stamp, bytes: 1052, content: Content::Segment { port, sequence, payload: 1000 } }
+    }
+
+    #[test]
+    fn each_connection_counts_from_its_first_segment_and_repeats_are_told() {
+        let start = Time::ZERO + Span::from_millis(10);
+        let wrapping = u32::MAX - 499;
+        let captured = [
+            segment(0, 1, 0),
+            segment(10, 7, wrapping),
+            segment(20, 9, 5),
+            segment(30, 7, 500),
+            segment(40, 7, wrapping),
+        ];
+        let trace = segments(Layer::Lower, &captured, start);
+        let seen: Vec<_> = trace.iter().map(|s| (s.connection, s.sequence_bytes, s.is_repeat)).collect();
+        assert_eq!(seen, [(0, 0, false), (1, 0, false), (0, 1000, false), (0, 0, true)]);
+        assert!(trace[0].seconds == 0.0 && (trace[3].seconds - 0.03).abs() < 1e-9, "{trace:?}");
+    }
+
+    #[test]
+    fn a_long_trace_is_thinned_but_for_repeats() {
+        let mut captured: Vec<_> = (0..20_000).map(|n| segment(n, 7, n as u32 * 1000)).collect();
+        captured.push(segment(20_000, 7, 5000));
+        let trace = segments(Layer::Upper, &captured, Time::ZERO);
+        assert!((1000..=MAX_SEGMENTS + 1).contains(&trace.len()), "{}", trace.len());
+        assert!(trace.last().unwrap().is_repeat);
+    }
+}
