@@ -14,9 +14,12 @@ pub(crate) enum Carriers {
 }
 
 impl Carriers {
-    pub(crate) fn open(config: &BondedConfig) -> Result<Self, BondedError> {
+    /// Those of a shard.
+    pub(crate) fn open(config: &BondedConfig, shard: usize) -> Result<Self, BondedError> {
         Ok(match &config.carriers {
-            CarrierConfig::Datagrams(datagrams) => Carriers::Datagrams(Box::new(Datagrams::open(config, datagrams)?)),
+            CarrierConfig::Datagrams(datagrams) => {
+                Carriers::Datagrams(Box::new(Datagrams::open(config, datagrams, shard)?))
+            }
             CarrierConfig::Connections(connections) => Carriers::Connections(Box::new(Connections::open(connections)?)),
         })
     }

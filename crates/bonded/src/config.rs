@@ -55,8 +55,10 @@ pub enum CarrierConfig {
 /// Paths by UDP.
 #[derive(Debug, Clone)]
 pub struct DatagramConfig {
-    /// The port on all paths; any, if 0.
+    /// The port on all paths; any, if 0. Further threads have the ports behind it.
     pub port: u16,
+    /// How many threads carry packets, from 1 to [`MAX_THREADS`]: each has a queue of the device, and a port.
+    pub threads: usize,
     /// From where datagrams leave on each path, and what it carries, if that is known.
     pub paths: Vec<(Binding, Option<Rate>)>,
     /// The next hops of the paths: the routes of those packets that have the mark of a path's binding.
@@ -140,7 +142,19 @@ pub enum ConnectionRole {
     },
 }
 
+/// How many threads can carry packets.
+pub const MAX_THREADS: usize = dataplane::MAX_SHARDS;
+
 impl BondedConfig {
+    /// How many threads carry packets.
+    pub(crate) fn threads(&self) -> usize {
+        match &self.carriers {
+            CarrierConfig::Datagrams(datagrams) => datagrams.threads.clamp(1, MAX_THREADS),
+            // A connection is one thread's, and each carries a part of all flows.
+            CarrierConfig::Connections(_) => 1,
+        }
+    }
+
     /// How many paths lead to each remote at most.
     pub(crate) fn paths(&self) -> usize {
         match &self.carriers {

@@ -17,7 +17,8 @@ pub(crate) struct Datagrams {
     receivers: Vec<BatchReceiver>,
     stamps: StampClock,
     check_clock_at: Time,
-    routes: PathRoutes,
+    /// Of the first shard, for all.
+    routes: Option<PathRoutes>,
 }
 
 /// Reads of a socket in a turn, of 16 messages each, so that none keeps the thread from the others.
@@ -25,12 +26,14 @@ const MAX_READS: usize = 2;
 const CHECK_CLOCK_INTERVAL: Span = Span::from_millis(500);
 
 impl Datagrams {
-    pub(crate) fn open(config: &BondedConfig, datagrams: &DatagramConfig) -> Result<Self, BondedError> {
+    pub(crate) fn open(config: &BondedConfig, datagrams: &DatagramConfig, shard: usize) -> Result<Self, BondedError> {
         let now = clock::monotonic();
-        let routes = PathRoutes::install(&datagrams.routes, &datagrams.directory, now)?;
+        let install = || PathRoutes::install(&datagrams.routes, &datagrams.directory, now);
+        let routes = (shard == 0).then(install).transpose()?;
+        let port = if datagrams.port == 0 { 0 } else { datagrams.port.saturating_add(shard as u16) };
         let mut sockets = Vec::new();
         for (place, (binding, _)) in datagrams.paths.iter().enumerate() {
-            sockets.push(BatchSocket::bind(binding, config.family(datagrams, place), datagrams.port)?);
+            sockets.push(BatchSocket::bind(binding, config.family(datagrams, place), port)?);
         }
         let receivers = sockets.iter().map(BatchReceiver::new).collect();
         Ok(Datagrams { sockets, receivers, stamps: StampClock::new(), check_clock_at: now, routes })
@@ -90,7 +93,7 @@ impl Datagrams {
 
     /// Follows clocks and interfaces.
     pub(crate) fn follow(&mut self, now: Time) {
-        self.routes.follow_interfaces(now);
+        self.routes.iter_mut().for_each(|routes| routes.follow_interfaces(now));
         if now >= self.check_clock_at {
             self.check_clock_at = now + CHECK_CLOCK_INTERVAL;
             self.stamps.check_for_step();

@@ -1,28 +1,32 @@
 //! The bonded data plane of gateways and tunnels: packets travel encrypted and numbered over several paths at once, and leave
 //! the far end in the order in which they came.
 //!
-//! Packets for remote networks reach this process by a TUN device. One thread owns it and what carries the packets, and
-//! drives a [`dataplane::Node`]. A path is carried either by a UDP socket, and paced here, or by a TCP connection, which takes
+//! Packets for remote networks reach this process by a TUN device. A thread owns it (or a queue of it) and what carries the
+//! packets, and drives a [`dataplane::Node`]. A path is carried either by a UDP socket, and paced here, or by a TCP connection, which takes
 //! what it has room for; each sealed datagram is then a record of the stream ([`secure::stream`]). One end of connections
 //! listens for those of all its remotes, the other opens them and opens those again that end.
 //!
 //! # Threads
 //!
-//! All packets of a gateway pass on one thread, from arrival to departure. A flow has to stay on one thread in any case, so that
-//! more threads make no single flow faster.
+//! Over UDP, packets may be carried by several threads ([`DatagramConfig::threads`]). Each is a shard with a queue of the TUN
+//! device and a socket of its own on each path, and each packet passes one of them, from arrival to departure. The kernel leaves
+//! a flow on the queue to which its other direction is written, so that a flow stays on a thread. No single flow becomes faster:
+//! more threads pay where a gateway has to carry more than one thread does, on a machine with processors to spare.
 //!
-//! What more of them would look like, for many flows: shard *i* has queue *i* of the TUN device and a socket of its own on
-//! each path (port + *i*), so that shard *i* of one gateway talks to shard *i* of the other, and the kernel leaves a flow on the
-//! queue to which its other direction is written. Keys are ready for that: one handshake, and sessions that own numbers of
-//! paths ([`secure::Session::take_paths`]: the shard in the high four bits, the path in the low four). Each shard numbers and
-//! resequences its flows by itself, and each (shard, path) is a path of its own to the frontier rule.
+//! Shard *i* has port + *i* and talks to shard *i* of the other end. One port for all (`SO_REUSEPORT`) would need a program in
+//! the kernel that finds the shard in a datagram's header, and each address translator on the way would still have one binding
+//! for all: ports of their own are what firewalls, receive-side scaling and load balancing by flow understand. One handshake
+//! serves all shards, with sessions that own numbers of paths ([`secure::Session::take_paths`]: the shard in the high four
+//! bits, the path in the low four). Each shard numbers and resequences its flows by itself, and its own paths are all that the
+//! frontier rule knows.
 //!
-//! What stands in the way is that a path is one: [`multipath::Bond`] paces it, and learns from all that it carries how
-//! fast. Bonds that do not know of each other would each take the others' packets for cross traffic, and together fill the
-//! queue that each of them keeps empty. Either one bond decides for all shards, and every packet passes its thread; or
-//! shards get their parts of each path's pace from one that sums up what they have sent and seen, a few hundred times per
-//! second. The latter is the one to build, and pays where a gateway has to carry more than one thread does, on a machine with
-//! more processors than a gateway of that speed keeps busy otherwise.
+//! A path is one nevertheless, with one pace and one rate ([`multipath::SharedPaths`]): a shard that sends takes the next place
+//! in it, by single atomic numbers and without a lock. The first shard shakes hands, and tells the others of sessions between
+//! two packets. Whether a path passes a shard's datagrams, their greatest length, and where the far end is, each shard finds out
+//! by itself: to firewalls, translators and routers its datagrams are a flow of their own. While a shard reaches a remote by no
+//! path (the other end has fewer threads, its port is blocked), the first one sends its packets.
+//!
+//! Connections are all on one thread. If a thread ends, the plane does, with its error.
 #![forbid(unsafe_code)]
 
 mod carriers;
@@ -37,10 +41,12 @@ mod node;
 mod path_routes;
 mod plane;
 mod shard;
+mod shard_link;
 mod status;
 
 pub use config::{
     BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
+    MAX_THREADS,
 };
 pub use error::BondedError;
 pub use handover::Handover;

@@ -13,7 +13,7 @@ use units::Span;
 /// What queues are tuned for, as RFC 8289 §4.3 recommends for paths that are not known.
 const ROUND_TRIP: Span = Span::from_millis(100);
 
-/// What lies between the device and the carriers.
+/// What lies between the device and the carriers; its first shard.
 pub(crate) fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffer>, BondedError> {
     // Streams pass packets of every length.
     let interface_mtus = match &config.carriers {
@@ -45,7 +45,7 @@ pub(crate) fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffe
     getrandom::fill(&mut seed).map_err(BondedError::Random)?;
     let random = Box::new(StdRng::from_seed(seed));
     let buffers = Box::new(move |bytes| pool.with_capacity(bytes));
-    Ok(Node::new(node, random, buffers, clock::monotonic())?)
+    Ok(Node::first_of(config.threads(), node, random, buffers, clock::monotonic())?)
 }
 
 fn paths(config: &BondedConfig) -> Vec<PathConfig> {

@@ -1,6 +1,7 @@
 use crate::config::BondedConfig;
 use crate::error::BondedError;
 use crate::shard::BondedShard;
+use crate::shard_link::{ShardLink, links};
 use crate::status::BondedStatus;
 use net::clock;
 use runtime::{Ended, PacketThread};
@@ -10,7 +11,8 @@ use units::Rate;
 /// routes and addresses.
 #[derive(Debug)]
 pub struct BondedPlane {
-    thread: PacketThread<BondedShard>,
+    /// The first one shakes hands. If one ends, all are to.
+    threads: Vec<PacketThread<BondedShard>>,
 }
 
 impl BondedPlane {
@@ -20,7 +22,28 @@ impl BondedPlane {
     /// # Errors
     /// The system refuses a device, a socket or a route, or two remote sites share a key or a network.
     pub fn start(config: BondedConfig) -> Result<Self, BondedError> {
-        Ok(BondedPlane { thread: PacketThread::start("gateway", move || BondedShard::new(config))? })
+        let mut links = links(config.threads())?.into_iter();
+        let mut plane = BondedPlane { threads: Vec::new() };
+        if let Some(link) = links.next() {
+            let config = config.clone();
+            plane.threads.push(PacketThread::start("gateway", move || BondedShard::new(config, link))?);
+        }
+        // The last one's queue comes first.
+        for link in links.rev() {
+            plane.add_thread(config.clone(), link)?;
+        }
+        Ok(plane)
+    }
+
+    fn add_thread(&mut self, config: BondedConfig, link: ShardLink) -> Result<(), BondedError> {
+        let Ok(Some((seed, queue))) = self.threads[0].ask(BondedShard::seed) else {
+            // It says why.
+            return self.stop();
+        };
+        let name = format!("gateway-{}", seed.shard());
+        let build = move || BondedShard::of_seed(config, seed, queue, link);
+        self.threads.push(PacketThread::start(&name, build)?);
+        Ok(())
     }
 
     /// What it has done so far.
@@ -28,7 +51,12 @@ impl BondedPlane {
     /// # Errors
     /// It has ended.
     pub fn status(&self) -> Result<BondedStatus, Ended> {
-        self.thread.ask(|shard| shard.status())
+        let mut parts = self.threads.iter().map(|thread| thread.ask(|shard| shard.status()));
+        let mut status = parts.next().unwrap_or(Err(Ended))?;
+        for part in parts {
+            status.add(&part?);
+        }
+        Ok(status)
     }
 
     /// A measurement says what a path to a remote site carries; both by their places.
@@ -36,12 +64,12 @@ impl BondedPlane {
     /// # Errors
     /// It has ended.
     pub fn suggest_rate(&self, remote: usize, path: usize, measured: Rate) -> Result<(), Ended> {
-        self.thread.ask(move |shard| shard.node_mut().suggest_rate(remote, path, measured, clock::monotonic()))
+        self.threads[0].ask(move |shard| shard.node_mut().suggest_rate(remote, path, measured, clock::monotonic()))
     }
 
     /// Whether packets still pass.
     pub fn is_running(&self) -> bool {
-        self.thread.is_running()
+        self.threads.iter().all(PacketThread::is_running)
     }
 
     /// Ends it, and waits for that.
@@ -49,6 +77,7 @@ impl BondedPlane {
     /// # Errors
     /// Why it had ended by itself before.
     pub fn stop(&self) -> Result<(), BondedError> {
-        self.thread.stop()
+        let stopped: Vec<_> = self.threads.iter().map(PacketThread::stop).collect();
+        stopped.into_iter().collect()
     }
 }

@@ -2,8 +2,9 @@ use crate::carriers::Carriers;
 use crate::config::BondedConfig;
 use crate::error::BondedError;
 use crate::node::node;
+use crate::shard_link::ShardLink;
 use crate::status::BondedStatus;
-use dataplane::{HEADROOM, Node, Output, PacketBuffer};
+use dataplane::{HEADROOM, Node, Output, PacketBuffer, ShardSeed};
 use multipath::{Class, UnorderedFlows};
 use net::tun::TunQueue;
 use net::{clock, interface};
@@ -20,12 +21,15 @@ const BATCH_INTERVAL: Span = Span::from_micros(150);
 /// The longest time between two turns.
 const MAX_SLEEP: Span = Span::from_millis(500);
 
-/// A TUN device and the carriers of all paths, and what lies between.
+/// A queue of a TUN device and carriers of all paths, and what lies between.
 pub(crate) struct BondedShard {
     device: String,
     /// Of the device, where it follows what the paths pass.
     mtu: Option<u32>,
     tun: TunQueue,
+    /// The device's other queues, until other shards take them.
+    queues: Vec<TunQueue>,
+    link: ShardLink,
     carriers: Carriers,
     node: Node<Buffer>,
     unordered: UnorderedFlows,
@@ -37,16 +41,52 @@ pub(crate) struct BondedShard {
 }
 
 impl BondedShard {
-    pub(crate) fn new(config: BondedConfig) -> Result<Self, BondedError> {
-        let carriers = Carriers::open(&config)?;
+    /// The first one.
+    pub(crate) fn new(config: BondedConfig, link: ShardLink) -> Result<Self, BondedError> {
+        let carriers = Carriers::open(&config, 0)?;
         let pool = BufferPool::default();
         let node = node(&config, pool.clone())?;
         let device_mtu = config.mtu.map_or_else(|| device_mtu(&node), u32::from);
-        let tun = open_device(&config, device_mtu as u16)?;
+        let mut queues = open_device(&config, device_mtu as u16)?;
         let mtu = config.mtu.is_none().then_some(device_mtu);
+        // There is one at least.
+        let tun = queues.remove(0);
+        Ok(BondedShard { mtu, queues, ..BondedShard::with(config, tun, carriers, node, pool, link) })
+    }
+
+    /// Another one, with a queue that the first has opened.
+    pub(crate) fn of_seed(
+        config: BondedConfig,
+        seed: ShardSeed,
+        tun: TunQueue,
+        link: ShardLink,
+    ) -> Result<Self, BondedError> {
+        let carriers = Carriers::open(&config, seed.shard())?;
+        let pool = BufferPool::default();
+        let buffers = pool.clone();
+        let node = Node::of_seed(seed, Box::new(move |bytes| buffers.with_capacity(bytes)), clock::monotonic())?;
+        Ok(BondedShard::with(config, tun, carriers, node, pool, link))
+    }
+
+    fn with(
+        config: BondedConfig,
+        tun: TunQueue,
+        carriers: Carriers,
+        node: Node<Buffer>,
+        pool: BufferPool,
+        link: ShardLink,
+    ) -> Self {
         let BondedConfig { device, unordered, .. } = config;
         let (flows, output) = (FlowHasher::new(), Output::default());
-        Ok(BondedShard { device, mtu, tun, carriers, node, unordered, flows, pool, output, refused: 0 })
+        let (mtu, queues) = (None, Vec::new());
+        BondedShard { device, mtu, tun, queues, link, carriers, node, unordered, flows, pool, output, refused: 0 }
+    }
+
+    /// What another shard begins with; none if it has been asked for all.
+    pub(crate) fn seed(&mut self) -> Option<(ShardSeed, TunQueue)> {
+        let tun = self.queues.pop()?;
+        // Queues are taken from the last on.
+        Some((self.node.seed(self.queues.len() + 1), tun))
     }
 
     pub(crate) fn node_mut(&mut self) -> &mut Node<Buffer> {
@@ -55,7 +95,7 @@ impl BondedShard {
 
     /// What it has done so far.
     pub(crate) fn status(&self) -> BondedStatus {
-        BondedStatus { node: self.node.statistics(), refused: self.refused, remotes: self.node.remotes() }
+        BondedStatus { node: self.node.statistics(), refused: self.refused, threads: 1, remotes: self.node.remotes() }
     }
 
     fn take_packets(&mut self) -> Result<(), BondedError> {
@@ -87,8 +127,19 @@ impl BondedShard {
         Ok(())
     }
 
+    fn hear_others(&mut self) {
+        let now = clock::monotonic();
+        for message in self.link.receive() {
+            self.node.tell(message, now);
+        }
+    }
+
     fn send_output(&mut self, now: Time) {
-        let BondedShard { tun, carriers, node, output, refused, .. } = self;
+        let BondedShard { tun, link, carriers, node, output, refused, .. } = self;
+        let messages = node.take_messages();
+        if !messages.is_empty() {
+            *refused += link.send(messages);
+        }
         *refused += carriers.send(&mut output.datagrams, node, now);
         let is_single = |packet: &PacketBuffer<Buffer>| packet.segment_bytes().is_none();
         for packets in output.packets.chunk_by_mut(|one, next| is_single(one) && is_single(next)) {
@@ -120,10 +171,13 @@ impl Shard for BondedShard {
     const SPIN: Span = Span::ZERO;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        self.carriers.sources().into_iter().chain([self.tun.as_fd()]).collect()
+        self.carriers.sources().into_iter().chain([self.tun.as_fd(), self.link.source()]).collect()
     }
 
-    fn turn(&mut self, _: Wake) -> Result<Time, BondedError> {
+    fn turn(&mut self, wake: Wake) -> Result<Time, BondedError> {
+        if wake == Wake::Readable && self.node.has_other_shards() {
+            self.hear_others();
+        }
         self.carriers.receive(&mut self.node)?;
         self.take_packets()?;
         // Packets leave now: how long it took to take them is no delay of a path.
@@ -152,8 +206,8 @@ fn class(unordered: &UnorderedFlows, packet: &[u8], classification: &Classificat
     unordered.class(dscp, ports)
 }
 
-fn open_device(config: &BondedConfig, mtu: u16) -> Result<TunQueue, BondedError> {
-    let mut queues = TunQueue::open(&config.device, mtu, 1)?;
+fn open_device(config: &BondedConfig, mtu: u16) -> Result<Vec<TunQueue>, BondedError> {
+    let queues = TunQueue::open(&config.device, mtu, config.threads())?;
     for address in &config.addresses {
         interface::add_address(&config.device, *address)?;
     }
@@ -163,8 +217,7 @@ fn open_device(config: &BondedConfig, mtu: u16) -> Result<TunQueue, BondedError>
             interface::add_route(&config.device, *network)?;
         }
     }
-    // There is one.
-    Ok(queues.remove(0))
+    Ok(queues)
 }
 
 /// The longest packet that all paths pass; at least what IPv6 needs (RFC 8200 §5).

@@ -7,6 +7,18 @@ pub struct BondedStatus {
     pub node: NodeStatistics,
     /// Datagrams and packets that the system did not take.
     pub refused: u64,
+    /// How many threads carry packets.
+    pub threads: usize,
     /// The gateways of other sites, in their order.
     pub remotes: Vec<RemoteStatus>,
+}
+
+impl BondedStatus {
+    /// Counts what another shard has done.
+    pub(crate) fn add(&mut self, other: &BondedStatus) {
+        self.node.add(&other.node);
+        self.refused += other.refused;
+        self.threads += other.threads;
+        self.remotes.iter_mut().zip(&other.remotes).for_each(|(remote, other)| remote.add(other));
+    }
 }

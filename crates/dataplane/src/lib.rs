@@ -32,6 +32,15 @@
 //! decapsulates as §4.2 has it), and what a queue on the path has marked arrives as a mark of the packet. A full queue of
 //! this node marks packets of ECN-capable transports, too, before it drops them (RFC 3168).
 //!
+//! # Shards
+//!
+//! A node may have several shards, each for a thread with a queue of the hosts' device and sockets of its own. A flow is one
+//! shard's, which numbers, seals and delivers by itself; it talks to the shard of the same number at the other end. The shards
+//! share the pace of each path ([`multipath::SharedPaths`]), and the sessions, of which each has the counters of its own paths.
+//! The first one shakes hands. Whether a path passes its datagrams, how long they may be and where the peer is, each shard
+//! finds out for itself, since to the network its datagrams are a flow of their own. While none of its paths passes any, the
+//! first one sends its packets.
+//!
 //! # Restarts
 //!
 //! Packets are numbered from the start of a peer's life on, across changes of keys. When a handshake shows that the peer
@@ -39,16 +48,19 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod handshakes;
 mod networks;
 mod node;
 mod outer_headers;
 mod packet_buffer;
 mod path_mtus;
 mod remote;
+mod shard_message;
 mod statistics;
 
 pub use config::{NodeConfig, NodeError, RemoteConfig};
 pub use node::{Node, Outbound, Output, Received};
 pub use outer_headers::OuterHeaders;
 pub use packet_buffer::{HEADROOM, OVERHEAD, PacketBuffer};
+pub use shard_message::{MAX_SHARDS, ShardMessage, ShardSeed};
 pub use statistics::{NodeStatistics, RemotePath, RemoteStatus};

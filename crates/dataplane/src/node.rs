@@ -1,14 +1,18 @@
-use crate::config::{NodeConfig, NodeError};
+use crate::config::{NodeConfig, NodeError, RemoteConfig};
+use crate::handshakes::Handshakes;
 use crate::networks::Networks;
 use crate::outer_headers::OuterHeaders;
-use crate::packet_buffer::PacketBuffer;
+use crate::packet_buffer::{HEADROOM, PacketBuffer};
 use crate::remote::{Remote, Unsealed};
+use crate::shard_message::{
+    Content, MAX_SHARDS, Occasion, ShardMessage, ShardSeed, own_path, session_path, session_paths,
+};
 use crate::statistics::{NodeStatistics, RemoteStatus};
 use link::Label;
-use multipath::{CarrierState, Class, PathId};
+use multipath::{CarrierState, Class, PathId, SharedPaths};
 use packet::{Classification, Ecn};
 use rand_core::CryptoRng;
-use secure::{Endpoint, Event, Kind, PeerId, Route, SessionTable};
+use secure::{Endpoint, Event, Kind, PeerId, Route, Session, SessionTable};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::DerefMut;
@@ -16,7 +20,12 @@ use units::{Rate, Time};
 
 /// One end of the tunnels to its peers. The crate's first page has the loop contract.
 pub struct Node<B> {
-    endpoint: Endpoint,
+    /// Of several shards of a node, the first is 0.
+    shard: usize,
+    shards: usize,
+    handshakes: Handshakes,
+    /// What other shards are to be told, with their numbers.
+    messages: Vec<(usize, ShardMessage)>,
     sessions: SessionTable,
     networks: Networks,
     remotes: Vec<Remote<B>>,
@@ -85,10 +94,23 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         buffers: Box<dyn Fn(usize) -> B>,
         now: Time,
     ) -> Result<Self, NodeError> {
-        let networks = Networks::new(config.remotes.iter().map(|remote| remote.networks.as_slice()))?;
+        Node::first_of(1, config, random, buffers, now)
+    }
+
+    /// The first shard of a node that has so many, from 1 to [`MAX_SHARDS`]; the others are made of its [seeds](Node::seed).
+    ///
+    /// # Errors
+    /// As [`Node::new`].
+    pub fn first_of(
+        shards: usize,
+        config: NodeConfig,
+        random: Box<dyn CryptoRng + Send>,
+        buffers: Box<dyn Fn(usize) -> B>,
+        now: Time,
+    ) -> Result<Self, NodeError> {
+        let shards = shards.clamp(1, MAX_SHARDS);
         let mut endpoint = Endpoint::new(config.identity, config.policy, random);
         let mut remotes = Vec::new();
-        let mut by_peer = BTreeMap::new();
         for remote in config.remotes {
             let (routes, paths) = (remote.routes.len(), remote.bond.paths.len());
             if routes != paths {
@@ -99,14 +121,93 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 return Err(NodeError::InterfaceMtus { interfaces, paths });
             }
             let peer = endpoint.add_peer(remote.key, remote.psk.clone())?;
-            let remote = Remote::new(remote, peer, now)?;
-            by_peer.insert(peer, remotes.len());
-            endpoint.set_routes(peer, remote.routes().collect(), now);
-            remotes.push(remote);
+            endpoint.set_routes(peer, remote.routes.iter().flatten().copied().collect(), now);
+            let paths = SharedPaths::new(&remote.bond.paths, shards, now);
+            remotes.push((remote, peer, paths));
         }
-        let (sessions, statistics) = (SessionTable::new(), NodeStatistics::default());
-        let (arrived, delivered) = (Vec::new(), Vec::new());
-        Ok(Node { endpoint, sessions, networks, remotes, by_peer, buffers, arrived, delivered, statistics })
+        Node::build(0, shards, Handshakes::Here(Box::new(endpoint)), remotes, buffers, now)
+    }
+
+    /// What another shard of this node, which is the first, begins with: number 1 and so on. Its datagrams go to and come from
+    /// sockets of its own, those for the peers' shards of the same number: their ports are that of the first one and that
+    /// number, until they write from elsewhere.
+    pub fn seed(&self, shard: usize) -> ShardSeed {
+        let port = |route: &mut Route| route.address.set_port(route.address.port().wrapping_add(shard as u16));
+        let remotes = self.remotes.iter().map(|remote| {
+            let (mut config, peer, paths) = remote.seed();
+            config.routes.iter_mut().flatten().for_each(port);
+            (config, peer, paths)
+        });
+        ShardSeed { shard, remotes: remotes.collect() }
+    }
+
+    /// Another shard than the first. It is told of sessions by that one ([`Node::take_messages`]).
+    ///
+    /// # Errors
+    /// As [`Node::new`].
+    pub fn of_seed(seed: ShardSeed, buffers: Box<dyn Fn(usize) -> B>, now: Time) -> Result<Self, NodeError> {
+        let shards = seed.remotes.first().map_or(1, |(.., paths)| paths.shards());
+        Node::build(seed.shard, shards, Handshakes::in_first_shard(), seed.remotes, buffers, now)
+    }
+
+    fn build(
+        shard: usize,
+        shards: usize,
+        handshakes: Handshakes,
+        remotes: Vec<(RemoteConfig, PeerId, SharedPaths)>,
+        buffers: Box<dyn Fn(usize) -> B>,
+        now: Time,
+    ) -> Result<Self, NodeError> {
+        let networks = Networks::new(remotes.iter().map(|(remote, ..)| remote.networks.as_slice()))?;
+        let by_peer = remotes.iter().enumerate().map(|(place, (_, peer, _))| (*peer, place)).collect();
+        let remote = |(config, peer, paths)| Remote::new(config, peer, paths, shard, now);
+        Ok(Node {
+            shard,
+            shards,
+            handshakes,
+            messages: Vec::new(),
+            sessions: SessionTable::new(),
+            networks,
+            remotes: remotes.into_iter().map(remote).collect::<Result<_, _>>()?,
+            by_peer,
+            buffers,
+            arrived: Vec::new(),
+            delivered: Vec::new(),
+            statistics: NodeStatistics::default(),
+        })
+    }
+
+    /// Whether there are others to tell and to be told by.
+    pub fn has_other_shards(&self) -> bool {
+        self.shards > 1
+    }
+
+    /// What other shards are to be told, with their numbers. To be asked for after each [`Node::drain`].
+    pub fn take_messages(&mut self) -> Vec<(usize, ShardMessage)> {
+        let mut messages = std::mem::take(&mut self.messages);
+        messages.extend(self.handshakes.take_messages().into_iter().map(|message| (0, message)));
+        messages
+    }
+
+    /// What another shard tells this one.
+    pub fn tell(&mut self, ShardMessage(content): ShardMessage, now: Time) {
+        match content {
+            Content::Handshake(peer, occasion) => self.handshakes.note(peer, occasion, now),
+            Content::Packet { bytes, destination, label, class } => {
+                let mut buffer = (self.buffers)(HEADROOM + bytes.len() + secure::TAG);
+                buffer.resize(HEADROOM, 0);
+                buffer.extend_from_slice(&bytes);
+                self.send(PacketBuffer::new(buffer, HEADROOM), Some(destination), label, class, now);
+            }
+            Content::Established { remote: place, session, instance, paths } => {
+                let Some(remote) = self.remotes.get_mut(place) else { return };
+                self.sessions.install(remote.peer, session, now);
+                if remote.note_session(instance) {
+                    remote.begin_anew(paths, now, &mut self.arrived);
+                    self.keep_own(place);
+                }
+            }
+        }
     }
 
     /// A packet of a host: the peer that has its destination gets it. It has [`HEADROOM`](crate::HEADROOM) before it.
@@ -118,9 +219,15 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         class: Class,
         now: Time,
     ) {
-        match destination.and_then(|destination| self.networks.peer(destination)) {
-            Some(remote) => {
+        match destination.and_then(|destination| Some((destination, self.networks.peer(destination)?))) {
+            Some((destination, remote)) => {
                 let remote = &mut self.remotes[remote];
+                if self.shard > 0 && !remote.is_reached() {
+                    // The peer may have fewer shards, or a firewall pass only the datagrams of the first.
+                    let bytes = packet.bytes().to_vec();
+                    let content = Content::Packet { bytes, destination, label, class };
+                    return self.messages.push((0, ShardMessage(content)));
+                }
                 clamp_mss(remote, &mut packet);
                 remote.send(packet, label, class, now);
             }
@@ -139,7 +246,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     pub fn receive(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
         let received = match Kind::of(datagram) {
             Some(Kind::Data) => self.open(datagram, outer, now),
-            Some(_) if self.endpoint.receive(datagram, outer.from, now).is_ok() => Received::Handshake,
+            Some(_) if self.handshakes.receive(datagram, outer.from, now) => Received::Handshake,
             Some(_) => {
                 self.statistics.refused_handshakes += 1;
                 return Received::Refused;
@@ -155,15 +262,15 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     fn open(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
         let Ok((peer, opened)) = self.sessions.open(datagram, now) else { return Received::Refused };
         if opened.text.is_empty() {
-            self.endpoint.keepalive_received(peer, now);
+            self.handshakes.note(peer, Occasion::Keepalive, now);
             return Received::Handshake;
         }
-        let (Some(&place), Some(path)) = (self.by_peer.get(&peer), PathId::new(opened.path)) else {
+        let (Some(&place), Some(path)) = (self.by_peer.get(&peer), own_path(self.shard, opened.path)) else {
             return Received::Refused;
         };
         let remote = &mut self.remotes[place];
         if remote.tells_received(now) {
-            self.endpoint.data_received(peer, now);
+            self.handshakes.note(peer, Occasion::Received, now);
         }
         let text = &datagram[opened.text];
         let is_message = remote.receive(text, path, outer, now, &self.buffers, &mut self.arrived);
@@ -177,10 +284,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let Some(remote) = self.remotes.get_mut(remote) else { return };
         let is_first = remote.routes().next().is_none();
         remote.set_route(path, Some(route), now);
-        self.endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+        let Some(endpoint) = self.handshakes.endpoint() else { return };
+        endpoint.set_routes(remote.peer, remote.routes().collect(), now);
         if is_first {
             self.sessions.remove(remote.peer);
-            self.endpoint.connect_anew(remote.peer, now);
+            endpoint.connect_anew(remote.peer, now);
         }
     }
 
@@ -189,7 +297,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let remote = self.remotes.get_mut(remote);
         let Some(remote) = remote.filter(|remote| remote.route(path) == Some(route)) else { return };
         remote.set_route(path, None, now);
-        self.endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+        if let Some(endpoint) = self.handshakes.endpoint() {
+            endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+        }
     }
 
     /// How the carrier of a path to a peer does now, where that controls the flow. To be told before [`Node::drain`].
@@ -240,24 +350,36 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     }
 
     fn shake_hands(&mut self, now: Time, wall: Time, output: &mut Output<B>) {
-        self.endpoint.advance(now, wall);
-        while let Some(event) = self.endpoint.next_event() {
+        self.handshakes.advance(now, wall);
+        while let Some(event) = self.handshakes.next_event() {
             match event {
                 Event::Transmit { to, datagram } => {
                     let mut buffer = (self.buffers)(datagram.len());
                     buffer.extend_from_slice(&datagram);
                     output.datagrams.push(Outbound { to, ecn: Ecn::NotEct, datagram: PacketBuffer::new(buffer, 0) });
                 }
-                Event::Established { peer, session, instance, .. } => {
-                    self.sessions.install(peer, session, now);
-                    if let Some(&place) = self.by_peer.get(&peer) {
-                        self.remotes[place].established(instance, now, &mut self.arrived);
-                        self.keep_own(place);
-                    }
-                }
+                Event::Established { peer, session, instance, .. } => self.established(peer, session, instance, now),
                 Event::Unreachable { .. } => {}
             }
         }
+    }
+
+    fn established(&mut self, peer: PeerId, mut session: Session, instance: u64, now: Time) {
+        if let Some(&place) = self.by_peer.get(&peer) {
+            let remote = &mut self.remotes[place];
+            if remote.note_session(instance) {
+                let paths = remote.renewed_paths(now);
+                remote.begin_anew(paths, now, &mut self.arrived);
+            }
+            for shard in 1..self.shards {
+                let Ok(session) = session.take_paths(session_paths(shard)) else { continue };
+                let paths = remote.paths().clone();
+                let content = Content::Established { remote: place, session, instance, paths };
+                self.messages.push((shard, ShardMessage(content)));
+            }
+            self.keep_own(place);
+        }
+        self.sessions.install(peer, session, now);
     }
 
     fn send_due(&mut self, place: usize, now: Time, output: &mut Output<B>) {
@@ -266,23 +388,23 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let is_connected = self.sessions.has_session(peer, now);
         remote.note_connected(is_connected, now);
         if !is_connected {
-            if remote.routes().next().is_some() {
-                self.endpoint.connect(peer, now);
+            if self.shard == 0 && remote.routes().next().is_some() {
+                self.handshakes.note(peer, Occasion::Wanted, now);
             }
             return;
         }
         while let Some(Unsealed { path, to, ecn, mut datagram }) = remote.next(now, &self.buffers) {
-            match self.sessions.seal(peer, path.number(), datagram.bytes_mut(), now) {
+            match self.sessions.seal(peer, session_path(self.shard, path), datagram.bytes_mut(), now) {
                 Ok(sealed) => {
                     if sealed.is_worn {
-                        self.endpoint.connect(peer, now);
+                        self.handshakes.note(peer, Occasion::Wanted, now);
                     }
                     if remote.tells_sent(now) {
-                        self.endpoint.data_sent(peer, now);
+                        self.handshakes.note(peer, Occasion::Sent, now);
                     }
                     output.datagrams.push(Outbound { to, ecn, datagram });
                 }
-                Err(_) => return self.endpoint.connect(peer, now),
+                Err(_) => return self.handshakes.note(peer, Occasion::Wanted, now),
             }
         }
     }
@@ -310,7 +432,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     pub fn deadline(&self, now: Time) -> Option<Time> {
         let remotes = self.remotes.iter();
         let remotes = remotes.filter_map(|remote| remote.deadline(self.sessions.has_session(remote.peer, now)));
-        remotes.chain(self.endpoint.next_deadline()).min()
+        remotes.chain(self.handshakes.next_deadline()).min()
     }
 
     /// A measurement says what a path to a peer carries; both by their places.

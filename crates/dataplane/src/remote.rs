@@ -7,7 +7,7 @@ use link::Label;
 use multipath::message::{Data, DataHeader, Message, Probe};
 use multipath::{
     Arrival, Bond, CarrierState, Class, DelayRange, FlowControl, Outgoing, PathEvent, PathId, PathReceiver, PathState,
-    Resequencer, Transmission,
+    Resequencer, SharedPaths, Transmission,
 };
 use packet::Ecn;
 use secure::{PeerId, Route};
@@ -31,6 +31,10 @@ pub(crate) struct Unsealed<B> {
 /// All that belongs to one peer.
 pub(crate) struct Remote<B> {
     config: RemoteConfig,
+    /// What the shards of the node have in common.
+    paths: SharedPaths,
+    /// Which of them this is.
+    shard: usize,
     pub(crate) peer: PeerId,
     bond: Bond<PacketBuffer<B>>,
     resequencer: Resequencer<PacketBuffer<B>>,
@@ -47,9 +51,15 @@ pub(crate) struct Remote<B> {
 }
 
 impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
-    pub(crate) fn new(config: RemoteConfig, peer: PeerId, now: Time) -> Result<Self, NodeError> {
+    pub(crate) fn new(
+        config: RemoteConfig,
+        peer: PeerId,
+        paths: SharedPaths,
+        shard: usize,
+        now: Time,
+    ) -> Result<Self, NodeError> {
         let routes = config.routes.clone();
-        let bond = bond(&config, now)?;
+        let bond = bond(&config, &paths, shard, now)?;
         let mtus = PathMtus::new(&config.interface_mtus, &config.bond, now);
         let mut remote = Remote {
             peer,
@@ -65,30 +75,55 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             received_told: None,
             mtus,
             config,
+            paths,
+            shard,
         };
         remote.enable_known(now);
         Ok(remote)
     }
 
-    /// A session was made with this life of the peer. In another one than before, both ends number from the beginning.
-    pub(crate) fn established(&mut self, instance: u64, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {
+    /// What another shard begins with.
+    pub(crate) fn seed(&self) -> (RemoteConfig, PeerId, SharedPaths) {
+        (self.config.clone(), self.peer, self.paths.clone())
+    }
+
+    /// A session was made with this life of the peer. Returns whether it is another one than before: then both ends number from
+    /// the beginning.
+    pub(crate) fn note_session(&mut self, instance: u64) -> bool {
         self.handshakes += 1;
-        if self.instance.replace(instance).is_none_or(|before| before == instance) {
-            return;
+        self.instance.replace(instance).is_some_and(|before| before != instance)
+    }
+
+    /// The paths as they are known, for bonds that begin anew.
+    pub(crate) fn renewed_paths(&mut self, now: Time) -> SharedPaths {
+        for (path, config) in PathId::all().zip(&mut self.config.bond.paths) {
+            config.rate = self.bond.status(path).map(|status| status.rate).or(config.rate);
         }
+        SharedPaths::new(&self.config.bond.paths, self.paths.shards(), now)
+    }
+
+    /// What the shards of the node have in common.
+    pub(crate) fn paths(&self) -> &SharedPaths {
+        &self.paths
+    }
+
+    /// The peer has restarted.
+    pub(crate) fn begin_anew(&mut self, paths: SharedPaths, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {
         self.restarts += 1;
         self.resequencer.flush(now, delivered);
         self.resequencer = Resequencer::new(self.config.resequencer);
         self.receivers.fill(PathReceiver::new());
-        for (path, config) in PathId::all().zip(&mut self.config.bond.paths) {
-            config.rate = self.bond.status(path).map(|status| status.rate).or(config.rate);
-        }
         // As when it was made first, so that nothing is out of range.
-        if let Ok(bond) = bond(&self.config, now) {
-            self.bond = bond;
+        if let Ok(bond) = bond(&self.config, &paths, self.shard, now) {
+            (self.bond, self.paths) = (bond, paths);
             PathId::all().zip(&self.routes).for_each(|(path, _)| self.mtus.down(path));
             self.enable_known(now);
         }
+    }
+
+    /// Whether a path carries packets to the peer.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.connected.0 && self.bond.is_up()
     }
 
     fn enable_known(&mut self, now: Time) {
@@ -380,15 +415,18 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             dropped: self.bond.dropped(),
             resequencing: *self.resequencer.statistics(),
             waiting: self.resequencer.waiting().0,
+            shards: u32::from(self.is_reached()),
         }
     }
 }
 
 fn bond<B: DerefMut<Target = Vec<u8>> + Clone>(
     config: &RemoteConfig,
+    paths: &SharedPaths,
+    shard: usize,
     now: Time,
 ) -> Result<Bond<PacketBuffer<B>>, ConfigError> {
-    let mut bond = Bond::new(&config.bond, now)?;
+    let mut bond = Bond::sharing(&config.bond, paths, shard, now)?;
     bond.merge_by(PacketBuffer::merge);
     Ok(bond)
 }

@@ -45,6 +45,41 @@ pub struct RemoteStatus {
     pub resequencing: ResequencerStatistics,
     /// Packets that wait for earlier ones.
     pub waiting: usize,
+    /// How many shards reach the peer by a path.
+    pub shards: u32,
+}
+
+impl NodeStatistics {
+    /// Counts what another shard has done.
+    pub fn add(&mut self, other: &NodeStatistics) {
+        self.unroutable += other.unroutable;
+        self.refused_datagrams += other.refused_datagrams;
+        self.refused_handshakes += other.refused_handshakes;
+        self.foreign_sources += other.foreign_sources;
+        self.too_long += other.too_long;
+        self.delivered += other.delivered;
+    }
+}
+
+impl RemoteStatus {
+    /// Counts what another shard has done. What can have one value only stays as it is.
+    pub fn add(&mut self, other: &RemoteStatus) {
+        self.queued += other.queued;
+        self.dropped += other.dropped;
+        self.resequencing.add(&other.resequencing);
+        self.waiting += other.waiting;
+        self.shards += other.shards;
+        for (path, other) in self.paths.iter_mut().zip(&other.paths) {
+            let (status, more) = (&mut path.status, &other.status);
+            status.sent_packets += more.sent_packets;
+            status.sent_bytes += more.sent_bytes;
+            status.lost_packets += more.lost_packets;
+            status.delivered_packets += more.delivered_packets;
+            status.delivered_bytes += more.delivered_bytes;
+            path.received_packets += other.received_packets;
+            path.received_bytes += other.received_bytes;
+        }
+    }
 }
 
 /// What a node knows of a path to a peer.

@@ -148,6 +148,10 @@ pub struct Tunnel {
     pub dropped_packets: u64,
     /// How the order of what arrives is restored.
     pub resequencing: Resequencing,
+    /// Of a gateway with several threads, how many carry packets to the remote gateway: fewer than there are where that one
+    /// has fewer, or where a firewall does not pass all ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
 }
 
 /// A path to a remote gateway.

@@ -44,6 +44,7 @@ fn a_valid_file_becomes_what_it_says() {
     let Plane::Bonded(bonded) = &config.plane else { panic!("another plane") };
     assert_eq!(bonded.choice, PathChoice::Ratio { shares: vec![16, 3], unit: ShareUnit::Packets });
     assert_eq!((bonded.port, bonded.mtu, bonded.device.as_str()), (7273, None, "kumade0"));
+    assert_eq!(bonded.threads, 1);
     assert_eq!(bonded.peers[0].key.to_string(), KEY);
     assert_eq!(bonded.peers[0].addresses, [None, Some("[2001:db8::2]:9000".parse().unwrap())]);
     let default_port = read(&VALID.replace("[2001:db8::2]:9000", "192.0.2.2")).unwrap();
@@ -58,6 +59,9 @@ fn faults_are_told_with_the_line_and_what_to_try() {
         ("choice = \"ratio\"", "choice = \"fastest\"", 7, "fastest"),
         ("choice = \"ratio\"", "mtu = 100", 7, "from 1280 to 9000"),
         ("choice = \"ratio\"", "port = 0", 7, "from 1 to 65535"),
+        ("choice = \"ratio\"", "threads = 0", 7, "1 to 8 threads"),
+        ("choice = \"ratio\"", "threads = 9", 7, "1 to 8 threads"),
+        ("choice = \"ratio\"", "port = 65535\nthreads = 2", 8, "2 threads need as many ports from 65535 on"),
         ("choice = \"ratio\"", "unordered-dscps = [46, 64]", 7, "from 0 to 63"),
         ("10.8.0.1/24", "10.8.0.1.2", 8, "10.8.0.1.2"),
         ("weight = 3", "gateways = [\"192.0.2.1\"]", 25, "2001:db8::2 is not reached by path `two`"),

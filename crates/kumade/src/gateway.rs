@@ -61,6 +61,9 @@ pub struct GatewayArgs {
     /// File of a second key that both gateways have, from `kumade key preshared`
     #[arg(long, value_name = "FILE", requires = "key")]
     preshared_key: Option<String>,
+    /// How many threads carry packets; each further one has the next port. For gateways that carry more than one thread does
+    #[arg(long, value_name = "COUNT", requires = "key", value_parser = clap::value_parser!(u8).range(1..=bonded::MAX_THREADS as i64))]
+    threads: Option<u8>,
     /// Name of the gateway, for `kumade gateway status`
     #[arg(long, default_value = DEFAULT_NAME)]
     name: String,
@@ -155,6 +158,7 @@ impl GatewayArgs {
             peer,
             psk_file: self.preshared_key.clone(),
             addresses: self.peer_addresses.clone(),
+            threads: self.threads.map(usize::from),
         });
         SimpleConfig {
             name: self.name.clone(),

@@ -89,6 +89,8 @@ impl Host {
             host.namespace.run(|| fs::write(format!("/proc/sys/net/{name}"), "1")).unwrap().unwrap();
         }
         fs::write(host.directory.join("bonded.toml"), CONFIG).unwrap();
+        let threads = CONFIG.replace("[bonded]\n", "[bonded]\nthreads = 3\n");
+        fs::write(host.directory.join("threads.toml"), threads).unwrap();
         fs::write(host.directory.join("direct.toml"), DIRECT).unwrap();
         let key = Command::new(program()).args(["key", "private"]).output().unwrap();
         fs::write(host.directory.join("gateway.key"), key.stdout).unwrap();
@@ -152,7 +154,8 @@ fn whenever_it_is_killed_the_next_start_leaves_nothing_of_it() {
         let host = Host::new("bonded-killed");
         let before = host.network();
         for number in 0..20 {
-            let mut child = host.command(&[], &program(), "bonded.toml").spawn().unwrap();
+            let config = if number % 2 == 0 { "bonded.toml" } else { "threads.toml" };
+            let mut child = host.command(&[], &program(), config).spawn().unwrap();
             // A start takes some 30 ms: half of them fall into it.
             thread::sleep(Duration::from_millis(number * 17 % 60));
             child.kill().unwrap();
@@ -197,8 +200,11 @@ fn two_capabilities_are_all_that_either_plane_takes() {
         let sets = SETS.map(|set| format!("{set}=-all,+net_admin,+net_raw"));
         let wrapper = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"];
         let wrapper = [&wrapper[..], &sets.each_ref().map(String::as_str)].concat();
-        for (config, running) in [("bonded.toml", "2 paths carry the tunnel"), ("direct.toml", "divided among 2 paths")]
-        {
+        for (config, running) in [
+            ("bonded.toml", "2 paths carry the tunnel"),
+            ("threads.toml", "2 paths carry the tunnel"),
+            ("direct.toml", "divided among 2 paths"),
+        ] {
             let child = host.command(&wrapper, &copy, config).spawn().unwrap();
             let line = started_and_ended(child, || {
                 let owner = fs::metadata(host.directory.join("kumade")).unwrap();

@@ -326,6 +326,11 @@ impl<P: Clone> Bond<P> {
         self.paths.get(path.index()).map(Path::status)
     }
 
+    /// Whether any path carries packets.
+    pub fn is_up(&self) -> bool {
+        !self.up().is_empty()
+    }
+
     /// The paths that long flows use together now.
     pub fn long_flow_paths(&self) -> PathSet {
         self.several.set()

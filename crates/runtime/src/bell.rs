@@ -5,13 +5,17 @@ use std::os::unix::net::UnixStream;
 
 /// Wakes a thread that waits for a [`Receiver`](BellReceiver) together with other descriptors.
 #[derive(Debug)]
-pub(crate) struct Bell(UnixStream);
+pub struct Bell(UnixStream);
 
 /// Readable from the first ring until it is [silenced](Self::silence), and once the bell is gone.
 #[derive(Debug)]
-pub(crate) struct BellReceiver(UnixStream);
+pub struct BellReceiver(UnixStream);
 
-pub(crate) fn bell() -> Result<(Bell, BellReceiver), SetupError> {
+/// A bell and what hears it.
+///
+/// # Errors
+/// The system refuses a descriptor.
+pub fn bell() -> Result<(Bell, BellReceiver), SetupError> {
     let failed = |error| SetupError::new("create the packet thread's wake-up socket", error);
     let (near, far) = UnixStream::pair().map_err(failed)?;
     near.set_nonblocking(true).and_then(|()| far.set_nonblocking(true)).map_err(failed)?;
@@ -19,7 +23,8 @@ pub(crate) fn bell() -> Result<(Bell, BellReceiver), SetupError> {
 }
 
 impl Bell {
-    pub(crate) fn ring(&self) {
+    /// Wakes it. Costs a system call.
+    pub fn ring(&self) {
         // Where its buffer is full, the bell has been rung and not been silenced yet.
         let _ = (&self.0).write(&[1]);
     }
@@ -27,7 +32,7 @@ impl Bell {
 
 impl BellReceiver {
     /// To be called before the requests are looked at, so that no ring is lost.
-    pub(crate) fn silence(&self) {
+    pub fn silence(&self) {
         let _ = (&self.0).read(&mut [0; 64]);
     }
 }

@@ -23,7 +23,7 @@
 //! # Several shards
 //!
 //! Where one thread is not enough, start several `PacketThread`s, each with devices (or queues of a device) of its own.
-//! They share no memory. A flow must stay on one thread, or its packets are reordered: the kernel's queues keep it so by
+//! They share no packets; what one has to tell another goes by a channel, and a [`Bell`] wakes it. A flow must stay on one thread, or its packets are reordered: the kernel's queues keep it so by
 //! their own hash, and whatever a program distributes itself goes to [`flow::shard_of`] of its [`FlowHasher`]'s hash.
 //!
 //! ```
@@ -69,6 +69,7 @@ mod shard;
 mod thread;
 mod watch;
 
+pub use bell::{Bell, BellReceiver, bell};
 pub use clock::StampClock;
 pub use flow::FlowHasher;
 pub use pool::{Buffer, BufferPool};

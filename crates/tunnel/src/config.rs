@@ -176,7 +176,7 @@ impl TunnelConfig {
             End::Connect(_) => (0, None),
         };
         let paths = vec![(Binding { source, ..Binding::default() }, None)];
-        CarrierConfig::Datagrams(DatagramConfig { port, paths, routes: Vec::new(), directory })
+        CarrierConfig::Datagrams(DatagramConfig { port, threads: 1, paths, routes: Vec::new(), directory })
     }
 
     /// The relay that it comes to, if any. A listening end has one for what its connections may ask of it, be it to refuse

@@ -19,8 +19,16 @@ const SOCKETS: u16 = 100;
 const FIRST_PORT: u16 = 20_000;
 const TIME: Duration = Duration::from_secs(10);
 
+/// With gateways of one thread, then of two.
 pub fn measure() -> Outcome<()> {
-    let lines = Lines::new(2)?;
+    for threads in [1, 2] {
+        println!("gateways of {threads} thread(s) each");
+        measure_with(&Lines::new(2)?.with_threads(threads))?;
+    }
+    Ok(())
+}
+
+fn measure_with(lines: &Lines) -> Outcome<()> {
     let planes = lines.bond(2)?;
     let open = |own: usize, first: u16| -> Outcome<Vec<BatchSocket>> {
         let bind = |port| BatchSocket::bind(&Binding::default(), Family::V4, port);
@@ -60,7 +68,7 @@ pub fn measure() -> Outcome<()> {
         before as f64 / 1e6,
         peak as f64 / 1e6,
     );
-    tell_losses(&lines, &planes)
+    tell_losses(lines, &planes)
 }
 
 /// Where packets were lost: sharing the cores with hosts and other work, a gateway may get less of them than it needs.

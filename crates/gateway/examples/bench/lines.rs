@@ -22,11 +22,13 @@ pub struct Lines {
     pub hosts: [Namespace; 2],
     /// Of each host.
     counts: [usize; 2],
+    /// Of each gateway.
+    threads: usize,
 }
 
 impl Lines {
     pub fn new(count: usize) -> Outcome<Self> {
-        let lines = Lines { hosts: [Namespace::new()?, Namespace::new()?], counts: [count; 2] };
+        let lines = Lines { hosts: [Namespace::new()?, Namespace::new()?], counts: [count; 2], threads: 1 };
         for line in 1..=count {
             let name = name(line);
             join((&lines.hosts[0], &name), (&lines.hosts[1], &name))?;
@@ -36,6 +38,11 @@ impl Lines {
             }
         }
         Ok(lines)
+    }
+
+    /// The same, with gateways of so many threads.
+    pub fn with_threads(self, threads: usize) -> Self {
+        Lines { threads, ..self }
     }
 
     /// Somebody on a line of their own to the second host. They are 10.1.N.1 there.
@@ -86,6 +93,7 @@ impl Lines {
             identity: Lines::keys()[own].clone(),
             carriers: CarrierConfig::Datagrams(DatagramConfig {
                 port: PORT,
+                threads: self.threads,
                 paths: (1..=self.counts[own]).map(|line| (binding(line), None)).collect(),
                 routes: Vec::new(),
                 // Nothing is written down where there are no routes.

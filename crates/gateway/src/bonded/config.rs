@@ -30,6 +30,7 @@ pub fn plane_config(
         identity,
         carriers: CarrierConfig::Datagrams(DatagramConfig {
             port: bonded.port,
+            threads: bonded.threads,
             paths: config.paths.iter().enumerate().map(path).collect(),
             routes: config.paths.iter().enumerate().flat_map(|(place, path)| routes(place, path)).collect(),
             directory,

@@ -25,7 +25,8 @@ pub fn fill(plane: &BondedStatus, status: &mut Status, now: Time) {
         output_packets: plane.refused,
     });
     for (remote, known) in status.remotes.iter_mut().zip(&plane.remotes) {
-        remote.tunnel = Some(tunnel(known, &status.paths, now));
+        let threads = (plane.threads > 1).then_some(known.shards);
+        remote.tunnel = Some(Tunnel { threads, ..tunnel(known, &status.paths, now) });
     }
     let tunnels: Vec<_> = status.remotes.iter().filter_map(|remote| remote.tunnel.as_ref()).collect();
     for (place, path) in status.paths.iter_mut().enumerate() {
@@ -59,6 +60,7 @@ fn tunnel(known: &RemoteStatus, paths: &[Path], now: Time) -> Tunnel {
         queued_packets: known.queued as u64,
         dropped_packets: known.dropped,
         resequencing: resequencing(known.waiting, &known.resequencing),
+        threads: None,
     }
 }
 
@@ -178,6 +180,7 @@ mod tests {
             dropped: 1,
             resequencing: ResequencerStatistics::default(),
             waiting: 5,
+            shards: 2,
         }
     }
 
@@ -188,12 +191,18 @@ mod tests {
             remote(vec![path(State::Up, 4, 1000), path(down, 6, 10)]),
             remote(vec![path(down, 2, 500), path(State::Probing, 8, 20)]),
         ];
-        let known = BondedStatus { node: NodeStatistics { unroutable: 4, ..Default::default() }, refused: 6, remotes };
+        let known = BondedStatus {
+            node: NodeStatistics { unroutable: 4, ..Default::default() },
+            refused: 6,
+            threads: 1,
+            remotes,
+        };
         let mut status: Status = serde_json::from_str(include_str!("../../tests/statuses/bonded.json")).unwrap();
         let name = status.remotes[0].name.clone();
         status.remotes.push(crate::status::Remote { name, paths: vec![], tunnel: None, sessions: None });
         status.paths.iter_mut().for_each(|path| path.sent = Traffic::default());
         fill(&known, &mut status, at(10));
+        assert_eq!(status.remotes[0].tunnel.as_ref().unwrap().threads, None);
         let [first, second] = [&status.paths[0], &status.paths[1]];
         assert_eq!((first.up, first.state_seconds, first.sent.bytes, first.sent.packets), (true, 6.0, 1500, 20));
         assert_eq!((second.up, second.state_seconds, second.sent.bytes), (false, 2.0, 30));
@@ -203,6 +212,9 @@ mod tests {
         assert_eq!((tunnel.paths[1].state, tunnel.paths[1].round_trip_seconds), (PathState::Down, Some(0.02)));
         let refused = status.refused.unwrap();
         assert_eq!((refused.unroutable_packets, refused.output_packets), (4, 6));
+        fill(&BondedStatus { threads: 3, ..known }, &mut status, at(10));
+        assert_eq!(status.remotes[0].tunnel.as_ref().unwrap().threads, Some(2));
+        assert!(status.to_string().contains(", threads: 2\n"), "{status}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::error::Fault;
 use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
 use super::peer::{peer, port};
 use super::types::{Bonded, Path, Peer};
+use bonded::MAX_THREADS;
 use ipnet::IpNet;
 use multipath::{PathChoice, PathId, ShareUnit, UnorderedFlows};
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ pub(super) fn bonded(file: &ConfigFile, paths: &[Path]) -> Result<Bonded, Fault>
         device: section.device.clone().unwrap_or_else(|| DEFAULT_DEVICE.into()),
         mtu: mtu(section)?,
         port,
+        threads: threads(section, port)?,
         addresses: section.addresses.iter().map(address).collect::<Result<_, _>>()?,
         choice: choice(section, paths),
         unordered: unordered(section)?,
@@ -58,6 +60,19 @@ fn mtu(section: &BondedSection) -> Result<Option<u16>, Fault> {
         Some(mtu) if MTUS.contains(mtu.get_ref()) => Ok(Some(*mtu.get_ref())),
         Some(mtu) => Err(Fault::new(mtu.span(), format!("an MTU is from {} to {} bytes", MTUS.start(), MTUS.end()))),
     }
+}
+
+fn threads(section: &BondedSection, port: u16) -> Result<usize, Fault> {
+    let Some(threads) = &section.threads else { return Ok(1) };
+    let count = *threads.get_ref();
+    if !(1..=MAX_THREADS).contains(&count) {
+        return Err(Fault::new(threads.span(), format!("packets are carried by 1 to {MAX_THREADS} threads")));
+    }
+    if usize::from(port) + count > 1 << 16 {
+        let problem = format!("{count} threads need as many ports from {port} on: give a lower `port`");
+        return Err(Fault::new(threads.span(), problem));
+    }
+    Ok(count)
 }
 
 fn choice(section: &BondedSection, paths: &[Path]) -> PathChoice {

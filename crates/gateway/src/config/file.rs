@@ -93,6 +93,9 @@ pub(super) struct BondedSection {
     /// UDP port on all paths.
     #[serde(default)]
     pub(super) port: Option<Spanned<u16>>,
+    /// How many threads carry packets; each further one has the next port.
+    #[serde(default)]
+    pub(super) threads: Option<Spanned<usize>>,
     /// Name of the TUN device.
     #[serde(default)]
     pub(super) device: Option<String>,

@@ -34,6 +34,8 @@ pub struct SimpleBonded {
     pub psk_file: Option<String>,
     /// The remote gateway's address on each path, as far as known.
     pub addresses: Vec<String>,
+    /// How many threads carry packets.
+    pub threads: Option<usize>,
 }
 
 /// A path in one word: `eth1`, `eth1:16`, `eth1:16@192.0.2.1`, `eth1@192.0.2.1,2001:db8::1`.
@@ -123,6 +125,7 @@ impl SimpleBonded {
         BondedSection {
             key: word(&self.key_file),
             port: None,
+            threads: self.threads.map(|threads| Spanned::new(0..0, threads)),
             device: None,
             mtu: None,
             addresses: Vec::new(),

@@ -62,6 +62,8 @@ pub struct Bonded {
     pub mtu: Option<u16>,
     /// The UDP port on all paths.
     pub port: u16,
+    /// How many threads carry packets; each further one has the next port.
+    pub threads: usize,
     /// Addresses of the TUN device.
     pub addresses: Vec<IpNet>,
     /// Which path takes the next packet.

@@ -120,11 +120,15 @@ fn remote_row(path: &RemotePath) -> [String; 6] {
 }
 
 fn show_tunnel(f: &mut Formatter<'_>, name: &str, tunnel: &Tunnel) -> fmt::Result {
-    let Tunnel { connected, state_seconds, key_changes, restarts, queued_packets, dropped_packets, .. } = tunnel;
+    let Tunnel { connected, state_seconds, key_changes, restarts, queued_packets, dropped_packets, threads, .. } =
+        tunnel;
     let state = if *connected { "connected" } else { "not connected" };
     write!(f, "\n\n{}: {state} for {}, key changes: {key_changes}", name, age(*state_seconds))?;
     if *restarts > 0 {
         write!(f, ", restarts: {restarts}")?;
+    }
+    if let Some(threads) = threads {
+        write!(f, ", threads: {threads}")?;
     }
     let heads =
         ["path", "state", "round trip", "carries", "sent", "delivered", "received", "share", "loss", "queue", "MTU"];

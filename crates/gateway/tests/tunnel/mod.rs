@@ -24,6 +24,7 @@ pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig 
         identity: keys[usize::from(own) - 1].clone(),
         carriers: CarrierConfig::Datagrams(DatagramConfig {
             port: PORT,
+            threads: 1,
             paths: PATHS.iter().map(|path| (binding(path), None)).collect(),
             routes: Vec::new(),
             directory: directory(),

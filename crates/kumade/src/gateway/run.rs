@@ -19,7 +19,10 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+use units::Span;
 
+/// So long after the keys were agreed on, all threads should have been answered.
+const THREADS_SETTLE: Span = Span::from_secs(5);
 /// Maximum time until a signal or a failed interface is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -95,6 +98,7 @@ fn run_bonded(
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     let _answering = answer(config, claim, &recorder.latest())?;
     let mut connected = vec![false; config.remotes.len()];
+    let mut threads = vec![None; config.remotes.len()];
     while !stop.load(Ordering::Relaxed) && plane.is_running() {
         // One that has ended says why when it is stopped.
         let Ok(known) = plane.status() else { break };
@@ -108,6 +112,12 @@ fn run_bonded(
             if *before != now.is_connected {
                 *before = now.is_connected;
                 note!("{}: {}", remote.name, if now.is_connected { "connected" } else { "not connected" });
+            }
+        }
+        for ((remote, known), told) in config.remotes.iter().zip(&known.remotes).zip(&mut threads) {
+            let is_settled = known.is_connected && clock::monotonic() - known.since > THREADS_SETTLE;
+            if bonded.threads > 1 && is_settled && known.shards > 0 && *told != Some(known.shards) {
+                tell_threads(&remote.name, known.shards, bonded.threads, told.replace(known.shards).is_some());
             }
         }
         if let Some(measurer) = &mut measurer {
@@ -124,6 +134,16 @@ fn run_bonded(
         }
     }
     Ok(plane.stop()?)
+}
+
+/// Says how many of all threads carry packets to a remote gateway.
+fn tell_threads(remote: &str, threads: u32, all: usize, was_told: bool) {
+    if (threads as usize) < all {
+        let hint = "has it as many, and does the firewall pass their ports?";
+        note!("{remote}: {threads} of {all} threads carry packets, since the others are not answered: {hint}");
+    } else if was_told {
+        note!("{remote}: all {all} threads carry packets");
+    }
 }
 
 /// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.

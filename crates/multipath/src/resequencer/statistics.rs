@@ -52,7 +52,29 @@ impl Default for Buckets {
     }
 }
 
+impl ResequencerStatistics {
+    /// Counts what another one has done.
+    pub fn add(&mut self, other: &ResequencerStatistics) {
+        self.in_order += other.in_order;
+        self.unordered += other.unordered;
+        self.lost += other.lost;
+        self.late += other.late;
+        self.duplicates += other.duplicates;
+        self.expired += other.expired;
+        self.evicted += other.evicted;
+        self.max_depth = self.max_depth.max(other.max_depth);
+        self.waits.add(&other.waits);
+    }
+}
+
 impl WaitStatistics {
+    fn add(&mut self, other: &WaitStatistics) {
+        self.count += other.count;
+        self.total += other.total;
+        self.max = self.max.max(other.max);
+        self.buckets.0.iter_mut().zip(other.buckets.0).for_each(|(count, more)| *count += more);
+    }
+
     pub(super) fn note(&mut self, wait: Span) {
         if wait <= Span::ZERO {
             return;

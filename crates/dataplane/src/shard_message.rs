@@ -1,0 +1,70 @@
+use crate::config::RemoteConfig;
+use link::Label;
+use multipath::{Class, PathId, SharedPaths};
+use secure::{PeerId, Session};
+use std::net::IpAddr;
+
+/// How many shards a node can have: with the number of a path, theirs makes one of a session
+/// ([`Session::take_paths`]), of which the endpoint keeps the last for itself.
+pub const MAX_SHARDS: usize = 8;
+
+/// What one shard of a node tells another, between two packets.
+#[derive(Debug)]
+pub struct ShardMessage(pub(crate) Content);
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// From the first one: a handshake has made a session, of which this is the other's part.
+    Established {
+        remote: usize,
+        session: Session,
+        /// The peer's life.
+        instance: u64,
+        /// What the shards have in common from then on, if it is another life than before.
+        paths: SharedPaths,
+    },
+    /// To the first one, of a peer.
+    Handshake(PeerId, Occasion),
+    /// To the first one: a packet of a host that no path of the other carries to its peer.
+    Packet { bytes: Vec<u8>, destination: IpAddr, label: Label, class: Class },
+}
+
+/// What whoever shakes hands has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// A session is needed.
+    Wanted,
+    Sent,
+    Received,
+    Keepalive,
+}
+
+/// What another shard of a node begins with: [`Node::of_seed`](crate::Node::of_seed).
+#[derive(Debug, Clone)]
+pub struct ShardSeed {
+    pub(crate) shard: usize,
+    pub(crate) remotes: Vec<(RemoteConfig, PeerId, SharedPaths)>,
+}
+
+impl ShardSeed {
+    /// Its number; that of the first shard is 0.
+    pub fn shard(&self) -> usize {
+        self.shard
+    }
+}
+
+/// The number of a shard's path in a session.
+pub(crate) fn session_path(shard: usize, path: PathId) -> u8 {
+    (shard * PathId::MAX_PATHS) as u8 | path.number()
+}
+
+/// Which path of the shard has this number in a session, if any has.
+pub(crate) fn own_path(shard: usize, number: u8) -> Option<PathId> {
+    PathId::new(number.checked_sub((shard * PathId::MAX_PATHS) as u8)?)
+}
+
+/// The numbers of a shard's paths in a session.
+pub(crate) fn session_paths(shard: usize) -> std::ops::RangeInclusive<u8> {
+    let first = (shard * PathId::MAX_PATHS) as u8;
+    first..=first + (PathId::MAX_PATHS - 1) as u8
+}
