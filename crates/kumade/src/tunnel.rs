@@ -74,7 +74,7 @@ enum TunnelCommand {
         /// which has to --allow that. Repeatable
         #[arg(long = "forward", value_name = "[ADDRESS:]PORT:HOST:PORT")]
         forwards: Vec<Forward>,
-        /// TCP connections of the carrier `rake`
+        /// TCP connections that carry packets with `rake` and `relay`
         #[arg(long, value_name = "NUMBER", default_value_t = Carrier::DEFAULT_CONNECTIONS)]
         connections: usize,
         #[command(flatten)]
@@ -93,7 +93,7 @@ struct Common {
     /// Address of this end in the tunnel, with the length of its network's prefix. Repeatable [default: no packets are carried]
     #[arg(long = "address", value_name = "ADDRESS/LENGTH")]
     addresses: Vec<IpNet>,
-    /// What carries the packets; the same at both ends, but that `tcp` and `rake` understand each other
+    /// What carries the packets; the same at both ends, but that `tcp`, `rake` and `relay` understand each other
     #[arg(long, value_enum, default_value_t = CarrierName::Rake)]
     carrier: CarrierName,
     /// Name of the TUN device
@@ -159,6 +159,9 @@ enum CarrierName {
     Tcp,
     /// Many TCP connections, each packet on one that has room
     Rake,
+    /// As `rake`, but TCP connections to the other end's networks are ended here and carried as streams of their own; give it at
+    /// both ends
+    Relay,
 }
 
 /// Maximum time until a signal or a change is noticed.
@@ -273,6 +276,7 @@ fn config(command: TunnelCommand) -> anyhow::Result<TunnelConfig> {
             CarrierName::Udp => Carrier::Udp,
             CarrierName::Tcp => Carrier::Tcp,
             CarrierName::Rake => Carrier::Rake(connections),
+            CarrierName::Relay => Carrier::Relay(connections),
         },
         device: common.device,
         mtu: common.mtu,

@@ -2,15 +2,17 @@
 
 mod tunnel_ends;
 
+use net::capture::Capture;
 use net::namespace::Namespace;
+use net::nftables::{InstalledTable, Table};
 use nix::sys::signal::Signal;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Child;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
-use testnet::{VethHosts, eventually, in_namespaces};
+use testnet::{VethHosts, eventually, in_namespaces, ip};
 use tunnel_ends::{Keys, end_with, has_device, hosts};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,23 +46,33 @@ fn is_reset(stream: &mut TcpStream) -> bool {
     stream.read(&mut [0; 100]).is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
 }
 
-/// A program behind the far end answers what it is sent, once that has ended.
-fn exchange(hosts: &VethHosts, listener: &TcpListener, port: u16) {
-    let text = b"what nobody on the way is to read ".repeat(10_000);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut stream = listener.accept().unwrap().0;
+/// A program behind the far end answers what it is sent, once that has ended. Nobody between the hosts can read it. Returns
+/// who has connected to it.
+fn exchange(hosts: &VethHosts, listener: &TcpListener, mut stream: TcpStream) -> SocketAddr {
+    const TEXT: &[u8] = b"what nobody on the way is to read ";
+    let text = TEXT.repeat(10_000);
+    let mut captures = [&hosts.left, &hosts.right].map(|host| host.run(|| Capture::outgoing("host").unwrap()).unwrap());
+    let source = thread::scope(|scope| {
+        let target = scope.spawn(|| {
+            let (mut stream, source) = listener.accept().unwrap();
             let mut received = Vec::new();
             stream.read_to_end(&mut received).unwrap();
             stream.write_all(&received).unwrap();
+            source
         });
-        let mut stream = connect(&hosts.left, port);
         stream.write_all(&text).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut received = Vec::new();
         stream.read_to_end(&mut received).unwrap();
         assert!(received == text);
+        target.join().unwrap()
     });
+    for capture in &mut captures {
+        let is_readable = |packet: &[u8]| packet.windows(TEXT.len()).any(|part| part == TEXT);
+        let seen: Vec<_> = std::iter::from_fn(|| capture.next(|_, packet| is_readable(packet))).collect();
+        assert!(!seen.is_empty() && !seen.contains(&true));
+    }
+    source
 }
 
 /// Both ends and what they say; the left one forwards ports 1001 to the target and 1002 to what is not allowed.
@@ -99,7 +111,7 @@ fn ports_are_forwarded_without_a_device_and_end_with_either_end() {
         let (hosts, keys) = (hosts(), Keys::new("tunnel-forward"));
         let mut ends = Ends::start(&keys, &hosts, &[], &[]);
         let listener = hosts.right.run(|| TcpListener::bind(TARGET).unwrap()).unwrap();
-        exchange(&hosts, &listener, 1001);
+        exchange(&hosts, &listener, connect(&hosts.left, 1001));
         assert!(!has_device(&hosts.left) && !has_device(&hosts.right));
 
         assert!(is_reset(&mut connect(&hosts.left, 1002)));
@@ -129,7 +141,7 @@ fn ports_are_forwarded_beside_packets_over_the_same_port() {
             let mut ends = Ends::start(&keys, &hosts, &address(1), &address(0));
             ends.lines.iter().for_each(|lines| drop(wait_for(lines, ": connected")));
             let listener = hosts.right.run(|| TcpListener::bind(TARGET).unwrap()).unwrap();
-            exchange(&hosts, &listener, 1001);
+            exchange(&hosts, &listener, connect(&hosts.left, 1001));
             // Packets pass, too.
             let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
             let _stream = hosts.left.run(|| TcpStream::connect("10.77.0.2:9").unwrap()).unwrap();
@@ -153,5 +165,67 @@ fn a_far_end_with_another_key_is_named() {
         let line = wait_for(&near_lines, "a connection to 10.79.0.2:443");
         assert!(line.contains("no answer"), "{line}");
         [near, far].iter_mut().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
+    });
+}
+
+/// To an address, from within a host.
+fn reach(inside: &Namespace, address: &str) -> TcpStream {
+    let stream = inside.run(|| TcpStream::connect(address).unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn has_rules(inside: &Namespace) -> bool {
+    let table = Table { name: "kumade-relay-kumade0".into(), counters: vec![], flows: vec![], chains: vec![] };
+    inside.run(|| InstalledTable::install(&table).is_err()).unwrap()
+}
+
+#[test]
+fn connections_are_relayed_unasked_and_other_packets_carried() {
+    in_namespaces("connections_are_relayed_unasked_and_other_packets_carried", || {
+        let (hosts, keys) = (hosts(), Keys::new("tunnel-relay"));
+        let listening = ["--carrier", "relay", "--address", "10.77.0.2/24", "--address", "fd77::2/64"];
+        let connecting = ["--carrier", "relay", "--address", "10.77.0.1/24", "--address", "fd77::1/64"];
+        let mut ends = Ends::start(&keys, &hosts, &listening, &connecting);
+        ends.lines.iter().for_each(|lines| drop(wait_for(lines, ": connected")));
+        for address in ["10.77.0.2:9", "[fd77::2]:9"] {
+            let listener = hosts.right.run(|| TcpListener::bind(address).unwrap()).unwrap();
+            let source = exchange(&hosts, &listener, reach(&hosts.left, address));
+            assert_eq!(source.ip(), listener.local_addr().unwrap().ip(), "from the far end");
+        }
+        // A host that the near end forwards for.
+        ip(&hosts.middle, &["addr", "add", "10.79.0.9/24", "dev", "bridge"]).unwrap();
+        ip(&hosts.middle, &["route", "add", "10.77.0.0/24", "via", "10.79.0.1"]).unwrap();
+        hosts.left.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap()).unwrap();
+        let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
+        let mut behind = reach(&hosts.middle, "10.77.0.2:9");
+        let (mut stream, source) = listener.accept().unwrap();
+        assert_eq!(source.ip().to_string(), "10.77.0.2");
+        behind.write_all(b"x").unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        // Datagrams, and connections from the far end, are packets as they were.
+        let datagrams = hosts.right.run(|| UdpSocket::bind("10.77.0.2:9").unwrap()).unwrap();
+        let sender = hosts.left.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        datagrams.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let mut source = None;
+        assert!(eventually(|| {
+            sender.send_to(b"x", "10.77.0.2:9").unwrap();
+            source = datagrams.recv_from(&mut [0]).ok();
+            source.is_some()
+        }));
+        assert_eq!(source.unwrap().1.ip().to_string(), "10.77.0.1");
+        let listener = hosts.left.run(|| TcpListener::bind("10.77.0.1:9").unwrap()).unwrap();
+        let _stream = reach(&hosts.right, "10.77.0.1:9");
+        assert_eq!(listener.accept().unwrap().1.ip().to_string(), "10.77.0.2");
+        // What the far end does not allow is no other host's.
+        assert!(is_reset(&mut reach(&hosts.left, "10.77.0.3:9")));
+        wait_for(&ends.lines[1], "--allow 10.77.0.3:9");
+
+        assert!(has_rules(&hosts.left) && !has_rules(&hosts.right));
+        assert!(!end_with(&mut ends.children[0], Signal::SIGKILL));
+        assert!(eventually(|| !has_rules(&hosts.left) && !has_device(&hosts.left)));
+        assert!(is_reset(&mut behind));
+        assert!(end_with(&mut ends.children[1], Signal::SIGTERM));
+        wait_for(&ends.lines[1], "3 relayed connections");
     });
 }

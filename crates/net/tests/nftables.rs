@@ -5,8 +5,9 @@ use net::interface::{self, Family};
 use net::namespace::Namespace;
 use net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
 use net::policy::{self, MarkedRoute};
+use net::tcp::original_destination;
 use packet::{Addresses, FlowKey};
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use testnet::{TEST_DEADLINE, in_namespaces, ip};
 
 fn network(text: &str) -> IpNet {
@@ -65,6 +66,40 @@ fn packets_of_both_versions_are_counted_in_turn_and_rules_replaced() {
             assert!(taken.contains("no other process may have"), "{taken}");
             drop(installed);
             drop(InstalledTable::install(&table).unwrap());
+        };
+        namespace.run(work).unwrap();
+    });
+}
+
+#[test]
+fn a_redirected_connection_knows_where_it_was_to_go() {
+    in_namespaces("a_redirected_connection_knows_where_it_was_to_go", || {
+        let namespace = Namespace::new().unwrap();
+        let work = || {
+            for (bind, target, network_there) in
+                [("0.0.0.0:0", "198.51.100.7:80", "198.51.100.0/24"), ("[::]:0", "[2001:db8::7]:80", "2001:db8::/64")]
+            {
+                // So that there is a route there.
+                interface::add_route("lo", network(network_there)).unwrap();
+                let listener = TcpListener::bind(bind).unwrap();
+                let port = listener.local_addr().unwrap().port();
+                let redirect = vec![
+                    Statement::Protocol(6),
+                    Statement::Destination(network(network_there)),
+                    Statement::Redirect(port),
+                ];
+                let chains = vec![chain("sent", Some(Hook::OutputOfConnections(-100)), vec![redirect])];
+                let table = Table { name: "kumade-test".into(), counters: vec![], flows: vec![], chains };
+                assert!(table.to_string().contains(&format!("redirect to :{port}")));
+                let installed = InstalledTable::install(&table).unwrap();
+                let _stream = TcpStream::connect(target).unwrap();
+                let redirected = listener.accept().unwrap().0;
+                assert_eq!(original_destination(&redirected).unwrap().to_string(), target);
+                drop(installed);
+                let local = TcpStream::connect((redirected.local_addr().unwrap().ip(), port)).unwrap();
+                assert!(original_destination(&listener.accept().unwrap().0).is_err());
+                drop(local);
+            }
         };
         namespace.run(work).unwrap();
     });

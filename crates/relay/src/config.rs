@@ -1,4 +1,5 @@
 use crate::allowed::Allowed;
+use crate::redirect::Redirect;
 use crate::target::{Target, TargetError};
 use secure::{PresharedKey, PrivateKey, PublicKey};
 use std::fmt;
@@ -28,8 +29,10 @@ pub enum Role {
         peer: PublicKey,
         /// The congestion control of the connections to it; the system's default, if none.
         congestion_control: Option<String>,
-        /// What is carried.
+        /// What is carried: connections to local ports, …
         forwards: Vec<Forward>,
+        /// … and connections to networks.
+        redirect: Option<Redirect>,
     },
     /// Where they leave: connects to their targets.
     Far {

@@ -17,6 +17,9 @@
 //! is reset: by a reset at the other side, by the death of a process, or by somebody on the path. [`Exchange`] holds the two
 //! ends to this order.
 //!
+//! Programs connect to a local port of the near end ([`Forward`]), or to the target itself, and packet rules lead them to the near
+//! end ([`Redirect`]). The target sees the far end's address as the source.
+//!
 //! # What it costs
 //!
 //! One thread, `epoll` and no copy but those of the kernel: data is read to where it is sealed, and written from where it was
@@ -39,6 +42,7 @@ mod message;
 mod near;
 mod near_end;
 mod plain;
+mod redirect;
 mod relay;
 mod report;
 mod resolver;
@@ -51,6 +55,7 @@ pub use allowed::{Allowed, AllowedError};
 pub use config::{Forward, ForwardError, RelayConfig, Role};
 pub use exchange::{Action, Exchange, OutOfTurn};
 pub use message::{Malformed, Message, Refusal};
+pub use redirect::Redirect;
 pub use relay::Relay;
 pub use report::{RelayStatus, Report};
 pub use target::{Host, Target, TargetError};

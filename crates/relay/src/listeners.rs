@@ -1,10 +1,11 @@
 use crate::config::Forward;
-use crate::target::Target;
-use net::SetupError;
+use crate::redirect::Redirect;
+use crate::target::{Host, Target};
 use net::readiness::Readiness;
+use net::{SetupError, tcp};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
 /// The ports at which connections are accepted.
 pub(crate) struct Listeners(Vec<Listener>);
@@ -12,27 +13,56 @@ pub(crate) struct Listeners(Vec<Listener>);
 struct Listener {
     listener: TcpListener,
     address: SocketAddr,
-    /// Where its connections lead; none at the far end.
-    target: Option<Target>,
+    leads: Leads,
     is_paused: bool,
+}
+
+/// Where connections lead.
+enum Leads {
+    To(Target),
+    /// Where they were to go before packet rules led them here.
+    Through(Redirect),
+    /// They come from a near end.
+    FromPeer,
+}
+
+/// Who has connected.
+pub(crate) enum Arrival {
+    /// A program that wants to reach this.
+    Program(Target),
+    /// Maybe a peer.
+    Stranger,
+    /// Nobody who is to be served.
+    Nobody,
 }
 
 const BACKLOG: i32 = 1024;
 
 impl Listeners {
     /// Those of a near end.
-    pub(crate) fn of_forwards(forwards: Vec<Forward>) -> Result<Self, SetupError> {
-        let listener = |forward: Forward| listen(forward.listen, Some(forward.target));
-        forwards.into_iter().map(listener).collect::<Result<_, _>>().map(Listeners)
+    pub(crate) fn of_near_end(forwards: Vec<Forward>, redirect: Option<&Redirect>) -> Result<Self, SetupError> {
+        let forwards = forwards.into_iter().map(|forward| (forward.listen, Leads::To(forward.target)));
+        // Programs arrive at the address of any interface.
+        let any = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
+        let redirected = any.map(|any| Some((SocketAddr::new(any, 0), Leads::Through(redirect?.clone()))));
+        let all = forwards.chain(redirected.into_iter().flatten());
+        all.map(|(address, leads)| listen(address, leads)).collect::<Result<_, _>>().map(Listeners)
     }
 
     /// That of a far end, if it has one.
     pub(crate) fn of_far_end(address: Option<SocketAddr>) -> Result<Self, SetupError> {
-        address.into_iter().map(|address| listen(address, None)).collect::<Result<_, _>>().map(Listeners)
+        let listeners = address.into_iter().map(|address| listen(address, Leads::FromPeer));
+        listeners.collect::<Result<_, _>>().map(Listeners)
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.0.iter().map(|listener| listener.address).collect()
+    }
+
+    /// Of these, those to which packet rules lead connections.
+    pub(crate) fn redirected(&self) -> Vec<SocketAddr> {
+        let redirected = self.0.iter().filter(|listener| matches!(listener.leads, Leads::Through(_)));
+        redirected.map(|listener| listener.address).collect()
     }
 
     /// Has the set report each under its place, counted from `first`.
@@ -40,12 +70,15 @@ impl Listeners {
         (first..).zip(&self.0).try_for_each(|(number, listener)| set.add_reader(&listener.listener, number))
     }
 
-    /// Accepts a connection; where it leads, if that is known. If the system has no room for one, further ones wait until
+    /// Accepts a connection. If the system has no room for one, further ones wait until
     /// [`resume`](Self::resume).
-    pub(crate) fn accept(&mut self, place: usize, set: &Readiness) -> Option<(TcpStream, Option<Target>)> {
+    pub(crate) fn accept(&mut self, place: usize, set: &Readiness) -> Option<(TcpStream, Arrival)> {
         let listener = self.0.get(place)?;
         match listener.listener.accept() {
-            Ok((stream, _)) => Some((stream, listener.target.clone())),
+            Ok((stream, _)) => {
+                let arrival = listener.leads.arrival(&stream);
+                Some((stream, arrival))
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             Err(_) => {
                 self.pause(place, set);
@@ -69,16 +102,36 @@ impl Listeners {
     }
 }
 
-fn listen(address: SocketAddr, target: Option<Target>) -> Result<Listener, SetupError> {
+impl Leads {
+    fn arrival(&self, stream: &TcpStream) -> Arrival {
+        match self {
+            Leads::To(target) => Arrival::Program(target.clone()),
+            Leads::FromPeer => Arrival::Stranger,
+            Leads::Through(redirect) => match tcp::original_destination(stream) {
+                Ok(destination) if redirect.is_for(destination) => {
+                    Arrival::Program(Target { host: Host::Address(destination.ip()), port: destination.port() })
+                }
+                // It has connected to the port itself.
+                _ => Arrival::Nobody,
+            },
+        }
+    }
+}
+
+fn listen(address: SocketAddr, leads: Leads) -> Result<Listener, SetupError> {
     let listener = || -> io::Result<Listener> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
+        if let (true, Leads::Through(_)) = (address.is_ipv6(), &leads) {
+            // The other one has a socket of its own, which alone knows where its connections were to go.
+            socket.set_only_v6(true)?;
+        }
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
         let listener = TcpListener::from(socket);
         let address = listener.local_addr()?;
-        Ok(Listener { listener, address, target, is_paused: false })
+        Ok(Listener { listener, address, leads, is_paused: false })
     };
     listener().map_err(|error| SetupError::new(format!("listen for TCP connections on {address}"), error))
 }

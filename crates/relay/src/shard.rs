@@ -3,12 +3,13 @@ use crate::config::{RelayConfig, Role};
 use crate::ended::Ended;
 use crate::entries::{Entries, Entry, FIRST_NUMBER};
 use crate::far::Far;
-use crate::listeners::Listeners;
+use crate::listeners::{Arrival, Listeners};
 use crate::near::Near;
 use crate::report::{RelayStatus, Report};
 use crate::resolver::Resolver;
 use crate::slot::{Slot, discard};
 use crate::{far_end, near_end};
+use net::nftables::InstalledTable;
 use net::readiness::{Event, Readiness};
 use net::{SetupError, clock};
 use rand::SeedableRng;
@@ -25,6 +26,8 @@ use units::{Span, Time};
 pub(crate) struct RelayShard {
     end: End,
     listeners: Listeners,
+    /// The rules that lead connections here, while this lives.
+    _redirection: Option<InstalledTable>,
     entries: Entries,
     events: Vec<Event>,
     batch: Batch,
@@ -50,13 +53,21 @@ impl RelayShard {
     pub(crate) fn new(config: RelayConfig) -> Result<Self, SetupError> {
         let failed = |error| SetupError::new("wait for TCP connections", error);
         let set = Readiness::new().map_err(failed)?;
-        let (end, listeners) = open(config)?;
+        let (end, listeners, redirection) = open(config)?;
         listeners.watch(&set, FIRST_LISTENER).map_err(failed)?;
         if let End::Far(far) = &end {
             set.add_reader(&far.resolver, RESOLVER).map_err(failed)?;
         }
         let (entries, batch) = (Entries::new(set), Batch::new());
-        Ok(RelayShard { end, listeners, entries, events: Vec::new(), batch, look_at: Time::ZERO })
+        Ok(RelayShard {
+            end,
+            listeners,
+            _redirection: redirection,
+            entries,
+            events: Vec::new(),
+            batch,
+            look_at: Time::ZERO,
+        })
     }
 
     pub(crate) fn status(&self) -> RelayStatus {
@@ -98,9 +109,12 @@ impl RelayShard {
                 return listeners.pause(place, &entries.set);
             }
             match (listeners.accept(place, &entries.set), &mut *end) {
-                (Some((stream, Some(target))), End::Near(near)) => near_end::begin(near, entries, stream, target),
-                (Some((stream, None)), End::Far(_)) => far_end::greet(entries, stream),
-                _ => return,
+                (Some((stream, Arrival::Program(target))), End::Near(near)) => {
+                    near_end::begin(near, entries, stream, target);
+                }
+                (Some((stream, Arrival::Stranger)), End::Far(_)) => far_end::greet(entries, stream),
+                (Some(_), _) => {}
+                (None, _) => return,
             }
         }
     }
@@ -190,22 +204,25 @@ impl Shard for RelayShard {
     }
 }
 
-fn open(config: RelayConfig) -> Result<(End, Listeners), SetupError> {
+fn open(config: RelayConfig) -> Result<(End, Listeners, Option<InstalledTable>), SetupError> {
     let RelayConfig { identity, psk, role } = config;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)
         .map_err(|error| SetupError::new("get random bytes for keys", io::Error::other(error.to_string())))?;
     let random = StdRng::from_seed(seed);
     match role {
-        Role::Near { address, peer, congestion_control, forwards } => {
+        Role::Near { address, peer, congestion_control, forwards, redirect } => {
             let initiator = Initiator::new(identity, peer, psk);
             let near = Near { address, initiator, random, congestion_control };
-            Ok((End::Near(near), Listeners::of_forwards(forwards)?))
+            let listeners = Listeners::of_near_end(forwards, redirect.as_ref())?;
+            let table = redirect.map(|redirect| redirect.table(&listeners.redirected()));
+            let installed = table.as_ref().map(InstalledTable::install).transpose()?;
+            Ok((End::Near(near), listeners, installed))
         }
         Role::Far { listen, peers, allowed } => {
             let acceptor = Acceptor::new(identity, peers.into_iter().map(|peer| (peer, psk.clone())));
             let far = Far { acceptor, random, allowed, resolver: Resolver::new()? };
-            Ok((End::Far(far), Listeners::of_far_end(listen)?))
+            Ok((End::Far(far), Listeners::of_far_end(listen)?, None))
         }
     }
 }

@@ -27,7 +27,8 @@ fn far_end(peers: Vec<PublicKey>, allowed: &[&str]) -> Relay {
 
 fn near_end(address: SocketAddr, peer: u8, target: &str) -> Relay {
     let forwards = vec![Forward { listen: local(), target: target.parse().unwrap() }];
-    let role = Role::Near { address, peer: identity(peer).public(), congestion_control: None, forwards };
+    let role =
+        Role::Near { address, peer: identity(peer).public(), congestion_control: None, forwards, redirect: None };
     Relay::start(RelayConfig { identity: identity(1), psk: PresharedKey::default(), role }).unwrap()
 }
 

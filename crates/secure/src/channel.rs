@@ -213,6 +213,17 @@ mod tests {
 
     proptest! {
         #[test]
+        fn nothing_that_is_made_up_is_answered(bytes in prop::collection::vec(any::<u8>(), 0..200), looks_right: bool) {
+            let mut bytes = bytes;
+            if looks_right {
+                bytes.resize(140, 0);
+                bytes[..4].copy_from_slice(&[5, 0, 0, 0]);
+                prop_assert!(is_initiation(&bytes));
+            }
+            prop_assert!(acceptor().accept(&bytes, &mut StdRng::seed_from_u64(1)).is_err());
+        }
+
+        #[test]
         fn texts_pass_both_ways(texts in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..300)), 0..20)) {
             let (mut near, mut far) = pair();
             for (is_back, text) in texts {

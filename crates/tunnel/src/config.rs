@@ -5,7 +5,7 @@ use bonded::{
 use ipnet::IpNet;
 use multipath::{PathChoice, PathId, UnorderedFlows};
 use net::Binding;
-use relay::{Allowed, Forward, RelayConfig, Role};
+use relay::{Allowed, Forward, Redirect, RelayConfig, Role};
 use secure::{PresharedKey, PrivateKey};
 use service::RuntimeDir;
 use std::net::SocketAddr;
@@ -70,6 +70,8 @@ pub enum Carrier {
     Tcp,
     /// So many TCP connections; the end that listens takes as many as come.
     Rake(usize),
+    /// The same for packets; TCP connections from the connecting end to the other end's networks are relayed.
+    Relay(usize),
 }
 
 /// Settings that contradict each other.
@@ -157,7 +159,7 @@ impl TunnelConfig {
         let connections = match self.carrier {
             Carrier::Udp => return self.datagrams(directory),
             Carrier::Tcp => 1,
-            Carrier::Rake(connections) => connections,
+            Carrier::Rake(connections) | Carrier::Relay(connections) => connections,
         };
         let role = match self.end {
             End::Listen(address) => ConnectionRole::Listen { address, handover: None },
@@ -182,25 +184,45 @@ impl TunnelConfig {
     /// The relay that it comes to, if any. A listening end has one for what its connections may ask of it, be it to refuse
     /// that. Whether packets are carried says whether connections come by way of these.
     pub(crate) fn relay(&self) -> Option<RelayConfig> {
-        let Relayed { forwards, allowed } = self.relayed.clone();
         let role = match self.end {
-            End::Connect(_) if forwards.is_empty() => return None,
-            End::Connect(address) => Role::Near {
-                address,
-                peer: self.peers.first()?.key,
-                congestion_control: self.congestion_control.clone(),
-                forwards,
-            },
-            End::Listen(address) => {
-                let shares_port = self.has_device() && self.carrier != Carrier::Udp;
-                if !shares_port && allowed.is_empty() {
-                    return None;
-                }
-                let peers = self.peers.iter().map(|peer| peer.key).collect();
-                Role::Far { listen: (!shares_port).then_some(address), peers, allowed }
-            }
+            End::Connect(address) => self.near_end(address)?,
+            End::Listen(address) => self.far_end(address)?,
         };
         Some(RelayConfig { identity: self.identity.clone(), psk: self.psk.clone(), role })
+    }
+
+    fn near_end(&self, address: SocketAddr) -> Option<Role> {
+        let peer = self.peers.first()?;
+        let redirect = self.relays().then(|| Redirect {
+            networks: peer.networks.clone(),
+            except: self.own_addresses(),
+            device: self.device.clone(),
+        });
+        let forwards = self.relayed.forwards.clone();
+        let congestion_control = self.congestion_control.clone();
+        let has_any = redirect.is_some() || !forwards.is_empty();
+        has_any.then_some(Role::Near { address, peer: peer.key, congestion_control, forwards, redirect })
+    }
+
+    fn far_end(&self, address: SocketAddr) -> Option<Role> {
+        let mut allowed = self.relayed.allowed.clone();
+        if self.relays() {
+            // What packets would reach without being forwarded.
+            allowed.extend(self.own_addresses().into_iter().map(Allowed::network));
+        }
+        let shares_port = self.has_device() && self.carrier != Carrier::Udp;
+        let listen = (!shares_port).then_some(address);
+        let peers = self.peers.iter().map(|peer| peer.key).collect();
+        (shares_port || !allowed.is_empty()).then_some(Role::Far { listen, peers, allowed })
+    }
+
+    /// Whether connections are relayed in place of their packets.
+    fn relays(&self) -> bool {
+        self.has_device() && matches!(self.carrier, Carrier::Relay(_))
+    }
+
+    fn own_addresses(&self) -> Vec<IpNet> {
+        self.addresses.iter().map(|own| IpNet::from(own.addr())).collect()
     }
 
     /// Whether packets are carried.
@@ -241,7 +263,9 @@ impl TunnelConfig {
         }
         self.check_timeouts()?;
         match self.carrier {
-            Carrier::Rake(connections) if !(1..=PathId::MAX_PATHS).contains(&connections) => {
+            Carrier::Rake(connections) | Carrier::Relay(connections)
+                if !(1..=PathId::MAX_PATHS).contains(&connections) =>
+            {
                 Err(TunnelConfigError::Connections(connections))
             }
             _ => Ok(()),

@@ -8,6 +8,7 @@
 //! | [`Udp`](Carrier::Udp) | as datagrams | paths that pass UDP |
 //! | [`Tcp`](Carrier::Tcp) | on one TCP connection | middleboxes that allow one only |
 //! | [`Rake`](Carrier::Rake) | on many TCP connections, each on one that has room | all others that pass nothing but TCP |
+//! | [`Relay`](Carrier::Relay) | as with `Rake`, but TCP connections as streams of their own | most connections begin at one end |
 //!
 //! On one connection, a lost segment holds up all that follows it until it has been repeated, and the connections inside take
 //! that for congestion. On many, it holds up what shares its connection; what the far end receives out of order is

@@ -122,12 +122,14 @@ impl<'a> Batch<'a> {
             let mut request = request.set_create().op_newchain_do(&header());
             let encoded = request.encode().push_table_bytes(table).push_name_bytes(chain.name.as_bytes());
             let Some(hook) = chain.hook else { return };
-            let (number, priority) = match hook {
-                Hook::Prerouting(priority) => (libc::NF_INET_PRE_ROUTING, priority),
-                Hook::Postrouting(priority) => (libc::NF_INET_POST_ROUTING, priority),
+            let (kind, number, priority) = match hook {
+                Hook::Prerouting(priority) => (c"filter", libc::NF_INET_PRE_ROUTING, priority),
+                Hook::Postrouting(priority) => (c"filter", libc::NF_INET_POST_ROUTING, priority),
+                Hook::PreroutingOfConnections(priority) => (c"nat", libc::NF_INET_PRE_ROUTING, priority),
+                Hook::OutputOfConnections(priority) => (c"nat", libc::NF_INET_LOCAL_OUT, priority),
             };
             let encoded = encoded.nested_hook().push_num(number as u32).push_priority(priority).end_nested();
-            encoded.push_policy(VerdictCode::Accept as u32).push_type(c"filter");
+            encoded.push_policy(VerdictCode::Accept as u32).push_type(kind);
         });
     }
 

@@ -23,6 +23,10 @@ const ADDRESS_TYPE: u32 = 3;
 /// NFTA_DYNSET_OP and NFTA_DYNSET_SREG_KEY.
 const NOTE_OPERATION: u16 = 3;
 const NOTE_KEY: u16 = 4;
+/// NFTA_REDIR_REG_PROTO_MIN, NFTA_REDIR_FLAGS, and NF_NAT_RANGE_PROTO_SPECIFIED of linux/netfilter/nf_nat.h.
+const REDIRECT_PORT: u16 = 1;
+const REDIRECT_FLAGS: u16 = 3;
+const PORT_IS_GIVEN: u32 = 2;
 /// The first of sixteen registers of a word each.
 const WORDS: u32 = Registers::Reg3200 as u32;
 const IFNAMSIZ: usize = libc::IFNAMSIZ;
@@ -68,6 +72,7 @@ impl<P: Pusher> Expressions<P> {
                 self.flow_of_error(*family).look_up_flow(list, Some(WORDS)).store_error_addresses(*family)
             }
             Statement::NoteFlow(family, list) => self.flow(*family).note(list),
+            Statement::Redirect(port) => self.redirect(*port),
             Statement::Jump(chain) => self.verdict(VerdictCode::Jump, Some(chain)),
             Statement::Goto(chain) => self.verdict(VerdictCode::Goto, Some(chain)),
             Statement::Return => self.verdict(VerdictCode::Return, None),
@@ -216,16 +221,30 @@ impl<P: Pusher> Expressions<P> {
         self.of_list(c"dynset", list, &attributes)
     }
 
-    /// An expression on a set or map, whose name is its first attribute. The library lacks one of these, and spells the
-    /// attributes of the other in another order than the kernel.
+    fn redirect(self, port: u16) -> Self {
+        let immediate = self.0.nested_elem().nested_data_immediate().push_dreg(REGISTER);
+        let port = immediate.nested_data().push_value(&port.to_be_bytes()).end_nested().end_nested().end_nested();
+        let attributes = [(REDIRECT_PORT, REGISTER), (REDIRECT_FLAGS, PORT_IS_GIVEN)];
+        Expressions(port).of_attributes(c"redir", None, &attributes)
+    }
+
+    /// An expression on a set or map, whose name is its first attribute. The library spells the attributes of one of these in
+    /// another order than the kernel.
     fn of_list(self, name: &CStr, list: &str, attributes: &[(u16, u32)]) -> Self {
+        self.of_attributes(name, Some(list), attributes)
+    }
+
+    /// An expression that the library lacks.
+    fn of_attributes(self, name: &CStr, list: Option<&str>, attributes: &[(u16, u32)]) -> Self {
         const DATA: u16 = 2;
         const LIST: u16 = 1;
         let mut expression = self.0.nested_elem().push_name(name);
         let buffer = expression.as_vec_mut();
         let data = push_nested_header(buffer, DATA);
-        push_header(buffer, LIST, list.len() as u16 + 1);
-        buffer.extend(list.bytes().chain([0]));
+        if let Some(list) = list {
+            push_header(buffer, LIST, list.len() as u16 + 1);
+            buffer.extend(list.bytes().chain([0]));
+        }
         for (attribute, value) in attributes {
             push_header(buffer, *attribute, 4);
             buffer.extend(value.to_be_bytes());

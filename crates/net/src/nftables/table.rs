@@ -36,6 +36,10 @@ pub enum Hook {
     Prerouting(i32),
     /// As it leaves, once it is routed.
     Postrouting(i32),
+    /// As the first packet of a connection arrives: where the connection may be [redirected](Statement::Redirect).
+    PreroutingOfConnections(i32),
+    /// The same as it is sent by this host.
+    OutputOfConnections(i32),
 }
 
 /// Statements that are carried out in order, until one does not match the packet.
@@ -90,6 +94,10 @@ pub enum Statement {
     RestoreErrorFlow(Family, String),
     /// Enters its flow into the list, a [`FlowListKind::Seen`] of that IP version.
     NoteFlow(Family, String),
+    /// Leads the connection to this port of this host: to the interface's address where it arrives, to the loopback address
+    /// where it is sent. A condition on the protocol stands before it. The connection's socket knows where it was to go
+    /// ([`original_destination`](crate::tcp::original_destination)).
+    Redirect(u16),
     /// Goes through another chain, then on with the next rule.
     Jump(String),
     /// Goes through another chain in place of the rest of this one.
@@ -130,14 +138,14 @@ impl Display for Table {
 impl Display for Chain {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "\tchain {} {{", self.name)?;
-        match self.hook {
-            Some(Hook::Prerouting(priority)) => {
-                writeln!(f, "\t\ttype filter hook prerouting priority {priority}; policy accept;")?;
-            }
-            Some(Hook::Postrouting(priority)) => {
-                writeln!(f, "\t\ttype filter hook postrouting priority {priority}; policy accept;")?;
-            }
-            None => {}
+        if let Some(hook) = self.hook {
+            let (kind, name, priority) = match hook {
+                Hook::Prerouting(priority) => ("filter", "prerouting", priority),
+                Hook::Postrouting(priority) => ("filter", "postrouting", priority),
+                Hook::PreroutingOfConnections(priority) => ("nat", "prerouting", priority),
+                Hook::OutputOfConnections(priority) => ("nat", "output", priority),
+            };
+            writeln!(f, "\t\ttype {kind} hook {name} priority {priority}; policy accept;")?;
         }
         for rule in &self.rules {
             writeln!(f, "\t\t{rule}")?;
@@ -180,6 +188,7 @@ impl Display for Statement {
             }
             Statement::RestoreErrorFlow(family, list) => show_error_flow(f, *family, list),
             Statement::NoteFlow(family, list) => write!(f, "add @{list} {{ {} }}", show_flow(*family)),
+            Statement::Redirect(port) => write!(f, "redirect to :{port}"),
             Statement::Jump(chain) => write!(f, "jump {chain}"),
             Statement::Goto(chain) => write!(f, "goto {chain}"),
             Statement::Return => write!(f, "return"),

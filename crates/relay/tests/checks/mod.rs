@@ -1,0 +1,32 @@
+//! What must hold for any messages that a peer may send: for the fuzzer, and for the test that replays its finds.
+
+use relay::{Action, Exchange, Message};
+
+/// Messages one after the other, each behind a byte that says how long it is, to a near end (where the first byte is odd) or a
+/// far one.
+pub fn messages(data: &[u8]) {
+    let Some((&side, mut rest)) = data.split_first() else { return };
+    let mut exchange = if side % 2 == 1 { Exchange::near() } else { Exchange::far() };
+    let (mut begun, mut ended) = (false, false);
+    while let Some((&length, after)) = rest.split_first() {
+        let (bytes, after) = after.split_at(usize::from(length).min(after.len()));
+        rest = after;
+        let Ok(message) = Message::decode(bytes) else { return };
+        let encoded = message.encode();
+        assert_eq!(Message::decode(&encoded).as_ref(), Ok(&message));
+        let Ok(action) = exchange.receive(message) else { return };
+        assert!(!ended, "nothing follows the end");
+        match action {
+            Action::Opened | Action::Connect(_) => assert!(!std::mem::replace(&mut begun, true), "it begins once"),
+            Action::Deliver(bytes) => assert!(begun && !bytes.is_empty()),
+            Action::Finish => {
+                assert!(begun && !exchange.is_complete());
+                ended = true;
+            }
+            Action::Refuse(_) => {
+                assert!(!begun);
+                ended = true;
+            }
+        }
+    }
+}
