@@ -3,7 +3,8 @@
 use crate::interface;
 use crate::setup::SetupError;
 use nix::sched::{CloneFlags, setns, unshare};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -78,6 +79,19 @@ impl Namespace {
         // SAFETY: between fork and exec the closure only makes system calls; it neither allocates nor locks.
         unsafe { command.pre_exec(enter) };
         command
+    }
+
+    /// Ends the processes inside, but this one: those that a command has left behind would keep the namespace. Those that end
+    /// at the same time, or belong to another user, are passed over.
+    pub fn end_processes(&self) {
+        let Ok(Ok(inside)) = self.run(current_inode) else { return };
+        let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let is_inside =
+            |number: &i32| fs::metadata(format!("/proc/{number}/ns/net")).is_ok_and(|data| data.ino() == inside);
+        for number in numbers.filter(|number| *number != nix::unistd::getpid().as_raw()).filter(is_inside) {
+            let _ = kill(Pid::from_raw(number), Signal::SIGKILL);
+        }
     }
 
     /// A path to it, for commands that take one; good while this value lives.

@@ -15,6 +15,7 @@ use testnet::{Sites, ip};
 
 /// The processes of both ends, until dropped.
 pub(super) struct PeerProcesses {
+    gateways: [Namespace; 2],
     children: Vec<Child>,
     directory: PathBuf,
 }
@@ -31,7 +32,11 @@ impl PeerProcesses {
         for side in [Side::Left, Side::Right] {
             use_cubic(sites, side)?;
         }
-        let mut processes = PeerProcesses { children: Vec::new(), directory: directory.to_owned() };
+        let mut processes = PeerProcesses {
+            gateways: [sites.left.clone(), sites.right.clone()],
+            children: Vec::new(),
+            directory: directory.to_owned(),
+        };
         match peer {
             Peer::SshForward => processes.start_ssh(sites, &forwarding())?,
             Peer::SshTunnel => processes.start_ssh(sites, &["-w".into(), "0:0".into()])?,
@@ -41,7 +46,10 @@ impl PeerProcesses {
         if peer == Peer::SshForward {
             processes.wait("forward the port", || listens(&sites.left, FORWARDED_PORT))?;
         } else {
-            processes.wait("open the tunnel", || has_device(&sites.left) && has_device(&sites.right))?;
+            // OpenSSH leaves its devices down.
+            let filter: &[&str] = if peer == Peer::SshTunnel { &[] } else { &["up"] };
+            processes
+                .wait("open the tunnel", || has_device(&sites.left, filter) && has_device(&sites.right, filter))?;
             route(sites, peer == Peer::SshTunnel)?;
         }
         Ok(processes)
@@ -79,15 +87,21 @@ impl PeerProcesses {
         let (key, port) = (self.file("key"), PORT.to_string());
         let made = self.command("openvpn")?.args(["--genkey", "secret", &key]).stdout(Stdio::null()).status()?;
         ensure!(made.success(), "`openvpn --genkey` failed");
-        let common = ["--dev", DEVICE, "--dev-type", "tun", "--secret", &key, "--cipher", "AES-256-CBC", "--verb", "0"];
-        let old = ["--allow-deprecated-insecure-static-crypto"];
-        let (near, far) = (tunnel_address(Side::Left), tunnel_address(Side::Right));
-        let (local, remote) = (Sites::gateway(0, 2).to_string(), Sites::gateway(0, 2).to_string());
-        let server = ["--proto", "tcp-server", "--local", &local, "--lport", &port, "--ifconfig", &far, &near];
-        self.spawn(&sites.right, "openvpn", &[&common[..], &old, &server].concat())?;
-        self.wait("wait for a connection", || listens(&sites.right, PORT))?;
-        let client = ["--proto", "tcp-client", "--remote", &remote, &port, "--nobind", "--ifconfig", &near, &far];
-        self.spawn(&sites.left, "openvpn", &[&common[..], &old, &client].concat())
+        // Newer versions want to be told that a shared key will do, which older ones do not know.
+        let common = format!(
+            "setenv opt allow-deprecated-insecure-static-crypto\ndev {DEVICE}\ndev-type tun\nsecret {key}\n\
+             cipher AES-256-CBC\nverb 0\n"
+        );
+        let (near, far, listener) = (tunnel_address(Side::Left), tunnel_address(Side::Right), Sites::gateway(0, 2));
+        let server = format!("proto tcp-server\nlocal {listener}\nlport {port}\nifconfig {far} {near}\n");
+        let client = format!("proto tcp-client\nremote {listener} {port}\nnobind\nifconfig {near} {far}\n");
+        for (name, inside, own) in [("server", &sites.right, server), ("client", &sites.left, client)] {
+            fs::write(self.directory.join(name), format!("{common}{own}"))?;
+            let config = self.file(name);
+            self.spawn(inside, "openvpn", &["--config", &config])?;
+            self.wait("wait for a connection", || listens(&sites.right, PORT))?;
+        }
+        Ok(())
     }
 
     fn start_vtun(&mut self, sites: &Sites) -> anyhow::Result<()> {
@@ -101,13 +115,12 @@ impl PeerProcesses {
             );
             fs::write(self.directory.join(name), text)?;
             let (config, address) = (self.file(name), Sites::gateway(0, 2).to_string());
-            let pid = self.file(&format!("{name}.pid"));
             match side {
                 Side::Right => {
-                    self.spawn(inside, "vtund", &["-s", "-n", "-f", &config, "-L", &address, "-r", &pid])?;
+                    self.spawn(inside, "vtund", &["-s", "-n", "-f", &config, "-L", &address])?;
                     self.wait("wait for a connection", || listens(inside, PORT))?;
                 }
-                Side::Left => self.spawn(inside, "vtund", &["-n", "-f", &config, "-r", &pid, "lab", &address])?,
+                Side::Left => self.spawn(inside, "vtund", &["-n", "-f", &config, "lab", &address])?,
             }
         }
         Ok(())
@@ -158,6 +171,8 @@ impl Drop for PeerProcesses {
             let _ = child.kill();
             let _ = child.wait();
         }
+        // A daemon has processes of its own for each connection.
+        self.gateways.iter().for_each(Namespace::end_processes);
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
@@ -194,8 +209,8 @@ fn route(sites: &Sites, needs_addresses: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn has_device(inside: &Namespace) -> bool {
-    ip(inside, &["link", "show", "dev", DEVICE]).is_ok()
+fn has_device(inside: &Namespace, filter: &[&str]) -> bool {
+    ip(inside, &[&["link", "show", "dev", DEVICE], filter].concat()).is_ok_and(|shown| !shown.is_empty())
 }
 
 /// Whether a TCP socket waits at that port.
