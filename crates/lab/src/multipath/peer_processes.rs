@@ -15,6 +15,7 @@ use testnet::{Sites, ip};
 
 /// The processes of both ends, until dropped.
 pub(super) struct PeerProcesses {
+    peer: Peer,
     gateways: [Namespace; 2],
     children: Vec<Child>,
     directory: PathBuf,
@@ -22,6 +23,8 @@ pub(super) struct PeerProcesses {
 
 /// The port at which either program waits for the other.
 const PORT: u16 = 4431;
+/// Where VTun's daemon writes its number, whatever it is told.
+const VTUN_PID: &str = "/var/run/vtund.server.pid";
 const DEVICE: &str = "tun0";
 const ROUND: Duration = Duration::from_millis(20);
 
@@ -33,6 +36,7 @@ impl PeerProcesses {
             use_cubic(sites, side)?;
         }
         let mut processes = PeerProcesses {
+            peer,
             gateways: [sites.left.clone(), sites.right.clone()],
             children: Vec::new(),
             directory: directory.to_owned(),
@@ -46,11 +50,11 @@ impl PeerProcesses {
         if peer == Peer::SshForward {
             processes.wait("forward the port", || listens(&sites.left, FORWARDED_PORT))?;
         } else {
-            // OpenSSH leaves its devices down.
-            let filter: &[&str] = if peer == Peer::SshTunnel { &[] } else { &["up"] };
+            // The others leave their devices down.
+            let filter: &[&str] = if peer == Peer::OpenVpn { &["up"] } else { &[] };
             processes
                 .wait("open the tunnel", || has_device(&sites.left, filter) && has_device(&sites.right, filter))?;
-            route(sites, peer == Peer::SshTunnel)?;
+            route(sites, peer != Peer::OpenVpn)?;
         }
         Ok(processes)
     }
@@ -107,11 +111,9 @@ impl PeerProcesses {
     fn start_vtun(&mut self, sites: &Sites) -> anyhow::Result<()> {
         let ends = [(Side::Right, &sites.right, "server"), (Side::Left, &sites.left, "client")];
         for (side, inside, name) in ends {
-            let (own, far) = (tunnel_address(side), tunnel_address(side.far()));
             let text = format!(
-                "options {{ port {PORT}; ip /sbin/ip; }}\nlab {{ passwd lab; type tun; proto tcp; device {DEVICE}; compress no; \
-                 encrypt no; keepalive no; persist no;\n up {{ ip \"address add {own} peer {far} dev %%\"; \
-                 ip \"link set %% up\"; }};\n}}\n"
+                "options {{ port {PORT}; }}\nlab {{ passwd lab; type tun; proto tcp; device {DEVICE}; compress no; encrypt no; \
+                 keepalive no; persist no; }}\n"
             );
             fs::write(self.directory.join(name), text)?;
             let (config, address) = (self.file(name), Sites::gateway(0, 2).to_string());
@@ -173,6 +175,9 @@ impl Drop for PeerProcesses {
         }
         // A daemon has processes of its own for each connection.
         self.gateways.iter().for_each(Namespace::end_processes);
+        if self.peer == Peer::Vtun {
+            let _ = fs::remove_file(VTUN_PID);
+        }
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

@@ -2,7 +2,7 @@ use super::blocks::Blocks;
 use super::{PATIENCE, Sink, Traffic, is_patience};
 use crate::network::{Host, NetworkError};
 use net::SetupError;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub struct TcpEnds<'a> {
 
 /// What forwards a connection has to reach the receiver within this.
 const ARRIVAL: Duration = Duration::from_secs(10);
-/// The send buffer of a connection whose blocks change, so that what was written before has soon left.
-const BLOCKS_BUFFER: usize = 128 << 10;
+/// Of a connection whose blocks change no more waits to leave, so that what was written before has soon left.
+const MAX_UNSENT: u32 = 64 << 10;
 
 impl Traffic {
     /// The longest write.
@@ -41,7 +41,7 @@ impl Traffic {
     pub fn blocks(ends: &TcpEnds<'_>) -> Result<(Self, Blocks), NetworkError> {
         let failed = |error| ends.failed(error);
         let (stream, sink) = ends.open(Protocol::TCP, ends.from.v4, ends.to.v4).map_err(failed)?;
-        SockRef::from(&stream).set_send_buffer_size(BLOCKS_BUFFER).map_err(failed)?;
+        net::tcp::limit_unsent(&stream, MAX_UNSENT).map_err(failed)?;
         let bytes = Arc::new(AtomicUsize::new(Self::MAX_BLOCK));
         let blocks = Blocks::new(Arc::clone(&bytes), stream.try_clone().map_err(failed)?);
         let traffic = Traffic::arriving(sink, &ends.to.namespace)?;
