@@ -68,3 +68,20 @@ pub(crate) fn session_paths(shard: usize) -> std::ops::RangeInclusive<u8> {
     let first = (shard * PathId::MAX_PATHS) as u8;
     first..=first + (PathId::MAX_PATHS - 1) as u8
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secure::ENDPOINT_PATH;
+
+    #[test]
+    fn each_number_of_a_session_s_paths_is_one_shard_s_and_none_the_endpoint_s() {
+        for (shard, path) in (0..MAX_SHARDS).flat_map(|shard| PathId::all().map(move |path| (shard, path))) {
+            let number = session_path(shard, path);
+            assert!(number != ENDPOINT_PATH && session_paths(shard).contains(&number));
+            for other in 0..MAX_SHARDS {
+                assert_eq!(own_path(other, number), (other == shard).then_some(path), "{shard} {path} {other}");
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Two nodes and the paths between them under a virtual clock.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
+use dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig, ShardMessage};
 use link::Label;
 use link::queue::{FqCoDelConfig, Limit, QueueConfig};
 use multipath::{BondConfig, Class, PathChoice, PathConfig, ResequencerConfig};
@@ -15,6 +15,10 @@ use units::{Rate, Span, Time};
 
 type Buffer = Box<Vec<u8>>;
 
+/// Of the first shards.
+const PORT: u16 = 7272;
+/// What a shard tells another, that one hears so much later.
+const TELLING: Span = Span::from_millis(1);
 /// What outer headers add to a datagram on its path.
 const OUTER_BYTES: usize = 28;
 pub const PACKET_BYTES: usize = 1200;
@@ -43,12 +47,17 @@ pub fn model(mbit: u64, delay_millis: i64) -> PathModel {
     }
 }
 
-/// The node that it is for, whence it comes, its mark, and its bytes.
-type Datagram = (usize, Route, Ecn, Vec<u8>);
+/// The node that it is for and its shard, whence it comes, its mark, and its bytes.
+type Datagram = ((usize, usize), Route, Ecn, Vec<u8>);
 
 pub struct World {
     pub now: Time,
+    /// Their first shards.
     pub nodes: [Node<Buffer>; 2],
+    /// Their other shards.
+    pub others: [Vec<Node<Buffer>>; 2],
+    /// What shards tell each other, with when, of which node, and to which.
+    told: Vec<(Time, usize, usize, ShardMessage)>,
     keys: [PrivateKey; 2],
     choice: PathChoice,
     pub paths: Vec<PathModel>,
@@ -73,12 +82,14 @@ impl World {
     pub fn new(seed: u64, choice: PathChoice, paths: Vec<PathModel>) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let keys = [0, 1].map(|_| PrivateKey::from_bytes(random.random()));
-        let nodes = [0, 1].map(|own| node(own, &keys, &choice, &paths, random.random(), Time::ZERO));
+        let nodes = [0, 1].map(|own| node(own, &keys, &choice, &paths, 1, random.random(), Time::ZERO));
         let free = [0, 1].map(|_| vec![Time::ZERO; paths.len()]);
         let (under_way, received) = (BTreeMap::new(), [Vec::new(), Vec::new()]);
         World {
             now: Time::ZERO,
             nodes,
+            others: [Vec::new(), Vec::new()],
+            told: Vec::new(),
             keys,
             choice,
             paths,
@@ -94,9 +105,32 @@ impl World {
         }
     }
 
+    /// The same with nodes of several shards. Flow number *n* is that of shard *n* modulo their number.
+    pub fn with_shards(seed: u64, choice: PathChoice, paths: Vec<PathModel>, shards: [usize; 2]) -> Self {
+        let mut world = World::new(seed, choice, paths);
+        (0..2).for_each(|own| world.restart_with(own, shards[own]));
+        world
+    }
+
     /// The node loses all that it knows.
     pub fn restart(&mut self, own: usize) {
-        self.nodes[own] = node(own, &self.keys, &self.choice, &self.paths, self.random.random(), self.now);
+        self.restart_with(own, self.others[own].len() + 1);
+    }
+
+    /// It loses all that it knows, and has so many shards then.
+    pub fn restart_with(&mut self, own: usize, shards: usize) {
+        let seed = self.random.random();
+        self.nodes[own] = node(own, &self.keys, &self.choice, &self.paths, shards, seed, self.now);
+        let other = |shard| Node::of_seed(self.nodes[own].seed(shard), Box::new(buffer), self.now).unwrap();
+        self.others[own] = (1..shards).map(other).collect();
+        self.told.retain(|(_, of, ..)| *of != own);
+    }
+
+    fn shard(&mut self, own: usize, shard: usize) -> Option<&mut Node<Buffer>> {
+        match shard.checked_sub(1) {
+            None => Some(&mut self.nodes[own]),
+            Some(place) => self.others[own].get_mut(place),
+        }
     }
 
     /// Node `from` gets packets of its hosts at a constant rate until `end`.
@@ -121,18 +155,24 @@ impl World {
         let flow = u64::from(self.offered[from] % self.flows + 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let label = Label { size: PACKET_BYTES as u32, flow, ecn: classification.ecn };
         let destination = classification.selector.map(|selector| selector.destination);
-        self.nodes[from].send(packet, destination, label, Class::Ordered, self.now);
+        let (shard, now) = ((self.offered[from] % self.flows) as usize % (self.others[from].len() + 1), self.now);
+        self.shard(from, shard).unwrap().send(packet, destination, label, Class::Ordered, now);
         self.offered[from] += 1;
     }
 
     /// Drains both nodes, and goes on to the next event, at the latest to `latest`.
     fn step(&mut self, latest: Time) {
-        for own in 0..2 {
+        self.tell();
+        let shards = |own: usize| (0..=self.others[own].len()).map(move |shard| (own, shard));
+        for (own, shard) in shards(0).chain(shards(1)).collect::<Vec<_>>() {
             let mut output = Output::default();
-            let wall = self.now + Span::from_secs(1_700_000_000);
-            self.nodes[own].drain(self.now, wall, &mut output);
+            let (now, wall) = (self.now, self.now + Span::from_secs(1_700_000_000));
+            let node = self.shard(own, shard).unwrap();
+            node.drain(now, wall, &mut output);
+            let messages = node.take_messages().into_iter();
+            self.told.extend(messages.map(|(to, message)| (now + TELLING, own, to, message)));
             for outbound in output.datagrams {
-                self.carry(own, outbound.to, outbound.ecn, outbound.datagram.bytes().to_vec());
+                self.carry((own, shard), outbound.to, outbound.ecn, outbound.datagram.bytes().to_vec());
             }
             for packet in output.packets {
                 let number = u32::from_be_bytes(packet.bytes()[20..24].try_into().unwrap());
@@ -145,22 +185,36 @@ impl World {
                 self.received[own].push(number);
             }
         }
-        let deadlines = self.nodes.iter().filter_map(|node| node.deadline(self.now));
+        let nodes = self.nodes.iter().chain(self.others.iter().flatten());
+        let deadlines = nodes.filter_map(|node| node.deadline(self.now));
+        let told = self.told.iter().map(|(time, ..)| *time);
         let arrival = self.under_way.first_key_value().map(|((time, _), _)| *time);
-        let next = deadlines.chain(arrival).min().unwrap_or(latest).min(latest);
+        let next = deadlines.chain(arrival).chain(told).min().unwrap_or(latest).min(latest);
         self.now = next.max(self.now + Span::from_nanos(1));
         while let Some(entry) = self.under_way.first_entry() {
             if entry.key().0 > self.now {
                 break;
             }
-            let (to, from, ecn, mut datagram) = entry.remove();
+            let ((to, shard), from, ecn, mut datagram) = entry.remove();
             let size = (datagram.len() + OUTER_BYTES) as u32;
             let outer = OuterHeaders { from, ecn, size, arrived: self.now };
-            self.nodes[to].receive(&mut datagram, outer, self.now);
+            let now = self.now;
+            if let Some(node) = self.shard(to, shard) {
+                node.receive(&mut datagram, outer, now);
+            }
         }
     }
 
-    fn carry(&mut self, own: usize, to: Route, ecn: Ecn, datagram: Vec<u8>) {
+    fn tell(&mut self) {
+        let now = self.now;
+        for (_, own, shard, message) in self.told.extract_if(.., |(time, ..)| *time <= now).collect::<Vec<_>>() {
+            if let Some(node) = self.shard(own, shard) {
+                node.tell(message, now);
+            }
+        }
+    }
+
+    fn carry(&mut self, (own, shard): (usize, usize), to: Route, ecn: Ecn, datagram: Vec<u8>) {
         let path = usize::from(to.path);
         let PathModel { rate, delay, loss, is_cut, marks, max_bytes } = self.paths[path];
         let free = &mut self.free[own][path];
@@ -175,9 +229,11 @@ impl World {
         }
         *free = start + rate.time_for((datagram.len() + OUTER_BYTES) as u64);
         self.sent += 1;
-        let from = Route { path: to.path, address: address(own, path) };
+        let mut from = Route { path: to.path, address: address(own, path) };
+        from.address.set_port(PORT + shard as u16);
+        let far = usize::from(to.address.port() - PORT);
         let ecn = if marks && ecn != Ecn::NotEct { Ecn::Ce } else { ecn };
-        self.under_way.insert((*free + delay, self.sent), (1 - own, from, ecn, datagram));
+        self.under_way.insert((*free + delay, self.sent), ((1 - own, far), from, ecn, datagram));
     }
 
     /// Megabits per second that arrived at `to` since as many had.
@@ -187,7 +243,7 @@ impl World {
 }
 
 fn address(node: usize, path: usize) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::new(192, 0, 2 + path as u8, 1 + node as u8), 7272))
+    SocketAddr::from((Ipv4Addr::new(192, 0, 2 + path as u8, 1 + node as u8), PORT))
 }
 
 fn node(
@@ -195,6 +251,7 @@ fn node(
     keys: &[PrivateKey; 2],
     choice: &PathChoice,
     paths: &[PathModel],
+    shards: usize,
     seed: u64,
     now: Time,
 ) -> Node<Buffer> {
@@ -223,7 +280,11 @@ fn node(
     };
     let config = NodeConfig { identity: keys[own].clone(), policy: Policy::default(), remotes: vec![remote] };
     let random = Box::new(rand::rngs::StdRng::seed_from_u64(seed));
-    Node::new(config, random, Box::new(|bytes| Box::new(Vec::with_capacity(bytes))), now).unwrap()
+    Node::first_of(shards, config, random, Box::new(buffer), now).unwrap()
+}
+
+fn buffer(bytes: usize) -> Buffer {
+    Box::new(Vec::with_capacity(bytes))
 }
 
 /// A UDP packet to the other node's network, with its number in place of the ports, which no one reads.
