@@ -550,10 +550,16 @@ impl<P: Clone> Bond<P> {
         for path in ready {
             match self.fitting(path, up, now) {
                 Some((packet, label)) => return Some(self.transmit(path, up, packet, label, now)),
+                None if self.awaits_turn() => self.paths[path.index()].note_turn(now),
                 None => self.paths[path.index()].note_idle(now),
             }
         }
         None
+    }
+
+    /// Whether a path that takes nothing has to leave what there is to others.
+    fn awaits_turn(&self) -> bool {
+        matches!(self.choice, PathChoice::Ratio { .. }) && self.queues.has_shared()
     }
 
     /// Those come first that are to take the next packet of all.
@@ -659,7 +665,7 @@ impl<P: Clone> Bond<P> {
         let rate = state.rate().capacity().as_f64();
         self.served[path.index()] += f64::from(state.wire_bytes(label.size)) * 8.0 / rate;
         if packet.class == Class::Ordered && matches!(self.choice, PathChoice::Ratio { .. }) {
-            self.turns.sent(label.size);
+            self.turns.sent(path, label.size, up);
         }
         let header = DataHeader { counter: counter as u32, answer, ..header };
         let Waiting { content, marked, .. } = packet;

@@ -1,11 +1,12 @@
 use crate::path_id::PathId;
 use crate::use_several::PathSet;
+use std::cmp::Reverse;
 use units::ConfigError;
 
 /// By which path the next packet goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathChoice {
-    /// A fixed ratio: packets in a row to path 0, then to path 1, and so on. A path that is down is left out.
+    /// A fixed ratio, each path's packets spread evenly among those of the others. A path that is down is left out.
     Ratio {
         /// How many of path 0, of path 1, …
         shares: Vec<u32>,
@@ -89,49 +90,46 @@ impl PathChoice {
     }
 }
 
-/// The turns of a [`PathChoice::Ratio`].
+/// The turns of a [`PathChoice::Ratio`]: each path's are spread evenly among those of the others, so that paths that are
+/// paced send at the same time (smooth weighted round-robin).
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {
     shares: Vec<u32>,
     unit: ShareUnit,
-    turn: usize,
-    /// What each path may still send; negative where the last packet of its turn was more than that.
-    left: Vec<i64>,
+    /// What each path is owed, in packets or bytes times the sum of the shares.
+    owed: Vec<i64>,
+    /// Whose turn it is, if that has been settled.
+    turn: Option<PathId>,
 }
-
-const BYTES_PER_SHARE: i64 = 1500;
-/// So many turns a packet of 64 kB costs the path with a share of one.
-const MAX_ROUNDS: usize = 45;
 
 impl Turns {
     pub fn new(shares: &[u32], unit: ShareUnit) -> Self {
-        let mut turns = Turns { shares: shares.to_vec(), unit, turn: 0, left: vec![0; shares.len()] };
-        turns.left[0] = turns.share();
-        turns
+        Turns { shares: shares.to_vec(), unit, owed: vec![0; shares.len()], turn: None }
     }
 
-    fn share(&self) -> i64 {
-        let share = i64::from(self.shares[self.turn]);
-        if self.unit == ShareUnit::Bytes { share * BYTES_PER_SHARE } else { share }
+    fn share(&self, path: PathId) -> i64 {
+        self.shares[path.index()].into()
     }
 
-    /// Whose turn it is among the paths that are up.
+    /// Whose turn it is among the paths that are up: of those with a share, the one that is owed most when each is given
+    /// its share of a packet.
     pub fn turn(&mut self, up: PathSet) -> Option<PathId> {
-        for _ in 0..=self.shares.len() * MAX_ROUNDS {
-            let path = PathId::new(self.turn as u8).filter(|path| up.contains(*path) && self.left[self.turn] > 0);
-            if path.is_some() {
-                return path;
-            }
-            self.turn = (self.turn + 1) % self.shares.len();
-            // What was sent too much in its last turn is missing in this one; what it could not send has lapsed.
-            self.left[self.turn] = self.left[self.turn].min(0) + self.share();
+        if self.turn.is_none_or(|path| !up.contains(path)) {
+            let shared = up.iter().filter(|path| self.share(*path) > 0);
+            self.turn = shared.max_by_key(|path| (self.owed[path.index()] + self.share(*path), Reverse(*path)));
         }
-        None
+        self.turn
     }
 
-    /// A packet was sent.
-    pub fn sent(&mut self, size: u32) {
-        self.left[self.turn] -= if self.unit == ShareUnit::Bytes { i64::from(size) } else { 1 };
+    /// A path has sent a packet, of those that are up.
+    pub fn sent(&mut self, by: PathId, size: u32, up: PathSet) {
+        self.turn = None;
+        let cost = if self.unit == ShareUnit::Bytes { i64::from(size) } else { 1 };
+        for path in up.iter() {
+            let due = self.share(path) * cost;
+            self.owed[path.index()] += due;
+            self.owed[by.index()] -= due;
+        }
     }
 }
 
@@ -144,18 +142,18 @@ mod tests {
     }
 
     #[test]
-    fn packets_go_in_rows_and_past_a_path_that_is_down() {
+    fn turns_are_spread_evenly_and_pass_a_path_that_is_down() {
         let mut turns = Turns::new(&[3, 0, 2], ShareUnit::Packets);
         let all = PathSet::of(paths());
         let mut take = |up: PathSet, count: usize| -> Vec<u8> {
             let mut next = || {
                 let path = turns.turn(up)?;
-                turns.sent(100);
+                turns.sent(path, 100, up);
                 Some(path.number())
             };
             (0..count).map_while(|_| next()).collect()
         };
-        assert_eq!(take(all, 7), [0, 0, 0, 2, 2, 0, 0]);
+        assert_eq!(take(all, 7), [0, 2, 0, 2, 0, 0, 2]);
         assert_eq!(take(PathSet::of([paths()[2]]), 3), [2, 2, 2]);
         assert!(take(PathSet::default(), 3).is_empty());
         assert!(take(PathSet::of([paths()[1]]), 3).is_empty(), "its share is nothing");
@@ -166,9 +164,10 @@ mod tests {
         let mut turns = Turns::new(&[1, 2], ShareUnit::Bytes);
         let mut sent = [0u32; 2];
         for n in 0..3000u32 {
-            let path = turns.turn(PathSet::of(paths())).unwrap();
+            let both = PathSet::of([paths()[0], paths()[1]]);
+            let path = turns.turn(both).unwrap();
             let size = 60 + n * 7919 % 1440;
-            turns.sent(size);
+            turns.sent(path, size, both);
             sent[path.index()] += size;
         }
         let ratio = f64::from(sent[1]) / f64::from(sent[0]);

@@ -190,6 +190,11 @@ impl Path {
         self.part.note_idle(now);
     }
 
+    /// It might have sent, but the next packet is for another path.
+    pub fn note_turn(&mut self, now: Time) {
+        self.part.note_turn(now);
+    }
+
     /// A packet of so many bytes within the encapsulation leaves; returns its counter. The caller comes `late`.
     pub fn send(&mut self, size: u32, late: Span, now: Time) -> u64 {
         let departure = self.part.send(self.wire_bytes(size), late, now);

@@ -48,6 +48,8 @@ struct Pacing {
     last_sent: AtomicTime,
     /// No shard had anything to send since then, though the path was free; [`BUSY`] otherwise.
     idle_since: AtomicTime,
+    /// What there was to send was for other paths since then; [`BUSY`] otherwise.
+    turn_since: AtomicTime,
     /// For how long that was so in all, in nanoseconds.
     idle: AtomicI64,
     /// When it last asked for an answer.
@@ -123,6 +125,7 @@ impl SharedPath {
                 clear: AtomicTime::new(now),
                 last_sent: AtomicTime::new(now),
                 idle_since: AtomicTime::new(BUSY),
+                turn_since: AtomicTime::new(BUSY),
                 idle: AtomicI64::new(0),
                 asked: AtomicTime::new(now - ASK_INTERVAL),
                 packets: AtomicU64::new(0),
@@ -194,14 +197,21 @@ impl PathPart {
     pub fn send(&self, bytes: u32, late: Span, now: Time) -> Departure {
         let pacing = &self.path.pacing;
         // Only a caller's delay may be caught up, not a time in which nothing was to be sent.
-        let idle_since = Some(pacing.idle_since.replace(BUSY)).filter(|since| *since != BUSY);
-        if let Some(since) = idle_since {
-            pacing.idle.fetch_add((now - since).as_nanos(), Relaxed);
-        }
-        let earliest = self.rate().drained().max(now - late.clamp(MIN_LATENESS, MAX_LATENESS));
-        let earliest = idle_since.map_or(earliest, |_| now);
-        let departure = self.leave(bytes, now);
+        let [idle_since, turn_since] = [&pacing.idle_since, &pacing.turn_since].map(|since| since.replace(BUSY));
         let takes = self.rate().pace().time_for(bytes.into());
+        let mut catch_up = late.clamp(MIN_LATENESS, MAX_LATENESS);
+        if turn_since != BUSY {
+            // Paths that wait for each other would all stand idle for a part of each packet.
+            catch_up = catch_up.max(takes);
+            let unused = now - catch_up - pacing.release.get().max(turn_since);
+            pacing.idle.fetch_add(unused.max(Span::ZERO).as_nanos(), Relaxed);
+        }
+        let mut earliest = self.rate().drained().max(now - catch_up);
+        if idle_since != BUSY {
+            pacing.idle.fetch_add((now - idle_since).as_nanos(), Relaxed);
+            earliest = now;
+        }
+        let departure = self.leave(bytes, now);
         pacing.release.update(|release| release.max(earliest) + takes);
         self.count(bytes);
         departure
@@ -225,6 +235,11 @@ impl PathPart {
         if !self.others_waiting().any(|_| true) {
             self.path.pacing.idle_since.update(|since| since.min(now));
         }
+    }
+
+    /// It might have sent, but the next packet is for another path.
+    pub fn note_turn(&self, now: Time) {
+        self.path.pacing.turn_since.update(|since| since.min(now));
     }
 
     /// Whether a packet that leaves now should be answered at once: it tells the delay of the empty path.

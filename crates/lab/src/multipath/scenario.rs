@@ -193,7 +193,7 @@ impl PathSettings {
 
     /// In a few words: `8 Mbit/s, 50 ms`.
     pub fn in_words(&self) -> String {
-        let loss = if self.loss > 0.0 { format!(", {} % loss", self.loss * 100.0) } else { String::new() };
+        let loss = if self.loss > 0.0 { format!(", {:.2} % loss", self.loss * 100.0) } else { String::new() };
         format!("{}, {}{loss}", self.rate, self.delay)
     }
 
