@@ -21,11 +21,7 @@ const MAX_STRANGERS: usize = 256;
 
 /// Somebody has connected.
 pub(crate) fn greet(entries: &mut Entries, stream: TcpStream) {
-    let strangers = entries.iter().filter(|(_, entry)| entry.peer.is_none());
-    let strangers: Vec<_> = strangers.map(|(number, entry)| (entry.deadline, number)).collect();
-    if strangers.len() >= MAX_STRANGERS {
-        strangers.iter().min().map(|(_, oldest)| entries.remove(*oldest));
-    }
+    make_room(entries);
     if plain::tend(&stream).is_ok() {
         entries.enter(Slot::Stranger(Stranger::new(stream)));
     }
@@ -33,6 +29,7 @@ pub(crate) fn greet(entries: &mut Entries, stream: TcpStream) {
 
 /// Another part of the program has accepted a connection and read this initiation from it.
 pub(crate) fn take_over(far: &mut Far, entries: &mut Entries, stream: TcpStream, initiation: &[u8]) {
+    make_room(entries);
     let number = entries.new_number();
     let is_watched = plain::tend(&stream).is_ok() && entries.set.add_edges(&stream, number).is_ok();
     if is_watched {
@@ -40,6 +37,14 @@ pub(crate) fn take_over(far: &mut Far, entries: &mut Entries, stream: TcpStream,
         let accepted = stranger.greeted(initiation, far);
         entries.put(number, Slot::Stranger(stranger), None);
         met(entries, number, accepted.map(Some));
+    }
+}
+
+fn make_room(entries: &mut Entries) {
+    let strangers = entries.iter().filter(|(_, entry)| entry.peer.is_none());
+    let strangers: Vec<_> = strangers.map(|(number, entry)| (entry.deadline, number)).collect();
+    if strangers.len() >= MAX_STRANGERS {
+        strangers.iter().min().map(|(_, oldest)| entries.remove(*oldest));
     }
 }
 

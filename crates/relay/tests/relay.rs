@@ -264,6 +264,27 @@ fn strangers_see_nothing_and_are_left() {
 }
 
 #[test]
+fn strangers_are_bounded_and_keep_nobody_out() {
+    let listener = TcpListener::bind(local()).unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let pair = Pair::new(&target, &[&target]);
+    let address = pair.far.addresses().unwrap()[0];
+    // Some of them look like peers at first.
+    let initiation = [&[0, 140, 5, 0, 0, 0][..], &[7; 136]].concat();
+    let mut strangers: Vec<_> = (0..300).map(|_| TcpStream::connect(address).unwrap()).collect();
+    strangers.iter_mut().skip(100).for_each(|stranger| drop(stranger.write_all(&initiation)));
+    let mut near = pair.connect();
+    near.write_all(b"x").unwrap();
+    listener.accept().unwrap().0.read_exact(&mut [0]).unwrap();
+    let is_left = |stranger: &TcpStream| {
+        stranger.set_nonblocking(true).unwrap();
+        !matches!(stranger.peek(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    };
+    let left = strangers.iter().filter(|stranger| is_left(stranger)).count();
+    assert!(left >= 300 - 256, "{left}");
+}
+
+#[test]
 fn connections_end_with_either_end() {
     let listener = TcpListener::bind(local()).unwrap();
     let target = listener.local_addr().unwrap().to_string();
