@@ -1,0 +1,53 @@
+//! What one connection gets through both ends over loopback, beside the same without them:
+//! `cargo run --release -p relay --example throughput [SECONDS]`
+
+use relay::{Allowed, Forward, Relay, RelayConfig, Role};
+use secure::{PresharedKey, PrivateKey};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn main() {
+    let seconds = std::env::args().nth(1).map_or(5, |text| text.parse().expect("a number of seconds"));
+    let local: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    let sink = TcpListener::bind(local).expect("a port");
+    let target = sink.local_addr().expect("its address");
+    let [near_key, far_key] = [1, 2].map(|number| PrivateKey::from_bytes([number; 32]));
+    let start = |identity: &PrivateKey, role| {
+        let config = RelayConfig { identity: identity.clone(), psk: PresharedKey::default(), role };
+        Relay::start(config).expect("a relay")
+    };
+    let allowed = vec![target.to_string().parse::<Allowed>().expect("a target")];
+    let far = start(&far_key, Role::Far { listen: Some(local), peers: vec![near_key.public()], allowed });
+    let forwards = vec![Forward { listen: local, target: target.to_string().parse().expect("a target") }];
+    let address = far.addresses().expect("it runs")[0];
+    let (peer, congestion_control, redirect) = (far_key.public(), None, None);
+    let near = start(&near_key, Role::Near { address, peer, congestion_control, forwards, redirect });
+    let through = near.addresses().expect("it runs")[0];
+    for (name, address) in [("plain", target), ("relay", through), ("plain", target), ("relay", through)] {
+        println!("{name}: {:.2} Gbit/s", transfer(&sink, address, Duration::from_secs(seconds)));
+    }
+}
+
+/// In Gbit/s.
+fn transfer(sink: &TcpListener, address: SocketAddr, time: Duration) -> f64 {
+    let begun = Instant::now();
+    let received = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = TcpStream::connect(address).expect("a connection");
+            let data = vec![7; 1 << 17];
+            while begun.elapsed() < time {
+                stream.write_all(&data).expect("it takes bytes");
+            }
+        });
+        let mut stream = sink.accept().expect("a connection").0;
+        let mut buffer = vec![0; 1 << 17];
+        let mut received = 0;
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            received += count;
+        }
+        received
+    });
+    received as f64 * 8.0 / begun.elapsed().as_secs_f64() / 1e9
+}
