@@ -7,6 +7,7 @@ use crate::target::Target;
 use net::tcp::Connecting;
 use net::{Binding, clock, congestion};
 use rand::rngs::StdRng;
+use secure::Refused;
 use secure::channel::{Initiator, Offer};
 use secure::stream::RecordReader;
 use std::io::{self, Write};
@@ -98,7 +99,10 @@ impl Dialing {
         let State::Greeted { stream, reader, offer } = mem::replace(&mut self.state, State::Done) else {
             return Err(Ended::Cut);
         };
-        let channel = offer.finish(response).map_err(|_| Ended::not_a_peer(response))?;
+        let channel = offer.finish(response).map_err(|refused| match refused {
+            Refused::Forged => Ended::NotAPeer("its answer is not authentic; is the preshared key the same?".into()),
+            _ => Ended::not_a_peer(response),
+        })?;
         let mut sealed = Sealed::new(stream, channel, reader)?;
         sealed.push(&Message::Open(self.target.clone()))?;
         Ok(sealed)

@@ -245,6 +245,25 @@ fn other_keys_get_nothing() {
 }
 
 #[test]
+fn what_answers_in_place_of_the_far_end_is_named() {
+    let listener = TcpListener::bind(local()).unwrap();
+    let near = near_end(listener.local_addr().unwrap(), 2, "127.0.0.1:9");
+    let said = |answer: &[u8]| {
+        let mut program = connect(&near);
+        listener.accept().unwrap().0.write_all(answer).unwrap();
+        assert!(is_reset(&mut program));
+        match report(&near) {
+            Report::Unreachable { cause, .. } => cause,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(said(b"HTTP/1.1 400 Bad Request\r\n\r\n").contains("HTTP/1.1"));
+    // It knows how to answer, but not with what.
+    let response = [&[0, 64, 6, 0, 0, 0][..], &[7; 60]].concat();
+    assert!(said(&response).contains("preshared key"));
+}
+
+#[test]
 fn strangers_see_nothing_and_are_left() {
     let far = far_end(vec![identity(1).public()], &["0.0.0.0/0"]);
     let mut strangers: Vec<_> = ["", "GET / HTTP/1.1\r\n\r\n", "\0\x05hello", "\0\0\0"]
