@@ -80,6 +80,9 @@ pub struct Bond<P> {
 /// its length, in bytes.
 pub type Merge<P> = fn(&mut P, &P, usize) -> Option<u32>;
 
+/// The length of the longest packet that stands for segments, in bytes: six full ones; more save little.
+pub const MAX_LARGE_PACKET: usize = 9000;
+
 /// A path has come or gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathEvent {
@@ -122,8 +125,6 @@ const LARGE_PACKET_TIME: Span = Span::from_millis(1);
 const LARGE_PACKETS_OPEN: u64 = 4;
 /// Two segments.
 const MIN_LARGE_PACKET: usize = 3000;
-/// Six; more save little.
-const MAX_LARGE_PACKET: usize = 9000;
 
 impl BondConfig {
     /// A queue for flows with round trips of up to this: FQ-CoDel that lets a long flow fill the paths after each drop.

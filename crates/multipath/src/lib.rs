@@ -40,7 +40,7 @@ mod shared_paths;
 mod use_several;
 
 pub use adaptation::Adaptation;
-pub use bond::{Bond, BondConfig, Merge, PathEvent};
+pub use bond::{Bond, BondConfig, MAX_LARGE_PACKET, Merge, PathEvent};
 pub use bond_outgoing::{Outgoing, Transmission};
 pub use choice::{Class, PathChoice, ShareUnit, UnorderedFlows};
 pub use health::PathState;

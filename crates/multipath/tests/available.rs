@@ -117,3 +117,27 @@ fn a_kept_path_that_repeats_what_was_lost_gets_its_copy_second() {
     world.carrier(0, 14_000, false);
     assert!(world.left().is_empty());
 }
+
+#[test]
+fn packets_that_follow_each_other_leave_as_one_and_stay_in_their_flow() {
+    const JOINED: u32 = 1 << 16;
+    let mut world = World::new();
+    world.bond.merge_by(|first, next, max_bytes| {
+        let of_one_flow = next.abs_diff(*first % JOINED) == 1 + *first / JOINED;
+        let bytes = FULL * (2 + *first / JOINED);
+        let can_be = of_one_flow && bytes as usize <= max_bytes;
+        *first += if can_be { JOINED } else { 0 };
+        can_be.then_some(bytes)
+    });
+    // What the paths carry is not known yet: two at a time.
+    assert_eq!(world.bond.max_large_packet(), Some(3000));
+    let packets: Vec<_> = (0..8).map(|_| world.offer(7, FULL)).collect();
+    let unordered = world.next + 1;
+    let label = Label { size: FULL, flow: 7, ecn: Ecn::NotEct };
+    world.bond.offer(unordered, label, Class::Unordered, world.now);
+    let joined: Vec<_> = packets.chunks(2).map(|pair| pair[0] + JOINED).collect();
+    (2..PATHS as u8).for_each(|path| world.carrier(path, 100_000, false));
+    let left = world.left();
+    assert_eq!(left.keys().copied().collect::<Vec<_>>(), [&[unordered][..], &joined].concat());
+    assert_eq!(world.bond.queued(), 0);
+}
