@@ -267,8 +267,8 @@ impl PathPart {
         let lost = if is_down { 0 } else { seen.lost };
         let lost = pacing.lost.fetch_add(lost, Relaxed) + lost;
         let Some(mut learned) = self.path.try_lock() else { return };
-        // What another shard has been told meanwhile is newer.
-        if learned.newest.is_some_and(|newest| newest >= sent.number) {
+        // What another shard has been told meanwhile is newer; or a thread was stopped while it counted its packet.
+        if learned.newest.is_some_and(|newest| newest >= sent.number) || sent.total < learned.total {
             return;
         }
         let received = learned.advance(seen);

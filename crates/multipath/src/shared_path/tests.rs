@@ -117,6 +117,30 @@ fn a_thread_that_is_stopped_while_its_packets_wait_keeps_nothing_from_others() {
     assert!(alone > 0.99 * bytes(100, second), "{alone}");
 }
 
+#[test]
+fn reports_that_overtake_each_other_are_left_out() {
+    let world = World::new(100, &[Sender::backlogged(1), Sender::backlogged(1)]);
+    let report = |shard: usize, number: u64, total: u64, millis: i64| {
+        let time = Time::ZERO + Span::from_millis(millis);
+        let sent = Sent { time, size: BYTES, number, total, logged: total, idle: Span::ZERO, quiet: false };
+        let (now, arrival) = (time + Span::from_millis(20), time + Span::from_millis(10));
+        let round_trip = now - time;
+        let (reported, received, lost) = (u64::from(BYTES), u64::from(BYTES), 0);
+        world.parts[shard].report(&Seen { now, sent, arrival, round_trip, reported, received, lost, is_down: false });
+    };
+    for _ in 0..100 {
+        world.parts[0].leave(BYTES, Time::ZERO);
+    }
+    // Each shard's are in their order.
+    report(0, 50, 51_000, 50);
+    report(1, 49, 50_000, 49);
+    report(1, 51, 50_500, 51);
+    report(0, 60, 61_000, 60);
+    report(1, 60, 61_000, 60);
+    let learned = world.parts[0].path.try_lock().unwrap();
+    assert_eq!((learned.newest, learned.total, learned.received), (Some(60), 61_000, 61_000));
+}
+
 proptest! {
     #[test]
     fn together_they_send_what_the_path_carries_and_no_more(
