@@ -19,7 +19,7 @@ pub(super) fn run(
     experiment: &Multipath,
     point: &MultipathPoint<'_>,
 ) -> anyhow::Result<(Observed, u64)> {
-    let through = point.contender.plane.forwarded_at();
+    let through = point.contender.plane.forwarded_at(sites.b.v4);
     let port = through.map_or(0, |through| through.port());
     let ends = TcpEnds { from: &sites.a, to: &sites.b, port, through, congestion_control: Workload::CONTROL };
     let (connection, blocks) = Traffic::blocks(&ends).context("open the connection")?;

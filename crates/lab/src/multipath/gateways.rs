@@ -8,7 +8,7 @@ use super::tuning::Tuning;
 use crate::hosts;
 use crate::side::{MEETING, Side, read_config};
 use anyhow::Context;
-use bonded::{BondedConfig, BondedPlane};
+use bonded::{BondedConfig, BondedPlane, BondedStatus};
 use gateway::config;
 use gateway::direct::DirectPlane;
 use multipath::MAX_LARGE_PACKET;
@@ -20,13 +20,14 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 use testnet::{Sites, ip};
-use tunnel::{Carrier, ConnectionTuning, End, Peer, Relayed, TunnelConfig};
+use tunnel::{Allowed, Carrier, ConnectionTuning, End, Peer, Relayed, Tunnel, TunnelConfig};
 
 /// What forwards between the sites, until dropped.
 pub(super) struct Gateways<'a> {
     sites: &'a Sites,
     direct: Vec<(Side, DirectPlane)>,
     _bonded: Vec<BondedPlane>,
+    tunnels: Vec<Tunnel>,
     _peer: Option<PeerProcesses>,
     overhead: u32,
     directory: PathBuf,
@@ -44,8 +45,15 @@ impl<'a> Gateways<'a> {
     /// Starts what the contender needs; the gateways have met when this returns.
     pub(super) fn start(sites: &'a Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
         let directory = std::env::temp_dir().join(format!("kumade-lab-{}", std::process::id()));
-        let mut gateways =
-            Gateways { sites, direct: Vec::new(), _bonded: Vec::new(), _peer: None, overhead: 0, directory };
+        let mut gateways = Gateways {
+            sites,
+            direct: Vec::new(),
+            _bonded: Vec::new(),
+            tunnels: Vec::new(),
+            _peer: None,
+            overhead: 0,
+            directory,
+        };
         match point.contender.plane {
             Plane::Single | Plane::Mptcp => {}
             Plane::Direct => gateways.start_direct(&[Side::Left], point)?,
@@ -57,7 +65,12 @@ impl<'a> Gateways<'a> {
             Plane::Bonded | Plane::BondedRatio | Plane::BondedWeighted | Plane::BondedRedundant => {
                 gateways.start_bonded(point)?;
             }
-            Plane::TunnelTcp | Plane::TunnelTcpBbr | Plane::TunnelRake | Plane::TunnelRakeBbr => {
+            Plane::TunnelTcp
+            | Plane::TunnelTcpBbr
+            | Plane::TunnelRake
+            | Plane::TunnelRakeBbr
+            | Plane::TunnelRelay
+            | Plane::TunnelRelayBbr => {
                 gateways.start_tunnel(point)?;
             }
         }
@@ -103,28 +116,31 @@ impl<'a> Gateways<'a> {
             hosts::set(side.gateway(self.sites), &tuning.map(Tuning::settings).unwrap_or_default())?;
         }
         let tuning = tuning.map(Tuning::connections).unwrap_or_default();
-        let config = |side| {
-            let config = tunnel_config(side, carrier, control, tuning).plane(RuntimeDir::only(&self.directory))?;
-            Ok::<_, anyhow::Error>((side, config))
-        };
-        let configs = [config(Side::Right)?, config(Side::Left)?];
-        self.start_planes(configs)
+        for side in [Side::Right, Side::Left] {
+            self.remove_route(side)?;
+            let config = tunnel_config(side, carrier, control, tuning);
+            let directory = RuntimeDir::only(&self.directory);
+            self.tunnels.push(side.gateway(self.sites).run(|| Tunnel::start(config, directory))??);
+        }
+        let packets = |tunnel: &Tunnel| tunnel.packets().ok().flatten().is_some_and(|status| is_connected(&status));
+        meet(|| self.tunnels.iter().all(packets))
     }
 
     fn start_planes(&mut self, configs: impl IntoIterator<Item = (Side, BondedConfig)>) -> anyhow::Result<()> {
         let mut planes = Vec::new();
         for (side, config) in configs {
-            // The tunnel takes this route's place.
-            let far = format!("10.{}.0.0/24", side.far().number());
-            ip(side.gateway(self.sites), &["route", "del", &far])?;
+            self.remove_route(side)?;
             planes.push(side.gateway(self.sites).run(|| BondedPlane::start(config))??);
         }
-        let end = clock::monotonic() + MEETING;
-        while !planes.iter().all(is_connected) {
-            anyhow::ensure!(clock::monotonic() < end, "the bonded gateways have not met within {MEETING}");
-            thread::sleep(Duration::from_millis(10));
-        }
+        meet(|| planes.iter().all(|plane| plane.status().is_ok_and(|status| is_connected(&status))))?;
         self._bonded = planes;
+        Ok(())
+    }
+
+    /// A tunnel takes the place of the route to the far site.
+    fn remove_route(&self, side: Side) -> anyhow::Result<()> {
+        let far = format!("10.{}.0.0/24", side.far().number());
+        ip(side.gateway(self.sites), &["route", "del", &far])?;
         Ok(())
     }
 }
@@ -141,8 +157,17 @@ impl Drop for Gateways<'_> {
     }
 }
 
-fn is_connected(plane: &BondedPlane) -> bool {
-    plane.status().is_ok_and(|status| status.remotes.iter().all(|remote| remote.is_connected))
+fn is_connected(status: &BondedStatus) -> bool {
+    status.remotes.iter().all(|remote| remote.is_connected)
+}
+
+fn meet(have_met: impl Fn() -> bool) -> anyhow::Result<()> {
+    let end = clock::monotonic() + MEETING;
+    while !have_met() {
+        anyhow::ensure!(clock::monotonic() < end, "the gateways have not met within {MEETING}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// The part that both planes have. The direct plane is told next hops.
@@ -210,19 +235,20 @@ fn bonded_config(side: Side, point: &MultipathPoint<'_>) -> String {
 fn tunnel_config(side: Side, carrier: Carrier, control: &str, tuning: ConnectionTuning) -> TunnelConfig {
     let address = (Sites::gateway(0, Side::Right.number()), TUNNEL_PORT).into();
     let far = side.far();
-    let network = format!("10.{}.0.0/24", far.number()).parse().expect("a network");
+    let network = |side: Side| format!("10.{}.0.0/24", side.number()).parse().expect("a network");
+    let own = network(side);
     TunnelConfig {
         end: if side == Side::Left { End::Connect(address) } else { End::Listen(address) },
         carrier,
         device: "tunnel".into(),
         mtu: None,
-        addresses: Vec::new(),
+        addresses: vec![format!("10.88.0.{}/24", side.number()).parse().expect("an address")],
         identity: side.key(),
         psk: PresharedKey::default(),
-        peers: vec![Peer { key: far.key().public(), networks: vec![network] }],
+        peers: vec![Peer { key: far.key().public(), networks: vec![network(far)] }],
         congestion_control: Some(control.to_owned()),
         tuning,
-        relayed: Relayed::default(),
+        relayed: Relayed { allowed: vec![Allowed::network(own)], ..Relayed::default() },
     }
 }
 

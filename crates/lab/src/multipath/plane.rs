@@ -1,7 +1,7 @@
-use super::peer::Peer;
+use super::peer::{FORWARDED_PORT, Peer};
 use serde::Deserialize;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use tunnel::Carrier;
 
@@ -31,13 +31,17 @@ pub enum Plane {
     TunnelRake,
     /// The same with BBR.
     TunnelRakeBbr,
+    /// As `TunnelRake` for packets; TCP connections are ended at the gateways and relayed (CUBIC).
+    TunnelRelay,
+    /// The same with BBR.
+    TunnelRelayBbr,
     /// Another program's forwarding or tunnel between the gateways, over TCP.
     Other(Peer),
     /// No gateway's doing: the hosts have an address on each path, and use Multipath TCP (RFC 8684).
     Mptcp,
 }
 
-const PLANES: [(Plane, &str, &str); 16] = [
+const PLANES: [(Plane, &str, &str); 18] = [
     (Plane::Single, "single", "the first path alone, without kumade"),
     (Plane::Direct, "direct", "packets divided in a fixed ratio"),
     (Plane::DirectNat, "direct-nat", "the same with translated addresses"),
@@ -49,6 +53,8 @@ const PLANES: [(Plane, &str, &str); 16] = [
     (Plane::TunnelTcpBbr, "tunnel-tcp-bbr", "the same with BBR below"),
     (Plane::TunnelRake, "tunnel-rake", "encrypted on many TCP connections over the first path"),
     (Plane::TunnelRakeBbr, "tunnel-rake-bbr", "the same with BBR below"),
+    (Plane::TunnelRelay, "tunnel-relay", "TCP connections relayed over the first path"),
+    (Plane::TunnelRelayBbr, "tunnel-relay-bbr", "the same with BBR below"),
     (Plane::Other(Peer::SshForward), "ssh-forward", "OpenSSH forwards the port (-L), without kumade"),
     (Plane::Other(Peer::SshTunnel), "ssh-tunnel", "OpenSSH's tunnel device (-w), without kumade"),
     (Plane::Other(Peer::OpenVpn), "openvpn-tcp", "OpenVPN over TCP, without kumade"),
@@ -80,12 +86,15 @@ impl Plane {
 
     /// What carries the packets of a tunnel, and with which congestion control.
     pub fn carrier(self) -> Option<(Carrier, &'static str)> {
-        let rake = Carrier::Rake(Carrier::DEFAULT_CONNECTIONS);
+        let connections = Carrier::DEFAULT_CONNECTIONS;
+        let (rake, relay) = (Carrier::Rake(connections), Carrier::Relay(connections));
         match self {
             Plane::TunnelTcp => Some((Carrier::Tcp, "cubic")),
             Plane::TunnelTcpBbr => Some((Carrier::Tcp, "bbr")),
             Plane::TunnelRake => Some((rake, "cubic")),
             Plane::TunnelRakeBbr => Some((rake, "bbr")),
+            Plane::TunnelRelay => Some((relay, "cubic")),
+            Plane::TunnelRelayBbr => Some((relay, "bbr")),
             _ => None,
         }
     }
@@ -95,9 +104,12 @@ impl Plane {
         if let Plane::Other(peer) = self { Some(peer) } else { None }
     }
 
-    /// Where a host has to connect in place of the far one.
-    pub(super) fn forwarded_at(self) -> Option<SocketAddr> {
-        self.peer()?.forwarded_at()
+    /// Where a host has to connect to reach the far one, where connections end on their way: the port is also the far host's.
+    pub(super) fn forwarded_at(self, far: Ipv4Addr) -> Option<SocketAddr> {
+        match self {
+            Plane::TunnelRelay | Plane::TunnelRelayBbr => Some((far, FORWARDED_PORT).into()),
+            _ => self.peer()?.forwarded_at(),
+        }
     }
 
     /// The congestion control of the connections below, if there are any.

@@ -66,7 +66,7 @@ pub(super) fn run(
 }
 
 fn connect(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Traffic> {
-    if let Some(through) = point.contender.plane.forwarded_at() {
+    if let Some(through) = point.contender.plane.forwarded_at(sites.b.v4) {
         let (port, congestion_control) = (through.port(), Workload::CONTROL);
         let ends = TcpEnds { from: &sites.a, to: &sites.b, port, through: Some(through), congestion_control };
         return Ok(Traffic::blocks(&ends)?.0);

@@ -65,7 +65,9 @@ fn plane(point: &MultipathPoint<'_>) -> sim::sites::Plane {
         | Plane::TunnelTcp
         | Plane::TunnelTcpBbr
         | Plane::TunnelRake
-        | Plane::TunnelRakeBbr => return sim::sites::Plane::single(0, paths),
+        | Plane::TunnelRakeBbr
+        | Plane::TunnelRelay
+        | Plane::TunnelRelayBbr => return sim::sites::Plane::single(0, paths),
         Plane::Direct | Plane::DirectNat => {
             // Acknowledgements take the first path, as in real time.
             let shares_back = (0..paths).map(|place| u32::from(place == 0)).collect();
