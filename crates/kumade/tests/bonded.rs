@@ -37,13 +37,14 @@ impl Site {
         String::from_utf8(public.stdout).unwrap().trim().to_owned()
     }
 
-    fn write_config(&self, far_key: &str) {
+    fn write_config(&self, far_key: &str, threads: usize) {
         let (own, far) = (self.number, 3 - self.number);
         let key = self.directory.join("gateway.key");
         let path = |number: u8| format!("[[path]]\nname = \"path{number}\"\ninterface = \"path{number}\"\n");
         let text = format!(
             "[gateway]\nname = \"site{own}\"\nplane = \"bonded\"\nprometheus = \"9273\"\n\
-             [bonded]\nkey = \"{}\"\ndevice = \"tunnel\"\naddresses = [\"10.8.0.{own}/32\"]\n{}{}\
+             [bonded]\nkey = \"{}\"\ndevice = \"tunnel\"\naddresses = [\"10.8.0.{own}/32\"]\n\
+             threads = {threads}\n{}{}\
              [[remote]]\nname = \"site{far}\"\nnetworks = [\"10.8.0.{far}/32\"]\npublic-key = \"{far_key}\"\n\
              addresses = [\"10.9.1.{far}\", \"10.9.2.{far}\"]\n",
             key.display(),
@@ -147,8 +148,8 @@ fn two_sites_are_joined_until_one_ends() {
     in_namespaces("two_sites_are_joined_until_one_ends", || {
         let [left, right] = joined_sites("bonded");
         let keys = [left.key(), right.key()];
-        left.write_config(&keys[1]);
-        right.write_config(&keys[0]);
+        left.write_config(&keys[1], 2);
+        right.write_config(&keys[0], 2);
         let check = left.namespace.command(assert_cmd::cargo::cargo_bin("kumade"));
         let checked = { check }.args(["gateway", "check", left.config().to_str().unwrap()]).output().unwrap();
         let said = String::from_utf8(checked.stdout).unwrap();
@@ -157,6 +158,7 @@ fn two_sites_are_joined_until_one_ends() {
         let mut gateways = [&left, &right].map(Site::start);
         gateways.iter_mut().for_each(wait_until_connected);
         assert!(eventually(arrives(&left, &right)));
+        assert!(eventually(|| left.document()["remotes"][0]["tunnel"]["threads"] == 2));
 
         // By a signal that lets it clean up, and by one that does not.
         let signals = [Signal::SIGTERM, Signal::SIGKILL];
@@ -175,8 +177,8 @@ fn the_status_of_a_tunnel_is_told_as_table_document_and_metrics() {
     in_namespaces("the_status_of_a_tunnel_is_told_as_table_document_and_metrics", || {
         let [left, right] = joined_sites("bonded-status");
         let keys = [left.key(), right.key()];
-        left.write_config(&keys[1]);
-        right.write_config(&keys[0]);
+        left.write_config(&keys[1], 1);
+        right.write_config(&keys[0], 1);
         let mut gateways = [&left, &right].map(Site::start);
         gateways.iter_mut().for_each(wait_until_connected);
         assert!(eventually(arrives(&left, &right)));
@@ -259,8 +261,8 @@ fn paths_that_flap_for_a_minute_and_a_kill_harm_nothing() {
     in_namespaces("paths_that_flap_for_a_minute_and_a_kill_harm_nothing", || {
         let sites = joined_sites("bonded-soak");
         let keys = sites.each_ref().map(Site::key);
-        sites[0].write_config(&keys[1]);
-        sites[1].write_config(&keys[0]);
+        sites[0].write_config(&keys[1], 2);
+        sites[1].write_config(&keys[0], 2);
         let mut gateways = sites.each_ref().map(Site::start);
         gateways.iter_mut().for_each(wait_until_connected);
         let [near, far] = sites.each_ref().map(Site::socket);
