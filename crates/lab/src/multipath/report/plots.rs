@@ -4,7 +4,7 @@ use super::document::{MultipathReport, WorkloadName};
 use super::{blocks, trace};
 use crate::multipath::row::MultipathRow;
 use crate::multipath::summary::PointSummary;
-use crate::report::cases::{CaseAxis, Frame, Series, over_cases};
+use crate::report::cases::{CaseAxis, Frame, Series, alone, over_cases};
 use crate::report::plot::{Drawn, Plot, SERIES, chart, draw};
 use plotters::prelude::*;
 use train::Estimate;
@@ -17,7 +17,7 @@ pub(super) fn all(report: &MultipathReport) -> Drawn<Vec<Plot>> {
                 by_case(report, &SHARES, &|point| scaled(point.share_of_framing_ratio, 100.0))?,
                 by_case(report, &GOODPUTS, &|point| scaled(point.goodput_bits_per_second, 1e-6))?,
             ];
-            Ok(by_case.into_iter().chain(trace::plots(&report.rows)?).collect())
+            Ok(by_case.into_iter().chain(by_setting(report)?).chain(trace::plots(&report.rows)?).collect())
         }
         WorkloadName::Blocks => blocks::plots(report),
         WorkloadName::Flood => {
@@ -64,6 +64,50 @@ fn by_case(
     let series: Vec<_> = series.collect();
     let labels = (1..=cases.len()).map(|number| number.to_string()).collect();
     over_cases(&CaseAxis { name: "case", labels, is_swept: false }, frame, &series)
+}
+
+/// As the paper's Fig. 8: for each tunnel that is run with different settings of its connections, a line for each case.
+fn by_setting(report: &MultipathReport) -> Drawn<Vec<Plot>> {
+    let mut plots = Vec::new();
+    let contenders = report.summary.contenders();
+    for plane in contenders.iter().filter(|name| !name.contains(SETTING)) {
+        let is_tuned = |name: &&&str| name.strip_prefix(*plane).is_some_and(|rest| rest.starts_with(SETTING));
+        let tuned: Vec<_> = contenders.iter().filter(is_tuned).copied().collect();
+        if !tuned.is_empty() {
+            plots.push(setting_plot(report, plane, &tuned, "goodput, Mbit/s", &|point| {
+                Some(point.goodput_bits_per_second?.value / 1e6)
+            })?);
+            if report.rows.iter().any(|row| row.echo.is_some()) {
+                let echo = |point: &PointSummary| Some(point.echo_p99_seconds? * 1e3);
+                plots.push(setting_plot(report, plane, &tuned, "echo p99, ms", &echo)?);
+            }
+        }
+    }
+    Ok(plots)
+}
+
+/// What stands between a plane and the name of a setting.
+const SETTING: &str = ", ";
+
+fn setting_plot(
+    report: &MultipathReport,
+    plane: &str,
+    tuned: &[&str],
+    y_axis: &str,
+    value: &dyn Fn(&PointSummary) -> Option<f64>,
+) -> Drawn<Plot> {
+    let series = report.summary.cases().into_iter().enumerate().map(|(index, case)| {
+        let values = tuned.iter().map(|name| report.summary.point(case, name).and_then(value).map(alone)).collect();
+        Series { name: case.to_owned(), values, colour: SERIES[index % SERIES.len()] }
+    });
+    let series: Vec<_> = series.filter(|series| series.values.iter().any(Option::is_some)).collect();
+    let legend = tuned.iter().enumerate().map(|(number, name)| format!("{}: {name}", number + 1));
+    let caption = format!("The settings: {}.", legend.collect::<Vec<_>>().join("; "));
+    let title = format!("{plane} by setting");
+    let frame =
+        Frame { title: &title, caption: &caption, y_axis, range: (0.0, 1.0), legend: SeriesLabelPosition::UpperRight };
+    let labels = (1..=tuned.len()).map(|number| number.to_string()).collect();
+    over_cases(&CaseAxis { name: "setting", labels, is_swept: true }, &frame, &series)
 }
 
 /// As the paper's Fig. 6: the numbers of packets in the order of their arrival.
