@@ -94,6 +94,11 @@ impl Listeners {
         }
     }
 
+    /// Whether connections are kept waiting at one of them.
+    pub(crate) fn is_any_paused(&self) -> bool {
+        self.0.iter().any(|listener| listener.is_paused)
+    }
+
     /// Accepts again.
     pub(crate) fn resume(&mut self, set: &Readiness, first: u32) {
         for (number, listener) in (first..).zip(&mut self.0).filter(|(_, listener)| listener.is_paused) {

@@ -44,6 +44,7 @@ enum End {
 const RESOLVER: u32 = 0;
 const FIRST_LISTENER: u32 = 1;
 const LOOK_INTERVAL: Span = Span::from_millis(250);
+const IDLE_INTERVAL: Span = Span::from_secs(60);
 /// Connections accepted in a turn, each with a handshake of some 200 µs.
 const MAX_ACCEPTS: usize = 16;
 /// Connections of a near end; further ones wait in the kernel's queue. The far end takes as many.
@@ -200,7 +201,10 @@ impl Shard for RelayShard {
             self.look(now);
             self.look_at = now + LOOK_INTERVAL;
         }
-        Ok(if self.entries.is_busy() { now } else { self.look_at })
+        // Without any, nothing can take too long.
+        let is_idle = self.entries.len() == 0 && !self.listeners.is_any_paused();
+        let next_look = if is_idle { now + IDLE_INTERVAL } else { self.look_at };
+        Ok(if self.entries.is_busy() { now } else { next_look })
     }
 }
 
