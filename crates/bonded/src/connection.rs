@@ -154,6 +154,7 @@ impl Connection {
             free: if pending > 0 { 0 } else { free },
             open: self.written.saturating_sub(state.acknowledged + state.unsent),
             acknowledged: state.acknowledged,
+            repeated: state.repeated,
             is_recovering: state.is_recovering,
         })
     }

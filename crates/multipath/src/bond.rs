@@ -5,6 +5,7 @@ use crate::bond_queue::BondQueues;
 use crate::choice::{Class, PathChoice, Turns};
 use crate::choice_flows::{FlowState, FlowTable};
 use crate::choice_pinned::rendezvous;
+use crate::large_packets::LargePackets;
 use crate::message::{BUCKETS, DataHeader};
 use crate::path_carrier::CarrierState;
 use crate::path_id::PathId;
@@ -73,15 +74,12 @@ pub struct Bond<P> {
     /// Packets that no path passes.
     oversized: Vec<P>,
     merge: Option<Merge<P>>,
-    max_large_packet: Option<usize>,
+    large_packets: LargePackets,
 }
 
 /// Appends the second packet to the first one, if that may stand for both and is no longer than so many bytes then. Returns
 /// its length, in bytes.
 pub type Merge<P> = fn(&mut P, &P, usize) -> Option<u32>;
-
-/// The length of the longest packet that stands for segments, in bytes: six full ones; more save little.
-pub const MAX_LARGE_PACKET: usize = 9000;
 
 /// A path has come or gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,11 +118,6 @@ const SMALL_PACKET_BYTES: u32 = 600;
 /// … of flows that have sent up to this within about 100 ms: speech, a game, keystrokes, the beginning of anything.
 const SPARSE_BYTES: f64 = 3000.0;
 const FULL_PACKET_BYTES: u64 = 1500;
-const LARGE_PACKET_TIME: Span = Span::from_millis(1);
-/// A carrier has so many of them open at least.
-const LARGE_PACKETS_OPEN: u64 = 4;
-/// Two segments.
-const MIN_LARGE_PACKET: usize = 3000;
 
 impl BondConfig {
     /// A queue for flows with round trips of up to this: FQ-CoDel that lets a long flow fill the paths after each drop.
@@ -200,7 +193,7 @@ impl<P: Clone> Bond<P> {
             passed_by_all: u32::MAX,
             oversized: Vec::new(),
             merge: None,
-            max_large_packet: None,
+            large_packets: LargePackets::default(),
         })
     }
 
@@ -300,11 +293,10 @@ impl<P: Clone> Bond<P> {
         }
     }
 
-    /// The length of the longest packet that may stand for segments, in bytes; `None` where every packet travels alone. Such
-    /// a packet saves headers, but all of it arrives with its last octet: it takes no longer than a millisecond on all
-    /// paths together, and no more than a quarter of what a carrier may have open.
+    /// The length of the longest packet that may stand for segments, in bytes, where carriers control the flow; `None` where
+    /// every packet travels alone. All of such a packet arrives with its last octet.
     pub fn max_large_packet(&self) -> Option<usize> {
-        self.max_large_packet
+        self.large_packets.max_bytes()
     }
 
     /// Packets that follow each other in the queue for all paths may leave as one, where carriers control the flow.
@@ -379,16 +371,8 @@ impl<P: Clone> Bond<P> {
         let fastest = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
         let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path, fastest)).collect();
         self.several.update(&estimates, self.flows.long_flows(), now);
-        self.max_large_packet = self.large_packet();
-    }
-
-    fn large_packet(&self) -> Option<usize> {
-        let up: Vec<_> = self.up().iter().map(|path| self.path(path).carrier()).collect();
-        let carriers = up.into_iter().collect::<Option<Vec<_>>>().filter(|carriers| !carriers.is_empty())?;
-        let rate = carriers.iter().filter_map(|carrier| carrier.rate()).map(Rate::as_f64).sum();
-        let open = carriers.iter().map(|carrier| carrier.max_open()).min()?;
-        let bytes = Rate::from_f64(rate).bytes_in(LARGE_PACKET_TIME).min(open / LARGE_PACKETS_OPEN);
-        Some((bytes as usize).clamp(MIN_LARGE_PACKET, MAX_LARGE_PACKET))
+        let carriers = self.up().iter().map(|path| self.paths[path.index()].carrier());
+        self.large_packets.update(carriers.collect());
     }
 
     /// What waited for a path that is gone waits for the others.
@@ -641,7 +625,7 @@ impl<P: Clone> Bond<P> {
 
     /// Has a packet stand for those of its flow that are next.
     fn merge_followers(&mut self, path: PathId, packet: &mut Waiting<P>, label: &mut Label, now: Time) {
-        let (Some(merge), Some(max_bytes)) = (self.merge, self.max_large_packet) else { return };
+        let (Some(merge), Some(max_bytes)) = (self.merge, self.max_large_packet()) else { return };
         let flows = self.flows.long_flows();
         loop {
             let joins = |next: &Waiting<P>, flow| {

@@ -11,6 +11,8 @@ pub struct CarrierState {
     pub open: u64,
     /// Bytes that have been acknowledged in all.
     pub acknowledged: u64,
+    /// Bytes that it has repeated in all, since they were lost.
+    pub repeated: u64,
     /// It repeats what was lost: what it takes now arrives behind that.
     pub is_recovering: bool,
 }
@@ -27,8 +29,6 @@ pub(crate) struct CarrierControl {
     /// Else it is given all that it takes.
     bounds_open: bool,
     state: CarrierState,
-    /// Bytes that may be open.
-    max_open: u64,
     /// Bytes that may still be handed over.
     room: u64,
     /// In bits per second.
@@ -69,7 +69,6 @@ impl CarrierControl {
         CarrierControl {
             bounds_open,
             state: CarrierState::default(),
-            max_open: MIN_OPEN,
             room: 0,
             rate: 0.0,
             is_searching: true,
@@ -85,9 +84,9 @@ impl CarrierControl {
         self.room
     }
 
-    /// Bytes that it may have open.
-    pub fn max_open(&self) -> u64 {
-        self.max_open
+    /// Bytes that it has delivered and repeated in all.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.state.acknowledged, self.state.repeated)
     }
 
     pub fn is_recovering(&self) -> bool {
@@ -123,8 +122,8 @@ impl CarrierControl {
             (false, false) => least + target,
             (false, true) => (least - target).max(least / 2),
         };
-        self.max_open = ((self.rate * time.as_secs_f64() / 8.0) as u64).max(MIN_OPEN);
-        let allowed = if self.bounds_open { self.max_open.saturating_sub(state.open) } else { u64::MAX };
+        let open = ((self.rate * time.as_secs_f64() / 8.0) as u64).max(MIN_OPEN);
+        let allowed = if self.bounds_open { open.saturating_sub(state.open) } else { u64::MAX };
         self.room = state.free.min(allowed);
         if let Some(round) = &mut self.round {
             round.was_limited |= self.room < FULL_PACKET;
@@ -204,7 +203,7 @@ mod tests {
                     self.least = self.least.min(self.last);
                 }
                 let (open, acknowledged) = (self.open, self.acknowledged);
-                let state = CarrierState { free: u64::MAX, open, acknowledged, is_recovering: false };
+                let state = CarrierState { free: u64::MAX, open, acknowledged, ..CarrierState::default() };
                 self.control.update(state, Some(self.least.min(Span::from_secs(1))), Some(self.last), self.now);
                 while self.control.room() >= FULL_PACKET {
                     self.control.sent(FULL_PACKET as u32);

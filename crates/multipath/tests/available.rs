@@ -49,7 +49,7 @@ impl World {
     }
 
     fn carrier(&mut self, path: u8, free: u64, is_recovering: bool) {
-        let state = CarrierState { free, open: 0, acknowledged: 0, is_recovering };
+        let state = CarrierState { free, is_recovering, ..CarrierState::default() };
         self.bond.set_carrier(PathId::new(path).unwrap(), state, self.now);
     }
 

@@ -28,17 +28,22 @@ pub struct TargetError(pub(crate) String);
 
 /// Of a name (RFC 1035 §2.3.4), in its text form.
 const MAX_NAME: usize = 253;
+/// Of each part of it.
+const MAX_LABEL: usize = 63;
 
 impl Host {
     /// A host by its address or name. None if it is neither.
     pub fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_suffix('.').unwrap_or(text);
         if let Ok(address) = text.parse::<IpAddr>() {
             return Some(Host::Address(address.to_canonical()));
         }
-        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let fits = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_name);
-        fits.then_some(Host::Name(name))
+        let is_label = |label: &str| {
+            let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            (1..=MAX_LABEL).contains(&label.len()) && label.chars().all(is_letter)
+        };
+        let fits = text.len() <= MAX_NAME && text.split('.').all(is_label);
+        fits.then(|| Host::Name(text.to_ascii_lowercase()))
     }
 }
 
@@ -84,10 +89,23 @@ mod tests {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
         assert_eq!("[::ffff:127.0.0.1]:80".parse::<Target>().unwrap().to_string(), "127.0.0.1:80");
+        assert_eq!("127.0.0.1.:80".parse::<Target>().unwrap().host, Host::Address([127, 0, 0, 1].into()));
         assert_eq!("DB.Example.:5432".parse::<Target>().unwrap().to_string(), "db.example:5432");
-        for text in
-            ["db", "db:0", "db:x", ":80", "fd77::1:22", "a b:1", "a\u{e4}:1", "[]:1", &format!("{}:1", "a".repeat(254))]
-        {
+        let (long, label) = (format!("{}a:1", "a.".repeat(127)), format!("{}:1", "a".repeat(64)));
+        for text in [
+            "db",
+            "db:0",
+            "db:x",
+            ":80",
+            "fd77::1:22",
+            "a b:1",
+            "a\u{e4}:1",
+            "[]:1",
+            "127.0.0..:80",
+            ".a:1",
+            &long,
+            &label,
+        ] {
             assert!(text.parse::<Target>().unwrap_err().to_string().contains("write HOST:PORT"), "{text}");
         }
     }

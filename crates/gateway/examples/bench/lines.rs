@@ -1,7 +1,10 @@
 //! Two sites that are joined by lines, each of them its own gateway.
 
 use crate::outcome::Outcome;
-use bonded::{BondedConfig, BondedPlane, BondedRemote, CarrierConfig, DatagramConfig};
+use bonded::{
+    BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning,
+    DatagramConfig,
+};
 use multipath::{PathChoice, UnorderedFlows};
 use net::Binding;
 use net::interface;
@@ -64,12 +67,35 @@ impl Lines {
     /// Gateways at both ends, with a path on each of the first lines; on further lines they listen only. Hosts are 10.2.0.1
     /// and 10.2.0.2 then.
     pub fn bond(&self, paths: usize) -> Outcome<[BondedPlane; 2]> {
-        let start = |own: usize| -> Outcome<BondedPlane> {
-            let far = Lines::keys()[1 - own].public();
-            let config = self.config(own, far, paths);
-            Ok(self.hosts[own].run(|| BondedPlane::start(config))??)
-        };
-        let planes = [start(0)?, start(1)?];
+        let config = |own: usize| self.config(own, Lines::keys()[1 - own].public(), paths);
+        self.start([config(0), config(1)])
+    }
+
+    /// A tunnel over so many TCP connections on the first line.
+    pub fn tunnel(&self, connections: usize) -> Outcome<[BondedPlane; 2]> {
+        let address = SocketAddr::from(([10, 1, 1, 2], PORT));
+        let roles = [
+            ConnectionRole::Connect { address, binding: Binding::default(), connections },
+            ConnectionRole::Listen { address, handover: None },
+        ];
+        let mut own = 0;
+        let configs = roles.map(|role| {
+            let config = self.config(own, Lines::keys()[1 - own].public(), 1);
+            own += 1;
+            let tuning = ConnectionTuning::default();
+            let carriers =
+                CarrierConfig::Connections(ConnectionConfig { role, congestion_control: Some("cubic".into()), tuning });
+            BondedConfig { mtu: Some(1500), carriers, choice: PathChoice::Available, ..config }
+        });
+        self.start(configs)
+    }
+
+    /// They have met when this returns.
+    fn start(&self, configs: [BondedConfig; 2]) -> Outcome<[BondedPlane; 2]> {
+        let [left, right] = configs;
+        // Who is connected to comes first.
+        let right = self.hosts[1].run(|| BondedPlane::start(right))??;
+        let planes = [self.hosts[0].run(|| BondedPlane::start(left))??, right];
         let end = Instant::now() + Duration::from_secs(20);
         while !planes.iter().all(|plane| plane.status().is_ok_and(|status| status.remotes[0].is_connected)) {
             if Instant::now() > end {

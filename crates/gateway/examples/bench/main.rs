@@ -1,10 +1,10 @@
 //! What gateways carry on this machine, beside their targets: `cargo run --release -p gateway --example bench`, as root, on a
-//! machine that does nothing else; it takes three minutes. `-- speed`, `-- forged` or `-- flows` (the bonded plane) or
-//! `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often.
+//! machine that does nothing else; it takes three minutes. `-- speed`, `-- forged` or `-- flows` (the bonded plane), `-- tunnels` (the same over TCP)
+//! or `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often.
 //!
 //! Hosts, gateways and whoever else takes part are all here, in network namespaces, and share its cores. So figures are
-//! compared with those of the same run: wireguard-go and `wg` are used where they are installed
-//! (`apt install wireguard-go wireguard-tools`).
+//! compared with those of the same run: wireguard-go, `wg` and OpenVPN are used where they are
+//! installed (`apt install wireguard-go wireguard-tools openvpn`).
 
 mod flows;
 mod forged;
@@ -24,7 +24,10 @@ fn main() -> Outcome<()> {
     let repeats = env::args().nth(2).map_or(Ok(5), |text| text.parse())?;
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
     if is_wanted("speed") {
-        speed::measure(repeats)?;
+        speed::gateways(repeats);
+    }
+    if is_wanted("tunnels") {
+        speed::tunnels(repeats);
     }
     if is_wanted("forged") {
         forged::measure(repeats)?;

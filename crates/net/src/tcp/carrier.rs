@@ -16,6 +16,8 @@ pub struct SendState {
     pub window: u64,
     /// Bytes that were acknowledged in all.
     pub acknowledged: u64,
+    /// Bytes that were repeated in all, in full segments.
+    pub repeated: u64,
     /// Lost data is being repeated (Linux: any state but Open and Disorder).
     pub is_recovering: bool,
     /// Smoothed round-trip time; 0 until there is one.
@@ -42,6 +44,7 @@ pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
         unsent: info.notsent_bytes.into(),
         window: u64::from(free) * u64::from(info.snd_mss),
         acknowledged: info.bytes_acked,
+        repeated: u64::from(info.total_retrans) * u64::from(info.snd_mss),
         is_recovering: info.ca_state > DISORDER,
         round_trip: Span::from_micros(info.rtt.into()),
         delivery_rate: Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8)),
