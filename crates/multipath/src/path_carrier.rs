@@ -101,6 +101,7 @@ impl CarrierControl {
     /// So many bytes were handed over.
     pub fn sent(&mut self, bytes: u32) {
         self.room = self.room.saturating_sub(bytes.into());
+        self.note_limit();
     }
 
     /// How it does now. `least` is the round trip of the empty path, `smoothed` that of late, as far as they are known.
@@ -118,13 +119,17 @@ impl CarrierControl {
         }
         let target = TARGET.max(least / 16);
         let time = match (self.is_searching, now >= self.drain_at) {
-            (true, _) => least * 2,
+            (true, _) => (least * 2).max(least + target),
             (false, false) => least + target,
             (false, true) => (least - target).max(least / 2),
         };
         let open = ((self.rate * time.as_secs_f64() / 8.0) as u64).max(MIN_OPEN);
         let allowed = if self.bounds_open { open.saturating_sub(state.open) } else { u64::MAX };
         self.room = state.free.min(allowed);
+        self.note_limit();
+    }
+
+    fn note_limit(&mut self) {
         if let Some(round) = &mut self.round {
             round.was_limited |= self.room < FULL_PACKET;
         }
@@ -244,6 +249,14 @@ mod tests {
             control.room()
         };
         assert_eq!((room(true), room(false)), (0, 300_000));
+    }
+
+    #[test]
+    fn the_rate_of_a_short_path_is_found_although_it_is_looked_at_seldom() {
+        let mut carrier = Carrier::new(2000.0, Span::from_micros(100));
+        carrier.run(Span::from_secs(2));
+        let rate = carrier.run(Span::from_secs(2)) / 1e6;
+        assert!(rate > 1900.0, "{rate:.1} Mbit/s");
     }
 
     #[test]
