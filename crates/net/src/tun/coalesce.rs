@@ -122,15 +122,8 @@ impl Group {
     }
 
     fn continues_with(&self, packet: &Shape) -> bool {
-        let Some(first) = self.shape.as_ref().filter(|_| self.is_open && packet.can_merge) else { return false };
-        let sequence = match first.protocol {
-            protocol::TCP => first.sequence.wrapping_add((self.len - first.payload) as u32),
-            _ => 0,
-        };
-        let identification = first.identification.map(|first| first.wrapping_add(self.count as u16));
-        packet.is_alike(first)
-            && packet.sequence == sequence
-            && packet.identification == identification
+        let Some(first) = self.shape.as_ref().filter(|_| self.is_open) else { return false };
+        first.is_followed_by(self.len - first.payload, first.payload_bytes, packet)
             && packet.payload_bytes <= first.payload_bytes
             && self.count < MAX_MEMBERS
             && self.len + packet.payload_bytes <= MAX_LEN

@@ -1,6 +1,5 @@
 use super::shape::Shape;
 use crate::checksum;
-use crate::headers::protocol;
 use std::num::NonZeroU16;
 
 /// A packet, and the payload of each of the segments for which it stands, if it does.
@@ -37,20 +36,9 @@ pub fn merge(
 
 fn continues(first: &Shape, next: &Shape, segment: NonZeroU16, next_segment: Option<NonZeroU16>) -> bool {
     let bytes = usize::from(segment.get());
-    let sequence = match first.protocol {
-        protocol::TCP => first.sequence.wrapping_add(first.payload_bytes as u32),
-        _ => 0,
-    };
-    let count = first.payload_bytes / bytes;
-    let identification = first.identification.map(|first| first.wrapping_add(count as u16));
     let fits = next_segment.map_or(next.payload_bytes <= bytes, |of| of == segment);
-    first.can_merge
-        && next.can_merge
-        && !first.ends
-        && next.is_alike(first)
-        && (next.sequence, next.identification) == (sequence, identification)
-        && first.payload_bytes.is_multiple_of(bytes)
-        && fits
+    let is_whole = first.payload_bytes.is_multiple_of(bytes);
+    !first.ends && is_whole && fits && first.is_followed_by(first.payload_bytes, bytes, next)
 }
 
 /// What stands for segments was checked when it was made.

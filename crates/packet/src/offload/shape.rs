@@ -29,9 +29,9 @@ pub struct Shape {
     /// Length of the payload, in bytes.
     pub payload_bytes: usize,
     /// Of TCP.
-    pub sequence: u32,
+    sequence: u32,
     /// Of IPv4, where the packet may be fragmented; those of others mean nothing (RFC 6864 §4.1).
-    pub identification: Option<u16>,
+    identification: Option<u16>,
     /// Data of an established connection or of UDP with a checksum; otherwise the packet stays as it is.
     pub can_merge: bool,
     /// The FIN or PSH flag.
@@ -82,8 +82,23 @@ impl Shape {
     }
 
     /// Whether the headers differ at most in what segmentation sets.
-    pub fn is_alike(&self, other: &Self) -> bool {
+    fn is_alike(&self, other: &Self) -> bool {
         self.payload == other.payload && self.common == other.common
+    }
+
+    /// Whether `next` follows a packet of this shape that has `payload_bytes` by now, in whole segments of `segment_bytes`, so
+    /// that dividing both gives each again.
+    pub fn is_followed_by(&self, payload_bytes: usize, segment_bytes: usize, next: &Shape) -> bool {
+        let sequence = match self.protocol {
+            protocol::TCP => self.sequence.wrapping_add(payload_bytes as u32),
+            _ => 0,
+        };
+        let count = payload_bytes / segment_bytes.max(1);
+        let identification = self.identification.map(|first| first.wrapping_add(count as u16));
+        self.can_merge
+            && next.can_merge
+            && next.is_alike(self)
+            && (next.sequence, next.identification) == (sequence, identification)
     }
 
     /// Makes the headers of such a packet those of one of `len` bytes that ends as the packet `last` does. The transport
