@@ -8,10 +8,6 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use runtime::{Buffer, BufferPool};
 use secure::{Policy, Route};
-use units::Span;
-
-/// What queues are tuned for, as RFC 8289 §4.3 recommends for paths that are not known.
-const ROUND_TRIP: Span = Span::from_millis(100);
 
 /// What lies between the device and the carriers; its first shard.
 pub(crate) fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffer>, BondedError> {
@@ -34,7 +30,7 @@ pub(crate) fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffe
         max_packet: config.mtu.map_or(u32::MAX, u32::from),
         bond: BondConfig {
             choice: config.choice.clone(),
-            queue: if is_managed { BondConfig::queue_for(ROUND_TRIP) } else { BondConfig::unmanaged_queue() },
+            queue: if is_managed { BondConfig::managed_queue() } else { BondConfig::unmanaged_queue() },
             paths: paths.clone(),
             seed: number as u64,
         },

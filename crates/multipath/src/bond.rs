@@ -24,7 +24,7 @@ use units::{ConfigError, Rate, Span, Time};
 pub struct BondConfig {
     /// By which path packets go.
     pub choice: PathChoice,
-    /// Where they wait until a path has room.
+    /// Where they wait until a path has room. The times of an FQ-CoDel follow the paths' round trips.
     pub queue: QueueConfig,
     /// The paths; their numbers are their places.
     pub paths: Vec<PathConfig>,
@@ -105,6 +105,15 @@ const LOSS_FACTOR: f64 = 3.0;
 const MIN_LOSS: f64 = 1e-4;
 /// Well below what the queue discipline takes for too long.
 const MAX_LOSS_WAIT: Span = Span::from_millis(5);
+/// For senders with short round trips, a long flow fills the paths after each drop with this target of CoDel, …
+const MIN_TARGET: Span = Span::from_millis(20);
+/// … and this interval.
+const MIN_INTERVAL: Span = Span::from_millis(200);
+/// The target is this part of longer round trips, …
+const ROUND_TRIPS_PER_TARGET: i64 = 8;
+/// … and the interval so many of them: until a sender has learned of a drop and the queue has become shorter by what it then
+/// sends less, it must not meet another.
+const ROUND_TRIPS_PER_INTERVAL: i64 = 2;
 const DECISION_INTERVAL: Span = Span::from_millis(250);
 /// A path for which so many copies wait, or for so long, is spared the next.
 const MAX_COPIES: u64 = 32;
@@ -120,12 +129,10 @@ const SPARSE_BYTES: f64 = 3000.0;
 const FULL_PACKET_BYTES: u64 = 1500;
 
 impl BondConfig {
-    /// A queue for flows with round trips of up to this: FQ-CoDel that lets a long flow fill the paths after each drop.
-    /// Sparse flows do not wait for it, so that it may be longer than on a single link.
-    pub fn queue_for(round_trip: Span) -> QueueConfig {
-        let target = (round_trip / 8).max(Span::from_millis(20));
-        let interval = (round_trip * 2).max(Span::from_millis(200));
-        let codel = CoDelConfig { target, interval, ecn: true, ..CoDelConfig::default() };
+    /// A queue that is managed: FQ-CoDel whose times follow the paths' round trips. Sparse flows do not wait for long ones, so
+    /// that it may be longer than on a single link.
+    pub fn managed_queue() -> QueueConfig {
+        let codel = CoDelConfig { target: MIN_TARGET, interval: MIN_INTERVAL, ecn: true, ..CoDelConfig::default() };
         QueueConfig {
             limit: Limit::Bytes(16 << 20),
             discipline: FqCoDelConfig { codel, ..FqCoDelConfig::default() }.into(),
@@ -373,6 +380,10 @@ impl<P: Clone> Bond<P> {
         self.several.update(&estimates, self.flows.long_flows(), now);
         let carriers = self.up().iter().map(|path| self.paths[path.index()].carrier());
         self.large_packets.update(carriers.collect());
+        let round_trips = self.up().iter().filter_map(|path| self.path(path).status().min_round_trip);
+        let longest = round_trips.max().unwrap_or_default();
+        let target = (longest / ROUND_TRIPS_PER_TARGET).max(MIN_TARGET);
+        self.queues.set_codel_times(target, (longest * ROUND_TRIPS_PER_INTERVAL).max(MIN_INTERVAL));
     }
 
     /// What waited for a path that is gone waits for the others.

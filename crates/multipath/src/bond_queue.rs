@@ -3,7 +3,7 @@ use crate::path_id::PathId;
 use link::Label;
 use link::queue::{Dropped, Queue, QueueConfig, QueueDiscipline, Queued};
 use std::collections::VecDeque;
-use units::{ConfigError, Time};
+use units::{ConfigError, Span, Time};
 
 /// Where packets wait: a queue for all paths, and one for each path of what is bound to it.
 #[derive(Debug)]
@@ -67,6 +67,15 @@ impl<P: Clone> BondQueues<P> {
         // What the discipline drops is counted, whichever packet it is.
         let _ = queue.enqueue(queued, &mut self.drops);
         self.count_drops();
+    }
+
+    /// The times of CoDel, where that manages the queues.
+    pub fn set_codel_times(&mut self, target: Span, interval: Span) {
+        for queue in self.own.iter_mut().map(|own| &mut own.queue).chain([&mut self.shared]) {
+            if let Queue::FqCoDel(queue) = queue {
+                queue.set_times(target, interval);
+            }
+        }
     }
 
     /// What a path takes next: its own, or, where it may, what is there for all.

@@ -25,7 +25,7 @@ impl World {
         let path = PathConfig { overhead_bytes: 50, flow_control: FlowControl::Backpressure, ..PathConfig::default() };
         let config = BondConfig {
             choice: PathChoice::Available,
-            queue: BondConfig::queue_for(Span::from_millis(100)),
+            queue: BondConfig::managed_queue(),
             paths: vec![path; PATHS],
             seed: 1,
         };

@@ -157,7 +157,7 @@ fn paths_whose_delays_differ_are_not_used_together() {
 fn what_was_measured_replaces_a_belief_that_differs_clearly() {
     let config = BondConfig {
         choice: PathChoice::EarliestArrival,
-        queue: BondConfig::queue_for(Span::from_millis(100)),
+        queue: BondConfig::managed_queue(),
         paths: vec![PathConfig::default(); 2],
         seed: 1,
     };

@@ -229,7 +229,7 @@ fn node(
         max_packet,
         bond: BondConfig {
             choice: PathChoice::Weighted,
-            queue: BondConfig::queue_for(Span::from_millis(100)),
+            queue: BondConfig::managed_queue(),
             paths: vec![config; paths],
             seed: 1,
         },

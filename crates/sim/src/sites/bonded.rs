@@ -30,7 +30,6 @@ const PROBE_BYTES: u32 = 32;
 
 impl Bonded {
     pub(super) fn new(choice: &PathChoice, paths: &[PathModel], shards: usize, seed: u64) -> Result<Self, ConfigError> {
-        let longest = paths.iter().map(|path| path.delay * 2).max().unwrap_or_default();
         let config = |path: &PathModel| PathConfig {
             rate: path.known_rate,
             max_rate: None,
@@ -39,7 +38,7 @@ impl Bonded {
         };
         let bond = BondConfig {
             choice: choice.clone(),
-            queue: BondConfig::queue_for(longest),
+            queue: BondConfig::managed_queue(),
             paths: paths.iter().map(config).collect(),
             seed,
         };

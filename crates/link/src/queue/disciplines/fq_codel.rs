@@ -6,7 +6,7 @@ use crate::queue::parameter::{NUMBER, Parameter, SMALL_SIZE};
 use crate::queue::slab::{Chain, Slab};
 use crate::random::mix;
 use std::collections::VecDeque;
-use units::{ConfigError, Time};
+use units::{ConfigError, Span, Time};
 
 /// The settings of [`FqCoDel`]; the default is that of RFC 8290.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +107,11 @@ impl DisciplineConfig for FqCoDelConfig {
 }
 
 impl<P> FqCoDel<P> {
+    /// Has the CoDel of each queue take other times from now on: the senders' round trips have turned out to be other ones.
+    pub fn set_times(&mut self, target: Span, interval: Span) {
+        self.config.codel = CoDelConfig { target, interval, ..self.config.codel };
+    }
+
     fn lane_of(&self, flow: u64) -> usize {
         (mix(flow ^ self.seed) % u64::from(self.config.flows)) as usize
     }
