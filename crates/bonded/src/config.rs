@@ -3,7 +3,7 @@ use ipnet::IpNet;
 use multipath::{Adaptation, PathChoice, PathId, UnorderedFlows};
 use net::Binding;
 use net::interface::Family;
-use net::policy::MarkedRoute;
+use net::policy::{MarkedRoute, NetworkRoute};
 use secure::{PresharedKey, PrivateKey, PublicKey};
 use service::RuntimeDir;
 use std::net::SocketAddr;
@@ -28,6 +28,11 @@ pub struct BondedConfig {
     pub unordered: UnorderedFlows,
     /// The far ends.
     pub remotes: Vec<BondedRemote>,
+    /// The routes of those networks of theirs that have none in the main table: where that has others for them, or where they
+    /// contain the far end's own address.
+    pub network_routes: Vec<NetworkRoute>,
+    /// Where changes of the system are written down, so that they can be undone after a crash.
+    pub directory: RuntimeDir,
 }
 
 /// A far end: the gateway of another site, or the other end of a tunnel.
@@ -63,8 +68,6 @@ pub struct DatagramConfig {
     pub paths: Vec<(Binding, Option<Rate>)>,
     /// The next hops of the paths: the routes of those packets that have the mark of a path's binding.
     pub routes: Vec<MarkedRoute>,
-    /// Where those are written down, so that they can be removed after a crash.
-    pub directory: RuntimeDir,
 }
 
 /// Paths by TCP.

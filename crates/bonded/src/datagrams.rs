@@ -1,6 +1,6 @@
 use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
-use crate::path_routes::PathRoutes;
+use crate::policy_routes::PathRoutes;
 use dataplane::{Node, Outbound, OuterHeaders};
 use net::interface::{self, Family};
 use net::udp::{BatchReceiver, BatchSocket, Refusal};
@@ -28,7 +28,7 @@ const CHECK_CLOCK_INTERVAL: Span = Span::from_millis(500);
 impl Datagrams {
     pub(crate) fn open(config: &BondedConfig, datagrams: &DatagramConfig, shard: usize) -> Result<Self, BondedError> {
         let now = clock::monotonic();
-        let install = || PathRoutes::install(&datagrams.routes, &datagrams.directory, now);
+        let install = || PathRoutes::install(&datagrams.routes, &config.directory, now);
         let routes = (shard == 0).then(install).transpose()?;
         let port = if datagrams.port == 0 { 0 } else { datagrams.port.saturating_add(shard as u16) };
         let mut sockets = Vec::new();

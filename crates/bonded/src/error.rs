@@ -1,4 +1,4 @@
-use crate::path_routes::RouteError;
+use crate::policy_routes::RouteError;
 use dataplane::NodeError;
 use net::SetupError;
 use std::io;

@@ -38,8 +38,8 @@ mod dialer;
 mod error;
 mod handover;
 mod node;
-mod path_routes;
 mod plane;
+mod policy_routes;
 mod shard;
 mod shard_link;
 mod status;
@@ -50,6 +50,6 @@ pub use config::{
 };
 pub use error::BondedError;
 pub use handover::Handover;
-pub use path_routes::RouteError;
 pub use plane::BondedPlane;
+pub use policy_routes::RouteError;
 pub use status::BondedStatus;

@@ -2,10 +2,12 @@ use crate::carriers::Carriers;
 use crate::config::BondedConfig;
 use crate::error::BondedError;
 use crate::node::node;
+use crate::policy_routes::ClaimedRoutes;
 use crate::shard_link::ShardLink;
 use crate::status::BondedStatus;
 use dataplane::{HEADROOM, Node, Output, PacketBuffer, ShardSeed};
 use multipath::{Class, UnorderedFlows};
+use net::policy::NetworkRoute;
 use net::tun::TunQueue;
 use net::{clock, interface};
 use packet::{Classification, Detail};
@@ -29,6 +31,8 @@ pub(crate) struct BondedShard {
     tun: TunQueue,
     /// The device's other queues, until other shards take them.
     queues: Vec<TunQueue>,
+    /// Of the first shard, for all.
+    _routes: Option<ClaimedRoutes<NetworkRoute>>,
     link: ShardLink,
     carriers: Carriers,
     node: Node<Buffer>,
@@ -48,10 +52,11 @@ impl BondedShard {
         let node = node(&config, pool.clone())?;
         let device_mtu = config.mtu.map_or_else(|| device_mtu(&node), u32::from);
         let mut queues = open_device(&config, device_mtu as u16)?;
+        let routes = ClaimedRoutes::to_networks(&config.network_routes, &config.directory)?;
         let mtu = config.mtu.is_none().then_some(device_mtu);
         // There is one at least.
         let tun = queues.remove(0);
-        Ok(BondedShard { mtu, queues, ..BondedShard::with(config, tun, carriers, node, pool, link) })
+        Ok(BondedShard { mtu, queues, _routes: routes, ..BondedShard::with(config, tun, carriers, node, pool, link) })
     }
 
     /// Another one, with a queue that the first has opened.
@@ -78,8 +83,22 @@ impl BondedShard {
     ) -> Self {
         let BondedConfig { device, unordered, .. } = config;
         let (flows, output) = (FlowHasher::new(), Output::default());
-        let (mtu, queues) = (None, Vec::new());
-        BondedShard { device, mtu, tun, queues, link, carriers, node, unordered, flows, pool, output, refused: 0 }
+        let (mtu, queues, _routes) = (None, Vec::new(), None);
+        BondedShard {
+            device,
+            mtu,
+            tun,
+            queues,
+            _routes,
+            link,
+            carriers,
+            node,
+            unordered,
+            flows,
+            pool,
+            output,
+            refused: 0,
+        }
     }
 
     /// What another shard begins with; none if it has been asked for all.
@@ -213,7 +232,8 @@ fn open_device(config: &BondedConfig, mtu: u16) -> Result<Vec<TunQueue>, BondedE
     }
     for network in config.remotes.iter().flat_map(|remote| &remote.networks) {
         // The kernel has routes to the device's own networks.
-        if !config.addresses.iter().any(|own| own.trunc() == *network) {
+        let has_route = config.addresses.iter().any(|own| own.trunc() == *network);
+        if !has_route && !config.network_routes.iter().any(|route| route.network == *network) {
             interface::add_route(&config.device, *network)?;
         }
     }

@@ -8,6 +8,7 @@ use net::Binding;
 use net::capture::Capture;
 use net::namespace::Namespace;
 use secure::{PresharedKey, PrivateKey};
+use service::RuntimeDir;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -45,6 +46,9 @@ fn config(end: u8, connections: usize) -> BondedConfig {
             networks: vec!["10.77.0.0/24".parse().unwrap()],
             addresses: Vec::new(),
         }],
+        network_routes: Vec::new(),
+        // Nothing is written down where there are no routes.
+        directory: RuntimeDir::only(std::env::temp_dir()),
     }
 }
 

@@ -67,7 +67,8 @@ enum TunnelCommand {
         /// Its public key, from `kumade key public` there
         #[arg(long, value_name = "KEY")]
         peer: String,
-        /// Network that is reached through the tunnel. Repeatable [default: the networks of --address]
+        /// Network that is reached through the tunnel; 0.0.0.0/0 and ::/0 for all that has no smaller route, such as to the LAN.
+        /// Repeatable [default: the networks of --address]
         #[arg(long = "network", value_name = "NETWORK")]
         networks: Vec<IpNet>,
         /// Carry TCP connections to this port, at 127.0.0.1 if no address is given, to HOST:PORT as seen from the other end,

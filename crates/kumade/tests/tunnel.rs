@@ -97,8 +97,7 @@ fn settings_that_cannot_be_are_refused_with_what_to_do() {
         arguments.into_iter().chain(more.iter().copied()).map(str::to_owned).collect::<Vec<_>>()
     };
     for (more, said) in [
-        (&["--network", "192.0.2.0/24"][..], "give smaller networks"),
-        (&["--connections", "0"], "give 1 to 16"),
+        (&["--connections", "0"][..], "give 1 to 16"),
         (&["--mtu", "100"], "1280"),
         (&["--forward", "8080:80"], "write [ADDRESS:]PORT:HOST:PORT"),
     ] {

@@ -6,35 +6,17 @@ use net::capture::Capture;
 use net::namespace::Namespace;
 use net::nftables::{InstalledTable, Table};
 use nix::sys::signal::Signal;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Child;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Duration;
 use testnet::{VethHosts, eventually, in_namespaces, ip};
-use tunnel_ends::{Keys, end_with, has_device, hosts};
+use tunnel_ends::{Keys, end_with, has_device, hosts, lines, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const TARGET: &str = "127.0.0.1:9";
-
-/// What a child says from now on.
-fn lines(child: &mut Child) -> Receiver<String> {
-    let (sender, lines) = mpsc::channel();
-    let stderr = BufReader::new(child.stderr.take().unwrap());
-    // To its end, or the program would block.
-    thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-    lines
-}
-
-fn wait_for(lines: &Receiver<String>, part: &str) -> String {
-    loop {
-        let line = lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it does not say `{part}`"));
-        if line.contains(part) {
-            return line;
-        }
-    }
-}
 
 fn connect(inside: &Namespace, port: u16) -> TcpStream {
     let stream = inside.run(|| TcpStream::connect(("127.0.0.1", port)).unwrap()).unwrap();

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use net::interface::{self, Family};
 use net::namespace::Namespace;
 use net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
-use net::policy::{self, MarkedRoute};
+use net::policy::{self, MarkedRoute, NetworkRoute, PolicyRoute};
 use net::tcp::original_destination;
 use packet::{Addresses, FlowKey};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
@@ -156,6 +156,66 @@ fn routes_of_a_mark_are_added_once_and_removed() {
             assert_eq!(shown()[0], empty[0]);
             assert_eq!(shown()[1], "");
         }
+    });
+}
+
+/// As the kernel says where a packet would go.
+#[test]
+fn a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks() {
+    in_namespaces("a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks", || {
+        let namespace = Namespace::new().unwrap();
+        ip(&namespace, &["link", "add", "lan", "type", "veth", "peer", "name", "tunnel"]).unwrap();
+        namespace.run(|| ["lan", "tunnel"].map(|name| interface::up(name).unwrap())).unwrap();
+        for address in ["192.0.2.1/24", "fd00::1/64"] {
+            ip(&namespace, &["addr", "add", address, "dev", "lan", "nodad"]).unwrap();
+        }
+        ip(&namespace, &["route", "add", "default", "via", "192.0.2.9"]).unwrap();
+        ip(&namespace, &["-6", "route", "add", "default", "via", "fd00::9"]).unwrap();
+        let shown = || [["-4", "rule"], ["-6", "rule"]].map(|kind| ip(&namespace, &kind).unwrap());
+        let leads_by = |to: &str, interface: &str| {
+            let route = ip(&namespace, &["route", "get", to]).unwrap();
+            assert!(route.contains(&format!("dev {interface} ")), "{route}");
+        };
+        let before = shown();
+        let route = |number, network: &str, except: &str| NetworkRoute {
+            number,
+            network: network.parse().unwrap(),
+            except: except.parse().ok(),
+            interface: "tunnel".into(),
+        };
+        let routes = [
+            route(27489, "198.51.100.0/24", "198.51.100.7"),
+            route(27490, "0.0.0.0/0", "198.51.100.7"),
+            route(27490, "::/0", ""),
+        ];
+        for route in &routes {
+            namespace.run(|| route.add()).unwrap().unwrap();
+        }
+        for (to, interface) in [
+            ("203.0.113.1", "tunnel"),
+            ("198.51.100.8", "tunnel"),
+            ("198.51.100.7", "lan"),
+            ("192.0.2.5", "lan"),
+            ("fd00::5", "lan"),
+            ("2001:db8::1", "tunnel"),
+        ] {
+            leads_by(to, interface);
+        }
+        // As large as the network of the tunnel, and smaller ones.
+        ip(&namespace, &["route", "add", "198.51.100.0/24", "dev", "lan"]).unwrap();
+        leads_by("198.51.100.8", "tunnel");
+        ip(&namespace, &["route", "add", "198.51.100.0/25", "dev", "lan"]).unwrap();
+        leads_by("198.51.100.8", "lan");
+        // Without a route to the one host, its packets go nowhere.
+        for network in ["default", "198.51.100.0/24", "198.51.100.0/25"] {
+            ip(&namespace, &["route", "del", network]).unwrap();
+        }
+        assert!(ip(&namespace, &["route", "get", "198.51.100.7"]).is_err());
+        for route in &routes {
+            let (number, family) = route.table();
+            namespace.run(|| policy::remove(number, family)).unwrap().unwrap();
+        }
+        assert_eq!(shown(), before);
     });
 }
 

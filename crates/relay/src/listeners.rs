@@ -112,8 +112,8 @@ impl Leads {
         match self {
             Leads::To(target) => Arrival::Program(target.clone()),
             Leads::FromPeer => Arrival::Stranger,
-            Leads::Through(redirect) => match tcp::original_destination(stream) {
-                Ok(destination) if redirect.is_for(destination) => {
+            Leads::Through(redirect) => match (tcp::original_destination(stream), stream.local_addr()) {
+                (Ok(destination), Ok(port)) if redirect.is_for(destination, port) => {
                     Arrival::Program(Target { host: Host::Address(destination.ip()), port: destination.port() })
                 }
                 // It has connected to the port itself.

@@ -3,14 +3,14 @@ use net::nftables::{Chain, Hook, Rule, Statement, Table};
 use std::net::SocketAddr;
 
 /// Connections of local programs, and of hosts that this one forwards for, that are relayed without knowing it: those to some
-/// networks. Packet rules lead their first packets to a port of this end; they go when this end does, however it ends.
+/// networks whose packets would leave through the tunnel's device. Packet rules lead their first packets to a port of this
+/// end; they go when this end does, however it ends.
 #[derive(Debug, Clone)]
 pub struct Redirect {
-    /// What goes to these networks is relayed.
+    /// What goes to these networks is relayed, …
     pub networks: Vec<IpNet>,
-    /// But for what goes to these: this host's own addresses there.
-    pub except: Vec<IpNet>,
-    /// And for what arrives at this interface: from the tunnel itself.
+    /// … if routes lead through this interface, the tunnel's: not what goes to this host itself, to neighbours or to the far
+    /// end, be these in the networks or not.
     pub device: String,
 }
 
@@ -23,8 +23,8 @@ impl Redirect {
     pub(crate) fn table(&self, ports: &[SocketAddr]) -> Table {
         let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let device: String = self.device.chars().map(|c| if is_word(c) { c } else { '_' }).collect();
-        let from_tunnel = Rule(vec![Statement::Input(self.device.clone()), Statement::Return]);
-        let arriving = [from_tunnel].into_iter().chain(self.rules(ports)).collect();
+        let arriving = self.rules(ports, Statement::RoutedTo(self.device.clone()));
+        let sent = self.rules(ports, Statement::Output(self.device.clone()));
         let chain = |name: &str, hook, rules| Chain { name: name.into(), hook: Some(hook), rules };
         Table {
             name: format!("kumade-relay-{device}"),
@@ -32,25 +32,23 @@ impl Redirect {
             flows: Vec::new(),
             chains: vec![
                 chain("arriving", Hook::PreroutingOfConnections(DESTINATION_NAT), arriving),
-                chain("sent", Hook::OutputOfConnections(DESTINATION_NAT), self.rules(ports).collect()),
+                chain("sent", Hook::OutputOfConnections(DESTINATION_NAT), sent),
             ],
         }
     }
 
-    fn rules(&self, ports: &[SocketAddr]) -> impl Iterator<Item = Rule> {
-        let except = self.except.iter().map(|own| Rule(vec![Statement::Destination(*own), Statement::Return]));
+    fn rules(&self, ports: &[SocketAddr], leaves: Statement) -> Vec<Rule> {
         let redirected = self.networks.iter().filter_map(|network| {
             let port = ports.iter().find(|port| port.is_ipv4() == network.addr().is_ipv4())?.port();
-            let statements = [Statement::Protocol(TCP), Statement::Destination(*network), Statement::Redirect(port)];
-            Some(Rule(statements.to_vec()))
+            let (is_tcp, is_inside) = (Statement::Protocol(TCP), Statement::Destination(*network));
+            Some(Rule(vec![is_tcp, is_inside, leaves.clone(), Statement::Redirect(port)]))
         });
-        except.chain(redirected)
+        redirected.collect()
     }
 
-    /// Whether a connection to this address is one of these, and not one to the port itself.
-    pub(crate) fn is_for(&self, destination: SocketAddr) -> bool {
-        let contains = |networks: &[IpNet]| networks.iter().any(|network| network.contains(&destination.ip()));
-        contains(&self.networks) && !contains(&self.except)
+    /// Whether a connection to this address, accepted at `port`, is one of these, and not one to the port itself.
+    pub(crate) fn is_for(&self, destination: SocketAddr, port: SocketAddr) -> bool {
+        destination != port && self.networks.iter().any(|network| network.contains(&destination.ip()))
     }
 }
 
@@ -59,28 +57,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rules_leave_alone_what_comes_out_of_the_tunnel_and_what_is_for_this_host() {
-        let networks = |list: &[&str]| list.iter().map(|network| network.parse().unwrap()).collect::<Vec<IpNet>>();
+    fn the_rules_take_what_would_enter_the_tunnel() {
         let redirect = Redirect {
-            networks: networks(&["10.77.0.0/24", "fd77::/64"]),
-            except: networks(&["10.77.0.1/32"]),
+            networks: ["10.77.0.0/24", "::/0"].map(|network| network.parse().unwrap()).into(),
             device: "tunnel.0".into(),
         };
         let ports = ["0.0.0.0:4000", "[::]:5000"].map(|address| address.parse().unwrap());
         let expected = "table inet kumade-relay-tunnel_0 {\n\tflags owner\n\tchain arriving {\n\
             \t\ttype nat hook prerouting priority -100; policy accept;\n\
-            \t\tiifname \"tunnel.0\" return\n\
-            \t\tip daddr 10.77.0.1/32 return\n\
-            \t\tmeta l4proto 6 ip daddr 10.77.0.0/24 redirect to :4000\n\
-            \t\tmeta l4proto 6 ip6 daddr fd77::/64 redirect to :5000\n\t}\n\tchain sent {\n\
+            \t\tmeta l4proto 6 ip daddr 10.77.0.0/24 fib daddr oifname \"tunnel.0\" redirect to :4000\n\
+            \t\tmeta l4proto 6 ip6 daddr ::/0 fib daddr oifname \"tunnel.0\" redirect to :5000\n\t}\n\
+            \tchain sent {\n\
             \t\ttype nat hook output priority -100; policy accept;\n\
-            \t\tip daddr 10.77.0.1/32 return\n\
-            \t\tmeta l4proto 6 ip daddr 10.77.0.0/24 redirect to :4000\n\
-            \t\tmeta l4proto 6 ip6 daddr fd77::/64 redirect to :5000\n\t}\n}";
+            \t\tmeta l4proto 6 ip daddr 10.77.0.0/24 oifname \"tunnel.0\" redirect to :4000\n\
+            \t\tmeta l4proto 6 ip6 daddr ::/0 oifname \"tunnel.0\" redirect to :5000\n\t}\n}";
         assert_eq!(redirect.table(&ports).to_string(), expected);
-        assert!(redirect.is_for("10.77.0.9:80".parse().unwrap()));
-        assert!(
-            !redirect.is_for("10.77.0.1:80".parse().unwrap()) && !redirect.is_for("127.0.0.1:4000".parse().unwrap())
-        );
+    }
+
+    #[test]
+    fn who_connects_to_the_port_itself_is_not_relayed() {
+        let redirect = Redirect { networks: vec!["0.0.0.0/0".parse().unwrap()], device: "tunnel".into() };
+        let [far, own, v6] = ["192.0.2.1:80", "127.0.0.1:4000", "[::1]:4000"].map(|text| text.parse().unwrap());
+        assert!(redirect.is_for(far, own) && !redirect.is_for(own, own) && !redirect.is_for(v6, own));
     }
 }

@@ -2,16 +2,15 @@ use crate::journal::{Journal, Leftover, Reach, Record};
 use net::SetupError;
 use net::interface::{self, Family};
 use net::namespace;
-use net::policy::{self, MarkedRoute};
+use net::policy::{self, MarkedRoute, PolicyRoute};
 use serde::{Deserialize, Serialize};
-
 use std::io;
 
 /// Policy routes of this process: routing rules and tables, of which a [`Journal`] knows in case it is killed. They are
 /// removed when this is dropped, in the namespace of the thread that does.
 #[derive(Debug)]
-pub struct InstalledRoutes {
-    routes: Vec<MarkedRoute>,
+pub struct InstalledRoutes<R> {
+    routes: Vec<R>,
     leftover: Routes,
     _record: Record,
 }
@@ -25,17 +24,19 @@ struct Routes {
     tables: Vec<(u32, u8)>,
 }
 
-impl InstalledRoutes {
-    /// Removes what killed gateways have left in this namespace.
+impl InstalledRoutes<()> {
+    /// Removes what killed gateways and tunnels have left in this namespace.
     pub fn recover(journal: &Journal) {
         journal.recover::<Routes>();
     }
+}
 
+impl<R: PolicyRoute> InstalledRoutes<R> {
     /// Writes down which routes [`add`](Self::add) adds. No other process may have any of their numbers.
     ///
     /// # Errors
     /// It cannot be written down: should the process be killed, they would stay.
-    pub fn record(routes: Vec<MarkedRoute>, journal: &Journal) -> io::Result<Self> {
+    pub fn record(routes: Vec<R>, journal: &Journal) -> io::Result<Self> {
         let leftover = Routes::new(namespace::current_inode()?, &routes);
         let record = journal.record(&leftover)?;
         Ok(InstalledRoutes { routes, leftover, _record: record })
@@ -44,9 +45,11 @@ impl InstalledRoutes {
     /// # Errors
     /// The system refuses one; the others are removed with this.
     pub fn add(&self) -> Result<(), SetupError> {
-        self.routes.iter().try_for_each(MarkedRoute::add)
+        self.routes.iter().try_for_each(PolicyRoute::add)
     }
+}
 
+impl InstalledRoutes<MarkedRoute> {
     /// Sets again what the kernel has dropped with an interface that is back.
     pub fn restore(&self) {
         for route in self.routes.iter().filter(|route| interface::is_running(&route.interface)) {
@@ -59,7 +62,7 @@ impl InstalledRoutes {
     }
 }
 
-impl Drop for InstalledRoutes {
+impl<R> Drop for InstalledRoutes<R> {
     fn drop(&mut self) {
         if let Err(error) = self.leftover.undo() {
             tracing::warn!("routes stay behind: {error}");
@@ -68,13 +71,14 @@ impl Drop for InstalledRoutes {
 }
 
 impl Routes {
-    fn new(namespace: u64, routes: &[MarkedRoute]) -> Self {
-        Routes { namespace, tables: routes.iter().map(|route| (route.number, version(route.family))).collect() }
+    fn new(namespace: u64, routes: &[impl PolicyRoute]) -> Self {
+        let tables = routes.iter().map(PolicyRoute::table).map(|(number, family)| (number, version(family)));
+        Routes { namespace, tables: tables.collect() }
     }
 }
 
 impl Leftover for Routes {
-    const KIND: &'static str = "gateway-routes";
+    const KIND: &'static str = "policy-routes";
     type Error = SetupError;
 
     fn reach(&self) -> Reach {

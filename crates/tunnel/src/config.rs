@@ -5,9 +5,11 @@ use bonded::{
 use ipnet::IpNet;
 use multipath::{PathChoice, PathId, UnorderedFlows};
 use net::Binding;
+use net::policy::NetworkRoute;
 use relay::{Allowed, Forward, Redirect, RelayConfig, Role};
 use secure::{PresharedKey, PrivateKey};
 use service::RuntimeDir;
+use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use thiserror::Error;
@@ -98,20 +100,12 @@ pub enum TunnelConfigError {
     /// Neither an address of a device nor anything to relay.
     #[error("nothing to carry: give this end an address in the tunnel (--address), or {0}")]
     Nothing(&'static str),
-    /// Packets to the peer itself would go into the tunnel.
-    #[error(
-        "the network {network} contains {address}, where the other end is reached: the tunnel's own packets would go \
-         into the tunnel; give smaller networks"
-    )]
-    Loop {
-        /// What goes into the tunnel.
-        network: IpNet,
-        /// Where the other end is reached.
-        address: SocketAddr,
-    },
 }
 
 const TCP_MTU: u16 = 1500;
+/// Routing table and rule priority of the first network that has its own; those of further ones follow. Behind those of
+/// gateways.
+const FIRST_TABLE: u32 = 0x6b61;
 /// What the kernel takes for one socket (`TCP_RTO_MIN_US`).
 const MIN_RTO: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_millis(200);
 /// The same of the greatest (`TCP_RTO_MAX_MS`).
@@ -135,7 +129,7 @@ impl TunnelConfig {
             End::Listen(_) => None,
         };
         let choice = if self.carrier == Carrier::Udp { PathChoice::EarliestArrival } else { PathChoice::Available };
-        let carriers = self.carriers(directory);
+        let (carriers, network_routes) = (self.carriers(), self.network_routes());
         let addresses = if self.carrier == Carrier::Udp { vec![far] } else { Vec::new() };
         let remotes = self.peers.into_iter().map(|peer| BondedRemote {
             key: peer.key,
@@ -152,12 +146,14 @@ impl TunnelConfig {
             choice,
             unordered: UnorderedFlows::default(),
             remotes: remotes.collect(),
+            network_routes,
+            directory,
         })
     }
 
-    fn carriers(&self, directory: RuntimeDir) -> CarrierConfig {
+    fn carriers(&self) -> CarrierConfig {
         let connections = match self.carrier {
-            Carrier::Udp => return self.datagrams(directory),
+            Carrier::Udp => return self.datagrams(),
             Carrier::Tcp => 1,
             Carrier::Rake(connections) | Carrier::Relay(connections) => connections,
         };
@@ -172,13 +168,32 @@ impl TunnelConfig {
         })
     }
 
-    fn datagrams(&self, directory: RuntimeDir) -> CarrierConfig {
+    fn datagrams(&self) -> CarrierConfig {
         let (port, source) = match self.end {
             End::Listen(address) => (address.port(), Some(address.ip())),
             End::Connect(_) => (0, None),
         };
         let paths = vec![(Binding { source, ..Binding::default() }, None)];
-        CarrierConfig::Datagrams(DatagramConfig { port, threads: 1, paths, routes: Vec::new(), directory })
+        CarrierConfig::Datagrams(DatagramConfig { port, threads: 1, paths, routes: Vec::new() })
+    }
+
+    /// Routes in tables of their own. The default route, which the main table mostly has already, and networks in which the
+    /// far end itself is reached: the tunnel's own packets must not go into the tunnel.
+    fn network_routes(&self) -> Vec<NetworkRoute> {
+        let End::Connect(address) = self.end else { return Vec::new() };
+        let far = address.ip().to_canonical();
+        let networks = self.peers.iter().flat_map(|peer| &peer.networks).copied();
+        let mut networks: Vec<_> = networks.filter(|own| own.prefix_len() == 0 || own.contains(&far)).collect();
+        // The smallest come first.
+        networks.sort_by_key(|network| (Reverse(network.prefix_len()), *network));
+        networks.dedup();
+        let route = |(number, network): (u32, IpNet)| NetworkRoute {
+            number,
+            network,
+            except: Some(far).filter(|far| network.contains(far)),
+            interface: self.device.clone(),
+        };
+        (FIRST_TABLE..).zip(networks).map(route).collect()
     }
 
     /// The relay that it comes to, if any. A listening end has one for what its connections may ask of it, be it to refuse
@@ -193,11 +208,7 @@ impl TunnelConfig {
 
     fn near_end(&self, address: SocketAddr) -> Option<Role> {
         let peer = self.peers.first()?;
-        let redirect = self.relays().then(|| Redirect {
-            networks: peer.networks.clone(),
-            except: self.own_addresses(),
-            device: self.device.clone(),
-        });
+        let redirect = self.relays().then(|| Redirect { networks: peer.networks.clone(), device: self.device.clone() });
         let forwards = self.relayed.forwards.clone();
         let congestion_control = self.congestion_control.clone();
         let has_any = redirect.is_some() || !forwards.is_empty();
@@ -249,17 +260,10 @@ impl TunnelConfig {
     }
 
     fn check_packets(&self) -> Result<(), TunnelConfigError> {
-        let networks = || self.peers.iter().flat_map(|peer| &peer.networks);
         match (self.end, self.peers.len()) {
             (_, 0) => return Err(TunnelConfigError::NoPeer),
             (End::Connect(_), peers @ 2..) => return Err(TunnelConfigError::SeveralPeers(peers)),
-            (End::Connect(address), _) => {
-                let network = networks().find(|network| network.contains(&address.ip()));
-                if let Some(&network) = network {
-                    return Err(TunnelConfigError::Loop { network, address });
-                }
-            }
-            (End::Listen(_), _) => {}
+            _ => {}
         }
         self.check_timeouts()?;
         match self.carrier {
@@ -315,9 +319,25 @@ mod tests {
     }
 
     #[test]
+    fn the_default_route_and_networks_of_the_far_end_have_tables_of_their_own() {
+        let plane = config(Carrier::Tcp, "0.0.0.0/0,10.77.0.0/24,192.0.2.0/24,::/0").plane(directory()).unwrap();
+        let routes: Vec<_> = plane.network_routes.iter().map(ToString::to_string).collect();
+        let expected = "ip -4 rule add priority 27489 to 192.0.2.0/24 table main suppress_prefixlength 24\n\
+            ip -4 rule add priority 27489 not to 192.0.2.1 table 27489\n\
+            ip -4 route add 192.0.2.0/24 dev tunnel table 27489\n\
+            ip -4 rule add priority 27490 table main suppress_prefixlength 0\n\
+            ip -4 rule add priority 27490 not to 192.0.2.1 table 27490\n\
+            ip -4 route add 0.0.0.0/0 dev tunnel table 27490\n\
+            ip -6 rule add priority 27491 table main suppress_prefixlength 0\n\
+            ip -6 rule add priority 27491 table 27491\n\
+            ip -6 route add ::/0 dev tunnel table 27491";
+        assert_eq!(routes.join("\n"), expected);
+        assert_eq!(config(Carrier::Tcp, "10.77.0.0/24").plane(directory()).unwrap().network_routes, []);
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_what_to_do() {
         let refused = |config: TunnelConfig| config.plane(directory()).unwrap_err().to_string();
-        assert!(refused(config(Carrier::Tcp, "192.0.2.0/24")).contains("would go into the tunnel"));
         assert!(refused(config(Carrier::Rake(17), "10.77.0.0/24")).contains("give 1 to 16"));
         let timeouts = |min_rto, max_rto| {
             let tuning = ConnectionTuning { min_rto, max_rto, ..ConnectionTuning::default() };

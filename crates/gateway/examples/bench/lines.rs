@@ -122,8 +122,6 @@ impl Lines {
                 threads: self.threads,
                 paths: (1..=self.counts[own]).map(|line| (binding(line), None)).collect(),
                 routes: Vec::new(),
-                // Nothing is written down where there are no routes.
-                directory: RuntimeDir::only(std::env::temp_dir()),
             }),
             choice: PathChoice::EarliestArrival,
             unordered: UnorderedFlows::default(),
@@ -133,6 +131,9 @@ impl Lines {
                 networks: vec![format!("10.2.0.{}/32", 2 - own).parse().expect("a network")],
                 addresses: (1..=self.counts[own]).map(address).collect(),
             }],
+            network_routes: Vec::new(),
+            // Nothing is written down where there are no routes.
+            directory: RuntimeDir::only(std::env::temp_dir()),
         }
     }
 }

@@ -33,11 +33,12 @@ pub fn plane_config(
             threads: bonded.threads,
             paths: config.paths.iter().enumerate().map(path).collect(),
             routes: config.paths.iter().enumerate().flat_map(|(place, path)| routes(place, path)).collect(),
-            directory,
         }),
         choice: bonded.choice.clone(),
         unordered: bonded.unordered.clone(),
         remotes: remotes.collect(),
+        network_routes: Vec::new(),
+        directory,
     }
 }
 

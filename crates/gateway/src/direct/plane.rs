@@ -31,7 +31,7 @@ pub struct DirectPlane {
     // In the order in which they go: rules that mark packets, the routes of the marks with the record of them, and the claim.
     table: Arc<InstalledTable>,
     _batches: Vec<BatchGuard>,
-    _routes: InstalledRoutes,
+    _routes: InstalledRoutes<MarkedRoute>,
     _claim: Claim,
 }
 

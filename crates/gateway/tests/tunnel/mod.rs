@@ -27,7 +27,6 @@ pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig 
             threads: 1,
             paths: PATHS.iter().map(|path| (binding(path), None)).collect(),
             routes: Vec::new(),
-            directory: directory(),
         }),
         choice: PathChoice::Weighted,
         unordered: UnorderedFlows::default(),
@@ -37,6 +36,8 @@ pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig 
             networks: [format!("10.{far}.0.0/24"), format!("fd0{far}::/64")].map(|text| text.parse().unwrap()).into(),
             addresses: (0..PATHS.len()).map(|path| knows_far.then(|| address(path))).collect(),
         }],
+        network_routes: Vec::new(),
+        directory: directory(),
     }
 }
 

@@ -5,9 +5,12 @@ use net::namespace::Namespace;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use testnet::{VethHosts, ip};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use testnet::{TEST_DEADLINE, VethHosts, ip};
 
 /// A directory with the keys of both ends.
 pub struct Keys(PathBuf);
@@ -41,9 +44,14 @@ impl Keys {
             1 => (&hosts.left, ["connect", "10.79.0.2:443"], far),
             _ => (&hosts.right, ["listen", "443"], format!("{far}=10.77.0.1")),
         };
+        self.command(inside, number, &[&role, &["--peer", peer.as_str()], more].concat())
+    }
+
+    /// `kumade tunnel` with this end's key.
+    pub fn command(&self, inside: &Namespace, number: u8, arguments: &[&str]) -> Command {
         let mut command = inside.command(assert_cmd::cargo::cargo_bin("kumade"));
-        command.arg("tunnel").args(role).args(["--peer", &peer]);
-        command.arg("--key").arg(self.file(number)).args(more).env("XDG_RUNTIME_DIR", &self.0).stderr(Stdio::piped());
+        command.arg("tunnel").args(arguments).arg("--key").arg(self.file(number));
+        command.env("XDG_RUNTIME_DIR", &self.0).stderr(Stdio::piped());
         command
     }
 }
@@ -68,6 +76,26 @@ pub fn hosts() -> VethHosts {
     }
     ip(&hosts.middle, &["link", "set", "bridge", "up"]).unwrap();
     hosts
+}
+
+/// What a child says from now on.
+pub fn lines(child: &mut Child) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    // To its end, or the program would block.
+    thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+    lines
+}
+
+pub fn wait_for(lines: &Receiver<String>, part: &str) -> String {
+    let mut said = Vec::new();
+    loop {
+        let line = lines.recv_timeout(TEST_DEADLINE).unwrap_or_else(|_| panic!("not `{part}`, but {said:?}"));
+        if line.contains(part) {
+            return line;
+        }
+        said.push(line);
+    }
 }
 
 pub fn end_with(child: &mut Child, signal: Signal) -> bool {

@@ -18,7 +18,8 @@ const REGISTER: u32 = Registers::Reg1 as u32;
 const LOOKUP_SOURCE: u16 = 2;
 const LOOKUP_DESTINATION: u16 = 3;
 const LOOKUP_SET_NUMBER: u16 = 4;
-/// NFT_FIB_RESULT_ADDRTYPE, which the library counts from another number.
+/// NFT_FIB_RESULT_OIFNAME and NFT_FIB_RESULT_ADDRTYPE, which the library counts from another number.
+const INTERFACE_NAME: u32 = 2;
 const ADDRESS_TYPE: u32 = 3;
 /// NFTA_DYNSET_OP and NFTA_DYNSET_SREG_KEY.
 const NOTE_OPERATION: u16 = 3;
@@ -43,10 +44,12 @@ impl<P: Pusher> Expressions<P> {
     pub(super) fn statement(self, statement: &Statement, map: &mut u32) -> Self {
         match statement {
             Statement::Input(interface) => self.meta(MetaKeys::Iifname).compare(&padded(interface)),
+            Statement::Output(interface) => self.meta(MetaKeys::Oifname).compare(&padded(interface)),
+            Statement::RoutedTo(interface) => self.destination(INTERFACE_NAME).compare(&padded(interface)),
             Statement::Mark(mark) => self.meta(MetaKeys::Mark).compare(&mark.to_ne_bytes()),
             Statement::Source(network) => self.within(*network, Field::Source),
             Statement::Destination(network) => self.within(*network, Field::Destination),
-            Statement::ToOtherHost => self.destination_type().compare(&UNICAST.to_ne_bytes()),
+            Statement::ToOtherHost => self.destination(ADDRESS_TYPE).compare(&UNICAST.to_ne_bytes()),
             Statement::Count(counter) => self.count(counter),
             Statement::Untrack => Expressions(self.0.nested_elem().push_name(c"notrack").end_nested()),
             Statement::MarkInTurn(marks) => {
@@ -95,9 +98,10 @@ impl<P: Pusher> Expressions<P> {
         Expressions(compare.nested_data().push_value(value).end_nested().end_nested().end_nested())
     }
 
-    fn destination_type(self) -> Self {
+    /// What the routes say of the destination.
+    fn destination(self, result: u32) -> Self {
         let fib = self.0.nested_elem().nested_data_fib().push_dreg(REGISTER);
-        let fib = fib.push_result(ADDRESS_TYPE).push_flags(FibFlags::Daddr as u32);
+        let fib = fib.push_result(result).push_flags(FibFlags::Daddr as u32);
         Expressions(fib.end_nested().end_nested())
     }
 

@@ -51,6 +51,10 @@ pub struct Rule(pub Vec<Statement>);
 pub enum Statement {
     /// It arrived at the interface of this name.
     Input(String),
+    /// The packet is to leave through an interface; where its route is known.
+    Output(String),
+    /// The packet would leave through an interface, as the routes have it; where its route is not known yet.
+    RoutedTo(String),
     /// It has this mark.
     Mark(u32),
     /// Its source is in the network.
@@ -167,6 +171,8 @@ impl Display for Statement {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Statement::Input(interface) => write!(f, "iifname \"{interface}\""),
+            Statement::Output(interface) => write!(f, "oifname \"{interface}\""),
+            Statement::RoutedTo(interface) => write!(f, "fib daddr oifname \"{interface}\""),
             Statement::Mark(mark) => write!(f, "meta mark {mark}"),
             Statement::Source(network) => show_match(f, *network, Field::Source),
             Statement::Destination(network) => show_match(f, *network, Field::Destination),

@@ -1,0 +1,94 @@
+use net::policy::{MarkedRoute, NetworkRoute, PolicyRoute};
+use net::{SetupError, namespace};
+use service::{Claim, ClaimError, InstalledRoutes, Journal, RuntimeDir};
+use std::io;
+use thiserror::Error;
+use units::{Span, Time};
+
+/// Policy routes that no other process can have in this network namespace, until this is dropped; then they are as before.
+#[derive(Debug)]
+pub(crate) struct ClaimedRoutes<R> {
+    // In the order in which they go.
+    routes: InstalledRoutes<R>,
+    _claim: Claim,
+}
+
+/// The routes of datagrams by their paths' next hops.
+#[derive(Debug)]
+pub(crate) struct PathRoutes {
+    routes: Option<ClaimedRoutes<MarkedRoute>>,
+    restore_at: Time,
+}
+
+/// Why the system does not route as it is to.
+#[derive(Debug, Error)]
+pub enum RouteError {
+    /// The system refuses a route.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// Another bonded plane has such routes in this namespace.
+    #[error("{what} in this network namespace already (process {process}): end that one first")]
+    Taken {
+        /// What it does.
+        what: &'static str,
+        /// Its process, or `unknown`.
+        process: String,
+    },
+    /// No lock file can be made.
+    #[error(transparent)]
+    Claim(ClaimError),
+    /// What is to be undone cannot be written down.
+    #[error("cannot write down which routes are added, so that they could be removed after a crash: {0}")]
+    Record(io::Error),
+}
+
+/// Between two looks at whether all are there.
+const RESTORE_INTERVAL: Span = Span::from_secs(1);
+
+impl<R: PolicyRoute> ClaimedRoutes<R> {
+    /// Removes what killed processes have left here, and adds these, if there are any.
+    fn install(
+        routes: Vec<R>,
+        (name, what): (&str, &'static str),
+        directory: &RuntimeDir,
+    ) -> Result<Option<Self>, RouteError> {
+        let journal = Journal::new(directory.clone());
+        InstalledRoutes::recover(&journal);
+        if routes.is_empty() {
+            return Ok(None);
+        }
+        let namespace = namespace::current_inode().map_err(RouteError::Record)?;
+        let claim = Claim::new(directory, &format!("{name}-{namespace}")).map_err(|error| match error {
+            ClaimError::Taken { process, .. } => RouteError::Taken { what, process },
+            error => RouteError::Claim(error),
+        })?;
+        // From here on, dropped where something fails.
+        let routes = InstalledRoutes::record(routes, &journal).map_err(RouteError::Record)?;
+        routes.add()?;
+        Ok(Some(ClaimedRoutes { routes, _claim: claim }))
+    }
+}
+
+impl ClaimedRoutes<NetworkRoute> {
+    /// Those of networks, once the device is there.
+    pub(crate) fn to_networks(routes: &[NetworkRoute], directory: &RuntimeDir) -> Result<Option<Self>, RouteError> {
+        let what = "a tunnel takes traffic for all other networks, or for those around its far end,";
+        ClaimedRoutes::install(routes.to_vec(), ("tunnel-networks", what), directory)
+    }
+}
+
+impl PathRoutes {
+    pub(crate) fn install(routes: &[MarkedRoute], directory: &RuntimeDir, now: Time) -> Result<Self, RouteError> {
+        let what = "a bonded gateway routes datagrams";
+        let routes = ClaimedRoutes::install(routes.to_vec(), ("gateway-bonded", what), directory)?;
+        Ok(PathRoutes { routes, restore_at: now + RESTORE_INTERVAL })
+    }
+
+    /// Now and then, sets those again that the kernel has dropped with an interface. To be called at any time.
+    pub(crate) fn follow_interfaces(&mut self, now: Time) {
+        if let Some(claimed) = self.routes.as_ref().filter(|_| now >= self.restore_at) {
+            claimed.routes.restore();
+            self.restore_at = now + RESTORE_INTERVAL;
+        }
+    }
+}
