@@ -66,11 +66,11 @@ mod tests {
         let expected = "table inet kumade-relay-tunnel_0 {\n\tflags owner\n\tchain arriving {\n\
             \t\ttype nat hook prerouting priority -100; policy accept;\n\
             \t\tmeta l4proto 6 ip daddr 10.77.0.0/24 fib daddr oifname \"tunnel.0\" redirect to :4000\n\
-            \t\tmeta l4proto 6 ip6 daddr ::/0 fib daddr oifname \"tunnel.0\" redirect to :5000\n\t}\n\
+            \t\tmeta l4proto 6 meta nfproto ipv6 fib daddr oifname \"tunnel.0\" redirect to :5000\n\t}\n\
             \tchain sent {\n\
             \t\ttype nat hook output priority -100; policy accept;\n\
             \t\tmeta l4proto 6 ip daddr 10.77.0.0/24 oifname \"tunnel.0\" redirect to :4000\n\
-            \t\tmeta l4proto 6 ip6 daddr ::/0 oifname \"tunnel.0\" redirect to :5000\n\t}\n}";
+            \t\tmeta l4proto 6 meta nfproto ipv6 oifname \"tunnel.0\" redirect to :5000\n\t}\n}";
         assert_eq!(redirect.table(&ports).to_string(), expected);
     }
 
