@@ -1,4 +1,4 @@
-use crate::config::{BondedConfig, CarrierConfig};
+use crate::config::BondedConfig;
 use crate::connections::Connections;
 use crate::datagrams::Datagrams;
 use crate::error::BondedError;
@@ -8,61 +8,59 @@ use std::os::fd::BorrowedFd;
 use units::Time;
 
 /// What carries sealed datagrams between the ends.
-pub(crate) enum Carriers {
-    Datagrams(Box<Datagrams>),
-    Connections(Box<Connections>),
+pub(crate) struct Carriers {
+    datagrams: Option<Box<Datagrams>>,
+    connections: Option<Box<Connections>>,
 }
 
 impl Carriers {
     /// Those of a shard.
     pub(crate) fn open(config: &BondedConfig, shard: usize) -> Result<Self, BondedError> {
-        Ok(match &config.carriers {
-            CarrierConfig::Datagrams(datagrams) => {
-                Carriers::Datagrams(Box::new(Datagrams::open(config, datagrams, shard)?))
-            }
-            CarrierConfig::Connections(connections) => Carriers::Connections(Box::new(Connections::open(connections)?)),
+        let datagrams = config.carriers.datagrams().map(|datagrams| Datagrams::open(config, datagrams, shard));
+        let first = config.datagram_paths();
+        let connections = config.carriers.connections().map(|connections| Connections::open(connections, first));
+        Ok(Carriers {
+            datagrams: datagrams.transpose()?.map(Box::new),
+            connections: connections.transpose()?.map(Box::new),
         })
     }
 
     /// What becomes readable when there is something to do.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        match self {
-            Carriers::Datagrams(datagrams) => datagrams.sources().collect(),
-            Carriers::Connections(connections) => vec![connections.source()],
-        }
+        let datagrams = self.datagrams.iter().flat_map(|datagrams| datagrams.sources());
+        datagrams.chain(self.connections.iter().map(|connections| connections.source())).collect()
     }
 
     /// Hands over what has arrived.
     pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), BondedError> {
-        match self {
-            Carriers::Datagrams(datagrams) => datagrams.receive(node),
-            Carriers::Connections(connections) => Ok(connections.receive(node)?),
-        }
+        self.datagrams.as_mut().map_or(Ok(()), |datagrams| datagrams.receive(node))?;
+        Ok(self.connections.as_mut().map_or(Ok(()), |connections| connections.receive(node))?)
     }
 
     /// Says how much they take now, before the node is drained.
     pub(crate) fn tell_room(&mut self, node: &mut Node<Buffer>, now: Time) {
-        if let Carriers::Connections(connections) = self {
+        if let Some(connections) = &mut self.connections {
             connections.tell_room(node, now);
         }
     }
 
     /// Sends what the node has put out. Returns how many datagrams the system did not take.
-    pub(crate) fn send(&mut self, datagrams: &mut Vec<Outbound<Buffer>>, node: &mut Node<Buffer>, now: Time) -> u64 {
-        match self {
-            Carriers::Datagrams(sockets) => sockets.send(datagrams, node, now),
-            Carriers::Connections(connections) => connections.send(datagrams, node),
+    pub(crate) fn send(&mut self, outbound: &mut Vec<Outbound<Buffer>>, node: &mut Node<Buffer>, now: Time) -> u64 {
+        let mut refused = 0;
+        if let Some(connections) = &mut self.connections {
+            refused += connections.send(outbound, node);
         }
+        if let Some(datagrams) = &mut self.datagrams {
+            refused += datagrams.send(outbound, node, now);
+        }
+        refused
     }
 
     /// Does what time brings. Returns when to be called again at the latest.
     pub(crate) fn follow(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
-        match self {
-            Carriers::Datagrams(datagrams) => {
-                datagrams.follow(now);
-                None
-            }
-            Carriers::Connections(connections) => connections.follow(node, now),
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.follow(now);
         }
+        self.connections.as_mut().and_then(|connections| connections.follow(node, now))
     }
 }

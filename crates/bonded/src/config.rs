@@ -44,7 +44,7 @@ pub struct BondedRemote {
     pub psk: PresharedKey,
     /// The networks behind it.
     pub networks: Vec<IpNet>,
-    /// Where it is reached on each path by UDP; `None` until it writes first. None at all, where connections carry.
+    /// Where it is reached on each path by UDP; `None` until it writes first. None at all, where only connections carry.
     pub addresses: Vec<Option<SocketAddr>>,
 }
 
@@ -55,6 +55,35 @@ pub enum CarrierConfig {
     Datagrams(DatagramConfig),
     /// TCP connections, each a path of its own, of which one end opens all.
     Connections(ConnectionConfig),
+    /// Whichever passes and performs ([`multipath::CarrierChoice`]): UDP on the first path, connections on the others. An end
+    /// that listens takes either on every path. The path choice is to be [`PathChoice::Available`].
+    Either(DatagramConfig, ConnectionConfig),
+}
+
+impl CarrierConfig {
+    /// The settings of UDP, where that may carry.
+    pub fn datagrams(&self) -> Option<&DatagramConfig> {
+        match self {
+            CarrierConfig::Datagrams(datagrams) | CarrierConfig::Either(datagrams, _) => Some(datagrams),
+            CarrierConfig::Connections(_) => None,
+        }
+    }
+
+    /// The settings of TCP, where that may carry.
+    pub fn connections(&self) -> Option<&ConnectionConfig> {
+        match self {
+            CarrierConfig::Connections(connections) | CarrierConfig::Either(_, connections) => Some(connections),
+            CarrierConfig::Datagrams(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn connections_mut(&mut self) -> Option<&mut ConnectionConfig> {
+        match self {
+            CarrierConfig::Connections(connections) | CarrierConfig::Either(_, connections) => Some(connections),
+            CarrierConfig::Datagrams(_) => None,
+        }
+    }
 }
 
 /// Paths by UDP.
@@ -154,19 +183,23 @@ impl BondedConfig {
         match &self.carriers {
             CarrierConfig::Datagrams(datagrams) => datagrams.threads.clamp(1, MAX_THREADS),
             // A connection is one thread's, and each carries a part of all flows.
-            CarrierConfig::Connections(_) => 1,
+            CarrierConfig::Connections(_) | CarrierConfig::Either(..) => 1,
         }
     }
 
     /// How many paths lead to each remote at most.
     pub(crate) fn paths(&self) -> usize {
-        match &self.carriers {
-            CarrierConfig::Datagrams(datagrams) => datagrams.paths.len(),
-            CarrierConfig::Connections(ConnectionConfig { role, .. }) => match role {
-                ConnectionRole::Listen { .. } => PathId::MAX_PATHS,
-                ConnectionRole::Connect { connections, .. } => *connections,
-            },
+        let datagrams = self.datagram_paths();
+        match self.carriers.connections().map(|connections| &connections.role) {
+            None => datagrams,
+            Some(ConnectionRole::Listen { .. }) => PathId::MAX_PATHS,
+            Some(ConnectionRole::Connect { connections, .. }) => (datagrams + connections).min(PathId::MAX_PATHS),
         }
+    }
+
+    /// How many of them, the first ones, are carried by UDP.
+    pub(crate) fn datagram_paths(&self) -> usize {
+        self.carriers.datagrams().map_or(0, |datagrams| datagrams.paths.len())
     }
 
     /// The IP version of datagrams on a path: that of the remotes' addresses there.

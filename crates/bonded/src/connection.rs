@@ -1,6 +1,6 @@
 use crate::config::ConnectionTuning;
 use dataplane::{Node, OuterHeaders, Received};
-use multipath::{CarrierState, PathId};
+use multipath::{CarrierKind, CarrierState, PathId};
 use net::{clock, tcp};
 use packet::Ecn;
 use runtime::Buffer;
@@ -125,8 +125,8 @@ impl Connection {
             };
             // A second answer to a handshake that is done comes from a peer, too.
             let is_answer = matches!(Kind::of(record), Some(Kind::Response | Kind::CookieReply));
-            let size = (stream::PREFIX + record.len()) as u32;
-            let outer = OuterHeaders { from: self.route, ecn: Ecn::NotEct, size, arrived: now };
+            let (carrier, size) = (CarrierKind::Connections, (stream::PREFIX + record.len()) as u32);
+            let outer = OuterHeaders { from: self.route, carrier, ecn: Ecn::NotEct, size, arrived: now };
             match node.receive(record, outer, now) {
                 Received::Refused if !self.is_proven && !is_answer => return Err(Ended::NotAPeer(record.to_vec())),
                 Received::Refused | Received::Handshake => {}
@@ -247,11 +247,19 @@ fn max_rto(least: Span, round_trip: Span) -> Span {
     (round_trip * ROUND_TRIPS).clamp(least, MAX)
 }
 
-/// How the node names the far end of a connection.
-pub(crate) fn route(path: u8, address: SocketAddr) -> Route {
+/// Routes from this number on are those of connections; the ones before are of sockets for datagrams.
+const FIRST_ROUTE: u8 = PathId::MAX_PATHS as u8;
+
+/// How the node names the far end of a connection, whose path is known to the end that opens it.
+pub(crate) fn route(path: Option<PathId>, address: SocketAddr) -> Route {
     // An IPv4 address is one, however the socket has it.
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-    Route { path, address }
+    Route { path: FIRST_ROUTE + path.map_or(0, PathId::number), address }
+}
+
+/// Whether it leads to a connection.
+pub(crate) fn is_connection(route: &Route) -> bool {
+    route.path >= FIRST_ROUTE
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use crate::config::{ConnectionConfig, ConnectionRole};
-use crate::connection::{Connection, Ended, route};
+use crate::connection::{Connection, Ended, is_connection, route};
 use crate::dialer::Dialer;
 use dataplane::{Node, Outbound};
 use multipath::PathId;
@@ -35,6 +35,8 @@ pub(crate) struct Connections {
 /// The listener's number in the set.
 const LISTENER: u32 = 0;
 const BACKLOG: i32 = 1024;
+/// As in Happy Eyeballs (RFC 8305), where 250 ms are for two versions of IP; here both are tried in any case.
+const HEAD_START: Span = Span::from_millis(20);
 /// Connections accepted in a turn.
 const MAX_ACCEPTS: usize = 16;
 /// Who has not shown to be a peer for so long is left.
@@ -47,13 +49,17 @@ const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Connections {
-    pub(crate) fn open(config: &ConnectionConfig) -> Result<Self, SetupError> {
+    /// The first of their paths has this number, where this end opens them.
+    pub(crate) fn open(config: &ConnectionConfig, first: usize) -> Result<Self, SetupError> {
         let failed = |error| SetupError::new("wait for TCP connections", error);
         let set = Readiness::new().map_err(failed)?;
         let (listener, dialer) = match &config.role {
             ConnectionRole::Listen { address, .. } => (Some(listen(config, *address)?), None),
             ConnectionRole::Connect { address, binding, connections } => {
-                (None, Some(Dialer::new(*address, binding.clone(), *connections, clock::monotonic())))
+                let paths = first..(first + connections).min(PathId::MAX_PATHS);
+                // Datagrams have a head start, so that an answer to them is not outrun by one that costs a round trip more.
+                let start = clock::monotonic() + if first > 0 { HEAD_START } else { Span::ZERO };
+                (None, Some(Dialer::new(*address, binding.clone(), paths, start)))
             }
         };
         listener.iter().try_for_each(|listener| set.add_reader(listener, LISTENER)).map_err(failed)?;
@@ -117,7 +123,7 @@ impl Connections {
                 let oldest = self.strangers[0];
                 self.close(oldest, node);
             }
-            if let Some(number) = self.add(stream, route(0, address), None) {
+            if let Some(number) = self.add(stream, route(None, address), None) {
                 self.strangers.push(number);
             }
         }
@@ -146,8 +152,9 @@ impl Connections {
             }
             return;
         }
-        if let (Some(dialer), Some(connection)) = (&mut self.dialer, self.open.get(&number)) {
-            dialer.ended(connection.route.path, &ended.to_string(), clock::monotonic());
+        let owner = self.open.get(&number).and_then(|connection| connection.owner);
+        if let (Some(dialer), Some((_, path))) = (&mut self.dialer, owner) {
+            dialer.ended(path, &ended.to_string(), clock::monotonic());
         }
         self.close(number, node);
     }
@@ -191,10 +198,10 @@ impl Connections {
         }
     }
 
-    /// Returns how many datagrams have nowhere to go.
+    /// Takes what goes to connections. Returns how many datagrams have nowhere to go.
     pub(crate) fn send(&mut self, datagrams: &mut Vec<Outbound<Buffer>>, node: &mut Node<Buffer>) -> u64 {
         let mut refused = 0;
-        for Outbound { to, datagram, .. } in datagrams.drain(..) {
+        for Outbound { to, datagram, .. } in datagrams.extract_if(.., |datagram| is_connection(&datagram.to)) {
             let number = self.by_route.get(&(to.path, to.address));
             let connection = number.and_then(|number| self.open.get_mut(number));
             refused += u64::from(!connection.is_some_and(|connection| connection.push(datagram.bytes())));
@@ -232,11 +239,11 @@ impl Connections {
         let mut dialer = self.dialer.take()?;
         let config = self.config.clone();
         for (path, stream) in dialer.turn(now, |socket| prepare(&config, socket)) {
-            let route = route(path.number(), dialer.address());
+            let route = route(Some(path), dialer.address());
             // It has one remote.
             match self.add(stream, route, Some((0, path))) {
                 Some(_) => node.begin_route(0, path, route, now),
-                None => dialer.ended(path.number(), "it was closed at once", now),
+                None => dialer.ended(path, "it was closed at once", now),
             }
         }
         let deadline = dialer.deadline();

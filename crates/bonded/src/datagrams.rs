@@ -2,23 +2,31 @@ use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
 use crate::policy_routes::PathRoutes;
 use dataplane::{Node, Outbound, OuterHeaders};
+use multipath::CarrierKind;
 use net::interface::{self, Family};
 use net::udp::{BatchReceiver, BatchSocket, Refusal};
 use net::{Binding, SetupError, clock};
 use runtime::{Buffer, StampClock};
 use secure::Route;
 use std::io;
+use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use units::{Span, Time};
 
-/// Paths by UDP: a socket on each.
+/// Paths by UDP: a socket on each, or one for either version of IP.
 pub(crate) struct Datagrams {
-    sockets: Vec<BatchSocket>,
-    receivers: Vec<BatchReceiver>,
+    sockets: Vec<PathSocket>,
     stamps: StampClock,
     check_clock_at: Time,
     /// Of the first shard, for all.
     routes: Option<PathRoutes>,
+}
+
+struct PathSocket {
+    path: usize,
+    family: Family,
+    socket: BatchSocket,
+    receiver: BatchReceiver,
 }
 
 /// Reads of a socket in a turn, of 16 messages each, so that none keeps the thread from the others.
@@ -33,19 +41,23 @@ impl Datagrams {
         let port = if datagrams.port == 0 { 0 } else { datagrams.port.saturating_add(shard as u16) };
         let mut sockets = Vec::new();
         for (place, (binding, _)) in datagrams.paths.iter().enumerate() {
-            sockets.push(BatchSocket::bind(binding, config.family(datagrams, place), port)?);
+            if binding.source == Some(Ipv6Addr::UNSPECIFIED.into()) {
+                sockets.extend(PathSocket::of_both_families(place, binding, port)?);
+            } else {
+                sockets.push(PathSocket::bind(place, binding, config.family(datagrams, place), port)?);
+            }
         }
-        let receivers = sockets.iter().map(BatchReceiver::new).collect();
-        Ok(Datagrams { sockets, receivers, stamps: StampClock::new(), check_clock_at: now, routes })
+        Ok(Datagrams { sockets, stamps: StampClock::new(), check_clock_at: now, routes })
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.receivers.iter().map(AsFd::as_fd)
+        self.sockets.iter().map(|socket| socket.receiver.as_fd())
     }
 
     pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), BondedError> {
-        let Datagrams { receivers, stamps, .. } = self;
-        for (path, receiver) in receivers.iter_mut().enumerate() {
+        let Datagrams { sockets, stamps, .. } = self;
+        for PathSocket { path, receiver, .. } in sockets {
+            let path = *path;
             for _ in 0..MAX_READS {
                 let count = receiver.receive(|received| {
                     let now = clock::monotonic();
@@ -53,9 +65,10 @@ impl Datagrams {
                     let arrived = stamp.map_or(now, |stamp| stamp.min(now));
                     let from = Route { path: path as u8, address: received.from };
                     let (ecn, outer) = (received.ecn, outer_bytes(Family::of(from.address.ip())));
+                    let carrier = CarrierKind::Datagrams;
                     for datagram in received.datagrams() {
                         let size = datagram.len() as u32 + outer;
-                        node.receive(datagram, OuterHeaders { from, ecn, size, arrived }, now);
+                        node.receive(datagram, OuterHeaders { from, carrier, ecn, size, arrived }, now);
                     }
                 });
                 match count {
@@ -77,8 +90,10 @@ impl Datagrams {
         datagrams.sort_by_key(|datagram| datagram.to.path);
         for run in datagrams.chunk_by(|one, other| one.to == other.to && one.ecn == other.ecn) {
             let Some(Outbound { to, ecn, .. }) = run.first() else { continue };
-            let Some(socket) = self.sockets.get(usize::from(to.path)) else { continue };
-            let sent = socket.send(to.address, *ecn, run, |index, refusal| {
+            let (path, family) = (usize::from(to.path), Family::of(to.address.ip()));
+            let mut sockets = self.sockets.iter();
+            let Some(of_path) = sockets.find(|socket| socket.path == path && socket.family == family) else { continue };
+            let sent = of_path.socket.send(to.address, *ecn, run, |index, refusal| {
                 refused += 1;
                 if matches!(refusal, Refusal::TooLong) {
                     node.refused(*to, run[index].datagram.len(), now);
@@ -98,6 +113,24 @@ impl Datagrams {
             self.check_clock_at = now + CHECK_CLOCK_INTERVAL;
             self.stamps.check_for_step();
         }
+    }
+}
+
+impl PathSocket {
+    fn bind(path: usize, binding: &Binding, family: Family, port: u16) -> Result<Self, SetupError> {
+        let socket = BatchSocket::bind(binding, family, port)?;
+        Ok(PathSocket { path, family, receiver: BatchReceiver::new(&socket), socket })
+    }
+
+    /// On all addresses of this host; of IPv4 only, where the system has no IPv6.
+    fn of_both_families(path: usize, binding: &Binding, port: u16) -> Result<Vec<Self>, SetupError> {
+        let binding = Binding { source: None, ..binding.clone() };
+        let v6 = match PathSocket::bind(path, &binding, Family::V6, port) {
+            Err(error) if Family::is_absent(error.io()) => None,
+            outcome => Some(outcome?),
+        };
+        let v4 = PathSocket::bind(path, &binding, Family::V4, port)?;
+        Ok(v6.into_iter().chain([v4]).collect())
     }
 }
 

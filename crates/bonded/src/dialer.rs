@@ -4,12 +4,15 @@ use net::tcp::Connecting;
 use socket2::Socket;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
 use units::{Span, Time};
 
 /// Opens the connections to a remote, and opens those again that end: each path has one.
 pub(crate) struct Dialer {
     address: SocketAddr,
     binding: Binding,
+    /// Of the first path that it opens, and those after it.
+    first: usize,
     paths: Vec<Attempt>,
     /// What was said last of why not.
     reported: Option<String>,
@@ -43,9 +46,11 @@ const LASTING: Span = Span::from_secs(5);
 const LOOK_INTERVAL: Span = Span::from_millis(5);
 
 impl Dialer {
-    pub(crate) fn new(address: SocketAddr, binding: Binding, connections: usize, now: Time) -> Self {
-        let paths = (0..connections).map(|_| Attempt::Waiting { until: now, tries: 0 }).collect();
-        Dialer { address, binding, paths, reported: None }
+    /// For paths of these numbers, from then on.
+    pub(crate) fn new(address: SocketAddr, binding: Binding, paths: Range<usize>, start: Time) -> Self {
+        let first = paths.start;
+        let paths = paths.map(|_| Attempt::Waiting { until: start, tries: 0 }).collect();
+        Dialer { address, binding, first, paths, reported: None }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -55,10 +60,10 @@ impl Dialer {
     /// Tries what is due. Returns connections that are open now.
     pub(crate) fn turn(&mut self, now: Time, prepare: impl Fn(&Socket) -> io::Result<()>) -> Vec<(PathId, TcpStream)> {
         let mut opened = Vec::new();
-        for path in PathId::all().take(self.paths.len()) {
+        for path in PathId::all().skip(self.first).take(self.paths.len()) {
             match self.advance(path, now, &prepare) {
                 Ok(stream) => opened.extend(stream.map(|stream| (path, stream))),
-                Err(error) => self.ended(path.number(), &error.to_string(), now),
+                Err(error) => self.ended(path, &error.to_string(), now),
             }
         }
         opened
@@ -70,7 +75,7 @@ impl Dialer {
         now: Time,
         prepare: &impl Fn(&Socket) -> io::Result<()>,
     ) -> io::Result<Option<TcpStream>> {
-        let attempt = &mut self.paths[path.index()];
+        let attempt = &mut self.paths[path.index() - self.first];
         match attempt {
             Attempt::Waiting { until, tries } if *until <= now => {
                 let tries = *tries;
@@ -95,8 +100,9 @@ impl Dialer {
     }
 
     /// The connection of a path has ended, or was not to be had.
-    pub(crate) fn ended(&mut self, path: u8, cause: &str, now: Time) {
-        let Some(attempt) = self.paths.get_mut(usize::from(path)) else { return };
+    pub(crate) fn ended(&mut self, path: PathId, cause: &str, now: Time) {
+        let place = path.index().checked_sub(self.first);
+        let Some(attempt) = place.and_then(|place| self.paths.get_mut(place)) else { return };
         let tries = match attempt {
             Attempt::Open { since, .. } if now - *since > LASTING => 0,
             Attempt::Waiting { tries, .. } | Attempt::Opening { tries, .. } | Attempt::Open { tries, .. } => *tries,

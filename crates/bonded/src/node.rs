@@ -1,9 +1,9 @@
-use crate::config::{BondedConfig, BondedRemote, CarrierConfig, ConnectionConfig};
-use crate::datagrams::{interface_mtus, outer_bytes};
+use crate::config::{BondedConfig, BondedRemote};
+use crate::datagrams::{self, outer_bytes};
 use crate::error::BondedError;
 use dataplane::{Node, NodeConfig, RemoteConfig};
 use multipath::{BondConfig, FlowControl, PathConfig, ResequencerConfig};
-use net::clock;
+use net::{SetupError, clock};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use runtime::{Buffer, BufferPool};
@@ -11,16 +11,9 @@ use secure::{Policy, Route};
 
 /// What lies between the device and the carriers; its first shard.
 pub(crate) fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffer>, BondedError> {
-    // Streams pass packets of every length.
-    let interface_mtus = match &config.carriers {
-        CarrierConfig::Datagrams(datagrams) => interface_mtus(datagrams)?,
-        CarrierConfig::Connections(_) => Vec::new(),
-    };
     let paths = paths(config);
-    let is_managed = match &config.carriers {
-        CarrierConfig::Datagrams(_) => true,
-        CarrierConfig::Connections(connections) => connections.tuning.aqm,
-    };
+    let interface_mtus = interface_mtus(config, paths.len())?;
+    let is_managed = config.carriers.connections().is_none_or(|connections| connections.tuning.aqm);
     let remotes = config.remotes.iter().enumerate().map(|(number, remote)| RemoteConfig {
         key: remote.key,
         psk: remote.psk.clone(),
@@ -45,22 +38,32 @@ pub(crate) fn node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffe
 }
 
 fn paths(config: &BondedConfig) -> Vec<PathConfig> {
-    match &config.carriers {
-        CarrierConfig::Datagrams(datagrams) => {
-            let path = |(path, (_, rate)): (usize, &(_, _))| PathConfig {
-                rate: *rate,
-                overhead_bytes: outer_bytes(config.family(datagrams, path)) + dataplane::OVERHEAD,
-                ..PathConfig::default()
-            };
-            datagrams.paths.iter().enumerate().map(path).collect()
-        }
-        CarrierConfig::Connections(ConnectionConfig { tuning, .. }) => {
-            let overhead_bytes = secure::stream::PREFIX as u32 + dataplane::OVERHEAD;
-            let flow_control = FlowControl::Backpressure;
-            let adaptation = tuning.adaptation;
-            vec![PathConfig { overhead_bytes, flow_control, adaptation, ..PathConfig::default() }; config.paths()]
-        }
+    let tuning = config.carriers.connections().map(|connections| connections.tuning).unwrap_or_default();
+    let adaptation = tuning.adaptation;
+    let mut paths = Vec::new();
+    if let Some(datagrams) = config.carriers.datagrams() {
+        let path = |(path, (_, rate)): (usize, &(_, _))| PathConfig {
+            rate: *rate,
+            overhead_bytes: outer_bytes(config.family(datagrams, path)) + dataplane::OVERHEAD,
+            adaptation,
+            ..PathConfig::default()
+        };
+        paths.extend(datagrams.paths.iter().enumerate().map(path));
     }
+    let overhead_bytes = secure::stream::PREFIX as u32 + dataplane::OVERHEAD;
+    let flow_control = FlowControl::Backpressure;
+    paths.resize(config.paths(), PathConfig { overhead_bytes, flow_control, adaptation, ..PathConfig::default() });
+    paths
+}
+
+/// The MTUs of the interfaces of so many paths. Streams pass packets of every length. To an end that listens, each path may
+/// come either way.
+fn interface_mtus(config: &BondedConfig, paths: usize) -> Result<Vec<Option<u32>>, SetupError> {
+    let Some(datagrams) = config.carriers.datagrams() else { return Ok(Vec::new()) };
+    let mtus = datagrams::interface_mtus(datagrams)?;
+    let mut mtus: Vec<_> = mtus.into_iter().map(Some).collect();
+    mtus.resize(paths, None);
+    Ok(mtus)
 }
 
 fn routes(remote: &BondedRemote, paths: usize) -> Vec<Option<Route>> {

@@ -20,6 +20,8 @@ use units::{Span, Time};
 const MAX_TUN_READS: usize = 8;
 /// A packet may leave later than its path's pace has it by this: several that leave together cost little more than one.
 const BATCH_INTERVAL: Span = Span::from_micros(150);
+/// What IPv6 needs (RFC 8200 §5), in bytes.
+const MIN_MTU: u32 = 1280;
 /// The longest time between two turns.
 const MAX_SLEEP: Span = Span::from_millis(500);
 
@@ -174,7 +176,8 @@ impl BondedShard {
 
     /// The device takes from hosts what all paths pass.
     fn follow_mtu(&mut self) {
-        let mtu = device_mtu(&self.node);
+        // While no path's is known to be bounded, it stays as it is.
+        let Some(mtu) = self.node.mtu().map(|mtu| mtu.max(MIN_MTU)) else { return };
         if self.mtu.is_some_and(|before| before != mtu) {
             self.mtu = Some(mtu);
             if let Err(error) = interface::set_mtu(&self.device, mtu as u16) {
@@ -240,8 +243,7 @@ fn open_device(config: &BondedConfig, mtu: u16) -> Result<Vec<TunQueue>, BondedE
     Ok(queues)
 }
 
-/// The longest packet that all paths pass; at least what IPv6 needs (RFC 8200 §5).
+/// The longest packet that all paths pass; at least what IPv6 needs.
 fn device_mtu(node: &Node<Buffer>) -> u32 {
-    const MIN: u32 = 1280;
-    node.mtu().map_or(MIN, |mtu| mtu.max(MIN))
+    node.mtu().map_or(MIN_MTU, |mtu| mtu.max(MIN_MTU))
 }

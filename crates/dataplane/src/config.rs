@@ -26,9 +26,9 @@ pub struct RemoteConfig {
     pub networks: Vec<IpNet>,
     /// Where it is reached on each path, and from which socket of this host; `None` until it writes first.
     pub routes: Vec<Option<Route>>,
-    /// The MTU of the interface of each path, in bytes, up to which the path's own is discovered. None at all, where packets
-    /// of every length are to be sent.
-    pub interface_mtus: Vec<u32>,
+    /// The MTU of the interface of each path, in bytes, up to which the path's own is discovered; `None` for one that passes
+    /// packets of every length. None at all, where such are to be sent on all of them.
+    pub interface_mtus: Vec<Option<u32>>,
     /// Hosts send no longer packets, in bytes, whatever the paths pass.
     pub max_packet: u32,
     /// How its packets are shared over those paths.

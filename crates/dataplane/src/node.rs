@@ -278,18 +278,21 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         if is_message { Received::Data { remote: place, path } } else { Received::Refused }
     }
 
-    /// A peer is reached on a path by this route from now on: the path's connection is open. If there was none before, the
-    /// peer may have restarted, and would take what is sealed under the last session for a stranger's: a new one is made.
+    /// A peer is reached on a path by this route from now on: the path's connection is open. If connections were open before,
+    /// but none is now, the peer may have restarted, and would take what is sealed under the last session for a stranger's: a
+    /// new one is made.
     pub fn begin_route(&mut self, remote: usize, path: PathId, route: Route, now: Time) {
         let Some(remote) = self.remotes.get_mut(remote) else { return };
-        let is_first = remote.routes().next().is_none();
+        let may_have_restarted = remote.had_connections() || !self.sessions.has_session(remote.peer, now);
+        let needs_session = !remote.has_connection() && may_have_restarted;
         remote.set_route(path, Some(route), now);
         let Some(endpoint) = self.handshakes.endpoint() else { return };
-        endpoint.set_routes(remote.peer, remote.routes().collect(), now);
-        if is_first {
+        if needs_session {
             self.sessions.remove(remote.peer);
             endpoint.connect_anew(remote.peer, now);
         }
+        // By the route that is new.
+        endpoint.set_routes(remote.peer, remote.routes().collect(), now);
     }
 
     /// A route leads nowhere from now on: its connection has ended.

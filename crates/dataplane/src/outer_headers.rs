@@ -1,3 +1,4 @@
+use multipath::CarrierKind;
 use packet::Ecn;
 use secure::Route;
 use units::Time;
@@ -7,6 +8,8 @@ use units::Time;
 pub struct OuterHeaders {
     /// By which path it came, and who sent it.
     pub from: Route,
+    /// What carried it.
+    pub carrier: CarrierKind,
     /// Its ECN field: what it says of the path is passed on to the packet in it (RFC 6040 §4.2).
     pub ecn: Ecn,
     /// Bytes of the datagram's packet with all headers from the IP header on.

@@ -7,8 +7,8 @@ use units::{Span, Time};
 /// Paths count with IP packets on them, hosts with those inside the datagrams.
 #[derive(Debug)]
 pub(crate) struct PathMtus {
-    /// None, where they are not discovered.
-    paths: Vec<PathMtu>,
+    /// None where they are not discovered, on a path or on all.
+    paths: Vec<Option<PathMtu>>,
     /// Bytes of all headers of a datagram but those of its message, and of its seal, by path.
     datagram_overhead: Vec<u32>,
     /// Bytes of a data message besides its packet, at most.
@@ -26,10 +26,9 @@ const SLACK: Span = Span::from_millis(100);
 
 impl PathMtus {
     /// `interface_mtus` are those of the paths' interfaces, or none where packets of any length are to be sent.
-    pub(crate) fn new(interface_mtus: &[u32], bond: &BondConfig, now: Time) -> Self {
-        let without_message = |overhead: u32| overhead.saturating_sub(crate::OVERHEAD) + secure::OVERHEAD as u32;
+    pub(crate) fn new(interface_mtus: &[Option<u32>], bond: &BondConfig, now: Time) -> Self {
         let mut mtus = PathMtus {
-            paths: interface_mtus.iter().map(|mtu| PathMtu::new(*mtu, now)).collect(),
+            paths: interface_mtus.iter().map(|mtu| mtu.map(|mtu| PathMtu::new(mtu, now))).collect(),
             datagram_overhead: bond.paths.iter().map(|path| without_message(path.overhead_bytes)).collect(),
             message_overhead: DataHeader::bytes(bond.paths.len()),
             unanswered: vec![None; bond.paths.len()],
@@ -40,10 +39,24 @@ impl PathMtus {
         mtus
     }
 
+    /// Something else carries a path from now on, which adds so many bytes to each packet: up to this MTU its own is
+    /// discovered, if there is one.
+    pub(crate) fn set_carrier(&mut self, path: PathId, mtu: Option<u32>, overhead_bytes: u32, now: Time) {
+        if let Some(place) = self.paths.get_mut(path.index()) {
+            *place = mtu.map(|mtu| PathMtu::new(mtu, now));
+            self.datagram_overhead[path.index()] = without_message(overhead_bytes);
+            self.update();
+        }
+    }
+
+    fn path(&self, path: PathId) -> Option<&PathMtu> {
+        self.paths.get(path.index())?.as_ref()
+    }
+
     /// The longest packet of hosts that may be sent on a path now; 0 where none may.
     pub(crate) fn limit(&self, path: PathId) -> u32 {
         let limit = |mtu: &PathMtu| mtu.limit().map_or(0, |mtu| self.within(path.index(), mtu));
-        self.paths.get(path.index()).map_or(u32::MAX, limit)
+        self.path(path).map_or(u32::MAX, limit)
     }
 
     /// The longest packet of hosts that every path passes, as far as is known or expected.
@@ -57,12 +70,12 @@ impl PathMtus {
 
     /// The MTU of a path, if it is known.
     pub(crate) fn mtu(&self, path: PathId) -> Option<u32> {
-        self.paths.get(path.index())?.limit()
+        self.path(path)?.limit()
     }
 
     /// Whether nothing is being found out of a path.
     pub(crate) fn is_settled(&self, path: PathId) -> bool {
-        self.paths.get(path.index()).is_none_or(PathMtu::is_settled)
+        self.path(path).is_none_or(PathMtu::is_settled)
     }
 
     pub(crate) fn up(&mut self, path: PathId, now: Time) {
@@ -125,13 +138,19 @@ impl PathMtus {
     }
 
     fn change<R>(&mut self, path: PathId, change: impl FnOnce(&mut PathMtu) -> R) -> Option<R> {
-        let result = change(self.paths.get_mut(path.index())?);
+        let result = change(self.paths.get_mut(path.index())?.as_mut()?);
         self.update();
         Some(result)
     }
 
     fn update(&mut self) {
-        self.due = self.paths.iter().filter_map(PathMtu::deadline).min();
-        self.least = self.paths.iter().enumerate().map(|(path, mtu)| self.within(path, mtu.expected())).min();
+        self.due = self.paths.iter().flatten().filter_map(PathMtu::deadline).min();
+        let expected = |(path, mtu): (usize, &Option<PathMtu>)| Some(self.within(path, mtu.as_ref()?.expected()));
+        self.least = self.paths.iter().enumerate().filter_map(expected).min();
     }
+}
+
+/// Of the bytes that are added to each packet on a path, all but those of its message.
+fn without_message(overhead_bytes: u32) -> u32 {
+    overhead_bytes.saturating_sub(crate::OVERHEAD) + secure::OVERHEAD as u32
 }

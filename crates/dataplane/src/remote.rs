@@ -6,8 +6,8 @@ use crate::statistics::{RemotePath, RemoteStatus};
 use link::Label;
 use multipath::message::{Data, DataHeader, Message, Probe};
 use multipath::{
-    Arrival, Bond, CarrierState, Class, DelayRange, FlowControl, Outgoing, PathEvent, PathId, PathReceiver, PathState,
-    Resequencer, SharedPaths, Transmission,
+    Arrival, Bond, CarrierKind, CarrierState, Class, DelayRange, FlowControl, Outgoing, PathEvent, PathId,
+    PathReceiver, PathState, Resequencer, SharedPaths, Transmission,
 };
 use packet::Ecn;
 use secure::{PeerId, Route};
@@ -41,6 +41,8 @@ pub(crate) struct Remote<B> {
     receivers: Vec<PathReceiver>,
     mtus: PathMtus,
     routes: Vec<Option<Route>>,
+    /// Connections led to it at some time.
+    had_connections: bool,
     instance: Option<u64>,
     /// Whether there is a session, and since when.
     connected: (bool, Time),
@@ -67,6 +69,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             resequencer: Resequencer::new(config.resequencer),
             receivers: vec![PathReceiver::new(); routes.len()],
             routes,
+            had_connections: false,
             instance: None,
             connected: (false, now),
             handshakes: 0,
@@ -281,8 +284,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         if path.index() >= self.routes.len() {
             return false;
         }
-        let OuterHeaders { from, ecn, size, arrived } = outer;
-        self.follow(path, from, now);
+        self.follow(path, &outer, text.len(), now);
+        let OuterHeaders { ecn, size, arrived, .. } = outer;
         let receiver = &mut self.receivers[path.index()];
         match Message::parse(text) {
             Ok(Message::Data(Data { header, predecessors, packet })) => {
@@ -326,13 +329,20 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         if repeats { 3 } else { 1 }
     }
 
-    /// The peer is where its last authentic datagram came from.
-    fn follow(&mut self, path: PathId, from: Route, now: Time) {
+    /// The peer is where its last authentic datagram came from, with a text of so many bytes.
+    fn follow(&mut self, path: PathId, outer: &OuterHeaders, text: usize, now: Time) {
+        let from = outer.from;
         let route = &mut self.routes[path.index()];
         if *route == Some(from) {
             return;
         }
-        match route.replace(from) {
+        let before = route.replace(from);
+        if before.is_none_or(|before| before.address.is_ipv4() != from.address.is_ipv4())
+            || self.flow_control(path) != outer.carrier.into()
+        {
+            self.follow_carrier(path, outer, text, now);
+        }
+        match before {
             None => self.bond.enable(path, true, now),
             // Another address is another path, another port is not.
             Some(before) if before.address.ip() != from.address.ip() => {
@@ -346,6 +356,40 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
     }
 
+    /// A path has what carried this, and what that adds to each packet.
+    fn follow_carrier(&mut self, path: PathId, outer: &OuterHeaders, text: usize, now: Time) {
+        let headers = outer.size.saturating_sub((text + secure::OVERHEAD) as u32);
+        let (flow_control, overhead_bytes) = (outer.carrier.into(), headers + crate::OVERHEAD);
+        let interface_mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
+        let config = &mut self.config.bond.paths[path.index()];
+        let before = (config.flow_control, config.overhead_bytes);
+        if before != (flow_control, overhead_bytes) {
+            (config.flow_control, config.overhead_bytes) = (flow_control, overhead_bytes);
+            self.bond.set_flow_control(path, flow_control, overhead_bytes, now);
+            let mtu = interface_mtu.filter(|_| outer.carrier == CarrierKind::Datagrams);
+            self.mtus.set_carrier(path, mtu, overhead_bytes, now);
+            if self.bond.status(path).is_some_and(|status| status.state == PathState::Up) {
+                self.mtus.up(path, now);
+            }
+            self.apply_mtu(path, now);
+        }
+    }
+
+    fn flow_control(&self, path: PathId) -> FlowControl {
+        self.config.bond.paths[path.index()].flow_control
+    }
+
+    /// Whether a connection leads to the peer.
+    pub(crate) fn has_connection(&self) -> bool {
+        let mut routed = PathId::all().zip(&self.routes).filter(|(_, route)| route.is_some());
+        routed.any(|(path, _)| self.flow_control(path) == FlowControl::Backpressure)
+    }
+
+    /// Whether one ever did.
+    pub(crate) fn had_connections(&self) -> bool {
+        self.had_connections
+    }
+
     /// By which route the peer is reached on a path.
     pub(crate) fn route(&self, path: PathId) -> Option<Route> {
         *self.routes.get(path.index())?
@@ -355,6 +399,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     pub(crate) fn set_route(&mut self, path: PathId, route: Option<Route>, now: Time) {
         if let Some(place) = self.routes.get_mut(path.index()) {
             *place = route;
+            self.had_connections |= route.is_some();
             self.bond.enable(path, route.is_some(), now);
         }
     }
@@ -410,6 +455,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             handshakes: self.handshakes,
             restarts: self.restarts,
             paths: paths.collect(),
+            carrier: self.bond.carrier(),
             mtu: self.mtu(),
             queued: self.bond.queued(),
             dropped: self.bond.dropped(),

@@ -1,4 +1,4 @@
-use multipath::{PathStatus, ResequencerStatistics};
+use multipath::{CarrierKind, PathStatus, ResequencerStatistics};
 use secure::PublicKey;
 use std::net::SocketAddr;
 use units::Time;
@@ -35,6 +35,8 @@ pub struct RemoteStatus {
     pub restarts: u64,
     /// Its paths.
     pub paths: Vec<RemotePath>,
+    /// What carries packets to it now; `None` while no path is up.
+    pub carrier: Option<CarrierKind>,
     /// The longest packet of hosts that all paths pass, as far as is known, in bytes; `None` where that is not discovered.
     pub mtu: Option<u32>,
     /// Packets that wait to be sent.

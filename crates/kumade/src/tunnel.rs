@@ -10,23 +10,23 @@ use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use secure::PublicKey;
 use service::{RuntimeDir, listen_address, signals};
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use tunnel::{
-    Allowed, Carrier, ConnectionTuning, DEFAULT_PORT, End, Forward, Peer, Refusal, RelayStatus, Relayed, Report,
-    Tunnel, TunnelConfig,
+    Allowed, Carrier, CarrierKind, ConnectionTuning, DEFAULT_PORT, End, Forward, Peer, Refusal, RelayStatus, Relayed,
+    Report, Tunnel, TunnelConfig,
 };
 use units::{Span, parse};
 
 /// Carry IP packets or TCP connections between two hosts, encrypted, over TCP or UDP, until Ctrl-C
 ///
-/// Over TCP the packets are spread over many connections, so that a loss holds up only what shares its connection. Both ends
-/// need root or CAP_NET_ADMIN for the TUN device, which --address makes. Without it, connections to local ports are carried
-/// (--forward) to what the other end allows (--allow), and no privileges are needed.
+/// Packets travel over UDP where that passes and performs, else over TCP, spread over many connections, so that a loss holds
+/// up only what shares its connection. Both ends need root or CAP_NET_ADMIN for the TUN device, which --address makes. Without
+/// it, connections to local ports are carried (--forward) to what the other end allows (--allow), and no privileges are needed.
 ///
 /// Example: kumade tunnel listen 443 --key host.key --address 10.77.0.1/24 --peer KEY=10.77.0.2
 ///
@@ -45,7 +45,7 @@ pub struct TunnelArgs {
 enum TunnelCommand {
     /// Wait for other ends, each known by its key
     Listen {
-        /// Where to wait [default: all addresses, port 7274; over UDP those of IPv4 only, or of IPv6 with [::]:PORT]
+        /// Where to wait, for TCP and UDP [default: all addresses, port 7274]
         #[arg(value_name = "[ADDRESS:]PORT")]
         listen: Option<String>,
         /// Another end: its public key, from `kumade key public` there, and the addresses or networks that are there, if
@@ -75,7 +75,7 @@ enum TunnelCommand {
         /// which has to --allow that. Repeatable
         #[arg(long = "forward", value_name = "[ADDRESS:]PORT:HOST:PORT")]
         forwards: Vec<Forward>,
-        /// TCP connections that carry packets with `rake` and `relay`
+        /// TCP connections that carry packets with `rake` and `relay`, and with `auto`, which has 15 at most
         #[arg(long, value_name = "NUMBER", default_value_t = Carrier::DEFAULT_CONNECTIONS)]
         connections: usize,
         #[command(flatten)]
@@ -94,13 +94,13 @@ struct Common {
     /// Address of this end in the tunnel, with the length of its network's prefix. Repeatable [default: no packets are carried]
     #[arg(long = "address", value_name = "ADDRESS/LENGTH")]
     addresses: Vec<IpNet>,
-    /// What carries the packets; the same at both ends, but that `tcp`, `rake` and `relay` understand each other
-    #[arg(long, value_enum, default_value_t = CarrierName::Rake)]
+    /// What carries the packets; the same at both ends, but that `auto` understands all, and `tcp`, `rake` and `relay` each other
+    #[arg(long, value_enum, default_value_t = CarrierName::Auto)]
     carrier: CarrierName,
     /// Name of the TUN device
     #[arg(long, value_name = "NAME", default_value = "kumade0")]
     device: String,
-    /// Maximum length of packets in the tunnel, in bytes [default: 1500 over TCP; what the path passes over UDP]
+    /// Maximum length of packets in the tunnel, in bytes [default: what the path passes over UDP; 1500 over TCP alone]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1280..=9000))]
     mtu: Option<u16>,
     /// Congestion control of the TCP connections, one of net.ipv4.tcp_available_congestion_control [default: the system's]
@@ -154,6 +154,8 @@ fn buffer(text: &str) -> Result<u32, String> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CarrierName {
+    /// UDP where it passes and performs, else many TCP connections; whatever comes, at the end that listens
+    Auto,
     /// UDP datagrams
     Udp,
     /// One TCP connection
@@ -163,6 +165,13 @@ enum CarrierName {
     /// As `rake`, but TCP connections to the other end's networks are ended here and carried as streams of their own; give it at
     /// both ends
     Relay,
+}
+
+/// What was said last of a peer.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    is_connected: bool,
+    carrier: Option<CarrierKind>,
 }
 
 /// Maximum time until a signal or a change is noticed.
@@ -186,7 +195,7 @@ pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
         End::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
         End::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
     }
-    let mut connected = vec![false; names.len()];
+    let mut seen = vec![Seen::default(); names.len()];
     let mut last = (None, None);
     while !stop.load(Ordering::Relaxed) && tunnel.is_running() {
         // One that has ended says why when it is stopped.
@@ -194,7 +203,7 @@ pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
         else {
             break;
         };
-        packets.iter().for_each(|status| say_changes(&names, status, &mut connected));
+        packets.iter().for_each(|status| say_changes(&names, status, &mut seen));
         reports.iter().for_each(say_report);
         last = (packets, relayed);
         thread::sleep(POLL_INTERVAL);
@@ -237,11 +246,15 @@ fn say_report(report: &Report) {
     }
 }
 
-fn say_changes(names: &[String], status: &BondedStatus, connected: &mut [bool]) {
-    for ((name, now), before) in names.iter().zip(&status.remotes).zip(connected) {
-        if *before != now.is_connected {
-            *before = now.is_connected;
+fn say_changes(names: &[String], status: &BondedStatus, seen: &mut [Seen]) {
+    for ((name, now), seen) in names.iter().zip(&status.remotes).zip(seen) {
+        if seen.is_connected != now.is_connected {
+            seen.is_connected = now.is_connected;
             note!("{name}: {}", if now.is_connected { "connected" } else { "not connected" });
+        }
+        if let Some(carrier) = now.carrier.filter(|carrier| seen.carrier != Some(*carrier)) {
+            seen.carrier = Some(carrier);
+            note!("{name}: over {}", carrier);
         }
     }
 }
@@ -255,11 +268,7 @@ fn config(command: TunnelCommand) -> anyhow::Result<TunnelConfig> {
     let (end, peers, connections, relayed, common) = match command {
         TunnelCommand::Listen { listen, peers, allowed, common } => {
             let text = listen.unwrap_or_else(|| DEFAULT_PORT.to_string());
-            let mut address = listen_address(&text, DEFAULT_PORT)?;
-            // A TCP socket takes connections of both IP versions, a UDP socket of this program those of one.
-            if common.carrier == CarrierName::Udp && !text.contains("::") && address.ip().is_unspecified() {
-                address.set_ip(Ipv4Addr::UNSPECIFIED.into());
-            }
+            let address = listen_address(&text, DEFAULT_PORT)?;
             (End::Listen(address), peers, 1, Relayed { allowed, ..Relayed::default() }, common)
         }
         TunnelCommand::Connect { host, peer, networks, forwards, connections, common } => {
@@ -274,6 +283,7 @@ fn config(command: TunnelCommand) -> anyhow::Result<TunnelConfig> {
     Ok(TunnelConfig {
         end,
         carrier: match common.carrier {
+            CarrierName::Auto => Carrier::Auto(connections),
             CarrierName::Udp => Carrier::Udp,
             CarrierName::Tcp => Carrier::Tcp,
             CarrierName::Rake => Carrier::Rake(connections),

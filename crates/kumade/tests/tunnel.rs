@@ -54,8 +54,13 @@ fn joins_two_hosts_until_one_ends(test: &str, more: &[&str]) {
 }
 
 #[test]
+fn what_passes_joins_two_hosts_until_one_ends() {
+    joins_two_hosts_until_one_ends("what_passes_joins_two_hosts_until_one_ends", &[]);
+}
+
+#[test]
 fn many_connections_join_two_hosts_until_one_ends() {
-    joins_two_hosts_until_one_ends("many_connections_join_two_hosts_until_one_ends", &[]);
+    joins_two_hosts_until_one_ends("many_connections_join_two_hosts_until_one_ends", &["--carrier", "rake"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::bond_outgoing::{Outgoing, Place, Transmission, Waiting};
 use crate::bond_queue::BondQueues;
+use crate::carrier_choice::{CarrierChoice, CarrierKind, CarrierView};
 use crate::choice::{Class, PathChoice, Turns};
 use crate::choice_flows::{FlowState, FlowTable};
 use crate::choice_pinned::rendezvous;
@@ -10,7 +11,7 @@ use crate::message::{BUCKETS, DataHeader};
 use crate::path_carrier::CarrierState;
 use crate::path_id::PathId;
 use crate::path_report::Report;
-use crate::path_state::{Path, PathConfig, PathStatus};
+use crate::path_state::{FlowControl, Path, PathConfig, PathStatus};
 use crate::sequencer::Sequencer;
 use crate::shared_paths::SharedPaths;
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
@@ -52,6 +53,10 @@ pub struct Bond<P> {
     paths: Vec<Path>,
     /// Others send on them, too.
     is_shared: bool,
+    /// Which of them take packets, where some are datagrams and some connections.
+    carriers: Option<CarrierChoice>,
+    /// Packets waited when all had been sent for which there was room.
+    is_backlogged: bool,
     queues: BondQueues<P>,
     sequencer: Sequencer,
     flows: FlowTable,
@@ -175,7 +180,7 @@ impl<P: Clone> Bond<P> {
             PathChoice::Ratio { shares, unit } => Turns::new(shares, *unit),
             _ => Turns::new(&[1], Default::default()),
         };
-        Ok(Bond {
+        let mut bond = Bond {
             choice: config.choice.clone(),
             paths: config
                 .paths
@@ -184,6 +189,8 @@ impl<P: Clone> Bond<P> {
                 .map(|(path, part)| Path::new(*path, part, now))
                 .collect(),
             is_shared: paths.shards() > 1,
+            carriers: None,
+            is_backlogged: false,
             queues: BondQueues::new(&config.queue, count, config.seed)?,
             sequencer: Sequencer::new(),
             flows: FlowTable::new(now),
@@ -201,7 +208,9 @@ impl<P: Clone> Bond<P> {
             oversized: Vec::new(),
             merge: None,
             large_packets: LargePackets::default(),
-        })
+        };
+        bond.note_carriers(now);
+        Ok(bond)
     }
 
     /// A packet arrives. The queue discipline may drop it, or another one.
@@ -218,6 +227,7 @@ impl<P: Clone> Bond<P> {
         let next = self.probe(now).or_else(|| self.packet(now));
         if next.is_none() {
             self.due = self.deadline();
+            self.is_backlogged = self.queues.has_shared();
             self.tell_waiting();
         }
         next
@@ -277,6 +287,14 @@ impl<P: Clone> Bond<P> {
         }
     }
 
+    /// Something else carries a path from now on, which adds so many bytes to each packet: the far end has written by that.
+    pub fn set_flow_control(&mut self, path: PathId, flow_control: FlowControl, overhead_bytes: u32, now: Time) {
+        if let Some(path) = self.paths.get_mut(path.index()) {
+            path.set_flow_control(flow_control, overhead_bytes, now);
+            self.note_carriers(now);
+        }
+    }
+
     /// A measurement says what a path carries, of which traffic has told little lately.
     pub fn suggest_rate(&mut self, path: PathId, measured: Rate, now: Time) {
         if let Some(path) = self.paths.get_mut(path.index()) {
@@ -292,8 +310,10 @@ impl<P: Clone> Bond<P> {
         let before = state.set_max_bytes(bytes);
         let is_up = state.is_up();
         self.passed_by_all = self.paths.iter().filter_map(Path::max_bytes).min().unwrap_or(0);
-        if is_up && !was_up {
-            self.begin_to_use(path, now);
+        match (was_up, is_up) {
+            (false, true) => self.begin_to_use(path, now),
+            (true, false) => self.choose_carrier(now),
+            _ => {}
         }
         if bytes < before {
             self.move_own(path, now);
@@ -331,6 +351,11 @@ impl<P: Clone> Bond<P> {
         !self.up().is_empty()
     }
 
+    /// What carries packets now; none while no path is up.
+    pub fn carrier(&self) -> Option<CarrierKind> {
+        self.in_use().iter().next().map(|path| self.path(path).flow_control().into())
+    }
+
     /// The paths that long flows use together now.
     pub fn long_flow_paths(&self) -> PathSet {
         self.several.set()
@@ -358,6 +383,37 @@ impl<P: Clone> Bond<P> {
         PathSet::of(self.ids().filter(|path| self.path(*path).is_up()))
     }
 
+    /// Those that are up of the carrier that is in use.
+    fn in_use(&self) -> PathSet {
+        let up = self.up();
+        let Some(carrier) = self.carriers.as_ref().map(CarrierChoice::current) else { return up };
+        let in_use = PathSet::of(up.iter().filter(|path| self.path(*path).flow_control() == carrier.into()));
+        if in_use.is_empty() { up } else { in_use }
+    }
+
+    /// Whether a path takes packets of the queue for all, where each that has room does.
+    fn is_available(&self, path: PathId) -> bool {
+        self.in_use().contains(path) && !self.reserved().contains(path)
+    }
+
+    /// Has a carrier chosen if the paths have two.
+    fn note_carriers(&mut self, now: Time) {
+        let is_paced = |path: &Path| path.flow_control() == FlowControl::Pacing;
+        let paced = self.paths.iter().filter(|path| is_paced(path)).count();
+        let has_both = self.choice == PathChoice::Available && (1..self.paths.len()).contains(&paced);
+        self.carriers = has_both.then(|| self.carriers.take().unwrap_or_else(|| CarrierChoice::new(now)));
+    }
+
+    fn choose_carrier(&mut self, now: Time) {
+        let Some(mut carriers) = self.carriers.take() else { return };
+        let mut views = [CarrierView::default(); 2];
+        for path in &self.paths {
+            views[CarrierKind::from(path.flow_control()) as usize].add(path.is_up(), &path.status());
+        }
+        carriers.update(views, self.is_backlogged, now);
+        self.carriers = Some(carriers);
+    }
+
     /// Does what time brings: paths that have failed, decisions made anew.
     fn advance(&mut self, now: Time) {
         for path in self.ids() {
@@ -375,10 +431,11 @@ impl<P: Clone> Bond<P> {
         if self.up().is_empty() {
             self.paths.iter_mut().for_each(|path| path.lift_hold(now));
         }
+        self.choose_carrier(now);
         let fastest = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
         let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path, fastest)).collect();
         self.several.update(&estimates, self.flows.long_flows(), now);
-        let carriers = self.up().iter().map(|path| self.paths[path.index()].carrier());
+        let carriers = self.in_use().iter().map(|path| self.paths[path.index()].carrier());
         self.large_packets.update(carriers.collect());
         let round_trips = self.up().iter().filter_map(|path| self.path(path).status().min_round_trip);
         let longest = round_trips.max().unwrap_or_default();
@@ -479,7 +536,7 @@ impl<P: Clone> Bond<P> {
             (PathChoice::Available, _) => (self.reserved_for(bound, recent, label.size), true),
             _ => (bound.or_else(|| rendezvous(label.flow, self.weights())), false),
         };
-        let fits_all = largest <= self.passed_by_all || up.iter().all(|path| self.path(path).fits(largest));
+        let fits_all = largest <= self.passed_by_all || self.in_use().iter().all(|path| self.path(path).fits(largest));
         let path = if fits_all { path } else { self.earliest(bound, label.size, largest, now) };
         FlowState {
             last: now,
@@ -494,9 +551,9 @@ impl<P: Clone> Bond<P> {
 
     /// The paths that are kept for sparse flows.
     fn reserved(&self) -> PathSet {
-        let up = self.up();
-        let is_kept = self.choice == PathChoice::Available && up.len() >= MIN_PATHS_TO_RESERVE;
-        let kept = up.iter().take(RESERVED).filter(|path| self.path(*path).may_be_kept());
+        let in_use = self.in_use();
+        let is_kept = self.choice == PathChoice::Available && in_use.len() >= MIN_PATHS_TO_RESERVE;
+        let kept = in_use.iter().take(RESERVED).filter(|path| self.path(*path).may_be_kept());
         if is_kept { PathSet::of(kept) } else { PathSet::default() }
     }
 
@@ -576,7 +633,7 @@ impl<P: Clone> Bond<P> {
         let shared = match &self.choice {
             PathChoice::Ratio { .. } => self.turns.clone().turn(up) == Some(path),
             PathChoice::EarliestArrival => self.is_wanted(path),
-            PathChoice::Available => !self.reserved().contains(path),
+            PathChoice::Available => self.is_available(path),
             _ => true,
         };
         self.queues.has_own(path) || (shared && self.queues.has_shared())
@@ -613,7 +670,7 @@ impl<P: Clone> Bond<P> {
         let shared = match &self.choice {
             PathChoice::Ratio { .. } => self.turns.turn(up) == Some(path),
             PathChoice::EarliestArrival => self.is_wanted(path),
-            PathChoice::Available => !self.reserved().contains(path),
+            PathChoice::Available => self.is_available(path),
             _ => true,
         };
         let weights = (self.flows.own_flows(path), self.flows.long_flows());

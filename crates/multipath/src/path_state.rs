@@ -32,6 +32,13 @@ pub enum FlowControl {
     Backpressure,
 }
 
+impl PathConfig {
+    fn carrier(&self, now: Time) -> Option<CarrierControl> {
+        let is_asked = self.flow_control == FlowControl::Backpressure;
+        is_asked.then(|| CarrierControl::new(self.adaptation.bounds_open, now))
+    }
+}
+
 /// What is known of a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathStatus {
@@ -107,9 +114,23 @@ impl Path {
             lost: 0,
             reported: 0,
             delivered: (0, 0),
-            carrier: (config.flow_control == FlowControl::Backpressure)
-                .then(|| CarrierControl::new(config.adaptation.bounds_open, now)),
+            carrier: config.carrier(now),
         }
+    }
+
+    /// Something else carries it from now on, which adds so many bytes to each packet.
+    pub fn set_flow_control(&mut self, flow_control: FlowControl, overhead_bytes: u32, now: Time) {
+        self.config.overhead_bytes = overhead_bytes;
+        if self.config.flow_control != flow_control {
+            self.config.flow_control = flow_control;
+            self.carrier = self.config.carrier(now);
+            self.interrupt(now);
+        }
+    }
+
+    /// Who keeps what is sent to what it carries.
+    pub fn flow_control(&self) -> FlowControl {
+        self.config.flow_control
     }
 
     pub fn is_up(&self) -> bool {

@@ -104,6 +104,11 @@ impl Family {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
+    /// Whether a socket could not be opened because this system has no such protocol.
+    pub fn is_absent(error: &io::Error) -> bool {
+        error.raw_os_error() == Some(libc::EAFNOSUPPORT)
+    }
+
     pub(crate) fn number(self) -> u8 {
         match self {
             Family::V4 => libc::AF_INET as u8,

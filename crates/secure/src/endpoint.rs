@@ -102,13 +102,14 @@ impl Endpoint {
         }
     }
 
-    /// The routes by which the peer may be reached; initiations try one after the other. Authentic handshake messages
+    /// The routes by which the peer may be reached; initiations try one after the other, a new one at once. Authentic handshake messages
     /// from elsewhere replace the address of their path.
     pub fn set_routes(&mut self, id: PeerId, routes: Vec<Route>, now: Time) {
         self.update(id, |peer| {
-            peer.routes = routes;
+            let before = std::mem::replace(&mut peer.routes, routes);
+            let new = peer.routes.iter().copied().find(|route| !before.contains(route));
             if let Some(attempt) = &mut peer.attempt {
-                attempt.hurry(now);
+                attempt.hurry(new, now);
             }
         });
         self.note_addresses();

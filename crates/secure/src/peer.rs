@@ -76,6 +76,8 @@ pub(crate) struct Attempt {
     pub(crate) sent: u32,
     /// A cookie has already brought a retransmission forward.
     has_hurried: bool,
+    /// The route for the next initiation, where it is not just the next one.
+    route: Option<Route>,
     /// The last initiation.
     pub(crate) outstanding: Option<(u32, Initiator)>,
 }
@@ -153,8 +155,8 @@ impl Peer {
         match &mut self.attempt {
             Some(attempt) => attempt.give_up_at = give_up_at,
             None => {
-                self.attempt =
-                    Some(Attempt { begun: now, give_up_at, next: now, sent: 0, has_hurried: false, outstanding: None });
+                let (next, has_hurried, route, outstanding) = (now, false, None, None);
+                self.attempt = Some(Attempt { begun: now, give_up_at, next, sent: 0, has_hurried, route, outstanding });
             }
         }
     }
@@ -217,8 +219,10 @@ impl Peer {
 
     /// The route for the next initiation: one after the other, since some may be dead.
     pub(crate) fn route_to_try(&self) -> Option<Route> {
-        let sent = self.attempt.as_ref()?.sent as usize;
-        self.routes.get(sent.checked_rem(self.routes.len())?).copied()
+        let attempt = self.attempt.as_ref()?;
+        let sent = attempt.sent as usize;
+        let new = attempt.route.filter(|route| self.routes.contains(route));
+        new.or_else(|| self.routes.get(sent.checked_rem(self.routes.len())?).copied())
     }
 
     /// The route for a keepalive.
@@ -259,11 +263,13 @@ impl Attempt {
     pub(crate) fn count(&mut self, now: Time, jitter: u32) {
         let interval = (FIRST_RETRY * (1 << self.sent.min(10))).min(MAX_RETRY);
         self.sent = self.sent.saturating_add(1);
+        self.route = None;
         self.next = now + interval + interval / 4 * i64::from(jitter >> 16) / (1 << 16);
     }
 
-    /// Tries again at once, for example by a route that has become known.
-    pub(crate) fn hurry(&mut self, now: Time) {
+    /// Tries again at once, by a route that has become known, if there is one.
+    pub(crate) fn hurry(&mut self, route: Option<Route>, now: Time) {
         self.next = self.next.min(now);
+        self.route = route.or(self.route);
     }
 }

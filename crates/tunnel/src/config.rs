@@ -27,7 +27,8 @@ pub struct TunnelConfig {
     pub carrier: Carrier,
     /// The name of the TUN device.
     pub device: String,
-    /// The length of the longest packet that passes, in bytes; over UDP what the path passes, and 1500 over TCP, if none.
+    /// The length of the longest packet that passes, in bytes. If none: where UDP may carry, what the path passes that way, so
+    /// that packets suit either carrier; 1500 over TCP alone.
     pub mtu: Option<u16>,
     /// The addresses of the device, each with the network that is reached through it.
     pub addresses: Vec<IpNet>,
@@ -66,6 +67,9 @@ pub enum End {
 /// What carries the packets of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
+    /// UDP or up to so many TCP connections, whichever passes and performs ([`multipath::CarrierChoice`]); the end that listens
+    /// takes whatever comes.
+    Auto(usize),
     /// UDP datagrams.
     Udp,
     /// One TCP connection.
@@ -123,14 +127,15 @@ impl TunnelConfig {
     /// Settings that contradict each other.
     pub fn plane(self, directory: RuntimeDir) -> Result<BondedConfig, TunnelConfigError> {
         self.check_packets()?;
-        let mtu = if self.carrier == Carrier::Udp { self.mtu } else { self.mtu.or(Some(TCP_MTU)) };
+        let has_datagrams = matches!(self.carrier, Carrier::Auto(_) | Carrier::Udp);
+        let mtu = if has_datagrams { self.mtu } else { self.mtu.or(Some(TCP_MTU)) };
         let far = match self.end {
             End::Connect(address) => Some(address),
             End::Listen(_) => None,
         };
         let choice = if self.carrier == Carrier::Udp { PathChoice::EarliestArrival } else { PathChoice::Available };
         let (carriers, network_routes) = (self.carriers(), self.network_routes());
-        let addresses = if self.carrier == Carrier::Udp { vec![far] } else { Vec::new() };
+        let addresses = if has_datagrams { vec![far] } else { Vec::new() };
         let remotes = self.peers.into_iter().map(|peer| BondedRemote {
             key: peer.key,
             psk: self.psk.clone(),
@@ -152,29 +157,31 @@ impl TunnelConfig {
     }
 
     fn carriers(&self) -> CarrierConfig {
-        let connections = match self.carrier {
-            Carrier::Udp => return self.datagrams(),
-            Carrier::Tcp => 1,
-            Carrier::Rake(connections) | Carrier::Relay(connections) => connections,
-        };
+        match self.carrier {
+            Carrier::Auto(connections) => CarrierConfig::Either(self.datagrams(), self.connections(connections)),
+            Carrier::Udp => CarrierConfig::Datagrams(self.datagrams()),
+            Carrier::Tcp => CarrierConfig::Connections(self.connections(1)),
+            Carrier::Rake(connections) | Carrier::Relay(connections) => {
+                CarrierConfig::Connections(self.connections(connections))
+            }
+        }
+    }
+
+    fn connections(&self, connections: usize) -> ConnectionConfig {
         let role = match self.end {
             End::Listen(address) => ConnectionRole::Listen { address, handover: None },
             End::Connect(address) => ConnectionRole::Connect { address, binding: Binding::default(), connections },
         };
-        CarrierConfig::Connections(ConnectionConfig {
-            role,
-            congestion_control: self.congestion_control.clone(),
-            tuning: self.tuning,
-        })
+        ConnectionConfig { role, congestion_control: self.congestion_control.clone(), tuning: self.tuning }
     }
 
-    fn datagrams(&self) -> CarrierConfig {
+    fn datagrams(&self) -> DatagramConfig {
         let (port, source) = match self.end {
             End::Listen(address) => (address.port(), Some(address.ip())),
             End::Connect(_) => (0, None),
         };
         let paths = vec![(Binding { source, ..Binding::default() }, None)];
-        CarrierConfig::Datagrams(DatagramConfig { port, threads: 1, paths, routes: Vec::new() })
+        DatagramConfig { port, threads: 1, paths, routes: Vec::new() }
     }
 
     /// Routes in tables of their own. The default route, which the main table mostly has already, and networks in which the
@@ -267,7 +274,7 @@ impl TunnelConfig {
         }
         self.check_timeouts()?;
         match self.carrier {
-            Carrier::Rake(connections) | Carrier::Relay(connections)
+            Carrier::Auto(connections) | Carrier::Rake(connections) | Carrier::Relay(connections)
                 if !(1..=PathId::MAX_PATHS).contains(&connections) =>
             {
                 Err(TunnelConfigError::Connections(connections))
@@ -314,7 +321,8 @@ mod tests {
     #[test]
     fn packets_over_tcp_have_the_usual_length_and_those_over_udp_what_the_path_passes() {
         let plane = |carrier| config(carrier, "10.77.0.0/24").plane(directory()).unwrap();
-        assert_eq!((plane(Carrier::Rake(16)).mtu, plane(Carrier::Udp).mtu), (Some(1500), None));
+        let carriers = [Carrier::Auto(16), Carrier::Udp, Carrier::Rake(16)];
+        assert_eq!(carriers.map(|carrier| plane(carrier).mtu), [None, None, Some(1500)]);
         assert_eq!(plane(Carrier::Udp).remotes[0].addresses, [Some("192.0.2.1:443".parse().unwrap())]);
     }
 

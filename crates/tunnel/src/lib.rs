@@ -5,6 +5,7 @@
 //!
 //! | [`Carrier`] | packets travel | for |
 //! | --- | --- | --- |
+//! | [`Auto`](Carrier::Auto) | as datagrams or on many TCP connections, whichever passes and performs | all paths |
 //! | [`Udp`](Carrier::Udp) | as datagrams | paths that pass UDP |
 //! | [`Tcp`](Carrier::Tcp) | on one TCP connection | middleboxes that allow one only |
 //! | [`Rake`](Carrier::Rake) | on many TCP connections, each on one that has room | all others that pass nothing but TCP |
@@ -26,6 +27,7 @@ mod tunnel;
 
 pub use bonded::ConnectionTuning;
 pub use config::{Carrier, DEFAULT_PORT, End, Relayed, TunnelConfig, TunnelConfigError};
+pub use multipath::CarrierKind;
 pub use peer::{Peer, PeerError};
 pub use relay::{Allowed, Forward, Refusal, RelayStatus, Report};
 pub use tunnel::{Tunnel, TunnelError};

@@ -1,7 +1,5 @@
 use crate::config::{TunnelConfig, TunnelConfigError};
-use bonded::{
-    BondedConfig, BondedError, BondedPlane, BondedStatus, CarrierConfig, ConnectionConfig, ConnectionRole, Handover,
-};
+use bonded::{BondedConfig, BondedError, BondedPlane, BondedStatus, ConnectionConfig, ConnectionRole, Handover};
 use net::SetupError;
 use relay::{Relay, RelayStatus, Report};
 use runtime::Ended;
@@ -87,10 +85,8 @@ impl Tunnel {
 
 /// Who takes what comes to a listening end besides packets.
 fn handover(plane: &mut BondedConfig) -> Option<&mut Option<Handover>> {
-    match &mut plane.carriers {
-        CarrierConfig::Connections(ConnectionConfig { role: ConnectionRole::Listen { handover, .. }, .. }) => {
-            Some(handover)
-        }
+    match plane.carriers.connections_mut() {
+        Some(ConnectionConfig { role: ConnectionRole::Listen { handover, .. }, .. }) => Some(handover),
         _ => None,
     }
 }

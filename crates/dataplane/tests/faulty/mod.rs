@@ -3,7 +3,7 @@
 
 use dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use link::Label;
-use multipath::{BondConfig, Class, PathChoice, PathConfig, ResequencerConfig};
+use multipath::{BondConfig, CarrierKind, Class, PathChoice, PathConfig, ResequencerConfig};
 use packet::{Classification, Ecn};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -162,7 +162,8 @@ impl World {
             }
             let (to, from, mut datagram) = entry.remove();
             let size = (datagram.len() + OUTER_BYTES) as u32;
-            let outer = OuterHeaders { from, ecn: Ecn::NotEct, size, arrived: self.now };
+            let outer =
+                OuterHeaders { from, carrier: CarrierKind::Datagrams, ecn: Ecn::NotEct, size, arrived: self.now };
             self.nodes[to].receive(&mut datagram, outer, self.now);
         }
     }
@@ -225,7 +226,7 @@ fn node(
             format!("fd0{}::/64", 1 - own).parse().unwrap(),
         ],
         routes: (0..paths as u8).map(|path| Some(Route { path, address: far(path) })).collect(),
-        interface_mtus: vec![INTERFACE_MTU; paths],
+        interface_mtus: vec![Some(INTERFACE_MTU); paths],
         max_packet,
         bond: BondConfig {
             choice: PathChoice::Weighted,

@@ -4,7 +4,7 @@
 use dataplane::{HEADROOM, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig, ShardMessage};
 use link::Label;
 use link::queue::{FqCoDelConfig, Limit, QueueConfig};
-use multipath::{BondConfig, Class, PathChoice, PathConfig, ResequencerConfig};
+use multipath::{BondConfig, CarrierKind, Class, PathChoice, PathConfig, ResequencerConfig};
 use packet::{Classification, Ecn};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -197,7 +197,7 @@ impl World {
             }
             let ((to, shard), from, ecn, mut datagram) = entry.remove();
             let size = (datagram.len() + OUTER_BYTES) as u32;
-            let outer = OuterHeaders { from, ecn, size, arrived: self.now };
+            let outer = OuterHeaders { from, carrier: CarrierKind::Datagrams, ecn, size, arrived: self.now };
             let now = self.now;
             if let Some(node) = self.shard(to, shard) {
                 node.receive(&mut datagram, outer, now);

@@ -139,7 +139,7 @@ fn seconds(span: Span) -> f64 {
 mod tests {
     use super::*;
     use dataplane::NodeStatistics;
-    use multipath::{PathState as State, PathStatus};
+    use multipath::{CarrierKind, PathState as State, PathStatus};
     use secure::PrivateKey;
     use units::Rate;
 
@@ -175,6 +175,7 @@ mod tests {
             handshakes: 3,
             restarts: 0,
             paths,
+            carrier: Some(CarrierKind::Datagrams),
             mtu: Some(1428),
             queued: 2,
             dropped: 1,

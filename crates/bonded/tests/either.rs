@@ -1,0 +1,245 @@
+//! The bonded plane over UDP or TCP, whichever passes and performs, between real hosts with a firewall between them.
+
+use bonded::{
+    BondedConfig, BondedPlane, BondedRemote, CarrierConfig, ConnectionConfig, ConnectionRole, ConnectionTuning,
+    DatagramConfig,
+};
+use link::LinkConfig;
+use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
+use multipath::{CarrierKind, PathChoice, UnorderedFlows};
+use net::Binding;
+use packet::protocol;
+use secure::{PresharedKey, PrivateKey};
+use service::RuntimeDir;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use testnet::{Host, Network, NetworkSpec, eventually, in_namespaces};
+use units::{Rate, Span};
+
+const PORT: u16 = 4430;
+
+/// What an end uses.
+#[derive(Clone, Copy, PartialEq)]
+enum Uses {
+    Either,
+    Datagrams,
+    Connections(usize),
+}
+
+/// Two hosts, 20 Mbit/s and 10 ms of round trip.
+fn network() -> Network {
+    let (rate, delay) = (Some(Rate::from_mbit(20)), Span::from_millis(5));
+    Network::build(NetworkSpec::pair(LinkConfig {
+        rate,
+        queue_bytes: 100_000,
+        delay,
+        seed: 1,
+        ..LinkConfig::default()
+    }))
+    .unwrap()
+}
+
+fn key(end: u8) -> PrivateKey {
+    PrivateKey::from_bytes([end; 32])
+}
+
+fn host(network: &Network, end: u8) -> &Host {
+    network.host(if end == 1 { "a" } else { "b" }).unwrap()
+}
+
+/// The left end (1) connects to the right one (2), which listens on all of its addresses.
+fn config(end: u8, uses: Uses, far: IpAddr) -> BondedConfig {
+    let address = SocketAddr::new(if end == 1 { far } else { Ipv6Addr::UNSPECIFIED.into() }, PORT);
+    let connections = if let Uses::Connections(connections) = uses { connections } else { 15 };
+    let role = match end {
+        1 => ConnectionRole::Connect { address, binding: Binding::default(), connections },
+        _ => ConnectionRole::Listen { address, handover: None },
+    };
+    let connections = ConnectionConfig { role, congestion_control: None, tuning: ConnectionTuning::default() };
+    let source = (end == 2).then_some(address.ip());
+    let datagrams = DatagramConfig {
+        port: if end == 2 { PORT } else { 0 },
+        threads: 1,
+        paths: vec![(Binding { source, ..Binding::default() }, None)],
+        routes: Vec::new(),
+    };
+    let (carriers, mtu) = match uses {
+        Uses::Either => (CarrierConfig::Either(datagrams, connections), None),
+        Uses::Datagrams => (CarrierConfig::Datagrams(datagrams), None),
+        Uses::Connections(_) => (CarrierConfig::Connections(connections), Some(1500)),
+    };
+    let addresses = match uses {
+        Uses::Connections(_) => Vec::new(),
+        Uses::Either | Uses::Datagrams => vec![(end == 1).then_some(address)],
+    };
+    BondedConfig {
+        device: "tunnel".into(),
+        mtu,
+        addresses: vec![format!("10.78.0.{end}/24").parse().unwrap()],
+        identity: key(end),
+        carriers,
+        choice: PathChoice::Available,
+        unordered: UnorderedFlows::default(),
+        remotes: vec![BondedRemote {
+            key: key(3 - end).public(),
+            psk: PresharedKey::default(),
+            networks: vec!["10.78.0.0/24".parse().unwrap()],
+            addresses,
+        }],
+        network_routes: Vec::new(),
+        // Nothing is written down where there are no routes.
+        directory: RuntimeDir::only(std::env::temp_dir()),
+    }
+}
+
+fn start(network: &Network, end: u8, uses: Uses) -> BondedPlane {
+    let config = config(end, uses, host(network, 2).v4.into());
+    host(network, end).namespace.run(|| BondedPlane::start(config)).unwrap().unwrap()
+}
+
+fn carrier(plane: &BondedPlane) -> Option<CarrierKind> {
+    plane.status().unwrap().remotes[0].carrier
+}
+
+fn both_use(planes: &[BondedPlane; 2], kind: CarrierKind) -> bool {
+    eventually(|| planes.iter().all(|plane| carrier(plane) == Some(kind)))
+}
+
+/// Has matching packets dropped.
+fn block(network: &Network, protocol: u8, destination_port: Option<u16>) {
+    let rules =
+        vec![Rule::Refuse { matching: Match { protocol: Some(protocol), destination_port }, refusal: Refusal::Drop }];
+    network.set_middlebox(Some(MiddleboxConfig { rules, ..MiddleboxConfig::default() })).unwrap();
+}
+
+/// Data that flows from the left host to the right one, through the tunnel, until this is dropped.
+struct Transfer {
+    received: Arc<AtomicU64>,
+}
+
+impl Transfer {
+    fn start(network: &Network) -> Self {
+        let listener = host(network, 2).namespace.run(|| TcpListener::bind("10.78.0.2:9").unwrap()).unwrap();
+        let received = Arc::new(AtomicU64::new(0));
+        let count = Arc::downgrade(&received);
+        host(network, 1)
+            .namespace
+            .spawn("sends", || {
+                let mut stream = TcpStream::connect("10.78.0.2:9").unwrap();
+                // Until the other end closes.
+                while stream.write_all(&[7; 4096]).is_ok() {}
+            })
+            .unwrap();
+        thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            drop(listener);
+            let mut buffer = [0; 1 << 16];
+            while let (Ok(1..), Some(count)) = (stream.read(&mut buffer).map(|bytes| bytes.min(1)), count.upgrade()) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Transfer { received }
+    }
+
+    /// Whether more arrives, many times; and how long it took.
+    fn goes_on(&self) -> Option<Duration> {
+        let (began, before) = (Instant::now(), self.received.load(Ordering::Relaxed));
+        eventually(|| self.received.load(Ordering::Relaxed) > before + 50).then(|| began.elapsed())
+    }
+}
+
+#[test]
+fn datagrams_are_used_where_they_pass() {
+    in_namespaces("datagrams_are_used_where_they_pass", || {
+        let network = network();
+        let planes = [2, 1].map(|end| start(&network, end, Uses::Either));
+        assert!(both_use(&planes, CarrierKind::Datagrams));
+        let transfer = Transfer::start(&network);
+        assert!(transfer.goes_on().is_some());
+    });
+}
+
+#[test]
+fn connections_are_used_where_datagrams_never_passed_and_datagrams_once_they_do() {
+    in_namespaces("connections_are_used_where_datagrams_never_passed_and_datagrams_once_they_do", || {
+        let network = network();
+        block(&network, protocol::UDP, None);
+        let planes = [2, 1].map(|end| start(&network, end, Uses::Either));
+        assert!(both_use(&planes, CarrierKind::Connections));
+        let transfer = Transfer::start(&network);
+        assert!(transfer.goes_on().is_some());
+        network.set_middlebox(None).unwrap();
+        assert!(eventually(|| carrier(&planes[1]) == Some(CarrierKind::Datagrams)));
+        assert!(transfer.goes_on().is_some());
+    });
+}
+
+#[test]
+fn a_transfer_goes_on_when_datagrams_pass_no_more() {
+    in_namespaces("a_transfer_goes_on_when_datagrams_pass_no_more", || {
+        let network = network();
+        let planes = [2, 1].map(|end| start(&network, end, Uses::Either));
+        assert!(both_use(&planes, CarrierKind::Datagrams));
+        let transfer = Transfer::start(&network);
+        assert!(transfer.goes_on().is_some());
+        // To the right host only: reports do not come back then.
+        block(&network, protocol::UDP, Some(PORT));
+        assert!(both_use(&planes, CarrierKind::Connections));
+        assert!(transfer.goes_on().is_some());
+        // And the other way round.
+        block(&network, protocol::TCP, None);
+        assert!(both_use(&planes, CarrierKind::Datagrams));
+        assert!(transfer.goes_on().is_some());
+    });
+}
+
+#[test]
+fn connections_are_used_where_datagrams_pass_one_way_only() {
+    in_namespaces("connections_are_used_where_datagrams_pass_one_way_only", || {
+        let network = network();
+        block(&network, protocol::UDP, Some(PORT));
+        let planes = [2, 1].map(|end| start(&network, end, Uses::Either));
+        assert!(both_use(&planes, CarrierKind::Connections));
+        let transfer = Transfer::start(&network);
+        assert!(transfer.goes_on().is_some());
+    });
+}
+
+#[test]
+fn an_end_that_takes_either_understands_those_that_use_one() {
+    in_namespaces("an_end_that_takes_either_understands_those_that_use_one", || {
+        let network = network();
+        let listening = start(&network, 2, Uses::Either);
+        let kinds = [
+            (Uses::Connections(16), CarrierKind::Connections),
+            (Uses::Datagrams, CarrierKind::Datagrams),
+            (Uses::Connections(1), CarrierKind::Connections),
+            (Uses::Either, CarrierKind::Datagrams),
+        ];
+        for (uses, kind) in kinds {
+            let connecting = start(&network, 1, uses);
+            let has_come = || carrier(&connecting) == Some(kind) && carrier(&listening) == Some(kind);
+            assert!(eventually(has_come), "{kind}");
+            let transfer = Transfer::start(&network);
+            assert!(transfer.goes_on().is_some(), "{kind}");
+        }
+    });
+}
+
+#[test]
+fn both_versions_of_ip_are_listened_to() {
+    in_namespaces("both_versions_of_ip_are_listened_to", || {
+        let network = network();
+        let _listening = start(&network, 2, Uses::Datagrams);
+        let right = host(&network, 2);
+        for far in [IpAddr::V4(right.v4), IpAddr::V6(right.v6.unwrap())] {
+            let config = config(1, Uses::Datagrams, far);
+            let connecting = host(&network, 1).namespace.run(|| BondedPlane::start(config)).unwrap().unwrap();
+            assert!(eventually(|| carrier(&connecting) == Some(CarrierKind::Datagrams)), "{far}");
+        }
+    });
+}
