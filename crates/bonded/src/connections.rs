@@ -237,10 +237,15 @@ impl Connections {
 
     fn dial(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
         let mut dialer = self.dialer.take()?;
+        // It has one remote.
+        for path in dialer.follow_use(node.uses_connections(0, now), now) {
+            let route = route(Some(path), dialer.address());
+            let number = self.by_route.get(&(route.path, route.address)).copied();
+            number.into_iter().for_each(|number| self.close(number, node));
+        }
         let config = self.config.clone();
         for (path, stream) in dialer.turn(now, |socket| prepare(&config, socket)) {
             let route = route(Some(path), dialer.address());
-            // It has one remote.
             match self.add(stream, route, Some((0, path))) {
                 Some(_) => node.begin_route(0, path, route, now),
                 None => dialer.ended(path, "it was closed at once", now),

@@ -7,13 +7,20 @@ use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use units::{Span, Time};
 
-/// Opens the connections to a remote, and opens those again that end: each path has one.
+/// Opens the connections to a remote, and opens those again that end: each path has one. As long as datagrams carry packets in
+/// their place, few are kept open.
 pub(crate) struct Dialer {
     address: SocketAddr,
     binding: Binding,
     /// Of the first path that it opens, and those after it.
     first: usize,
     paths: Vec<Attempt>,
+    /// So many are to be open in any case.
+    standby: usize,
+    /// So many are to be open now.
+    wanted: usize,
+    /// Whether connections carry packets, and since when that is so.
+    used: (bool, Time),
     /// What was said last of why not.
     reported: Option<String>,
 }
@@ -43,24 +50,50 @@ const MIN_PAUSE: Span = Span::from_millis(200);
 const MAX_PAUSE: Span = Span::from_secs(15);
 /// A connection that has lasted for so long was none that is ended at once.
 const LASTING: Span = Span::from_secs(5);
+/// As many take over at once where datagrams fail, and tell that the far end has restarted; the others follow in a round trip.
+const STANDBY: usize = 2;
+/// At the beginning, connections may be there before datagrams.
+const OPEN_AFTER: Span = Span::from_millis(250);
+const CLOSE_AFTER: Span = Span::from_secs(30);
 const LOOK_INTERVAL: Span = Span::from_millis(5);
 
 impl Dialer {
-    /// For paths of these numbers, from then on.
+    /// For paths of these numbers, from then on; those before them are carried by datagrams.
     pub(crate) fn new(address: SocketAddr, binding: Binding, paths: Range<usize>, start: Time) -> Self {
-        let first = paths.start;
+        let (first, count) = (paths.start, paths.len());
         let paths = paths.map(|_| Attempt::Waiting { until: start, tries: 0 }).collect();
-        Dialer { address, binding, first, paths, reported: None }
+        let standby = if first > 0 { count.min(STANDBY) } else { count };
+        Dialer { address, binding, first, paths, standby, wanted: standby, used: (false, start), reported: None }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
+    /// Follows whether connections carry packets. Returns the paths whose connections are to be closed.
+    pub(crate) fn follow_use(&mut self, are_used: bool, now: Time) -> Vec<PathId> {
+        if self.used.0 != are_used {
+            self.used = (are_used, now);
+        }
+        match self.used {
+            (true, since) if now - since >= OPEN_AFTER => self.wanted = self.paths.len(),
+            (false, since) if now - since >= CLOSE_AFTER => self.wanted = self.standby,
+            _ => {}
+        }
+        let mut closed = Vec::new();
+        for (path, attempt) in PathId::all().skip(self.first).zip(&mut self.paths).skip(self.wanted) {
+            if matches!(attempt, Attempt::Open { .. }) {
+                closed.push(path);
+            }
+            *attempt = Attempt::Waiting { until: now, tries: 0 };
+        }
+        closed
+    }
+
     /// Tries what is due. Returns connections that are open now.
     pub(crate) fn turn(&mut self, now: Time, prepare: impl Fn(&Socket) -> io::Result<()>) -> Vec<(PathId, TcpStream)> {
         let mut opened = Vec::new();
-        for path in PathId::all().skip(self.first).take(self.paths.len()) {
+        for path in PathId::all().skip(self.first).take(self.wanted) {
             match self.advance(path, now, &prepare) {
                 Ok(stream) => opened.extend(stream.map(|stream| (path, stream))),
                 Err(error) => self.ended(path, &error.to_string(), now),
@@ -122,6 +155,6 @@ impl Dialer {
             Attempt::Opening { since, .. } => Some(*since + LOOK_INTERVAL),
             Attempt::Open { .. } => None,
         };
-        self.paths.iter().filter_map(due).min()
+        self.paths.iter().take(self.wanted).filter_map(due).min()
     }
 }

@@ -305,6 +305,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         }
     }
 
+    /// Whether connections carry packets to a peer, or from it: if not, few need be open.
+    pub fn uses_connections(&self, remote: usize, now: Time) -> bool {
+        self.remotes.get(remote).is_some_and(|remote| remote.uses_connections(now))
+    }
+
     /// How the carrier of a path to a peer does now, where that controls the flow. To be told before [`Node::drain`].
     pub fn set_carrier(&mut self, remote: usize, path: PathId, state: CarrierState, now: Time) {
         if let Some(remote) = self.remotes.get_mut(remote) {

@@ -16,6 +16,8 @@ use units::{ConfigError, Rate, Span, Time};
 
 /// What a probe is padded to: a small packet, since it is to tell whether a path passes anything.
 const PROBE_BYTES: u16 = 32;
+/// Connections that bring no packet for so long are not used by the peer.
+const CONNECTION_SILENCE: Span = Span::from_secs(1);
 /// The endpoint needs to be told of data no more often.
 const TELL_INTERVAL: Span = Span::from_secs(1);
 
@@ -43,6 +45,8 @@ pub(crate) struct Remote<B> {
     routes: Vec<Option<Route>>,
     /// Connections led to it at some time.
     had_connections: bool,
+    /// When one last brought a packet.
+    connection_data: Option<Time>,
     instance: Option<u64>,
     /// Whether there is a session, and since when.
     connected: (bool, Time),
@@ -70,6 +74,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             receivers: vec![PathReceiver::new(); routes.len()],
             routes,
             had_connections: false,
+            connection_data: None,
             instance: None,
             connected: (false, now),
             handshakes: 0,
@@ -289,6 +294,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         let receiver = &mut self.receivers[path.index()];
         match Message::parse(text) {
             Ok(Message::Data(Data { header, predecessors, packet })) => {
+                if outer.carrier == CarrierKind::Connections {
+                    self.connection_data = Some(now);
+                }
                 let counter = receiver.whole_counter(header.counter);
                 receiver.receive(counter, size, header.answer, arrived);
                 match decapsulated(packet, ecn, buffers) {
@@ -383,6 +391,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     pub(crate) fn has_connection(&self) -> bool {
         let mut routed = PathId::all().zip(&self.routes).filter(|(_, route)| route.is_some());
         routed.any(|(path, _)| self.flow_control(path) == FlowControl::Backpressure)
+    }
+
+    /// Whether connections carry packets, to the peer or from it.
+    pub(crate) fn uses_connections(&self, now: Time) -> bool {
+        let receives = self.connection_data.is_some_and(|last| now - last < CONNECTION_SILENCE);
+        receives || self.bond.carrier() == Some(CarrierKind::Connections)
     }
 
     /// Whether one ever did.
