@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::thread;
 use testnet::{VethHosts, eventually, in_namespaces};
-use tunnel_ends::{Keys, end_with, has_device, hosts, program};
+use tunnel_ends::{Keys, end_with, has_device, hosts, lines, program, wait_for};
 
 /// One end, with a device.
 fn end(keys: &Keys, hosts: &VethHosts, number: u8, more: &[&str]) -> Command {
@@ -56,6 +56,24 @@ fn joins_two_hosts_until_one_ends(test: &str, more: &[&str]) {
 #[test]
 fn what_passes_joins_two_hosts_until_one_ends() {
     joins_two_hosts_until_one_ends("what_passes_joins_two_hosts_until_one_ends", &[]);
+}
+
+#[test]
+fn an_end_says_what_carries_and_takes_what_comes() {
+    in_namespaces("an_end_says_what_carries_and_takes_what_comes", || {
+        let (hosts, keys) = (hosts(), Keys::new("an_end_says_what_carries_and_takes_what_comes"));
+        let mut listening = end(&keys, &hosts, 2, &[]).spawn().unwrap();
+        let said = lines(&mut listening);
+        for (carrier, name) in [("tcp", "TCP"), ("udp", "UDP"), ("rake", "TCP"), ("auto", "UDP")] {
+            let mut connecting = end(&keys, &hosts, 1, &["--carrier", carrier]).spawn().unwrap();
+            let connected = lines(&mut connecting);
+            wait_for(&connected, &format!(": over {name}"));
+            wait_for(&said, &format!(": over {name}"));
+            transfer(&hosts);
+            end_with(&mut connecting, Signal::SIGTERM);
+        }
+        end_with(&mut listening, Signal::SIGTERM);
+    });
 }
 
 #[test]

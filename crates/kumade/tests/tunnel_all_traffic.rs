@@ -158,6 +158,11 @@ fn many_connections_take_all_traffic() {
 }
 
 #[test]
+fn what_passes_takes_all_traffic() {
+    takes_all_traffic_and_gives_it_back("what_passes_takes_all_traffic", "198.51.100.2:443", "auto");
+}
+
+#[test]
 fn datagrams_take_all_traffic() {
     takes_all_traffic_and_gives_it_back("datagrams_take_all_traffic", "198.51.100.2:443", "udp");
 }

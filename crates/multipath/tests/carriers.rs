@@ -1,0 +1,133 @@
+//! A far end that is reached by datagrams and by connections: by which of them packets leave.
+
+use link::Label;
+use multipath::{
+    Bond, BondConfig, CarrierKind, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver,
+};
+use packet::Ecn;
+use std::collections::BTreeMap;
+use units::{Rate, Span, Time};
+
+const CONNECTIONS: usize = 5;
+const PATHS: usize = 1 + CONNECTIONS;
+/// The path by datagrams.
+const DATAGRAMS: PathId = PathId::new(0).unwrap();
+/// The longest packet that datagrams pass.
+const LIMIT: u32 = 1400;
+const STEP: Span = Span::from_millis(5);
+
+struct World {
+    bond: Bond<u32>,
+    far: Vec<PathReceiver>,
+    datagrams_pass: bool,
+    now: Time,
+    next: u32,
+}
+
+impl World {
+    /// All paths have answered.
+    fn new() -> Self {
+        let datagrams = PathConfig { rate: Some(Rate::from_mbit(100)), overhead_bytes: 70, ..PathConfig::default() };
+        let connection =
+            PathConfig { overhead_bytes: 50, flow_control: FlowControl::Backpressure, ..PathConfig::default() };
+        let config = BondConfig {
+            choice: PathChoice::Available,
+            queue: BondConfig::managed_queue(),
+            paths: [vec![datagrams], vec![connection; CONNECTIONS]].concat(),
+            seed: 1,
+        };
+        let bond = Bond::new(&config, Time::ZERO).unwrap();
+        let far = vec![PathReceiver::new(); PATHS];
+        let mut world = World { bond, far, datagrams_pass: true, now: Time::ZERO, next: 0 };
+        world.bond.set_max_bytes(DATAGRAMS, LIMIT, Time::ZERO);
+        world.run(Span::from_millis(100), 0);
+        world
+    }
+
+    fn offer(&mut self, size: u32) -> u32 {
+        self.next += 1;
+        self.bond.offer(self.next, Label { size, flow: 7, ecn: Ecn::NotEct }, Class::Ordered, self.now);
+        self.next
+    }
+
+    /// Time passes, with so many packets offered in each step. Returns what each carrier took, but for probes.
+    fn run(&mut self, span: Span, packets: usize) -> BTreeMap<u8, usize> {
+        let (end, mut taken) = (self.now + span, BTreeMap::new());
+        while self.now < end {
+            self.now += STEP;
+            for path in PathId::all().take(PATHS).skip(1) {
+                let state = CarrierState { free: 100_000, ..CarrierState::default() };
+                self.bond.set_carrier(path, state, self.now);
+            }
+            for _ in 0..packets {
+                self.offer(LIMIT);
+            }
+            for (_, path) in self.left() {
+                *taken.entry(path).or_default() += 1;
+            }
+        }
+        taken
+    }
+
+    /// The path of each packet that leaves now.
+    fn left(&mut self) -> BTreeMap<u32, u8> {
+        for (path, receiver) in PathId::all().zip(&mut self.far) {
+            while let Some(report) = receiver.poll(self.now) {
+                if self.datagrams_pass || path != DATAGRAMS {
+                    self.bond.report(path, &report, self.now);
+                }
+            }
+        }
+        let mut left = BTreeMap::new();
+        while let Some(sent) = self.bond.next(self.now) {
+            if self.datagrams_pass || sent.path != DATAGRAMS {
+                self.far[sent.path.index()].receive(sent.counter, 1470, sent.answer, self.now);
+            }
+            left.extend(sent.packet.map(|packet| (packet.content, sent.path.number())));
+        }
+        left
+    }
+}
+
+#[test]
+fn datagrams_take_all_until_they_fail_and_connections_at_once_then() {
+    let mut world = World::new();
+    assert_eq!(world.bond.carrier(), Some(CarrierKind::Datagrams));
+    let taken = world.run(Span::from_secs(1), 2);
+    assert_eq!(taken.keys().copied().collect::<Vec<_>>(), [0], "{taken:?}");
+    world.datagrams_pass = false;
+    // Four packets unanswered for 1.25 round trips and 40 ms, and nothing answered for 60 ms.
+    world.run(Span::from_millis(120), 2);
+    assert_eq!(world.bond.carrier(), Some(CarrierKind::Connections));
+    let taken = world.run(Span::from_secs(1), 2);
+    assert!(!taken.contains_key(&0) && taken.values().sum::<usize>() == 400, "{taken:?}");
+    assert_eq!(world.bond.queued(), 0);
+    world.datagrams_pass = true;
+    world.run(Span::from_secs(8), 2);
+    assert_eq!(world.bond.carrier(), Some(CarrierKind::Datagrams));
+}
+
+#[test]
+fn what_datagrams_do_not_pass_leaves_by_a_connection() {
+    let mut world = World::new();
+    let (short, long) = (world.offer(LIMIT), world.offer(LIMIT + 1));
+    world.now += STEP;
+    let left = world.left();
+    assert_eq!(left[&short], DATAGRAMS.number());
+    assert_ne!(left[&long], DATAGRAMS.number());
+    assert_eq!(world.bond.take_oversized(), None);
+}
+
+#[test]
+fn a_path_is_what_it_was_last_carried_by() {
+    let mut world = World::new();
+    // The far end is one that has connections on all paths.
+    world.bond.set_flow_control(DATAGRAMS, FlowControl::Backpressure, 50, world.now);
+    assert_eq!(world.bond.carrier(), Some(CarrierKind::Connections));
+    world.bond.set_max_bytes(DATAGRAMS, u32::MAX, world.now);
+    let taken = world.run(Span::from_millis(500), 2);
+    assert!(taken.values().sum::<usize>() == 200, "{taken:?}");
+    world.bond.set_flow_control(DATAGRAMS, FlowControl::Pacing, 70, world.now);
+    world.run(Span::from_millis(500), 2);
+    assert_eq!(world.bond.carrier(), Some(CarrierKind::Datagrams));
+}
