@@ -153,6 +153,7 @@ impl Connection {
         Some(CarrierState {
             free: if pending > 0 { 0 } else { free },
             open: self.written.saturating_sub(state.acknowledged + state.unsent),
+            held: self.written.saturating_sub(state.acknowledged) + pending,
             acknowledged: state.acknowledged,
             repeated: state.repeated,
             is_recovering: state.is_recovering,

@@ -9,7 +9,7 @@ use multipath::{
     Arrival, Bond, CarrierKind, CarrierState, Class, DelayRange, FlowControl, Outgoing, PathEvent, PathId,
     PathReceiver, PathState, Resequencer, SharedPaths, Transmission,
 };
-use packet::Ecn;
+use packet::{Ecn, StreamData};
 use secure::{PeerId, Route};
 use std::ops::DerefMut;
 use units::{ConfigError, Rate, Span, Time};
@@ -473,6 +473,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             mtu: self.mtu(),
             queued: self.bond.queued(),
             dropped: self.bond.dropped(),
+            repeated: self.bond.repeated(),
             resequencing: *self.resequencer.statistics(),
             waiting: self.resequencer.waiting().0,
             shards: u32::from(self.is_reached()),
@@ -488,6 +489,7 @@ fn bond<B: DerefMut<Target = Vec<u8>> + Clone>(
 ) -> Result<Bond<PacketBuffer<B>>, ConfigError> {
     let mut bond = Bond::sharing(&config.bond, paths, shard, now)?;
     bond.merge_by(PacketBuffer::merge);
+    bond.drop_repeated_by(|packet| StreamData::of(packet.bytes()));
     Ok(bond)
 }
 

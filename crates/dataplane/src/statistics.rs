@@ -43,6 +43,8 @@ pub struct RemoteStatus {
     pub queued: usize,
     /// Packets that its queue discipline has dropped.
     pub dropped: u64,
+    /// Packets that were not sent, since TCP connections that carry still had their data.
+    pub repeated: u64,
     /// What putting its packets in order came to.
     pub resequencing: ResequencerStatistics,
     /// Packets that wait for earlier ones.
@@ -68,6 +70,7 @@ impl RemoteStatus {
     pub fn add(&mut self, other: &RemoteStatus) {
         self.queued += other.queued;
         self.dropped += other.dropped;
+        self.repeated += other.repeated;
         self.resequencing.add(&other.resequencing);
         self.waiting += other.waiting;
         self.shards += other.shards;

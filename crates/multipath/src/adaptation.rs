@@ -8,11 +8,13 @@ pub struct Adaptation {
     /// Small packets of sparse flows go over two paths that are kept for these, where the choice is
     /// [`PathChoice::Available`](crate::PathChoice::Available).
     pub sparse_twice: bool,
+    /// Data that a TCP connection inside repeats while the carriers still have it is not sent again.
+    pub drops_repeated: bool,
 }
 
 impl Default for Adaptation {
     /// All of it.
     fn default() -> Self {
-        Adaptation { bounds_open: true, sparse_twice: true }
+        Adaptation { bounds_open: true, sparse_twice: true, drops_repeated: true }
     }
 }

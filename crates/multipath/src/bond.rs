@@ -2,6 +2,7 @@
 
 use crate::bond_outgoing::{Outgoing, Place, Transmission, Waiting};
 use crate::bond_queue::BondQueues;
+use crate::carried_data::CarriedData;
 use crate::carrier_choice::{CarrierChoice, CarrierKind, CarrierView};
 use crate::choice::{Class, PathChoice, Turns};
 use crate::choice_flows::{FlowState, FlowTable};
@@ -17,6 +18,7 @@ use crate::shared_paths::SharedPaths;
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use link::Label;
 use link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig, TailDropConfig};
+use packet::StreamData;
 use std::collections::{BTreeMap, VecDeque};
 use units::{ConfigError, Rate, Span, Time};
 
@@ -80,11 +82,18 @@ pub struct Bond<P> {
     oversized: Vec<P>,
     merge: Option<Merge<P>>,
     large_packets: LargePackets,
+    read_data: Option<ReadData<P>>,
+    carried: CarriedData,
+    /// Packets that were not sent, since carriers had their data.
+    repeated: u64,
 }
 
 /// Appends the second packet to the first one, if that may stand for both and is no longer than so many bytes then. Returns
 /// its length, in bytes.
 pub type Merge<P> = fn(&mut P, &P, usize) -> Option<u32>;
+
+/// Reads what a packet carries of a TCP connection's byte stream.
+pub type ReadData<P> = fn(&P) -> Option<StreamData>;
 
 /// A path has come or gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +217,9 @@ impl<P: Clone> Bond<P> {
             oversized: Vec::new(),
             merge: None,
             large_packets: LargePackets::default(),
+            read_data: None,
+            carried: CarriedData::default(),
+            repeated: 0,
         };
         bond.note_carriers(now);
         Ok(bond)
@@ -282,8 +294,9 @@ impl<P: Clone> Bond<P> {
     /// How the carrier of a path does now, where that controls the flow
     /// ([`FlowControl::Backpressure`](crate::FlowControl)). To be told before [`Bond::next`].
     pub fn set_carrier(&mut self, path: PathId, state: CarrierState, now: Time) {
-        if let Some(path) = self.paths.get_mut(path.index()) {
-            path.set_carrier(state, now);
+        if let Some(path_state) = self.paths.get_mut(path.index()) {
+            path_state.set_carrier(state, now);
+            self.carried.delivered(path, state.acknowledged);
         }
     }
 
@@ -331,6 +344,11 @@ impl<P: Clone> Bond<P> {
         self.merge = Some(merge);
     }
 
+    /// Data that TCP connections inside repeat is not sent while carriers still have it. Those repeat by themselves what is lost.
+    pub fn drop_repeated_by(&mut self, read: ReadData<P>) {
+        self.read_data = Some(read);
+    }
+
     /// A packet that is longer than what any path passes that is up; each is returned once.
     pub fn take_oversized(&mut self) -> Option<P> {
         self.oversized.pop()
@@ -364,6 +382,11 @@ impl<P: Clone> Bond<P> {
     /// Packets that the queue disciplines have dropped.
     pub fn dropped(&self) -> u64 {
         self.queues.dropped() + self.overflowed
+    }
+
+    /// Packets that were not sent, since carriers still had their data.
+    pub fn repeated(&self) -> u64 {
+        self.repeated
     }
 
     /// Packets that wait.
@@ -447,6 +470,7 @@ impl<P: Clone> Bond<P> {
     fn lost_path(&mut self, path: PathId, now: Time) {
         self.events.push_back(PathEvent::Down(path));
         self.sequencer.path_down(path);
+        self.carried.lost(path);
         self.decide(now);
         self.move_own(path, now);
     }
@@ -675,6 +699,11 @@ impl<P: Clone> Bond<P> {
         };
         let weights = (self.flows.own_flows(path), self.flows.long_flows());
         let mut taken = self.queues.pull(path, shared, weights, now);
+        while let Some((_, label)) = taken.take_if(|(packet, label)| self.is_repeated(packet, label.flow)) {
+            self.repeated += 1;
+            self.left(label.flow, now);
+            taken = self.queues.pull(path, shared, weights, now);
+        }
         if let Some((packet, label)) = &mut taken {
             self.left(label.flow, now);
             if shared {
@@ -683,6 +712,14 @@ impl<P: Clone> Bond<P> {
         }
         self.note_drops(now);
         taken
+    }
+
+    /// Whether the carriers that are not held up have all that the packet carries.
+    fn is_repeated(&self, packet: &Waiting<P>, flow: u64) -> bool {
+        let Some(data) = self.read_data.and_then(|read| read(&packet.content)) else { return false };
+        let up = self.up();
+        let in_time = PathSet::of(up.iter().filter(|path| !self.is_recovering(*path)));
+        packet.place.is_none() && self.carried.has(if in_time.is_empty() { up } else { in_time }, flow, data)
     }
 
     /// A packet of the flow waits no more.
@@ -722,7 +759,16 @@ impl<P: Clone> Bond<P> {
         }
         let header = DataHeader { counter: counter as u32, answer, ..header };
         let Waiting { content, marked, .. } = packet;
+        self.note_carried(path, label.flow, &content);
         Transmission { path, counter, answer, packet: Some(Outgoing { content, marked, header, assignment }) }
+    }
+
+    fn note_carried(&mut self, path: PathId, flow: u64, content: &P) {
+        let state = &self.paths[path.index()];
+        let data = self.read_data.filter(|_| state.drops_repeated()).and_then(|read| read(content));
+        if let (Some(data), Some(carrier)) = (data, state.carrier()) {
+            self.carried.given(path, flow, data, carrier.given());
+        }
     }
 
     /// Whether a path is not so far behind that it is spared a copy: what is lost elsewhere is waited for until it comes.

@@ -13,6 +13,7 @@ mod adaptation;
 mod bond;
 mod bond_outgoing;
 mod bond_queue;
+mod carried_data;
 mod carrier_choice;
 mod choice;
 mod choice_flows;
@@ -42,7 +43,7 @@ mod shared_paths;
 mod use_several;
 
 pub use adaptation::Adaptation;
-pub use bond::{Bond, BondConfig, Merge, PathEvent};
+pub use bond::{Bond, BondConfig, Merge, PathEvent, ReadData};
 pub use bond_outgoing::{Outgoing, Transmission};
 pub use carrier_choice::{CarrierChoice, CarrierKind, CarrierView};
 pub use choice::{Class, PathChoice, ShareUnit, UnorderedFlows};

@@ -9,6 +9,8 @@ pub struct CarrierState {
     pub free: u64,
     /// Bytes that have left and are not acknowledged.
     pub open: u64,
+    /// Bytes that it was given and that are not acknowledged, whether they have left or not.
+    pub held: u64,
     /// Bytes that have been acknowledged in all.
     pub acknowledged: u64,
     /// Bytes that it has repeated in all, since they were lost.
@@ -31,6 +33,8 @@ pub(crate) struct CarrierControl {
     state: CarrierState,
     /// Bytes that may still be handed over.
     room: u64,
+    /// Bytes that it was given in all, as far as is known.
+    given: u64,
     /// In bits per second.
     rate: f64,
     is_searching: bool,
@@ -70,6 +74,7 @@ impl CarrierControl {
             bounds_open,
             state: CarrierState::default(),
             room: 0,
+            given: 0,
             rate: 0.0,
             is_searching: true,
             stalled: 0,
@@ -89,6 +94,11 @@ impl CarrierControl {
         (self.state.acknowledged, self.state.repeated)
     }
 
+    /// Bytes that it was given in all.
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
     pub fn is_recovering(&self) -> bool {
         self.state.is_recovering
     }
@@ -101,12 +111,14 @@ impl CarrierControl {
     /// So many bytes were handed over.
     pub fn sent(&mut self, bytes: u32) {
         self.room = self.room.saturating_sub(bytes.into());
+        self.given += u64::from(bytes);
         self.note_limit();
     }
 
     /// How it does now. `least` is the round trip of the empty path, `smoothed` that of late, as far as they are known.
     pub fn update(&mut self, state: CarrierState, least: Option<Span>, smoothed: Option<Span>, now: Time) {
         self.state = state;
+        self.given = state.acknowledged + state.held;
         let least = least.unwrap_or(UNKNOWN_ROUND_TRIP);
         let smoothed = smoothed.unwrap_or(least);
         if state.is_recovering || smoothed > least + (TARGET * 4).max(least / 2) {

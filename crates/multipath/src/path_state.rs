@@ -142,6 +142,11 @@ impl Path {
         self.config.adaptation.sparse_twice
     }
 
+    /// Whether its carrier is not to be given what it has already.
+    pub fn drops_repeated(&self) -> bool {
+        self.carrier.is_some() && self.config.adaptation.drops_repeated
+    }
+
     /// Whether it passes a packet of so many bytes within the encapsulation.
     pub fn fits(&self, size: u32) -> bool {
         size <= self.max_bytes

@@ -2,7 +2,7 @@
 
 use link::Label;
 use multipath::{Bond, BondConfig, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver};
-use packet::Ecn;
+use packet::{Ecn, StreamData};
 use std::collections::BTreeMap;
 use units::{Span, Time};
 
@@ -140,4 +140,44 @@ fn packets_that_follow_each_other_leave_as_one_and_stay_in_their_flow() {
     let left = world.left();
     assert_eq!(left.keys().copied().collect::<Vec<_>>(), [&[unordered][..], &joined].concat());
     assert_eq!(world.bond.queued(), 0);
+}
+
+#[test]
+fn what_a_carrier_still_has_is_not_given_to_it_again() {
+    let mut world = World::new();
+    // Packets with the number modulo 100 of full segments of one stream.
+    world.bond.drop_repeated_by(|packet| {
+        let start = packet % 100 * FULL;
+        Some(StreamData { start, end: start + FULL, acknowledgment: 1 })
+    });
+    let offer = |world: &mut World, segment: u32| {
+        world.next = 100 * (world.next / 100 + 1) + segment - 1;
+        world.offer(7, FULL)
+    };
+    let state = |held, acknowledged, is_recovering| CarrierState {
+        free: 1_000_000,
+        held,
+        acknowledged,
+        is_recovering,
+        ..CarrierState::default()
+    };
+    let carriers = |world: &mut World, state: CarrierState| {
+        (0..PATHS as u8).for_each(|path| world.bond.set_carrier(PathId::new(path).unwrap(), state, world.now));
+    };
+    carriers(&mut world, state(0, 0, false));
+    (1..4).for_each(|segment| _ = offer(&mut world, segment));
+    assert_eq!(world.left().len(), 3);
+    // Again, and new: only that leaves.
+    let new = [2, 3, 4].map(|segment| offer(&mut world, segment))[2];
+    assert_eq!(world.left().into_keys().collect::<Vec<_>>(), [new]);
+    assert_eq!(world.bond.repeated(), 2);
+    // The carriers are held up by losses, all but one, which has nothing: there it leaves again.
+    carriers(&mut world, state(50_000, 0, true));
+    world.bond.set_carrier(PathId::new(5).unwrap(), state(0, 1_000_000, false), world.now);
+    let again = offer(&mut world, 2);
+    assert_eq!(world.left()[&again], [5]);
+    // What has been delivered is lost behind the tunnel.
+    carriers(&mut world, state(0, 2_000_000, false));
+    let again = offer(&mut world, 2);
+    assert_eq!(world.left().into_keys().collect::<Vec<_>>(), [again]);
 }

@@ -7,7 +7,7 @@
 //!   queue needs of it; [`Selector`] and [`FlowKey`] identify flows.
 //! - [`rewrite`] gives a packet other addresses and ports in place, and [`rewrite_quote`] the packet that an ICMP error
 //!   quotes; [`checksum`] computes, verifies and updates checksums, [`ecn`] the ECN field.
-//! - [`clamp_mss`] lowers the maximum segment size that TCP announces.
+//! - [`clamp_mss`] lowers the maximum segment size that TCP announces; [`StreamData`] says which octets a segment carries.
 //! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`too_big`] that of a tunnel. Only they
 //!   allocate.
 //! - [`offload`] completes what a sender left to its network card.
@@ -31,6 +31,7 @@ mod rewrite;
 #[cfg(test)]
 mod samples;
 mod selector;
+mod stream_data;
 
 pub use classification::Classification;
 pub use ecn::Ecn;
@@ -41,3 +42,4 @@ pub use mss::clamp_mss;
 pub use reply::{ResetPair, prohibit, reject, reset_both, too_big};
 pub use rewrite::{Quote, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
 pub use selector::{Detail, Selector};
+pub use stream_data::StreamData;

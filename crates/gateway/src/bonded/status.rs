@@ -179,6 +179,7 @@ mod tests {
             mtu: Some(1428),
             queued: 2,
             dropped: 1,
+            repeated: 0,
             resequencing: ResequencerStatistics::default(),
             waiting: 5,
             shards: 2,

@@ -50,6 +50,8 @@ pub enum Part {
     Aqm,
     /// Small packets of sparse flows go over two connections that are kept for these.
     SparseCopies,
+    /// Data that the connections inside repeat while those below still have it is not sent again.
+    RepeatedData,
 }
 
 /// What a socket takes.
@@ -71,6 +73,7 @@ impl Tuning {
                 }
                 Part::Aqm => tuning.aqm = false,
                 Part::SparseCopies => tuning.adaptation.sparse_twice = false,
+                Part::RepeatedData => tuning.adaptation.drops_repeated = false,
             }
         }
         if let Some(least) = self.min_rto {
@@ -119,6 +122,7 @@ mod tests {
         assert_eq!(without("max-rto"), ConnectionTuning { max_rto: None, ..all });
         assert_eq!(without("aqm"), ConnectionTuning { aqm: false, ..all });
         assert!(!without("sparse-copies").adaptation.sparse_twice && !without("open-bound").adaptation.bounds_open);
+        assert!(!without("repeated-data").adaptation.drops_repeated);
         assert_eq!(without("open-bound").unsent_bytes, Some(UNBOUNDED_UNSENT));
     }
 }

@@ -1,0 +1,92 @@
+use crate::headers::protocol;
+
+const SEQUENCE: usize = 4;
+const ACKNOWLEDGMENT: usize = 8;
+const DATA_OFFSET: usize = 12;
+const FLAGS: usize = 13;
+const MIN_HEADER: usize = 20;
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+
+/// Which part of its connection's byte stream a TCP segment carries (RFC 9293 §3.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamData {
+    /// Sequence number of the first octet.
+    pub start: u32,
+    /// The one after the last octet; equal to `start` where there are none.
+    pub end: u32,
+    /// What the segment acknowledges.
+    pub acknowledgment: u32,
+}
+
+impl StreamData {
+    /// Of a segment that carries data and acknowledges, and does nothing else; `None` for all else, fragments, IPv6 packets with
+    /// extension headers, and what is truncated. The packet ends where its bytes do.
+    pub fn of(packet: &[u8]) -> Option<Self> {
+        let offset = match packet {
+            [first, _, _, _, _, _, high, low, _, protocol::TCP, ..] if first >> 4 == 4 && high & 0x3f | low == 0 => {
+                usize::from(first & 15) * 4
+            }
+            [first, _, _, _, _, _, protocol::TCP, ..] if first >> 4 == 6 => 40,
+            _ => return None,
+        };
+        let segment = packet.get(offset..).filter(|segment| segment.len() >= MIN_HEADER)?;
+        let header = usize::from(segment[DATA_OFFSET] >> 4) * 4;
+        let is_plain = segment[FLAGS] & !PSH == ACK && header >= MIN_HEADER;
+        let payload = segment.len().checked_sub(header).filter(|_| is_plain)?;
+        let number = |at: usize| Some(u32::from_be_bytes(*segment.get(at..)?.first_chunk()?));
+        let start = number(SEQUENCE)?;
+        Some(StreamData { start, end: start.wrapping_add(payload as u32), acknowledgment: number(ACKNOWLEDGMENT)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn segment(version: u8, flags: u8, payload: usize) -> Vec<u8> {
+        let mut network = vec![0; if version == 4 { 20 } else { 40 }];
+        network[0] = if version == 4 { 0x45 } else { 0x60 };
+        network[if version == 4 { 9 } else { 6 }] = protocol::TCP;
+        let mut tcp = vec![0; 32];
+        tcp[SEQUENCE..ACKNOWLEDGMENT].copy_from_slice(&u32::MAX.to_be_bytes());
+        tcp[ACKNOWLEDGMENT..DATA_OFFSET].copy_from_slice(&7_u32.to_be_bytes());
+        (tcp[DATA_OFFSET], tcp[FLAGS]) = (8 << 4, flags);
+        [network, tcp, vec![1; payload]].concat()
+    }
+
+    #[test]
+    fn data_has_its_place_in_the_stream_and_what_does_more_has_none() {
+        for version in [4, 6] {
+            let of = |flags, payload| StreamData::of(&segment(version, flags, payload));
+            let expected = StreamData { start: u32::MAX, end: 99, acknowledgment: 7 };
+            assert_eq!((of(ACK, 100), of(ACK | PSH, 100)), (Some(expected), Some(expected)));
+            assert_eq!(of(ACK, 0), Some(StreamData { end: u32::MAX, ..expected }));
+            for flags in [0, 0x01 | ACK, 0x02, 0x04, 0x12, 0x20 | ACK, 0x40 | ACK] {
+                assert_eq!(of(flags, 100), None, "{flags}");
+            }
+        }
+        let mut fragment = segment(4, ACK, 100);
+        fragment[6] = 0x20;
+        assert_eq!(StreamData::of(&fragment), None);
+        let mut impossible = segment(4, ACK, 0);
+        impossible[20 + DATA_OFFSET] = 15 << 4;
+        assert_eq!(StreamData::of(&impossible), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(first in prop::sample::select(vec![0x45_u8, 0x4f, 0x60, 0]), bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            let mut packet = [&[first][..], &bytes].concat();
+            for at in [6, 9] {
+                if let Some(byte) = packet.get_mut(at) {
+                    *byte = if at == 9 || first == 0x60 { protocol::TCP } else { 0 };
+                }
+            }
+            if let Some(data) = StreamData::of(&packet) {
+                prop_assert!((data.end.wrapping_sub(data.start) as usize) < packet.len());
+            }
+        }
+    }
+}
