@@ -25,8 +25,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // What a gateway and a tunnel do between hosts and paths.
     ("dataplane", &["link", "multipath", "packet", "secure", "units"]),
     // Virtual paths carry the trains of a whole measurement, and those of a method alone. Two sites are joined by the
-    // gateways' own code.
-    ("sim", &["estimate", "link", "measurement", "multipath", "train", "units"]),
+    // gateways' own code, which asks what packets are.
+    ("sim", &["estimate", "link", "measurement", "multipath", "packet", "train", "units"]),
     // Packet sockets and TUN devices know the headers' lengths and checksums.
     ("net", &["packet", "units"]),
     ("transport", &["net", "train", "units", "wire"]),

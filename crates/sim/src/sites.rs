@@ -30,6 +30,7 @@
 
 mod arrivals;
 mod bonded;
+mod carrier;
 mod change;
 mod config;
 mod delays;
@@ -37,9 +38,11 @@ mod direct;
 mod flow;
 mod packet;
 mod report;
+mod shard;
+mod tunnel;
 
 pub use change::Change;
-pub use config::{FlowConfig, PathModel, Plane, SitesConfig};
+pub use config::{FlowConfig, PathModel, Plane, SitesConfig, TunnelModel};
 pub use delays::Delays;
 pub use report::FlowReport;
 
@@ -48,8 +51,10 @@ use direct::Direct;
 use flow::Flow;
 use link::{Delivery, Link, LinkConfig};
 use multipath::{PathId, PathSet, PathStatus, ResequencerStatistics};
-use packet::{Packet, Wire};
+use packet::{Batch, Packet, Wire};
+use shard::Shard;
 use std::collections::VecDeque;
+use tunnel::{FIRST_PATH, Tunnel};
 use units::{ConfigError, Time};
 
 /// Two sites, the paths between them and their flows. Data goes from the first site to the second.
@@ -76,6 +81,7 @@ struct Side {
 enum Gateway {
     Direct(Direct),
     Bonded(Bonded),
+    Tunnel(Box<Tunnel>),
 }
 
 impl Sites {
@@ -153,26 +159,17 @@ impl Sites {
 
     /// What the first site's gateway knows of a path; `None` where it does not measure any.
     pub fn path_status(&self, path: usize) -> Option<PathStatus> {
-        match &self.sides[0].gateway {
-            Gateway::Direct(_) => None,
-            Gateway::Bonded(bonded) => bonded.path_status(path),
-        }
+        self.sides[0].shard()?.path_status(path)
     }
 
     /// The paths that long flows from the first site use together now; `None` in the direct plane.
     pub fn long_flow_paths(&self) -> Option<PathSet> {
-        match &self.sides[0].gateway {
-            Gateway::Direct(_) => None,
-            Gateway::Bonded(bonded) => Some(bonded.long_flow_paths()),
-        }
+        self.sides[0].shard().map(Shard::long_flow_paths)
     }
 
     /// What (the first shard of) the second site's gateway did to restore the order; `None` in the direct plane.
     pub fn resequencing(&self) -> Option<ResequencerStatistics> {
-        match &self.sides[1].gateway {
-            Gateway::Direct(_) => None,
-            Gateway::Bonded(bonded) => Some(bonded.resequencing()),
-        }
+        self.sides[1].shard().map(Shard::resequencing)
     }
 
     fn next_time(&self) -> Option<Time> {
@@ -186,18 +183,20 @@ impl Sites {
         for flow in &mut self.flows {
             flow.on_source_time(self.now);
             while let Some(packet) = flow.poll_send(self.now) {
-                self.sides[0].offer(packet, flow.label(&packet), flow.class(), self.now);
+                self.sides[0].offer(packet, flow, self.now);
             }
             if let Some(packet) = flow.on_receiver_time(self.now) {
-                self.sides[1].offer(packet, flow.label(&packet), flow.class(), self.now);
+                self.sides[1].offer(packet, flow, self.now);
             }
         }
     }
 
     fn gateways(&mut self) {
         for side in &mut self.sides {
-            if let Gateway::Bonded(bonded) = &mut side.gateway {
-                bonded.send(self.now, &mut side.sent);
+            match &mut side.gateway {
+                Gateway::Direct(_) => {}
+                Gateway::Bonded(bonded) => bonded.send(self.now, &mut side.sent),
+                Gateway::Tunnel(tunnel) => tunnel.send(self.now, &mut side.sent),
             }
             for (path, wire) in side.sent.drain(..) {
                 if !self.cut[path.index()] {
@@ -217,12 +216,18 @@ impl Sites {
             self.changes.pop_front();
             match change {
                 Change::Cut => self.cut[path] = true,
-                Change::Restore => self.cut[path] = false,
+                Change::Restore => self.restore(path),
                 Change::Rate(rate) => self.reconfigure(path, |config| config.rate = Some(rate)),
                 Change::Delay(delay) => self.reconfigure(path, |config| config.delay = delay),
                 Change::Loss(loss) => self.reconfigure(path, |config| config.loss = link::Loss::Independent(loss)),
             }
         }
+    }
+
+    fn restore(&mut self, path: usize) {
+        self.cut[path] = false;
+        let delay = self.sides[0].links[path].config().delay;
+        self.flows.iter_mut().for_each(|flow| flow.note_restored(delay, self.now));
     }
 
     /// Changes both directions of a path, unless it would be out of range then.
@@ -248,28 +253,33 @@ impl Sites {
                     }
                 }
             }
-            if let Gateway::Bonded(bonded) = &mut self.sides[1 - sending].gateway {
-                bonded.expire(self.now, &mut out);
+            match &mut self.sides[1 - sending].gateway {
+                Gateway::Direct(_) => {}
+                Gateway::Bonded(bonded) => bonded.expire(self.now, &mut out),
+                Gateway::Tunnel(tunnel) => tunnel.expire(self.now, &mut out),
             }
-            out.into_iter().for_each(|packet| self.arrive(&packet));
+            let packets: Vec<Packet> = out.into_iter().flat_map(|batch| batch.0).collect();
+            let is_joined = matches!(self.sides[1 - sending].gateway, Gateway::Tunnel(_));
+            packets.chunk_by(|one, next| is_joined && one.is_continued_by(next)).for_each(|run| self.arrive(run));
         }
     }
 
-    fn arrive_by_path(&mut self, receiving: usize, path: PathId, wire: Wire, out: &mut Vec<Packet>) {
+    fn arrive_by_path(&mut self, receiving: usize, path: PathId, wire: Wire, out: &mut Vec<Batch>) {
         if let Some(packet) = wire.content.packet().filter(|_| receiving == 1) {
             self.flows[packet.flow as usize].note_path(path, wire.bytes);
         }
         match &mut self.sides[receiving].gateway {
             Gateway::Bonded(bonded) => bonded.receive(path, wire, self.now, out),
-            Gateway::Direct(_) => out.extend(wire.content.packet()),
+            Gateway::Tunnel(tunnel) => tunnel.receive(wire, self.now, out),
+            Gateway::Direct(_) => out.extend(wire.content.packet().map(|packet| Batch::of(*packet))),
         }
     }
 
-    /// A packet reaches a host.
-    fn arrive(&mut self, packet: &Packet) {
-        let flow = &mut self.flows[packet.flow as usize];
-        if let Some(answer) = flow.arrive(packet, self.now) {
-            self.sides[1].offer(answer, flow.label(&answer), flow.class(), self.now);
+    /// Packets of a flow reach a host together: as the host sees it, as one.
+    fn arrive(&mut self, packets: &[Packet]) {
+        let Some(flow) = packets.first().map(|first| &mut self.flows[first.flow as usize]) else { return };
+        for answer in flow.arrive_together(packets, self.now) {
+            self.sides[1].offer(answer, flow, self.now);
         }
     }
 }
@@ -283,15 +293,28 @@ impl Side {
                 Gateway::Direct(Direct::new(if side == 0 { shares } else { shares_back }, config.paths.len())?)
             }
             Plane::Bonded { choice } => Gateway::Bonded(Bonded::new(choice, &config.paths, shards, seed)?),
+            Plane::Tunnel(model) => Gateway::Tunnel(Box::new(Tunnel::new(model, seed)?)),
         };
         let links = (0..).zip(&config.paths).map(link).collect::<Result<_, _>>()?;
         Ok(Side { gateway, links, sent: Vec::new() })
     }
 
-    fn offer(&mut self, packet: Packet, label: link::Label, class: multipath::Class, now: Time) {
+    /// The first one.
+    fn shard(&self) -> Option<&Shard> {
+        match &self.gateway {
+            Gateway::Direct(_) => None,
+            Gateway::Bonded(bonded) => Some(bonded.first()),
+            Gateway::Tunnel(tunnel) => Some(tunnel.shard()),
+        }
+    }
+
+    fn offer(&mut self, packet: Packet, flow: &Flow, now: Time) {
+        let (label, class) = (flow.label(&packet), flow.class());
         match &mut self.gateway {
+            Gateway::Tunnel(_) if flow.is_relayed() => self.sent.push((FIRST_PATH, Wire::plain(packet, now))),
             Gateway::Direct(direct) => self.sent.push(direct.send(packet, now)),
-            Gateway::Bonded(bonded) => bonded.offer(packet, label, class, now),
+            Gateway::Bonded(bonded) => bonded.offer(Batch::of(packet), label, class, now),
+            Gateway::Tunnel(tunnel) => tunnel.offer(Batch::of(packet), label, class, now),
         }
     }
 
@@ -299,6 +322,7 @@ impl Side {
         let gateway = match &self.gateway {
             Gateway::Direct(_) => None,
             Gateway::Bonded(bonded) => bonded.next_time(now),
+            Gateway::Tunnel(tunnel) => tunnel.next_time(now),
         };
         self.links.iter().filter_map(Link::next_event).chain(gateway).min()
     }

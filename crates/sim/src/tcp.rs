@@ -11,17 +11,21 @@
 //! window's advertisement, Nagle, and batching by offloads.
 
 pub mod congestion;
+mod connection;
 mod delivery;
 mod ranges;
 mod receiver;
 mod recovery;
+mod recovery_config;
 mod reordering;
 mod scoreboard;
 mod sender;
 mod timers;
 
+pub use connection::{Connection, Segment, SendState};
 pub use ranges::Block;
 pub use receiver::Receiver;
+pub use recovery_config::{LossDetection, RecoveryConfig};
 pub use sender::{Sender, SenderConfig, SenderStatistics};
 
 use units::Time;

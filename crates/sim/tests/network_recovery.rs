@@ -2,7 +2,7 @@
 //! that loses, delays and doubles just the packets that a test names.
 use proptest::prelude::*;
 use sim::tcp::congestion::{Ack, Control, Controller};
-use sim::tcp::{Acknowledgement, Block, Data, Receiver, Sender, SenderConfig};
+use sim::tcp::{Acknowledgement, Block, Data, LossDetection, Receiver, RecoveryConfig, Sender, SenderConfig};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use units::{Span, Time};
@@ -81,7 +81,8 @@ struct Wire {
 
 impl Wire {
     fn new(segments: u32, every: u32, controller: Box<dyn Controller>) -> Wire {
-        let config = SenderConfig { packet_bytes: 1500, segments, receive_window: 1000 };
+        let config =
+            SenderConfig { packet_bytes: 1500, segments, receive_window: 1000, recovery: RecoveryConfig::default() };
         Wire {
             sender: Sender::new(config, controller),
             receiver: Receiver::new(every),
@@ -378,8 +379,11 @@ proptest! {
     fn no_acknowledgement_makes_a_sender_panic_or_exceed_its_window(
         acknowledgements in prop::collection::vec((any_acknowledgement(), 0i64..300), 1..80),
         control in 0usize..Control::ALL.len(),
+        has_sack in any::<bool>(),
     ) {
-        let config = SenderConfig { packet_bytes: 1500, segments: 5000, receive_window: 200 };
+        let detection = if has_sack { LossDetection::RackTlp } else { LossDetection::NewReno };
+        let recovery = RecoveryConfig { detection, ..RecoveryConfig::default() };
+        let config = SenderConfig { packet_bytes: 1500, segments: 5000, receive_window: 200, recovery };
         let mut sender = Sender::new(config, Control::ALL[control].1.build(1500));
         let mut now = Time::ZERO;
         for (acknowledgement, millis) in acknowledgements {

@@ -1,6 +1,7 @@
 //! The gateways at work: the same planes as users run, each in its gateway's namespace.
 
 use super::contender::Contender;
+use super::framing::{self, PATH_MTU};
 use super::peer_processes::PeerProcesses;
 use super::plane::Plane;
 use super::scenario::MultipathPoint;
@@ -11,7 +12,6 @@ use anyhow::Context;
 use bonded::{BondedConfig, BondedPlane, BondedStatus};
 use gateway::config;
 use gateway::direct::DirectPlane;
-use multipath::MAX_LARGE_PACKET;
 use net::clock;
 use secure::PresharedKey;
 use service::RuntimeDir;
@@ -35,10 +35,6 @@ pub(super) struct Gateways<'a> {
 
 /// Bytes of IPv4 and UDP.
 const OUTER_BYTES: u32 = 28;
-/// Bytes of IPv4 and TCP with time stamps.
-const TCP_HEADER_BYTES: u32 = 52;
-/// The longest packet on a path.
-const PATH_MTU: u32 = 1500;
 const TUNNEL_PORT: u16 = 4430;
 
 impl<'a> Gateways<'a> {
@@ -106,11 +102,7 @@ impl<'a> Gateways<'a> {
 
     fn start_tunnel(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
         let (carrier, control) = point.contender.plane.carrier().context("no carrier")?;
-        // A record of the stream holds at best as many segments as may be merged, and is carried in such segments itself.
-        let payload = PATH_MTU - TCP_HEADER_BYTES;
-        let segments = MAX_LARGE_PACKET as u32 / payload;
-        let record = segments * payload + TCP_HEADER_BYTES + secure::stream::PREFIX as u32 + dataplane::OVERHEAD;
-        self.overhead = record / segments * PATH_MTU / payload - PATH_MTU;
+        self.overhead = framing::connection_overhead();
         let tuning = point.contender.tuning.as_ref();
         for side in [Side::Left, Side::Right] {
             hosts::set(side.gateway(self.sites), &tuning.map(Tuning::settings).unwrap_or_default())?;

@@ -12,6 +12,7 @@ mod blocks;
 mod comparison;
 mod contender;
 mod flood;
+mod framing;
 mod gateways;
 mod numbered;
 mod observed;
@@ -34,6 +35,7 @@ mod trace;
 mod transfer;
 mod tuning;
 mod virtual_time;
+mod virtual_tunnel;
 
 pub use block_sweep::{BlockRate, BlockSweep};
 pub use comparison::{Compared, Comparison, Figure};

@@ -78,10 +78,10 @@ impl Plane {
         matches!(self, Plane::Direct | Plane::DirectNat | Plane::BondedRatio)
     }
 
-    /// Whether it has a form in virtual time: what the kernel's address translation costs, and its Multipath TCP, are not
-    /// simulated.
+    /// Whether it has a form in virtual time: what the kernel's address translation costs, its Multipath TCP, and other programs
+    /// are not simulated.
     pub fn is_virtual(self) -> bool {
-        !matches!(self, Plane::DirectNat | Plane::Mptcp | Plane::Other(_)) && self.carrier().is_none()
+        !matches!(self, Plane::DirectNat | Plane::Mptcp | Plane::Other(_))
     }
 
     /// What carries the packets of a tunnel, and with which congestion control.
@@ -99,6 +99,11 @@ impl Plane {
         }
     }
 
+    /// Whether TCP connections are ended at the gateways.
+    pub(super) fn is_relayed(self) -> bool {
+        matches!(self, Plane::TunnelRelay | Plane::TunnelRelayBbr)
+    }
+
     /// Whose program it is, if it is not kumade's nor the kernel's.
     pub fn peer(self) -> Option<Peer> {
         if let Plane::Other(peer) = self { Some(peer) } else { None }
@@ -107,7 +112,7 @@ impl Plane {
     /// Where a host has to connect to reach the far one, where connections end on their way: the port is also the far host's.
     pub(super) fn forwarded_at(self, far: Ipv4Addr) -> Option<SocketAddr> {
         match self {
-            Plane::TunnelRelay | Plane::TunnelRelayBbr => Some((far, FORWARDED_PORT).into()),
+            _ if self.is_relayed() => Some((far, FORWARDED_PORT).into()),
             _ => self.peer()?.forwarded_at(),
         }
     }

@@ -1,3 +1,4 @@
+use super::framing::{PATH_MTU, TCP_HEADER_BYTES, connection_overhead};
 use super::numbered::HEADER_BYTES;
 use super::observed::Observed;
 use super::order::Reordering;
@@ -5,13 +6,16 @@ use super::plane::Plane;
 use super::row::MultipathRow;
 use super::runner::DRAIN;
 use super::scenario::{Multipath, MultipathPoint, PathSettings, Workload};
-use super::sparse::{INTERVAL, PACKET_BYTES};
+use super::sparse::{ECHO_INTERVAL, INTERVAL, PACKET_BYTES};
+use super::stack::Stack;
 use super::testbed::{Attempt, MultipathTestbed};
-use crate::delays::Delays;
+use super::virtual_tunnel::{self, MEETING};
+use crate::delays::{Delays, EchoDelays};
 use crate::error::RunError;
 use multipath::{PathChoice, ShareUnit};
 use sim::network::TcpConfig;
 use sim::sites::{Change, FlowConfig, FlowReport, PathModel, Sites, SitesConfig};
+use sim::tcp::RecoveryConfig;
 use sim::tcp::congestion::Control;
 use units::{Rate, Span, Time};
 
@@ -19,10 +23,6 @@ use units::{Rate, Span, Time};
 #[derive(Debug, Default)]
 pub struct VirtualTime;
 
-/// The longest packet on a path.
-const PATH_MTU: u32 = 1500;
-/// IP and TCP headers with time stamps.
-const TCP_HEADER_BYTES: u32 = 52;
 /// Runs begin at times that differ by so much, as they otherwise would all be the same where nothing is lost.
 const START_STEP: Span = Span::from_micros(1700);
 
@@ -38,7 +38,7 @@ impl MultipathTestbed for VirtualTime {
 fn observe(experiment: &Multipath, point: &MultipathPoint<'_>) -> anyhow::Result<Observed> {
     let case = point.case;
     let config =
-        SitesConfig { paths: case.paths.iter().map(model).collect(), plane: plane(point), seed: point.run.into() };
+        SitesConfig { paths: case.paths.iter().map(model).collect(), plane: plane(point)?, seed: point.run.into() };
     let mut sites = Sites::new(&config)?;
     match experiment.workload {
         Workload::Transfer => transfer(&mut sites, experiment, point, config.plane.overhead_bytes()),
@@ -55,7 +55,10 @@ fn model(path: &PathSettings) -> PathModel {
     PathModel { loss: path.loss, queue_bytes: link.queue_bytes, known_rate: None, ..model }
 }
 
-fn plane(point: &MultipathPoint<'_>) -> sim::sites::Plane {
+fn plane(point: &MultipathPoint<'_>) -> anyhow::Result<sim::sites::Plane> {
+    if let Some(model) = virtual_tunnel::model(point)? {
+        return Ok(sim::sites::Plane::Tunnel(model));
+    }
     let paths = point.case.paths.len();
     let shares = point.contender.ratio.as_ref().map_or_else(|| vec![1; paths], |ratio| ratio.shares().to_vec());
     let choice = match point.contender.plane {
@@ -67,18 +70,18 @@ fn plane(point: &MultipathPoint<'_>) -> sim::sites::Plane {
         | Plane::TunnelRake
         | Plane::TunnelRakeBbr
         | Plane::TunnelRelay
-        | Plane::TunnelRelayBbr => return sim::sites::Plane::single(0, paths),
+        | Plane::TunnelRelayBbr => return Ok(sim::sites::Plane::single(0, paths)),
         Plane::Direct | Plane::DirectNat => {
             // Acknowledgements take the first path, as in real time.
             let shares_back = (0..paths).map(|place| u32::from(place == 0)).collect();
-            return sim::sites::Plane::Direct { shares, shares_back };
+            return Ok(sim::sites::Plane::Direct { shares, shares_back });
         }
         Plane::Bonded => PathChoice::EarliestArrival,
         Plane::BondedRatio => PathChoice::Ratio { shares, unit: ShareUnit::Packets },
         Plane::BondedWeighted => PathChoice::Weighted,
         Plane::BondedRedundant => PathChoice::Redundant,
     };
-    sim::sites::Plane::Bonded { choice }
+    Ok(sim::sites::Plane::Bonded { choice })
 }
 
 fn transfer(
@@ -87,18 +90,34 @@ fn transfer(
     point: &MultipathPoint<'_>,
     overhead: u32,
 ) -> anyhow::Result<Observed> {
+    let case = point.case;
+    let (is_tunnel, is_relayed) = (point.contender.plane.carrier().is_some(), point.contender.plane.is_relayed());
+    let control =
+        if is_relayed { point.contender.plane.lower_control() } else { experiment.workload.congestion_control() };
+    let recovery = if is_tunnel || case.stack != Stack::Today {
+        virtual_tunnel::recovery(case.stack)
+    } else {
+        RecoveryConfig::default()
+    };
     let tcp = TcpConfig {
         segment_bytes: PATH_MTU - overhead - TCP_HEADER_BYTES,
         header_bytes: TCP_HEADER_BYTES,
-        receive_window: point.case.window,
-        ..TcpConfig::new(Control::Cubic)
+        receive_window: case.window,
+        recovery,
+        ..TcpConfig::new(control.unwrap_or(Workload::CONTROL).parse::<Control>()?)
     };
-    let start = Time::ZERO + START_STEP * i64::from(point.run);
-    let flow = sites.add_flow(FlowConfig { start, ..FlowConfig::tcp(tcp) })?;
-    let beside = FlowConfig::udp(Rate::from_bytes_over(PACKET_BYTES.into(), INTERVAL), PACKET_BYTES);
-    let sparse = point.case.sparse.then(|| sites.add_flow(beside)).transpose()?;
-    let from = Time::ZERO + experiment.warm_up;
-    if let Some(cut) = point.case.cut {
+    let met = Time::ZERO + if is_tunnel { MEETING } else { Span::ZERO };
+    let start = met + START_STEP * i64::from(point.run);
+    let flow = sites.add_flow(FlowConfig { start, is_relayed, ..FlowConfig::tcp(tcp) })?;
+    let beside = |interval| FlowConfig {
+        start: met,
+        ..FlowConfig::udp(Rate::from_bytes_over(PACKET_BYTES.into(), interval), PACKET_BYTES)
+    };
+    let sparse = case.sparse.then(|| sites.add_flow(beside(INTERVAL))).transpose()?;
+    let echo = FlowConfig { is_echoed: true, ..beside(ECHO_INTERVAL) };
+    let echo = case.echo.then(|| sites.add_flow(echo)).transpose()?;
+    let from = met + experiment.warm_up;
+    if let Some(cut) = case.cut {
         sites.schedule(from + cut.after, cut.path - 1, Change::Cut);
         if let Some(lasts) = cut.lasts {
             sites.schedule(from + cut.after + lasts, cut.path - 1, Change::Restore);
@@ -110,11 +129,13 @@ fn transfer(
         delivered: report.goodput_bytes,
         duration: experiment.duration,
         full_payload: tcp.segment_bytes.into(),
-        full_packet: u64::from(tcp.packet_bytes() + overhead),
+        full_packet: u64::from(tcp.packet_bytes() + if is_tunnel { connection_overhead() } else { overhead }),
         retransmitted: Some(report.tcp.retransmissions),
         order: Some(order(report)),
         longest_gap: Some(report.longest_stall),
+        recovery: report.recovery,
         sparse: sparse.and_then(|sparse| delays(&reports[sparse])),
+        echo: echo.and_then(|echo| round_trips(&reports[echo])),
         carried: report.path_bytes.clone(),
         ..Observed::default()
     })
@@ -160,4 +181,12 @@ fn order(report: &FlowReport) -> Reordering {
 fn delays(report: &FlowReport) -> Option<Delays> {
     let at = |part| report.delays.quantile(part).map(Span::as_secs_f64);
     Some(Delays { median_seconds: at(0.5)?, p95_seconds: at(0.95)?, p99_seconds: at(0.99)? })
+}
+
+fn round_trips(report: &FlowReport) -> Option<EchoDelays> {
+    let unanswered = report.sent_packets.saturating_sub(report.delays.count());
+    Some(EchoDelays {
+        round_trips: delays(report)?,
+        unanswered_ratio: unanswered as f64 / report.sent_packets.max(1) as f64,
+    })
 }

@@ -1,7 +1,7 @@
 use super::ids::{GatewaysId, LinkId};
 use super::packet::{Body, Packet};
 use crate::tcp::congestion::Control;
-use crate::tcp::{Receiver, Sender, SenderConfig, SenderStatistics};
+use crate::tcp::{Receiver, RecoveryConfig, Sender, SenderConfig, SenderStatistics};
 use link::{CrossArrival, CrossConfig, CrossTraffic};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -67,6 +67,8 @@ pub struct TcpConfig {
     pub ecn: bool,
     /// The receive window in payload bytes; unlimited if not given.
     pub receive_window: Option<u64>,
+    /// How losses are found and repaired.
+    pub recovery: RecoveryConfig,
 }
 
 /// The counters of a flow.
@@ -105,6 +107,7 @@ impl TcpConfig {
             bytes: None,
             ecn: false,
             receive_window: None,
+            recovery: RecoveryConfig::default(),
         }
     }
 
@@ -134,8 +137,13 @@ impl TcpConfig {
             // Numbers are not to overflow when a block ends after the last.
             segments: self.bytes.map_or(u32::MAX, |bytes| self.segments(bytes)).min(u32::MAX - 1),
             receive_window: window.min(TcpConfig::MAX_OUTSTANDING),
+            recovery: self.recovery,
         };
         Sender::new(config, self.control.build(self.packet_bytes()))
+    }
+
+    pub(crate) fn receiver(&self) -> Receiver {
+        Receiver::new(self.acknowledge_every).with_recovery(&self.recovery)
     }
 }
 
@@ -211,11 +219,9 @@ impl Flow {
         let most = config.start_jitter.as_nanos().max(0);
         let start = config.start.max(now) + Span::from_nanos(random.random_range(0..=most));
         let ends = match &config.source {
-            Source::Tcp(tcp) => Ends::Tcp {
-                config: *tcp,
-                sender: Box::new(tcp.sender()),
-                receiver: Box::new(Receiver::new(tcp.acknowledge_every)),
-            },
+            Source::Tcp(tcp) => {
+                Ends::Tcp { config: *tcp, sender: Box::new(tcp.sender()), receiver: Box::new(tcp.receiver()) }
+            }
             Source::Udp(cross) => {
                 let shifted = CrossConfig { start: start + (cross.start - Time::ZERO), ..cross.clone() };
                 let mut traffic = CrossTraffic::new(shifted)?;

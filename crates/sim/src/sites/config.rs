@@ -1,7 +1,10 @@
 use super::packet::Wire;
+use super::shard::overhead_bytes;
 use crate::network::{Source, TcpConfig};
+use crate::tcp::RecoveryConfig;
+use crate::tcp::congestion::Control;
 use link::{CrossConfig, CrossKind, Link, LinkConfig, Loss};
-use multipath::{Class, PathChoice};
+use multipath::{Adaptation, Class, PathChoice, PathId};
 use units::{ConfigError, Rate, Span, Time};
 
 /// What joins two sites.
@@ -45,6 +48,24 @@ pub enum Plane {
         /// By which path packets go, in both directions.
         choice: PathChoice,
     },
+    /// As with [`Plane::Bonded`], but over TCP connections on the first path.
+    Tunnel(TunnelModel),
+}
+
+/// TCP connections between the gateways, and how they are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TunnelModel {
+    /// How many; 1 to 16.
+    pub connections: usize,
+    /// What each is, in both directions. (Of it, [`TcpConfig::bytes`], [`TcpConfig::ecn`] and [`TcpConfig::access_rate`] have no
+    /// effect.)
+    pub tcp: TcpConfig,
+    /// How they are used.
+    pub adaptation: Adaptation,
+    /// Whether an AQM manages the queue in front of them; else it drops what does not fit.
+    pub aqm: bool,
+    /// Bytes not sent yet above which a connection takes no more; what it delivers in 2 ms, if none.
+    pub unsent_bytes: Option<u32>,
 }
 
 /// A flow from a host of the first site to one of the second.
@@ -58,11 +79,18 @@ pub struct FlowConfig {
     pub start: Time,
     /// When it stops sending new data.
     pub stop: Option<Time>,
+    /// Whether the receiving host sends its UDP packets back: their delays are round trips then.
+    pub is_echoed: bool,
+    /// Whether it passes the gateways of a tunnel as it is, over the first path: a connection that they relay, which is one of
+    /// theirs.
+    pub is_relayed: bool,
 }
 
 /// Bytes that the bonded plane adds to each packet: IPv4 and UDP headers, those of a sealed datagram, those of a data
 /// message, and one predecessor.
-pub(super) const OVERHEAD: u32 = 20 + 8 + 32 + 12 + 4;
+pub(super) const OVERHEAD: u32 = overhead_bytes(OUTER_BYTES);
+/// Of IPv4 and UDP.
+pub(super) const OUTER_BYTES: u32 = 20 + 8;
 const MIN_QUEUE_BYTES: u64 = 100_000;
 
 impl PathModel {
@@ -94,9 +122,28 @@ impl Plane {
         Plane::Direct { shares_back: shares.clone(), shares }
     }
 
-    /// Bytes that a packet is longer by on its path.
+    /// Bytes that a packet is longer by on its path; of a tunnel none, as streams divide packets anew.
     pub fn overhead_bytes(&self) -> u32 {
-        if matches!(self, Plane::Direct { .. }) { 0 } else { OVERHEAD }
+        if matches!(self, Plane::Bonded { .. }) { OVERHEAD } else { 0 }
+    }
+}
+
+impl TunnelModel {
+    /// One connection with all that adapts it: a timeout of 20 ms to 1 s ([`RecoveryConfig`]).
+    pub fn tcp(control: Control) -> Self {
+        let recovery = RecoveryConfig {
+            min_timeout: Span::from_millis(20),
+            max_timeout: Span::from_secs(1),
+            probe_restarts_timeout: true,
+            ..RecoveryConfig::default()
+        };
+        let tcp = TcpConfig { recovery, ..TcpConfig::new(control) };
+        TunnelModel { connections: 1, tcp, adaptation: Adaptation::default(), aqm: true, unsent_bytes: None }
+    }
+
+    /// Sixteen of them.
+    pub fn rake(control: Control) -> Self {
+        TunnelModel { connections: PathId::MAX_PATHS, ..TunnelModel::tcp(control) }
     }
 }
 
@@ -113,13 +160,18 @@ impl SitesConfig {
 impl FlowConfig {
     /// A connection from time zero on.
     pub fn tcp(tcp: TcpConfig) -> Self {
-        FlowConfig { source: Source::Tcp(tcp), class: Class::Ordered, start: Time::ZERO, stop: None }
+        FlowConfig::of(Source::Tcp(tcp))
     }
 
     /// UDP packets of so many IP bytes at equal intervals from time zero on, numbered.
     pub fn udp(rate: Rate, packet_bytes: u32) -> Self {
         let kind = CrossKind::Constant { rate, size: packet_bytes };
         let source = Source::Udp(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 0 });
-        FlowConfig { source, class: Class::Ordered, start: Time::ZERO, stop: None }
+        FlowConfig::of(source)
+    }
+
+    fn of(source: Source) -> Self {
+        let (is_echoed, is_relayed) = (false, false);
+        FlowConfig { source, class: Class::Ordered, start: Time::ZERO, stop: None, is_echoed, is_relayed }
     }
 }

@@ -1,4 +1,4 @@
-use super::packet::{Content, Packet, Wire};
+use super::packet::{Packet, Wire};
 use multipath::PathId;
 use units::{ConfigError, Time};
 
@@ -32,8 +32,6 @@ impl Direct {
     pub(super) fn send(&mut self, packet: Packet, sent: Time) -> (PathId, Wire) {
         let path = self.round[self.next];
         self.next = (self.next + 1) % self.round.len();
-        let content = Content::Plain(packet);
-        let wire = Wire { shard: 0, counter: 0, sent, bytes: packet.size, answer: false, content };
-        (path, wire)
+        (path, Wire::plain(packet, sent))
     }
 }

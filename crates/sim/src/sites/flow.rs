@@ -24,6 +24,9 @@ pub(super) struct Flow {
     /// When the receiving application last got something.
     progress: Time,
     longest_stall: Span,
+    /// When a path was back, and since when data may have passed it; none once it has.
+    restored: Option<(Time, Time)>,
+    recovery: Option<Span>,
     counters: Counters,
     /// Its counters when the report began, and when that was.
     before: (Time, Counters),
@@ -50,11 +53,9 @@ impl Flow {
     pub(super) fn new(config: FlowConfig, index: u32, paths: usize, now: Time) -> Result<Self, ConfigError> {
         let start = config.start.max(now);
         let ends = match &config.source {
-            Source::Tcp(tcp) => Ends::Tcp {
-                config: *tcp,
-                sender: Box::new(tcp.sender()),
-                receiver: Box::new(Receiver::new(tcp.acknowledge_every)),
-            },
+            Source::Tcp(tcp) => {
+                Ends::Tcp { config: *tcp, sender: Box::new(tcp.sender()), receiver: Box::new(tcp.receiver()) }
+            }
             Source::Udp(cross) => {
                 let shifted = CrossConfig { start: start + (cross.start - Time::ZERO), ..cross.clone() };
                 let mut traffic = CrossTraffic::new(shifted)?;
@@ -79,6 +80,8 @@ impl Flow {
             delays: Delays::default(),
             progress: now,
             longest_stall: Span::ZERO,
+            restored: None,
+            recovery: None,
             before: (now, counters.clone()),
             counters,
         })
@@ -86,6 +89,15 @@ impl Flow {
 
     pub(super) fn class(&self) -> Class {
         self.config.class
+    }
+
+    pub(super) fn is_relayed(&self) -> bool {
+        self.config.is_relayed
+    }
+
+    /// A path is back that has this delay.
+    pub(super) fn note_restored(&mut self, delay: Span, now: Time) {
+        self.restored = Some((now, now + delay));
     }
 
     /// What queues need to know of a packet.
@@ -158,7 +170,7 @@ impl Flow {
     }
 
     /// A packet reaches the host at its end. Returns the answer to it.
-    pub(super) fn arrive(&mut self, packet: &Packet, now: Time) -> Option<Packet> {
+    fn arrive(&mut self, packet: &Packet, now: Time) -> Option<Packet> {
         match (&mut self.ends, packet.body) {
             (Ends::Tcp { sender, .. }, Body::Acknowledgement(acknowledgement)) => {
                 sender.acknowledge(&acknowledgement, now);
@@ -166,6 +178,9 @@ impl Flow {
             }
             (Ends::Tcp { config, receiver, .. }, Body::Data(data)) => {
                 self.counters.delivered_packets += 1;
+                if let Some((restored, _)) = self.restored.take_if(|(_, earliest)| *earliest <= now) {
+                    self.recovery = Some(now - restored);
+                }
                 if !data.again {
                     self.arrivals.note(data.number.into());
                 }
@@ -180,15 +195,40 @@ impl Flow {
                 let body = Body::Acknowledgement(answer?);
                 Some(Packet { flow: self.index, number: 0, size, sent: now, marked: false, body })
             }
+            (_, Body::Echo) => {
+                self.delays.note(now - packet.sent);
+                None
+            }
             _ => {
                 self.counters.delivered_packets += 1;
                 self.counters.goodput_bytes += u64::from(packet.size.saturating_sub(UDP_HEADERS));
                 self.arrivals.note(packet.number.into());
-                self.delays.note(now - packet.sent);
                 self.note_progress(now);
+                if self.config.is_echoed {
+                    return Some(Packet { body: Body::Echo, ..*packet });
+                }
+                self.delays.note(now - packet.sent);
                 None
             }
         }
+    }
+
+    /// Packets reach the host together. Returns the answers: one to all that is new, and one to each segment that was there.
+    pub(super) fn arrive_together(&mut self, packets: &[Packet], now: Time) -> Vec<Packet> {
+        let mut answers: Vec<Packet> = packets.iter().filter_map(|packet| self.arrive(packet, now)).collect();
+        if packets.len() > 1 && !answers.is_empty() {
+            let last = answers.pop().map(|last| self.completed(last, now));
+            answers.retain(|answer| matches!(answer.body, Body::Acknowledgement(ack) if ack.duplicate));
+            answers.extend(last);
+        }
+        answers
+    }
+
+    /// What is acknowledged covers all that has arrived.
+    fn completed(&mut self, answer: Packet, now: Time) -> Packet {
+        let Ends::Tcp { receiver, .. } = &mut self.ends else { return answer };
+        let all = receiver.take_waiting().map(Body::Acknowledgement);
+        Packet { sent: now, body: all.unwrap_or(answer.body), ..answer }
     }
 
     /// A packet of it came out of a path.
@@ -205,7 +245,7 @@ impl Flow {
         self.before = (now, self.counters());
         self.arrivals.reset();
         self.delays = Delays::default();
-        (self.progress, self.longest_stall) = (now, Span::ZERO);
+        (self.progress, self.longest_stall, self.recovery) = (now, Span::ZERO, None);
     }
 
     pub(super) fn report(&self, to: Time) -> FlowReport {
@@ -222,6 +262,7 @@ impl Flow {
             duplicates: self.arrivals.duplicates,
             longest_stall: self.longest_stall.max(to - self.progress),
             delays: self.delays.clone(),
+            recovery: self.recovery,
             path_bytes: path_bytes.iter().zip(&before.path_bytes).map(|(now, then)| now - then).collect(),
             tcp: tcp.since(&before.tcp),
         }

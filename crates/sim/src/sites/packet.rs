@@ -1,7 +1,8 @@
-use crate::tcp::{Acknowledgement, Data};
+use crate::tcp::{Acknowledgement, Data, Segment};
 use multipath::message::DataHeader;
-use multipath::{Predecessor, Report};
-use units::Time;
+use multipath::{PathId, Predecessor, Report};
+use packet::StreamData;
+use units::{Span, Time};
 
 /// A packet of a host.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +24,8 @@ pub(super) enum Body {
     Data(Data),
     Acknowledgement(Acknowledgement),
     Udp,
+    /// A UDP packet that comes back.
+    Echo,
 }
 
 /// A datagram on a path.
@@ -39,20 +42,101 @@ pub(super) struct Wire {
     pub(super) content: Content,
 }
 
+/// Packets that travel as one: segments that follow each other, or a single packet.
+#[derive(Debug, Clone)]
+pub(super) struct Batch(pub(super) Vec<Packet>);
+
+/// IP and TCP headers with time stamps.
+const TCP_HEADER_BYTES: u32 = 52;
+
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     /// As it came from its host.
     Plain(Packet),
-    Numbered(DataHeader, Vec<Predecessor>, Packet),
+    Numbered(DataHeader, Vec<Predecessor>, Batch),
     Probe,
     Report(Report),
+    /// What a connection sends, which carries others.
+    Segment(PathId, Box<Segment<Wire>>),
+}
+
+impl Wire {
+    /// A packet as it came from its host.
+    pub(super) fn plain(packet: Packet, sent: Time) -> Self {
+        Wire { shard: 0, counter: 0, sent, bytes: packet.size, answer: false, content: Content::Plain(packet) }
+    }
 }
 
 impl Content {
     pub(super) fn packet(&self) -> Option<&Packet> {
         match self {
-            Content::Plain(packet) | Content::Numbered(_, _, packet) => Some(packet),
-            Content::Probe | Content::Report(_) => None,
+            Content::Plain(packet) => Some(packet),
+            Content::Numbered(_, _, packets) => packets.0.first(),
+            Content::Probe | Content::Report(_) | Content::Segment(..) => None,
         }
+    }
+}
+
+impl Batch {
+    pub(super) fn of(packet: Packet) -> Self {
+        Batch(vec![packet])
+    }
+
+    pub(super) fn flow(&self) -> u32 {
+        self.0.first().map_or(0, |first| first.flow)
+    }
+
+    /// IP bytes, with one set of headers.
+    pub(super) fn bytes(&self) -> u32 {
+        self.0.iter().map(|packet| packet.size).sum::<u32>()
+            - (self.0.len() as u32).saturating_sub(1) * TCP_HEADER_BYTES
+    }
+
+    pub(super) fn stream_data(&self) -> Option<StreamData> {
+        let (first, last) = (self.0.first()?.stream_data()?, self.0.last()?.stream_data()?);
+        Some(StreamData { end: last.end, ..first })
+    }
+
+    pub(super) fn marked_if(mut self, marked: bool) -> Self {
+        self.0.iter_mut().for_each(|packet| packet.marked |= marked);
+        self
+    }
+
+    /// Has it stand for `next`, too, if that follows it directly in its flow and both together have `max_bytes` at most. Returns
+    /// its length then.
+    pub(super) fn merge(&mut self, next: &Batch, max_bytes: usize) -> Option<u32> {
+        let bytes = self.bytes() + next.bytes() - TCP_HEADER_BYTES.min(next.bytes());
+        let (last, first) = (self.0.last()?, next.0.first()?);
+        let joins = last.is_followed_by(first) && bytes as usize <= max_bytes;
+        joins.then(|| {
+            self.0.extend(&next.0);
+            bytes
+        })
+    }
+}
+
+impl Packet {
+    /// Which part of its connection's stream it has. The numbers are those of segments, not of octets.
+    fn stream_data(&self) -> Option<StreamData> {
+        let (bytes, acknowledgment) = match &self.body {
+            Body::Data(data) => (data.number..data.number + 1, 0),
+            Body::Acknowledgement(acknowledgement) => (0..0, acknowledgement.next),
+            Body::Udp | Body::Echo => return None,
+        };
+        Some(StreamData { start: bytes.start, end: bytes.end, acknowledgment })
+    }
+
+    /// Whether both are data of one connection, one after the other: network devices and their drivers hand those over
+    /// together (GRO).
+    pub(super) fn is_continued_by(&self, next: &Packet) -> bool {
+        let (Body::Data(data), Body::Data(after)) = (&self.body, &next.body) else { return false };
+        self.flow == next.flow && after.number == data.number + 1
+    }
+
+    /// Whether both are full segments with the same headers, one after the other: time stamps have milliseconds.
+    fn is_followed_by(&self, next: &Packet) -> bool {
+        let (Body::Data(data), Body::Data(after)) = (&self.body, &next.body) else { return false };
+        let millisecond = |data: &Data| (data.stamp - Time::ZERO).as_nanos() / Span::from_millis(1).as_nanos();
+        self.is_continued_by(next) && self.size >= next.size && millisecond(data) == millisecond(after)
     }
 }

@@ -23,8 +23,10 @@ pub struct FlowReport {
     pub duplicates: u64,
     /// The longest time in which the receiving application got nothing, up to the ends of the interval.
     pub longest_stall: Span,
-    /// One-way delays of UDP packets from host to host.
+    /// One-way delays of UDP packets from host to host; round trips of those that are echoed.
     pub delays: Delays,
+    /// From the end of an outage of a path to the next arrival of data that may have passed it since.
+    pub recovery: Option<Span>,
     /// Bytes of its packets that came out of each path, those of the gateways' headers included.
     pub path_bytes: Vec<u64>,
     /// The counters of a TCP sender.

@@ -12,16 +12,33 @@ pub(super) struct Delivery {
     pub(super) time: Time,
     /// When the segment was sent that was acknowledged then.
     pub(super) first_sent: Time,
+    /// Until so much has been delivered, the sender had less to send than it might have sent.
+    limited_until: Option<u64>,
+    last: Option<DeliveryRate>,
 }
 
 impl Delivery {
     pub(super) fn new() -> Self {
-        Delivery { total: 0, time: Time::ZERO, first_sent: Time::ZERO }
+        Delivery { total: 0, time: Time::ZERO, first_sent: Time::ZERO, limited_until: None, last: None }
     }
 
     /// Begins a flight after silence: time without anything in flight does not count.
     pub(super) fn begin_flight(&mut self, now: Time) {
         (self.time, self.first_sent) = (now, now);
+    }
+
+    /// The sender has less to send than it may, besides so many segments in flight.
+    pub(super) fn note_application_limit(&mut self, in_flight: u32) {
+        self.limited_until = Some((self.total + u64::from(in_flight)).max(1));
+    }
+
+    pub(super) fn is_application_limited(&self) -> bool {
+        self.limited_until.is_some()
+    }
+
+    /// The last sample that the sender did not limit, or a higher one that it did.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        self.last.map(|last| last.rate)
     }
 
     /// After an acknowledgement whose deliveries were counted into the total. Of them `segment` was sent last; `least` is
@@ -34,6 +51,7 @@ impl Delivery {
         segment_bytes: u32,
     ) -> Option<DeliveryRate> {
         (self.time, self.first_sent) = (now, segment.sent);
+        self.limited_until = self.limited_until.filter(|until| self.total <= *until);
         let sending = segment.sent - segment.first_sent;
         let acknowledging = now - segment.delivered_at;
         let interval = sending.max(acknowledging);
@@ -42,7 +60,11 @@ impl Delivery {
             return None;
         }
         let bytes = (self.total - segment.delivered) * u64::from(segment_bytes);
-        // The sources either have data or are at their end, when only what was sent before is acknowledged.
-        Some(DeliveryRate { rate: Rate::from_bytes_over(bytes, interval), application_limited: false })
+        let rate = Rate::from_bytes_over(bytes, interval);
+        let sample = DeliveryRate { rate, application_limited: segment.application_limited };
+        if !sample.application_limited || self.last.is_none_or(|last| rate >= last.rate) {
+            self.last = Some(sample);
+        }
+        Some(sample)
     }
 }

@@ -1,9 +1,11 @@
 use super::ranges::{Block, Ranges};
-use super::{Acknowledgement, Data};
+use super::{Acknowledgement, Data, LossDetection, RecoveryConfig};
 use units::{Span, Time};
 
 /// How long an acknowledgement may wait for the next segment (Linux's `TCP_ATO_MIN`).
 const DELAY: Span = Span::from_millis(40);
+/// Of the clock by which it waits.
+const TICK: Span = Span::from_millis(4);
 /// How many go without delay at the start and after silence (`TCP_MAX_QUICKACKS`).
 const QUICK: u32 = 16;
 /// A silence after which the sender may have begun anew.
@@ -24,6 +26,8 @@ pub struct Receiver {
     deadline: Option<Time>,
     last_arrival: Option<Time>,
     marked: bool,
+    has_sack: bool,
+    delay: Span,
 }
 
 impl Receiver {
@@ -40,7 +44,22 @@ impl Receiver {
             deadline: None,
             last_arrival: None,
             marked: false,
+            has_sack: true,
+            delay: DELAY,
         }
+    }
+
+    /// The same for a sender that finds losses so: one without SACK is told nothing but what has arrived in order. As in
+    /// Linux, no acknowledgement waits for as long as the timeout may be.
+    pub fn with_recovery(self, config: &RecoveryConfig) -> Self {
+        let has_sack = config.detection == LossDetection::RackTlp;
+        let delay = DELAY.min(config.min_timeout - TICK).max(TICK);
+        Receiver { has_sack, delay, ..self }
+    }
+
+    /// The acknowledgement that waits for another segment, to travel with data.
+    pub fn take_waiting(&mut self) -> Option<Acknowledgement> {
+        self.deadline.is_some().then(|| self.acknowledge(None))
     }
 
     /// Segments that arrived in order: what the application has.
@@ -79,7 +98,7 @@ impl Receiver {
         if gaps || data.number > self.next || marked || data.last || self.quick > 0 || waiting >= self.every {
             return Some(self.acknowledge(None));
         }
-        self.deadline.get_or_insert(now + DELAY);
+        self.deadline.get_or_insert(now + self.delay);
         None
     }
 
@@ -93,6 +112,10 @@ impl Receiver {
         self.deadline = None;
         self.quick = self.quick.saturating_sub(1);
         let mut blocks = [Block::default(); 3];
+        if !self.has_sack {
+            let congestion = self.marked;
+            return Acknowledgement { next: self.next, echo: self.echo, blocks, duplicate: false, congestion };
+        }
         let mut filled = 0;
         if let Some(number) = duplicate {
             blocks[0] = Block::one(number);

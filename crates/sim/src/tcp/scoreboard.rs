@@ -18,6 +18,8 @@ pub(super) struct Segment {
     pub(super) fate: Fate,
     /// Whether it was ever sent again.
     pub(super) again: bool,
+    /// Whether the sender had less to send than it might have sent.
+    pub(super) application_limited: bool,
 }
 
 /// Where a segment is believed to be.
@@ -38,6 +40,8 @@ pub(super) struct Scoreboard {
     first: u32,
     arrived: Ranges,
     arrived_count: u32,
+    /// Duplicate acknowledgements: so many of those in flight have arrived, it is not known which (without SACK).
+    duplicates: u32,
     lost: u32,
     /// Sent more than once and in flight.
     again: u32,
@@ -65,12 +69,33 @@ impl Scoreboard {
 
     /// Believed to be on their way (RFC 6675's pipe).
     pub(super) fn in_flight(&self) -> u32 {
-        self.outstanding() - self.arrived_count - self.lost
+        self.outstanding() - self.arrived_count - self.lost - self.duplicates
     }
 
     /// Arrived beyond the first.
     pub(super) fn arrived(&self) -> u32 {
         self.arrived_count
+    }
+
+    /// Arrived, as duplicate acknowledgements say.
+    pub(super) fn duplicates(&self) -> u32 {
+        self.duplicates
+    }
+
+    /// A duplicate acknowledgement has come: something beyond the first has arrived, unless all has that is not lost.
+    pub(super) fn duplicated(&mut self) -> bool {
+        let is_new = self.duplicates + self.lost.max(1) < self.outstanding();
+        self.duplicates += u32::from(is_new);
+        is_new
+    }
+
+    /// Takes nothing for arrived any more because of duplicate acknowledgements.
+    pub(super) fn forget_duplicates(&mut self) {
+        self.duplicates = 0;
+    }
+
+    fn limit_duplicates(&mut self) {
+        self.duplicates = self.duplicates.min(self.outstanding() - self.arrived_count - self.lost);
     }
 
     /// Lost and not yet sent again.
@@ -129,6 +154,8 @@ impl Scoreboard {
 
     /// All before `next` has arrived; each that was not known to is told to `delivered`.
     pub(super) fn acknowledge(&mut self, next: u32, mut delivered: impl FnMut(u32, Segment)) {
+        // One was missing; the rest had arrived.
+        self.duplicates -= self.duplicates.min(next.saturating_sub(self.first + 1));
         while self.first < next {
             let Some(segment) = self.segments.pop_front() else { return };
             match segment.fate {
@@ -142,6 +169,7 @@ impl Scoreboard {
             self.first += 1;
         }
         self.arrived.remove_before(next);
+        self.limit_duplicates();
         if self.segments.is_empty() {
             self.transmissions.clear();
         }
@@ -219,6 +247,7 @@ impl Scoreboard {
     fn note_lost(&mut self, place: usize) {
         self.segments[place].fate = Fate::Lost;
         self.lost += 1;
+        self.limit_duplicates();
         self.search_from = self.search_from.min(self.first + place as u32);
     }
 }

@@ -5,11 +5,12 @@ mod usage;
 use super::congestion::Controller;
 use super::delivery::Delivery;
 use super::recovery::{Phase, RateReduction, Undo};
+use super::recovery_config::{LossDetection, RecoveryConfig};
 use super::reordering::Reordering;
 use super::scoreboard::{Fate, Scoreboard, Segment};
 use super::timers::{RoundTrips, Timer};
 use super::{Acknowledgement, Data};
-use units::{Span, Time};
+use units::{Rate, Span, Time};
 use usage::Usage;
 
 /// The settings of a sender.
@@ -21,6 +22,8 @@ pub struct SenderConfig {
     pub segments: u32,
     /// The receiver's window in segments.
     pub receive_window: u32,
+    /// How it finds and repairs losses.
+    pub recovery: RecoveryConfig,
 }
 
 /// The counters of a sender.
@@ -109,7 +112,7 @@ impl Sender {
             config,
             controller,
             board: Scoreboard::default(),
-            trips: RoundTrips::default(),
+            trips: RoundTrips::new(&config.recovery),
             reordering: Reordering::new(),
             delivery: Delivery::new(),
             phase: Phase::Open,
@@ -132,6 +135,34 @@ impl Sender {
     /// Sends nothing new any more; what is lost is still sent again.
     pub fn stop(&mut self) {
         self.config.segments = self.config.segments.min(self.board.next());
+    }
+
+    /// Has so many segments to send besides those that it has sent.
+    pub fn offer(&mut self, segments: u32) {
+        self.config.segments = self.board.next().saturating_add(segments).min(u32::MAX - 1);
+    }
+
+    /// It has less to send than it may: what it delivers from now on tells only at least what the path carries
+    /// (draft-cheng-iccrg-delivery-rate-estimation, section 3.4).
+    pub fn note_application_limit(&mut self) {
+        if self.board.in_flight() < self.window() && self.board.lost() == 0 {
+            self.delivery.note_application_limit(self.board.in_flight());
+        }
+    }
+
+    /// The first segment that is not acknowledged in sequence.
+    pub fn first(&self) -> u32 {
+        self.board.first()
+    }
+
+    /// The rate at which the network delivered of late, in IP-layer bits per second, once that is known.
+    pub fn delivery_rate(&self) -> Option<Rate> {
+        self.delivery.rate()
+    }
+
+    /// Whether it repeats what was lost.
+    pub fn is_recovering(&self) -> bool {
+        self.phase != Phase::Open
     }
 
     /// Whether all is acknowledged.
@@ -231,6 +262,10 @@ impl Sender {
         }
     }
 
+    fn has_sack(&self) -> bool {
+        self.config.recovery.detection == LossDetection::RackTlp
+    }
+
     fn window_shrinks(&self) -> bool {
         matches!(self.phase, Phase::Reducing | Phase::Recovering)
     }
@@ -252,6 +287,7 @@ impl Sender {
             delivered_at: self.delivery.time,
             fate: Fate::InFlight,
             again: false,
+            application_limited: self.delivery.is_application_limited(),
         }
     }
 

@@ -1,19 +1,16 @@
+use super::recovery_config::RecoveryConfig;
 use units::{Span, Time};
 
-/// RFC 6298 says 1 s; this is Linux's `TCP_RTO_MIN`, which bounds the variance's part.
-const MIN_VARIANCE: Span = Span::from_millis(200);
 /// Before the first measurement.
 const INITIAL: Span = Span::from_secs(1);
-/// Linux's `TCP_RTO_MAX`.
-const MAX_RTO: Span = Span::from_secs(120);
 /// What Linux adds to waits of about a round trip (`TCP_TIMEOUT_MIN_US`).
 pub(super) const SLACK: Span = Span::from_millis(2);
-/// The receiver may hold back the acknowledgement of a lone segment (RFC 8985, section 7.2: worst-case delayed ACK).
-const DELAYED_ACKNOWLEDGEMENT: Span = Span::from_millis(200);
 
 /// What the round trips measured so far say, and how long to wait for an acknowledgement (RFC 6298).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RoundTrips {
+    min_timeout: Span,
+    max_timeout: Span,
     smoothed: Option<Span>,
     variance: Span,
     least: Option<Span>,
@@ -32,6 +29,11 @@ pub(super) enum Timer {
 }
 
 impl RoundTrips {
+    pub(super) fn new(config: &RecoveryConfig) -> Self {
+        let RecoveryConfig { min_timeout, max_timeout, .. } = *config;
+        RoundTrips { min_timeout, max_timeout, smoothed: None, variance: Span::ZERO, least: None, backoff: 0 }
+    }
+
     pub(super) fn measured(&mut self, sample: Span) {
         self.least = Some(self.least.map_or(sample, |least| least.min(sample)));
         match self.smoothed {
@@ -62,14 +64,15 @@ impl RoundTrips {
 
     /// How long to wait before all in flight counts as lost.
     pub(super) fn timeout(&self) -> Span {
-        let base = self.smoothed.map_or(INITIAL, |smoothed| smoothed + (self.variance * 4).max(MIN_VARIANCE));
-        (base.min(MAX_RTO) * (1 << self.backoff)).min(MAX_RTO)
+        let base = self.smoothed.map_or(INITIAL, |smoothed| smoothed + (self.variance * 4).max(self.min_timeout));
+        (base.min(self.max_timeout) * (1 << self.backoff)).min(self.max_timeout)
     }
 
     /// When to probe for the loss of the last segments if nothing is heard from `now` on; never after `timeout_at`.
     pub(super) fn probe_at(&self, now: Time, in_flight: u32, timeout_at: Time) -> Time {
         let Some(smoothed) = self.smoothed else { return timeout_at };
-        let slack = if in_flight == 1 { DELAYED_ACKNOWLEDGEMENT } else { SLACK };
+        // The receiver may hold back the acknowledgement of a lone segment (RFC 8985, section 7.2: worst-case delayed ACK).
+        let slack = if in_flight == 1 { self.min_timeout } else { SLACK };
         (now + smoothed * 2 + slack).min(timeout_at)
     }
 }
@@ -80,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_timeout_follows_the_round_trip_its_variance_and_the_backoff() {
-        let mut trips = RoundTrips::default();
+        let mut trips = RoundTrips::new(&RecoveryConfig::default());
         assert_eq!(trips.timeout(), Span::from_secs(1));
         trips.measured(Span::from_millis(100));
         // RFC 6298 (2.2): the first variance is half the sample; four times that is Linux's least here.

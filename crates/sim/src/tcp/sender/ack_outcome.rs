@@ -2,6 +2,7 @@ use super::Sender;
 use crate::tcp::Acknowledgement;
 use crate::tcp::congestion::{Ack, Reduction};
 use crate::tcp::recovery::Phase;
+use crate::tcp::recovery_config::LossDetection;
 use crate::tcp::scoreboard::Segment;
 use units::{Span, Time};
 
@@ -28,6 +29,7 @@ impl Sender {
     pub(super) fn update_scoreboard(&mut self, ack: &Acknowledgement) -> AckOutcome {
         let mut outcome = AckOutcome { was_in_flight: self.board.in_flight(), ..AckOutcome::default() };
         let (first, arrived_end) = (self.board.first(), self.board.arrived_end());
+        let duplicates = self.board.duplicates();
         let reordering = &mut self.reordering;
         let mut delivered = |number: u32, segment: Segment, echo: Option<Time>| {
             outcome.deliver(segment, echo);
@@ -36,10 +38,14 @@ impl Sender {
             }
         };
         self.board.acknowledge(ack.next, |number, segment| delivered(number, segment, Some(ack.echo)));
-        for block in ack.blocks.iter().skip(usize::from(ack.duplicate)).filter(|block| !block.is_empty()) {
+        let blocks = if self.config.recovery.detection == LossDetection::RackTlp { &ack.blocks[..] } else { &[] };
+        for block in blocks.iter().skip(usize::from(ack.duplicate)).filter(|block| !block.is_empty()) {
             self.board.selective(*block, |number, segment| delivered(number, segment, None));
         }
         outcome.acked = self.board.first() - first;
+        if !self.has_sack() {
+            self.count_duplicates(&mut outcome, duplicates);
+        }
         outcome.late_original =
             outcome.acked > 0 && self.undo.as_ref().is_some_and(|undo| undo.answered_first(ack.echo));
         if outcome.late_original && arrived_end > first {
@@ -56,6 +62,18 @@ impl Sender {
             }
         }
         outcome
+    }
+
+    /// Without SACK, an acknowledgement of nothing new says that something has arrived; `before` is what others said so.
+    fn count_duplicates(&mut self, outcome: &mut AckOutcome, before: u32) {
+        if outcome.acked > 0 {
+            outcome.delivered = outcome.acked.saturating_sub(before).max(1);
+            if self.phase == Phase::TimedOut {
+                self.board.forget_duplicates();
+            }
+        } else if self.phase != Phase::TimedOut || self.board.next() > self.point {
+            outcome.delivered = u32::from(self.board.duplicated());
+        }
     }
 
     /// Karn's rule: what was sent again is measured by the echoed stamp alone (RFC 7323).

@@ -8,6 +8,9 @@ use crate::tcp::scoreboard::Segment;
 use crate::tcp::timers::{SLACK, Timer};
 use units::{Span, Time};
 
+/// RFC 5681, section 3.2.
+const DUPLICATES: u32 = 3;
+
 impl Sender {
     /// Arms the timer for what is to be expected next.
     pub(super) fn set_timer(&mut self, now: Time) {
@@ -15,6 +18,12 @@ impl Sender {
             self.timer = None;
             return;
         };
+        // What an acknowledgement lets go leaves first, and begins to wait anew.
+        let timeout_at = (head_sent + self.trips.timeout()).max(now + Span::from_nanos(1));
+        if !self.has_sack() {
+            self.timer = Some((timeout_at, Timer::Retransmission));
+            return;
+        }
         let window = self.reordering_window();
         let earliest = self.board.take_for_lost(|_| false);
         let deadline = earliest.and_then(|segment| self.reordering.deadline(&segment, window));
@@ -22,7 +31,6 @@ impl Sender {
             self.timer = Some((deadline.max(now) + SLACK, Timer::Reordering));
             return;
         }
-        let timeout_at = (head_sent + self.trips.timeout()).max(now);
         let calm = matches!(self.phase, Phase::Open | Phase::Reducing) && self.board.arrived() == 0;
         self.timer = Some(if calm && self.probe.is_none() && self.trips.smoothed().is_some() {
             (self.trips.probe_at(now, self.board.outstanding(), timeout_at), Timer::Probe)
@@ -42,7 +50,11 @@ impl Sender {
             self.probe = Some(Probe { end: next, again: true });
         }
         self.statistics.probes += 1;
-        self.set_timer(now);
+        if self.config.recovery.probe_restarts_timeout {
+            self.timer = Some((now + self.trips.timeout(), Timer::Retransmission));
+        } else {
+            self.set_timer(now);
+        }
     }
 
     /// RFC 6298, section 5, with RFC 8985, section 6.3: all that should have arrived by now counts as lost.
@@ -50,9 +62,10 @@ impl Sender {
         let first = self.board.first();
         let again = self.timed_out_at == Some(first);
         self.statistics.timeouts += 1;
-        let reordering = &self.reordering;
+        let (reordering, has_sack) = (&self.reordering, self.has_sack());
+        self.board.forget_duplicates();
         self.board.lose_first();
-        self.board.take_for_lost(|segment| reordering.overdue(segment, now));
+        self.board.take_for_lost(|segment| !has_sack || reordering.overdue(segment, now));
         if self.phase != Phase::TimedOut || !again {
             self.undo = Some(Undo::new(first, 0));
             self.statistics.reductions += 1;
@@ -96,9 +109,9 @@ impl Sender {
             self.undo(now);
         }
         let again = self.board.again();
-        outcome.lost = self.detect_losses(now);
+        outcome.lost = if self.has_sack() { self.detect_losses(now) } else { self.detect_by_duplicates(outcome.acked) };
         // After a timeout only the loss of what was sent again asks for more.
-        let anew = self.phase != Phase::TimedOut || self.board.again() < again;
+        let anew = self.phase != Phase::TimedOut || (self.has_sack() && self.board.again() < again);
         if self.phase != Phase::Recovering && self.board.lost() > 0 && anew {
             self.enter_recovery(now);
         } else if ack.congestion && self.phase == Phase::Open {
@@ -114,8 +127,13 @@ impl Sender {
         let over = match self.phase {
             Phase::Open => false,
             Phase::Reducing => first > self.point,
-            Phase::Recovering | Phase::TimedOut => first >= self.point,
+            // Without SACK, what acknowledges no more than that may be followed by duplicates of what was in flight
+            // (RFC 6582, section 4.1).
+            Phase::Recovering | Phase::TimedOut => first >= self.point + u32::from(!self.has_sack()),
         };
+        if self.phase != Phase::Open && first >= self.point {
+            self.board.forget_duplicates();
+        }
         if !over {
             return;
         }
@@ -147,6 +165,21 @@ impl Sender {
         let reordering = &self.reordering;
         let late = |segment: &Segment| reordering.deadline(segment, window).is_some_and(|deadline| deadline <= now);
         self.board.take_for_lost(late);
+        self.board.lost() - before
+    }
+
+    /// RFC 6582: three duplicate acknowledgements tell of one loss, and each partial acknowledgement of the next. Returns how
+    /// many are newly taken for lost.
+    fn detect_by_duplicates(&mut self, acked: u32) -> u32 {
+        let before = self.board.lost();
+        let is_hole = match self.phase {
+            Phase::Open | Phase::Reducing => self.board.duplicates() >= DUPLICATES,
+            Phase::Recovering => acked > 0,
+            Phase::TimedOut => false,
+        };
+        if is_hole {
+            self.board.lose_first();
+        }
         self.board.lost() - before
     }
 

@@ -1,0 +1,56 @@
+//! What a tunnel over TCP is in virtual time.
+
+use super::scenario::MultipathPoint;
+use super::stack::Stack;
+use super::tuning::Tuning;
+use anyhow::Context;
+use sim::network::TcpConfig;
+use sim::sites::TunnelModel;
+use sim::tcp::congestion::Control;
+use sim::tcp::{LossDetection, RecoveryConfig};
+use tunnel::Carrier;
+use units::Span;
+
+/// The connections of a point's tunnel; none where its plane has none.
+pub(super) fn model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelModel>> {
+    let Some((carrier, control)) = point.contender.plane.carrier() else { return Ok(None) };
+    let tuning = point.contender.tuning.as_ref();
+    let connection = tuning.map(Tuning::connections).unwrap_or_default();
+    anyhow::ensure!(
+        connection.send_buffer.is_none() && connection.no_delay,
+        "the simulator's TCP has neither a send buffer's limit nor the Nagle algorithm"
+    );
+    let connections = match carrier {
+        Carrier::Rake(connections) | Carrier::Relay(connections) => connections,
+        Carrier::Tcp => 1,
+        Carrier::Udp | Carrier::Auto(_) => anyhow::bail!("tunnels that use datagrams, too, are not simulated"),
+    };
+    let usual = recovery(point.case.stack);
+    let least = tuning.and_then(|tuning| tuning.min_rto).or(connection.min_rto);
+    let most = tuning.and_then(|tuning| tuning.max_rto).or(connection.max_rto);
+    let recovery = RecoveryConfig {
+        min_timeout: least.unwrap_or(usual.min_timeout),
+        max_timeout: most.unwrap_or(usual.max_timeout),
+        ..usual
+    };
+    let control = control.parse::<Control>().context("the connections below")?;
+    Ok(Some(TunnelModel {
+        connections,
+        tcp: TcpConfig { recovery, ..TcpConfig::new(control) },
+        adaptation: connection.adaptation,
+        aqm: connection.aqm,
+        unsent_bytes: connection.unsent_bytes,
+    }))
+}
+
+/// What hosts and gateways do about losses by themselves.
+pub(super) fn recovery(stack: Stack) -> RecoveryConfig {
+    let detection = match stack {
+        Stack::Today => LossDetection::RackTlp,
+        Stack::OldStyle => LossDetection::NewReno,
+    };
+    RecoveryConfig { detection, probe_restarts_timeout: true, ..RecoveryConfig::default() }
+}
+
+/// How long a tunnel has been up before a connection begins in it: its connections have met by then.
+pub(super) const MEETING: Span = Span::from_millis(500);

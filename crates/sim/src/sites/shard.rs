@@ -1,0 +1,183 @@
+use super::packet::{Batch, Content, Wire};
+use link::Label;
+use multipath::{
+    Arrival, Bond, BondConfig, Class, DelayRange, FlowControl, PathEvent, PathId, PathReceiver, PathSet, PathStatus,
+    Resequencer, ResequencerConfig, ResequencerStatistics, SharedPaths, Transmission,
+};
+use units::{ConfigError, Span, Time};
+
+/// What one thread of a gateway does between hosts and paths, without keys: they add bytes, but change no order and no time.
+#[derive(Debug)]
+pub(super) struct Shard {
+    number: usize,
+    bond: Bond<Batch>,
+    resequencer: Resequencer<Batch>,
+    receivers: Vec<PathReceiver>,
+    /// Paths that have failed; nothing waits for what comes over them either.
+    down: Vec<PathId>,
+    delays: Delays,
+    /// Bytes before a sealed datagram.
+    outer_bytes: u32,
+}
+
+/// What the resequencer is told of the delays of paths.
+#[derive(Debug)]
+enum Delays {
+    /// One-way delays of what came: the least, and the longest of late.
+    OneWay(Vec<Option<DelayRange>>),
+    /// So many round trips at most, as far as reports tell.
+    RoundTrips(i64),
+}
+
+/// A sealed datagram besides its message: its header and tag.
+const SEALED_BYTES: u32 = 32;
+/// Of a data message with one predecessor.
+const DATA_HEADER_BYTES: u32 = 12 + 4;
+const REPORT_MESSAGE_BYTES: u32 = 37;
+const PROBE_BYTES: u32 = 32;
+/// What is lost is repeated, once that is noticed.
+const REPEATED_ROUND_TRIPS: i64 = 3;
+
+/// Bytes that a packet is longer by on its path, if so many stand before the sealed datagram.
+pub(super) const fn overhead_bytes(outer_bytes: u32) -> u32 {
+    outer_bytes + SEALED_BYTES + DATA_HEADER_BYTES
+}
+
+impl Shard {
+    /// Shard number `number` over datagrams or connections, as the paths' flow control says.
+    pub(super) fn new(
+        number: usize,
+        config: &BondConfig,
+        shared: &SharedPaths,
+        outer_bytes: u32,
+    ) -> Result<Self, ConfigError> {
+        let mut bond = Bond::sharing(config, shared, number, Time::ZERO)?;
+        bond.merge_by(Batch::merge);
+        bond.drop_repeated_by(Batch::stream_data);
+        let paths = config.paths.len();
+        let is_repeated = config.paths.iter().any(|path| path.flow_control == FlowControl::Backpressure);
+        let many = ResequencerConfig { max_packets: 1 << 16, max_bytes: 1 << 27, ..ResequencerConfig::default() };
+        let (resequencer, delays) = match is_repeated {
+            true => (ResequencerConfig::default(), Delays::RoundTrips(REPEATED_ROUND_TRIPS)),
+            false => (many, Delays::OneWay(vec![None; paths])),
+        };
+        Ok(Shard {
+            number,
+            bond,
+            resequencer: Resequencer::new(resequencer),
+            receivers: vec![PathReceiver::new(); paths],
+            down: Vec::new(),
+            delays,
+            outer_bytes,
+        })
+    }
+
+    pub(super) fn bond(&self) -> &Bond<Batch> {
+        &self.bond
+    }
+
+    pub(super) fn bond_mut(&mut self) -> &mut Bond<Batch> {
+        &mut self.bond
+    }
+
+    pub(super) fn path_status(&self, path: usize) -> Option<PathStatus> {
+        self.bond.status(PathId::all().nth(path)?)
+    }
+
+    pub(super) fn long_flow_paths(&self) -> PathSet {
+        self.bond.long_flow_paths()
+    }
+
+    pub(super) fn resequencing(&self) -> ResequencerStatistics {
+        *self.resequencer.statistics()
+    }
+
+    /// Packets of a host that travel as one.
+    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: Class, now: Time) {
+        self.bond.offer(packets, label, class, now);
+    }
+
+    /// Appends what is to be sent now.
+    pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, Wire)>) {
+        while let Some(transmission) = self.bond.next(now) {
+            out.push((transmission.path, self.wire(transmission, now)));
+        }
+        while let Some(event) = self.bond.poll_event() {
+            if let PathEvent::Down(path) = event {
+                self.down.push(path);
+            }
+        }
+        for (path, receiver) in PathId::all().zip(&mut self.receivers) {
+            if let Some(report) = receiver.poll(now) {
+                let content = Content::Report(report);
+                let bytes = self.outer_bytes + SEALED_BYTES + REPORT_MESSAGE_BYTES;
+                let shard = self.number;
+                out.push((path, Wire { shard, counter: 0, sent: now, bytes, answer: false, content }));
+            }
+        }
+    }
+
+    /// A datagram has arrived. Appends what is delivered now.
+    pub(super) fn receive(&mut self, path: PathId, wire: Wire, now: Time, out: &mut Vec<Batch>) {
+        let Wire { counter, sent, bytes, answer, content, .. } = wire;
+        self.note_delay(path, now - sent);
+        if !matches!(content, Content::Report(_)) {
+            self.receivers[path.index()].receive(counter, bytes, answer, now);
+        }
+        match content {
+            Content::Numbered(header, predecessors, packet) => {
+                let arrival = Arrival { path, counter, header, predecessors, bytes };
+                self.resequencer.receive(arrival, packet, now, out);
+            }
+            Content::Probe => self.resequencer.passed(path, counter, now, out),
+            Content::Report(report) => {
+                self.bond.report(path, &report, now);
+                self.note_round_trip(path);
+            }
+            Content::Plain(packet) => out.push(Batch::of(packet)),
+            // It belongs to the connection.
+            Content::Segment(..) => {}
+        }
+    }
+
+    fn note_delay(&mut self, path: PathId, delay: Span) {
+        let Delays::OneWay(delays) = &mut self.delays else { return };
+        let known = delays[path.index()].get_or_insert(DelayRange { least: delay, most: delay });
+        *known = DelayRange { least: known.least.min(delay), most: delay.max(known.most - (known.most - delay) / 256) };
+        self.resequencer.set_delay(path, Some(*known));
+    }
+
+    fn note_round_trip(&mut self, path: PathId) {
+        let Delays::RoundTrips(count) = self.delays else { return };
+        let round_trip = self.bond.status(path).and_then(|status| status.round_trip);
+        let range = round_trip.map(|round_trip| DelayRange { least: Span::ZERO, most: round_trip * count });
+        self.resequencer.set_delay(path, range);
+    }
+
+    /// Ends what waits for paths that have failed, and for too long. Appends what is delivered now.
+    pub(super) fn expire(&mut self, now: Time, out: &mut Vec<Batch>) {
+        for path in std::mem::take(&mut self.down) {
+            self.resequencer.path_down(path, now, out);
+        }
+        self.resequencer.expire(now, out);
+    }
+
+    pub(super) fn next_time(&self, now: Time) -> Option<Time> {
+        let receivers = self.receivers.iter().filter_map(PathReceiver::deadline);
+        let bond = self.bond.deadline().map(|time| time.max(now + Span::from_nanos(1)));
+        receivers.chain(bond).chain(self.resequencer.deadline()).min()
+    }
+
+    fn wire(&self, transmission: Transmission<Batch>, sent: Time) -> Wire {
+        let Transmission { path, counter, answer, packet } = transmission;
+        let (shard, overhead) = (self.number, overhead_bytes(self.outer_bytes));
+        let Some(packet) = packet else {
+            return Wire { shard, counter, sent, bytes: PROBE_BYTES + overhead, answer, content: Content::Probe };
+        };
+        let bytes = packet.content.bytes() + overhead;
+        let predecessors = packet.predecessors(path).collect();
+        let content = packet.content.marked_if(packet.marked);
+        let content = Content::Numbered(packet.header, predecessors, content);
+        Wire { shard, counter, sent, bytes, answer, content }
+    }
+}

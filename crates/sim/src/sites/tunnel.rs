@@ -1,0 +1,114 @@
+use super::carrier::Carrier;
+use super::config::TunnelModel;
+use super::packet::{Batch, Content, Wire};
+use super::shard::{Shard, overhead_bytes};
+use crate::tcp::{Connection, Segment};
+use link::Label;
+use multipath::{BondConfig, Class, FlowControl, PathChoice, PathConfig, PathId, SharedPaths};
+use units::{ConfigError, Span, Time};
+
+/// A gateway whose paths are TCP connections over the first path of the sites.
+#[derive(Debug)]
+pub(super) struct Tunnel {
+    shard: Shard,
+    carriers: Vec<Carrier>,
+    /// Bytes of IP and TCP headers.
+    header_bytes: u32,
+    /// What the shard sends, and what connections hand on; empty between calls.
+    sent: Vec<(PathId, Wire)>,
+    received: Vec<Wire>,
+}
+
+/// All connections go over it.
+pub(super) const FIRST_PATH: PathId = PathId::new(0).expect("there is one");
+/// The length of a record, before it.
+const PREFIX_BYTES: u32 = 2;
+/// A packet may leave later than its path has room by this: several that leave together cost little more than one.
+const BATCH_INTERVAL: Span = Span::from_micros(150);
+
+impl Tunnel {
+    pub(super) fn new(model: &TunnelModel, seed: u64) -> Result<Self, ConfigError> {
+        let path = PathConfig {
+            overhead_bytes: overhead_bytes(PREFIX_BYTES),
+            flow_control: FlowControl::Backpressure,
+            adaptation: model.adaptation,
+            ..PathConfig::default()
+        };
+        let bond = BondConfig {
+            choice: PathChoice::Available,
+            queue: if model.aqm { BondConfig::managed_queue() } else { BondConfig::unmanaged_queue() },
+            paths: vec![path; model.connections],
+            seed,
+        };
+        let shared = SharedPaths::new(&bond.paths, 1, Time::ZERO);
+        let carrier = || {
+            let connection = Connection::new(model.tcp.sender(), model.tcp.receiver(), model.tcp.segment_bytes);
+            Carrier::new(connection, model.unsent_bytes)
+        };
+        Ok(Tunnel {
+            shard: Shard::new(0, &bond, &shared, PREFIX_BYTES)?,
+            carriers: (0..model.connections).map(|_| carrier()).collect(),
+            header_bytes: model.tcp.header_bytes,
+            sent: Vec::new(),
+            received: Vec::new(),
+        })
+    }
+
+    pub(super) fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    pub(super) fn offer(&mut self, packets: Batch, label: Label, class: Class, now: Time) {
+        self.shard.offer(packets, label, class, now);
+    }
+
+    /// Appends what is to be sent now.
+    pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, Wire)>) {
+        for (path, carrier) in PathId::all().zip(&mut self.carriers) {
+            carrier.on_time(now);
+            if let Some(state) = carrier.state(now) {
+                self.shard.bond_mut().set_carrier(path, state, now);
+            }
+        }
+        self.shard.send(now, &mut self.sent);
+        for (path, wire) in self.sent.drain(..) {
+            self.carriers[path.index()].push(wire);
+        }
+        for (connection, carrier) in PathId::all().zip(&mut self.carriers) {
+            let segments = std::iter::from_fn(|| carrier.poll_send(now));
+            let wires = segments.map(|segment| wire(connection, segment, self.header_bytes, now));
+            out.extend(wires.map(|wire| (FIRST_PATH, wire)));
+        }
+    }
+
+    /// A segment of a connection has arrived. Appends what is delivered now.
+    pub(super) fn receive(&mut self, wire: Wire, now: Time, out: &mut Vec<Batch>) {
+        let (connection, segment) = match wire.content {
+            Content::Segment(connection, segment) => (connection, segment),
+            Content::Plain(packet) => return out.push(Batch::of(packet)),
+            Content::Numbered(..) | Content::Probe | Content::Report(_) => return,
+        };
+        self.carriers[connection.index()].receive(*segment, now, &mut self.received);
+        for datagram in self.received.drain(..) {
+            self.shard.receive(connection, datagram, now, out);
+        }
+    }
+
+    /// Appends what has waited for too long.
+    pub(super) fn expire(&mut self, now: Time, out: &mut Vec<Batch>) {
+        self.shard.expire(now, out);
+    }
+
+    pub(super) fn next_time(&self, now: Time) -> Option<Time> {
+        let is_awaited = self.shard.bond().queued() > 0;
+        let carriers = self.carriers.iter().filter_map(|carrier| carrier.next_time(is_awaited));
+        let shard = self.shard.next_time(now).map(|time| time.max(now + BATCH_INTERVAL));
+        carriers.map(|time| time.max(now + Span::from_nanos(1))).chain(shard).min()
+    }
+}
+
+fn wire(connection: PathId, segment: Segment<Wire>, header_bytes: u32, sent: Time) -> Wire {
+    let bytes = header_bytes + segment.payload_bytes;
+    let content = Content::Segment(connection, Box::new(segment));
+    Wire { shard: 0, counter: 0, sent, bytes, answer: false, content }
+}

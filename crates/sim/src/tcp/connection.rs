@@ -1,0 +1,195 @@
+use super::{Acknowledgement, Data, Receiver, Sender};
+use std::collections::{BTreeMap, VecDeque};
+use units::{Rate, Span, Time};
+
+/// One end of a connection that carries records both ways, each as so many bytes of a stream of bytes. Its far end is
+/// another one.
+///
+/// Records are handed on in their order, each when all of its bytes and of those before it have arrived. Short segments leave at
+/// once (no Nagle algorithm), and take an acknowledgement that waits with them. After each call, call
+/// [`Connection::poll_send`] until it returns nothing; call [`Connection::on_time`] at [`Connection::next_time`].
+#[derive(Debug)]
+pub struct Connection<R> {
+    sender: Sender,
+    receiver: Receiver,
+    segment_bytes: u32,
+    /// Records with bytes that have not left yet, and how many of these.
+    unsent: VecDeque<(u32, R)>,
+    unsent_bytes: u64,
+    /// Segments that have left and are not acknowledged, the first of this number.
+    sent: VecDeque<Sent<R>>,
+    first: u32,
+    acknowledged_bytes: u64,
+    /// What has arrived and is not handed on, by number of segment.
+    arrived: BTreeMap<u32, Vec<R>>,
+    handed_on: u32,
+    answers: VecDeque<Acknowledgement>,
+}
+
+/// A segment as it was sent first, with the records that end in it.
+#[derive(Debug)]
+struct Sent<R> {
+    bytes: u32,
+    records: Vec<R>,
+}
+
+/// What one end sends to the other.
+#[derive(Debug, Clone)]
+pub struct Segment<R> {
+    /// Data, if it has any.
+    pub data: Option<Data>,
+    /// An acknowledgement, if it has one.
+    pub acknowledgement: Option<Acknowledgement>,
+    /// Bytes of payload.
+    pub payload_bytes: u32,
+    /// The records whose last byte it has.
+    pub records: Vec<R>,
+}
+
+/// How the sending side of an end does now, as Linux tells it (`TCP_INFO`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendState {
+    /// Bytes that have not left yet.
+    pub unsent: u64,
+    /// Bytes that may leave at once besides what has: the rest of the congestion window.
+    pub window: u64,
+    /// Bytes that were acknowledged in all.
+    pub acknowledged: u64,
+    /// Bytes that were repeated in all, in full segments.
+    pub repeated: u64,
+    /// Lost data is being repeated.
+    pub is_recovering: bool,
+    /// Smoothed round-trip time; 0 until there is one.
+    pub round_trip: Span,
+    /// At which it has delivered of late.
+    pub delivery_rate: Rate,
+}
+
+impl<R: Clone> Connection<R> {
+    /// An end that sends segments of up to so many bytes of payload.
+    pub fn new(sender: Sender, receiver: Receiver, segment_bytes: u32) -> Self {
+        let mut connection = Connection {
+            sender,
+            receiver,
+            segment_bytes: segment_bytes.max(1),
+            unsent: VecDeque::new(),
+            unsent_bytes: 0,
+            sent: VecDeque::new(),
+            first: 0,
+            acknowledged_bytes: 0,
+            arrived: BTreeMap::new(),
+            handed_on: 0,
+            answers: VecDeque::new(),
+        };
+        connection.offer();
+        connection
+    }
+
+    /// Adds a record of so many bytes, at least one, to what is to be sent.
+    pub fn write(&mut self, record: R, bytes: u32) {
+        if self.unsent_bytes < u64::from(self.segment_bytes) {
+            self.sender.note_application_limit();
+        }
+        self.unsent.push_back((bytes.max(1), record));
+        self.unsent_bytes += u64::from(bytes.max(1));
+        self.offer();
+    }
+
+    /// Takes what the far end has sent; appends the records that it completes.
+    pub fn receive(&mut self, segment: Segment<R>, now: Time, out: &mut Vec<R>) {
+        if let Some(acknowledgement) = &segment.acknowledgement {
+            self.sender.acknowledge(acknowledgement, now);
+            while self.first < self.sender.first() {
+                self.first += 1;
+                self.acknowledged_bytes += self.sent.pop_front().map_or(0, |sent| u64::from(sent.bytes));
+            }
+        }
+        let Some(data) = &segment.data else { return };
+        if data.number >= self.handed_on {
+            self.arrived.insert(data.number, segment.records);
+        }
+        self.answers.extend(self.receiver.receive(data, false, now));
+        while self.handed_on < self.receiver.in_order() {
+            out.extend(self.arrived.remove(&self.handed_on).unwrap_or_default());
+            self.handed_on += 1;
+        }
+    }
+
+    /// What is to be sent now, if anything.
+    pub fn poll_send(&mut self, now: Time) -> Option<Segment<R>> {
+        // Only the last one can travel with data.
+        let alone = |acknowledgement| Segment {
+            data: None,
+            acknowledgement: Some(acknowledgement),
+            payload_bytes: 0,
+            records: Vec::new(),
+        };
+        if self.answers.len() > 1 {
+            return self.answers.pop_front().map(alone);
+        }
+        let Some(data) = self.sender.poll_send(now) else { return self.answers.pop_front().map(alone) };
+        let place = (data.number - self.first) as usize;
+        if place == self.sent.len() {
+            let sent = self.cut();
+            self.sent.push_back(sent);
+            self.offer();
+        }
+        let Sent { bytes, records } = &self.sent[place];
+        let acknowledgement = self.answers.pop_front().or_else(|| self.receiver.take_waiting());
+        // A stream has no end.
+        let data = Data { last: false, ..data };
+        Some(Segment { data: Some(data), acknowledgement, payload_bytes: *bytes, records: records.clone() })
+    }
+
+    /// When to call [`Connection::on_time`].
+    pub fn next_time(&self) -> Option<Time> {
+        self.sender.next_time().into_iter().chain(self.receiver.next_time()).min()
+    }
+
+    /// Does what is due.
+    pub fn on_time(&mut self, now: Time) {
+        self.sender.on_time(now);
+        self.answers.extend(self.receiver.on_time(now));
+    }
+
+    /// Bytes that have not left yet.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.unsent_bytes
+    }
+
+    /// How its sending side does now.
+    pub fn state(&self) -> SendState {
+        let free = self.sender.window().saturating_sub(self.sender.in_flight());
+        SendState {
+            unsent: self.unsent_bytes,
+            window: u64::from(free) * u64::from(self.segment_bytes),
+            acknowledged: self.acknowledged_bytes,
+            repeated: self.sender.statistics().retransmissions * u64::from(self.segment_bytes),
+            is_recovering: self.sender.is_recovering(),
+            round_trip: self.sender.smoothed_round_trip().unwrap_or_default(),
+            delivery_rate: self.sender.delivery_rate().unwrap_or_default(),
+        }
+    }
+
+    /// Tells the sender how many segments there are to be sent.
+    fn offer(&mut self) {
+        let segments = self.unsent_bytes.div_ceil(self.segment_bytes.into());
+        self.sender.offer(u32::try_from(segments).unwrap_or(u32::MAX));
+    }
+
+    /// The next segment of what is to be sent.
+    fn cut(&mut self) -> Sent<R> {
+        let mut sent = Sent { bytes: 0, records: Vec::new() };
+        while let Some((left, _)) = self.unsent.front_mut() {
+            let taken = (*left).min(self.segment_bytes - sent.bytes);
+            *left -= taken;
+            sent.bytes += taken;
+            if *left > 0 {
+                break;
+            }
+            sent.records.extend(self.unsent.pop_front().map(|(_, record)| record));
+        }
+        self.unsent_bytes -= u64::from(sent.bytes);
+        sent
+    }
+}
