@@ -7,7 +7,7 @@ mod sites;
 use counter::Counter;
 use gateway::Config;
 use gateway::direct::{DirectPlane, RemoteSessions, SessionPlane};
-use gateway::status::{Status, StatusRecorder};
+use gateway::status::{Status, recorder};
 use multipath::nat_session::{NatRole, RefusalReason, SessionPhase};
 use net::interface::Family;
 use net::namespace::Namespace;
@@ -130,7 +130,7 @@ impl Running {
 
     /// As `kumade gateway status` has it.
     fn document(&self, config: &Config) -> Status {
-        let mut recorder = StatusRecorder::new(config);
+        let mut recorder = recorder(config);
         let fill = |status: &mut Status, now| {
             self.sessions.status().unwrap().fill(status);
             self.plane.fill(status, now)

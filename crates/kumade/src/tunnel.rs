@@ -1,25 +1,21 @@
 //! `kumade tunnel`: carries IP over TCP or UDP between hosts.
 
-use crate::descriptors::raise_descriptor_limit;
+mod registry;
+mod run;
+mod status;
+
 use crate::key;
-use crate::output::note;
 use crate::usage::usage;
 use anyhow::Context;
-use bonded::BondedStatus;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
+use run::Visibility;
 use secure::PublicKey;
-use service::{RuntimeDir, listen_address, signals};
+use service::listen_address;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
-use tunnel::{
-    Allowed, Carrier, CarrierKind, ConnectionTuning, DEFAULT_PORT, End, Forward, Peer, Refusal, RelayStatus, Relayed,
-    Report, Tunnel, TunnelConfig,
-};
+use tunnel::{Allowed, Carrier, ConnectionTuning, DEFAULT_PORT, End, Forward, Peer, Relayed, TunnelConfig};
 use units::{Span, parse};
 
 /// Carry IP packets or TCP connections between two hosts, encrypted, over TCP or UDP, until Ctrl-C
@@ -43,6 +39,13 @@ pub struct TunnelArgs {
 
 #[derive(Debug, Subcommand)]
 enum TunnelCommand {
+    #[command(flatten)]
+    End(EndCommand),
+    Status(status::StatusArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum EndCommand {
     /// Wait for other ends, each known by its key
     Listen {
         /// Where to wait, for TCP and UDP [default: all addresses, port 7274]
@@ -108,6 +111,8 @@ struct Common {
     congestion_control: Option<String>,
     #[command(flatten)]
     tuning: Tuning,
+    #[command(flatten)]
+    visibility: Visibility,
 }
 
 /// What is set on the TCP connections. The defaults suit most paths.
@@ -167,111 +172,31 @@ enum CarrierName {
     Relay,
 }
 
-/// What was said last of a peer.
-#[derive(Debug, Clone, Default)]
-struct Seen {
-    is_connected: bool,
-    carrier: Option<CarrierKind>,
-}
-
-/// Maximum time until a signal or a change is noticed.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Runs one end of a tunnel until a signal comes.
+/// Runs one end of a tunnel until a signal comes, or shows what one does.
 ///
 /// # Errors
-/// A key or an address cannot be read, or the system refuses something. Settings that contradict each other give exit status 2.
+/// A key or an address cannot be read, the system refuses something, or no tunnel can be asked. Settings that contradict each
+/// other give exit status 2.
 pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
-    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
-    let config = config(args.command)?;
-    if let Err(error) = config.check() {
-        return Ok(usage(&error));
-    }
-    let (end, names) = (config.end, config.peers.iter().map(|peer| name(&peer.key)).collect::<Vec<_>>());
-    let what = what(&config);
-    raise_descriptor_limit();
-    let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"))?;
-    match end {
-        End::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
-        End::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
-    }
-    let mut seen = vec![Seen::default(); names.len()];
-    let mut last = (None, None);
-    while !stop.load(Ordering::Relaxed) && tunnel.is_running() {
-        // One that has ended says why when it is stopped.
-        let (Ok(packets), Ok(relayed), Ok(reports)) = (tunnel.packets(), tunnel.relayed(), tunnel.take_reports())
-        else {
-            break;
-        };
-        packets.iter().for_each(|status| say_changes(&names, status, &mut seen));
-        reports.iter().for_each(say_report);
-        last = (packets, relayed);
-        thread::sleep(POLL_INTERVAL);
-    }
-    say_totals(&names, &last);
-    tunnel.stop()?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// What is carried, in few words.
-fn what(config: &TunnelConfig) -> String {
-    let forwards = config.relayed.forwards.iter().map(ToString::to_string);
-    let device = config.has_device().then(|| config.device.clone());
-    let what: Vec<_> = device.into_iter().chain(forwards).collect();
-    if what.is_empty() { "TCP connections".into() } else { what.join(", ") }
-}
-
-fn say_totals(names: &[String], (packets, relayed): &(Option<BondedStatus>, Option<RelayStatus>)) {
-    for (name, remote) in names.iter().zip(packets.iter().flat_map(|status| &status.remotes)) {
-        let sent: u64 = remote.paths.iter().map(|path| path.status.sent_bytes).sum();
-        let received: u64 = remote.paths.iter().map(|path| path.received_bytes).sum();
-        note!("{name}: {sent} bytes sent, {received} received");
-    }
-    if let Some(RelayStatus { opened, sent_bytes, received_bytes, .. }) = relayed.filter(|status| status.opened > 0) {
-        note!("{opened} relayed connections: {sent_bytes} bytes sent, {received_bytes} received");
+    let command = match args.command {
+        TunnelCommand::Status(args) => return status::run(&args),
+        TunnelCommand::End(command) => command,
+    };
+    let (config, visibility) = config(command)?;
+    match config.check() {
+        Ok(()) => run::run(config, &visibility),
+        Err(error) => Ok(usage(&error)),
     }
 }
 
-/// Why a connection was not relayed, and what to do about it.
-fn say_report(report: &Report) {
-    match report {
-        Report::NotAllowed { peer, target } => {
-            note!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", name(peer));
-        }
-        Report::Refused { target, refusal: refusal @ Refusal::NotAllowed } => {
-            note!("{target}: {refusal}; `--allow {target}` there would let this end reach it");
-        }
-        Report::Refused { target, refusal } => note!("{target}: {refusal}"),
-        Report::Unreachable { address, cause } => note!("a connection to {address}: {cause}"),
-    }
-}
-
-fn say_changes(names: &[String], status: &BondedStatus, seen: &mut [Seen]) {
-    for ((name, now), seen) in names.iter().zip(&status.remotes).zip(seen) {
-        if seen.is_connected != now.is_connected {
-            seen.is_connected = now.is_connected;
-            note!("{name}: {}", if now.is_connected { "connected" } else { "not connected" });
-        }
-        if let Some(carrier) = now.carrier.filter(|carrier| seen.carrier != Some(*carrier)) {
-            seen.carrier = Some(carrier);
-            note!("{name}: over {}", carrier);
-        }
-    }
-}
-
-/// A key's first digits, enough to tell peers apart.
-fn name(key: &PublicKey) -> String {
-    key.to_string().chars().take(8).collect()
-}
-
-fn config(command: TunnelCommand) -> anyhow::Result<TunnelConfig> {
+fn config(command: EndCommand) -> anyhow::Result<(TunnelConfig, Visibility)> {
     let (end, peers, connections, relayed, common) = match command {
-        TunnelCommand::Listen { listen, peers, allowed, common } => {
+        EndCommand::Listen { listen, peers, allowed, common } => {
             let text = listen.unwrap_or_else(|| DEFAULT_PORT.to_string());
             let address = listen_address(&text, DEFAULT_PORT)?;
             (End::Listen(address), peers, 1, Relayed { allowed, ..Relayed::default() }, common)
         }
-        TunnelCommand::Connect { host, peer, networks, forwards, connections, common } => {
+        EndCommand::Connect { host, peer, networks, forwards, connections, common } => {
             let key = peer.parse::<PublicKey>().context("the key of --peer")?;
             let networks = if networks.is_empty() { &common.addresses } else { &networks };
             let networks = networks.iter().map(IpNet::trunc).collect();
@@ -280,7 +205,7 @@ fn config(command: TunnelCommand) -> anyhow::Result<TunnelConfig> {
         }
     };
     let psk = common.preshared_key.as_deref().map(key::read_preshared).transpose()?;
-    Ok(TunnelConfig {
+    let config = TunnelConfig {
         end,
         carrier: match common.carrier {
             CarrierName::Auto => Carrier::Auto(connections),
@@ -298,7 +223,8 @@ fn config(command: TunnelCommand) -> anyhow::Result<TunnelConfig> {
         congestion_control: common.congestion_control,
         tuning: common.tuning.connections(),
         relayed,
-    })
+    };
+    Ok((config, common.visibility))
 }
 
 fn resolve(host: &str) -> anyhow::Result<SocketAddr> {

@@ -37,13 +37,18 @@ const EDGES: &[(&str, &[&str])] = &[
     ("relay", &["net", "runtime", "secure", "units"]),
     // What a gateway and a tunnel do, over sockets.
     ("bonded", &["dataplane", "multipath", "net", "packet", "runtime", "secure", "service", "units"]),
+    // What is seen of a bonded plane.
+    ("status", &["bonded", "dataplane", "multipath", "net", "units"]),
     // Its reference clock speaks NTP.
     ("testnet", &["link", "middlebox", "net", "packet", "runtime", "units", "wire"]),
     // The STAMP client fits the clocks itself (`estimate::delay`).
     ("probe", &["estimate", "measurement", "net", "train", "transport", "units", "wire"]),
     ("serve", &["net", "train", "transport", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "runtime", "service", "units"]),
-    ("tunnel", &["bonded", "multipath", "net", "relay", "runtime", "secure", "service", "units"]),
+    (
+        "tunnel",
+        &["bonded", "dataplane", "multipath", "net", "relay", "runtime", "secure", "service", "status", "units"],
+    ),
     // It measures its paths, and answers the measurements of other gateways.
     (
         "gateway",
@@ -58,6 +63,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "secure",
             "serve",
             "service",
+            "status",
             "train",
             "units",
         ],
@@ -103,6 +109,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "secure",
             "serve",
             "service",
+            "status",
             "train",
             "tunnel",
             "units",

@@ -1,5 +1,5 @@
 use crate::carried::Carried;
-use crate::report::{RelayStatus, Reports};
+use crate::report::{RelayStatus, Report, Reports};
 use crate::slot::Slot;
 use net::clock;
 use net::readiness::{Event, Readiness};
@@ -101,6 +101,12 @@ impl Entries {
         self.status.opened += 1;
         self.put(number, Slot::Carried(Box::new(carried)), peer);
         self.busy.insert(number);
+    }
+
+    /// A connection is not carried, for this reason.
+    pub(crate) fn refuse(&mut self, report: Option<Report>) {
+        self.status.refused += 1;
+        report.into_iter().for_each(|report| self.reports.push(report));
     }
 
     /// Has a connection looked at.

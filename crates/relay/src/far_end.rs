@@ -120,9 +120,8 @@ fn carry(
 fn refuse(entries: &mut Entries, number: u32, peer: Option<PublicKey>, error: NotOpened) {
     let Some(Entry { slot: Slot::Opening(mut opening), .. }) = entries.remove(number) else { return };
     let NotOpened::Refused(target, refusal) = error else { return };
-    if let (Refusal::NotAllowed, Some(peer)) = (refusal, peer) {
-        entries.reports.push(Report::NotAllowed { peer, target });
-    }
+    let report = peer.filter(|_| refusal == Refusal::NotAllowed).map(|peer| Report::NotAllowed { peer, target });
+    entries.refuse(report);
     // A few bytes, which the send buffer takes.
     let is_told = opening.sealed.push(&Message::Refused(refusal)).is_ok() && opening.sealed.flush().is_ok();
     if is_told {

@@ -16,7 +16,7 @@ pub(crate) fn begin(near: &Near, entries: &mut Entries, plain: TcpStream, target
     plain::reset_when_dropped(&plain);
     match near.dial(plain, target) {
         Ok(dialing) => entries.enter(Slot::Dialing(dialing)),
-        Err(error) => entries.reports.push(near.unreachable(&Ended::Io(error))),
+        Err(error) => entries.refuse(Some(near.unreachable(&Ended::Io(error)))),
     }
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn advance(near: &mut Near, entries: &mut Entries, number: u32) {
     };
     if let Err(ended) = outcome {
         entries.remove(number);
-        entries.reports.push(near.unreachable(&ended));
+        entries.refuse(Some(near.unreachable(&ended)));
     }
 }
 

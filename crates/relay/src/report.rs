@@ -37,6 +37,8 @@ pub struct RelayStatus {
     pub connections: usize,
     /// Connections that were opened in all.
     pub opened: u64,
+    /// Connections that were not carried: to what is not allowed, or not reached.
+    pub refused: u64,
     /// Bytes of connections that have gone to the other end.
     pub sent_bytes: u64,
     /// Bytes of connections that have come from there.

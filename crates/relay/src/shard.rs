@@ -149,9 +149,9 @@ impl RelayShard {
                 match (end, ended) {
                     (_, Ended::Complete) => carried.plain.close(),
                     (End::Near(near), ended) => {
-                        near.report(&carried.target, &ended)
-                            .into_iter()
-                            .for_each(|report| entries.reports.push(report));
+                        if let Some(report) = near.report(&carried.target, &ended) {
+                            entries.refuse(Some(report));
+                        }
                     }
                     (End::Far(_), _) => {}
                 }
@@ -168,7 +168,7 @@ impl RelayShard {
         for number in late {
             let entry = self.entries.remove(number);
             if let (Some(Entry { slot: Slot::Dialing(_), .. }), End::Near(near)) = (entry, &self.end) {
-                self.entries.reports.push(near.unreachable(&Ended::Timeout));
+                self.entries.refuse(Some(near.unreachable(&Ended::Timeout)));
             }
         }
         // An address that does not answer is left for the next one.

@@ -118,6 +118,17 @@ const MAX_RTO: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(120);
 impl Carrier {
     /// As many connections as a rake has where no other number is given.
     pub const DEFAULT_CONNECTIONS: usize = PathId::MAX_PATHS;
+
+    /// As people give it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Carrier::Auto(_) => "auto",
+            Carrier::Udp => "udp",
+            Carrier::Tcp => "tcp",
+            Carrier::Rake(_) => "rake",
+            Carrier::Relay(_) => "relay",
+        }
+    }
 }
 
 impl TunnelConfig {

@@ -19,10 +19,17 @@
 //!
 //! [`Relayed`] TCP connections are ended at both ends and carried as streams of their own ([`relay`]), over the same port of the
 //! listening end. They need neither a device nor privileges.
+//!
+//! # What is seen of it
+//!
+//! A [`status`] says what an end does, to [programs](control), to [Prometheus](prometheus) and to people.
 #![forbid(unsafe_code)]
 
 mod config;
+pub mod control;
 mod peer;
+pub mod prometheus;
+pub mod status;
 mod tunnel;
 
 pub use bonded::ConnectionTuning;

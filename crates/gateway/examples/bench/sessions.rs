@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, mean};
 use crate::process::{cpu_share, resident_bytes, slab_bytes};
 use gateway::Config;
 use gateway::direct::{DirectPlane, SessionPlane};
-use gateway::status::{Status, StatusRecorder};
+use gateway::status::{Status, recorder};
 use net::namespace::Namespace;
 use secure::{PresharedKey, PrivateKey, PublicKey};
 use service::RuntimeDir;
@@ -127,7 +127,7 @@ impl<'a> Gateway<'a> {
 
     /// As `kumade gateway status` has it.
     fn status(&self) -> Outcome<Status> {
-        let mut recorder = StatusRecorder::new(&self.config);
+        let mut recorder = recorder(&self.config);
         let sessions = self.sessions.as_ref().ok_or("it has ended")?.status()?;
         recorder.renew(|status, _| {
             sessions.fill(status);

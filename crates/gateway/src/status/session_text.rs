@@ -1,5 +1,5 @@
 use super::sessions::{PhaseCounts, RemoteSessions, Session, SessionCounters, SessionPhase, SessionRole};
-use super::table::{NONE, age, show_table};
+use ::status::{NONE, age, show_table};
 use std::fmt::{self, Display, Formatter};
 use units::Span;
 

@@ -1,4 +1,4 @@
-use super::traffic::Traffic;
+use ::status::Traffic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,13 +3,14 @@
 use super::registry::{explained, gateways};
 use crate::key;
 use crate::output::note;
+use ::status::Latest;
 use anyhow::Context;
 use bonded::{BondedConfig, BondedPlane};
 use gateway::config::{Bonded, Peer, Plane, Sessions};
 use gateway::control::{GatewayProtocol, Reply, Request};
 use gateway::direct::{DirectPlane, SessionPlane};
 use gateway::measure::{MeasurementServer, PathMeasurer};
-use gateway::status::{LatestStatus, StatusRecorder};
+use gateway::status::{Status, recorder};
 use gateway::{Config, prometheus};
 use net::clock;
 use secure::{PresharedKey, PrivateKey};
@@ -49,7 +50,7 @@ fn run_direct(config: &Config, claim: NamedClaim<GatewayProtocol>, stop: &Atomic
     };
     let mut reachable = vec![false; config.remotes.len()];
     let (_server, mut measurer) = measurements(config)?;
-    let mut recorder = StatusRecorder::new(config);
+    let mut recorder = recorder(config);
     recorder.renew(|status, now| plane.fill(status, now))?;
     note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     let _answering = answer(config, claim, &recorder.latest())?;
@@ -94,7 +95,7 @@ fn run_bonded(
 ) -> anyhow::Result<()> {
     let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
     let (_server, mut measurer) = measurements(config)?;
-    let mut recorder = StatusRecorder::new(config);
+    let mut recorder = recorder(config);
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     let _answering = answer(config, claim, &recorder.latest())?;
     let mut connected = vec![false; config.remotes.len()];
@@ -150,7 +151,7 @@ fn tell_threads(remote: &str, threads: u32, all: usize, was_told: bool) {
 fn answer(
     config: &Config,
     claim: NamedClaim<GatewayProtocol>,
-    status: &LatestStatus,
+    status: &Latest<Status>,
 ) -> anyhow::Result<(ControlServer, Option<Exporter>)> {
     let asked = status.clone();
     let control = claim.serve(move |request| match request {

@@ -4,10 +4,13 @@ use std::fmt::{self, Formatter};
 use units::Rate;
 
 /// What is not known.
-pub(super) const NONE: &str = "–";
+pub const NONE: &str = "–";
 
 /// Lines of columns, each as wide as its longest cell. Each line begins with an end of line.
-pub(super) fn show_table<const N: usize>(
+///
+/// # Errors
+/// The formatter's.
+pub fn show_table<const N: usize>(
     f: &mut Formatter<'_>,
     indent: &str,
     heads: [&str; N],
@@ -25,7 +28,7 @@ pub(super) fn show_table<const N: usize>(
 }
 
 /// For people; a dash where it is not known.
-pub(super) fn rate(bits_per_second: Option<f64>) -> String {
+pub fn rate(bits_per_second: Option<f64>) -> String {
     bits_per_second.map_or_else(|| NONE.to_owned(), |rate| Rate::from_f64(rate).to_string())
 }
 

@@ -1,0 +1,22 @@
+//! The running ends of tunnels, by their names.
+
+use anyhow::anyhow;
+use service::{ControlError, Registry, RuntimeDir};
+use tunnel::control::TunnelProtocol;
+
+/// Those of this user.
+pub fn tunnels() -> Registry<TunnelProtocol> {
+    Registry::new(RuntimeDir::standard("kumade"))
+}
+
+/// Adds what helps.
+pub fn explained(error: ControlError) -> anyhow::Error {
+    match &error {
+        ControlError::Taken { .. } => anyhow!("{error}, with --name"),
+        ControlError::NotRunning { running, .. } if running.is_empty() => {
+            anyhow!("{error}; start one with `kumade tunnel listen` or `kumade tunnel connect`")
+        }
+        ControlError::NotRunning { .. } => anyhow!("{error}; choose one with `kumade tunnel status NAME`"),
+        _ => error.into(),
+    }
+}

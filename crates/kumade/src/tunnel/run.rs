@@ -1,0 +1,185 @@
+//! One end of a tunnel that runs until a signal comes.
+
+use super::registry::{explained, tunnels};
+use crate::descriptors::raise_descriptor_limit;
+use crate::output::note;
+use ::status::Latest;
+use anyhow::Context;
+use bonded::BondedStatus;
+use clap::Args;
+use secure::PublicKey;
+use service::{
+    ClaimError, ControlError, ControlServer, Exporter, NamedClaim, RuntimeDir, check_name, metrics_address, signals,
+};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+use tunnel::control::{Reply, Request, TunnelProtocol};
+use tunnel::status::Status;
+use tunnel::{CarrierKind, End, Refusal, RelayStatus, Report, Tunnel, TunnelConfig, prometheus};
+
+/// How others see what an end does.
+#[derive(Debug, Args)]
+pub struct Visibility {
+    /// Name of this end, for `kumade tunnel status` [default: that of the device, or `tunnel`, with a number if it is taken]
+    #[arg(long, value_parser = name_of_an_end)]
+    name: Option<String>,
+    /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
+    prometheus: Option<SocketAddr>,
+}
+
+/// What was said last of a peer.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    is_connected: bool,
+    carrier: Option<CarrierKind>,
+}
+
+/// Maximum time until a signal or a change is noticed.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Names that are tried where none is given.
+const MAX_NUMBER: u32 = 1000;
+
+/// Runs one end of a tunnel until a signal comes.
+///
+/// # Errors
+/// Its name is taken, or the system refuses something.
+pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<ExitCode> {
+    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
+    let (end, names) = (config.end, config.peers.iter().map(|peer| name(&peer.key)).collect::<Vec<_>>());
+    let what = what(&config);
+    let (own_name, claim) = claim(visibility, &config)?;
+    let mut recorder = Status::recorder(&config, &own_name);
+    raise_descriptor_limit();
+    let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"))?;
+    let _answering = answer(visibility, claim, &recorder.latest())?;
+    match end {
+        End::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
+        End::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
+    }
+    let mut seen = vec![Seen::default(); names.len()];
+    let mut last = (None, None);
+    while !stop.load(Ordering::Relaxed) && tunnel.is_running() {
+        // One that has ended says why when it is stopped.
+        let (Ok(packets), Ok(relayed), Ok(reports)) = (tunnel.packets(), tunnel.relayed(), tunnel.take_reports())
+        else {
+            break;
+        };
+        packets.iter().for_each(|status| say_changes(&names, status, &mut seen));
+        reports.iter().for_each(say_report);
+        let Ok(()) = recorder.renew(|status, now| {
+            status.fill(packets.as_ref(), relayed.as_ref(), now);
+            Ok::<_, Infallible>(())
+        });
+        last = (packets, relayed);
+        thread::sleep(POLL_INTERVAL);
+    }
+    say_totals(&names, &last);
+    tunnel.stop()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn name_of_an_end(text: &str) -> Result<String, ClaimError> {
+    check_name(text).map(|()| text.to_owned())
+}
+
+/// The name that was asked for, or a free one. Without one that was asked for, a tunnel runs even where it cannot be asked.
+fn claim(
+    visibility: &Visibility,
+    config: &TunnelConfig,
+) -> anyhow::Result<(String, Option<NamedClaim<TunnelProtocol>>)> {
+    if let Some(name) = &visibility.name {
+        let claim = tunnels().claim(name).map_err(explained)?;
+        return Ok((name.clone(), Some(claim)));
+    }
+    let device = Some(config.device.as_str()).filter(|device| config.has_device() && check_name(device).is_ok());
+    let first = device.unwrap_or("tunnel").to_owned();
+    for number in 1..=MAX_NUMBER {
+        let name = if number == 1 { first.clone() } else { format!("{first}-{number}") };
+        match tunnels().claim(&name) {
+            Ok(claim) => return Ok((name, Some(claim))),
+            Err(ControlError::Taken { .. }) => {}
+            Err(error) => {
+                note!("`kumade tunnel status` will not find this tunnel: {error}");
+                break;
+            }
+        }
+    }
+    Ok((first, None))
+}
+
+/// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
+fn answer(
+    visibility: &Visibility,
+    claim: Option<NamedClaim<TunnelProtocol>>,
+    status: &Latest<Status>,
+) -> anyhow::Result<(Option<ControlServer>, Option<Exporter>)> {
+    let asked = status.clone();
+    let reply = move |request| match request {
+        Request::Status => Reply::Status { status: Box::new(asked.get()) },
+    };
+    let control = claim.map(|claim| claim.serve(reply)).transpose()?;
+    let fetched = status.clone();
+    let exporter =
+        visibility.prometheus.map(|address| Exporter::start(address, move || prometheus::metrics(fetched.get())));
+    let exporter = exporter.transpose()?;
+    if let Some(exporter) = &exporter {
+        note!("metrics: http://{}/metrics", exporter.address());
+    }
+    Ok((control, exporter))
+}
+
+/// What is carried, in few words.
+fn what(config: &TunnelConfig) -> String {
+    let forwards = config.relayed.forwards.iter().map(ToString::to_string);
+    let device = config.has_device().then(|| config.device.clone());
+    let what: Vec<_> = device.into_iter().chain(forwards).collect();
+    if what.is_empty() { "TCP connections".into() } else { what.join(", ") }
+}
+
+fn say_totals(names: &[String], (packets, relayed): &(Option<BondedStatus>, Option<RelayStatus>)) {
+    for (name, remote) in names.iter().zip(packets.iter().flat_map(|status| &status.remotes)) {
+        let sent: u64 = remote.paths.iter().map(|path| path.status.sent_bytes).sum();
+        let received: u64 = remote.paths.iter().map(|path| path.received_bytes).sum();
+        note!("{name}: {sent} bytes sent, {received} received");
+    }
+    if let Some(RelayStatus { opened, sent_bytes, received_bytes, .. }) = relayed.filter(|status| status.opened > 0) {
+        note!("{opened} relayed connections: {sent_bytes} bytes sent, {received_bytes} received");
+    }
+}
+
+/// Why a connection was not relayed, and what to do about it.
+fn say_report(report: &Report) {
+    match report {
+        Report::NotAllowed { peer, target } => {
+            note!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", name(peer));
+        }
+        Report::Refused { target, refusal: refusal @ Refusal::NotAllowed } => {
+            note!("{target}: {refusal}; `--allow {target}` there would let this end reach it");
+        }
+        Report::Refused { target, refusal } => note!("{target}: {refusal}"),
+        Report::Unreachable { address, cause } => note!("a connection to {address}: {cause}"),
+    }
+}
+
+fn say_changes(names: &[String], status: &BondedStatus, seen: &mut [Seen]) {
+    for ((name, now), seen) in names.iter().zip(&status.remotes).zip(seen) {
+        if seen.is_connected != now.is_connected {
+            seen.is_connected = now.is_connected;
+            note!("{name}: {}", if now.is_connected { "connected" } else { "not connected" });
+        }
+        if let Some(carrier) = now.carrier.filter(|carrier| seen.carrier != Some(*carrier)) {
+            seen.carrier = Some(carrier);
+            note!("{name}: over {}", carrier);
+        }
+    }
+}
+
+/// A key's first digits, enough to tell peers apart.
+fn name(key: &PublicKey) -> String {
+    key.to_string().chars().take(8).collect()
+}

@@ -1,0 +1,25 @@
+//! What is seen of bonded planes from outside: parts of the documents that gateways and tunnels publish, the same for people, and
+//! as metrics for Prometheus.
+//!
+//! A [`Recorder`] renews a program's document once a second, for whoever asks. Counts are totals since the start; rates and
+//! shares are about the last interval, made of two documents.
+#![forbid(unsafe_code)]
+
+mod interval;
+pub mod metrics;
+mod plane;
+mod recorder;
+mod refused;
+mod resequencing;
+mod table;
+mod text;
+mod traffic;
+mod tunnel;
+mod tunnel_metrics;
+
+pub use recorder::{Document, Latest, Recorder, now};
+pub use refused::Refused;
+pub use resequencing::{Bucket, Resequencing, Waits};
+pub use table::{NONE, age, percent, rate, show_table};
+pub use traffic::Traffic;
+pub use tunnel::{PathState, Tunnel, TunnelPath};

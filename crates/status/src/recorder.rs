@@ -1,0 +1,86 @@
+use net::clock;
+use std::sync::{Arc, Mutex, PoisonError};
+use units::{Span, Time};
+
+/// What a program says of itself at one moment.
+pub trait Document: Clone {
+    /// The same, of a moment (UTC, RFC 3339) so many seconds after the program's start.
+    #[must_use]
+    fn at(self, time: String, duration_seconds: f64) -> Self;
+
+    /// With the rates and shares of the interval since an earlier one of the same program.
+    #[must_use]
+    fn since(self, earlier: &Self) -> Self;
+}
+
+/// Renews the status of a running program, once a second, for whoever asks for it meanwhile.
+#[derive(Debug)]
+pub struct Recorder<D> {
+    started: Time,
+    renewed: Option<Time>,
+    /// As it is filled each time.
+    blank: D,
+    latest: Latest<D>,
+}
+
+/// The status of a running program, at most about a second old. All clones are the same.
+#[derive(Debug)]
+pub struct Latest<D>(Arc<Mutex<D>>);
+
+/// Also the interval of rates and shares.
+const INTERVAL: Span = Span::from_secs(1);
+
+impl<D: Document> Recorder<D> {
+    /// For a program that starts now, with what it says until its status is renewed, and what is filled then.
+    pub fn new(blank: D) -> Self {
+        let latest = Latest(Arc::new(Mutex::new(blank.clone())));
+        Recorder { started: clock::monotonic(), renewed: None, blank, latest }
+    }
+
+    /// The status, also as renewed later.
+    pub fn latest(&self) -> Latest<D> {
+        self.latest.clone()
+    }
+
+    /// Renews it where a second has passed; to be called more often. `fill` enters what is known at this time of the
+    /// monotonic clock.
+    ///
+    /// # Errors
+    /// That of `fill`; the status stays as it was.
+    pub fn renew<E>(&mut self, fill: impl FnOnce(&mut D, Time) -> Result<(), E>) -> Result<(), E> {
+        let now = clock::monotonic();
+        if self.renewed.is_some_and(|renewed| now - renewed < INTERVAL) {
+            return Ok(());
+        }
+        let mut status = self.blank.clone().at(self::now(), (now - self.started).as_secs_f64());
+        fill(&mut status, now)?;
+        if self.renewed.replace(now).is_some() {
+            status = status.since(&self.latest.get());
+        }
+        self.latest.set(status);
+        Ok(())
+    }
+}
+
+impl<D: Clone> Latest<D> {
+    /// A copy of it.
+    pub fn get(&self) -> D {
+        // It is whole at any time, even if a thread has panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, status: D) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+}
+
+impl<D> Clone for Latest<D> {
+    fn clone(&self) -> Self {
+        Latest(self.0.clone())
+    }
+}
+
+/// The moment as documents have it: UTC, RFC 3339.
+pub fn now() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}

@@ -1,0 +1,35 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
+
+/// Packets and datagrams that were not carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Refused {
+    /// Packets of local hosts to no network of a far end.
+    pub unroutable_packets: u64,
+    /// Packets from a far end whose source is in no network of it.
+    pub foreign_source_packets: u64,
+    /// Datagrams that are not authentic, of no session, copies, or no message.
+    pub datagrams: u64,
+    /// Handshake messages that were not taken.
+    pub handshakes: u64,
+    /// Datagrams and packets that the system did not take.
+    pub output_packets: u64,
+}
+
+impl Display for Refused {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.unroutable_packets, "packets to no remote network"),
+            (self.foreign_source_packets, "packets with sources of no network of their site"),
+            (self.datagrams, "datagrams that are not authentic"),
+            (self.handshakes, "handshakes"),
+            (self.output_packets, "packets by the system"),
+        ];
+        let said: Vec<_> =
+            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        f.write_str(if said.is_empty() { "nothing" } else { "" })?;
+        f.write_str(&said.join(", "))
+    }
+}

@@ -1,0 +1,68 @@
+//! The status of one end of a tunnel in Prometheus' text format (OpenMetrics).
+
+use crate::status::{CarrierKind, Packets, Relayed, Status, Tunnel};
+use ::status::metrics::{Counter, Encoder, Gauge, text, truth};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use std::fmt;
+
+/// The metrics of one end of a tunnel. Their names begin with `kumade_tunnel_`.
+pub fn metrics(status: Status) -> String {
+    text("kumade_tunnel", Metrics(status))
+}
+
+#[derive(Debug)]
+struct Metrics(Status);
+
+const TUNNEL: [Gauge<Status>; 1] =
+    [("uptime_seconds", "For how long the end has run", |status| Some(status.duration_seconds))];
+const PACKETS: [Counter<Packets>; 1] = [(
+    "repeated_packets",
+    "Packets that were not sent, since TCP connections that carry still had their data",
+    |packets| packets.repeated_packets,
+)];
+const CARRIER: [Gauge<Packets>; 1] = [("over_udp", "Whether UDP carries packets, and not TCP", |packets| {
+    Some(truth(packets.carrier? == CarrierKind::Udp))
+})];
+const RELAYED: [Gauge<Relayed>; 1] =
+    [("relayed_connections", "TCP connections that are relayed now", |relayed| Some(relayed.connections as f64))];
+const RELAYED_COUNTERS: [Counter<Relayed>; 4] = [
+    ("relayed_opened_connections", "TCP connections that were relayed", |relayed| relayed.opened),
+    ("relayed_refused_connections", "Those that were not: to what is not allowed, or not reached", |relayed| {
+        relayed.refused
+    }),
+    ("relayed_sent_bytes", "Bytes of relayed connections that went to the other end", |relayed| relayed.sent_bytes),
+    ("relayed_received_bytes", "Bytes of relayed connections that came from there", |relayed| relayed.received_bytes),
+];
+
+impl Collector for Metrics {
+    fn encode(&self, mut descriptors: DescriptorEncoder) -> fmt::Result {
+        let tunnel = ("tunnel", self.0.name.as_str());
+        let peers = self.0.peers.iter().filter_map(|peer| {
+            let labels = vec![tunnel, ("peer", peer.public_key.as_str())];
+            Some((labels, peer.packets.as_ref()?))
+        });
+        let peers: Vec<_> = peers.collect();
+        let tunnels: Vec<_> = peers.iter().map(|(labels, packets)| (labels.clone(), &packets.tunnel)).collect();
+        Tunnel::encode(&mut descriptors, "", &tunnels)?;
+        let mut encoder = Encoder::new(&mut descriptors, "");
+        encoder.gauges(&peers, &CARRIER)?;
+        encoder.counters(&peers, &PACKETS)?;
+        encoder.gauges(&[(vec![tunnel], &self.0)], &TUNNEL)?;
+        let relayed: Vec<_> = self.0.relayed.iter().map(|relayed| (vec![tunnel], relayed)).collect();
+        encoder.gauges(&relayed, &RELAYED)?;
+        encoder.counters(&relayed, &RELAYED_COUNTERS)?;
+        self.0.refused.iter().try_for_each(|refused| encoder.refusals(tunnel, refused))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_as_prometheus_wants_them() {
+        let status = serde_json::from_str(include_str!("../tests/statuses/rake.json")).unwrap();
+        insta::assert_snapshot!("rake", metrics(status));
+    }
+}

@@ -1,0 +1,53 @@
+use super::*;
+use ::status::Document;
+use std::path::Path;
+
+fn rake() -> Status {
+    serde_json::from_str(include_str!("../../tests/statuses/rake.json")).unwrap()
+}
+
+fn forward() -> Status {
+    serde_json::from_str(include_str!("../../tests/statuses/forward.json")).unwrap()
+}
+
+#[test]
+fn people_read_a_table() {
+    insta::assert_snapshot!("rake", rake().to_string());
+    insta::assert_snapshot!("forward", forward().to_string());
+}
+
+#[test]
+fn rates_are_those_of_the_interval_and_paths_may_come_and_go() {
+    let before = rake();
+    let mut now = before.clone();
+    now.duration_seconds += 2.0;
+    let packets = now.peers[0].packets.as_mut().unwrap();
+    packets.sent.bytes += 1_000_000;
+    packets.tunnel.paths.remove(0);
+    packets.tunnel.paths[0].received.bytes += 500;
+    now.relayed.as_mut().unwrap().received_bytes += 250_000;
+    let now = now.since(&before);
+    let packets = now.peers[0].packets.as_ref().unwrap();
+    assert_eq!((now.interval_seconds, packets.sent.bits_per_second), (Some(2.0), Some(4e6)));
+    assert_eq!(packets.tunnel.paths[0].received.bits_per_second, Some(2e3));
+    assert_eq!(now.relayed.unwrap().received_bits_per_second, Some(1e6));
+}
+
+/// Set `UPDATE_SCHEMAS` to write the file anew after a deliberate change.
+#[test]
+fn the_published_schema_is_that_of_the_documents() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/kumade.tunnel.1.json");
+    let generated = serde_json::to_string_pretty(&Status::json_schema()).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        std::fs::write(&path, &generated).unwrap();
+    }
+    let published = std::fs::read_to_string(path).unwrap();
+    assert!(published == generated, "run the test again with UPDATE_SCHEMAS=1 if the document was meant to change");
+    let validator = jsonschema::validator_for(&serde_json::from_str(&published).unwrap()).unwrap();
+    for status in [rake(), forward()] {
+        let mut document = serde_json::to_value(status).unwrap();
+        assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+        document["duration_seconds"] = "long".into();
+        assert!(!validator.is_valid(&document));
+    }
+}

@@ -1,0 +1,64 @@
+use super::{CarrierKind, EndKind, Packets, Peer, Relayed, Status};
+use ::status::{NONE, age, percent, rate, show_table};
+use std::fmt::{self, Display, Formatter};
+use units::Span;
+
+impl Display for Status {
+    /// A table for people, and lines, without an end of line after the last.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let end = match self.end {
+            EndKind::Listens => "waits at",
+            EndKind::Connects => "connects to",
+        };
+        let Status { name, address, carrier, duration_seconds, .. } = self;
+        write!(f, "{name} ({carrier}) {end} {address}, running for {}", age(*duration_seconds))?;
+        let known: Vec<_> = self.peers.iter().filter_map(|peer| Some((peer, peer.packets.as_ref()?))).collect();
+        if !known.is_empty() {
+            let heads =
+                ["peer", "state", "address", "carrier", "round trip", "sent", "received", "loss", "waiting", "dropped"];
+            show_table(f, "", heads, known.iter().map(|(peer, packets)| row(peer, packets)))?;
+        }
+        for (peer, Packets { tunnel, .. }) in known.iter().filter(|(_, packets)| packets.tunnel.connected) {
+            write!(f, "\n\n{}: {}", peer.name(), tunnel.resequencing)?;
+        }
+        if let Some(relayed) = &self.relayed {
+            write!(f, "\n\nrelayed connections: {relayed}")?;
+        }
+        self.refused.iter().try_for_each(|refused| write!(f, "\nrefused: {refused}"))
+    }
+}
+
+fn row(peer: &Peer, packets: &Packets) -> [String; 10] {
+    let Packets { address, carrier, paths_up, round_trip_seconds, loss_ratio, sent, received, tunnel, .. } = packets;
+    let state = if tunnel.connected { "connected" } else { "not connected" };
+    let none = || NONE.to_owned();
+    [
+        peer.name().to_owned(),
+        format!("{state} {}", age(tunnel.state_seconds)),
+        address.clone().unwrap_or_else(none),
+        carrier.map_or_else(none, |carrier| carried(carrier, *paths_up)),
+        round_trip_seconds.map_or_else(none, |seconds| Span::from_secs_f64(seconds).to_string()),
+        rate(sent.bits_per_second),
+        rate(received.bits_per_second),
+        percent(*loss_ratio),
+        tunnel.queued_packets.to_string(),
+        tunnel.dropped_packets.to_string(),
+    ]
+}
+
+/// Connections that are kept open while datagrams carry do not count.
+fn carried(carrier: CarrierKind, paths_up: u64) -> String {
+    match (carrier, paths_up) {
+        (CarrierKind::Udp, _) => "UDP".to_owned(),
+        (CarrierKind::Tcp, 1) => "1 TCP connection".to_owned(),
+        (CarrierKind::Tcp, paths) => format!("{paths} TCP connections"),
+    }
+}
+
+impl Display for Relayed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Relayed { connections, opened, refused, sent_bits_per_second, received_bits_per_second, .. } = self;
+        let (sent, received) = (rate(*sent_bits_per_second), rate(*received_bits_per_second));
+        write!(f, "{connections} open, {opened} opened so far, {refused} refused; sent {sent}, received {received}")
+    }
+}
