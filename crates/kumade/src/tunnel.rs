@@ -40,7 +40,7 @@ pub struct TunnelArgs {
 #[derive(Debug, Subcommand)]
 enum TunnelCommand {
     #[command(flatten)]
-    End(EndCommand),
+    End(Box<EndCommand>),
     Status(status::StatusArgs),
 }
 
@@ -180,7 +180,7 @@ enum CarrierName {
 pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
     let command = match args.command {
         TunnelCommand::Status(args) => return status::run(&args),
-        TunnelCommand::End(command) => command,
+        TunnelCommand::End(command) => *command,
     };
     let (config, visibility) = config(command)?;
     match config.check() {

@@ -20,7 +20,7 @@ pub type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
 pub type Traffics<T> = (&'static str, &'static str, fn(&T) -> &Traffic);
 
 /// A document as OpenMetrics text. The names of metrics begin with `prefix`.
-pub fn text(prefix: &str, metrics: impl Collector + Send + Sync + 'static) -> String {
+pub fn text(prefix: &str, metrics: impl Collector + 'static) -> String {
     let mut registry = Registry::with_prefix(prefix);
     registry.register_collector(Box::new(metrics));
     let mut out = String::new();

@@ -1,0 +1,66 @@
+//! `kumade tunnel status` and metrics, as people and Prometheus see them.
+
+mod tunnel_ends;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Output;
+use testnet::{eventually, in_namespaces};
+use tunnel_ends::{Keys, end_with, hosts, lines, program, wait_for};
+
+fn status(keys: &Keys, arguments: &[&str]) -> Output {
+    let directory = keys.file(1).parent().unwrap().to_owned();
+    program().args(["tunnel", "status"]).args(arguments).env("XDG_RUNTIME_DIR", directory).output().unwrap()
+}
+
+fn document(keys: &Keys, name: &str) -> Value {
+    serde_json::from_slice(&status(keys, &[name, "--json"]).stdout).unwrap_or_default()
+}
+
+#[test]
+fn both_ends_tell_what_they_do() {
+    in_namespaces("both_ends_tell_what_they_do", || {
+        let (hosts, keys) = (hosts(), Keys::new("both_ends_tell_what_they_do"));
+        let nobody = String::from_utf8(status(&keys, &[]).stderr).unwrap();
+        assert!(nobody.contains("no tunnel called") && nobody.contains("kumade tunnel listen"), "{nobody}");
+
+        let address = |number| ["--address", ["10.77.0.1/24", "10.77.0.2/24"][number], "--carrier", "tcp"];
+        let mut far = keys.end(&hosts, 2, &[&address(1)[..], &["--name", "far"]].concat()).spawn().unwrap();
+        wait_for(&lines(&mut far), "Ctrl-C");
+        let mut near = keys.end(&hosts, 1, &[&address(0)[..], &["--prometheus", "9272"]].concat()).spawn().unwrap();
+        wait_for(&lines(&mut near), ": connected");
+
+        for (name, end) in [("far", "listens"), ("kumade0", "connects")] {
+            let mut shown = Value::Null;
+            let is_up = || {
+                shown = document(&keys, name);
+                shown["peers"][0]["packets"]["paths_up"] == 1 && shown["interval_seconds"].is_number()
+            };
+            assert!(eventually(is_up), "{name}");
+            let schema = include_str!("../../../schemas/kumade.tunnel.1.json");
+            let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+            assert!(validator.is_valid(&shown), "{shown}");
+            let packets = &shown["peers"][0]["packets"];
+            assert_eq!((&shown["end"], &packets["carrier"]), (&end.into(), &"tcp".into()));
+            assert_eq!(packets["tunnel"]["connected"], true);
+            assert!(packets["address"].as_str().unwrap().starts_with("10.79.0."), "{shown}");
+            let text = String::from_utf8(status(&keys, &[name]).stdout).unwrap();
+            assert!(text.contains("1 TCP connection "), "{text}");
+        }
+        let none = String::from_utf8(status(&keys, &["none"]).stderr).unwrap();
+        assert!(["running: ", "far", "kumade0", "status NAME"].iter().all(|part| none.contains(part)), "{none}");
+        // A name that was asked for is not changed.
+        let taken = keys.end(&hosts, 1, &["--forward", "1001:127.0.0.1:9", "--name", "far"]).output().unwrap();
+        assert!(String::from_utf8(taken.stderr).unwrap().contains("a tunnel called `far` runs already"));
+
+        let mut metrics = hosts.left.run(|| TcpStream::connect("127.0.0.1:9272").unwrap()).unwrap();
+        metrics.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut text = String::new();
+        metrics.read_to_string(&mut text).unwrap();
+        let peer = keys.public(2);
+        assert!(text.contains(&format!("kumade_tunnel_connected{{tunnel=\"kumade0\",peer=\"{peer}\"}} 1.0")), "{text}");
+        [&mut near, &mut far].into_iter().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
+    });
+}
