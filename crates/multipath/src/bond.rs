@@ -434,6 +434,8 @@ impl<P: Clone> Bond<P> {
             views[CarrierKind::from(path.flow_control()) as usize].add(path.is_up(), &path.status());
         }
         carriers.update(views, self.is_backlogged, now);
+        let in_use = FlowControl::from(carriers.current());
+        self.paths.iter_mut().for_each(|path| path.set_spare(path.flow_control() != in_use, now));
         self.carriers = Some(carriers);
     }
 
@@ -549,7 +551,8 @@ impl<P: Clone> Bond<P> {
         // Nobody else asks.
         let is_asked = self.choice == PathChoice::Available;
         let recent = if is_asked { flow.recent_with(label.size, now) } else { 0.0 };
-        let largest = flow.largest.max(label.size);
+        // What was merged for connections must not keep its flow on one.
+        let largest = if self.carriers.is_some() { label.size } else { flow.largest.max(label.size) };
         let largest = if self.passes(largest) { largest } else { label.size };
         let bound = flow.path.filter(|path| up.contains(*path) && self.path(*path).fits(largest));
         let (path, long) = match (&self.choice, class) {

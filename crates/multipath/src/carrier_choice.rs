@@ -29,16 +29,17 @@ pub struct CarrierView {
 /// The carrier that takes packets now: datagrams where they pass and perform, else connections.
 ///
 /// **Rule.** *What passes.* Of two carriers of which one is down, the other is used, at once. Datagrams are used as soon as they
-/// pass; after they have failed in use, only when they have passed for 5 s without a break, and for twice as long
-/// after each further failure, up to 5 min. A minute in use without a failure is forgiven all earlier ones.
+/// pass. They have failed if they go down in use, or lose more than arrives for half a second (a firewall may drop long ones
+/// only): then they are used again when they have passed for 5 s without a break, and for twice as long after each further
+/// failure, up to 5 min. A minute in use without a failure is forgiven all earlier ones.
 ///
 /// *What performs.* What a carrier would deliver is seen only where packets wait for it, or where it loses some of them, so that
 /// flows inside hold back: then it is limited. What counts is the rate at which bytes arrive, less ten percent for each percent
 /// of datagrams that is lost. Where the carrier in use has been limited for three seconds, the other one is tried: it takes all
-/// packets for four seconds, of which the last two count. Connections are kept if they deliver half as much again as datagrams
-/// did; datagrams if they deliver nearly what connections did, since no loss of another's packet holds up what they carry. The
-/// carrier that loses is not tried again for 30 s, and for twice as long each further time, up to
-/// 10 min. So a bad choice lasts for seconds, and a good one is disturbed ever less.
+/// packets for four seconds, of which the last two count. Connections are kept if they deliver a third more than datagrams did;
+/// datagrams if they deliver nearly what connections did, since no loss of another's packet holds up what they carry. The
+/// carrier that loses is not tried again for 30 s, and for twice as long each further time, up to 10 min. So a bad choice
+/// lasts for seconds, and a good one is disturbed ever less.
 ///
 /// **Loop contract.** Tell it what is seen a few times a second, and when a path comes or goes.
 #[derive(Debug)]
@@ -50,6 +51,8 @@ pub struct CarrierChoice {
     datagrams_up: Option<Time>,
     /// Datagrams are in use since then.
     datagrams_used: Option<Time>,
+    /// What was seen of them a short time ago.
+    recent: Option<(Time, CarrierView)>,
     /// Failures of datagrams in use that are not forgiven.
     failures: u32,
     /// What datagrams delivered was clearly less than what connections do: only a trial brings them back.
@@ -83,7 +86,7 @@ const LIMITED_WINDOWS: u32 = 3;
 /// Windows of a trial, half of them for flows to adapt.
 const TRIAL_WINDOWS: u32 = 4;
 /// Connections are kept if they deliver so many times as much, …
-const MIN_GAIN: f64 = 1.5;
+const MIN_GAIN: f64 = 4.0 / 3.0;
 /// … and datagrams if it takes no more to equal connections.
 const MAX_DEFICIT: f64 = 1.1;
 /// One lost datagram costs as much as so many packets.
@@ -92,6 +95,9 @@ const LOSS_COST: f64 = 10.0;
 const PACKETS_PER_LOSS: u64 = 5000;
 /// A trial that brings less than this part is over at half time.
 const HOPELESS_PART: f64 = 0.25;
+const LOSS_TIME: Span = Span::from_millis(500);
+/// Fewer lost packets may be chance.
+const MIN_LOST: u64 = 20;
 const MIN_HOLD: Span = Span::from_secs(5);
 const MAX_HOLD: Span = Span::from_secs(300);
 const FORGIVEN_AFTER: Span = Span::from_secs(60);
@@ -145,6 +151,7 @@ impl CarrierChoice {
             window: Window::new(now),
             datagrams_up: None,
             datagrams_used: None,
+            recent: None,
             failures: 0,
             datagrams_are_slower: false,
             trial_at: now,
@@ -161,6 +168,11 @@ impl CarrierChoice {
     pub fn update(&mut self, views: [CarrierView; 2], is_backlogged: bool, now: Time) {
         let [datagrams, connections] = views.map(|view| view.is_up);
         self.follow_datagrams(datagrams, now);
+        if connections && self.lose_most(&views[0], now) {
+            self.failures += 1;
+            self.datagrams_up = Some(now);
+            self.change(CarrierKind::Connections, now);
+        }
         match (datagrams, connections) {
             (true, false) => self.change(CarrierKind::Datagrams, now),
             (false, true) => self.change(CarrierKind::Connections, now),
@@ -195,6 +207,17 @@ impl CarrierChoice {
         }
     }
 
+    /// Whether datagrams in use have lost more than has arrived of late.
+    fn lose_most(&mut self, datagrams: &CarrierView, now: Time) -> bool {
+        let (since, before) = *self.recent.get_or_insert((now, *datagrams));
+        if now - since < LOSS_TIME {
+            return false;
+        }
+        self.recent = None;
+        let CarrierView { delivered_packets, lost_packets, .. } = datagrams.since(&before);
+        self.current == CarrierKind::Datagrams && lost_packets > delivered_packets.max(MIN_LOST)
+    }
+
     /// Both pass: the one that was better, or is not known to be worse, is used again if the other was used in its place.
     fn return_to_better(&mut self, now: Time) {
         match self.phase {
@@ -226,7 +249,7 @@ impl CarrierChoice {
 
     fn begin(&mut self, with: CarrierKind, phase: Phase, now: Time) {
         (self.current, self.phase) = (with, phase);
-        self.window = Window::new(now);
+        (self.window, self.recent) = (Window::new(now), None);
         self.datagrams_used = (with == CarrierKind::Datagrams).then_some(now);
     }
 

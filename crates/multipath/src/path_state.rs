@@ -82,6 +82,8 @@ pub(crate) struct Path {
     part: PathPart,
     health: Health,
     enabled: bool,
+    /// Another carrier is in use: little but probes leaves on it.
+    is_spare: bool,
     /// The longest packet that it passes; 0 while that is not known.
     max_bytes: u32,
     sent_bytes: u64,
@@ -109,6 +111,7 @@ impl Path {
             part,
             health: Health::new(now),
             enabled: true,
+            is_spare: false,
             max_bytes: u32::MAX,
             sent_bytes: 0,
             lost: 0,
@@ -126,6 +129,15 @@ impl Path {
             self.carrier = self.config.carrier(now);
             self.interrupt(now);
         }
+    }
+
+    /// Another carrier is in use, or this one again. Meanwhile probes find the queues of the other's packets, and tell nothing of
+    /// the rate.
+    pub fn set_spare(&mut self, is_spare: bool, now: Time) {
+        if self.is_spare && !is_spare {
+            self.part.interrupted(now);
+        }
+        self.is_spare = is_spare;
     }
 
     /// Who keeps what is sent to what it carries.
@@ -271,7 +283,7 @@ impl Path {
             received: report.bytes.saturating_sub(self.delivered.1),
             lost: lost.wrapping_sub(self.lost) as i64,
             // Probes that are lost tell nothing of the rate.
-            is_down: matches!(self.health.state(), PathState::Down { .. }),
+            is_down: self.is_spare || matches!(self.health.state(), PathState::Down { .. }),
         };
         (self.lost, self.reported, self.delivered) = (lost, sent.logged, (report.packets, report.bytes));
         if self.carrier.is_none() {

@@ -124,7 +124,7 @@ fn datagrams_that_are_policed_give_way_to_connections_until_they_no_longer_are()
 
 #[test]
 fn where_both_deliver_alike_datagrams_are_used_and_hardly_disturbed() {
-    for rate in [15.0, 20.0, 22.0] {
+    for rate in [16.0, 20.0, 22.0] {
         let mut world = World::new([rate, 20.0], 100.0);
         let [datagrams, _] = world.use_of(Span::from_secs(3600));
         assert!(datagrams > 0.98, "used for {datagrams:.3} of the time");
@@ -142,6 +142,20 @@ fn much_loss_is_left_to_connections_even_if_they_deliver_no_more() {
     world.carriers[0].loss = 0.01;
     let [datagrams, _] = world.use_of(Span::from_secs(3600));
     assert!(datagrams > 0.98, "used for {datagrams:.3} of the time");
+}
+
+#[test]
+fn datagrams_that_lose_more_than_arrives_have_failed() {
+    let mut world = World::new([50.0, 100.0], 10.0);
+    world.run(Span::from_secs(2));
+    world.carriers[0].loss = 0.6;
+    world.run(Span::from_millis(1250));
+    assert_eq!(world.choice.current(), CarrierKind::Connections);
+    world.run(Span::from_secs(3));
+    assert_eq!(world.choice.current(), CarrierKind::Connections);
+    world.carriers[0].loss = 0.0;
+    world.run(Span::from_secs(2));
+    assert_eq!(world.choice.current(), CarrierKind::Datagrams);
 }
 
 #[test]

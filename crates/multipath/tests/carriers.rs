@@ -5,7 +5,7 @@ use multipath::{
     Bond, BondConfig, CarrierKind, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver,
 };
 use packet::Ecn;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use units::{Rate, Span, Time};
 
 const CONNECTIONS: usize = 5;
@@ -20,6 +20,10 @@ struct World {
     bond: Bond<u32>,
     far: Vec<PathReceiver>,
     datagrams_pass: bool,
+    /// How long datagrams take.
+    delay: Span,
+    /// Datagrams under way: when they arrive, their counters, and whether they are to be answered.
+    under_way: VecDeque<(Time, u64, bool)>,
     now: Time,
     next: u32,
 }
@@ -38,7 +42,8 @@ impl World {
         };
         let bond = Bond::new(&config, Time::ZERO).unwrap();
         let far = vec![PathReceiver::new(); PATHS];
-        let mut world = World { bond, far, datagrams_pass: true, now: Time::ZERO, next: 0 };
+        let (delay, now) = (Span::ZERO, Time::ZERO);
+        let mut world = World { bond, far, datagrams_pass: true, delay, under_way: VecDeque::new(), now, next: 0 };
         world.bond.set_max_bytes(DATAGRAMS, LIMIT, Time::ZERO);
         world.run(Span::from_millis(100), 0);
         world
@@ -71,6 +76,9 @@ impl World {
 
     /// The path of each packet that leaves now.
     fn left(&mut self) -> BTreeMap<u32, u8> {
+        while let Some((arrival, counter, answer)) = self.under_way.pop_front_if(|datagram| datagram.0 <= self.now) {
+            self.far[DATAGRAMS.index()].receive(counter, 1470, answer, arrival);
+        }
         for (path, receiver) in PathId::all().zip(&mut self.far) {
             while let Some(report) = receiver.poll(self.now) {
                 if self.datagrams_pass || path != DATAGRAMS {
@@ -80,8 +88,10 @@ impl World {
         }
         let mut left = BTreeMap::new();
         while let Some(sent) = self.bond.next(self.now) {
-            if self.datagrams_pass || sent.path != DATAGRAMS {
+            if sent.path != DATAGRAMS {
                 self.far[sent.path.index()].receive(sent.counter, 1470, sent.answer, self.now);
+            } else if self.datagrams_pass {
+                self.under_way.push_back((self.now + self.delay, sent.counter, sent.answer));
             }
             left.extend(sent.packet.map(|packet| (packet.content, sent.path.number())));
         }
@@ -108,6 +118,28 @@ fn datagrams_take_all_until_they_fail_and_connections_at_once_then() {
 }
 
 #[test]
+fn probes_behind_another_carriers_queue_tell_nothing_of_the_rate() {
+    let mut world = World::new();
+    world.run(Span::from_secs(1), 20);
+    let rate = |world: &World| world.bond.status(DATAGRAMS).unwrap().rate.as_f64();
+    let before = rate(&world);
+    world.datagrams_pass = false;
+    world.run(Span::from_secs(1), 20);
+    assert_eq!(world.bond.carrier(), Some(CarrierKind::Connections));
+    world.datagrams_pass = true;
+    world.run(Span::from_secs(3), 20);
+    // It stays so, since datagrams have failed before.
+    for second in 0..60 {
+        world.delay = Span::from_millis(10 + second * 2);
+        world.bond.set_max_bytes(DATAGRAMS, 0, world.now);
+        world.bond.set_max_bytes(DATAGRAMS, LIMIT, world.now);
+        world.run(Span::from_secs(1), 20);
+    }
+    assert_eq!(world.bond.carrier(), Some(CarrierKind::Connections));
+    assert!(rate(&world) > before / 2.0, "{} of {before}", rate(&world));
+}
+
+#[test]
 fn what_datagrams_do_not_pass_leaves_by_a_connection() {
     let mut world = World::new();
     let (short, long) = (world.offer(LIMIT), world.offer(LIMIT + 1));
@@ -115,6 +147,10 @@ fn what_datagrams_do_not_pass_leaves_by_a_connection() {
     let left = world.left();
     assert_eq!(left[&short], DATAGRAMS.number());
     assert_ne!(left[&long], DATAGRAMS.number());
+    // The same flow again, which does not stay there.
+    let short = world.offer(LIMIT);
+    world.now += STEP;
+    assert_eq!(world.left()[&short], DATAGRAMS.number());
     assert_eq!(world.bond.take_oversized(), None);
 }
 
