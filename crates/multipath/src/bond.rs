@@ -302,8 +302,9 @@ impl<P: Clone> Bond<P> {
 
     /// Something else carries a path from now on, which adds so many bytes to each packet: the far end has written by that.
     pub fn set_flow_control(&mut self, path: PathId, flow_control: FlowControl, overhead_bytes: u32, now: Time) {
-        if let Some(path) = self.paths.get_mut(path.index()) {
-            path.set_flow_control(flow_control, overhead_bytes, now);
+        if let Some(state) = self.paths.get_mut(path.index()) {
+            state.set_flow_control(flow_control, overhead_bytes, now);
+            self.carried.lost(path);
             self.note_carriers(now);
         }
     }
