@@ -6,9 +6,11 @@ use packet::Ecn;
 use runtime::Buffer;
 use secure::stream::{self, RecordReader};
 use secure::{Kind, Route};
+use socket2::SockRef;
 use std::fmt;
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
 use units::{Rate, Span, Time};
 
 /// A TCP connection that carries sealed datagrams as records.
@@ -28,6 +30,9 @@ pub(crate) struct Connection {
     taken: usize,
     /// Bytes that the kernel has taken in all.
     written: u64,
+    /// Bytes that have arrived in all, and when that was more than before, or there was nothing on the way.
+    acknowledged: u64,
+    progressed: Time,
     /// The kernel has taken all that it takes.
     is_full: bool,
     look_at: Time,
@@ -58,6 +63,8 @@ const MAX_READS: usize = 4;
 const UNSENT_TIME: Span = Span::from_millis(2);
 const MIN_UNSENT: u32 = 8_000;
 const MAX_UNSENT: u32 = 1 << 20;
+/// Without an acknowledgement for so long, a connection from an address that others would not have is left for another one.
+const STALLED_AFTER: Span = Span::from_millis(500);
 /// Beyond this, handshakes and reports, which no room holds back, are dropped.
 const MAX_PENDING: usize = 64 << 10;
 
@@ -90,6 +97,8 @@ impl Connection {
             pending: Vec::new(),
             taken: 0,
             written: 0,
+            acknowledged: 0,
+            progressed: now,
             is_full: false,
             look_at: now,
             unsent_limit,
@@ -147,6 +156,9 @@ impl Connection {
         let state = tcp::send_state(&self.stream).ok()?;
         self.follow_rate(state.delivery_rate);
         self.follow_round_trip(state.round_trip);
+        if state.acknowledged != self.acknowledged || state.acknowledged == self.written {
+            (self.acknowledged, self.progressed) = (state.acknowledged, now);
+        }
         let pending = (self.pending.len() - self.taken) as u64;
         let free = (state.window + u64::from(self.unsent_limit)).saturating_sub(state.unsent);
         self.is_full = pending > 0 || free == 0;
@@ -158,6 +170,18 @@ impl Connection {
             repeated: state.repeated,
             is_recovering: state.is_recovering,
         })
+    }
+
+    /// Whether this host has moved away from the connection's address and would have another one now: nothing comes to what it
+    /// does not have any more; and what it still has may lead nowhere.
+    pub(crate) fn is_left_behind(&self, source: IpAddr, now: Time) -> bool {
+        let own = self.stream.local_addr().map(|own| own.ip().to_canonical());
+        own.is_ok_and(|own| own != source && (now - self.progressed >= STALLED_AFTER || is_gone(own)))
+    }
+
+    /// Has it leave nothing behind in the kernel, which would go on for minutes.
+    pub(crate) fn abandon(&self) {
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 
     fn follow_rate(&mut self, rate: Rate) {
@@ -250,6 +274,10 @@ fn max_rto(least: Span, round_trip: Span) -> Span {
 
 /// Routes from this number on are those of connections; the ones before are of sockets for datagrams.
 const FIRST_ROUTE: u8 = PathId::MAX_PATHS as u8;
+
+fn is_gone(own: IpAddr) -> bool {
+    UdpSocket::bind((own, 0)).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+}
 
 /// How the node names the far end of a connection, whose path is known to the end that opens it.
 pub(crate) fn route(path: Option<PathId>, address: SocketAddr) -> Route {

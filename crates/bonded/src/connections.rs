@@ -243,6 +243,7 @@ impl Connections {
             let number = self.by_route.get(&(route.path, route.address)).copied();
             number.into_iter().for_each(|number| self.close(number, node));
         }
+        self.follow_moves(&mut dialer, node, now);
         let config = self.config.clone();
         for (path, stream) in dialer.turn(now, |socket| prepare(&config, socket)) {
             let route = route(Some(path), dialer.address());
@@ -254,6 +255,21 @@ impl Connections {
         let deadline = dialer.deadline();
         self.dialer = Some(dialer);
         deadline
+    }
+
+    /// Leaves connections from an address that this host has moved away from, where the kernel would go on for long.
+    fn follow_moves(&mut self, dialer: &mut Dialer, node: &mut Node<Buffer>, now: Time) {
+        let Some(source) = dialer.new_source(now) else { return };
+        let left = self.open.iter().filter(|(_, connection)| connection.is_left_behind(source, now));
+        let left: Vec<_> = left.map(|(number, connection)| (*number, connection.owner)).collect();
+        if !left.is_empty() {
+            tracing::info!("this host's address is {source} now: connecting again");
+        }
+        for (number, owner) in left {
+            self.open.get(&number).into_iter().for_each(Connection::abandon);
+            self.close(number, node);
+            owner.into_iter().for_each(|(_, path)| dialer.again(path, now));
+        }
     }
 }
 

@@ -3,7 +3,7 @@ use net::Binding;
 use net::tcp::Connecting;
 use socket2::Socket;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::Range;
 use units::{Span, Time};
 
@@ -21,6 +21,9 @@ pub(crate) struct Dialer {
     wanted: usize,
     /// Whether connections carry packets, and since when that is so.
     used: (bool, Time),
+    /// The address of this host towards the far end, and when to look next.
+    source: Option<IpAddr>,
+    look_at: Time,
     /// What was said last of why not.
     reported: Option<String>,
 }
@@ -55,6 +58,7 @@ const STANDBY: usize = 2;
 /// At the beginning, connections may be there before datagrams.
 const OPEN_AFTER: Span = Span::from_millis(250);
 const CLOSE_AFTER: Span = Span::from_secs(30);
+const SOURCE_INTERVAL: Span = Span::from_millis(100);
 const LOOK_INTERVAL: Span = Span::from_millis(5);
 
 impl Dialer {
@@ -63,7 +67,19 @@ impl Dialer {
         let (first, count) = (paths.start, paths.len());
         let paths = paths.map(|_| Attempt::Waiting { until: start, tries: 0 }).collect();
         let standby = if first > 0 { count.min(STANDBY) } else { count };
-        Dialer { address, binding, first, paths, standby, wanted: standby, used: (false, start), reported: None }
+        let source = source(address, &binding);
+        Dialer {
+            address,
+            binding,
+            first,
+            paths,
+            standby,
+            wanted: standby,
+            used: (false, start),
+            source,
+            look_at: start,
+            reported: None,
+        }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -132,6 +148,30 @@ impl Dialer {
         Ok(None)
     }
 
+    /// The address that a connection would have now; none where that was looked at a short time ago, or there is no route. If
+    /// it is another than before, this host has moved, and what is not open is tried at once.
+    pub(crate) fn new_source(&mut self, now: Time) -> Option<IpAddr> {
+        if now < self.look_at {
+            return None;
+        }
+        self.look_at = now + SOURCE_INTERVAL;
+        let source = source(self.address, &self.binding);
+        if source.is_some() && source != self.source {
+            let not_open = self.paths.iter_mut().filter(|attempt| !matches!(attempt, Attempt::Open { .. }));
+            not_open.for_each(|attempt| *attempt = Attempt::Waiting { until: now, tries: 0 });
+        }
+        self.source = source;
+        source
+    }
+
+    /// The connection of a path is left for another one.
+    pub(crate) fn again(&mut self, path: PathId, now: Time) {
+        let place = path.index().checked_sub(self.first);
+        if let Some(attempt) = place.and_then(|place| self.paths.get_mut(place)) {
+            *attempt = Attempt::Waiting { until: now, tries: 0 };
+        }
+    }
+
     /// The connection of a path has ended, or was not to be had.
     pub(crate) fn ended(&mut self, path: PathId, cause: &str, now: Time) {
         let place = path.index().checked_sub(self.first);
@@ -157,4 +197,10 @@ impl Dialer {
         };
         self.paths.iter().take(self.wanted).filter_map(due).min()
     }
+}
+
+/// By the system's routes; nothing is sent.
+fn source(far: SocketAddr, binding: &Binding) -> Option<IpAddr> {
+    let socket = binding.connect_udp(far).ok()?;
+    Some(socket.local_addr().ok()?.ip().to_canonical())
 }
