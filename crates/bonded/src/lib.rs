@@ -4,7 +4,9 @@
 //! Packets for remote networks reach this process by a TUN device. A thread owns it (or a queue of it) and what carries the
 //! packets, and drives a [`dataplane::Node`]. A path is carried either by a UDP socket, and paced here, or by a TCP
 //! connection, which takes what it has room for; each sealed datagram is then a record of the stream ([`secure::stream`]).
-//! One end of connections listens for those of all its remotes, the other opens them and opens those again that end.
+//! One end of connections listens for those of all its remotes, the other opens them and opens those again that end. Where either
+//! may carry ([`CarrierConfig::Either`]), one path is by UDP and the others are connections, of which two stay open while
+//! datagrams carry; [`multipath::CarrierChoice`] says which of them take packets. An end that listens takes whatever comes.
 //!
 //! # Threads
 //!

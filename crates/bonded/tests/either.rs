@@ -11,6 +11,7 @@ use middlebox::{Match, MiddleboxConfig, Refusal, Rule};
 use multipath::{CarrierKind, PathChoice, PathState, UnorderedFlows};
 use net::Binding;
 use packet::protocol;
+use policer::Police;
 use secure::{PresharedKey, PrivateKey};
 use service::RuntimeDir;
 use std::io::{Read, Write};
@@ -218,17 +219,21 @@ fn connections_are_used_where_datagrams_pass_one_way_only() {
     });
 }
 
+/// The ends with a middlebox between them.
+fn start_behind(network: &Network, police: &Arc<Police>) -> [BondedPlane; 2] {
+    let near: SocketAddr = (Ipv4Addr::LOCALHOST, PORT).into();
+    let far = SocketAddr::new(host(network, 2).v4.into(), PORT);
+    let left = &host(network, 1).namespace;
+    left.run(|| police.start(near, far)).unwrap();
+    let config = config(1, Uses::Either, near.ip());
+    [start(network, 2, Uses::Either), left.run(|| BondedPlane::start(config)).unwrap().unwrap()]
+}
+
 #[test]
 fn connections_are_used_where_datagrams_are_policed() {
     in_namespaces("connections_are_used_where_datagrams_are_policed", || {
         let network = network();
-        let middlebox: SocketAddr = (Ipv4Addr::LOCALHOST, PORT).into();
-        let far = SocketAddr::new(host(&network, 2).v4.into(), PORT);
-        let left = &host(&network, 1).namespace;
-        left.run(|| policer::start(middlebox, far, 125_000.0)).unwrap();
-        let right = start(&network, 2, Uses::Either);
-        let config = config(1, Uses::Either, middlebox.ip());
-        let planes = [right, left.run(|| BondedPlane::start(config)).unwrap().unwrap()];
+        let planes = start_behind(&network, &Police::new(125_000, 1500));
         assert!(both_use(&planes, CarrierKind::Datagrams));
         let transfer = Transfer::start(&network);
         // A trial is not enough.
@@ -238,6 +243,22 @@ fn connections_are_used_where_datagrams_are_policed() {
             since = since.filter(|_| uses_connections).or_else(|| uses_connections.then(Instant::now));
             since.is_some_and(|since: Instant| since.elapsed() > Duration::from_secs(8))
         }));
+        assert!(transfer.goes_on());
+    });
+}
+
+#[test]
+fn a_transfer_goes_on_when_long_datagrams_pass_no_more() {
+    in_namespaces("a_transfer_goes_on_when_long_datagrams_pass_no_more", || {
+        let network = network();
+        let police = Police::new(u32::MAX, 1500);
+        let planes = start_behind(&network, &police);
+        assert!(both_use(&planes, CarrierKind::Datagrams));
+        let transfer = Transfer::start(&network);
+        assert!(transfer.goes_on());
+        // Shorter than any path has to pass.
+        police.set_max_bytes(1000);
+        assert!(eventually(|| carrier(&planes[1]) == Some(CarrierKind::Connections)));
         assert!(transfer.goes_on());
     });
 }
@@ -261,24 +282,30 @@ fn few_connections_suffice_where_a_firewall_allows_no_more() {
     });
 }
 
+fn is_found_again_after_a_restart(network: &Network, kind: CarrierKind) {
+    let mut planes = [2, 1].map(|end| start(network, end, Uses::Either));
+    for end in [2, 1] {
+        assert!(both_use(&planes, kind));
+        let [right, left] = planes;
+        planes = if end == 2 {
+            drop(right);
+            [start(network, end, Uses::Either), left]
+        } else {
+            drop(left);
+            [right, start(network, end, Uses::Either)]
+        };
+        let transfer = Transfer::start(network);
+        assert!(transfer.goes_on(), "end {end}");
+    }
+}
+
 #[test]
 fn an_end_that_restarts_is_found_again() {
     in_namespaces("an_end_that_restarts_is_found_again", || {
         let network = network();
-        let mut planes = [2, 1].map(|end| start(&network, end, Uses::Either));
-        for end in [2, 1] {
-            assert!(both_use(&planes, CarrierKind::Datagrams));
-            let [right, left] = planes;
-            planes = if end == 2 {
-                drop(right);
-                [start(&network, end, Uses::Either), left]
-            } else {
-                drop(left);
-                [right, start(&network, end, Uses::Either)]
-            };
-            let transfer = Transfer::start(&network);
-            assert!(transfer.goes_on(), "end {end}");
-        }
+        is_found_again_after_a_restart(&network, CarrierKind::Datagrams);
+        block(&network, protocol::UDP, None);
+        is_found_again_after_a_restart(&network, CarrierKind::Connections);
     });
 }
 

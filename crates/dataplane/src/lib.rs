@@ -18,7 +18,8 @@
 //!
 //! A path has the same number at both of its ends, and a datagram is answered on the path by which it came. Each node says
 //! by which address a peer is reached on a path, or waits until the peer writes first. An authentic datagram from elsewhere
-//! moves the path's far end there, so that a peer behind address translation, or with a new address, is followed.
+//! moves the path's far end there, so that a peer behind address translation, or with a new address, is followed. What carries
+//! a path, datagrams or a connection, is seen from what comes, too: an end that listens need not know what the peer uses.
 //!
 //! # Lengths of packets
 //!

@@ -1,32 +1,77 @@
-//! A middlebox on a host: it passes TCP connections on as they are, and datagrams up to a rate.
+//! A middlebox on a host: it passes TCP connections on as they are, and datagrams of some lengths, up to a rate.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Passes what comes to the port of `near` on to `far`, in the namespace of the calling thread, until the process ends; of
-/// datagrams so many bytes per second, in each direction.
-pub fn start(near: SocketAddr, far: SocketAddr, bytes_per_second: f64) {
-    let listener = TcpListener::bind(near).unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let Ok(onward) = TcpStream::connect(far) else { continue };
-            for [mut from, mut to] in
-                [[&stream, &onward], [&onward, &stream]].map(|pair| pair.map(|end| end.try_clone().unwrap()))
-            {
-                let _ = from.set_nodelay(true);
+/// Which datagrams pass, in each direction.
+pub struct Police {
+    bytes_per_second: u32,
+    max_bytes: AtomicUsize,
+}
+
+impl Police {
+    /// So many bytes per second, in datagrams of up to so many.
+    pub fn new(bytes_per_second: u32, max_bytes: usize) -> Arc<Self> {
+        Arc::new(Police { bytes_per_second, max_bytes: AtomicUsize::new(max_bytes) })
+    }
+
+    pub fn set_max_bytes(&self, max_bytes: usize) {
+        self.max_bytes.store(max_bytes, Ordering::Relaxed);
+    }
+
+    /// Passes what comes to the port of `near` on to `far`, in the namespace of the calling thread, until the process ends.
+    pub fn start(self: &Arc<Self>, near: SocketAddr, far: SocketAddr) {
+        let listener = TcpListener::bind(near).unwrap();
+        thread::spawn(move || pass_connections(&listener, far));
+        let (inner, police) = (Arc::new(UdpSocket::bind(near).unwrap()), Arc::clone(self));
+        thread::spawn(move || police.pass_datagrams(&inner, far));
+    }
+
+    /// Each sender has a socket of its own for what comes back.
+    fn pass_datagrams(self: Arc<Self>, inner: &Arc<UdpSocket>, far: SocketAddr) {
+        let (mut outer, mut bucket, mut buffer) = (BTreeMap::new(), Bucket::new(&self), [0; 1 << 16]);
+        while let Ok((count, from)) = inner.recv_from(&mut buffer) {
+            let outer = outer.entry(from).or_insert_with(|| {
+                let outer = Arc::new(UdpSocket::bind("0.0.0.0:0").unwrap());
+                outer.connect(far).unwrap();
+                let (inner, back) = (Arc::clone(inner), Arc::clone(&outer));
+                let mut bucket = Bucket::new(&self);
                 thread::spawn(move || {
-                    let _ = copy(&mut from, &mut to);
-                    let _ = [from, to].map(|end| end.shutdown(Shutdown::Both));
+                    let mut buffer = [0; 1 << 16];
+                    // An ICMP error about an earlier datagram may be told in place of one.
+                    loop {
+                        let count = back.recv(&mut buffer).unwrap_or(0);
+                        if bucket.takes(count) {
+                            let _ = inner.send_to(&buffer[..count], from);
+                        }
+                    }
                 });
+                outer
+            });
+            if bucket.takes(count) {
+                let _ = outer.send(&buffer[..count]);
             }
         }
-    });
-    let inner = Arc::new(UdpSocket::bind(near).unwrap());
-    thread::spawn(move || pass_datagrams(&inner, far, bytes_per_second));
+    }
+}
+
+fn pass_connections(listener: &TcpListener, far: SocketAddr) {
+    for stream in listener.incoming().map_while(Result::ok) {
+        let Ok(onward) = TcpStream::connect(far) else { continue };
+        for [from, to] in [[&stream, &onward], [&onward, &stream]] {
+            let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            let _ = from.set_nodelay(true);
+            thread::spawn(move || {
+                let _ = copy(&mut from, &mut to);
+                let _ = [from, to].map(|end| end.shutdown(Shutdown::Both));
+            });
+        }
+    }
 }
 
 fn copy(from: &mut TcpStream, to: &mut TcpStream) -> io::Result<()> {
@@ -39,33 +84,9 @@ fn copy(from: &mut TcpStream, to: &mut TcpStream) -> io::Result<()> {
     }
 }
 
-/// Each sender has a socket of its own for what comes back.
-fn pass_datagrams(inner: &Arc<UdpSocket>, far: SocketAddr, rate: f64) {
-    let (mut outer, mut bucket, mut buffer) = (BTreeMap::new(), Bucket::new(rate), [0; 1 << 16]);
-    while let Ok((count, from)) = inner.recv_from(&mut buffer) {
-        let outer = outer.entry(from).or_insert_with(|| {
-            let outer = Arc::new(UdpSocket::bind("0.0.0.0:0").unwrap());
-            outer.connect(far).unwrap();
-            let (inner, back) = (Arc::clone(inner), Arc::clone(&outer));
-            thread::spawn(move || {
-                let (mut bucket, mut buffer) = (Bucket::new(rate), [0; 1 << 16]);
-                while let Ok(count) = back.recv(&mut buffer) {
-                    if bucket.takes(count) {
-                        let _ = inner.send_to(&buffer[..count], from);
-                    }
-                }
-            });
-            outer
-        });
-        if bucket.takes(count) {
-            let _ = outer.send(&buffer[..count]);
-        }
-    }
-}
-
 /// A token bucket of 20 kB.
 struct Bucket {
-    rate: f64,
+    police: Arc<Police>,
     tokens: f64,
     at: Instant,
 }
@@ -73,17 +94,16 @@ struct Bucket {
 impl Bucket {
     const BYTES: f64 = 20e3;
 
-    fn new(rate: f64) -> Self {
-        Bucket { rate, tokens: Self::BYTES, at: Instant::now() }
+    fn new(police: &Arc<Police>) -> Self {
+        Bucket { police: Arc::clone(police), tokens: Self::BYTES, at: Instant::now() }
     }
 
     fn takes(&mut self, bytes: usize) -> bool {
         let passed = std::mem::replace(&mut self.at, Instant::now()).elapsed();
-        self.tokens = (self.tokens + passed.as_secs_f64() * self.rate).min(Self::BYTES);
-        let takes = self.tokens >= bytes as f64;
-        if takes {
-            self.tokens -= bytes as f64;
-        }
+        let more = passed.as_secs_f64() * f64::from(self.police.bytes_per_second);
+        self.tokens = (self.tokens + more).min(Self::BYTES);
+        let takes = self.tokens >= bytes as f64 && (1..=self.police.max_bytes.load(Ordering::Relaxed)).contains(&bytes);
+        self.tokens -= if takes { bytes as f64 } else { 0.0 };
         takes
     }
 }
