@@ -5,7 +5,7 @@ use multipath::{
     Bond, BondConfig, CarrierKind, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver,
 };
 use packet::Ecn;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use units::{Rate, Span, Time};
 
 const CONNECTIONS: usize = 5;
@@ -23,7 +23,7 @@ struct World {
     /// How long datagrams take.
     delay: Span,
     /// Datagrams under way: when they arrive, their counters, and whether they are to be answered.
-    under_way: VecDeque<(Time, u64, bool)>,
+    under_way: Vec<(Time, u64, bool)>,
     now: Time,
     next: u32,
 }
@@ -43,7 +43,7 @@ impl World {
         let bond = Bond::new(&config, Time::ZERO).unwrap();
         let far = vec![PathReceiver::new(); PATHS];
         let (delay, now) = (Span::ZERO, Time::ZERO);
-        let mut world = World { bond, far, datagrams_pass: true, delay, under_way: VecDeque::new(), now, next: 0 };
+        let mut world = World { bond, far, datagrams_pass: true, delay, under_way: Vec::new(), now, next: 0 };
         world.bond.set_max_bytes(DATAGRAMS, LIMIT, Time::ZERO);
         world.run(Span::from_millis(100), 0);
         world
@@ -76,7 +76,8 @@ impl World {
 
     /// The path of each packet that leaves now.
     fn left(&mut self) -> BTreeMap<u32, u8> {
-        while let Some((arrival, counter, answer)) = self.under_way.pop_front_if(|datagram| datagram.0 <= self.now) {
+        let is_due = |datagram: &mut (Time, u64, bool)| datagram.0 <= self.now;
+        for (arrival, counter, answer) in self.under_way.extract_if(.., is_due) {
             self.far[DATAGRAMS.index()].receive(counter, 1470, answer, arrival);
         }
         for (path, receiver) in PathId::all().zip(&mut self.far) {
@@ -91,7 +92,7 @@ impl World {
             if sent.path != DATAGRAMS {
                 self.far[sent.path.index()].receive(sent.counter, 1470, sent.answer, self.now);
             } else if self.datagrams_pass {
-                self.under_way.push_back((self.now + self.delay, sent.counter, sent.answer));
+                self.under_way.push((self.now + self.delay, sent.counter, sent.answer));
             }
             left.extend(sent.packet.map(|packet| (packet.content, sent.path.number())));
         }
