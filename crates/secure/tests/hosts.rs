@@ -290,6 +290,30 @@ fn strangers_hear_nothing() {
     assert!(endpoint.next_event().is_none());
 }
 
+#[test]
+fn a_route_that_becomes_known_is_tried_at_once() {
+    let network = Network::new(18, clean());
+    let mut random = StdRng::seed_from_u64(78);
+    let key = PrivateKey::generate(&mut random);
+    let mut endpoint = Endpoint::new(key, Policy::default(), Box::new(random));
+    let peer = endpoint.add_peer(network.private_key(1).public(), PresharedKey::default()).unwrap();
+    let route = |path: u8| Route { path, address: address(1, 0) };
+    let mut tried = |known: &[u8], after: Span| {
+        let now = Time::ZERO + after;
+        endpoint.set_routes(peer, known.iter().copied().map(route).collect(), now);
+        endpoint.connect(peer, now);
+        endpoint.advance(now, WALL + after);
+        let events = std::iter::from_fn(|| endpoint.next_event());
+        let paths =
+            events.filter_map(|event| if let Event::Transmit { to, .. } = event { Some(to.path) } else { None });
+        paths.collect::<Vec<_>>()
+    };
+    // Datagrams first; then each connection as it opens, wherever it stands among the routes.
+    assert_eq!(tried(&[0], millis(0)), [0]);
+    assert_eq!(tried(&[0, 5], millis(50)), [5]);
+    assert_eq!(tried(&[0, 3, 5], millis(60)), [3]);
+}
+
 /// 100 000 initiations a second to each host, from as many sources: one cannot tell them from a peer's without computing,
 /// and they come faster than any host could.
 #[test]
