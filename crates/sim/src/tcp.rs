@@ -1,9 +1,12 @@
 //! TCP as two calculations: a [`Sender`] and a [`Receiver`] that exchange [`Data`] and [`Acknowledgement`]s.
 //!
+//! A [`Connection`] has one of each, and carries records in both directions.
+//!
 //! Neither knows the network or a clock. They are told what arrives and when, and answer with what to send and when to
 //! be called again; the [network](crate::network) carries it. They behave as Linux does with its defaults of 2024:
 //! selective acknowledgements and time stamps, loss found by time (RACK-TLP, RFC 8985), proportional rate reduction
-//! (RFC 6937), the retransmission timer of RFC 6298 with at least 200 ms of variance, recoveries undone that time stamps
+//! (RFC 6937), the retransmission timer of RFC 6298 with at least 200 ms of variance ([`RecoveryConfig`] has other bounds, and
+//! how systems without selective acknowledgements find losses), recoveries undone that time stamps
 //! (RFC 3522) or reported duplicates (RFC 2883) show to be spurious, and delayed acknowledgements.
 //!
 //! Everything counts in segments of one size, numbered from zero, so that the bookkeeping is rings and not maps. What

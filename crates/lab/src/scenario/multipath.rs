@@ -192,6 +192,9 @@ impl File {
         })?;
         refuse(self.virtual_time && self.workload == WorkloadName::Flood, || {
             "how much the kernel forwards has no meaning in virtual time; run it in real time".into()
+        })?;
+        refuse(self.virtual_time && self.cases.iter().any(|case| case.trace), || {
+            "segments are recorded in real time only; leave --virtual out".into()
         })
     }
 
@@ -375,6 +378,7 @@ mod tests {
         refused(tcp, Overrides { bottleneck: Some(BottleneckKind::Htb), ..usual() }, "cannot be the kernel's HTB");
         let virtual_time = Some(BottleneckKind::Virtual);
         refused("multipath-udp", Overrides { bottleneck: virtual_time, ..usual() }, "no meaning in virtual time");
+        refused("tunnel-trace", Overrides { bottleneck: virtual_time, ..usual() }, "in real time only");
         let mptcp = Overrides { planes: vec![Plane::Mptcp], bottleneck: virtual_time, ..usual() };
         refused(tcp, mptcp, "has a form in virtual time");
     }

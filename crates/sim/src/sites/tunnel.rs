@@ -14,6 +14,9 @@ pub(super) struct Tunnel {
     carriers: Vec<Carrier>,
     /// Bytes of IP and TCP headers.
     header_bytes: u32,
+    /// Whether the shard may have something to send because of what happened, and when it has to be asked anyway.
+    is_changed: bool,
+    shard_time: Option<Time>,
     /// What the shard sends, and what connections hand on; empty between calls.
     sent: Vec<(PathId, Wire)>,
     received: Vec<Wire>,
@@ -49,6 +52,8 @@ impl Tunnel {
             shard: Shard::new(0, &bond, &shared, PREFIX_BYTES)?,
             carriers: (0..model.connections).map(|_| carrier()).collect(),
             header_bytes: model.tcp.header_bytes,
+            is_changed: true,
+            shard_time: None,
             sent: Vec::new(),
             received: Vec::new(),
         })
@@ -60,6 +65,7 @@ impl Tunnel {
 
     pub(super) fn offer(&mut self, packets: Batch, label: Label, class: Class, now: Time) {
         self.shard.offer(packets, label, class, now);
+        self.is_changed = true;
     }
 
     /// Appends what is to be sent now.
@@ -68,9 +74,13 @@ impl Tunnel {
             carrier.on_time(now);
             if let Some(state) = carrier.state(now) {
                 self.shard.bond_mut().set_carrier(path, state, now);
+                self.is_changed = true;
             }
         }
-        self.shard.send(now, &mut self.sent);
+        if std::mem::take(&mut self.is_changed) || self.shard_time.is_some_and(|time| time <= now) {
+            self.shard.send(now, &mut self.sent);
+            self.shard_time = self.shard.next_time(now).map(|time| time.max(now + BATCH_INTERVAL));
+        }
         for (path, wire) in self.sent.drain(..) {
             self.carriers[path.index()].push(wire);
         }
@@ -89,6 +99,7 @@ impl Tunnel {
             Content::Numbered(..) | Content::Probe | Content::Report(_) => return,
         };
         self.carriers[connection.index()].receive(*segment, now, &mut self.received);
+        self.is_changed |= !self.received.is_empty();
         for datagram in self.received.drain(..) {
             self.shard.receive(connection, datagram, now, out);
         }
@@ -102,8 +113,7 @@ impl Tunnel {
     pub(super) fn next_time(&self, now: Time) -> Option<Time> {
         let is_awaited = self.shard.bond().queued() > 0;
         let carriers = self.carriers.iter().filter_map(|carrier| carrier.next_time(is_awaited));
-        let shard = self.shard.next_time(now).map(|time| time.max(now + BATCH_INTERVAL));
-        carriers.map(|time| time.max(now + Span::from_nanos(1))).chain(shard).min()
+        carriers.map(|time| time.max(now + Span::from_nanos(1))).chain(self.shard_time).min()
     }
 }
 

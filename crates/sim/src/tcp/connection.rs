@@ -24,6 +24,8 @@ pub struct Connection<R> {
     arrived: BTreeMap<u32, Vec<R>>,
     handed_on: u32,
     answers: VecDeque<Acknowledgement>,
+    /// The far end's segment with this number, or what comes after it, was the last that told its window.
+    window_told: u32,
 }
 
 /// A segment as it was sent first, with the records that end in it.
@@ -36,6 +38,8 @@ struct Sent<R> {
 /// What one end sends to the other.
 #[derive(Debug, Clone)]
 pub struct Segment<R> {
+    /// The number of the first segment that it might carry.
+    pub sequence: u32,
     /// Data, if it has any.
     pub data: Option<Data>,
     /// An acknowledgement, if it has one.
@@ -80,6 +84,7 @@ impl<R: Clone> Connection<R> {
             arrived: BTreeMap::new(),
             handed_on: 0,
             answers: VecDeque::new(),
+            window_told: 0,
         };
         connection.offer();
         connection
@@ -98,7 +103,9 @@ impl<R: Clone> Connection<R> {
     /// Takes what the far end has sent; appends the records that it completes.
     pub fn receive(&mut self, segment: Segment<R>, now: Time, out: &mut Vec<R>) {
         if let Some(acknowledgement) = &segment.acknowledgement {
-            self.sender.acknowledge(acknowledgement, now);
+            let tells_window = self.tells_window(acknowledgement, segment.sequence);
+            let may_be_duplicate = segment.data.is_none() && !tells_window;
+            self.sender.acknowledge_beside_data(acknowledgement, may_be_duplicate, now);
             while self.first < self.sender.first() {
                 self.first += 1;
                 self.acknowledged_bytes += self.sent.pop_front().map_or(0, |sent| u64::from(sent.bytes));
@@ -118,7 +125,9 @@ impl<R: Clone> Connection<R> {
     /// What is to be sent now, if anything.
     pub fn poll_send(&mut self, now: Time) -> Option<Segment<R>> {
         // Only the last one can travel with data.
+        let sequence = self.sender.next_number();
         let alone = |acknowledgement| Segment {
+            sequence,
             data: None,
             acknowledgement: Some(acknowledgement),
             payload_bytes: 0,
@@ -138,7 +147,13 @@ impl<R: Clone> Connection<R> {
         let acknowledgement = self.answers.pop_front().or_else(|| self.receiver.take_waiting());
         // A stream has no end.
         let data = Data { last: false, ..data };
-        Some(Segment { data: Some(data), acknowledgement, payload_bytes: *bytes, records: records.clone() })
+        Some(Segment {
+            sequence: data.number,
+            data: Some(data),
+            acknowledgement,
+            payload_bytes: *bytes,
+            records: records.clone(),
+        })
     }
 
     /// When to call [`Connection::on_time`].
@@ -169,6 +184,16 @@ impl<R: Clone> Connection<R> {
             round_trip: self.sender.smoothed_round_trip().unwrap_or_default(),
             delivery_rate: self.sender.delivery_rate().unwrap_or_default(),
         }
+    }
+
+    /// Whether it tells the window anew, as it comes after what told it last (RFC 9293, section 3.10.7.4): then it is no duplicate,
+    /// even if all that came in between was data.
+    fn tells_window(&mut self, acknowledgement: &Acknowledgement, sequence: u32) -> bool {
+        let is_new = acknowledgement.next > self.first || sequence > self.window_told;
+        if is_new {
+            self.window_told = sequence;
+        }
+        is_new
     }
 
     /// Tells the sender how many segments there are to be sent.

@@ -18,7 +18,7 @@ pub(super) struct Reordering {
 }
 
 /// So many segments that overtake one mean its loss, as long as no reordering was seen (`DupThresh`).
-const TOLERATED: u32 = 3;
+pub(super) const TOLERATED: u32 = 3;
 /// Section 6.2, step 4: after so many recoveries without duplicates the window is small again.
 const RECOVERIES: u32 = 16;
 /// As in Linux, whose counter has 8 bits.

@@ -82,11 +82,17 @@ impl Scoreboard {
         self.duplicates
     }
 
-    /// A duplicate acknowledgement has come: something beyond the first has arrived, unless all has that is not lost.
-    pub(super) fn duplicated(&mut self) -> bool {
-        let is_new = self.duplicates + self.lost.max(1) < self.outstanding();
-        self.duplicates += u32::from(is_new);
-        is_new
+    /// A duplicate acknowledgement has come: something beyond the first has arrived.
+    pub(super) fn duplicated(&mut self) {
+        self.duplicates += 1;
+    }
+
+    /// What is lost, one at least, has not arrived. Returns whether there were more duplicate acknowledgements than the rest.
+    pub(super) fn limit_duplicates(&mut self) -> bool {
+        let rest = self.outstanding() - self.lost.max(1).min(self.outstanding());
+        let are_more = self.duplicates > rest;
+        self.duplicates = self.duplicates.min(rest);
+        are_more
     }
 
     /// Takes nothing for arrived any more because of duplicate acknowledgements.
@@ -94,7 +100,7 @@ impl Scoreboard {
         self.duplicates = 0;
     }
 
-    fn limit_duplicates(&mut self) {
+    fn bound_duplicates(&mut self) {
         self.duplicates = self.duplicates.min(self.outstanding() - self.arrived_count - self.lost);
     }
 
@@ -169,7 +175,7 @@ impl Scoreboard {
             self.first += 1;
         }
         self.arrived.remove_before(next);
-        self.limit_duplicates();
+        self.bound_duplicates();
         if self.segments.is_empty() {
             self.transmissions.clear();
         }
@@ -247,7 +253,7 @@ impl Scoreboard {
     fn note_lost(&mut self, place: usize) {
         self.segments[place].fate = Fate::Lost;
         self.lost += 1;
-        self.limit_duplicates();
+        self.bound_duplicates();
         self.search_from = self.search_from.min(self.first + place as u32);
     }
 }

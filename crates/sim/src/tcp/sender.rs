@@ -6,7 +6,7 @@ use super::congestion::Controller;
 use super::delivery::Delivery;
 use super::recovery::{Phase, RateReduction, Undo};
 use super::recovery_config::{LossDetection, RecoveryConfig};
-use super::reordering::Reordering;
+use super::reordering::{Reordering, TOLERATED};
 use super::scoreboard::{Fate, Scoreboard, Segment};
 use super::timers::{RoundTrips, Timer};
 use super::{Acknowledgement, Data};
@@ -68,6 +68,8 @@ pub struct Sender {
     trips: RoundTrips,
     reordering: Reordering,
     delivery: Delivery,
+    /// Without SACK: so many duplicate acknowledgements mean a loss.
+    tolerated: u32,
     phase: Phase,
     /// What was next when the phase began: it ends when that is reached.
     point: u32,
@@ -115,6 +117,7 @@ impl Sender {
             trips: RoundTrips::new(&config.recovery),
             reordering: Reordering::new(),
             delivery: Delivery::new(),
+            tolerated: TOLERATED,
             phase: Phase::Open,
             point: 0,
             reduction: RateReduction::default(),
@@ -153,6 +156,11 @@ impl Sender {
     /// The first segment that is not acknowledged in sequence.
     pub fn first(&self) -> u32 {
         self.board.first()
+    }
+
+    /// The first segment that was never sent.
+    pub fn next_number(&self) -> u32 {
+        self.board.next()
     }
 
     /// The rate at which the network delivered of late, in IP-layer bits per second, once that is known.
@@ -225,10 +233,16 @@ impl Sender {
 
     /// Takes an acknowledgement. One that makes no sense changes nothing.
     pub fn acknowledge(&mut self, ack: &Acknowledgement, now: Time) {
+        self.acknowledge_beside_data(ack, true, now);
+    }
+
+    /// The same where data comes back, too. `may_be_duplicate` says whether the acknowledgement may count as a duplicate one, if
+    /// it acknowledges nothing new (RFC 5681, section 2).
+    pub fn acknowledge_beside_data(&mut self, ack: &Acknowledgement, may_be_duplicate: bool, now: Time) {
         if ack.next > self.board.next() {
             return;
         }
-        let mut outcome = self.update_scoreboard(ack);
+        let mut outcome = self.update_scoreboard(ack, may_be_duplicate);
         self.measure(ack, &outcome, now);
         self.judge_probe(ack, &outcome, now);
         self.react(ack, &mut outcome, now);

@@ -24,9 +24,12 @@ pub(super) struct AckOutcome {
     pub(super) late_original: bool,
 }
 
+/// Linux's `tcp_max_reordering`.
+const MAX_TOLERATED: u32 = 300;
+
 impl Sender {
     /// Enters an acknowledgement into the scoreboard.
-    pub(super) fn update_scoreboard(&mut self, ack: &Acknowledgement) -> AckOutcome {
+    pub(super) fn update_scoreboard(&mut self, ack: &Acknowledgement, may_be_duplicate: bool) -> AckOutcome {
         let mut outcome = AckOutcome { was_in_flight: self.board.in_flight(), ..AckOutcome::default() };
         let (first, arrived_end) = (self.board.first(), self.board.arrived_end());
         let duplicates = self.board.duplicates();
@@ -44,7 +47,7 @@ impl Sender {
         }
         outcome.acked = self.board.first() - first;
         if !self.has_sack() {
-            self.count_duplicates(&mut outcome, duplicates);
+            self.count_duplicates(&mut outcome, duplicates, may_be_duplicate);
         }
         outcome.late_original =
             outcome.acked > 0 && self.undo.as_ref().is_some_and(|undo| undo.answered_first(ack.echo));
@@ -65,15 +68,28 @@ impl Sender {
     }
 
     /// Without SACK, an acknowledgement of nothing new says that something has arrived; `before` is what others said so.
-    fn count_duplicates(&mut self, outcome: &mut AckOutcome, before: u32) {
+    fn count_duplicates(&mut self, outcome: &mut AckOutcome, before: u32, may_be_duplicate: bool) {
         if outcome.acked > 0 {
             outcome.delivered = outcome.acked.saturating_sub(before).max(1);
-            if self.phase == Phase::TimedOut {
+            self.limit_duplicates(outcome.acked);
+            if self.phase != Phase::Recovering {
                 self.board.forget_duplicates();
             }
-        } else if self.phase != Phase::TimedOut || self.board.next() > self.point {
-            outcome.delivered = u32::from(self.board.duplicated());
+        } else if may_be_duplicate && (self.phase != Phase::TimedOut || self.board.next() > self.point) {
+            self.board.duplicated();
+            outcome.delivered = u32::from(!self.limit_duplicates(0));
         }
+    }
+
+    /// More duplicate acknowledgements than segments that may have arrived are taken for reordering, as in Linux
+    /// (`tcp_check_reno_reordering`): the next loss is found only after as many. What a timeout sends again in vain brings them,
+    /// too, so that without SACK one timeout leads to another.
+    fn limit_duplicates(&mut self, acked: u32) -> bool {
+        let are_more = self.board.limit_duplicates();
+        if are_more {
+            self.tolerated = (self.board.outstanding() + acked).min(MAX_TOLERATED);
+        }
+        are_more
     }
 
     /// Karn's rule: what was sent again is measured by the echoed stamp alone (RFC 7323).

@@ -4,12 +4,10 @@ use super::ack_outcome::AckOutcome;
 use super::{Forced, Probe, Sender};
 use crate::tcp::Acknowledgement;
 use crate::tcp::recovery::{Phase, RateReduction, Undo};
+use crate::tcp::reordering::TOLERATED;
 use crate::tcp::scoreboard::Segment;
 use crate::tcp::timers::{SLACK, Timer};
 use units::{Span, Time};
-
-/// RFC 5681, section 3.2.
-const DUPLICATES: u32 = 3;
 
 impl Sender {
     /// Arms the timer for what is to be expected next.
@@ -62,6 +60,9 @@ impl Sender {
         let first = self.board.first();
         let again = self.timed_out_at == Some(first);
         self.statistics.timeouts += 1;
+        if self.phase == Phase::Open && self.board.duplicates() >= TOLERATED {
+            self.tolerated = self.tolerated.min(TOLERATED);
+        }
         let (reordering, has_sack) = (&self.reordering, self.has_sack());
         self.board.forget_duplicates();
         self.board.lose_first();
@@ -173,7 +174,7 @@ impl Sender {
     fn detect_by_duplicates(&mut self, acked: u32) -> u32 {
         let before = self.board.lost();
         let is_hole = match self.phase {
-            Phase::Open | Phase::Reducing => self.board.duplicates() >= DUPLICATES,
+            Phase::Open | Phase::Reducing => self.board.duplicates() >= self.tolerated,
             Phase::Recovering => acked > 0,
             Phase::TimedOut => false,
         };
