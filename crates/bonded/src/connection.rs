@@ -9,7 +9,7 @@ use secure::{Kind, Route};
 use socket2::SockRef;
 use std::fmt;
 use std::io::{self, Read};
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 use units::{Rate, Span, Time};
 
@@ -176,7 +176,7 @@ impl Connection {
     /// does not have any more; and what it still has may lead nowhere.
     pub(crate) fn is_left_behind(&self, source: IpAddr, now: Time) -> bool {
         let own = self.stream.local_addr().map(|own| own.ip().to_canonical());
-        own.is_ok_and(|own| own != source && (now - self.progressed >= STALLED_AFTER || is_gone(own)))
+        own.is_ok_and(|own| own != source && (now - self.progressed >= STALLED_AFTER || net::is_gone(own)))
     }
 
     /// Has it leave nothing behind in the kernel, which would go on for minutes.
@@ -274,10 +274,6 @@ fn max_rto(least: Span, round_trip: Span) -> Span {
 
 /// Routes from this number on are those of connections; the ones before are of sockets for datagrams.
 const FIRST_ROUTE: u8 = PathId::MAX_PATHS as u8;
-
-fn is_gone(own: IpAddr) -> bool {
-    UdpSocket::bind((own, 0)).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
-}
 
 /// How the node names the far end of a connection, whose path is known to the end that opens it.
 pub(crate) fn route(path: Option<PathId>, address: SocketAddr) -> Route {

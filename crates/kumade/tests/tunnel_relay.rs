@@ -115,6 +115,22 @@ fn ports_are_forwarded_without_a_device_and_end_with_either_end() {
 }
 
 #[test]
+fn connections_from_an_address_that_has_gone_are_reset_and_new_ones_carried() {
+    in_namespaces("connections_from_an_address_that_has_gone_are_reset_and_new_ones_carried", || {
+        let (hosts, keys) = (hosts(), Keys::new("tunnel-forward-moves"));
+        let mut ends = Ends::start(&keys, &hosts, &[], &[]);
+        let listener = hosts.right.run(|| TcpListener::bind(TARGET).unwrap()).unwrap();
+        let mut program = connect(&hosts.left, 1001);
+        let _reached = listener.accept().unwrap();
+        ip(&hosts.left, &["addr", "del", "10.79.0.1/24", "dev", VethHosts::DEVICE]).unwrap();
+        ip(&hosts.left, &["addr", "add", "10.79.0.5/24", "dev", VethHosts::DEVICE]).unwrap();
+        assert!(is_reset(&mut program));
+        exchange(&hosts, &listener, connect(&hosts.left, 1001));
+        ends.children.iter_mut().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
+    });
+}
+
+#[test]
 fn ports_are_forwarded_beside_packets_over_the_same_port() {
     in_namespaces("ports_are_forwarded_beside_packets_over_the_same_port", || {
         let (hosts, keys) = (hosts(), Keys::new("tunnel-forward-beside"));

@@ -88,6 +88,11 @@ impl fmt::Display for Binding {
     }
 }
 
+/// Whether this host no longer has an address that it had, as after a move to another network.
+pub fn is_gone(own: IpAddr) -> bool {
+    UdpSocket::bind((own, 0)).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+}
+
 fn any(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -107,6 +112,12 @@ mod tests {
         let near = binding.connect_udp(far.local_addr().unwrap()).unwrap();
         near.send(b"hello").unwrap();
         assert_eq!(far.recv_from(&mut [0; 9]).unwrap().1.ip(), source);
+    }
+
+    #[test]
+    fn an_address_is_this_hosts_or_not() {
+        let [loopback, foreign]: [IpAddr; 2] = ["127.0.0.1", "192.0.2.1"].map(|text| text.parse().unwrap());
+        assert!(!is_gone(loopback) && is_gone(foreign));
     }
 
     #[test]

@@ -32,5 +32,5 @@ pub mod tcp;
 pub mod tun;
 pub mod udp;
 
-pub use binding::Binding;
+pub use binding::{Binding, is_gone};
 pub use setup::SetupError;

@@ -5,17 +5,19 @@ use crate::entries::{Entries, Entry, FIRST_NUMBER};
 use crate::far::Far;
 use crate::listeners::{Arrival, Listeners};
 use crate::near::Near;
+use crate::plain;
 use crate::report::{RelayStatus, Report};
 use crate::resolver::Resolver;
 use crate::slot::{Slot, discard};
 use crate::{far_end, near_end};
 use net::nftables::InstalledTable;
 use net::readiness::{Event, Readiness};
-use net::{SetupError, clock};
+use net::{SetupError, clock, is_gone};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use runtime::{Shard, Wake};
 use secure::channel::{Acceptor, Initiator};
+use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
@@ -159,6 +161,24 @@ impl RelayShard {
         }
     }
 
+    /// A near end that has moved to another address has streams from which nothing comes any more: their programs are told.
+    fn leave_behind(&mut self) {
+        if let End::Far(_) = self.end {
+            return;
+        }
+        let own = |entry: &Entry| Some(entry.slot.socket()?.local_addr().ok()?.ip());
+        let mut by_address = BTreeMap::<_, Vec<_>>::new();
+        for (number, entry) in self.entries.iter() {
+            own(entry).into_iter().for_each(|own| by_address.entry(own).or_default().push(number));
+        }
+        let gone = by_address.into_iter().filter(|(own, _)| !own.is_unspecified() && is_gone(*own));
+        for number in gone.flat_map(|(_, numbers)| numbers) {
+            let left = self.entries.remove(number);
+            // The kernel would try to end it for minutes.
+            left.iter().filter_map(|entry| entry.slot.socket()).for_each(plain::reset_when_dropped);
+        }
+    }
+
     /// Gives up what takes too long.
     fn look(&mut self, now: Time) {
         self.listeners.resume(&self.entries.set, FIRST_LISTENER);
@@ -171,6 +191,7 @@ impl RelayShard {
                 self.entries.refuse(Some(near.unreachable(&Ended::Timeout)));
             }
         }
+        self.leave_behind();
         // An address that does not answer is left for the next one.
         let opening = self.entries.iter().filter(|(_, entry)| matches!(entry.slot, Slot::Opening(_)));
         let opening: Vec<_> = opening.map(|(number, _)| number).collect();
