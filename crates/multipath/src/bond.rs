@@ -67,6 +67,8 @@ pub struct Bond<P> {
     /// What each path has sent for its rate, in seconds.
     served: Vec<f64>,
     decide_at: Time,
+    /// A packet of a long flow waits no longer for a path that loses less.
+    max_loss_wait: Span,
     /// When it was to be called again, and how much later it was.
     due: Option<Time>,
     late: Span,
@@ -112,10 +114,13 @@ const MIN_ADVANTAGE: Span = Span::from_millis(10);
 /// Of a flow, and of all; more are dropped.
 const MAX_HELD: usize = 1000;
 const MAX_HELD_IN_ALL: usize = 8000;
-/// A packet waits for so long times the difference of the losses: 4 ms for two in ten thousand.
+/// A packet waits for so long times the difference of the losses: 4 ms for two in ten thousand, …
 const LOSS_WAIT_SECONDS: f64 = 20.0;
+/// … but no longer than for this part of the round trip: CUBIC reduces its window to 7/10, and with so much in the queue the
+/// paths stay busy all the same.
+const LOSS_WAIT_PER_ROUND_TRIP: f64 = 3.0 / 7.0;
 /// What differs by less is not told from chance.
-const LOSS_FACTOR: f64 = 3.0;
+const LOSS_FACTOR: f64 = 2.0;
 const MIN_LOSS: f64 = 1e-4;
 /// Well below what the queue discipline takes for too long.
 const MAX_LOSS_WAIT: Span = Span::from_millis(5);
@@ -207,6 +212,7 @@ impl<P: Clone> Bond<P> {
             turns,
             served: vec![0.0; count],
             decide_at: now,
+            max_loss_wait: MAX_LOSS_WAIT,
             due: None,
             late: Span::ZERO,
             events: VecDeque::new(),
@@ -463,8 +469,15 @@ impl<P: Clone> Bond<P> {
         self.several.update(&estimates, self.flows.long_flows(), now);
         let carriers = self.in_use().iter().map(|path| self.paths[path.index()].carrier());
         self.large_packets.update(carriers.collect());
-        let round_trips = self.up().iter().filter_map(|path| self.path(path).status().min_round_trip);
-        let longest = round_trips.max().unwrap_or_default();
+        self.follow_round_trips();
+    }
+
+    fn follow_round_trips(&mut self) {
+        let longest_of = |paths: PathSet| paths.iter().filter_map(|path| self.path(path).status().min_round_trip).max();
+        let long_flows = longest_of(self.several.set()).map(Span::as_secs_f64).unwrap_or(f64::MAX);
+        let longest = longest_of(self.up()).unwrap_or_default();
+        self.max_loss_wait =
+            Span::from_secs_f64((long_flows * LOSS_WAIT_PER_ROUND_TRIP).min(MAX_LOSS_WAIT.as_secs_f64()));
         let target = (longest / ROUND_TRIPS_PER_TARGET).max(MIN_TARGET);
         self.queues.set_codel_times(target, (longest * ROUND_TRIPS_PER_INTERVAL).max(MIN_INTERVAL));
     }
@@ -687,7 +700,7 @@ impl<P: Clone> Bond<P> {
         let set = self.several.set();
         let loss = |path: PathId| self.path(path).rate().loss();
         let suffices = |other: PathId| {
-            let wait = Span::from_secs_f64((loss(path) - loss(other)) * LOSS_WAIT_SECONDS).min(MAX_LOSS_WAIT);
+            let wait = Span::from_secs_f64((loss(path) - loss(other)) * LOSS_WAIT_SECONDS).min(self.max_loss_wait);
             let clearly_less = loss(path) > LOSS_FACTOR * loss(other) + MIN_LOSS;
             clearly_less && self.queues.shared_bytes() < self.path(other).own_rate().bytes_in(wait)
         };
