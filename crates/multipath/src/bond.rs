@@ -67,6 +67,8 @@ pub struct Bond<P> {
     /// What each path has sent for its rate, in seconds.
     served: Vec<f64>,
     decide_at: Time,
+    /// What the fastest path carries.
+    fastest: Rate,
     /// A packet of a long flow waits no longer for a path that loses less.
     max_loss_wait: Span,
     /// When it was to be called again, and how much later it was.
@@ -123,7 +125,7 @@ const LOSS_WAIT_PER_ROUND_TRIP: f64 = 3.0 / 7.0;
 const LOSS_FACTOR: f64 = 2.0;
 const MIN_LOSS: f64 = 1e-4;
 /// Well below what the queue discipline takes for too long.
-const MAX_LOSS_WAIT: Span = Span::from_millis(5);
+const MAX_LOSS_WAIT: Span = Span::from_millis(10);
 /// For senders with short round trips, a long flow fills the paths after each drop with this target of CoDel, …
 const MIN_TARGET: Span = Span::from_millis(20);
 /// … and this interval.
@@ -212,6 +214,7 @@ impl<P: Clone> Bond<P> {
             turns,
             served: vec![0.0; count],
             decide_at: now,
+            fastest: Rate::default(),
             max_loss_wait: MAX_LOSS_WAIT,
             due: None,
             late: Span::ZERO,
@@ -464,8 +467,8 @@ impl<P: Clone> Bond<P> {
             self.paths.iter_mut().for_each(|path| path.lift_hold(now));
         }
         self.choose_carrier(now);
-        let fastest = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
-        let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path, fastest)).collect();
+        self.fastest = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
+        let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path, self.fastest)).collect();
         self.several.update(&estimates, self.flows.long_flows(), now);
         let carriers = self.in_use().iter().map(|path| self.paths[path.index()].carrier());
         self.large_packets.update(carriers.collect());
@@ -702,7 +705,7 @@ impl<P: Clone> Bond<P> {
         let suffices = |other: PathId| {
             let wait = Span::from_secs_f64((loss(path) - loss(other)) * LOSS_WAIT_SECONDS).min(self.max_loss_wait);
             let clearly_less = loss(path) > LOSS_FACTOR * loss(other) + MIN_LOSS;
-            clearly_less && self.queues.shared_bytes() < self.path(other).own_rate().bytes_in(wait)
+            clearly_less && self.queues.shared_bytes() < self.path(other).own_potential(self.fastest).bytes_in(wait)
         };
         set.contains(path) && !set.iter().any(|other| other != path && self.path(other).is_open() && suffices(other))
     }

@@ -218,6 +218,11 @@ impl Path {
         Rate::from_f64(self.rate().capacity().as_f64() * self.part.fraction())
     }
 
+    /// The same of what it may carry; see [`RateView::potential`](crate::rate_view::RateView::potential).
+    pub fn own_potential(&self, fastest: Rate) -> Rate {
+        Rate::from_f64(self.rate().potential(fastest).as_f64() * self.part.fraction())
+    }
+
     /// Packets wait for it, of so many flows; of none, if not.
     pub fn set_waiting(&self, flows: u32) {
         self.part.set_waiting(flows);
