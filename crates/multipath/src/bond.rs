@@ -1,5 +1,6 @@
 //! The sending end of several paths.
 
+use crate::bond_config::BondConfig;
 use crate::bond_outgoing::{Outgoing, Place, Transmission, Waiting};
 use crate::bond_queue::BondQueues;
 use crate::carried_data::CarriedData;
@@ -12,28 +13,14 @@ use crate::message::{BUCKETS, DataHeader};
 use crate::path_carrier::CarrierState;
 use crate::path_id::PathId;
 use crate::path_report::Report;
-use crate::path_state::{FlowControl, Path, PathConfig, PathStatus};
+use crate::path_state::{FlowControl, Path, PathStatus};
 use crate::sequencer::Sequencer;
 use crate::shared_paths::SharedPaths;
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use link::Label;
-use link::queue::{CoDelConfig, FqCoDelConfig, Limit, QueueConfig, TailDropConfig};
 use packet::StreamData;
 use std::collections::{BTreeMap, VecDeque};
 use units::{ConfigError, Rate, Span, Time};
-
-/// The settings of a [`Bond`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct BondConfig {
-    /// By which path packets go.
-    pub choice: PathChoice,
-    /// Where they wait until a path has room. The times of an FQ-CoDel follow the paths' round trips.
-    pub queue: QueueConfig,
-    /// The paths; their numbers are their places.
-    pub paths: Vec<PathConfig>,
-    /// The seed of the queue's random decisions.
-    pub seed: u64,
-}
 
 /// The sending end of several paths: what waits, which path takes it when, and its number.
 ///
@@ -127,15 +114,6 @@ const LOSS_DEVIATION: f64 = 0.042;
 const MIN_LOSS: f64 = 1e-4;
 /// Well below what the queue discipline takes for too long.
 const MAX_LOSS_WAIT: Span = Span::from_millis(10);
-/// For senders with short round trips, a long flow fills the paths after each drop with this target of CoDel, …
-const MIN_TARGET: Span = Span::from_millis(20);
-/// … and this interval.
-const MIN_INTERVAL: Span = Span::from_millis(200);
-/// The target is this part of longer round trips, …
-const ROUND_TRIPS_PER_TARGET: i64 = 8;
-/// … and the interval so many of them: until a sender has learned of a drop and the queue has become shorter by what it then
-/// sends less, it must not meet another.
-const ROUND_TRIPS_PER_INTERVAL: i64 = 2;
 const DECISION_INTERVAL: Span = Span::from_millis(250);
 /// A path for which so many copies wait, or for so long, is spared the next.
 const MAX_COPIES: u64 = 32;
@@ -149,23 +127,6 @@ const SMALL_PACKET_BYTES: u32 = 600;
 /// … of flows that have sent up to this within about 100 ms: speech, a game, keystrokes, the beginning of anything.
 const SPARSE_BYTES: f64 = 3000.0;
 const FULL_PACKET_BYTES: u64 = 1500;
-
-impl BondConfig {
-    /// A queue that is managed: FQ-CoDel whose times follow the paths' round trips. Sparse flows do not wait for long ones, so
-    /// that it may be longer than on a single link.
-    pub fn managed_queue() -> QueueConfig {
-        let codel = CoDelConfig { target: MIN_TARGET, interval: MIN_INTERVAL, ecn: true, ..CoDelConfig::default() };
-        QueueConfig {
-            limit: Limit::Bytes(16 << 20),
-            discipline: FqCoDelConfig { codel, ..FqCoDelConfig::default() }.into(),
-        }
-    }
-
-    /// A queue that drops what does not fit, as long as that of a TUN device is by default: without an AQM.
-    pub fn unmanaged_queue() -> QueueConfig {
-        QueueConfig { limit: Limit::Packets(500), discipline: TailDropConfig.into() }
-    }
-}
 
 impl<P: Clone> Bond<P> {
     /// Paths of which nothing is known yet: they are probed first.
@@ -482,8 +443,7 @@ impl<P: Clone> Bond<P> {
         let longest = longest_of(self.up()).unwrap_or_default();
         self.max_loss_wait =
             Span::from_secs_f64((long_flows * LOSS_WAIT_PER_ROUND_TRIP).min(MAX_LOSS_WAIT.as_secs_f64()));
-        let target = (longest / ROUND_TRIPS_PER_TARGET).max(MIN_TARGET);
-        self.queues.set_codel_times(target, (longest * ROUND_TRIPS_PER_INTERVAL).max(MIN_INTERVAL));
+        self.queues.set_codel_times(BondConfig::codel_times(longest));
     }
 
     /// What waited for a path that is gone waits for the others.

@@ -69,8 +69,8 @@ impl<P: Clone> BondQueues<P> {
         self.count_drops();
     }
 
-    /// The times of CoDel, where that manages the queues.
-    pub fn set_codel_times(&mut self, target: Span, interval: Span) {
+    /// The target and the interval of CoDel, where that manages the queues.
+    pub fn set_codel_times(&mut self, (target, interval): (Span, Span)) {
         for queue in self.own.iter_mut().map(|own| &mut own.queue).chain([&mut self.shared]) {
             if let Queue::FqCoDel(queue) = queue {
                 queue.set_times(target, interval);

@@ -11,6 +11,7 @@
 
 mod adaptation;
 mod bond;
+mod bond_config;
 mod bond_outgoing;
 mod bond_queue;
 mod carried_data;
@@ -43,7 +44,8 @@ mod shared_paths;
 mod use_several;
 
 pub use adaptation::Adaptation;
-pub use bond::{Bond, BondConfig, Merge, PathEvent, ReadData};
+pub use bond::{Bond, Merge, PathEvent, ReadData};
+pub use bond_config::BondConfig;
 pub use bond_outgoing::{Outgoing, Transmission};
 pub use carrier_choice::{CarrierChoice, CarrierKind, CarrierView};
 pub use choice::{Class, PathChoice, ShareUnit, UnorderedFlows};
