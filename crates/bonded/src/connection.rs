@@ -1,6 +1,6 @@
 use crate::config::ConnectionTuning;
 use dataplane::{Node, OuterHeaders, Received};
-use multipath::{CarrierKind, CarrierState, PathId};
+use multipath::{CarrierKind, CarrierState, PathId, StreamCarrier, StreamState};
 use net::{clock, tcp};
 use packet::Ecn;
 use runtime::Buffer;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
-use units::{Rate, Span, Time};
+use units::{Span, Time};
 
 /// A TCP connection that carries sealed datagrams as records.
 pub(crate) struct Connection {
@@ -28,18 +28,10 @@ pub(crate) struct Connection {
     pending: Vec<u8>,
     /// Of those, bytes at the front that it has.
     taken: usize,
-    /// Bytes that the kernel has taken in all.
-    written: u64,
     /// Bytes that have arrived in all, and when that was more than before, or there was nothing on the way.
     acknowledged: u64,
     progressed: Time,
-    /// The kernel has taken all that it takes.
-    is_full: bool,
-    look_at: Time,
-    /// Bytes not sent yet above which the kernel takes no more.
-    unsent_limit: u32,
-    /// Whether that follows the rate.
-    follows_rate: bool,
+    carrier: StreamCarrier,
     /// The greatest retransmission timeout: as it is to be with short round trips, and as it is.
     max_rto: Option<[Span; 2]>,
     /// Whether its set reports when it can be written.
@@ -59,19 +51,12 @@ pub(crate) enum Ended {
 const MAX_RECORD: usize = 10_000;
 /// Reads of a connection in a turn, so that none keeps the thread from others.
 const MAX_READS: usize = 4;
-/// What waits in the kernel's buffer behind the congestion window: the window must not open in vain, …
-const UNSENT_TIME: Span = Span::from_millis(2);
-const MIN_UNSENT: u32 = 8_000;
-const MAX_UNSENT: u32 = 1 << 20;
 /// Without an acknowledgement for so long, a connection from an address that others would not have is left for another one.
 const STALLED_AFTER: Span = Span::from_millis(500);
 /// Beyond this, handshakes and reports, which no room holds back, are dropped.
 const MAX_PENDING: usize = 64 << 10;
 
 impl Connection {
-    /// How it does is asked so often, as long as it is used.
-    pub(crate) const LOOK_INTERVAL: Span = Span::from_millis(1);
-
     /// Neither reads nor writes block.
     ///
     /// # Errors
@@ -85,8 +70,8 @@ impl Connection {
     ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(tuning.no_delay)?;
-        let unsent_limit = tuning.unsent_bytes.unwrap_or(MIN_UNSENT);
-        tcp::limit_unsent(&stream, unsent_limit)?;
+        let carrier = StreamCarrier::new(tuning.unsent_bytes, now);
+        tcp::limit_unsent(&stream, carrier.unsent_limit())?;
         Ok(Connection {
             stream,
             route,
@@ -96,13 +81,9 @@ impl Connection {
             reader: RecordReader::new(),
             pending: Vec::new(),
             taken: 0,
-            written: 0,
             acknowledged: 0,
             progressed: now,
-            is_full: false,
-            look_at: now,
-            unsent_limit,
-            follows_rate: tuning.unsent_bytes.is_none(),
+            carrier,
             max_rto: tuning.max_rto.map(|most| [most; 2]),
             reports_writable: false,
         })
@@ -149,27 +130,24 @@ impl Connection {
 
     /// How it does now; none where that was said a short time ago.
     pub(crate) fn carrier_state(&mut self, now: Time) -> Option<CarrierState> {
-        if now < self.look_at {
+        if !self.carrier.is_due(now) {
             return None;
         }
-        self.look_at = now + Self::LOOK_INTERVAL;
-        let state = tcp::send_state(&self.stream).ok()?;
-        self.follow_rate(state.delivery_rate);
-        self.follow_round_trip(state.round_trip);
-        if state.acknowledged != self.acknowledged || state.acknowledged == self.written {
-            (self.acknowledged, self.progressed) = (state.acknowledged, now);
+        let tcp::SendState { unsent, window, acknowledged, repeated, is_recovering, round_trip, delivery_rate } =
+            tcp::send_state(&self.stream).ok()?;
+        self.follow_round_trip(round_trip);
+        if acknowledged != self.acknowledged || self.carrier.is_empty(acknowledged) {
+            (self.acknowledged, self.progressed) = (acknowledged, now);
         }
+        let limit = self.carrier.unsent_limit();
         let pending = (self.pending.len() - self.taken) as u64;
-        let free = (state.window + u64::from(self.unsent_limit)).saturating_sub(state.unsent);
-        self.is_full = pending > 0 || free == 0;
-        Some(CarrierState {
-            free: if pending > 0 { 0 } else { free },
-            open: self.written.saturating_sub(state.acknowledged + state.unsent),
-            held: self.written.saturating_sub(state.acknowledged) + pending,
-            acknowledged: state.acknowledged,
-            repeated: state.repeated,
-            is_recovering: state.is_recovering,
-        })
+        let stream = StreamState { unsent, window, acknowledged, repeated, is_recovering, delivery_rate };
+        let state = self.carrier.look(&stream, pending, now);
+        if self.carrier.unsent_limit() != limit {
+            // Where it cannot be set, the connection is no more.
+            tcp::limit_unsent(&self.stream, self.carrier.unsent_limit()).ok()?;
+        }
+        Some(state)
     }
 
     /// Whether this host has moved away from the connection's address and would have another one now: nothing comes to what it
@@ -182,14 +160,6 @@ impl Connection {
     /// Has it leave nothing behind in the kernel, which would go on for minutes.
     pub(crate) fn abandon(&self) {
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
-    }
-
-    fn follow_rate(&mut self, rate: Rate) {
-        let wanted = u32::try_from(rate.bytes_in(UNSENT_TIME)).unwrap_or(u32::MAX).clamp(MIN_UNSENT, MAX_UNSENT);
-        let differs = self.follows_rate && wanted.abs_diff(self.unsent_limit) > self.unsent_limit / 4;
-        if differs && tcp::limit_unsent(&self.stream, wanted).is_ok() {
-            self.unsent_limit = wanted;
-        }
     }
 
     /// A timeout that is shorter than the round trip repeats what is not lost.
@@ -206,7 +176,7 @@ impl Connection {
     pub(crate) fn push(&mut self, datagram: &[u8]) -> bool {
         let Ok(prefix) = stream::prefix(datagram.len()) else { return false };
         // What the send buffer has no room for, of what may be unsent, waits here.
-        let most = MAX_PENDING.max(self.unsent_limit as usize);
+        let most = MAX_PENDING.max(self.carrier.unsent_limit() as usize);
         if self.has_pending() && self.pending.len() - self.taken + datagram.len() > most {
             return false;
         }
@@ -221,7 +191,7 @@ impl Connection {
             match tcp::send(&self.stream, &self.pending[self.taken..], false) {
                 Ok(count) => {
                     self.taken += count;
-                    self.written += count as u64;
+                    self.carrier.written(count as u64);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -240,12 +210,12 @@ impl Connection {
 
     /// Whether it is known to take nothing more, so that the next opportunity is to be reported.
     pub(crate) fn is_full(&self) -> bool {
-        self.has_pending() || self.is_full
+        self.has_pending() || self.carrier.is_full()
     }
 
     /// It can be written: how much has to be seen anew.
     pub(crate) fn writable(&mut self, now: Time) {
-        self.look_at = now;
+        self.carrier.writable(now);
     }
 }
 

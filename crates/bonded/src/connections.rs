@@ -2,7 +2,7 @@ use crate::config::{ConnectionConfig, ConnectionRole};
 use crate::connection::{Connection, Ended, is_connection, route};
 use crate::dialer::Dialer;
 use dataplane::{Node, Outbound};
-use multipath::PathId;
+use multipath::{PathId, StreamCarrier};
 use net::readiness::{Event, Readiness};
 use net::{SetupError, clock, congestion, tcp};
 use runtime::Buffer;
@@ -231,7 +231,7 @@ impl Connections {
         left.into_iter().for_each(|number| self.close(number, node));
         let oldest = self.strangers.first().and_then(|number| self.open.get(number));
         let oldest = oldest.map(|stranger| stranger.since + STRANGER_PATIENCE);
-        let look = node.is_backlogged().then_some(now + Connection::LOOK_INTERVAL);
+        let look = node.is_backlogged().then_some(now + StreamCarrier::LOOK_INTERVAL);
         self.dial(node, now).into_iter().chain(oldest).chain(look).min()
     }
 

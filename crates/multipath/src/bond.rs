@@ -680,7 +680,10 @@ impl<P: Clone> Bond<P> {
         };
         let weights = (self.flows.own_flows(path), self.flows.long_flows());
         let mut taken = self.queues.pull(path, shared, weights, now);
-        while let Some((_, label)) = taken.take_if(|(packet, label)| self.is_repeated(packet, label.flow)) {
+        let drops_repeated = self.path(path).drops_repeated();
+        while let Some((_, label)) =
+            taken.take_if(|(packet, label)| drops_repeated && self.is_repeated(packet, label.flow))
+        {
             self.repeated += 1;
             self.left(label.flow, now);
             taken = self.queues.pull(path, shared, weights, now);
@@ -746,8 +749,10 @@ impl<P: Clone> Bond<P> {
 
     fn note_carried(&mut self, path: PathId, flow: u64, content: &P) {
         let state = &self.paths[path.index()];
-        let data = self.read_data.filter(|_| state.drops_repeated()).and_then(|read| read(content));
-        if let (Some(data), Some(carrier)) = (data, state.carrier()) {
+        let carrier = state.carrier().filter(|_| state.drops_repeated());
+        if let (Some(carrier), Some(read)) = (carrier, self.read_data)
+            && let Some(data) = read(content)
+        {
             self.carried.given(path, flow, data, carrier.given());
         }
     }

@@ -41,6 +41,7 @@ pub mod resequencer;
 mod sequencer;
 mod shared_path;
 mod shared_paths;
+mod stream_carrier;
 mod use_several;
 
 pub use adaptation::Adaptation;
@@ -60,4 +61,5 @@ pub use predecessor::Predecessor;
 pub use resequencer::{Arrival, DelayRange, Resequencer, ResequencerConfig, ResequencerStatistics, WaitStatistics};
 pub use sequencer::{Assignment, Sequencer};
 pub use shared_paths::SharedPaths;
+pub use stream_carrier::{StreamCarrier, StreamState};
 pub use use_several::{PathEstimate, PathSet, UseSeveral, best_set, expected_rate};

@@ -25,7 +25,7 @@ mod scoreboard;
 mod sender;
 mod timers;
 
-pub use connection::{Connection, Segment, SendState};
+pub use connection::{Connection, Segment};
 pub use ranges::Block;
 pub use receiver::Receiver;
 pub use recovery_config::{LossDetection, RecoveryConfig};

@@ -5,6 +5,7 @@
 //! shares are about the last interval, made of two documents.
 #![forbid(unsafe_code)]
 
+pub mod control;
 mod interval;
 pub mod metrics;
 mod plane;

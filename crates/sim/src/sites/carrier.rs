@@ -1,8 +1,8 @@
 use super::packet::Wire;
 use crate::tcp::{Connection, Segment};
-use multipath::CarrierState;
+use multipath::{CarrierState, StreamCarrier};
 use std::collections::VecDeque;
-use units::{Span, Time};
+use units::Time;
 
 /// A connection that carries datagrams as records, and what it is asked for and given: as the programs have it in real time.
 #[derive(Debug)]
@@ -11,22 +11,9 @@ pub(super) struct Carrier {
     /// Records that the connection has not taken yet.
     pending: VecDeque<Wire>,
     pending_bytes: u64,
-    /// Bytes that it has taken in all.
-    written: u64,
-    is_full: bool,
-    look_at: Time,
-    /// Bytes not sent yet above which it takes no more (`TCP_NOTSENT_LOWAT`).
-    unsent_limit: u32,
-    /// Whether that follows the rate.
-    follows_rate: bool,
+    carrier: StreamCarrier,
 }
 
-/// How it does is asked so often, as long as it is used.
-const LOOK_INTERVAL: Span = Span::from_millis(1);
-/// What waits in it behind the congestion window.
-const UNSENT_TIME: Span = Span::from_millis(2);
-const MIN_UNSENT: u32 = 8_000;
-const MAX_UNSENT: u32 = 1 << 20;
 /// Beyond this, reports, which no room holds back, are dropped.
 const MAX_PENDING: u64 = 64 << 10;
 
@@ -37,51 +24,31 @@ impl Carrier {
             connection,
             pending: VecDeque::new(),
             pending_bytes: 0,
-            written: 0,
-            is_full: false,
-            look_at: Time::ZERO,
-            unsent_limit: unsent_bytes.unwrap_or(MIN_UNSENT),
-            follows_rate: unsent_bytes.is_none(),
+            carrier: StreamCarrier::new(unsent_bytes, Time::ZERO),
         }
     }
 
     /// Does what is due.
     pub(super) fn on_time(&mut self, now: Time) {
         self.connection.on_time(now);
-        let is_full = self.is_full || !self.pending.is_empty();
-        if is_full && self.connection.unsent_bytes() < u64::from(self.unsent_limit) {
-            self.look_at = now;
+        let is_full = self.carrier.is_full() || !self.pending.is_empty();
+        if is_full && self.connection.unsent_bytes() < u64::from(self.carrier.unsent_limit()) {
+            self.carrier.writable(now);
         }
     }
 
     /// How it does now; none where that was said a short time ago.
     pub(super) fn state(&mut self, now: Time) -> Option<CarrierState> {
-        if now < self.look_at {
+        if !self.carrier.is_due(now) {
             return None;
         }
-        self.look_at = now + LOOK_INTERVAL;
-        let state = self.connection.state();
-        let wanted = u32::try_from(state.delivery_rate.bytes_in(UNSENT_TIME)).unwrap_or(u32::MAX);
-        let wanted = wanted.clamp(MIN_UNSENT, MAX_UNSENT);
-        if self.follows_rate && wanted.abs_diff(self.unsent_limit) > self.unsent_limit / 4 {
-            self.unsent_limit = wanted;
-        }
-        let free = (state.window + u64::from(self.unsent_limit)).saturating_sub(state.unsent);
-        self.is_full = !self.pending.is_empty() || free == 0;
-        Some(CarrierState {
-            free: if self.pending.is_empty() { free } else { 0 },
-            open: self.written.saturating_sub(state.acknowledged + state.unsent),
-            held: self.written.saturating_sub(state.acknowledged) + self.pending_bytes,
-            acknowledged: state.acknowledged,
-            repeated: state.repeated,
-            is_recovering: state.is_recovering,
-        })
+        Some(self.carrier.look(&self.connection.state(), self.pending_bytes, now))
     }
 
     /// Adds a datagram to what is to be sent.
     pub(super) fn push(&mut self, wire: Wire) {
         let bytes = u64::from(wire.bytes);
-        let most = MAX_PENDING.max(self.unsent_limit.into());
+        let most = MAX_PENDING.max(self.carrier.unsent_limit().into());
         if self.pending.is_empty() || self.pending_bytes + bytes <= most {
             self.pending_bytes += bytes;
             self.pending.push_back(wire);
@@ -90,11 +57,11 @@ impl Carrier {
 
     /// What leaves now, if anything.
     pub(super) fn poll_send(&mut self, now: Time) -> Option<Segment<Wire>> {
-        while self.connection.unsent_bytes() < u64::from(self.unsent_limit) {
+        while self.connection.unsent_bytes() < u64::from(self.carrier.unsent_limit()) {
             let Some(wire) = self.pending.pop_front() else { break };
             let bytes = wire.bytes;
             self.pending_bytes -= u64::from(bytes);
-            self.written += u64::from(bytes);
+            self.carrier.written(bytes.into());
             self.connection.write(wire, bytes);
         }
         self.connection.poll_send(now)
@@ -107,6 +74,6 @@ impl Carrier {
 
     /// When it has something to do; while something waits for it, also when to look at it again.
     pub(super) fn next_time(&self, is_awaited: bool) -> Option<Time> {
-        self.connection.next_time().into_iter().chain(is_awaited.then_some(self.look_at)).min()
+        self.connection.next_time().into_iter().chain(is_awaited.then_some(self.carrier.look_at())).min()
     }
 }

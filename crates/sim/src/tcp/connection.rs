@@ -1,6 +1,7 @@
 use super::{Acknowledgement, Data, Receiver, Sender};
+use multipath::StreamState;
 use std::collections::{BTreeMap, VecDeque};
-use units::{Rate, Span, Time};
+use units::Time;
 
 /// One end of a connection that carries records both ways, each as so many bytes of a stream of bytes. Its far end is
 /// another one.
@@ -48,25 +49,6 @@ pub struct Segment<R> {
     pub payload_bytes: u32,
     /// The records whose last byte it has.
     pub records: Vec<R>,
-}
-
-/// How the sending side of an end does now, as Linux tells it (`TCP_INFO`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SendState {
-    /// Bytes that have not left yet.
-    pub unsent: u64,
-    /// Bytes that may leave at once besides what has: the rest of the congestion window.
-    pub window: u64,
-    /// Bytes that were acknowledged in all.
-    pub acknowledged: u64,
-    /// Bytes that were repeated in all, in full segments.
-    pub repeated: u64,
-    /// Lost data is being repeated.
-    pub is_recovering: bool,
-    /// Smoothed round-trip time; 0 until there is one.
-    pub round_trip: Span,
-    /// At which it has delivered of late.
-    pub delivery_rate: Rate,
 }
 
 impl<R: Clone> Connection<R> {
@@ -172,16 +154,15 @@ impl<R: Clone> Connection<R> {
         self.unsent_bytes
     }
 
-    /// How its sending side does now.
-    pub fn state(&self) -> SendState {
+    /// How its sending side does now, as Linux tells it.
+    pub fn state(&self) -> StreamState {
         let free = self.sender.window().saturating_sub(self.sender.in_flight());
-        SendState {
+        StreamState {
             unsent: self.unsent_bytes,
             window: u64::from(free) * u64::from(self.segment_bytes),
             acknowledged: self.acknowledged_bytes,
             repeated: self.sender.statistics().retransmissions * u64::from(self.segment_bytes),
             is_recovering: self.sender.is_recovering(),
-            round_trip: self.sender.smoothed_round_trip().unwrap_or_default(),
             delivery_rate: self.sender.delivery_rate().unwrap_or_default(),
         }
     }
