@@ -1,15 +1,13 @@
 //! The sending end of several paths.
 
 use crate::bond_config::BondConfig;
-use crate::bond_outgoing::{Outgoing, Place, Transmission, Waiting};
+use crate::bond_outgoing::{Transmission, Waiting};
 use crate::bond_queue::BondQueues;
 use crate::carried_data::CarriedData;
 use crate::carrier_choice::{CarrierChoice, CarrierKind, CarrierView};
 use crate::choice::{Class, PathChoice, Turns};
-use crate::choice_flows::{FlowState, FlowTable};
-use crate::choice_pinned::rendezvous;
+use crate::choice_flows::FlowTable;
 use crate::large_packets::LargePackets;
-use crate::message::{BUCKETS, DataHeader};
 use crate::path_carrier::CarrierState;
 use crate::path_id::PathId;
 use crate::path_report::Report;
@@ -21,6 +19,9 @@ use link::Label;
 use packet::StreamData;
 use std::collections::{BTreeMap, VecDeque};
 use units::{ConfigError, Rate, Span, Time};
+
+mod placing;
+mod sending;
 
 /// The sending end of several paths: what waits, which path takes it when, and its number.
 ///
@@ -95,38 +96,12 @@ pub enum PathEvent {
     Down(PathId),
 }
 
-/// Silent for so long, a flow begins anew.
-const FLOW_SILENCE: Span = Span::from_secs(1);
-const PINNED_SILENCE: Span = Span::from_secs(180);
-/// A bound flow changes to a path that is better by this.
-const MIN_ADVANTAGE: Span = Span::from_millis(10);
-/// Of a flow, and of all; more are dropped.
-const MAX_HELD: usize = 1000;
-const MAX_HELD_IN_ALL: usize = 8000;
-/// A packet waits for so long times the difference of the losses: 4 ms for two in ten thousand, …
-const LOSS_WAIT_SECONDS: f64 = 20.0;
-/// … but no longer than for this part of the round trip: CUBIC reduces its window to 7/10, and with so much in the queue the
-/// paths stay busy all the same.
+const DECISION_INTERVAL: Span = Span::from_millis(250);
+/// A packet of a long flow waits for a path that loses less no longer than for this part of the round trip: CUBIC reduces
+/// its window to 7/10, and with so much in the queue the paths stay busy all the same.
 const LOSS_WAIT_PER_ROUND_TRIP: f64 = 3.0 / 7.0;
-/// Times the root of a loss ratio: among the 10 000 packets that are remembered, the losses of two paths that lose the same
-/// differ by less than three standard deviations.
-const LOSS_DEVIATION: f64 = 0.042;
-const MIN_LOSS: f64 = 1e-4;
 /// Well below what the queue discipline takes for too long.
 const MAX_LOSS_WAIT: Span = Span::from_millis(10);
-const DECISION_INTERVAL: Span = Span::from_millis(250);
-/// A path for which so many copies wait, or for so long, is spared the next.
-const MAX_COPIES: u64 = 32;
-const MAX_COPY_WAIT: Span = Span::from_millis(20);
-/// With so many paths that have room of their own, …
-const MIN_PATHS_TO_RESERVE: usize = 4;
-/// … so many are kept for small packets …
-const RESERVED: usize = 2;
-/// … of up to this length …
-const SMALL_PACKET_BYTES: u32 = 600;
-/// … of flows that have sent up to this within about 100 ms: speech, a game, keystrokes, the beginning of anything.
-const SPARSE_BYTES: f64 = 3000.0;
-const FULL_PACKET_BYTES: u64 = 1500;
 
 impl<P: Clone> Bond<P> {
     /// Paths of which nothing is known yet: they are probed first.
@@ -455,349 +430,9 @@ impl<P: Clone> Bond<P> {
         self.move_own(path, now);
     }
 
-    /// Finds another place for what waits for a path.
-    fn move_own(&mut self, path: PathId, now: Time) {
-        let taken = self.queues.take_own(path, now);
-        taken.iter().for_each(|(_, label)| self.flows.left(label.flow));
-        for (packet, label) in taken {
-            self.place(packet, label, now);
-        }
-        // What was held for them follows.
-        for flow in self.held.keys().copied().collect::<Vec<_>>() {
-            self.release(flow, now);
-        }
-    }
-
-    fn probe(&mut self, now: Time) -> Option<Transmission<P>> {
-        let path = self.ids().find(|path| self.path(*path).probe_at().is_some_and(|time| time <= now))?;
-        let counter = self.paths[path.index()].send_probe(now);
-        Some(Transmission { path, counter, answer: true, packet: None })
-    }
-
-    /// Puts a packet into the queue where it belongs. As long as packets of its flow wait in another one, it is held, so
-    /// that it does not overtake them.
-    fn place(&mut self, packet: Waiting<P>, label: Label, now: Time) {
-        if !self.passes(label.size) {
-            self.oversized.push(packet.content);
-            return;
-        }
-        let silence = if self.choice == PathChoice::Pinned { PINNED_SILENCE } else { FLOW_SILENCE };
-        let before = *self.flows.touch(label.flow, silence, now);
-        let after = self.bind(&before, &label, packet.class, now);
-        let held = self.held.get_mut(&label.flow);
-        let moves = before.waiting > 0 && after.path != before.path;
-        if held.is_none() && !moves {
-            *self.flows.touch(label.flow, silence, now) = FlowState { waiting: before.waiting + 1, ..after };
-            self.flows.count(label.flow, now);
-            self.queues.offer(packet, label, after.path, now);
-            self.note_drops(now);
-            return;
-        }
-        let held = held.map_or(0, |held| held.len());
-        if held < MAX_HELD && self.held_packets < MAX_HELD_IN_ALL {
-            self.held.entry(label.flow).or_default().push_back((packet, label));
-            self.held_packets += 1;
-        } else {
-            self.overflowed += 1;
-        }
-    }
-
-    fn note_drops(&mut self, now: Time) {
-        while let Some(flow) = self.queues.take_dropped() {
-            self.flows.left(flow);
-            self.release(flow, now);
-        }
-    }
-
-    /// Lets the packets of a flow go on if none of it waits any more.
-    fn release(&mut self, flow: u64, now: Time) {
-        if !self.held.contains_key(&flow) || self.flows.touch(flow, PINNED_SILENCE, now).waiting > 0 {
-            return;
-        }
-        let held = self.held.remove(&flow).unwrap_or_default();
-        self.held_packets -= held.len();
-        for (packet, label) in held {
-            self.place(packet, label, now);
-        }
-    }
-
-    /// What becomes of a flow with this packet: its path, or none for the queue of all.
-    fn bind(&self, flow: &FlowState, label: &Label, class: Class, now: Time) -> FlowState {
-        let up = self.up();
-        let bytes = (flow.bytes - self.several.forgotten(flow.path, now - flow.last)).max(0.0);
-        let long = (flow.long && bytes > 0.0) || self.several.is_long(bytes);
-        // Nobody else asks.
-        let is_asked = self.choice == PathChoice::Available;
-        let recent = if is_asked { flow.recent_with(label.size, now) } else { 0.0 };
-        // What was merged for connections must not keep its flow on one.
-        let largest = if self.carriers.is_some() { label.size } else { flow.largest.max(label.size) };
-        let largest = if self.passes(largest) { largest } else { label.size };
-        let bound = flow.path.filter(|path| up.contains(*path) && self.path(*path).fits(largest));
-        let (path, long) = match (&self.choice, class) {
-            (PathChoice::Redundant, _) => (None, true),
-            (PathChoice::Ratio { .. } | PathChoice::Weighted, Class::Ordered) => (None, true),
-            (PathChoice::EarliestArrival, Class::Ordered) if long => (None, true),
-            (PathChoice::EarliestArrival, _) => (self.earliest(bound, label.size, largest, now), false),
-            (PathChoice::Available, _) => (self.reserved_for(bound, recent, label.size), true),
-            _ => (bound.or_else(|| rendezvous(label.flow, self.weights())), false),
-        };
-        let fits_all = largest <= self.passed_by_all || self.in_use().iter().all(|path| self.path(path).fits(largest));
-        let path = if fits_all { path } else { self.earliest(bound, label.size, largest, now) };
-        FlowState {
-            last: now,
-            bytes: bytes + f64::from(label.size),
-            path,
-            long,
-            waiting: flow.waiting,
-            recent,
-            largest,
-        }
-    }
-
-    /// The paths that are kept for sparse flows.
-    fn reserved(&self) -> PathSet {
-        let in_use = self.in_use();
-        let is_kept = self.choice == PathChoice::Available && in_use.len() >= MIN_PATHS_TO_RESERVE;
-        let kept = in_use.iter().take(RESERVED).filter(|path| self.path(*path).may_be_kept());
-        if is_kept { PathSet::of(kept) } else { PathSet::default() }
-    }
-
-    /// The one of them that a packet takes, if it is for these; `recent` is of its flow.
-    fn reserved_for(&self, bound: Option<PathId>, recent: f64, size: u32) -> Option<PathId> {
-        if recent > SPARSE_BYTES || size > SMALL_PACKET_BYTES {
-            return None;
-        }
-        let cost = |path: &PathId| (self.is_recovering(*path), !self.path(*path).is_open(), Some(*path) != bound);
-        self.reserved().iter().min_by_key(cost)
-    }
-
     /// Whether the path's carrier repeats what was lost.
     fn is_recovering(&self, path: PathId) -> bool {
         self.path(path).carrier().is_some_and(|carrier| carrier.is_recovering())
-    }
-
-    fn weights(&self) -> impl Iterator<Item = (PathId, f64)> {
-        let up = self.ids().filter(|path| self.path(*path).is_up());
-        up.map(|path| (path, self.path(path).rate().capacity().as_f64()))
-    }
-
-    /// Whether any path does that is up, or none is.
-    fn passes(&self, size: u32) -> bool {
-        let up = self.up();
-        size <= self.passed_by_all || up.is_empty() || up.iter().any(|path| self.path(path).fits(size))
-    }
-
-    /// The path on which a packet arrives first, of those that pass all packets of its flow; the one to which its flow is
-    /// bound unless another is clearly better.
-    fn earliest(&self, bound: Option<PathId>, size: u32, largest: u32, now: Time) -> Option<PathId> {
-        let arrival = |path: PathId| self.path(path).arrival(self.queues.own_bytes(path), size, now);
-        let fits = |path: &PathId| self.path(*path).is_up() && self.path(*path).fits(largest);
-        let best = self.ids().filter(fits).min_by_key(|path| arrival(*path))?;
-        match bound {
-            Some(bound) if arrival(bound) <= arrival(best) + MIN_ADVANTAGE => Some(bound),
-            _ => Some(best),
-        }
-    }
-
-    /// The packet that a path with room takes now.
-    fn packet(&mut self, now: Time) -> Option<Transmission<P>> {
-        let up = self.up();
-        let is_ready = |path: &PathId| self.path(*path).ready_at().is_some_and(|time| time <= now);
-        let mut ready: Vec<PathId> = self.ids().filter(is_ready).collect();
-        self.sort(&mut ready, now);
-        for path in ready {
-            match self.fitting(path, up, now) {
-                Some((packet, label)) => return Some(self.transmit(path, up, packet, label, now)),
-                None if self.awaits_turn() => self.paths[path.index()].note_turn(now),
-                None => self.paths[path.index()].note_idle(now),
-            }
-        }
-        None
-    }
-
-    /// Whether a path that takes nothing has to leave what there is to others.
-    fn awaits_turn(&self) -> bool {
-        matches!(self.choice, PathChoice::Ratio { .. }) && self.queues.has_shared()
-    }
-
-    /// Those come first that are to take the next packet of all.
-    fn sort(&self, ready: &mut [PathId], now: Time) {
-        match self.choice {
-            PathChoice::EarliestArrival => ready.sort_by_key(|path| self.path(*path).arrival(0, 1500, now)),
-            PathChoice::Available => ready.sort_by(|one, other| {
-                self.is_recovering(*one)
-                    .cmp(&self.is_recovering(*other))
-                    .then(self.served[one.index()].total_cmp(&self.served[other.index()]))
-            }),
-            _ => ready.sort_by(|one, other| self.served[one.index()].total_cmp(&self.served[other.index()])),
-        }
-    }
-
-    /// Whether something waits that the path may take.
-    fn has_work(&self, path: PathId, up: PathSet) -> bool {
-        let shared = match &self.choice {
-            PathChoice::Ratio { .. } => self.turns.clone().turn(up) == Some(path),
-            PathChoice::EarliestArrival => self.is_wanted(path),
-            PathChoice::Available => self.is_available(path),
-            _ => true,
-        };
-        self.queues.has_own(path) || (shared && self.queues.has_shared())
-    }
-
-    /// What a path takes next. Packets that it does not pass, because it did when they were placed, are placed anew; copies
-    /// are not missed.
-    fn fitting(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(Waiting<P>, Label)> {
-        loop {
-            let (packet, label) = self.pull(path, up, now)?;
-            if self.path(path).fits(label.size) {
-                return Some((packet, label));
-            }
-            if packet.place.is_none() {
-                self.place(packet, label, now);
-            }
-        }
-    }
-
-    /// Whether a path is to take packets of long flows now: one that loses more than another only when those that wait
-    /// are more than the other carries soon.
-    fn is_wanted(&self, path: PathId) -> bool {
-        let set = self.several.set();
-        let loss = |path: PathId| self.path(path).rate().loss();
-        let suffices = |other: PathId| {
-            let wait = Span::from_secs_f64((loss(path) - loss(other)) * LOSS_WAIT_SECONDS).min(self.max_loss_wait);
-            let clearly_less = loss(path) > loss(other) + LOSS_DEVIATION * loss(other).sqrt() + MIN_LOSS;
-            clearly_less && self.queues.shared_bytes() < self.path(other).own_potential(self.fastest).bytes_in(wait)
-        };
-        set.contains(path) && !set.iter().any(|other| other != path && self.path(other).is_open() && suffices(other))
-    }
-
-    fn pull(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(Waiting<P>, Label)> {
-        let shared = match &self.choice {
-            PathChoice::Ratio { .. } => self.turns.turn(up) == Some(path),
-            PathChoice::EarliestArrival => self.is_wanted(path),
-            PathChoice::Available => self.is_available(path),
-            _ => true,
-        };
-        let weights = (self.flows.own_flows(path), self.flows.long_flows());
-        let mut taken = self.queues.pull(path, shared, weights, now);
-        let drops_repeated = self.path(path).drops_repeated();
-        while let Some((_, label)) =
-            taken.take_if(|(packet, label)| drops_repeated && self.is_repeated(packet, label.flow))
-        {
-            self.repeated += 1;
-            self.left(label.flow, now);
-            taken = self.queues.pull(path, shared, weights, now);
-        }
-        if let Some((packet, label)) = &mut taken {
-            self.left(label.flow, now);
-            if shared {
-                self.merge_followers(path, packet, label, now);
-            }
-        }
-        self.note_drops(now);
-        taken
-    }
-
-    /// Whether the carriers that are not held up have all that the packet carries.
-    fn is_repeated(&self, packet: &Waiting<P>, flow: u64) -> bool {
-        let Some(data) = self.read_data.and_then(|read| read(&packet.content)) else { return false };
-        let up = self.up();
-        let in_time = PathSet::of(up.iter().filter(|path| !self.is_recovering(*path)));
-        packet.place.is_none() && self.carried.has(if in_time.is_empty() { up } else { in_time }, flow, data)
-    }
-
-    /// A packet of the flow waits no more.
-    fn left(&mut self, flow: u64, now: Time) {
-        self.flows.left(flow);
-        self.release(flow, now);
-    }
-
-    /// Has a packet stand for those of its flow that are next.
-    fn merge_followers(&mut self, path: PathId, packet: &mut Waiting<P>, label: &mut Label, now: Time) {
-        let (Some(merge), Some(max_bytes)) = (self.merge, self.max_large_packet()) else { return };
-        let flows = self.flows.long_flows();
-        loop {
-            let joins = |next: &Waiting<P>, flow| {
-                let is_alike = flow == label.flow && next.class == packet.class && next.place.is_none();
-                let joined = if is_alike { merge(&mut packet.content, &next.content, max_bytes) } else { None };
-                joined.inspect(|bytes| label.size = *bytes).is_some()
-            };
-            let Some((next, _)) = self.queues.take_shared_if(path, flows, now, joins) else { return };
-            packet.marked |= next.marked;
-            self.left(label.flow, now);
-        }
-    }
-
-    fn transmit(&mut self, path: PathId, up: PathSet, packet: Waiting<P>, label: Label, now: Time) -> Transmission<P> {
-        let Place { header, assignment } = match &packet.place {
-            Some(place) => **place,
-            None => self.number(path, up, &packet, label),
-        };
-        let state = &mut self.paths[path.index()];
-        let answer = state.asks(now);
-        let counter = state.send(label.size, self.late, now);
-        let rate = state.rate().capacity().as_f64();
-        self.served[path.index()] += f64::from(state.wire_bytes(label.size)) * 8.0 / rate;
-        if packet.class == Class::Ordered && matches!(self.choice, PathChoice::Ratio { .. }) {
-            self.turns.sent(path, label.size, up);
-        }
-        let header = DataHeader { counter: counter as u32, answer, ..header };
-        let Waiting { content, marked, .. } = packet;
-        self.note_carried(path, label.flow, &content);
-        Transmission { path, counter, answer, packet: Some(Outgoing { content, marked, header, assignment }) }
-    }
-
-    fn note_carried(&mut self, path: PathId, flow: u64, content: &P) {
-        let state = &self.paths[path.index()];
-        let carrier = state.carrier().filter(|_| state.drops_repeated());
-        if let (Some(carrier), Some(read)) = (carrier, self.read_data)
-            && let Some(data) = read(content)
-        {
-            self.carried.given(path, flow, data, carrier.given());
-        }
-    }
-
-    /// Whether a path is not so far behind that it is spared a copy: what is lost elsewhere is waited for until it comes.
-    fn takes_copy(&self, path: PathId) -> bool {
-        let copies = self.queues.copies(path);
-        match self.path(path).carrier() {
-            Some(carrier) => carrier.room() > 0 && copies == 0,
-            None => {
-                let wait = self.path(path).rate().pace().time_for(copies * FULL_PACKET_BYTES);
-                copies < MAX_COPIES && wait <= MAX_COPY_WAIT
-            }
-        }
-    }
-
-    /// Numbers a packet that is about to leave, and has its copies follow on other paths.
-    fn number(&mut self, path: PathId, up: PathSet, packet: &Waiting<P>, label: Label) -> Place {
-        let all = match self.choice {
-            PathChoice::Redundant => up,
-            PathChoice::Available => Some(self.reserved()).filter(|kept| kept.contains(path)).unwrap_or_default(),
-            _ => PathSet::default(),
-        };
-        let fits = |other: PathId| self.path(other).fits(label.size) && self.takes_copy(other);
-        let others = PathSet::of(all.iter().filter(|other| *other != path && fits(*other)));
-        let redundant = !others.is_empty() || self.choice == PathChoice::Redundant;
-        let bucket = (label.flow % u64::from(BUCKETS)) as u16;
-        let header = DataHeader { bucket, redundant, ..DataHeader::default() };
-        let place = match packet.class {
-            Class::Unordered => {
-                let number = self.sequencer.assign_unordered(bucket);
-                Place { header: DataHeader { number, unordered: true, ..header }, assignment: None }
-            }
-            Class::Ordered => {
-                let (paths, queues) = (&self.paths, &self.queues);
-                let counter = |path: PathId| paths[path.index()].next_counter() + queues.copies(path);
-                let copies = others.with(path).iter().map(|path| (path, counter(path)));
-                let assignment = self.sequencer.assign(bucket, copies);
-                Place { header: DataHeader { number: assignment.number, ..header }, assignment: Some(assignment) }
-            }
-        };
-        for other in others.iter() {
-            self.queues.copy(other, Waiting { place: Some(Box::new(place)), ..packet.clone() }, label);
-        }
-        place
     }
 }
 

@@ -98,13 +98,11 @@ pub(crate) struct Turns {
     unit: ShareUnit,
     /// What each path is owed, in packets or bytes times the sum of the shares.
     owed: Vec<i64>,
-    /// Whose turn it is, if that has been settled.
-    turn: Option<PathId>,
 }
 
 impl Turns {
     pub fn new(shares: &[u32], unit: ShareUnit) -> Self {
-        Turns { shares: shares.to_vec(), unit, owed: vec![0; shares.len()], turn: None }
+        Turns { shares: shares.to_vec(), unit, owed: vec![0; shares.len()] }
     }
 
     fn share(&self, path: PathId) -> i64 {
@@ -113,17 +111,13 @@ impl Turns {
 
     /// Whose turn it is among the paths that are up: of those with a share, the one that is owed most when each is given
     /// its share of a packet.
-    pub fn turn(&mut self, up: PathSet) -> Option<PathId> {
-        if self.turn.is_none_or(|path| !up.contains(path)) {
-            let shared = up.iter().filter(|path| self.share(*path) > 0);
-            self.turn = shared.max_by_key(|path| (self.owed[path.index()] + self.share(*path), Reverse(*path)));
-        }
-        self.turn
+    pub fn turn(&self, up: PathSet) -> Option<PathId> {
+        let shared = up.iter().filter(|path| self.share(*path) > 0);
+        shared.max_by_key(|path| (self.owed[path.index()] + self.share(*path), Reverse(*path)))
     }
 
     /// A path has sent a packet, of those that are up.
     pub fn sent(&mut self, by: PathId, size: u32, up: PathSet) {
-        self.turn = None;
         let cost = if self.unit == ShareUnit::Bytes { i64::from(size) } else { 1 };
         for path in up.iter() {
             let due = self.share(path) * cost;
