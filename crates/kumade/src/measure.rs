@@ -60,6 +60,9 @@ pub struct MeasureArgs {
     /// Maximum time to measure each direction, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     budget_time: Option<Span>,
+    /// Maximum time to wait while the server measures other clients [default: 2min]
+    #[arg(long, value_name = "TIME", value_parser = parse::span)]
+    wait: Option<Span>,
     /// Fail if the whole measurement takes longer than this, such as 30s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     deadline: Option<Span>,
@@ -136,6 +139,7 @@ impl MeasureArgs {
         let mut config = MeasureConfig::new(&target.host, target.port_or(DEFAULT_PORT));
         config.family = self.family();
         config.ntp = self.ntp();
+        config.wait = self.wait.unwrap_or(config.wait);
         config.plan.directions = match self.direction {
             DirectionArg::Up => Directions::Up,
             DirectionArg::Down => Directions::Down,

@@ -21,7 +21,8 @@ const STAMP_PORT_TEXT: &str = "862";
 /// Serve measurements on one port number, TCP and UDP
 ///
 /// Many clients may be connected at once; their measurements run one after the other, so that they don't disturb each
-/// other. Ctrl-C or SIGTERM stops the server.
+/// other. Turns go round by network (IPv4 /24, IPv6 /48), and end 5 s after the last packet train. Ctrl-C or SIGTERM stops
+/// the server.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Address, port, or both to listen on, such as 7273 or 127.0.0.1:7273 [default: port 7272 on all addresses, IPv6
@@ -32,7 +33,8 @@ pub struct ServeArgs {
     /// digits (`kumade key preshared --output FILE`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Maximum number of clients at once, queued ones included; at most a quarter of them from one address (IPv6: /64)
+    /// Maximum number of clients at once, queued ones included; beyond it, the network (IPv4 /24, IPv6 /48) with most of
+    /// them gives way
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     max_clients: usize,
     /// Maximum number of probe connections of one client
@@ -41,7 +43,7 @@ pub struct ServeArgs {
     /// Maximum number of probe bytes in one client's turn, both directions together, such as 64mb [default: 4 GB]
     #[arg(long, value_name = "SIZE", value_parser = parse::byte_count)]
     max_bytes: Option<u64>,
-    /// Maximum time of one client's turn, such as 60s [default: 180s]
+    /// Maximum time of one client's turn, such as 60s; 10 to 30 s while other clients wait [default: 180s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
     /// Also run a STAMP reflector (RFC 8762) for any STAMP or TWAMP Light sender with test packets of at least 44 octets;

@@ -15,14 +15,14 @@ use train::Transport;
 use transport::Probes;
 use units::Span;
 
-/// Maximum wait between two trains: after longer silence the server closes the session.
-const MAX_WAIT: Span = Span::from_secs(5);
+/// Maximum wait between two trains: five seconds after a train, the server ends the turn.
+const MAX_WAIT: Span = Span::from_secs(4);
 
 /// Measures the path to a server. `on_event` is called on the calling thread, between trains.
 ///
 /// # Errors
 /// If the server can't be reached or the path can't carry trains, which is known within ten seconds unless other clients
-/// are measured first or an NTP server or a name server does not answer; and if the measurement is cancelled or exceeds
+/// are measured first (for [`MeasureConfig::wait`] at most) or an NTP server or a name server does not answer; and if the measurement is cancelled or exceeds
 /// its deadline. If trains arrive but give no estimate, that is not an error: the report states the reason.
 pub fn measure(config: &MeasureConfig, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
     let limit = Limit::new(&config.cancel, config.deadline);
@@ -39,7 +39,7 @@ fn measure_within(config: &MeasureConfig, limit: &Limit, on_event: &mut dyn FnMu
     on_event(&Event::Connected { peer: connected.clone(), round_trip_seconds });
     // Before the turn begins: waiting for an NTP server must not delay other clients.
     let known = clocks::of_this_host(config.ntp.as_ref(), limit)?;
-    peer.enter(on_event)?;
+    peer.enter(config.wait, on_event)?;
     let known = known.refreshed(config.ntp.as_ref(), limit)?;
     let far = peer.clock_error()?;
     let session = Session {

@@ -23,6 +23,8 @@ pub struct MeasureConfig {
     pub key: Option<PresharedKey>,
     /// An NTP server that bounds the error of this host's clock.
     pub ntp: Option<NtpServer>,
+    /// Maximum time to wait while the server measures other clients, after which the measurement fails.
+    pub wait: Span,
     /// Maximum time of the measurement from its start, after which it fails; none for no limit.
     pub deadline: Option<Span>,
     /// Ends the measurement from another thread.
@@ -30,6 +32,9 @@ pub struct MeasureConfig {
 }
 
 impl MeasureConfig {
+    /// The default of [`wait`](Self::wait).
+    pub const WAIT: Span = Span::from_secs(120);
+
     /// Delay, capacity and available bandwidth in both directions, with the default method, over UDP or else TCP.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         MeasureConfig {
@@ -40,6 +45,7 @@ impl MeasureConfig {
             binding: Binding::default(),
             key: None,
             ntp: None,
+            wait: MeasureConfig::WAIT,
             deadline: None,
             cancel: CancelToken::default(),
         }

@@ -95,6 +95,14 @@ pub enum Error {
         /// As the server states it.
         reason: String,
     },
+    /// The server let the client wait for too long.
+    #[error("{address} did not begin the measurement within {wait}: it measures other clients first")]
+    WaitExceeded {
+        /// The far end.
+        address: SocketAddr,
+        /// As configured.
+        wait: Span,
+    },
     /// The server sent an unexpected message.
     #[error("{address} violated the protocol while {doing}")]
     Protocol {
@@ -173,6 +181,7 @@ impl Error {
             Error::Handshake { cause, .. } => handshake_hint(cause),
             Error::NoAnswer { .. } => Some(Hint::CheckService),
             Error::Lost { .. } => Some(Hint::CheckServerAndPath),
+            Error::WaitExceeded { .. } => Some(Hint::WaitLonger),
             Error::Protocol { .. } => Some(Hint::UseSameRelease),
             Error::TransportUnavailable { transport: Transport::Udp, .. } => Some(Hint::UseTcp),
             Error::TooFewConnections { .. } => Some(Hint::ConnectionsLimited),

@@ -22,6 +22,8 @@ pub enum Hint {
     UseSameRelease,
     /// The server is busy: retry later.
     TryLater,
+    /// The server measures other clients: retry later, or wait longer.
+    WaitLonger,
     /// Measure over many TCP connections, or choose the transport automatically.
     UseTcp,
     /// A firewall may limit the number of connections: retry later, or measure over UDP.

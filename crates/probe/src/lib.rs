@@ -48,6 +48,7 @@ mod family;
 mod hint;
 mod open;
 mod peer;
+mod queue_watch;
 mod resolve;
 mod stamp;
 

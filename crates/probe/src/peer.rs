@@ -4,6 +4,7 @@ use crate::cancel::{Limit, Watched};
 use crate::config::MeasureConfig;
 use crate::error::Error;
 use crate::family::Family;
+use crate::queue_watch::{Next, QueueWatch};
 use crate::resolve::resolve;
 use measurement::Event;
 use net::{Binding, clock, tcp};
@@ -24,8 +25,6 @@ const WELCOME_TIMEOUT: Span = Span::from_secs(4);
 const CLOCK_TIMEOUT: Span = Span::from_secs(3);
 /// Timeout of the answer to a ping.
 const PING_TIMEOUT: Span = Span::from_secs(4);
-/// Timeout in the queue, where the server reports the client's position every second.
-const QUEUE_TIMEOUT: Span = Span::from_secs(8);
 /// Round-trip times that are measured on the control connection.
 const PINGS: usize = 3;
 /// Margin of a round-trip time on a path whose queues have drained.
@@ -74,18 +73,29 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Queues for a turn and waits until it begins.
-    pub(crate) fn enter(&mut self, on_event: &mut dyn FnMut(&Event)) -> Result<(), Error> {
+    /// Queues for a turn and waits until it begins, for `wait` at most.
+    pub(crate) fn enter(&mut self, wait: Span, on_event: &mut dyn FnMut(&Event)) -> Result<(), Error> {
         let doing = "waiting for a turn";
         self.tell(&ClientMessage::Enter, doing)?;
+        let mut queue = QueueWatch::new(clock::monotonic(), wait);
         loop {
-            match self.hear(within(QUEUE_TIMEOUT), doing)? {
-                ServerMessage::Turn => return Ok(()),
-                ServerMessage::Place(ahead) => {
-                    on_event(&Event::Waiting { ahead });
-                    self.tell(&ClientMessage::Ping, doing)?;
-                }
-                _ => return Err(self.unexpected(doing)),
+            let address = self.address;
+            let heard = match queue.next(clock::monotonic()) {
+                Next::Ping => self.tell(&ClientMessage::Ping, doing).map(|()| None)?,
+                Next::Pause(until) => self.limit.sleep_until(until).map(|()| None)?,
+                Next::Hear(until) => self.receive_until(until, doing)?,
+                Next::Silent => return Err(Error::lost(address, doing)(ControlError::TimedOut)),
+                Next::Expired => return Err(Error::WaitExceeded { address, wait }),
+            };
+            let ahead = match heard {
+                None => continue,
+                Some(ServerMessage::Turn) => return Ok(()),
+                Some(ServerMessage::Place(ahead)) => Some(ahead),
+                Some(ServerMessage::Pong) => None,
+                Some(_) => return Err(self.unexpected(doing)),
+            };
+            if let (true, Some(ahead)) = (queue.heard(ahead, clock::monotonic()), ahead) {
+                on_event(&Event::Waiting { ahead });
             }
         }
     }
@@ -137,17 +147,25 @@ impl Peer {
 
     /// The next message. Answers to keepalive pings are skipped.
     pub(crate) fn hear(&mut self, deadline: Time, doing: &'static str) -> Result<ServerMessage, Error> {
+        let timed_out = Error::lost(self.address, doing);
         loop {
-            match self.control.receive(self.limit.until(deadline)).map_err(Error::lost(self.address, doing))? {
-                ServerMessage::Pong if clock::monotonic() > deadline => {
-                    return Err(Error::lost(self.address, doing)(ControlError::TimedOut));
-                }
-                ServerMessage::Pong => {}
-                ServerMessage::Refused(reason) => {
-                    return Err(Error::Refused { address: self.address, reason: printable(&reason) });
-                }
-                message => return Ok(message),
+            match self.receive_until(deadline, doing)? {
+                Some(ServerMessage::Pong) if clock::monotonic() <= deadline => {}
+                None | Some(ServerMessage::Pong) => return Err(timed_out(ControlError::TimedOut)),
+                Some(message) => return Ok(message),
             }
+        }
+    }
+
+    /// The next message, whatever it is but a refusal; none at the deadline.
+    fn receive_until(&mut self, deadline: Time, doing: &'static str) -> Result<Option<ServerMessage>, Error> {
+        match self.control.receive(self.limit.until(deadline)) {
+            Ok(ServerMessage::Refused(reason)) => {
+                Err(Error::Refused { address: self.address, reason: printable(&reason) })
+            }
+            Ok(message) => Ok(Some(message)),
+            Err(ControlError::TimedOut) => self.limit.check().map(|()| None),
+            Err(error) => Err(Error::lost(self.address, doing)(error)),
         }
     }
 
@@ -165,13 +183,10 @@ impl Peer {
         let doing = "measuring the round-trip time";
         let asked = clock::monotonic();
         self.tell(&ClientMessage::Ping, doing)?;
-        match self
-            .control
-            .receive(self.limit.until(end.min(asked + PING_TIMEOUT)))
-            .map_err(Error::lost(self.address, doing))?
-        {
-            ServerMessage::Pong => Ok(clock::monotonic() - asked),
-            _ => Err(self.unexpected(doing)),
+        match self.receive_until(end.min(asked + PING_TIMEOUT), doing)? {
+            Some(ServerMessage::Pong) => Ok(clock::monotonic() - asked),
+            Some(_) => Err(self.unexpected(doing)),
+            None => Err(Error::lost(self.address, doing)(ControlError::TimedOut)),
         }
     }
 

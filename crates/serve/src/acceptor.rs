@@ -1,19 +1,20 @@
 //! The thread that accepts connections, distinguishes control from probe connections, and answers requests for UDP.
 
+use crate::opening::{OpenClient, Opened};
 use crate::pending::PendingConnections;
 use crate::session;
-use crate::shared::Shared;
+use crate::shared::{FULL, Shared};
 use crate::udp;
 use net::clock;
 use net::readiness::Readiness;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::io::{self, Write};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use units::Span;
-use wire::{Answer, Preamble, PreambleError, Verdict};
+use wire::ServerMessage;
 
 const LISTENER: u32 = 0;
 const UDP: u32 = 1;
@@ -54,6 +55,7 @@ impl Acceptor {
                 }
             }
             self.pending.expire();
+            self.shared.enforce();
             self.sessions.retain(|session| !session.is_finished());
         }
         self.shared.stop();
@@ -67,11 +69,11 @@ impl Acceptor {
     fn accept(&mut self) {
         for _ in 0..BATCH {
             match self.listener.accept() {
-                Ok((stream, _)) => self.admit(stream),
+                Ok((stream, peer)) => self.admit(stream, peer.ip()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if out_of_descriptors(&error) => {
-                    tracing::warn!("cannot accept a connection: {error}; dropping the oldest idle one");
-                    if !self.pending.evict() {
+                    tracing::warn!("cannot accept a connection: {error}; dropping one that has not identified itself");
+                    if !self.pending.evict(self.shared.holder_network()) {
                         // All descriptors belong to sessions: wait until some of them end.
                         thread::sleep(Duration::from_millis(20));
                         return;
@@ -83,45 +85,55 @@ impl Acceptor {
         }
     }
 
-    fn admit(&mut self, stream: TcpStream) {
+    fn admit(&mut self, stream: TcpStream, peer: IpAddr) {
         if let Err(error) = stream.set_nonblocking(true) {
             tracing::debug!("cannot accept a connection: {error}");
             return;
         }
-        let place = self.pending.admit(stream);
-        let Some(stream) = self.pending.stream(place) else { return };
-        if let Err(error) = self.readiness.add_reader(stream, FIRST_PENDING + place as u32) {
+        let place = self.pending.admit(stream, peer, self.shared.holder_network());
+        let Some(opening) = self.pending.get(place) else { return };
+        if let Err(error) = self.readiness.add_reader(&opening.stream, FIRST_PENDING + place as u32) {
             // It is dropped when it times out.
             tracing::warn!("cannot watch a connection: {error}");
         }
     }
 
     fn hear(&mut self, place: usize) {
-        let Some((stream, bytes)) = self.pending.hear(place) else { return };
+        let Some(opening) = self.pending.get(place) else { return };
+        let peer = opening.stream.peer_addr().map(|peer| peer.ip());
+        let shared = &self.shared;
+        let opened = opening.advance(&shared.config, || peer.is_ok_and(|peer| shared.has_room(peer)));
+        if matches!(opened, Opened::Pending) {
+            return;
+        }
+        let Some(stream) = self.pending.take(place) else { return };
         if self.readiness.remove(&stream).is_err() {
             return;
         }
-        match Preamble::decode(&bytes) {
-            Ok(Preamble::Probe { token, index }) => self.shared.deliver(token, index, stream),
-            Ok(Preamble::Control { encrypted }) => {
-                let has_room = stream.peer_addr().is_ok_and(|peer| self.shared.has_room(peer.ip()));
-                match wire::judge(encrypted, self.shared.config.key.is_some(), has_room) {
-                    Verdict::Welcome => self.start(stream),
-                    verdict => reject(&stream, verdict),
-                }
-            }
-            Err(PreambleError::OtherVersion { theirs }) => {
-                tracing::info!("rejected a client with protocol version {theirs}");
-                reject(&stream, Verdict::OtherVersion);
-            }
-            Err(error) => tracing::debug!("dropped a connection: {error}"),
+        match opened {
+            Opened::Probe { token, index } => self.shared.deliver(token, index, stream),
+            Opened::Client(client) => self.start(stream, *client),
+            Opened::Pending | Opened::Dropped => {}
         }
     }
 
-    fn start(&mut self, stream: TcpStream) {
+    fn start(&mut self, mut stream: TcpStream, mut client: OpenClient) {
+        let member = match self.shared.join(client.token, &stream) {
+            Ok(Some(member)) => member,
+            Ok(None) => {
+                if client.session.send(&ServerMessage::Refused(FULL.to_owned())).is_ok() {
+                    let _ = stream.write_all(&client.session.take_outgoing());
+                }
+                return;
+            }
+            Err(error) => {
+                tracing::warn!("cannot start a session: {error}");
+                return;
+            }
+        };
         let shared = Arc::clone(&self.shared);
         let named = thread::Builder::new().name("session".into());
-        match self.shared.join(&stream).and_then(|member| named.spawn(move || session::run(&shared, member, stream))) {
+        match named.spawn(move || session::run(&shared, member, stream, client)) {
             Ok(session) => self.sessions.push(session),
             Err(error) => tracing::warn!("cannot start a session: {error}"),
         }
@@ -134,14 +146,6 @@ impl Acceptor {
             }
         }
     }
-}
-
-/// Sends the reason, and closes the connection.
-fn reject(mut stream: &TcpStream, verdict: Verdict) {
-    // Received data must be read, or closing would reset the connection and discard the answer.
-    let _ = stream.read(&mut [0; 1024]);
-    let _ = stream.write_all(&Answer(verdict).encode());
-    let _ = stream.shutdown(Shutdown::Write);
 }
 
 fn out_of_descriptors(error: &io::Error) -> bool {

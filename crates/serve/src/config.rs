@@ -10,10 +10,11 @@ pub struct ServerConfig {
     pub listen: Option<SocketAddr>,
     /// Pre-shared key: only clients that have it may measure.
     pub key: Option<PresharedKey>,
-    /// Maximum number of clients at once, queued ones included; at most a quarter of them from one IPv4 address or IPv6
-    /// network (/64).
+    /// Maximum number of clients at once, queued ones included. When they are that many, a client of the network (IPv4 /24,
+    /// IPv6 /48) with most of them gives way to one of another network.
     pub max_clients: usize,
-    /// Maximum number of connections at once that have not identified themselves.
+    /// Maximum number of connections at once that have not identified themselves. When they are that many, one of the network
+    /// with most of them gives way.
     pub max_pending: usize,
     /// Limits of one client's turn.
     pub limits: Limits,

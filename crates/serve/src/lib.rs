@@ -1,8 +1,10 @@
 //! The server of measurements, `kumade serve`, and a STAMP reflector.
 //!
-//! One thread accepts connections, holds them until they have identified themselves, and answers the requests that open
-//! UDP. Each client then has its own thread. Clients measure in turns; probe connections and UDP exist only during a turn,
-//! so the resources that clients use are bounded by their number and by the limits of one client.
+//! One thread accepts connections, holds them until they have identified themselves (with a key: proved that they have it),
+//! and answers the requests that open UDP. Each client then has its own thread. Clients measure in turns; probe connections
+//! and UDP exist only during a turn, so the resources that clients use are bounded by their number and by the limits of one
+//! client. Turns go round by network (IPv4 /24, IPv6 /48), and where there is no more room, the network that uses most of it
+//! gives way, so that strangers, however many, keep nobody else from measuring.
 //!
 //! A [`Reflector`] answers STAMP (RFC 8762) test packets of any sender.
 
@@ -10,6 +12,9 @@ mod acceptor;
 mod clock;
 mod config;
 mod error;
+mod members;
+mod network;
+mod opening;
 mod pending;
 mod reflector;
 mod server;
@@ -17,7 +22,7 @@ mod session;
 mod shared;
 mod sources;
 mod turn;
-mod turns;
+mod turn_queue;
 mod udp;
 
 pub use clock::HostClock;

@@ -1,85 +1,97 @@
-//! Connections that have not identified themselves as control or probe connections yet.
+//! Connections whose purpose, or whose client, is not known yet.
 
+use crate::members::Members;
+use crate::network::Network;
+use crate::opening::Opening;
 use net::clock;
-use std::io::{self, Read};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use units::{Span, Time};
-use wire::Preamble;
 
 /// Maximum time until a connection has identified itself.
 pub(super) const IDENTIFY_TIMEOUT: Span = Span::from_secs(10);
+/// What the connections of a network that is spared count: one of so many. Its probe connections arrive all at once.
+const SPARED: usize = 8;
 
-/// A bounded number of connections that are not identified. When full, the oldest is dropped: idle connections can't
-/// lock out real clients.
+/// A bounded number of connections that are not identified. When full, the oldest of the network with most of them is
+/// dropped: idle connections, and those of strangers, can't lock out real clients.
 pub(super) struct PendingConnections {
     slots: Vec<Option<Pending>>,
+    /// By network: the number in the order of acceptance, and the place.
+    members: Members<(u64, usize)>,
+    accepted: u64,
 }
 
 struct Pending {
-    stream: TcpStream,
+    opening: Opening,
+    network: Network,
+    number: u64,
     accepted: Time,
-    bytes: [u8; Preamble::SIZE],
-    have: usize,
 }
 
 impl PendingConnections {
     pub(super) fn new(capacity: usize) -> Self {
-        PendingConnections { slots: (0..capacity.max(1)).map(|_| None).collect() }
+        PendingConnections {
+            slots: (0..capacity.max(1)).map(|_| None).collect(),
+            members: Members::default(),
+            accepted: 0,
+        }
     }
 
-    /// Adds a non-blocking connection; returns its place. Drops the oldest if the table is full.
-    pub(super) fn admit(&mut self, stream: TcpStream) -> usize {
-        let free = self.slots.iter().position(Option::is_none);
-        let place = free.or_else(|| self.oldest()).unwrap_or(0);
-        let accepted = clock::monotonic();
-        self.slots[place] = Some(Pending { stream, accepted, bytes: [0; Preamble::SIZE], have: 0 });
+    /// Adds a non-blocking connection of `peer`; returns its place. If the table is full, another is dropped, of the network
+    /// `spared` as the last.
+    pub(super) fn admit(&mut self, stream: TcpStream, peer: IpAddr, spared: Option<Network>) -> usize {
+        if self.members.len() >= self.slots.len() {
+            self.evict(spared);
+        }
+        let place = self.slots.iter().position(Option::is_none).unwrap_or(0);
+        let (network, number) = (Network::of(peer), self.accepted);
+        self.accepted += 1;
+        self.members.insert(network, (number, place));
+        let opening = Opening::new(stream);
+        self.slots[place] = Some(Pending { opening, network, number, accepted: clock::monotonic() });
         place
     }
 
     /// The connection at `place`. (It must not be duplicated: dropping it removes it from the poll set.)
-    pub(super) fn stream(&self, place: usize) -> Option<&TcpStream> {
-        Some(&self.slots.get(place)?.as_ref()?.stream)
+    pub(super) fn get(&mut self, place: usize) -> Option<&mut Opening> {
+        Some(&mut self.slots.get_mut(place)?.as_mut()?.opening)
     }
 
-    /// Drops the oldest connection, to free its descriptor; false if there is none.
-    pub(super) fn evict(&mut self) -> bool {
-        self.oldest().and_then(|place| self.slots[place].take()).is_some()
+    /// Takes the connection at `place` out of the table.
+    pub(super) fn take(&mut self, place: usize) -> Option<TcpStream> {
+        let Pending { opening, network, number, .. } = self.slots.get_mut(place)?.take()?;
+        self.members.remove(network, &(number, place));
+        Some(opening.stream)
+    }
+
+    /// Drops a connection, to free its descriptor; false if there is none.
+    pub(super) fn evict(&mut self, spared: Option<Network>) -> bool {
+        let business = |network, count| if Some(network) == spared { count / SPARED } else { count };
+        let busiest = self.members.busiest(business);
+        let oldest = busiest.and_then(|network| self.members.members(network).next()).map(|&(_, place)| place);
+        oldest.and_then(|place| self.take(place)).is_some()
     }
 
     /// Drops connections that have timed out.
     pub(super) fn expire(&mut self) {
         let limit = clock::monotonic() - IDENTIFY_TIMEOUT;
-        for slot in &mut self.slots {
-            slot.take_if(|pending| pending.accepted < limit);
+        let late = |slot: &Option<Pending>| slot.as_ref().is_some_and(|pending| pending.accepted < limit);
+        for place in 0..self.slots.len() {
+            if late(&self.slots[place]) {
+                drop(self.take(place));
+            }
         }
-    }
-
-    /// Reads from the connection at `place`, which is dropped if it is closed. Once its preamble is complete, removes it
-    /// from the table and returns both.
-    pub(super) fn hear(&mut self, place: usize) -> Option<(TcpStream, [u8; Preamble::SIZE])> {
-        let slot = self.slots.get_mut(place)?;
-        let pending = slot.as_mut()?;
-        match pending.stream.read(&mut pending.bytes[pending.have..]) {
-            Ok(count) if count > 0 => pending.have += count,
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            _ => *slot = None,
-        }
-        let pending = slot.take_if(|pending| pending.have == Preamble::SIZE)?;
-        Some((pending.stream, pending.bytes))
-    }
-
-    fn oldest(&self) -> Option<usize> {
-        let taken = self.slots.iter().enumerate().filter_map(|(place, slot)| Some((slot.as_ref()?.accepted, place)));
-        taken.min().map(|(_, place)| place)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use net::readiness;
-    use std::io::Write;
+    use std::io::Read;
     use std::net::TcpListener;
+
+    const QUIET: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const BUSY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1));
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -89,21 +101,34 @@ mod tests {
         (ours, theirs)
     }
 
+    /// Whether the far end has closed it.
+    fn is_closed(mut stream: &TcpStream) -> bool {
+        stream.set_nonblocking(true).unwrap();
+        matches!(stream.read(&mut [0]), Ok(0))
+    }
+
     #[test]
-    fn the_oldest_gives_way_when_full() {
-        let mut pending = PendingConnections::new(2);
-        let (mut first, end) = pair();
-        let place = pending.admit(end);
-        let (_second, end) = pair();
-        assert_ne!(pending.admit(end), place);
-        let (mut third, end) = pair();
-        assert_eq!(pending.admit(end), place, "the first one's place");
-        assert_eq!(first.read(&mut [0]).unwrap(), 0, "the first one was closed");
-        third.write_all(&Preamble::Control { encrypted: false }.encode()).unwrap();
-        let soon = clock::monotonic() + Span::from_secs(60);
-        assert!(readiness::readable(pending.stream(place).unwrap(), soon).unwrap());
-        let heard = pending.hear(place).map(|(_, bytes)| bytes);
-        assert_eq!(heard, Some(Preamble::Control { encrypted: false }.encode()));
-        assert!(pending.evict() && !pending.evict(), "only the second was left");
+    fn the_oldest_of_the_busiest_network_gives_way_when_full() {
+        let mut pending = PendingConnections::new(3);
+        let (ours, theirs): (Vec<_>, Vec<_>) = (0..5).map(|_| pair()).unzip();
+        let peers = [QUIET, BUSY, BUSY, BUSY, BUSY];
+        let places: Vec<_> =
+            theirs.into_iter().zip(peers).map(|(stream, peer)| pending.admit(stream, peer, None)).collect();
+        assert_eq!(places, [0, 1, 2, 1, 2], "the place of the oldest of the busy network");
+        let closed: Vec<_> = ours.iter().map(is_closed).collect();
+        assert_eq!(closed, [false, true, true, false, false]);
+        assert!((0..3).all(|_| pending.evict(None)) && !pending.evict(None));
+    }
+
+    #[test]
+    fn a_network_that_measures_may_open_many_at_once() {
+        let mut pending = PendingConnections::new(10);
+        let (ours, theirs): (Vec<_>, Vec<_>) = (0..12).map(|_| pair()).unzip();
+        let spared = Some(Network::of(QUIET));
+        for (index, stream) in theirs.into_iter().enumerate() {
+            pending.admit(stream, if index % 4 == 0 { BUSY } else { QUIET }, spared);
+        }
+        let closed: Vec<_> = (0..12).filter(|&index| is_closed(&ours[index])).collect();
+        assert_eq!(closed, [0, 4], "all of the busy one");
     }
 }

@@ -1,5 +1,6 @@
 //! One client's session, on its own thread.
 
+use crate::opening::OpenClient;
 use crate::shared::{Membership, Shared};
 use crate::turn::{Refusal, Turn};
 use crate::udp::canonical;
@@ -9,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use transport::{Control, ControlError, within};
 use units::{Span, Time};
-use wire::{ClientMessage, ServerMessage, ServerSession};
+use wire::{ClientMessage, ServerMessage};
 
 /// Maximum time without a message from the client.
 const SILENCE_TIMEOUT: Span = Span::from_secs(10);
@@ -24,12 +25,15 @@ const CONTROL: u32 = 0;
 const WAKER: u32 = 1;
 
 /// Serves the client until it leaves, its connection fails, or a request is refused.
-pub(super) fn run(shared: &Shared, member: Membership, stream: TcpStream) {
+pub(super) fn run(shared: &Shared, member: Membership, stream: TcpStream, client: OpenClient) {
     let peer = stream
         .peer_addr()
         .map_or_else(|_| "a disconnected client".to_owned(), |address| canonical(address).to_string());
     tracing::info!("{peer}: connected");
-    match Session::open(shared, member, stream).and_then(Session::serve) {
+    let first = client.first;
+    let session = Control::resume(stream, client.session).map_err(Ending::Control);
+    let session = session.and_then(|control| Session::open(shared, member, control));
+    match session.and_then(|session| session.serve(first)) {
         Ok(()) | Err(Ending::Control(ControlError::Closed)) => tracing::info!("{peer}: left"),
         Err(Ending::Control(error)) => tracing::info!("{peer}: disconnected: {error}"),
         Err(Ending::Refused(why)) => tracing::info!("{peer}: refused: {why}"),
@@ -55,9 +59,8 @@ enum State {
     Idle {
         until: Time,
     },
-    /// In the queue: the position reported last, and when to report it again.
+    /// In the queue, and when to report the position again.
     Queued {
-        told: usize,
         again: Time,
     },
     Turn(Box<Turn>),
@@ -70,19 +73,22 @@ impl State {
 }
 
 impl<'s> Session<'s> {
-    fn open(shared: &'s Shared, member: Membership, stream: TcpStream) -> Result<Self, Ending> {
-        let mut control = Control::begin(stream, ServerSession::server(shared.config.key.as_ref()))?;
-        control.open(within(SILENCE_TIMEOUT))?;
-        control.send(&ServerMessage::Welcome { token: member.token, limits: shared.config.limits })?;
+    fn open(
+        shared: &'s Shared,
+        member: Membership,
+        control: Control<ClientMessage, ServerMessage>,
+    ) -> Result<Self, Ending> {
         let readiness = Readiness::new().map_err(ControlError::Io)?;
         readiness.add_reader(control.stream(), CONTROL).map_err(ControlError::Io)?;
         readiness.add_reader(&*member.waker, WAKER).map_err(ControlError::Io)?;
         Ok(Session { shared, control, readiness, member, state: State::idle(), outside: 0 })
     }
 
-    fn serve(mut self) -> Result<(), Ending> {
-        let result = self.answer_all();
+    fn serve(mut self, first: ClientMessage) -> Result<(), Ending> {
+        let result = self.answer(first).and_then(|()| self.answer_all());
         if let Err(Ending::Refused(why)) = &result {
+            // A client that does not read must not hold up the others.
+            self.member.leave();
             // The client may be gone already.
             let _ = self.control.send(&ServerMessage::Refused(why.clone()));
         }
@@ -92,7 +98,7 @@ impl<'s> Session<'s> {
     fn answer_all(&mut self) -> Result<(), Ending> {
         let mut events: Vec<Event> = Vec::new();
         loop {
-            self.check_stopping()?;
+            self.check_ending()?;
             for event in events.drain(..) {
                 match event.number {
                     // The counter only wakes: its value means nothing.
@@ -110,9 +116,12 @@ impl<'s> Session<'s> {
         }
     }
 
-    fn check_stopping(&self) -> Result<(), Ending> {
-        let stopping = self.shared.stopping.load(Ordering::SeqCst);
-        if stopping { Err(Ending::Refused("the server is being stopped".into())) } else { Ok(()) }
+    /// Whether the session is to end: the server is being stopped, the turn has ended, or the client gives way to another.
+    fn check_ending(&self) -> Result<(), Ending> {
+        if self.shared.stopping.load(Ordering::SeqCst) {
+            return Err(Ending::Refused("the server is being stopped".into()));
+        }
+        self.member.ending().map_or(Ok(()), |why| Err(Ending::Refused(why)))
     }
 
     /// Checks the timeouts; returns the time of the next check.
@@ -128,24 +137,21 @@ impl<'s> Session<'s> {
             }
             State::Idle { until } => Ok(silent.min(*until)),
             State::Queued { again, .. } => Ok(silent.min(*again)),
-            State::Turn(turn) if now >= turn.until() => {
-                Err(Ending::Refused("the time limit of the turn is exceeded".into()))
-            }
-            State::Turn(turn) => Ok(silent.min(turn.until())),
+            State::Turn(_) => Ok(silent),
         }
     }
 
     /// Reports a queued client's position, and begins its turn once it is first.
     fn move_up(&mut self) -> Result<(), Ending> {
-        let State::Queued { told, again } = self.state else { return Ok(()) };
+        let State::Queued { again } = self.state else { return Ok(()) };
         match self.member.place() {
             Some(0) => {
                 let turn = Turn::begin(&self.member, self.control.stream(), &self.shared.config);
                 self.state = State::Turn(Box::new(turn.map_err(ControlError::Io)?));
                 self.control.send(&ServerMessage::Turn)?;
             }
-            Some(place) if place != told || clock::monotonic() >= again => {
-                self.state = State::Queued { told: place, again: within(PLACE_INTERVAL) };
+            Some(place) if clock::monotonic() >= again => {
+                self.state = State::Queued { again: within(PLACE_INTERVAL) };
                 self.control.send(&ServerMessage::Place(place as u32))?;
             }
             _ => {}
@@ -169,7 +175,7 @@ impl<'s> Session<'s> {
             ClientMessage::Enter => {
                 if matches!(self.state, State::Idle { .. }) {
                     self.member.enter();
-                    self.state = State::Queued { told: usize::MAX, again: clock::monotonic() };
+                    self.state = State::Queued { again: clock::monotonic() };
                 }
             }
             ClientMessage::Leave => {
@@ -186,25 +192,22 @@ impl<'s> Session<'s> {
         let State::Turn(turn) = &mut self.state else {
             return Err(Ending::Refused("it is not your turn".into()));
         };
-        let answer = match message {
-            ClientMessage::ProveUdp(nonce) => {
-                let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
-                turn.prove_udp(&self.member, local, nonce)
-            }
+        let member = &self.member;
+        let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
+        let answer = member.working(|| match message {
+            ClientMessage::ProveUdp(nonce) => turn.prove_udp(member, local, nonce).map(Some),
             ClientMessage::AwaitConnections { transport, first, expected, wait } => {
-                turn.await_connections(transport, first, expected, wait)
+                turn.await_connections(transport, first, expected, wait).map(Some)
             }
-            ClientMessage::Receive { number, train, timeout } => turn.receive(number, &train, timeout),
-            ClientMessage::Send { number, train } => turn.send(number, &train),
-            ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::Enter | ClientMessage::Leave => {
-                return Ok(());
-            }
-        }?;
-        // Stopping the server aborts the train: that is not a failure of the path.
-        self.check_stopping()?;
+            ClientMessage::Receive { number, train, timeout } => turn.receive(number, &train, timeout).map(Some),
+            ClientMessage::Send { number, train } => turn.send(number, &train).map(Some),
+            ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::Enter | ClientMessage::Leave => Ok(None),
+        })?;
+        // The end of the session aborts the train: that is not a failure of the path.
+        self.check_ending()?;
         // The client sends no messages during a long train.
         self.control.touch();
-        Ok(self.control.send(&answer)?)
+        Ok(answer.map_or(Ok(()), |answer| self.control.send(&answer))?)
     }
 }
 

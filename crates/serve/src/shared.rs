@@ -1,19 +1,29 @@
 //! What the acceptor and the sessions share.
 
 use crate::config::ServerConfig;
-use crate::turns::Turns;
+use crate::members::Members;
+use crate::network::Network;
+use crate::turn_queue::TurnQueue;
+use net::clock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use units::{Span, Time};
 use wire::Token;
 
 /// Maximum number of addresses from which a client may open UDP within a turn: a NAT may map retries differently.
 const MAX_UDP_CANDIDATES: usize = 4;
 /// Maximum number of answers to requests for UDP within a turn.
 const MAX_UDP_ANSWERS: u32 = 32;
+/// How long a session that is to end may take to tell its client why.
+const FAREWELL: Span = Span::from_secs(1);
+/// The reason for which a client is not accepted.
+pub(super) const FULL: &str = "the server has as many clients as it accepts; try again later";
+/// The reason for which a client gives way to another.
+const GIVE_WAY: &str = "the server has as many clients as it accepts, and your network has most of them";
 
 /// What the acceptor and the sessions share.
 pub(super) struct Shared {
@@ -22,10 +32,11 @@ pub(super) struct Shared {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    turns: Turns,
+    turns: TurnQueue,
     clients: BTreeMap<Token, Client>,
+    /// Those that are not ending: by network, their numbers.
+    members: Members<u64>,
     next_id: u64,
 }
 
@@ -35,6 +46,8 @@ struct Client {
     peer: IpAddr,
     control: TcpStream,
     waker: Arc<EventFd>,
+    /// Since when it is to end, and why.
+    ending: Option<(Time, String)>,
     /// Present only during the client's turn.
     turn: Option<OpenTurn>,
 }
@@ -54,33 +67,67 @@ pub(super) struct Membership {
     pub(super) token: Token,
     pub(super) waker: Arc<EventFd>,
     id: u64,
+    network: Network,
     shared: Arc<Shared>,
+}
+
+/// Where a new client finds room.
+enum Room {
+    Free,
+    InPlaceOf(u64),
 }
 
 impl Shared {
     pub(super) fn new(config: ServerConfig) -> Self {
-        Shared { config, stopping: AtomicBool::new(false), state: Mutex::default() }
+        let turns = TurnQueue::new(config.limits.turn);
+        let state = State { turns, clients: BTreeMap::new(), members: Members::default(), next_id: 0 };
+        Shared { config, stopping: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    /// Whether another client is accepted from `peer`: a site may have a quarter of the clients at most.
+    /// Whether a client from `peer` is accepted, possibly in place of another.
     pub(super) fn has_room(&self, peer: IpAddr) -> bool {
-        let state = self.lock();
-        let same = state.clients.values().filter(|client| site(client.peer) == site(peer)).count();
-        state.clients.len() < self.config.max_clients && same < self.config.max_clients.div_ceil(4)
+        self.lock().room_for(Network::of(peer), self.config.max_clients).is_some()
     }
 
-    /// Registers a client under a new token.
-    pub(super) fn join(self: &Arc<Self>, control: &TcpStream) -> io::Result<Membership> {
-        let mut token = Token([0; 16]);
-        getrandom::fill(&mut token.0).map_err(io::Error::other)?;
+    /// Registers a client, which has been told `token`; none if there is no room. If the server is full, the newest client of
+    /// the busiest network gives way.
+    pub(super) fn join(self: &Arc<Self>, token: Token, control: &TcpStream) -> io::Result<Option<Membership>> {
         let waker = Arc::new(EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let peer = control.peer_addr()?.ip().to_canonical();
         let control = control.try_clone()?;
         let mut state = self.lock();
+        let network = Network::of(peer);
+        let Some(room) = state.room_for(network, self.config.max_clients) else { return Ok(None) };
+        if let Room::InPlaceOf(id) = room {
+            state.end(id, GIVE_WAY.to_owned());
+        }
         let id = state.next_id;
         state.next_id += 1;
-        state.clients.insert(token, Client { id, peer, control, waker: Arc::clone(&waker), turn: None });
-        Ok(Membership { token, waker, id, shared: Arc::clone(self) })
+        state.members.insert(network, id);
+        let client = Client { id, peer, control, waker: Arc::clone(&waker), ending: None, turn: None };
+        state.clients.insert(token, client);
+        Ok(Some(Membership { token, waker, id, network, shared: Arc::clone(self) }))
+    }
+
+    /// Ends the session of the client whose turn has lasted too long, and cuts off those that don't end.
+    pub(super) fn enforce(&self) {
+        let now = clock::monotonic();
+        let mut state = self.lock();
+        if let (Some(id), Some((end, why))) = (state.turns.holder(), state.turns.end())
+            && now >= end
+        {
+            state.end(id, why.to_string());
+        }
+        for client in state.clients.values() {
+            if client.ending.as_ref().is_some_and(|(since, _)| now - *since > FAREWELL) {
+                let _ = client.control.shutdown(Shutdown::Both);
+            }
+        }
+    }
+
+    /// The network of the client whose turn it is.
+    pub(super) fn holder_network(&self) -> Option<Network> {
+        self.lock().turns.holder_network()
     }
 
     /// Passes a probe connection to the session of `token`; it is closed unless it is that session's turn.
@@ -135,12 +182,26 @@ impl Shared {
 impl Membership {
     /// Queues for a turn.
     pub(super) fn enter(&self) {
-        self.shared.lock().turns.enter(self.id);
+        self.shared.lock().turns.enter(self.id, self.network, clock::monotonic());
     }
 
     /// Number of clients ahead; zero means that it is this client's turn.
     pub(super) fn place(&self) -> Option<usize> {
-        self.shared.lock().turns.place(self.id)
+        self.shared.lock().turns.place(self.id, clock::monotonic())
+    }
+
+    /// Why this session is to end, if it is.
+    pub(super) fn ending(&self) -> Option<String> {
+        Some(self.shared.lock().clients.get(&self.token)?.ending.as_ref()?.1.clone())
+    }
+
+    /// Carries out what the client's turn is for, so that it does not count as idle meanwhile.
+    pub(super) fn working<T>(&self, work: impl FnOnce() -> T) -> T {
+        let report = |is_working| self.shared.lock().turns.working(self.id, is_working, clock::monotonic());
+        report(true);
+        let done = work();
+        report(false);
+        done
     }
 
     /// Begins the turn: from now on probe connections, which arrive at the returned receiver, and UDP are accepted.
@@ -172,45 +233,58 @@ impl Drop for Membership {
         let mut state = self.shared.lock();
         state.leave(self.id, self.token);
         state.clients.remove(&self.token);
+        state.members.remove(self.network, &self.id);
     }
 }
 
 impl State {
+    /// Gives up the turn or the place in the queue, and wakes the client whose turn it is then.
     fn leave(&mut self, id: u64, token: Token) {
         if let Some(client) = self.clients.get_mut(&token) {
             client.turn = None;
         }
-        if self.turns.leave(id) {
-            for client in self.clients.values().filter(|client| self.turns.place(client.id).is_some()) {
-                wake(&client.waker);
-            }
-        }
+        let before = self.turns.holder();
+        self.turns.leave(id, clock::monotonic());
+        let next = self.turns.holder().filter(|_| self.turns.holder() != before);
+        self.clients.values().filter(|client| Some(client.id) == next).for_each(|client| wake(&client.waker));
     }
-}
 
-/// The addresses of one subscriber: in IPv6 at least a /64 (RFC 6177).
-fn site(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
-        v4 => v4,
+    /// Makes the session of a client end, unless it is already ending: it wakes up, its control connection reads as closed,
+    /// and no probe connection is accepted any more.
+    fn end(&mut self, id: u64, why: String) {
+        let Some(client) = self.clients.values_mut().find(|client| client.id == id && client.ending.is_none()) else {
+            return;
+        };
+        client.ending = Some((clock::monotonic(), why));
+        client.turn = None;
+        self.members.remove(Network::of(client.peer), &id);
+        // Only for reading: the reason is still sent to the client. It may be closed already.
+        let _ = client.control.shutdown(Shutdown::Read);
+        wake(&client.waker);
+    }
+
+    /// Where a client of this network would find room, if anywhere.
+    fn room_for(&self, network: Network, max_clients: usize) -> Option<Room> {
+        if self.members.len() < max_clients {
+            return Some(Room::Free);
+        }
+        if self.clients.len() >= 2 * max_clients {
+            // As many as that are ending.
+            return None;
+        }
+        let now = clock::monotonic();
+        let business = |network, count| (count, self.turns.standing(network, now));
+        let busiest = self.members.busiest(business)?;
+        let count = self.members.count(busiest);
+        if business(network, self.members.count(network) + 1) >= business(busiest, count) {
+            return None;
+        }
+        let holder = self.turns.holder();
+        self.members.members(busiest).rev().find(|&&id| Some(id) != holder).map(|&id| Room::InPlaceOf(id))
     }
 }
 
 fn wake(waker: &EventFd) {
     // Fails only if the counter is full, in which case the session is awake already.
     let _ = waker.write(1);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_site_is_an_address_or_an_ipv6_network() {
-        let same = |a: &str, b: &str| site(a.parse().unwrap()) == site(b.parse().unwrap());
-        assert!(same("2001:db8:1:2::1", "2001:db8:1:2:ffff::1"));
-        assert!(!same("2001:db8:1:2::1", "2001:db8:1:3::1"));
-        assert!(same("::ffff:192.0.2.1", "192.0.2.1"));
-        assert!(!same("192.0.2.1", "192.0.2.2"));
-    }
 }

@@ -67,7 +67,7 @@ fn a_client_that_falls_silent_loses_its_turn() {
     let began = Instant::now();
     measure(&quick(&server), &mut |_| {}).unwrap();
     assert!(began.elapsed() < DEADLINE, "a turn may last three minutes: {:?}", began.elapsed());
-    assert!(matches!(silent.hear(), Ok(ServerMessage::Refused(why)) if why.contains("no message for")));
+    assert!(matches!(silent.hear(), Ok(ServerMessage::Refused(why)) if why.contains("no packet train for 5 s")));
 }
 
 /// A client with its turn, one probe connection, and a train that takes half a minute.
@@ -155,8 +155,13 @@ fn questions_asked_in_advance_do_not_prolong_a_turn() {
     let transport = Transport::Rake;
     let question = ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX };
     holder.say_all(&[question.clone(), question.clone(), question]);
-    assert_eq!(holder.hear(), Ok(ServerMessage::Connections(vec![])));
-    assert!(matches!(holder.hear(), Ok(ServerMessage::Refused(why)) if why.contains("time limit of the turn")));
+    let answer = loop {
+        match holder.hear() {
+            Ok(ServerMessage::Connections(numbers)) => assert!(numbers.is_empty()),
+            other => break other,
+        }
+    };
+    assert!(matches!(answer, Ok(ServerMessage::Refused(why)) if why.contains("time limit of the turn")));
 }
 
 #[test]
@@ -183,16 +188,9 @@ fn a_full_server_says_so_and_has_room_again_later() {
     let holder = RawClient::with_turn(server.address);
     let error = measure(&quick(&server), &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("as many clients as it accepts"), "{error}");
+    assert!(!error.to_string().contains("violated"), "{error}");
     drop(holder);
     assert!(eventually(|| measure(&quick(&server), &mut |_| {}).is_ok()));
-}
-
-#[test]
-fn no_address_takes_all_places() {
-    let server = Running::start(ServerConfig { max_clients: 8, ..ServerConfig::default() });
-    let mut clients: Vec<_> = (0..3).map(|_| RawClient::connect(server.address)).collect();
-    assert!(clients[..2].iter_mut().all(|client| matches!(client.hear(), Ok(ServerMessage::Welcome { .. }))));
-    assert!(clients[2].hear().unwrap_err().contains("as many clients as it accepts"));
 }
 
 #[test]

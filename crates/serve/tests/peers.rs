@@ -5,12 +5,12 @@ mod common;
 use common::{DEADLINE, measuring};
 use estimate::MethodSettings;
 use measurement::RequestedBudget;
-use measurement::{Directions, TransportChoice};
+use measurement::{Directions, Event, TransportChoice};
 use probe::{Error, Family, Hint, MeasureConfig, measure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use train::Train;
 use train::Transport;
 use units::{Span, Time};
@@ -98,6 +98,52 @@ fn a_server_that_stops_speaking_in_the_middle_of_a_message() {
         let _ = stream.read(&mut [0; 100]);
     })));
     assert!(matches!(error, Error::NoAnswer { .. }), "{error}");
+}
+
+/// A server that welcomes, answers the first pings, and then lets its client wait as `treat` says.
+fn waiting_room(treat: impl FnOnce(&mut TcpStream, &mut ServerSession) + Send + 'static) -> SocketAddr {
+    peer(move |mut stream| {
+        let mut session = ServerSession::server(None);
+        let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
+        session.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
+        (0..3).for_each(|_| session.send(&ServerMessage::Pong).unwrap());
+        treat(&mut stream, &mut session);
+    })
+}
+
+#[test]
+fn a_server_that_never_begins_is_left_after_the_wait() {
+    let floods = waiting_room(|stream, session| {
+        let mut ahead = 0..;
+        loop {
+            let mut place = |_| session.send(&ServerMessage::Place(ahead.next().unwrap())).unwrap();
+            (0..1000).for_each(&mut place);
+            if stream.write_all(&session.take_outgoing()).is_err() {
+                return;
+            }
+        }
+    });
+    let drips = waiting_room(|stream, session| {
+        loop {
+            session.send(&ServerMessage::Place(1)).unwrap();
+            if stream.write_all(&session.take_outgoing()).is_err() {
+                return;
+            }
+            thread::sleep(Duration::from_secs(1));
+        }
+    });
+    // What is reported meanwhile: at most twice a second, and changes only.
+    for (address, reported) in [(floods, 3..=30), (drips, 1..=1)] {
+        let wait = Span::from_secs(7);
+        let config = MeasureConfig { wait, ..measuring(address) };
+        let (began, mut events) = (Instant::now(), 0);
+        let error =
+            measure(&config, &mut |event| events += u32::from(matches!(event, Event::Waiting { .. }))).unwrap_err();
+        assert!(matches!(error, Error::WaitExceeded { .. }), "{error}");
+        assert_eq!(error.hint(), Some(Hint::WaitLonger));
+        assert!((wait.to_duration()..DEADLINE).contains(&began.elapsed()), "{:?}", began.elapsed());
+        assert!(reported.contains(&events), "{events}");
+    }
 }
 
 #[test]

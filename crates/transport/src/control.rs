@@ -58,6 +58,16 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// # Errors
     /// If the connection has failed, an option can't be set, or the peer does not read in time.
     pub fn begin(stream: TcpStream, session: Session<In, Out>) -> Result<Self, ControlError> {
+        let mut control = Self::resume(stream, session)?;
+        control.flush()?;
+        Ok(control)
+    }
+
+    /// Takes over a connected stream whose session has begun.
+    ///
+    /// # Errors
+    /// If an option can't be set.
+    pub fn resume(stream: TcpStream, session: Session<In, Out>) -> Result<Self, ControlError> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT.to_duration()))?;
@@ -66,9 +76,7 @@ impl<In: Message, Out: Message> Control<In, Out> {
         let keepalive =
             TcpKeepalive::new().with_time(Duration::from_secs(2)).with_interval(Duration::from_secs(1)).with_retries(3);
         options.set_tcp_keepalive(&keepalive)?;
-        let mut control = Control { stream, session, last_heard: clock::monotonic() };
-        control.flush()?;
-        Ok(control)
+        Ok(Control { stream, session, last_heard: clock::monotonic() })
     }
 
     /// The connection, for polling.
@@ -139,24 +147,6 @@ impl<In: Message, Out: Message> Control<In, Out> {
         // The handshake sends answers by itself, and the reason when it refuses the peer.
         self.flush()?;
         Ok(result?)
-    }
-
-    /// Waits until the handshake is complete.
-    ///
-    /// # Errors
-    /// [`ControlError::TimedOut`] at the deadline; and if the connection or the handshake has failed.
-    pub fn open(&mut self, deadline: Time) -> Result<(), ControlError> {
-        while !self.session.is_open() {
-            if !readiness::readable(&self.stream, deadline)? {
-                return Err(ControlError::TimedOut);
-            }
-            self.read_once()?;
-            // A message ends the wait as well; none is expected before the handshake is complete.
-            if self.try_receive()?.is_some() {
-                break;
-            }
-        }
-        Ok(())
     }
 
     fn flush(&mut self) -> Result<(), ControlError> {

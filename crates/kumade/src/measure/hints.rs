@@ -22,6 +22,7 @@ fn words(hint: Hint) -> Option<&'static str> {
         Hint::CheckServerAndPath => "check that the server and the path to it are still up, then try again",
         Hint::UseSameRelease => "use the same release on both ends",
         Hint::TryLater => "try again later",
+        Hint::WaitLonger => "try again later, or wait longer with --wait",
         Hint::UseTcp => "use --transport rake or --transport auto",
         Hint::ConnectionsLimited => "a firewall may limit connections: try again later, or use --transport udp",
         Hint::UseFewerConnections => {

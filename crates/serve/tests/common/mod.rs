@@ -7,7 +7,8 @@ pub use testnet::TEST_DEADLINE as DEADLINE;
 
 use probe::MeasureConfig;
 use serve::{Server, ServerConfig};
-use std::io::{Read, Write};
+use socket2::{Domain, Socket, Type};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,11 +63,39 @@ pub struct RawClient {
 
 impl RawClient {
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        Self::try_connect(address, ([127, 0, 0, 1], 0).into()).unwrap()
+    }
+
+    /// From a source address of its own; fails where the server or the system has no room.
+    pub fn try_connect(address: SocketAddr, source: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.bind(&source.into())?;
+        socket.connect(&address.into())?;
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(DEADLINE))?;
         let mut session = ClientSession::client(None);
-        (&stream).write_all(&session.take_outgoing()).unwrap();
-        RawClient { stream, session }
+        (&stream).write_all(&session.take_outgoing())?;
+        Ok(RawClient { stream, session })
+    }
+
+    /// A message that has arrived, without waiting; an error text as for [`hear`](Self::hear).
+    pub fn hear_now(&mut self) -> Result<Option<ServerMessage>, String> {
+        self.stream.set_nonblocking(true).unwrap();
+        let mut buffer = [0; 4096];
+        match (&self.stream).read(&mut buffer) {
+            Ok(0) => return Err("closed".into()),
+            Ok(count) => self.session.feed(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        self.session.receive().map_err(|error| error.to_string())
+    }
+
+    /// Sends a message; errors don't matter.
+    pub fn try_say(&mut self, message: &ClientMessage) {
+        if self.session.send(message).is_ok() {
+            let _ = (&self.stream).write_all(&self.session.take_outgoing());
+        }
     }
 
     pub fn say(&mut self, message: &ClientMessage) {
