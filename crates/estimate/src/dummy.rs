@@ -83,6 +83,7 @@ impl Dummy {
         let rejected = if self.rate.is_some() { BTreeMap::new() } else { [(Rejection::PacketsMissing, 1)].into() };
         Outcome {
             available: self.rate.map(|value| Estimate { value, low: value, high: value, confidence: 0.0 }),
+            bound: None,
             reason: self.rate.is_none().then(|| "the only train did not arrive".to_owned()),
             spread: None,
             capacity: None,

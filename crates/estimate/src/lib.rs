@@ -14,6 +14,7 @@
 //! Rates count IP-layer bits (RFC 5136): packet sizes include the IP header and everything behind it.
 #![forbid(unsafe_code)]
 
+mod bound;
 mod capacity;
 mod config;
 pub mod delay;
@@ -32,6 +33,7 @@ mod published;
 mod settings;
 mod stats;
 
+pub use bound::{Bound, Limit};
 pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper, Shaping};
 pub use config::{Budget, Conditions, MethodConfig, Parameter, ParameterInfo, RequestedBudget};
 #[cfg(feature = "dummy")]

@@ -1,5 +1,6 @@
 //! The papers' method: one train of constant interval and linearly growing size, and the turning point in it.
 
+use crate::bound::{Bound, Limit};
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
 use crate::method::{Method, Outcome, Rejection, Step};
 use std::collections::BTreeMap;
@@ -132,7 +133,8 @@ struct Reading {
     value: Rate,
     low: Rate,
     high: Rate,
-    at_edge: Option<&'static str>,
+    /// Where the train's range does not reach the turning point.
+    bound: Option<Bound>,
 }
 
 impl LinearScan {
@@ -168,13 +170,14 @@ impl LinearScan {
         let threshold = floor + self.config.interval().as_secs_f64();
         let place = delays.iter().rposition(|&(_, d)| d <= threshold).unwrap_or(0);
         let last = delays.len() - 1;
+        let value = self.rate_of(delays[place].0, record);
         Ok(Reading {
-            value: self.rate_of(delays[place].0, record),
+            value,
             low: self.rate_of(delays[place.saturating_sub(1)].0, record),
             high: self.rate_of(delays[(place + 1).min(last)].0, record),
-            at_edge: match place {
-                0 => Some("the available bandwidth lies at or below the lowest rate of the train"),
-                p if p == last => Some("the available bandwidth lies at or above the highest rate of the train"),
+            bound: match place {
+                0 => Some(Bound::AtMost(value, Limit::Range)),
+                p if p == last => Some(Bound::AtLeast(value, Limit::Range)),
                 _ => None,
             },
         })
@@ -223,6 +226,7 @@ fn sending_disturbed(record: &TrainRecord, interval: Span) -> bool {
 fn outcome(reading: &Result<Reading, Rejection>) -> Outcome {
     let mut outcome = Outcome {
         available: None,
+        bound: None,
         reason: None,
         spread: None,
         capacity: None,
@@ -232,10 +236,10 @@ fn outcome(reading: &Result<Reading, Rejection>) -> Outcome {
     };
     match reading {
         Ok(reading) => {
-            let Reading { value, low, high, at_edge } = *reading;
+            let Reading { value, low, high, bound } = *reading;
             outcome.trains_used = 1;
             outcome.available = Some(Estimate { value, low, high, confidence: 0.0 });
-            outcome.warnings.extend(at_edge.map(str::to_owned));
+            outcome.bound = bound;
         }
         Err(rejection) => {
             outcome.trains_rejected.insert(*rejection, 1);
@@ -286,7 +290,7 @@ mod tests {
     #[test]
     fn says_when_the_range_does_not_reach() {
         let outcome = scan(|train| fluid(train, 1e9, 1e9));
-        assert!(outcome.warnings.iter().any(|w| w.contains("highest rate")), "{:?}", outcome.warnings);
+        assert_eq!(outcome.bound.unwrap().at_least(), Some(outcome.available.unwrap().value));
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use crate::bound::Bound;
 use std::collections::BTreeMap;
 use std::fmt;
 use train::{Estimate, Train, TrainRecord};
@@ -47,6 +48,9 @@ impl fmt::Display for Rejection {
 pub struct Outcome {
     /// Available bandwidth, averaged over the measurement; none where the path could not be measured.
     pub available: Option<Estimate<Rate>>,
+    /// What bounds it where the method's reach ended before the path did. Published methods then still give the end of
+    /// their range as the value, as their papers do.
+    pub bound: Option<Bound>,
     /// Why there is no value; none where there is one.
     pub reason: Option<String>,
     /// Standard deviation of the available bandwidth between trains: how much it varied during the measurement.

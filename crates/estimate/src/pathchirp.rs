@@ -8,6 +8,7 @@
 //!
 //! Written from what is generally known of the method, without the paper's full text at hand: details may differ.
 
+use crate::bound::{Bound, Limit};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::{Account, Flight};
@@ -163,13 +164,6 @@ impl PathChirp {
                 .to_owned(),
         ];
         let (value, deviation) = (mean(&self.found), standard_deviation(&self.found));
-        if let Some((low, high)) = self.range {
-            if value > high / SPREAD.powi(BUSY_PERIOD as i32) {
-                warnings.push("the available bandwidth lies at or above the highest rate of the chirps".to_owned());
-            } else if value < low * SPREAD {
-                warnings.push("the available bandwidth lies at or below the lowest rate of the chirps".to_owned());
-            }
-        }
         if self.found.len() < self.config.chirps as usize {
             warnings.push(format!("the budget was spent after {} of {} chirps", self.found.len(), self.config.chirps));
         }
@@ -180,7 +174,19 @@ impl PathChirp {
             Ok(Estimate { value, low, high, confidence: 0.0 })
         };
         let spread = (self.found.len() > 1).then(|| Rate::from_f64(deviation));
-        Outcome { spread, ..self.account.outcome(found, warnings) }
+        Outcome { bound: self.bound(value), spread, ..self.account.outcome(found, warnings) }
+    }
+
+    /// What is known where `value` lies at an end of the chirps' range.
+    fn bound(&self, value: f64) -> Option<Bound> {
+        let (low, high) = self.range.filter(|_| !self.found.is_empty())?;
+        match value {
+            value if value > high / SPREAD.powi(BUSY_PERIOD as i32) => {
+                Some(Bound::AtLeast(Rate::from_f64(value), Limit::Range))
+            }
+            value if value < low * SPREAD => Some(Bound::AtMost(Rate::from_f64(value), Limit::Range)),
+            _ => None,
+        }
     }
 }
 
@@ -344,7 +350,7 @@ mod tests {
         let range = Some((Rate::from_mbit(1), Rate::from_mbit(20)));
         let (outcome, trains) = run(50e6, 100e6, PathChirpConfig { range, ..PathChirpConfig::default() });
         assert_eq!(trains.len(), 11);
-        assert!(outcome.warnings.iter().any(|w| w.contains("highest rate")), "{:?}", outcome.warnings);
+        assert!(outcome.bound.unwrap().at_least().is_some(), "{outcome:?}");
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Account {
         };
         let rejected = self.rejected.clone();
         let (spread, capacity, trains_used) = (None, None, self.used);
-        Outcome { available, reason, spread, capacity, trains_used, trains_rejected: rejected, warnings }
+        Outcome { available, bound: None, reason, spread, capacity, trains_used, trains_rejected: rejected, warnings }
     }
 
     fn why_failed(&self) -> String {

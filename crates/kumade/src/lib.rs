@@ -12,10 +12,13 @@ mod link;
 mod measure;
 mod output;
 mod serve;
+mod terminal;
+mod text;
 mod tunnel;
 mod usage;
 
 use crate::output::note;
+use crate::terminal::{ColorWhen, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -28,6 +31,9 @@ use tracing_subscriber::EnvFilter;
 #[derive(Debug, Parser)]
 #[command(name = "kumade", version)]
 struct Cli {
+    /// Colour in what is printed for people
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto)]
+    color: ColorWhen,
     #[command(subcommand)]
     command: Command,
 }
@@ -56,7 +62,7 @@ pub fn main() -> ExitCode {
     let default = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
     let filter = EnvFilter::try_from_env("KUMADE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| output::Unfailing).with_target(false).init();
-    run(cli.command).unwrap_or_else(|error| {
+    run(cli.command, cli.color).unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, is not an error.
         if is_closed_output(&error) {
             return ExitCode::SUCCESS;
@@ -70,10 +76,10 @@ fn is_closed_output(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn run(command: Command) -> anyhow::Result<ExitCode> {
+fn run(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::run(args),
-        Command::Measure(args) => measure::run(&args),
+        Command::Measure(args) => measure::run(&args, &Styles::new(color)),
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(args),
         Command::Gateway(args) => gateway::run(&args),

@@ -1,8 +1,12 @@
 //! `kumade measure`: the client of a measurement.
 
 mod hints;
+mod progress;
 mod show;
+mod summary;
+mod verdict;
 
+use crate::terminal::{self, Styles};
 use crate::{choice, key};
 use anyhow::Context;
 use clap::error::ErrorKind;
@@ -15,13 +19,14 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
+use summary::View;
 use train::Transport;
 use units::{Span, parse};
 
 /// Measure available bandwidth, capacity, one-way delay and loss to a host that runs `kumade serve`
 ///
 /// Probes travel over UDP, or over many TCP connections if a firewall drops UDP. Exit status: 0 if at least one direction
-/// has a value, 1 if none has or the measurement failed, 2 for invalid usage.
+/// has a value or a bound, 1 if none has or the measurement failed, 2 for invalid usage.
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
     /// Name or address of the server; the port defaults to 7272. Put an IPv6 address in brackets if a port follows
@@ -81,6 +86,9 @@ pub struct MeasureArgs {
     /// Pre-shared key of the server: a file with 64 hexadecimal digits
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Print all details as well
+    #[arg(long, short)]
+    verbose: bool,
     /// Print one JSON document (kumade.measure/1)
     #[arg(long, conflicts_with = "json_stream")]
     json: bool,
@@ -118,11 +126,11 @@ enum TransportArg {
 }
 
 /// Measures and prints.
-pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &MeasureArgs, styles: &Styles) -> anyhow::Result<ExitCode> {
     let output = match (args.json, args.json_stream) {
         (true, _) => show::Output::Document,
         (_, true) => show::Output::Stream,
-        _ => show::Output::Text,
+        _ => show::Output::Text(View { styles: styles.clone(), width: terminal::width(), verbose: args.verbose }),
     };
     if let Some(reflector) = &args.stamp {
         let config = args.stamp_config(reflector);

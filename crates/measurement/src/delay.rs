@@ -89,8 +89,12 @@ impl DelayRecord {
         let Some(model) = report_one_way(&mut report, &self.samples, clocks, |place| place < idle) else {
             return report;
         };
-        report.up_loaded = DelayFigures::of(&model, Direction::Up, |place| place >= idle);
-        report.down_loaded = DelayFigures::of(&model, Direction::Down, |place| place >= idle);
+        let (is_idle, is_loaded) = (|place: usize| place < idle, |place: usize| place >= idle);
+        report.round_trip = model.round_trips(is_idle, is_idle).map(DelayFigures::from);
+        report.up_loaded_round_trip = model.round_trips(is_loaded, is_idle).map(DelayFigures::from);
+        report.down_loaded_round_trip = model.round_trips(is_idle, is_loaded).map(DelayFigures::from);
+        report.up_loaded = DelayFigures::of(&model, Direction::Up, is_loaded);
+        report.down_loaded = DelayFigures::of(&model, Direction::Down, is_loaded);
         if transport != Transport::Udp {
             let text =
                 "delays were measured over TCP: they include the effects of retransmission and congestion control";

@@ -63,7 +63,7 @@ struct AvailablePhase {
     /// The method's estimate after the last train.
     so_far: Option<Rate>,
     /// The result of the capacity phase.
-    capacity: Option<FoundCapacity>,
+    capacity: Option<Box<FoundCapacity>>,
 }
 
 /// The result of a capacity phase, its report, and its cost.
@@ -223,13 +223,13 @@ impl Measurement {
                 let report = CapacityReport::new(found.clone(), &cost);
                 self.events.push_back(Event::Capacity { direction, result: Box::new(report.clone()) });
                 let found = FoundCapacity { capacity: found, report, cost };
-                (self.begin_available(direction, Some(found), now), None)
+                (self.begin_available(direction, Some(Box::new(found)), now), None)
             }
         }
     }
 
     /// The method gets what the capacity phase has left of the budget, and its result.
-    fn begin_available(&self, direction: Direction, capacity: Option<FoundCapacity>, now: Time) -> Phase {
+    fn begin_available(&self, direction: Direction, capacity: Option<Box<FoundCapacity>>, now: Time) -> Phase {
         let spent = capacity.as_ref().map_or(Cost::default(), |found| found.cost);
         let shaping = capacity.as_ref().map_or(Shaping::Unknown, |found| found.capacity.shaping());
         let RequestedBudget { bytes, time } = self.plan.budget;

@@ -16,5 +16,6 @@ pub use clock::{ClockReport, StepReport};
 pub use delay::{DelayFigures, DelayReport};
 pub use direction::DirectionReport;
 pub use document::{Report, SCHEMA};
+pub use figures::Bytes;
 pub use packets::PacketReport;
 pub use stream::StreamLine;

@@ -55,6 +55,16 @@ pub(super) enum Refusal {
     Busy(Rate, Rate),
 }
 
+impl Refusal {
+    /// What the capacity is at least nevertheless.
+    pub(super) fn at_least(&self) -> Option<Rate> {
+        match *self {
+            Refusal::SendingSlower(rate) | Refusal::Busy(rate, _) => Some(rate),
+            _ => None,
+        }
+    }
+}
+
 /// The result of the undelayed bursts of one shape.
 #[derive(Debug, Clone)]
 struct Rating {

@@ -152,14 +152,17 @@ impl CapacityProbe {
         let found = match (&shaper, read) {
             (Some(shaper), _) => Ok(shaper.committed_rate),
             (None, Ok(reading)) if self.seen.scouted.is_some() => Ok(reading.estimate()),
-            (None, read) => Err(self.why_unknown(read.err())),
+            (None, read) => Err(read.err()),
         };
-        let (bottleneck, reason) = match found {
-            Ok(estimate) => (Some(estimate), None),
-            Err(reason) => (None, Some(reason)),
+        let (bottleneck, at_least, reason) = match found {
+            Ok(estimate) => (Some(estimate), None, None),
+            Err(refusal) => {
+                let seen = self.seen.scouted.and(refusal.as_ref());
+                (None, seen.and_then(Refusal::at_least), Some(self.why_unknown(refusal)))
+            }
         };
         let bursts_used = (self.seen.bursts.len() + self.seen.long_trains.len()) as u32;
-        Capacity { bottleneck, reason, shaper, bursts_used, trains_rejected: self.rejected.clone() }
+        Capacity { bottleneck, at_least, reason, shaper, bursts_used, trains_rejected: self.rejected.clone() }
     }
 
     fn why_unknown(&self, refusal: Option<Refusal>) -> String {

@@ -10,6 +10,8 @@ use units::Rate;
 pub struct Capacity {
     /// The rate that the path sustains without cross traffic; the committed rate where there is a token bucket.
     pub bottleneck: Option<Estimate<Rate>>,
+    /// A lower bound where there is no value.
+    pub at_least: Option<Rate>,
     /// Why there is no value; none where there is one.
     pub reason: Option<String>,
     /// A token bucket on the path.
@@ -65,14 +67,16 @@ impl Capacity {
         }
     }
 
-    /// The outcome of a method on the same path, with the reason in place of the value where its interval lies above this
-    /// capacity as a whole: available bandwidth cannot exceed the capacity, so one of the two is wrong.
+    /// The outcome of a method on the same path, with the reason in place of the value or lower bound where it lies above
+    /// this capacity, with its whole interval: available bandwidth cannot exceed the capacity, so one of the two is wrong.
     pub fn refute(&self, outcome: Outcome) -> Outcome {
-        match (&self.bottleneck, &outcome.available) {
-            (Some(capacity), Some(found)) if found.low.as_f64() > capacity.high.as_f64() * (1.0 + TOLERANCE) => {
-                let (found, capacity) = (found.value, capacity.value);
+        let found = outcome.available.map(|found| (found.low, found.value));
+        let bound = outcome.bound.and_then(|bound| bound.at_least()).map(|rate| (rate, rate));
+        match (&self.bottleneck, found.or(bound)) {
+            (Some(capacity), Some((low, found))) if low.as_f64() > capacity.high.as_f64() * (1.0 + TOLERANCE) => {
+                let capacity = capacity.value;
                 let reason = format!("{found} seemed available, though the narrow link carries {capacity} at most");
-                Outcome { available: None, reason: Some(reason), spread: None, ..outcome }
+                Outcome { available: None, bound: None, reason: Some(reason), spread: None, ..outcome }
             }
             _ => outcome,
         }
@@ -82,6 +86,7 @@ impl Capacity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bound::{Bound, Limit};
 
     fn rates(low: u64, high: u64) -> Estimate<Rate> {
         let value = Rate::from_mbit((low + high) / 2);
@@ -91,6 +96,7 @@ mod tests {
     fn outcome(available: Estimate<Rate>) -> Outcome {
         Outcome {
             available: Some(available),
+            bound: None,
             reason: None,
             spread: Some(Rate::from_mbit(1)),
             capacity: None,
@@ -103,8 +109,14 @@ mod tests {
     #[test]
     fn more_than_the_narrowest_link_carries_is_not_available() {
         let bottleneck = Some(rates(48, 52));
-        let capacity =
-            Capacity { bottleneck, reason: None, shaper: None, bursts_used: 20, trains_rejected: BTreeMap::new() };
+        let capacity = Capacity {
+            bottleneck,
+            at_least: None,
+            reason: None,
+            shaper: None,
+            bursts_used: 20,
+            trains_rejected: BTreeMap::new(),
+        };
         for possible in [outcome(rates(20, 30)), outcome(rates(50, 80)), outcome(rates(53, 55))] {
             assert_eq!(capacity.refute(possible.clone()), possible);
         }
@@ -112,6 +124,13 @@ mod tests {
         assert_eq!((refuted.available, refuted.spread), (None, None));
         let reason = "60 Mbit/s seemed available, though the narrow link carries 50 Mbit/s at most";
         assert_eq!(refuted.reason.as_deref(), Some(reason));
+        let bounded = |rate| Outcome {
+            available: None,
+            bound: Some(Bound::AtLeast(Rate::from_mbit(rate), Limit::Sender)),
+            ..outcome(rates(1, 2))
+        };
+        assert_eq!(capacity.refute(bounded(50)), bounded(50));
+        assert_eq!(capacity.refute(bounded(60)).bound, None);
         let unknown = Capacity { bottleneck: None, reason: Some("lost".into()), ..capacity };
         assert!(unknown.refute(outcome(rates(56, 64))).available.is_some());
     }

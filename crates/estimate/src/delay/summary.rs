@@ -31,6 +31,30 @@ impl ClockModel {
     }
 }
 
+impl ClockModel {
+    /// Round trips of a packet that `up` chooses and one that `down` chooses, each with each: as if the peer had answered at
+    /// once. Other than one-way delays they do not depend on the clocks' offset, and have no bounds.
+    pub fn round_trips(&self, up: impl Fn(usize) -> bool, down: impl Fn(usize) -> bool) -> Option<Delays> {
+        let [up, down] = [self.likely(Direction::Up, up), self.likely(Direction::Down, down)];
+        let sums = up.iter().flat_map(|up| down.iter().map(move |down| Span::from_secs_f64((up + down).max(0.0))));
+        round_trips(&sums.collect::<Vec<_>>())
+    }
+
+    /// Delays as quantiles, so that there are not too many.
+    fn likely(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Vec<f64> {
+        let mut likely: Vec<f64> = self.each(direction, choose).into_iter().map(|[likely, ..]| likely).collect();
+        if likely.len() <= MAX_PAIRED {
+            return likely;
+        }
+        likely.sort_by(f64::total_cmp);
+        let at = |i: usize| likely[i * (likely.len() - 1) / (MAX_PAIRED - 1)];
+        (0..MAX_PAIRED).map(at).collect()
+    }
+}
+
+/// Maximum number of delays of one direction that are joined with those of the other.
+const MAX_PAIRED: usize = 256;
+
 /// The same figures of delays that one clock measured, such as round trips: they are exact. None of nothing.
 pub fn round_trips(delays: &[Span]) -> Option<Delays> {
     summarise(delays.iter().map(|delay| [delay.as_secs_f64(); 3]))

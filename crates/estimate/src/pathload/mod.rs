@@ -12,6 +12,7 @@ mod fleet;
 mod search;
 mod trend;
 
+use crate::bound::{Bound, Limit};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::{Account, Flight};
@@ -176,7 +177,13 @@ impl Pathload {
                     .into(),
             );
         }
-        self.account.outcome(found, warnings)
+        Outcome { bound: self.bound(), ..self.account.outcome(found, warnings) }
+    }
+
+    /// What is known where no rate exceeded the available bandwidth.
+    fn bound(&self) -> Option<Bound> {
+        let Search { low, high, .. } = self.search?;
+        (high.is_none() && low > 0.0).then(|| Bound::AtLeast(Rate::from_f64(low), Limit::Range))
     }
 }
 

@@ -1,6 +1,7 @@
 //! PathTester before the improvement: every wait of a range of powers of two, one train each.
 
 use super::trains::{MAX_PACKETS, MIN_RATE_RATIO, pause, rates, train};
+use crate::bound::{Bound, Limit};
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, put};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::Account;
@@ -120,15 +121,15 @@ impl PathTesterClassic {
             } else {
                 "no train arrived".to_owned()
             };
-            return self.account.outcome(Err(reason), warnings);
+            let bound = slowest.is_finite().then(|| Bound::AtMost(Rate::from_f64(slowest), Limit::Range));
+            return Outcome { bound, ..self.account.outcome(Err(reason), warnings) };
         };
         let faster = self.rates.iter().map(|(sending, _)| *sending).filter(|sending| *sending > fitting);
         let high = faster.min_by(f64::total_cmp);
-        if high.is_none() {
-            warnings.push("the available bandwidth lies at or above the highest rate that was sent".to_owned());
-        }
-        let (value, high) = (Rate::from_f64(fitting), Rate::from_f64(high.unwrap_or(fitting)));
-        self.account.outcome(Ok(Estimate { value, low: value, high, confidence: 0.0 }), warnings)
+        let value = Rate::from_f64(fitting);
+        let bound = high.is_none().then_some(Bound::AtLeast(value, Limit::Range));
+        let high = Rate::from_f64(high.unwrap_or(fitting));
+        Outcome { bound, ..self.account.outcome(Ok(Estimate { value, low: value, high, confidence: 0.0 }), warnings) }
     }
 }
 

@@ -140,6 +140,7 @@ impl Method for Primed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bound::{Bound, Limit};
     use crate::capacity::Shaper;
     use train::Estimate;
     use units::Span;
@@ -274,7 +275,8 @@ mod tests {
         let mut path = Bucket::new(1e12, 0.0, 0.0, 1e12);
         let outcome = measure(|wait, train| path.send(wait, train));
         assert!(outcome.available.is_none());
-        assert!(outcome.reason.unwrap().contains("out of range"));
+        let Some(Bound::AtLeast(rate, Limit::Sender)) = outcome.bound else { panic!("{outcome:?}") };
+        assert!(rate > Rate::from_mbit(100) && outcome.reason.unwrap().contains("sender-limited"));
     }
 
     #[test]

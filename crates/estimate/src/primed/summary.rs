@@ -6,6 +6,7 @@ use super::interval::{Interval, interval, telling};
 use super::knowledge::MIN_TRAINS;
 use super::reading::Reading;
 use super::state::State;
+use crate::bound::{Bound, Limit};
 use crate::method::{Outcome, Rejection};
 use crate::stats::mean;
 use std::collections::BTreeMap;
@@ -94,6 +95,7 @@ pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
     Outcome {
         available: found.as_ref().ok().map(Interval::estimate),
         spread: found.as_ref().ok().map(|interval| Rate::from_f64(interval.spread)),
+        bound: if found.is_err() { bound(state, &used) } else { None },
         reason: found.err(),
         capacity: state.knowledge.capacity.map(Rate::from_f64),
         trains_used: used.len() as u32,
@@ -136,6 +138,21 @@ fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
     rejected
 }
 
+/// What is known where there is no value since nothing filled the path.
+fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
+    if state.knowledge.hidden_bucket || state.knowledge.short_primes as usize > used.len() {
+        None
+    } else if out_of_reach(state) {
+        let fastest = state.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);
+        Some(Bound::AtLeast(Rate::from_f64(fastest), Limit::Sender))
+    } else if used.len() >= MIN_TRAINS && telling(used, state.knowledge.capacity.unwrap_or(0.0)) < MIN_TRAINS {
+        let available: Vec<f64> = used.iter().map(|r| r.available).collect();
+        Some(Bound::AtLeast(Rate::from_f64(mean(&available)), Limit::Budget))
+    } else {
+        None
+    }
+}
+
 fn no_value(state: &State, used: &[Reading]) -> String {
     if state.knowledge.hidden_bucket {
         return "a token bucket passes bursts far above its committed rate, which was not known before the measurement"
@@ -145,16 +162,16 @@ fn no_value(state: &State, used: &[Reading]) -> String {
         return "no train was long enough to empty the token bucket on the path, which hides the available bandwidth"
             .to_owned();
     }
-    if out_of_reach(state) {
-        let fastest = state.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);
-        let fastest = Rate::from_f64(fastest);
-        return format!(
-            "out of range: the path carried the highest rate that could be sent, {fastest}: at least that is available"
-        );
-    }
-    if used.len() >= MIN_TRAINS {
-        let least = Rate::from_f64(mean(&used.iter().map(|r| r.available).collect::<Vec<_>>()));
-        return format!("no train was fast enough to fill the path within the budget: at least {least} is available");
+    match bound(state, used) {
+        Some(Bound::AtLeast(rate, Limit::Sender)) => {
+            return format!("sender-limited: the path carried the highest rate that could be sent, {rate}");
+        }
+        Some(Bound::AtLeast(rate, _)) => {
+            return format!(
+                "no train was fast enough to fill the path within the budget: at least {rate} is available"
+            );
+        }
+        _ => {}
     }
     let causes = rejected(state);
     let rejected: u32 = causes.values().sum();

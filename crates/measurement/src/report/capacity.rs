@@ -15,6 +15,8 @@ pub struct CapacityReport {
     /// The sustained rate of the narrow link; behind a token bucket, its committed rate. Null if it could not be
     /// determined.
     pub bottleneck_bits_per_second: Option<Estimate<Rate>>,
+    /// A lower bound of it; null if there is a value, or no bound.
+    pub at_least_bits_per_second: Option<Rate>,
     /// Why there is no value; null if there is one.
     pub reason: Option<String>,
     /// A token bucket on the path; null if none was detected. Bursts of more than about 150 kB are not detected.
@@ -47,6 +49,7 @@ impl CapacityReport {
     pub fn new(found: Capacity, cost: &Cost) -> Self {
         CapacityReport {
             bottleneck_bits_per_second: found.bottleneck,
+            at_least_bits_per_second: found.at_least,
             reason: found.reason,
             shaper: found.shaper.map(ShaperReport::from),
             bursts: found.bursts_used,
@@ -106,7 +109,8 @@ mod tests {
 
     fn said(bottleneck: Option<Estimate<Rate>>, reason: Option<&str>, shaper: Option<Shaper>) -> String {
         let reason = reason.map(str::to_owned);
-        let found = Capacity { bottleneck, reason, shaper, bursts_used: 20, trains_rejected: BTreeMap::new() };
+        let found =
+            Capacity { bottleneck, at_least: None, reason, shaper, bursts_used: 20, trains_rejected: BTreeMap::new() };
         CapacityReport::new(found, &Cost { packets: 220, bytes: 330_000, duration: Span::from_millis(240) }).to_string()
     }
 

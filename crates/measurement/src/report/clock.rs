@@ -48,7 +48,7 @@ impl ClockReport {
 }
 
 impl fmt::Display for ClockReport {
-    /// `peer's clock: ahead by 87 ms (±2 ms: 85 ms … 89 ms), skew +50 ppm (+48 … +51); maximum error: peer …`.
+    /// `peer's clock: ahead by 87 ms ±2 ms, skew +50 ppm (+48 … +51); maximum error: peer …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Estimate { value, low, high, confidence } = self.offset_seconds;
         let (word, offset) = if value < 0.0 {

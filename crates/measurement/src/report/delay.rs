@@ -16,8 +16,14 @@ use units::{Direction, Span};
 pub struct DelayReport {
     /// Kind of probes: `stamp` (RFC 8762) or `trains` (packet trains in each direction).
     pub probes: String,
-    /// Round-trip delay without the reflector's processing time; null if packets travelled in one direction only.
+    /// Round-trip delay without the reflector's processing time, without load by the measurement. With trains, it is the sum
+    /// of one-way delays, each up with each down, on which the clocks' offset has no influence. Null if packets travelled in
+    /// one direction only.
     pub round_trip: Option<DelayFigures>,
+    /// Round-trip delay while packet trains load direction up; null if none did.
+    pub up_loaded_round_trip: Option<DelayFigures>,
+    /// Round-trip delay while packet trains load direction down; null if none did.
+    pub down_loaded_round_trip: Option<DelayFigures>,
     /// One-way delay from this host to the peer, without load by the measurement.
     pub up: Option<DelayFigures>,
     /// One-way delay from the peer to this host, without load by the measurement.
@@ -75,6 +81,8 @@ impl DelayReport {
         DelayReport {
             probes: probes.to_owned(),
             round_trip: None,
+            up_loaded_round_trip: None,
+            down_loaded_round_trip: None,
             up: None,
             down: None,
             up_loaded: None,
@@ -120,13 +128,17 @@ impl From<Delays> for DelayFigures {
 }
 
 impl fmt::Display for DelayFigures {
-    /// `minimum 15.1 ms (±1 ms: 14.1 ms … 16 ms), above minimum: median 0.1 ms, p95 0.4 ms, p99 0.9 ms`.
+    /// `minimum 15.1 ms ±1 ms, above minimum: median 0.1 ms, p95 0.4 ms, p99 0.9 ms`; without the minimum where the clocks
+    /// leave open whether it is anything at all.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let median = (self.median_seconds.value - self.minimum_seconds.value).max(0.0);
         let above = [median, self.variation_95_seconds, self.variation_99_seconds];
         let [median, p95, p99] = above.map(Span::from_secs_f64);
-        let minimum = Bounded(self.minimum_seconds);
-        write!(f, "minimum {minimum}, above minimum: median {median}, p95 {p95}, p99 {p99}")
+        let Estimate { value, low, .. } = self.minimum_seconds;
+        if value == 0.0 || low > 0.0 {
+            write!(f, "minimum {}, ", Bounded(self.minimum_seconds))?;
+        }
+        write!(f, "above minimum: median {median}, p95 {p95}, p99 {p99}")
     }
 }
 
@@ -136,6 +148,8 @@ impl fmt::Display for DelayReport {
         let mut lines: Vec<String> = Vec::new();
         let figures = [
             ("round trip", &self.round_trip),
+            ("round trip, up under load", &self.up_loaded_round_trip),
+            ("round trip, down under load", &self.down_loaded_round_trip),
             ("delay up", &self.up),
             ("delay up under load", &self.up_loaded),
             ("delay down", &self.down),

@@ -20,6 +20,14 @@ pub struct DirectionReport {
     pub connections: u32,
     /// The available bandwidth (RFC 5136), averaged over the measurement; null if it could not be determined.
     pub available_bits_per_second: Option<Estimate<Rate>>,
+    /// A lower bound of the available bandwidth: what could be sent did not fill the path. Null if there is a value, or no
+    /// bound. Published methods state the end of their range as a value, too.
+    pub at_least_bits_per_second: Option<Rate>,
+    /// An upper bound of the available bandwidth: the lowest rate that was tried exceeded it. Null as above.
+    pub at_most_bits_per_second: Option<Rate>,
+    /// Why there is no more than a bound: `sender` (it cannot send faster), `budget` (which was spent) or `range` (the method
+    /// tries no other rates); null if there is no bound.
+    pub limited_by: Option<String>,
     /// Why there is no value; null if there is one.
     pub reason: Option<String>,
     /// Standard deviation of the available bandwidth from train to train, which shows how much it varied. Null if there
@@ -59,6 +67,9 @@ impl DirectionReport {
             method: method.to_owned(),
             connections,
             available_bits_per_second: outcome.available,
+            at_least_bits_per_second: outcome.bound.and_then(|bound| bound.at_least()),
+            at_most_bits_per_second: outcome.bound.and_then(|bound| bound.at_most()),
+            limited_by: outcome.bound.map(|bound| bound.limit().name().to_owned()),
             reason: outcome.reason,
             spread_bits_per_second: outcome.spread,
             capacity,
@@ -71,12 +82,24 @@ impl DirectionReport {
             warnings: outcome.warnings,
         }
     }
+
+    /// Whether there is a value, or a bound.
+    pub fn has_result(&self) -> bool {
+        let bounds = [self.at_least_bits_per_second, self.at_most_bits_per_second];
+        self.available_bits_per_second.is_some() || bounds.iter().any(Option::is_some)
+    }
 }
 
 impl fmt::Display for DirectionReport {
     /// One line: `94.3 Mbit/s available (95 %: 94.1 Mbit/s … 94.5 Mbit/s) — …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bounds = (self.at_least_bits_per_second, self.at_most_bits_per_second);
         match (&self.available_bits_per_second, &self.reason) {
+            _ if bounds != (None, None) => {
+                bounds.0.map_or(Ok(()), |rate| write!(f, "≥ {rate} available"))?;
+                bounds.1.map_or(Ok(()), |rate| write!(f, "≤ {rate} available"))?;
+                self.reason.as_ref().map_or(Ok(()), |reason| write!(f, " ({reason})"))?;
+            }
             (Some(v), _) => {
                 let Estimate { value, low, high, .. } = v;
                 write!(f, "{value} available")?;
@@ -113,6 +136,7 @@ mod tests {
         let [value, low, high] = [94_300_000, 94_100_000, 94_520_000].map(Rate::from_bits_per_second);
         Outcome {
             available: Some(Estimate { value, low, high, confidence: 0.95 }),
+            bound: None,
             reason: None,
             spread: Some(Rate::from_mbit(1)),
             capacity: None,

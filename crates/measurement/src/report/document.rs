@@ -25,12 +25,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether at least one direction has an available bandwidth; in a report of delays alone, whether it has a delay.
-    pub fn has_value(&self) -> bool {
-        let has_rate = |direction: &DirectionReport| direction.available_bits_per_second.is_some();
+    /// Whether at least one direction has an available bandwidth, or a bound of it; in a report of delays alone, whether it
+    /// has a delay.
+    pub fn has_result(&self) -> bool {
         match (&self.up, &self.down, &self.delay) {
             (None, None, Some(delay)) => delay.has_value(),
-            (up, down, _) => [up, down].into_iter().flatten().any(has_rate),
+            (up, down, _) => [up, down].into_iter().flatten().any(DirectionReport::has_result),
         }
     }
 

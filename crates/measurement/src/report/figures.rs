@@ -15,7 +15,7 @@ impl fmt::Display for Confidence {
 }
 
 /// A number of bytes in B, kB (1000 bytes) or MB.
-pub(super) struct Bytes(pub(super) u64);
+pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,7 +27,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A time in seconds, with its bounds where they differ: `15.1 ms (±1 ms: 14.1 ms … 16 ms)`.
+/// A time in seconds, with its bounds where they differ: `15.1 ms ±1 ms`.
 pub(super) struct Bounded(pub(super) Estimate<f64>);
 
 impl fmt::Display for Bounded {
@@ -35,6 +35,6 @@ impl fmt::Display for Bounded {
         let Estimate { value, low, high, .. } = self.0;
         let [value, low, high] = [value, low, high].map(Span::from_secs_f64);
         write!(f, "{value}")?;
-        if low == high { Ok(()) } else { write!(f, " (±{}: {low} … {high})", (value - low).max(high - value)) }
+        if low == high { Ok(()) } else { write!(f, " ±{}", (value - low).max(high - value)) }
     }
 }

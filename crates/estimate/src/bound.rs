@@ -1,0 +1,59 @@
+//! What is known of the available bandwidth where a method's reach ended before the path did.
+
+use units::Rate;
+
+/// A one-sided bound of the available bandwidth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// At least this rate is available: what could be sent did not fill the path.
+    AtLeast(Rate, Limit),
+    /// At most this rate is available: even the lowest rate that was tried exceeded it.
+    AtMost(Rate, Limit),
+}
+
+/// What kept a method from finding the value itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// The sending host could not send faster.
+    Sender,
+    /// The budget was spent.
+    Budget,
+    /// The method tries no other rates with these parameters.
+    Range,
+}
+
+impl Bound {
+    /// The lower bound, if it is one.
+    pub fn at_least(&self) -> Option<Rate> {
+        match *self {
+            Bound::AtLeast(rate, _) => Some(rate),
+            Bound::AtMost(..) => None,
+        }
+    }
+
+    /// The upper bound, if it is one.
+    pub fn at_most(&self) -> Option<Rate> {
+        match *self {
+            Bound::AtMost(rate, _) => Some(rate),
+            Bound::AtLeast(..) => None,
+        }
+    }
+
+    /// Why there is no more than a bound.
+    pub fn limit(&self) -> Limit {
+        match *self {
+            Bound::AtLeast(_, limit) | Bound::AtMost(_, limit) => limit,
+        }
+    }
+}
+
+impl Limit {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Limit::Sender => "sender",
+            Limit::Budget => "budget",
+            Limit::Range => "range",
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A measurement's progress, on standard error if that is a terminal.
+
+use super::show::Output;
+use crate::text::sparkline;
+use indicatif::{ProgressBar, ProgressStyle};
+use measurement::Event;
+use std::time::Duration;
+use units::{Direction, Span};
+
+/// A line that shows what is being done, and how the estimate converges.
+pub struct Progress {
+    bar: ProgressBar,
+    /// The direction that is measured.
+    direction: Option<Direction>,
+    /// Its estimates so far, in bit/s.
+    estimates: Vec<Option<f64>>,
+}
+
+/// The last so many estimates are shown.
+const MAX_BARS: usize = 24;
+
+impl Progress {
+    /// Hidden unless people read the output.
+    pub fn new(output: &Output) -> Self {
+        let bar = match output {
+            Output::Text(_) => ProgressBar::new_spinner(),
+            _ => ProgressBar::hidden(),
+        };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.set_message("connecting");
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress { bar, direction: None, estimates: Vec::new() }
+    }
+
+    /// Shows that this has happened.
+    pub fn show(&mut self, event: &Event) {
+        if let Event::Train { direction, available_bits_per_second, .. } = event {
+            if self.direction.replace(*direction) != Some(*direction) {
+                self.estimates.clear();
+            }
+            self.estimates.push(available_bits_per_second.map(|rate| rate.as_f64()));
+        }
+        self.bar.set_message(self.describe(event));
+    }
+
+    /// Removes the line.
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn describe(&self, event: &Event) -> String {
+        match event {
+            Event::Connected { peer, round_trip_seconds } => {
+                format!("connected to {peer}, round-trip time {}", Span::from_secs_f64(*round_trip_seconds))
+            }
+            Event::Waiting { ahead: 1 } => "queued: 1 measurement ahead".to_owned(),
+            Event::Waiting { ahead } => format!("queued: {ahead} measurements ahead"),
+            Event::Opened { connections: 0, .. } => "measuring over UDP".to_owned(),
+            Event::Opened { connections: 1, .. } => "measuring over 1 TCP connection".to_owned(),
+            Event::Opened { connections, .. } => format!("measuring over {connections} TCP connections"),
+            Event::Train { direction, number, available_bits_per_second, .. } => match available_bits_per_second {
+                Some(rate) => format!("{direction}: train {number}, estimate {rate} {}", self.bars()),
+                None => format!("{direction}: train {number}"),
+            },
+            Event::Capacity { direction, .. } => format!("{direction}: capacity measured"),
+            Event::Done { direction, .. } => format!("{direction}: done"),
+        }
+    }
+
+    fn bars(&self) -> String {
+        let first = self.estimates.len().saturating_sub(MAX_BARS);
+        sparkline(self.estimates[first..].iter().copied())
+    }
+}

@@ -1,0 +1,251 @@
+//! A report for people: a line for each quantity, with both directions side by side, the verdict, and what limits it.
+
+use super::verdict;
+use crate::terminal::Styles;
+use crate::text::{Grid, hanging, wrap};
+use measurement::Report;
+use measurement::report::{Bytes, DelayFigures, DelayReport, DirectionReport, PacketReport};
+use train::{Estimate, Transport};
+use units::{Direction, Rate, Span};
+
+/// How it is shown.
+pub struct View {
+    /// Colours.
+    pub styles: Styles,
+    /// Maximum columns of a line.
+    pub width: usize,
+    /// With all details.
+    pub verbose: bool,
+}
+
+/// The report's lines.
+pub fn lines(report: &Report, view: &View) -> Vec<String> {
+    let (mut lines, verdict) = match directions(report).is_empty() {
+        true => (report.delay.iter().flat_map(|delay| delay_lines(delay, view)).collect(), None),
+        false => (bandwidth_lines(report, view), Some(verdict::sentence(report))),
+    };
+    if let Some(verdict) = verdict {
+        lines.push(String::new());
+        lines.extend(wrap(&verdict, view.width).into_iter().map(|line| view.styles.verdict.apply_to(line).to_string()));
+    }
+    lines.extend(notes(report, view));
+    if view.verbose {
+        lines.push(String::new());
+        lines.extend(details(report, view));
+    }
+    lines
+}
+
+/// Those that were measured.
+pub fn directions(report: &Report) -> Vec<(Direction, &DirectionReport)> {
+    let measured = [(Direction::Up, &report.up), (Direction::Down, &report.down)];
+    measured.into_iter().filter_map(|(direction, found)| Some((direction, found.as_ref()?))).collect()
+}
+
+fn bandwidth_lines(report: &Report, view: &View) -> Vec<String> {
+    let directions = directions(report);
+    let headings: Vec<String> = directions.iter().map(|(direction, _)| direction.to_string()).collect();
+    let mut grid = Grid::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut row = |label: &str, cell: &dyn Fn(Direction, &DirectionReport) -> String| {
+        grid.row(label, directions.iter().map(|(direction, found)| cell(*direction, found)).collect());
+    };
+    row("available", &|_, found| available(found));
+    if directions.iter().any(|(_, found)| found.capacity.is_some()) {
+        row("capacity", &|_, found| capacity(found));
+        row("shaping", &|_, found| shaping(found));
+    }
+    if let Some(delay) = &report.delay {
+        row("RTT → loaded", &|direction, _| round_trip(delay, direction));
+        row("loss", &|direction, found| loss(delay, direction, found.transport));
+        if let [Some(up), Some(down)] = Direction::BOTH.map(|direction| one_way(delay, direction)) {
+            row("one-way", &|direction, _| if direction == Direction::Up { up.clone() } else { down.clone() });
+        }
+    }
+    paint(&grid, view)
+}
+
+/// Of a report of delays alone.
+fn delay_lines(delay: &DelayReport, view: &View) -> Vec<String> {
+    let mut grid = Grid::new(&["round trip", "up", "down"]);
+    let one_way = Direction::BOTH.map(|direction| one_way_figures(delay, direction));
+    let columns = [delay.round_trip.as_ref(), one_way[0], one_way[1]];
+    let dash = || "–".to_owned();
+    let mut row = |label: &str, cell: &dyn Fn(&DelayFigures) -> String| {
+        grid.row(label, columns.iter().map(|figures| figures.map_or_else(dash, cell)).collect());
+    };
+    row("minimum", &|figures| bounded(figures.minimum_seconds));
+    row("median", &|figures| bounded(figures.median_seconds));
+    row("p99", &|figures| bounded(figures.percentile_99_seconds));
+    let packets = [&delay.round_trip_packets, &delay.up_packets, &delay.down_packets];
+    let counts = |packets: &Option<PacketReport>| packets.as_ref().map_or_else(dash, |packets| lost([packets]));
+    grid.row("loss", packets.map(counts).to_vec());
+    paint(&grid, view)
+}
+
+fn paint(grid: &Grid, view: &View) -> Vec<String> {
+    let Styles { label, value, bad, .. } = &view.styles;
+    grid.lines(view.width, |row, column, text| {
+        let style = match (row, column, text.trim()) {
+            (0, ..) | (_, 0, _) => label,
+            (1, _, "no value") => bad,
+            (1, ..) => value,
+            _ => return text,
+        };
+        style.apply_to(text).to_string()
+    })
+}
+
+/// The available bandwidth, or its bound.
+pub fn available(found: &DirectionReport) -> String {
+    match (found.at_least_bits_per_second, found.at_most_bits_per_second, found.available_bits_per_second) {
+        (Some(rate), ..) => format!("≥ {rate}"),
+        (_, Some(rate), _) => format!("≤ {rate}"),
+        (.., Some(estimate)) => rate(estimate),
+        _ => "no value".to_owned(),
+    }
+}
+
+fn capacity(found: &DirectionReport) -> String {
+    match &found.capacity {
+        Some(capacity) => match (capacity.bottleneck_bits_per_second, capacity.at_least_bits_per_second) {
+            (Some(estimate), _) => rate(estimate),
+            (None, Some(bound)) => format!("≥ {}", bound.max(found.at_least_bits_per_second.unwrap_or(bound))),
+            (None, None) => "unknown".to_owned(),
+        },
+        None => "–".to_owned(),
+    }
+}
+
+fn shaping(found: &DirectionReport) -> String {
+    let Some(capacity) = &found.capacity else { return "–".to_owned() };
+    match (&capacity.shaper, capacity.bottleneck_bits_per_second) {
+        (Some(shaper), _) => {
+            let burst = Bytes(shaper.burst_bytes.value);
+            format!("{}, burst {burst}", shaper.committed_rate.value)
+        }
+        (None, Some(_)) => "none seen".to_owned(),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+/// Of the idle path, and while trains load this direction.
+fn round_trip(delay: &DelayReport, direction: Direction) -> String {
+    let Some(idle) = &delay.round_trip else { return "no value".to_owned() };
+    let idle = Span::from_secs_f64(idle.median_seconds.value);
+    match loaded_round_trip(delay, direction) {
+        Some(loaded) => format!("{idle} → {}", Span::from_secs_f64(loaded.median_seconds.value)),
+        None => idle.to_string(),
+    }
+}
+
+/// Round trips while trains load this direction.
+pub fn loaded_round_trip(delay: &DelayReport, direction: Direction) -> Option<&DelayFigures> {
+    match direction {
+        Direction::Up => delay.up_loaded_round_trip.as_ref(),
+        Direction::Down => delay.down_loaded_round_trip.as_ref(),
+    }
+}
+
+/// Of idle and loading packets together.
+fn loss(delay: &DelayReport, direction: Direction, transport: Transport) -> String {
+    let counts = match direction {
+        Direction::Up => [&delay.up_packets, &delay.up_loaded_packets],
+        Direction::Down => [&delay.down_packets, &delay.down_loaded_packets],
+    };
+    if transport == Transport::Udp { lost(counts.into_iter().flatten()) } else { "hidden by TCP".to_owned() }
+}
+
+fn lost<'p>(packets: impl IntoIterator<Item = &'p PacketReport>) -> String {
+    let (sent, lost) = packets.into_iter().fold((0, 0), |(sent, lost), p| (sent + p.sent, lost + p.lost));
+    match (sent, lost) {
+        (0, _) => "–".to_owned(),
+        (sent, 0) => format!("0 of {sent} packets"),
+        (sent, lost) => format!("{:.2} % ({lost} of {sent} packets)", f64::from(lost) / f64::from(sent) * 100.0),
+    }
+}
+
+fn one_way(delay: &DelayReport, direction: Direction) -> Option<String> {
+    one_way_figures(delay, direction).map(|figures| bounded(figures.median_seconds))
+}
+
+/// One-way delays, if the clocks tell more of them than half the round trip does.
+fn one_way_figures(delay: &DelayReport, direction: Direction) -> Option<&DelayFigures> {
+    const MAX_WIDTH_RATIO: f64 = 0.9;
+    let figures = if direction == Direction::Up { &delay.up } else { &delay.down }.as_ref()?;
+    let Estimate { low, high, .. } = figures.minimum_seconds;
+    let round_trip = delay.round_trip.as_ref()?.minimum_seconds.value;
+    (high - low < MAX_WIDTH_RATIO * round_trip).then_some(figures)
+}
+
+/// A delay with its bound.
+fn bounded(delay: Estimate<f64>) -> String {
+    let [value, low, high] = [delay.value, delay.low, delay.high].map(Span::from_secs_f64);
+    if low == high { value.to_string() } else { format!("{value} ±{}", (value - low).max(high - value)) }
+}
+
+/// A rate with the half of its interval, in percent.
+fn rate(estimate: Estimate<Rate>) -> String {
+    let Estimate { value, low, high, .. } = estimate;
+    let [middle, least, most] = [value, low, high].map(Rate::as_f64);
+    let percent = (middle - least).max(most - middle) / middle.max(1.0) * 100.0;
+    match percent {
+        percent if percent <= 0.0 => value.to_string(),
+        percent if percent >= 99.5 => format!("{value} ({low} … {high})"),
+        percent if percent >= 9.95 => format!("{value} ±{percent:.0} %"),
+        percent => format!("{value} ±{:.1} %", percent.max(0.1)),
+    }
+}
+
+/// Why values are missing, and what limits those that are not.
+fn notes(report: &Report, view: &View) -> Vec<String> {
+    let directions = directions(report);
+    let mut notes: Vec<(&'static str, String)> = Vec::new();
+    for (direction, found) in directions.iter().filter(|(_, found)| !found.has_result()) {
+        notes.push(("no value ", format!("{direction}: {}", found.reason.as_deref().unwrap_or("unknown"))));
+    }
+    for (direction, found) in &directions {
+        let others = directions.iter().filter(|(other, _)| other != direction);
+        for warning in &found.warnings {
+            let shared = others.clone().any(|(_, other)| other.warnings.contains(warning));
+            match shared {
+                true if *direction == Direction::Up => notes.push(("warning: ", warning.clone())),
+                true => {}
+                false => notes.push(("warning: ", format!("{direction}: {warning}"))),
+            }
+        }
+    }
+    if let Some(reason) = report.delay.as_ref().and_then(|delay| delay.reason.as_ref()) {
+        notes.push(("no delay: ", reason.clone()));
+    }
+    let style = |first: &str| if first == "warning: " { &view.styles.warning } else { &view.styles.bad };
+    let painted = notes.iter().flat_map(|(first, text)| {
+        hanging(first, text, view.width).into_iter().map(|line| style(first).apply_to(line).to_string())
+    });
+    painted.collect()
+}
+
+/// Everything else that is known.
+fn details(report: &Report, view: &View) -> Vec<String> {
+    let mut texts = Vec::new();
+    for (direction, found) in directions(report) {
+        texts.push(format!("{direction}: {found}"));
+        texts.extend(found.capacity.iter().map(|capacity| format!("{direction}: {capacity}")));
+    }
+    texts.extend(report.delay.iter().flat_map(|delay| {
+        let text = delay.to_string();
+        text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    }));
+    texts.push(format!("peer {}, started {}", report.peer, report.started));
+    let wrapped = texts.iter().flat_map(|text| {
+        let (first, rest) = text.split_once(": ").unwrap_or(("", text));
+        let first = if first.is_empty() { String::new() } else { format!("{first}: ") };
+        hanging_by(&first, rest, view.width)
+    });
+    wrapped.map(|line| view.styles.label.apply_to(line).to_string()).collect()
+}
+
+/// The lines after the first indented by two columns.
+fn hanging_by(first: &str, text: &str, width: usize) -> Vec<String> {
+    let lines = wrap(&format!("{first}{text}"), width.saturating_sub(2));
+    lines.into_iter().enumerate().map(|(i, line)| if i == 0 { line } else { format!("  {line}") }).collect()
+}

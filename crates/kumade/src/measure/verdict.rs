@@ -1,0 +1,57 @@
+//! A report in one sentence.
+
+use super::summary::{available, directions};
+use measurement::Report;
+use measurement::report::DirectionReport;
+use train::Transport;
+use units::Direction;
+
+/// `Available: 18.2 Mbit/s of 20 Mbit/s up, 94.1 Mbit/s down, over UDP.`
+pub fn sentence(report: &Report) -> String {
+    let directions = directions(report);
+    let found: Vec<String> = directions
+        .iter()
+        .filter(|(_, found)| found.has_result())
+        .map(|(direction, found)| clause(*direction, found))
+        .collect();
+    let transport = directions.first().map_or("", |(_, found)| transport(found.transport));
+    if found.is_empty() {
+        return format!("The available bandwidth could not be determined over {transport}.");
+    }
+    format!("Available: {}, over {transport}.", found.join(", "))
+}
+
+fn clause(direction: Direction, found: &DirectionReport) -> String {
+    let bounded = found.at_least_bits_per_second.is_some() || found.at_most_bits_per_second.is_some();
+    if bounded {
+        let why = limit(direction, found).map_or_else(String::new, |why| format!(" ({why})"));
+        return format!("{}{why} {direction}", available(found));
+    }
+    let Some(estimate) = found.available_bits_per_second else { return String::new() };
+    let capacity = found.capacity.as_ref().and_then(|capacity| capacity.bottleneck_bits_per_second);
+    // Equal within what either is accurate to.
+    let busy = capacity.filter(|capacity| capacity.low > estimate.high);
+    let of = busy.map_or_else(String::new, |capacity| format!(" of {}", capacity.value));
+    format!("{}{of} {direction}", estimate.value)
+}
+
+/// Why there is no more than a bound.
+fn limit(direction: Direction, found: &DirectionReport) -> Option<&'static str> {
+    let lower = found.at_least_bits_per_second.is_some();
+    Some(match (found.limited_by.as_deref()?, direction) {
+        ("sender", Direction::Up) => "this host cannot send faster",
+        ("sender", Direction::Down) => "the server cannot send faster",
+        ("budget", _) => "the budget allowed no faster train",
+        ("range", _) if lower => "the method tries no higher rate",
+        ("range", _) => "the method tries no lower rate",
+        _ => return None,
+    })
+}
+
+fn transport(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Udp => "UDP",
+        Transport::Rake => "many TCP connections",
+        Transport::Single => "one TCP connection",
+    }
+}

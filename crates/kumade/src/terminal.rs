@@ -1,0 +1,61 @@
+//! What standard output is: its width, and whether it takes colour.
+
+use clap::ValueEnum;
+use console::{Style, Term};
+use std::env;
+use std::io::{self, IsTerminal};
+
+/// Width of lines where standard output is no terminal.
+const DEFAULT_WIDTH: usize = 80;
+
+/// When to print in colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    /// If standard output is a terminal, NO_COLOR is not set and TERM is not dumb
+    Auto,
+    /// Also into pipes and files
+    Always,
+    /// Not at all
+    Never,
+}
+
+/// The styles of what is printed, which are plain where colour is not wanted.
+#[derive(Debug, Clone)]
+pub struct Styles {
+    /// What names a value.
+    pub label: Style,
+    /// A value that answers the question.
+    pub value: Style,
+    /// A missing value, or a fault.
+    pub bad: Style,
+    /// What limits a value.
+    pub warning: Style,
+    /// The conclusion.
+    pub verdict: Style,
+}
+
+impl Styles {
+    /// Those for standard output.
+    pub fn new(when: ColorWhen) -> Self {
+        let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let colored = match when {
+            ColorWhen::Auto => io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb,
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+        };
+        let style = || Style::new().force_styling(colored);
+        Styles {
+            label: style().dim(),
+            value: style().green(),
+            bad: style().red(),
+            warning: style().yellow(),
+            verdict: style().bold(),
+        }
+    }
+}
+
+/// The width of standard output in columns.
+pub fn width() -> usize {
+    Term::stdout().size_checked().map_or(DEFAULT_WIDTH, |(_, columns)| usize::from(columns).max(20))
+}
