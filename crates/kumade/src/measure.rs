@@ -1,5 +1,6 @@
 //! `kumade measure`: the client of a measurement.
 
+mod cells;
 mod hints;
 mod progress;
 mod show;

@@ -47,7 +47,7 @@ enum Phase {
     IdleDelay(u32, Direction, Time),
     /// This direction is next, if it is part of the plan.
     Direction(Direction),
-    Capacity(CapacityPhase),
+    Capacity(Box<CapacityPhase>),
     Available(AvailablePhase),
     Finished,
 }
@@ -137,7 +137,8 @@ impl Measurement {
             }
             Purpose::Capacity => {
                 self.timeout.learn(&carried.record);
-                if let Phase::Capacity(CapacityPhase { series, probe }) = &mut self.phase {
+                if let Phase::Capacity(phase) = &mut self.phase {
+                    let CapacityPhase { series, probe } = phase.as_mut();
                     series.add(&carried);
                     probe.record(&carried.record);
                 }
@@ -207,10 +208,10 @@ impl Measurement {
         config.budget_bytes = bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
         config.budget_time = time.map_or(config.budget_time, |time| config.budget_time.min(time / 2));
         let series = TrainSeries::new(direction, now);
-        Phase::Capacity(CapacityPhase { series, probe: CapacityProbe::new(config) })
+        Phase::Capacity(Box::new(CapacityPhase { series, probe: CapacityProbe::new(config) }))
     }
 
-    fn capacity(&mut self, mut phase: CapacityPhase, now: Time) -> (Phase, Option<Step>) {
+    fn capacity(&mut self, mut phase: Box<CapacityPhase>, now: Time) -> (Phase, Option<Step>) {
         match phase.probe.next(now) {
             estimate::Step::Send { wait, train } => {
                 let so_far = phase.probe.so_far();

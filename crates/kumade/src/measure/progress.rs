@@ -1,6 +1,5 @@
 //! A measurement's progress, on standard error if that is a terminal.
 
-use super::show::Output;
 use crate::text::sparkline;
 use indicatif::{ProgressBar, ProgressStyle};
 use measurement::Event;
@@ -20,12 +19,9 @@ pub struct Progress {
 const MAX_BARS: usize = 24;
 
 impl Progress {
-    /// Hidden unless people read the output.
-    pub fn new(output: &Output) -> Self {
-        let bar = match output {
-            Output::Text(_) => ProgressBar::new_spinner(),
-            _ => ProgressBar::hidden(),
-        };
+    /// Shown or hidden.
+    pub fn new(shown: bool) -> Self {
+        let bar = if shown { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }

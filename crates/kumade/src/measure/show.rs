@@ -27,7 +27,7 @@ pub type Measuring<'m> = dyn FnOnce(&mut dyn FnMut(&Event)) -> Result<Report, pr
 /// # Errors
 /// If the measurement fails, or the output can't be written.
 pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<ExitCode> {
-    let mut progress = Progress::new(&output);
+    let mut progress = Progress::new(matches!(output, Output::Text(_)));
     let mut written = Ok(());
     let result = measuring(&mut |event| match output {
         Output::Stream => {

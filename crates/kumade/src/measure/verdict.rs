@@ -1,6 +1,6 @@
 //! A report in one sentence.
 
-use super::summary::{available, directions};
+use super::cells::{available, directions};
 use measurement::Report;
 use measurement::report::DirectionReport;
 use train::Transport;

@@ -1,0 +1,117 @@
+//! Values of a report as short texts.
+
+use measurement::Report;
+use measurement::report::{Bytes, DelayFigures, DelayReport, DirectionReport, PacketReport};
+use train::{Estimate, Transport};
+use units::{Direction, Rate, Span};
+
+/// Those that were measured.
+pub fn directions(report: &Report) -> Vec<(Direction, &DirectionReport)> {
+    let measured = [(Direction::Up, &report.up), (Direction::Down, &report.down)];
+    measured.into_iter().filter_map(|(direction, found)| Some((direction, found.as_ref()?))).collect()
+}
+
+/// The available bandwidth, or its bound.
+pub fn available(found: &DirectionReport) -> String {
+    match (found.at_least_bits_per_second, found.at_most_bits_per_second, found.available_bits_per_second) {
+        (Some(rate), ..) => format!("≥ {rate}"),
+        (_, Some(rate), _) => format!("≤ {rate}"),
+        (.., Some(estimate)) => rate(estimate),
+        _ => "no value".to_owned(),
+    }
+}
+
+/// The capacity, or its lower bound.
+pub fn capacity(found: &DirectionReport) -> String {
+    match &found.capacity {
+        Some(capacity) => match (capacity.bottleneck_bits_per_second, capacity.at_least_bits_per_second) {
+            (Some(estimate), _) => rate(estimate),
+            (None, Some(bound)) => format!("≥ {}", bound.max(found.at_least_bits_per_second.unwrap_or(bound))),
+            (None, None) => "unknown".to_owned(),
+        },
+        None => "–".to_owned(),
+    }
+}
+
+/// The token bucket.
+pub fn shaping(found: &DirectionReport) -> String {
+    let Some(capacity) = &found.capacity else { return "–".to_owned() };
+    match (&capacity.shaper, capacity.bottleneck_bits_per_second) {
+        (Some(shaper), _) => {
+            let burst = Bytes(shaper.burst_bytes.value);
+            format!("{}, burst {burst}", shaper.committed_rate.value)
+        }
+        (None, Some(_)) => "none seen".to_owned(),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+/// Of the idle path, and while trains load this direction.
+pub fn round_trip(delay: &DelayReport, direction: Direction) -> String {
+    let Some(idle) = &delay.round_trip else { return "no value".to_owned() };
+    let idle = Span::from_secs_f64(idle.median_seconds.value);
+    match loaded_round_trip(delay, direction) {
+        Some(loaded) => format!("{idle} → {}", Span::from_secs_f64(loaded.median_seconds.value)),
+        None => idle.to_string(),
+    }
+}
+
+/// Round trips while trains load this direction.
+pub fn loaded_round_trip(delay: &DelayReport, direction: Direction) -> Option<&DelayFigures> {
+    match direction {
+        Direction::Up => delay.up_loaded_round_trip.as_ref(),
+        Direction::Down => delay.down_loaded_round_trip.as_ref(),
+    }
+}
+
+/// Of idle and loading packets together.
+pub fn loss(delay: &DelayReport, direction: Direction, transport: Transport) -> String {
+    let counts = match direction {
+        Direction::Up => [&delay.up_packets, &delay.up_loaded_packets],
+        Direction::Down => [&delay.down_packets, &delay.down_loaded_packets],
+    };
+    if transport == Transport::Udp { lost(counts.into_iter().flatten()) } else { "hidden by TCP".to_owned() }
+}
+
+/// How many of the packets of these counts were lost.
+pub fn lost<'p>(packets: impl IntoIterator<Item = &'p PacketReport>) -> String {
+    let (sent, lost) = packets.into_iter().fold((0, 0), |(sent, lost), p| (sent + p.sent, lost + p.lost));
+    match (sent, lost) {
+        (0, _) => "–".to_owned(),
+        (sent, 0) => format!("0 of {sent} packets"),
+        (sent, lost) => format!("{:.2} % ({lost} of {sent} packets)", f64::from(lost) / f64::from(sent) * 100.0),
+    }
+}
+
+/// The one-way delay, if the clocks tell it.
+pub fn one_way(delay: &DelayReport, direction: Direction) -> Option<String> {
+    one_way_figures(delay, direction).map(|figures| bounded(figures.median_seconds))
+}
+
+/// One-way delays, if the clocks tell more of them than half the round trip does.
+pub fn one_way_figures(delay: &DelayReport, direction: Direction) -> Option<&DelayFigures> {
+    const MAX_WIDTH_RATIO: f64 = 0.9;
+    let figures = if direction == Direction::Up { &delay.up } else { &delay.down }.as_ref()?;
+    let Estimate { low, high, .. } = figures.minimum_seconds;
+    let round_trip = delay.round_trip.as_ref()?.minimum_seconds.value;
+    (high - low < MAX_WIDTH_RATIO * round_trip).then_some(figures)
+}
+
+/// A delay with its bound.
+pub fn bounded(delay: Estimate<f64>) -> String {
+    let [value, low, high] = [delay.value, delay.low, delay.high].map(Span::from_secs_f64);
+    if low == high { value.to_string() } else { format!("{value} ±{}", (value - low).max(high - value)) }
+}
+
+/// A rate with the half of its interval, in percent.
+fn rate(estimate: Estimate<Rate>) -> String {
+    let Estimate { value, low, high, .. } = estimate;
+    let [middle, least, most] = [value, low, high].map(Rate::as_f64);
+    let percent = (middle - least).max(most - middle) / middle.max(1.0) * 100.0;
+    match percent {
+        percent if percent <= 0.0 => value.to_string(),
+        percent if percent >= 99.5 => format!("{value} ({low} … {high})"),
+        percent if percent >= 9.95 => format!("{value} ±{percent:.0} %"),
+        percent => format!("{value} ±{:.1} %", percent.max(0.1)),
+    }
+}
