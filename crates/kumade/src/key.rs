@@ -84,7 +84,12 @@ fn write_secret(to: Option<&Path>, digits: &str) -> anyhow::Result<()> {
     };
     let name = || format!("cannot make the key file {}", path.display());
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).with_context(name)?;
-    writeln!(file, "{digits}").with_context(name)
+    let written = writeln!(file, "{digits}").and_then(|()| file.sync_all());
+    if written.is_err() {
+        // Half a key is of no use, and its name would be taken.
+        let _ = fs::remove_file(path);
+    }
+    written.with_context(name)
 }
 
 /// Reads the file of a key that both sides have.

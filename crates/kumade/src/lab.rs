@@ -193,11 +193,12 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
 /// Prints the report, and writes its files.
 fn show(report: &dyn Document, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<()> {
     let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    // Neither a full disk nor a closed output loses the results for the other.
+    let printed = std::io::stdout().lock().write_all(text.as_bytes());
     for path in report.write(&args.directory(experiment))? {
         note!("wrote {}", path.display());
     }
-    Ok(())
+    Ok(printed?)
 }
 
 /// A report, and the number of its runs.

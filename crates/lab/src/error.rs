@@ -1,6 +1,5 @@
 //! The words of the lab's errors: what was attempted, on what, why it failed, and what to try.
 
-use std::path::PathBuf;
 use thiserror::Error;
 
 /// There is no such experiment, or it cannot be run as described.
@@ -54,13 +53,8 @@ pub struct RunError {
 #[derive(Debug, Error)]
 pub enum ReportError {
     /// The system refused.
-    #[error("cannot write {path}: {cause}; choose another directory with --out")]
-    Write {
-        /// The file or directory.
-        path: PathBuf,
-        /// What the system says.
-        cause: std::io::Error,
-    },
+    #[error("{0}; choose another directory with --out")]
+    Write(#[from] service::ReplaceError),
     /// A part of the report could not be generated.
     #[error("cannot generate {part}: {reason}")]
     Generate {

@@ -5,7 +5,6 @@ use crate::error::ReportError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The results of an experiment, in the forms in which people and programs read them.
@@ -40,22 +39,16 @@ pub trait Document {
     }
 
     /// Writes `report.html`, `report.json` and `report.csv`, and [`more_files`](Self::more_files), into `directory`, which is created if missing, and returns
-    /// their paths. Existing files of these names are replaced.
+    /// their paths. Existing files of these names are replaced, all or none.
     ///
     /// # Errors
     /// Names the file that could not be written.
     fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        std::fs::create_dir_all(directory).map_err(cannot_write(directory))?;
-        let files =
-            [("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
-        let mut paths = Vec::new();
-        for (name, text) in files.into_iter().chain(self.more_files()?) {
-            let path = directory.join(name);
-            let mut file = std::fs::File::create(&path).map_err(cannot_write(&path))?;
-            file.write_all(text.as_bytes()).map_err(cannot_write(&path))?;
-            paths.push(path);
-        }
-        Ok(paths)
+        let mut files =
+            vec![("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
+        files.extend(self.more_files()?);
+        let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
+        Ok(service::replace_files(directory, &files)?)
     }
 }
 
@@ -104,9 +97,7 @@ impl<P: Parts> Document for P {
 /// # Errors
 /// Where they cannot.
 pub fn prepare(directory: &Path) -> Result<(), ReportError> {
-    std::fs::create_dir_all(directory).map_err(cannot_write(directory))?;
-    let probe = directory.join(format!(".kumade-{}", std::process::id()));
-    std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(cannot_write(directory))
+    Ok(service::check_writable(directory)?)
 }
 
 /// The present time as reports state it: UTC, RFC 3339, whole seconds.
@@ -123,9 +114,4 @@ pub(crate) fn read<R: DeserializeOwned>(
     let unexpected = |reason| ReportError::Unexpected { expected, reason };
     let report = serde_json::from_str(text).map_err(|error| unexpected(error.to_string()))?;
     if schema(&report) == expected { Ok(report) } else { Err(unexpected(format!("its schema is {}", schema(&report)))) }
-}
-
-fn cannot_write(path: &Path) -> impl FnOnce(std::io::Error) -> ReportError {
-    let path = path.to_owned();
-    move |cause| ReportError::Write { path, cause }
 }

@@ -85,7 +85,7 @@ mod tests {
             assert!(paths.iter().all(|path| path.metadata().unwrap().len() > 100));
         }
         std::fs::remove_dir_all(&directory).unwrap();
-        assert!(matches!(prepare(Path::new("/proc/nowhere")), Err(ReportError::Write { .. })));
+        assert!(matches!(prepare(Path::new("/proc/nowhere")), Err(ReportError::Write(_))));
         let error = samples::firewall().write(Path::new("/proc/nowhere")).unwrap_err().to_string();
         assert!(error.contains("/proc/nowhere") && error.contains("--out"), "{error}");
     }
