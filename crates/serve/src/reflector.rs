@@ -1,6 +1,6 @@
 use crate::clock::HostClock;
 use crate::error::ServeError;
-use crate::sources::Sources;
+use crate::sources::{Sources, Test};
 use net::datagram::{self, Datagram};
 use net::{clock, readiness};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -16,8 +16,15 @@ const TICK: Span = Span::from_millis(100);
 const UNSYNCHRONISED_ERROR: Span = Span::from_secs(1);
 /// A packet that repeats a time stamp of this reflector that is no older is a reply to one of its own replies.
 const MAX_ECHO_AGE: Span = Span::from_secs(60);
-/// Maximum size of a datagram in bytes.
-const MAX_DATAGRAM: usize = 65_535;
+/// Maximum size of an IP packet in bytes; longer ones would come back in fragments, to whatever address they name.
+const MAX_PACKET: usize = 1500;
+/// Bytes of the IP and UDP headers.
+const IPV4_HEADERS: usize = 28;
+const IPV6_HEADERS: usize = 48;
+/// Maximum number of test packets that are answered before the stop flag is looked at.
+const BATCH: usize = 256;
+/// Bytes of waiting test packets, as far as the system allows.
+const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Configuration of a reflector.
 #[derive(Debug, Clone)]
@@ -35,7 +42,8 @@ impl Default for ReflectorConfig {
 }
 
 /// A stateful STAMP reflector (RFC 8762, 4.3), which numbers its replies in each session. Replies have the size of the
-/// test packets, their rate is limited for each source, and replies of other reflectors are not answered, which prevents
+/// test packets, their rate is limited for each source (2000 packets per second, 2 Mbit/s), test packets of more than 1500
+/// bytes (IP) are not answered, and replies of other reflectors are not answered, which prevents
 /// loops.
 #[derive(Debug)]
 pub struct Reflector {
@@ -70,11 +78,11 @@ impl Reflector {
     /// # Errors
     /// If the socket can't be polled.
     pub fn run(mut self, stop: &AtomicBool) -> Result<(), ServeError> {
-        let mut buffer = vec![0; MAX_DATAGRAM];
+        let mut buffer = vec![0; MAX_PACKET];
         let mut asked = clock::monotonic();
         while !stop.load(Ordering::SeqCst) {
             if readiness::readable(&self.socket, clock::monotonic() + TICK).map_err(ServeError::Wait)? {
-                self.answer_one(&mut buffer);
+                self.answer_batch(&mut buffer);
             }
             if clock::monotonic() - asked > TICK {
                 asked = clock::monotonic();
@@ -84,26 +92,34 @@ impl Reflector {
         Ok(())
     }
 
-    fn answer_one(&mut self, buffer: &mut [u8]) {
-        let probe = match datagram::receive(&self.socket, buffer) {
-            Ok(probe) => probe,
-            // An ICMP error for an earlier reply, or another transient error.
-            Err(error) => return tracing::debug!("no STAMP probe: {error}"),
-        };
+    fn answer_batch(&mut self, buffer: &mut [u8]) {
+        for _ in 0..BATCH {
+            match datagram::receive(&self.socket, buffer) {
+                Ok(probe) => self.answer(&probe, buffer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // An ICMP error for an earlier reply, or another transient error.
+                Err(error) => return tracing::debug!("no STAMP probe: {error}"),
+            }
+        }
+    }
+
+    fn answer(&mut self, probe: &Datagram, buffer: &mut [u8]) {
         let now = clock::realtime();
         let payload = &mut buffer[..probe.len];
-        if probe.is_cut_off || repeats_stamp(payload, self.clock.show(now)) {
+        let bytes = probe.len + if probe.from.ip().to_canonical().is_ipv4() { IPV4_HEADERS } else { IPV6_HEADERS };
+        if probe.is_cut_off || bytes > MAX_PACKET || repeats_stamp(payload, self.clock.show(now)) {
             return;
         }
         let mut is_admitted = false;
         let reflected = Reply::reflect(payload, |question| {
-            let number = self.sources.admit(probe.from, question.session, question.sequence, clock::monotonic());
+            let test = Test { session: question.session, sequence: question.sequence };
+            let number = self.sources.admit(probe.from, bytes, test, clock::monotonic());
             is_admitted = number.is_some();
-            self.reflection(&probe, number.unwrap_or(0), now)
+            self.reflection(probe, number.unwrap_or(0), now)
         });
         if reflected.is_ok()
             && is_admitted
-            && let Err(error) = datagram::answer(&self.socket, &probe, payload)
+            && let Err(error) = datagram::answer(&self.socket, probe, payload)
         {
             tracing::debug!("cannot answer the STAMP probe of {}: {error}", probe.from);
         }
@@ -153,6 +169,7 @@ fn listen_on(address: SocketAddr) -> io::Result<UdpSocket> {
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     socket.bind(&address.into())?;
     let socket = socket.into();
     datagram::prepare(&socket)?;

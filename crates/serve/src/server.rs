@@ -77,12 +77,13 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    // Each client's connected socket shares the port.
-    socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
     socket.set_nonblocking(true)?;
+    // Alone on its port at first: a port that anybody shares is an error.
     socket.bind(&address.into())?;
+    // Each client's connected socket shares the port: with this option, only sockets of the same user may.
+    socket.set_reuse_port(true)?;
     Ok(socket.into())
 }

@@ -6,7 +6,9 @@ use units::{Span, Time};
 
 /// Maximum rate of replies to one source, per second.
 const RATE: i64 = 2_000;
-/// Burst of the rate limit, as a time at that rate.
+/// Maximum rate of replies to one source: 2 Mbit/s of IP packets, as the time that a byte takes.
+const SPAN_PER_BYTE: Span = Span::from_micros(4);
+/// Burst of the rate limits, as a time at these rates.
 const BURST: Span = Span::from_millis(250);
 /// Maximum number of sources, and of sessions, in the tables. If the table of sources is full, new ones get no reply until
 /// an entry expires, which is soon; if that of sessions is full, new ones are answered as by a stateless reflector
@@ -29,6 +31,13 @@ pub(super) struct Sources {
     swept: Time,
 }
 
+/// Which test packet it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Test {
+    pub(super) session: u16,
+    pub(super) sequence: u32,
+}
+
 #[derive(Debug)]
 struct Session {
     answers: u32,
@@ -36,9 +45,10 @@ struct Session {
 }
 
 impl Sources {
-    /// Sequence number of the reply to this test packet, counted from zero in its session; none if the source exceeds its
-    /// rate.
-    pub(super) fn admit(&mut self, from: SocketAddr, session: u16, sequence: u32, now: Time) -> Option<u32> {
+    /// Sequence number of the reply to this test packet of `bytes` (IP), counted from zero in its session; none if the source
+    /// exceeds its rate.
+    pub(super) fn admit(&mut self, from: SocketAddr, bytes: usize, test: Test, now: Time) -> Option<u32> {
+        let Test { session, sequence } = test;
         if now - self.swept > SWEEP_INTERVAL {
             self.swept = now;
             // An entry whose time has passed is equivalent to none.
@@ -53,7 +63,7 @@ impl Sources {
         if *due - now > BURST {
             return None;
         }
-        *due = (*due).max(now) + Span::from_secs(1) / RATE;
+        *due = (*due).max(now) + (Span::from_secs(1) / RATE).max(SPAN_PER_BYTE * bytes as i64);
         let key = (from, session);
         if self.sessions.len() >= MAX_ENTRIES && !self.sessions.contains_key(&key) {
             return Some(sequence);
@@ -84,17 +94,35 @@ mod tests {
         Time::from_nanos(millis * 1_000_000)
     }
 
+    fn admit(sources: &mut Sources, from: SocketAddr, session: u16, sequence: u32, now: Time) -> Option<u32> {
+        sources.admit(from, 72, Test { session, sequence }, now)
+    }
+
+    #[test]
+    fn large_packets_come_back_at_two_megabits_a_second() {
+        let mut sources = Sources::default();
+        let test = Test { session: 0, sequence: 1 };
+        let count = |from: &str, sources: &mut Sources| {
+            let from = SocketAddr::new(from.parse().unwrap(), 5);
+            (0..10_000).filter(|i| sources.admit(from, 1500, test, at(*i)).is_some()).count()
+        };
+        for source in ["192.0.2.1", "192.0.2.2"] {
+            let bits = 8 * 1500 * count(source, &mut sources);
+            assert!((19_900_000..20_600_000).contains(&bits), "{bits} in ten seconds");
+        }
+    }
+
     #[test]
     fn a_source_gets_its_rate_and_no_more_whatever_its_ports() {
         let mut sources = Sources::default();
         let answered = (0..10_000u16).filter(|&i| {
             let from = SocketAddr::new("2001:db8::1".parse().unwrap(), 1 + i % 100);
-            sources.admit(from, 0, 1, at(i64::from(i) / 10)).is_some()
+            admit(&mut sources, from, 0, 1, at(i64::from(i) / 10)).is_some()
         });
         let answered = answered.count();
         assert!((2_000..2_600).contains(&answered), "{answered} of 10000 in one second");
         let other: SocketAddr = "192.0.2.1:5".parse().unwrap();
-        assert!(sources.admit(other, 0, 1, at(1000)).is_some(), "other sources are not affected");
+        assert!(admit(&mut sources, other, 0, 1, at(1000)).is_some(), "other sources are not affected");
     }
 
     #[test]
@@ -102,27 +130,30 @@ mod tests {
         let mut sources = Sources::default();
         let from: SocketAddr = "192.0.2.1:5".parse().unwrap();
         assert_eq!(
-            (0..3).map(|i| sources.admit(from, 7, i * 2, at(0))).collect::<Vec<_>>(),
+            (0..3).map(|i| admit(&mut sources, from, 7, i * 2, at(0))).collect::<Vec<_>>(),
             [Some(0), Some(1), Some(2)]
         );
-        assert_eq!(sources.admit(from, 8, 5, at(0)), Some(0), "another session");
-        assert_eq!(sources.admit(from, 7, 0, at(900)), Some(3), "a copy of the first probe");
-        assert_eq!(sources.admit(from, 7, 0, at(2000)), Some(0), "begun anew");
+        assert_eq!(admit(&mut sources, from, 8, 5, at(0)), Some(0), "another session");
+        assert_eq!(admit(&mut sources, from, 7, 0, at(900)), Some(3), "a copy of the first probe");
+        assert_eq!(admit(&mut sources, from, 7, 0, at(2000)), Some(0), "begun anew");
         for i in 0..3 * MAX_ENTRIES as u32 {
-            sources.admit((std::net::Ipv4Addr::from(i), 5).into(), 0, 1, at(2001));
+            admit(&mut sources, (std::net::Ipv4Addr::from(i), 5).into(), 0, 1, at(2001));
         }
         assert!(sources.due.len() <= MAX_ENTRIES && sources.sessions.len() <= MAX_ENTRIES);
-        assert_eq!(sources.admit(([198, 51, 100, 1], 5).into(), 0, 1, at(2002)), None);
-        assert!(sources.admit(([198, 51, 100, 1], 5).into(), 0, 1, at(2100)).is_some(), "expired entries are removed");
+        assert_eq!(admit(&mut sources, ([198, 51, 100, 1], 5).into(), 0, 1, at(2002)), None);
+        assert!(
+            admit(&mut sources, ([198, 51, 100, 1], 5).into(), 0, 1, at(2100)).is_some(),
+            "expired entries are removed"
+        );
     }
 
     #[test]
     fn one_source_cannot_keep_others_out_by_filling_the_memory_with_sessions() {
         let mut sources = Sources::default();
         for port in 0..20_000u16 {
-            sources.admit((std::net::Ipv4Addr::LOCALHOST, port).into(), 0, 7, at(i64::from(port)));
+            admit(&mut sources, (std::net::Ipv4Addr::LOCALHOST, port).into(), 0, 7, at(i64::from(port)));
         }
         let other: SocketAddr = "192.0.2.1:5".parse().unwrap();
-        assert_eq!(sources.admit(other, 0, 7, at(20_000)), Some(7), "answered, and not counted");
+        assert_eq!(admit(&mut sources, other, 0, 7, at(20_000)), Some(7), "answered, and not counted");
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn answer_one(socket: &UdpSocket, shared: &Shared) -> io::Result<()> 
 pub(super) fn connected(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
     let local = canonical(local);
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
     socket.bind(&local.into())?;
     socket.connect(&peer.into())?;
     Ok(socket.into())

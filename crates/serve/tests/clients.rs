@@ -6,8 +6,9 @@ use common::{DEADLINE, RawClient, Running};
 use measurement::{Directions, Event, TransportChoice};
 use probe::{Error, MeasureConfig, NtpServer, measure};
 use serve::{Server, ServerConfig};
-use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use socket2::{Domain, Socket, Type};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -288,6 +289,32 @@ fn a_taken_port_is_an_error_that_names_it() {
     };
     let text = error.to_string();
     assert!(text.contains(&server.address.to_string()) && text.contains("in use"), "{text}");
+}
+
+/// Of another program, with one of the options by which sockets share a port.
+fn sharing_udp(option: fn(&Socket) -> io::Result<()>, address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    option(&socket)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+#[test]
+fn the_udp_port_is_shared_with_nobody() {
+    let reuse_address = |socket: &Socket| socket.set_reuse_address(true);
+    let reuse_port = |socket: &Socket| socket.set_reuse_port(true);
+    // Any user could. (With the other option, the kernel lets only the same user: socket(7), SO_REUSEPORT.)
+    let server = Running::start(ServerConfig::default());
+    assert!(sharing_udp(reuse_address, server.address).is_err());
+    assert!(sharing_udp(|_| Ok(()), server.address).is_err());
+    measure(&quick(&server), &mut |_| {}).unwrap();
+    // Whoever was there before is noticed, whoever it is.
+    for option in [reuse_address, reuse_port] {
+        let taken = sharing_udp(option, ([127, 0, 0, 1], 0).into()).unwrap();
+        let listen = taken.local_addr().unwrap().as_socket();
+        let Err(error) = Server::bind(ServerConfig { listen, ..ServerConfig::default() }) else { panic!("shared") };
+        assert!(error.to_string().contains("UDP") && error.to_string().contains("in use"), "{error}");
+    }
 }
 
 #[test]

@@ -178,9 +178,10 @@ fn the_reflector_never_answers_more_than_it_was_asked() {
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     socket.connect(reflector.address).unwrap();
     let mut buffer = [0; 2000];
-    for short in [0, 1, SIZE - 1] {
-        socket.send(&vec![0; short]).unwrap();
-        assert!(socket.recv(&mut buffer).is_err(), "{short} octets are answered");
+    // Longer ones than an Ethernet frame carries would multiply on their way back.
+    for unanswered in [0, 1, SIZE - 1, 1473, 60_000] {
+        socket.send(&vec![0; unanswered]).unwrap();
+        assert!(socket.recv(&mut buffer).is_err(), "{unanswered} octets are answered");
     }
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut asked = vec![9; 1400];
