@@ -31,6 +31,14 @@ pub enum EmulatorError {
         /// The process that has it, or `unknown`.
         process: String,
     },
+    /// Whether another emulated link has it can't be found out.
+    #[error("cannot claim {interface}: {cause}")]
+    Claim {
+        /// Which interface.
+        interface: String,
+        /// What the system answered.
+        cause: String,
+    },
     /// An interface went away while the link was running.
     #[error("the link has ended: its interface {0} has vanished; start it again when the interface is back")]
     Vanished(String),

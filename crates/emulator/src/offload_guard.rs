@@ -4,7 +4,7 @@ use net::interface;
 use net::namespace::current_inode;
 use net::offloads::{Offloads, Switches};
 use serde::{Deserialize, Serialize};
-use service::{Claim, ClaimError, Journal, Leftover, Reach, Record, RuntimeDir};
+use service::{ClaimError, Journal, Leftover, NamespaceClaim, Reach, Record, RuntimeDir};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -17,7 +17,7 @@ pub(crate) struct OffloadGuard {
     found: Offloads,
     // Go once the offloads are restored.
     _record: Option<Record>,
-    _claim: Option<Claim>,
+    _claim: NamespaceClaim,
 }
 
 /// The receive offloads of an interface, switched off.
@@ -36,10 +36,9 @@ impl OffloadGuard {
     /// Switches the receive offloads of an interface of the calling thread's namespace off, after restoring those that
     /// killed processes have left off.
     pub(crate) fn new(name: &str) -> Result<Self, EmulatorError> {
-        let directory = RuntimeDir::standard("kumade");
-        let (namespace, index) = (current_inode().ok(), interface::index(name)?);
-        let claim = claim(&directory, name, &format!("interface-{}-{index}", namespace.unwrap_or_default()))?;
-        let journal = Journal::new(directory);
+        let index = interface::index(name)?;
+        let claim = claim(name, index)?;
+        let journal = Journal::new(RuntimeDir::standard("kumade"));
         journal.recover::<OffloadsOff>();
         let switches = Switches::open(name)?;
         let found = switches.read()?;
@@ -90,16 +89,11 @@ impl Leftover for OffloadsOff {
     }
 }
 
-/// Without a runtime directory there is no claim: two links on one interface are then the user's to avoid.
-fn claim(directory: &RuntimeDir, name: &str, resource: &str) -> Result<Option<Claim>, EmulatorError> {
-    match Claim::new(directory, resource) {
-        Ok(claim) => Ok(Some(claim)),
-        Err(ClaimError::Taken { process, .. }) => Err(EmulatorError::Taken { interface: name.into(), process }),
-        Err(error) => {
-            tracing::warn!("cannot claim the interface {name}: {error}");
-            Ok(None)
-        }
-    }
+fn claim(name: &str, index: u32) -> Result<NamespaceClaim, EmulatorError> {
+    NamespaceClaim::new(&format!("interface-{index}")).map_err(|error| match error {
+        ClaimError::Taken { process, .. } => EmulatorError::Taken { interface: name.into(), process },
+        error => EmulatorError::Claim { interface: name.into(), cause: error.to_string() },
+    })
 }
 
 fn record(journal: &Journal, name: &str, index: u32, found: Offloads) -> io::Result<Record> {

@@ -2,6 +2,7 @@
 
 use net::interface;
 use net::namespace::Namespace;
+use net::offloads::{Offloads, Switches};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -253,6 +254,40 @@ fn a_killed_link_hinders_no_other() {
         let running = network.start(&["--json"]);
         network.round_trip();
         assert_eq!(running.interrupted().0, Some(0));
+    });
+}
+
+/// Whether an interface merges packets as they arrive.
+fn merges(inside: &Namespace, name: &str) -> bool {
+    let offloads = inside.run(|| Switches::open(name).unwrap().read().unwrap()).unwrap();
+    offloads.entries().any(|entry| entry == ("gro", 1))
+}
+
+#[test]
+fn an_interface_has_one_link_and_is_restored_whatever_the_runtime_directory_is() {
+    in_namespaces("an_interface_has_one_link_and_is_restored_whatever_the_runtime_directory_is", || {
+        let network = Network::new("elsewhere");
+        let elsewhere = network.runtime.join("other");
+        fs::create_dir(&elsewhere).unwrap();
+        let there = |words: &[&str]| {
+            let mut command = network.command(words);
+            command.env("XDG_RUNTIME_DIR", &elsewhere);
+            command
+        };
+        let merging = Offloads::from_entries([("gro", 1)]);
+        network.middle.run(|| Switches::open("one").unwrap().set(merging).unwrap()).unwrap();
+        assert!(merges(&network.middle, "one"));
+        let running = network.start(&["--json"]);
+        assert!(!merges(&network.middle, "one"));
+        let second = there(&["start", "one", "two"]).output().unwrap();
+        let taken = format!("the link of process {} has it", running.child.id());
+        assert!(second.status.code() == Some(1) && stderr(&second).contains(&taken), "{}", stderr(&second));
+        running.signal(Signal::SIGKILL);
+        running.end();
+        assert!(!merges(&network.middle, "one"), "nobody could restore it");
+        let next = Running::new(&mut there(&["start", "one", "two", "--json"]));
+        assert_eq!(next.interrupted().0, Some(0));
+        assert!(merges(&network.middle, "one"));
     });
 }
 

@@ -74,7 +74,8 @@ impl Journal {
     /// # Errors
     /// It cannot be written down: should the process be killed, the change would stay.
     pub fn record<L: Leftover>(&self, leftover: &L) -> io::Result<Record> {
-        let directory = self.directory.create().map_err(io::Error::other)?;
+        // Whoever comes next may have another environment, and must find it.
+        let directory = self.directory.create_fixed().map_err(io::Error::other)?;
         let _turn = take_turn::<L>(&directory)?;
         let process = process::id();
         let entry = serde_json::to_vec(&Entry { boot: boot(), process, leftover })?;

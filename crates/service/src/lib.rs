@@ -1,4 +1,5 @@
-//! What every daemon of this workspace needs, once: a resource has one owner at a time ([`Claim`]); a running service is
+//! What every daemon of this workspace needs, once: a resource has one owner at a time ([`Claim`],
+//! [`NamespaceClaim`]); a running service is
 //! asked and changed through a control socket with typed requests ([`Registry`]); metrics are fetched by Prometheus
 //! ([`Exporter`]); a signal ends it cleanly ([`signals`]); and what it changed in the system is undone by the next one where
 //! it was killed ([`Journal`]).
@@ -15,6 +16,7 @@ mod journal;
 mod listen_address;
 mod listener_thread;
 mod lock_file;
+mod namespace_claim;
 mod policy_routes;
 mod replace_files;
 mod runtime_dir;
@@ -27,6 +29,7 @@ pub use control::{ControlError, ControlServer, NamedClaim, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
 pub use journal::{Journal, Leftover, Reach, Record};
 pub use listen_address::{ListenAddressError, listen_address, metrics_address};
+pub use namespace_claim::NamespaceClaim;
 pub use policy_routes::InstalledRoutes;
 pub use replace_files::{ReplaceError, check_writable, replace_files};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};

@@ -8,6 +8,8 @@ use thiserror::Error;
 #[derive(Debug, Clone)]
 pub struct RuntimeDir {
     candidates: Vec<PathBuf>,
+    /// Those that do not depend on the environment, in order of preference.
+    fixed: Vec<PathBuf>,
 }
 
 /// No directory can be used.
@@ -28,35 +30,51 @@ impl RuntimeDir {
         let user = outside(nix::unistd::geteuid().as_raw(), &map);
         let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
         let rest = [Path::new("/run").join(name), std::env::temp_dir().join(format!("{name}-{user}"))];
-        RuntimeDir { candidates: own.map(|own| Path::new(&own).join(name)).into_iter().chain(rest).collect() }
+        RuntimeDir {
+            candidates: own.map(|own| Path::new(&own).join(name)).into_iter().chain(rest).collect(),
+            fixed: [format!("/run/{name}"), format!("/run/user/{user}/{name}"), format!("/tmp/{name}-{user}")]
+                .map(PathBuf::from)
+                .to_vec(),
+        }
     }
 
     /// This directory alone.
     pub fn only(directory: impl Into<PathBuf>) -> Self {
-        RuntimeDir { candidates: vec![directory.into()] }
+        let candidates = vec![directory.into()];
+        RuntimeDir { fixed: candidates.clone(), candidates }
     }
 
     /// The first directory that can be used; it is created where it is missing.
     pub(crate) fn create(&self) -> Result<PathBuf, NoRuntimeDir> {
-        let mut refusal = NoRuntimeDir { directory: PathBuf::new(), cause: io::ErrorKind::NotFound.into() };
-        for directory in &self.candidates {
-            match create_own(directory) {
-                Ok(()) => return Ok(directory.clone()),
-                Err(cause) => refusal = NoRuntimeDir { directory: directory.clone(), cause },
-            }
-        }
-        Err(refusal)
+        create_first(self.candidates.iter())
+    }
+
+    /// The same for what must be found again under another environment.
+    pub(crate) fn create_fixed(&self) -> Result<PathBuf, NoRuntimeDir> {
+        create_first(self.fixed.iter().chain(&self.candidates))
     }
 
     /// All that exist and are this user's. Directories of other users are not trusted.
     pub(crate) fn own(&self) -> impl Iterator<Item = &Path> {
-        self.candidates.iter().map(PathBuf::as_path).filter(|directory| is_own(directory))
+        let others = self.fixed.iter().filter(|directory| !self.candidates.contains(directory));
+        self.candidates.iter().chain(others).map(PathBuf::as_path).filter(|directory| is_own(directory))
     }
 
     /// One that exists and is another user's.
     pub(crate) fn foreign(&self) -> Option<&Path> {
         self.candidates.iter().map(PathBuf::as_path).find(|directory| directory.exists() && !is_own(directory))
     }
+}
+
+fn create_first<'d>(candidates: impl Iterator<Item = &'d PathBuf>) -> Result<PathBuf, NoRuntimeDir> {
+    let mut refusal = NoRuntimeDir { directory: PathBuf::new(), cause: io::ErrorKind::NotFound.into() };
+    for directory in candidates {
+        match create_own(directory) {
+            Ok(()) => return Ok(directory.clone()),
+            Err(cause) => refusal = NoRuntimeDir { directory: directory.clone(), cause },
+        }
+    }
+    Err(refusal)
 }
 
 /// Creates the directory, or makes sure that it is this user's; nobody else may enter it then.

@@ -1,0 +1,31 @@
+//! A claim holds in its network namespace, whoever claims there, and in no other.
+
+use net::namespace::Namespace;
+use service::{ClaimError, NamespaceClaim};
+use testnet::in_namespaces;
+
+#[test]
+fn a_claim_holds_in_its_network_namespace() {
+    in_namespaces("a_claim_holds_in_its_network_namespace", || {
+        let (here, there) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        let claim = |inside: &Namespace| inside.run(|| NamespaceClaim::new("interface-7")).unwrap();
+        let first = claim(&here).unwrap();
+        // However often it is asked for.
+        for _ in 0..300 {
+            let error = claim(&here).unwrap_err();
+            assert!(matches!(&error, ClaimError::Taken { .. }), "{error}");
+        }
+        let second = claim(&there).unwrap();
+        drop(first);
+        drop(claim(&here).unwrap());
+        drop(second);
+    });
+}
+
+#[test]
+fn the_owner_is_named() {
+    let name = format!("test-{}", std::process::id());
+    let _claim = NamespaceClaim::new(&name).unwrap();
+    let Err(ClaimError::Taken { process, .. }) = NamespaceClaim::new(&name) else { panic!("claimed twice") };
+    assert_eq!(process, std::process::id().to_string());
+}
