@@ -443,8 +443,21 @@ impl PathRate {
     fn overfull(&mut self, sample: &Sample) {
         self.step = 0;
         self.found = true;
+        self.follow_slower(sample);
         self.learn_noise(sample);
         self.drain(sample);
+    }
+
+    /// A queue that has grown too long while packets waited all the time tells that what is believed was too much, also where
+    /// it is drained too soon for a round, and varies so much for that alone that nothing else is taken for certain. On a path
+    /// that has become longer, less has arrived only in one part of that time.
+    fn follow_slower(&mut self, sample: &Sample) {
+        let Some((first, middle)) = self.busy else { return };
+        let passed = |start: &Sample, end: &Sample| rate(start, end, end.received.saturating_sub(start.received));
+        let slowest = passed(&first, &middle).max(passed(&middle, sample));
+        if sample.arrival - first.arrival >= MIN_ROUND && slowest < self.capacity / MIN_FASTER {
+            self.set_capacity(passed(&first, sample));
+        }
     }
 
     /// A queue that is there again at once although the pace is right is none of ours.

@@ -74,3 +74,19 @@ fn a_longer_path_and_jitter_do_not_pass_for_a_queue_for_long() {
         assert!(share(&world, 15.0, 30.0, mbit) > 80.0, "{mbit} Mbit/s: {}", share(&world, 15.0, 30.0, mbit));
     }
 }
+
+/// Each drain of the queue that too high a pace makes looks like one more variation of the delay.
+#[test]
+fn a_rate_believed_too_high_is_corrected_though_delays_vary() {
+    for seed in 1..=8 {
+        let mut world = bulk(path(8.0, 25.0));
+        world.delay_deliveries(0.1, Span::from_millis(40), seed);
+        world.run_until(at(6.0));
+        world.delay_deliveries(0.02, Span::from_millis(3), seed);
+        let now = world.now;
+        world.bond().suggest_rate(id(0), Rate::from_f64(9.5e6), now);
+        world.run_until(at(8.0));
+        let believed = world.status(0).rate;
+        assert!(believed < Rate::from_f64(8.25e6), "seed {seed}: {believed}");
+    }
+}

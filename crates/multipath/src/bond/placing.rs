@@ -14,7 +14,7 @@ use units::{Span, Time};
 const FLOW_SILENCE: Span = Span::from_secs(1);
 const PINNED_SILENCE: Span = Span::from_secs(180);
 /// A bound flow changes to a path that is better by this.
-const MIN_ADVANTAGE: Span = Span::from_millis(10);
+const MIN_ADVANTAGE: Span = Span::from_millis(2);
 /// Of a flow, and of all; more are dropped.
 const MAX_HELD: usize = 1000;
 const MAX_HELD_IN_ALL: usize = 8000;

@@ -5,6 +5,8 @@
 use link::queue::{CoDelConfig, Ecn, FqCoDelConfig, Limit, QueueConfig};
 use link::{CrossConfig, CrossKind, CrossTraffic, Label, Link, LinkConfig, Loss};
 use multipath::{Bond, BondConfig, Class, PathChoice, PathConfig, PathEvent, PathId, PathReceiver, PathState, Report};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use units::{Rate, Span, Time};
 
 /// A path as it is.
@@ -102,6 +104,33 @@ pub struct World {
     pub events: Vec<(Time, PathEvent)>,
     pub probes: u64,
     bulk_turn: usize,
+    sender: Option<Scheduling>,
+    deliveries: Option<Scheduling>,
+}
+
+/// A thread is kept from running now and then, after it has run.
+struct Scheduling {
+    /// How often that happens, of all times that it has run, …
+    probability: f64,
+    /// … and for how long at most.
+    max: Span,
+    random: Pcg64Mcg,
+    runs_at: Time,
+}
+
+impl Scheduling {
+    fn new(probability: f64, max: Span, seed: u64, now: Time) -> Self {
+        Scheduling { probability, max, random: Pcg64Mcg::seed_from_u64(seed), runs_at: now }
+    }
+
+    /// Whether it runs now.
+    fn runs(&mut self, now: Time) -> bool {
+        let runs = now >= self.runs_at;
+        if runs && self.random.random_bool(self.probability) {
+            self.runs_at = now + Span::from_nanos(self.random.random_range(0..self.max.as_nanos()));
+        }
+        runs
+    }
 }
 
 pub fn id(number: u8) -> PathId {
@@ -140,7 +169,19 @@ impl World {
             events: Vec::new(),
             probes: 0,
             bulk_turn: 0,
+            sender: None,
+            deliveries: None,
         }
+    }
+
+    /// After this part of the times that it has run, the sender's thread does not run for up to `max`.
+    pub fn delay_sender(&mut self, probability: f64, max: Span, seed: u64) {
+        self.sender = Some(Scheduling::new(probability, max, seed, self.now));
+    }
+
+    /// The same of what delivers packets at the ends of all links: those that were due arrive together.
+    pub fn delay_deliveries(&mut self, probability: f64, max: Span, seed: u64) {
+        self.deliveries = Some(Scheduling::new(probability, max, seed, self.now));
     }
 
     pub fn add(&mut self, source: Source, class: Class, start: Time, stop: Time) -> usize {
@@ -204,10 +245,11 @@ impl World {
     }
 
     fn next_time(&self) -> Option<Time> {
-        let links =
-            self.ways.iter().flat_map(|way| [way.forward.next_event(), way.back.next_event(), way.report_time()]);
+        let runs_at = |thread: &Option<Scheduling>| thread.as_ref().map_or(self.now, |thread| thread.runs_at);
+        let delivered = |way: &Way| way.forward.next_event().map(|time| time.max(runs_at(&self.deliveries)));
+        let links = self.ways.iter().flat_map(|way| [delivered(way), way.back.next_event(), way.report_time()]);
         let flows = self.flows.iter().map(|running| running.next_time());
-        let bond = self.bond.deadline();
+        let bond = self.bond.deadline().map(|time| time.max(runs_at(&self.sender)));
         links.chain(flows).flatten().chain(bond.map(|time| time.max(self.now + Span::from_nanos(1)))).min()
     }
 
@@ -231,6 +273,9 @@ impl World {
     }
 
     fn send(&mut self) {
+        if self.sender.as_mut().is_some_and(|sender| !sender.runs(self.now)) {
+            return;
+        }
         loop {
             while let Some(sent) = self.bond.next(self.now) {
                 let size = sent.packet.as_ref().map_or(32, |packet| packet.content.size);
@@ -259,10 +304,11 @@ impl World {
     }
 
     fn links(&mut self) {
+        let delivers = self.deliveries.as_mut().is_none_or(|deliveries| deliveries.runs(self.now));
         for (index, way) in self.ways.iter_mut().enumerate() {
             let path = id(index as u8);
             way.forward.advance(self.now);
-            while let Some(delivery) = way.forward.pop_due(self.now) {
+            while let Some(delivery) = delivers.then(|| way.forward.pop_due(self.now)).flatten() {
                 let Wire { counter, bytes, answer, packet } = delivery.packet;
                 if way.cut {
                     continue;
