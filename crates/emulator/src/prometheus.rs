@@ -62,6 +62,7 @@ impl Metrics {
             for (cause, traffic) in [
                 ("queue_full", drops.queue_full),
                 ("managed", drops.managed),
+                ("policed", drops.policed),
                 ("loss", drops.loss),
                 ("refused", drops.refused),
                 ("malformed", drops.malformed),

@@ -114,6 +114,8 @@ pub struct Drops {
     pub queue_full: Traffic,
     /// The queue discipline dropped them, although the queue had room.
     pub managed: Traffic,
+    /// The policer dropped them: they exceeded its rate and burst.
+    pub policed: Traffic,
     /// The emulated loss.
     pub loss: Traffic,
     /// A filter rule dropped them.
@@ -332,6 +334,7 @@ impl Drops {
         Drops {
             queue_full: of(DropCause::QueueFull),
             managed: of(DropCause::Managed),
+            policed: of(DropCause::Policed),
             loss: of(DropCause::Loss),
             refused: of(DropCause::Refused),
             malformed: of(DropCause::Malformed),

@@ -23,6 +23,8 @@ pub enum DropCause {
     QueueFull,
     /// The queue's discipline chose it though there was room.
     Managed,
+    /// It exceeded the policer's rate and burst.
+    Policed,
     /// Lost behind the queue, as settings ask.
     Loss,
     /// A rule refused it.
@@ -87,9 +89,10 @@ const MIN_SPAN: Span = Span::from_nanos(64);
 
 impl DropCause {
     /// All of them.
-    pub const ALL: [DropCause; 8] = [
+    pub const ALL: [DropCause; 9] = [
         DropCause::QueueFull,
         DropCause::Managed,
+        DropCause::Policed,
         DropCause::Loss,
         DropCause::Refused,
         DropCause::Malformed,
@@ -104,6 +107,7 @@ impl From<link::DropCause> for DropCause {
         match cause {
             link::DropCause::QueueFull => DropCause::QueueFull,
             link::DropCause::Managed => DropCause::Managed,
+            link::DropCause::Policed => DropCause::Policed,
             link::DropCause::Loss => DropCause::Loss,
             link::DropCause::InFlightFull => DropCause::Overload,
         }

@@ -1,5 +1,5 @@
 use crate::loss::Loss;
-use crate::medium::Medium;
+use crate::medium::{Medium, TokenBucket};
 use crate::valid::Valid;
 use units::{ConfigError, Rate, Span, Time};
 
@@ -10,6 +10,8 @@ pub struct LinkConfig {
     pub rate: Option<Rate>,
     /// Used instead of a constant rate. A token bucket takes `rate` as its peak rate; all other media ignore it.
     pub medium: Option<Medium>,
+    /// A policer before the queue: it drops what exceeds its rate and burst, whatever the queue holds.
+    pub policer: Option<TokenBucket>,
     /// Capacity of the tail-drop queue in bytes, without the packet in transmission. A queue given to
     /// [`crate::Link::with_queue`] has its own limit instead.
     pub queue_bytes: u64,
@@ -56,6 +58,7 @@ impl Default for LinkConfig {
         LinkConfig {
             rate: None,
             medium: None,
+            policer: None,
             queue_bytes: 1_500_000,
             delay: Span::ZERO,
             jitter: Span::ZERO,
@@ -95,8 +98,15 @@ impl LinkConfig {
         }
         self.loss.check()?;
         self.medium.as_ref().map_or(Ok(()), Medium::check)?;
+        self.policer.as_ref().map_or(Ok(()), TokenBucket::check)?;
         self.check_memory()?;
         Ok(Valid(self))
+    }
+
+    /// What it carries in the long run; of a token bucket or a policer, its rate. `None` for an unlimited link.
+    pub fn sustained_rate(&self) -> Option<Rate> {
+        let rate = self.medium.as_ref().map(Medium::highest_rate).or(self.rate);
+        rate.into_iter().chain(self.policer.map(|policer| policer.rate)).min()
     }
 
     /// Refuses a delay whose bandwidth-delay product exceeds the limit. Without a rate, the limit holds packet by packet.

@@ -40,6 +40,8 @@ pub enum DropCause {
     QueueFull,
     /// Dropped by the queue discipline (AQM) although there was room.
     Managed,
+    /// The policer had no tokens for it.
+    Policed,
     /// Lost on the medium, after its transmission.
     Loss,
     /// More bytes were in flight than [`crate::LinkConfig::in_flight_bytes`] allows.
@@ -118,6 +120,8 @@ pub struct Counters {
     pub queue_full: Count,
     /// Dropped by the queue discipline although there was room.
     pub managed: Count,
+    /// Dropped by the policer, before the queue.
+    pub policed: Count,
     /// Transmitted, then lost.
     pub lost: Count,
     /// Transmitted, then dropped because too much was in flight.
@@ -259,6 +263,7 @@ impl Ledger {
             Fate::Departed(_) => counters.forwarded.add(size),
             Fate::Dropped(_, DropCause::QueueFull) => counters.queue_full.add(size),
             Fate::Dropped(_, DropCause::Managed) => counters.managed.add(size),
+            Fate::Dropped(_, DropCause::Policed) => counters.policed.add(size),
             Fate::Dropped(_, DropCause::Loss) => counters.lost.add(size),
             Fate::Dropped(_, DropCause::InFlightFull) => counters.in_flight_full.add(size),
         }

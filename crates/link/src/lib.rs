@@ -1,4 +1,4 @@
-//! One direction of an emulated link: a queue in front of a rate, then loss, delay, jitter, reordering and duplication.
+//! One direction of an emulated link: a policer, a queue in front of a rate, then loss, delay, jitter, reordering and duplication.
 //!
 //! A [`Link`] is a calculation, not a device. It takes packets with their arrival times and says when each leaves at the
 //! far end; a simulator drives it with a virtual clock, a packet loop with the real one, and both see the same

@@ -6,6 +6,7 @@ pub use flight::Delivery;
 use crate::config::LinkConfig;
 use crate::cross::{CrossArrival, CrossTraffic};
 use crate::ledger::{DropCause, Entry, Fate, Kind, Ledger};
+use crate::medium::token_bucket::Policing;
 use crate::queue::{Dropped, Ecn, Label, Limit, Queue, QueueConfig, QueueDiscipline, Queued, TailDropConfig};
 use crate::server::Server;
 use crate::valid::Valid;
@@ -25,6 +26,7 @@ pub struct Link<P> {
     drops: Vec<Dropped<Option<P>>>,
     /// Waiting packets that are not cross traffic.
     waiting: usize,
+    policing: Option<Policing>,
     server: Server,
     /// What is served together, until its departure is known.
     aggregate: Vec<Queued<Option<P>>>,
@@ -66,6 +68,7 @@ impl<P> Link<P> {
             queue: Queue::new(queue, config.seed),
             drops: Vec::new(),
             waiting: 0,
+            policing: policing(&config, BEGINNING),
             server: Server::new(&config, BEGINNING),
             aggregate: Vec::new(),
             flight: Flight::new(&config),
@@ -194,6 +197,10 @@ impl<P> Link<P> {
     fn accept(&mut self, packet: Queued<Option<P>>) -> Result<(), DropCause> {
         let now = packet.arrival;
         self.ledger.offered(packet.kind(), packet.size, now);
+        if self.policing.as_mut().is_some_and(|policing| !policing.passes(packet.size, now)) {
+            self.ledger.decided(packet.entry(Fate::Dropped(now, DropCause::Policed)));
+            return Err(DropCause::Policed);
+        }
         self.waiting += usize::from(packet.kind() == Kind::Packet);
         let nothing_waits = self.queue.packets() == 0;
         if nothing_waits {
@@ -281,6 +288,11 @@ impl<P> Link<P> {
 fn tail_drop(config: &LinkConfig) -> Valid<QueueConfig> {
     // Tail drop has no parameters.
     Valid(QueueConfig { limit: Limit::Bytes(config.queue_bytes), discipline: TailDropConfig.into() })
+}
+
+/// With a full bucket.
+fn policing(config: &LinkConfig, now: Time) -> Option<Policing> {
+    config.policer.map(|bucket| Policing::new(bucket, now))
 }
 
 impl<P> Queued<Option<P>> {

@@ -1,7 +1,7 @@
 //! Traces as mahimahi plays them, a token bucket against its definition, and an aggregating wireless hop against the
 //! formula of its throughput.
 
-use link::{Delivery, Link, LinkConfig, Medium, TokenBucket, Trace, Wireless};
+use link::{Delivery, DropCause, Link, LinkConfig, Medium, TokenBucket, Trace, Wireless};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use units::{Rate, Span, Time};
@@ -223,4 +223,25 @@ fn one_transmission_is_on_the_air_at_a_time() {
     let aggregates: Vec<_> = came.chunk_by(|a, b| a.due == b.due).collect();
     assert!(aggregates.len() > 1000);
     assert!(aggregates.windows(2).all(|two| two[0][0].due <= two[1][0].service_start));
+}
+
+/// RFC 2475, 2.3.3.4: a policer drops what does not conform, and delays nothing.
+#[test]
+fn a_policer_passes_its_burst_and_then_its_rate_and_delays_nothing() {
+    let policer = Some(TokenBucket { rate: Rate::from_mbit(12), burst_bytes: 15_000 });
+    let line = LinkConfig { policer, rate: Some(Rate::from_mbit(1200)), ..LinkConfig::default() };
+    let mut link = Link::new(line.validate().unwrap());
+    // A packet of 1500 bytes every 250 µs is 48 Mbit/s: a quarter conforms once the bucket is empty.
+    let passed: Vec<usize> =
+        (0..400).filter(|&packet| link.offer(packet, 1500, at(packet as i64 * 250_000)).is_ok()).collect();
+    // Ten are in the bucket, which fills by a quarter of a packet with each.
+    assert_eq!(passed[..14], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16]);
+    assert_eq!(passed.len(), 10 + 399 / 4);
+    let delivered = std::iter::from_fn(|| link.pop_due(Time::MAX));
+    assert!({ delivered }.all(|delivery| delivery.due - delivery.arrival == Span::from_micros(10)));
+    let counters = link.ledger().packets();
+    assert_eq!(counters.policed.packets, 400 - passed.len() as u64);
+    // After a pause the bucket is full again, but a packet larger than it never passes.
+    assert_eq!(link.offer(0, 15_001, at(10_000 * MILLISECOND)), Err(DropCause::Policed));
+    assert_eq!(link.offer(0, 15_000, at(10_000 * MILLISECOND)), Ok(()));
 }

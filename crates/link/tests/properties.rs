@@ -49,13 +49,28 @@ fn settings() -> impl Strategy<Value = LinkConfig> {
         reordering.prop_map(|(probability, extra)| Reordering { probability, extra: Span::from_nanos(extra) });
     let in_flight = prop_oneof![3 => Just(1u64 << 30), 1 => 200_000u64..400_000];
     let spans = (0i64..3_000_000, prop_oneof![Just(0i64), 0..1_000_000i64]);
+    let policer = (1u64..60, 1500u64..50_000)
+        .prop_map(|(rate, burst_bytes)| TokenBucket { rate: Rate::from_mbit(rate), burst_bytes });
+    let media = (medium(), prop::option::weighted(0.3, policer));
     let rest = (0u64..20_000, reordering, 0.0..0.3, in_flight, any::<u64>());
-    (rate, medium(), spans, loss, rest).prop_map(|(rate, medium, (delay, jitter), loss, rest)| {
+    (rate, media, spans, loss, rest).prop_map(|(rate, (medium, policer), (delay, jitter), loss, rest)| {
         let (queue_bytes, reordering, duplication, in_flight_bytes, seed) = rest;
         let (delay, jitter) = (Span::from_nanos(delay), Span::from_nanos(jitter));
         // A fast medium fills more than the least memory within the longest delay.
         let in_flight_bytes = if medium.is_some() { 1 << 30 } else { in_flight_bytes };
-        LinkConfig { rate, medium, queue_bytes, delay, jitter, loss, reordering, duplication, in_flight_bytes, seed }
+        LinkConfig {
+            rate,
+            medium,
+            policer,
+            queue_bytes,
+            delay,
+            jitter,
+            loss,
+            reordering,
+            duplication,
+            in_flight_bytes,
+            seed,
+        }
     })
 }
 
@@ -114,8 +129,8 @@ fn finish(link: &mut Link<usize>, from: i64) -> Vec<Delivery<usize>> {
 }
 
 fn decided(counters: &Counters) -> (u64, u64) {
-    let Counters { forwarded, queue_full, managed, lost, in_flight_full, .. } = counters;
-    let parts = [forwarded, queue_full, managed, lost, in_flight_full];
+    let Counters { forwarded, queue_full, managed, policed, lost, in_flight_full, .. } = counters;
+    let parts = [forwarded, queue_full, managed, policed, lost, in_flight_full];
     (parts.iter().map(|count| count.packets).sum(), parts.iter().map(|count| count.bytes).sum())
 }
 

@@ -1,4 +1,5 @@
-use link::{CrossConfig, CrossTraffic, Link, LinkConfig, Recording};
+use link::queue::{Ecn, QueueConfig};
+use link::{CrossConfig, CrossTraffic, Label, Link, LinkConfig, Recording};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use train::{PacketRecord, Train, TrainRecord};
@@ -10,6 +11,8 @@ use units::{Rate, Span, Time};
 pub struct Hop {
     /// The link; it needs a rate.
     pub link: LinkConfig,
+    /// Its queue; none for tail drop of [`LinkConfig::queue_bytes`].
+    pub queue: Option<QueueConfig>,
     /// The cross traffic that enters here.
     pub cross: Vec<CrossConfig>,
 }
@@ -43,7 +46,7 @@ impl Default for Stamping {
     }
 }
 
-/// Links in series. Packets of a train don't overtake each other, so that each hop can carry all of it before the next.
+/// Links in series. Trains come one after the other, so that each hop can carry all of a train before the next hop.
 #[derive(Debug)]
 pub struct VirtualPath {
     hops: Vec<Link<usize>>,
@@ -59,7 +62,11 @@ impl VirtualPath {
     /// [`Link`] or [`CrossTraffic`] refuses a setting.
     pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
         let build = |hop: &Hop| {
-            let mut link = Link::new(hop.link.clone().validate()?);
+            let config = hop.link.clone().validate()?;
+            let mut link = match &hop.queue {
+                Some(queue) => Link::with_queue(config, &queue.clone().validate()?),
+                None => Link::new(config),
+            };
             link.ledger_mut().record(Recording::Cross);
             link.advance(Time::ZERO);
             for cross in &hop.cross {
@@ -86,8 +93,13 @@ impl VirtualPath {
         self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.config().delay)
     }
 
-    /// Sends a train now; afterwards it is as late as the last packet's arrival.
+    /// Sends a train now, as one flow; afterwards it is as late as the last packet's arrival.
     pub fn send(&mut self, train: &Train) -> TrainRecord {
+        self.send_as(train, 1)
+    }
+
+    /// As [`send`](Self::send), with the packets spread over so many flows in turn.
+    pub fn send_as(&mut self, train: &Train, flows: u32) -> TrainRecord {
         let mut free = self.now;
         let mut moving: Vec<(usize, u32, Time)> = Vec::with_capacity(train.count() as usize);
         let mut packets = Vec::with_capacity(train.count() as usize);
@@ -99,7 +111,7 @@ impl VirtualPath {
         }
         self.now = free;
         for hop in &mut self.hops {
-            moving = pass(hop, &moving);
+            moving = pass(hop, &moving, flows);
         }
         for (index, _, arrival) in moving {
             self.now = self.now.max(arrival);
@@ -108,10 +120,11 @@ impl VirtualPath {
         TrainRecord { packets }
     }
 
-    /// The bandwidth that was available from `from` to `to`: the least over the hops of rate less cross traffic.
+    /// The bandwidth that was available from `from` to `to`: the least over the hops of the sustained rate less cross
+    /// traffic.
     pub fn truth(&self, from: Time, to: Time) -> Rate {
         let available = |hop: &Link<usize>| {
-            let rate = hop.config().rate.map_or(f64::INFINITY, Rate::as_f64);
+            let rate = hop.config().sustained_rate().map_or(f64::INFINITY, Rate::as_f64);
             let cross = hop.ledger().cross_bytes_between(from, to).unwrap_or(0);
             Rate::from_f64(rate - Rate::from_bytes_over(cross, to - from).as_f64())
         };
@@ -136,10 +149,11 @@ impl VirtualPath {
     }
 }
 
-fn pass(hop: &mut Link<usize>, packets: &[(usize, u32, Time)]) -> Vec<(usize, u32, Time)> {
+fn pass(hop: &mut Link<usize>, packets: &[(usize, u32, Time)], flows: u32) -> Vec<(usize, u32, Time)> {
     for &(index, size, arrival) in packets {
+        let flow = index as u64 % u64::from(flows.max(1));
         // What finds no room is lost: it just does not come out.
-        let _ = hop.offer(index, size, arrival);
+        let _ = hop.offer_labelled(index, Label { size, flow, ecn: Ecn::NotEct }, arrival);
     }
     let mut out = Vec::with_capacity(packets.len());
     loop {

@@ -150,7 +150,7 @@ impl VirtualPaths {
 
 /// What became of a train is known to the sender a path's delay after the last packet.
 fn carry(path: &mut VirtualPath, train: &Train, connections: u32) -> CarriedTrain {
-    let record = path.send(train);
+    let record = path.send_as(train, connections);
     let ended = path.now();
     path.wait(path.delay());
     let (packets, bytes) = (u64::from(train.count()), train.bytes());

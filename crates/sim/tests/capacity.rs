@@ -57,7 +57,7 @@ fn hop(rate: Rate, cross: CrossKind, seed: u64, special: impl Fn(&mut LinkConfig
     };
     special(&mut link);
     let phase = (seed as f64 * 0.618).fract();
-    Hop { link, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed: seed + 1000 }] }
+    Hop { link, queue: None, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed: seed + 1000 }] }
 }
 
 /// Others' packets that take this part of the rate on the average.

@@ -19,7 +19,7 @@ fn hop(rate: Rate, load: f64, seed: u64, special: impl Fn(&mut LinkConfig)) -> H
     special(&mut link);
     let kind = CrossKind::Constant { rate: Rate::from_f64(rate.as_f64() * load), size: 1500 };
     let phase = (seed as f64 * 0.618).fract();
-    Hop { link, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed }] }
+    Hop { link, queue: None, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed }] }
 }
 
 fn run(hop: Hop, seed: u64) -> Run {

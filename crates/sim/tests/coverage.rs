@@ -68,7 +68,7 @@ fn hop(random: &mut Pcg64Mcg, rate: Rate, cross: CrossKind) -> Hop {
         ..LinkConfig::default()
     };
     let phase = random.random_range(0.0..1.0);
-    Hop { link, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed: random.random() }] }
+    Hop { link, queue: None, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed: random.random() }] }
 }
 
 fn cross(random: &mut Pcg64Mcg, capacity: Rate, load: f64) -> (&'static str, CrossKind) {

@@ -28,7 +28,7 @@ fn run(method: &MethodSettings, capacity: Rate, kind: &str, load: f64, seed: u64
         ..LinkConfig::default()
     };
     let phase = (seed as f64 * 0.618).fract();
-    let hop = Hop { link, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed }] };
+    let hop = Hop { link, queue: None, cross: vec![CrossConfig { kind: cross, start: Time::ZERO, phase, seed }] };
     let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).expect("a path that can be");
     path.wait(Span::from_millis(500));
     measure(&mut *build(method, capacity, seed), &mut path)

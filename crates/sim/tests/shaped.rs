@@ -72,7 +72,7 @@ impl Setting {
             ..LinkConfig::default()
         };
         let phase = (seed as f64 * 0.618).fract();
-        let hop = Hop { link, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed: seed + 1000 }] };
+        let hop = Hop { link, queue: None, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed: seed + 1000 }] };
         let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).expect("a path that can be");
         path.wait(Span::from_millis(500));
         path
@@ -113,9 +113,7 @@ fn measure_unknown(setting: Setting, seed: u64) -> Case {
     case(setting, seed, false, (run.outcome, run.truth))
 }
 
-/// The path's truth is what others leave of the line.
-fn case(setting: Setting, seed: u64, shaper_seen: bool, (outcome, left): (Outcome, Rate)) -> Case {
-    let truth = Rate::from_f64(setting.rate.as_f64() - (setting.line.as_f64() - left.as_f64()));
+fn case(setting: Setting, seed: u64, shaper_seen: bool, (outcome, truth): (Outcome, Rate)) -> Case {
     let off = |value: Rate| (value.as_f64() - truth.as_f64()).abs() / setting.rate.as_f64() * 100.0;
     let error = outcome.available.map(|estimate| off(estimate.value));
     let held = outcome.available.is_some_and(|estimate| (estimate.low..=estimate.high).contains(&truth));

@@ -22,6 +22,7 @@ impl Display for Direction {
         let causes = [
             ("queue full", drops.queue_full),
             ("by the discipline", drops.managed),
+            ("by the policer", drops.policed),
             ("lost", drops.loss),
             ("refused", drops.refused),
             ("malformed", drops.malformed),

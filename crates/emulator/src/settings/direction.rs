@@ -22,6 +22,7 @@ pub(super) struct DirectionSettings {
     /// Of a token bucket; 0 for none.
     burst_bytes: u64,
     peak_rate: Option<Rate>,
+    policer: Option<TokenBucket>,
     delay: Span,
     jitter: Span,
     loss: LossSettings,
@@ -48,6 +49,7 @@ impl Default for DirectionSettings {
             service_rate: ServiceRate::Rate(None),
             burst_bytes: 0,
             peak_rate: None,
+            policer: None,
             delay: Span::ZERO,
             jitter: Span::ZERO,
             loss: LossSettings::Mean { part: 0.0, burst: 1.0 },
@@ -80,6 +82,7 @@ fn set_link(targets: &mut [DirectionSettings], name: &str, text: &str) -> Result
         }
         "burst" => store(targets, value::bytes(text)?, |to, bytes| to.burst_bytes = bytes),
         "peak-rate" => store(targets, value::rate(text)?, |to, rate| to.peak_rate = rate),
+        "police" => store(targets, value::policer(text)?, |to, policer| to.policer = policer),
         "delay" => store(targets, value::span(text)?, |to, span| to.delay = span),
         "jitter" => store(targets, value::span(text)?, |to, span| to.jitter = span),
         "loss" => store(targets, value::ratio(text)?, |to, part| {
@@ -115,6 +118,7 @@ impl DirectionSettings {
         let link = LinkConfig {
             rate,
             medium,
+            policer: self.policer,
             delay: self.delay,
             jitter: self.jitter,
             loss: self.loss()?,
@@ -136,6 +140,7 @@ impl DirectionSettings {
         say(self.service_rate != plain.service_rate, key, is);
         say(self.burst_bytes != 0, "burst", show::bytes(self.burst_bytes));
         say(self.peak_rate.is_some(), "peak-rate", value::show_rate(self.peak_rate));
+        say(self.policer.is_some(), "police", value::show_policer(self.policer));
         say(self.delay != plain.delay, "delay", show::span(self.delay));
         say(self.jitter != plain.jitter, "jitter", show::span(self.jitter));
         match self.loss {

@@ -45,6 +45,12 @@ fn link() -> Vec<Key> {
             "Token bucket: its size, which passes at `peak-rate` after an idle period, such as 32kb; `rate` is the committed rate; 0b for none",
         ),
         key(Group::Link, "peak-rate", "RATE", "Token bucket: peak rate; `unlimited` unless set"),
+        key(
+            Group::Link,
+            "police",
+            "RATE/BURST",
+            "A policer before the queue: what exceeds this rate and burst is dropped, such as 50mbit/32kb; `none` for none",
+        ),
         key(Group::Link, "trace", "FILE", "A trace of delivery opportunities in mahimahi's format, instead of a rate"),
         key(
             Group::Link,

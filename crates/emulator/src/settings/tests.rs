@@ -82,6 +82,18 @@ fn disciplines_have_their_parameters() {
 }
 
 #[test]
+fn a_policer_drops_what_exceeds_its_rate_and_burst() {
+    let bucket = TokenBucket { rate: Rate::from_mbit(50), burst_bytes: 30 << 10 };
+    assert_eq!(direction("rate 100mbit police 50mbit/30kb").link.policer, Some(bucket));
+    assert_eq!(shown("police 50mbit/30kb rate 100mbit"), "rate 100mbit police 50mbit/30kb");
+    assert_eq!(direction("police 50mbit/30kb police none"), direction(""));
+    for (text, part) in [("50mbit", "is not like 50mbit/32kb"), ("50mbit/1kb", "lets no full packet pass")] {
+        let error = Settings::new(&Change::parse(&format!("police {text}")).unwrap()).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn a_burst_makes_a_token_bucket_of_the_rate() {
     let link = direction("rate 10mbit burst 32kb peak-rate 100mbit").link;
     let bucket = TokenBucket { rate: Rate::from_mbit(10), burst_bytes: 32 << 10 };

@@ -1,5 +1,6 @@
 //! Values, read from text and written so that they are read again as the same.
 
+use link::TokenBucket;
 use link::queue::Limit;
 use units::{Rate, Span, parse, show};
 
@@ -14,6 +15,29 @@ pub(super) fn rate(text: &str) -> Result<Option<Rate>, String> {
         Rate::ZERO => Err("a rate of 0 lets nothing pass; give at least 1bit, or `unlimited`".to_owned()),
         rate => Ok(Some(rate)),
     }
+}
+
+/// `50mbit/32kb`, or `none`.
+pub(super) fn policer(text: &str) -> Result<Option<TokenBucket>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let (committed, burst) = text.split_once('/').ok_or_else(|| {
+        format!("`{text}` is not like 50mbit/32kb: the committed rate, and the burst; or `none` for no policer")
+    })?;
+    let rate = rate(committed)?.ok_or("a policer without a rate drops nothing; give `none`")?;
+    match bytes(burst)? {
+        burst_bytes @ USUAL_PACKET.. => Ok(Some(TokenBucket { rate, burst_bytes })),
+        _ => Err(format!("a burst of {burst} lets no full packet pass; give at least {USUAL_PACKET}b")),
+    }
+}
+
+/// As [`policer`] reads it.
+pub(super) fn show_policer(policer: Option<TokenBucket>) -> String {
+    policer.map_or_else(
+        || "none".to_owned(),
+        |policer| format!("{}/{}", show_rate(Some(policer.rate)), show::bytes(policer.burst_bytes)),
+    )
 }
 
 pub(super) fn span(text: &str) -> Result<Span, String> {

@@ -46,7 +46,7 @@ impl VirtualTime {
         match paths.measure(Measurement::new(plan, session), &mut |_| ()) {
             Ok(measured) => {
                 let truth = measured.truth[point.direction as usize].unwrap_or_else(|| available(scenario, point));
-                row.truth_bits_per_second = sustained(scenario, point.direction, truth).bits_per_second();
+                row.truth_bits_per_second = truth.bits_per_second();
                 row.fill_report(scenario, point.direction, measured.report);
             }
             Err(Failure::TransportUnavailable { transport, reason }) => {
@@ -69,10 +69,10 @@ fn path(scenario: &Scenario, point: &Point, direction: Direction) -> Result<Virt
     let pattern = plan::pattern(scenario, point).ok_or_else(|| impossible("a virtual path has no TCP"))?;
     let measured = direction == point.direction;
     let cross = (measured && point.cross > Rate::ZERO).then_some(pattern);
-    let mut hops = vec![Hop { link: plan::link(scenario, direction), cross: cross.into_iter().collect() }];
+    let mut hops = vec![Hop { link: plan::link(scenario, direction), queue: None, cross: cross.into_iter().collect() }];
     if let Some(link) = plan::downstream_link(scenario, direction) {
         let cross = plan::downstream_pattern(scenario, point).filter(|_| measured);
-        hops.push(Hop { link, cross: cross.into_iter().collect() });
+        hops.push(Hop { link, queue: None, cross: cross.into_iter().collect() });
     }
     let path = VirtualPath::new(&hops, stamping, point.run.into());
     let mut path = path.map_err(|cause| RunError { doing: "make the virtual path", cause: cause.into() })?;
@@ -83,12 +83,6 @@ fn path(scenario: &Scenario, point: &Point, direction: Direction) -> Result<Virt
 /// On average, from what is set.
 fn available(scenario: &Scenario, point: &Point) -> Rate {
     Rate::from_f64(scenario.bottleneck.rate_of(point.direction).as_f64() - point.cross.as_f64())
-}
-
-/// A path's truth where the line rate applies to bursts only.
-fn sustained(scenario: &Scenario, direction: Direction, available: Rate) -> Rate {
-    let burst_only = scenario.bottleneck.line_of(direction).as_f64() - scenario.bottleneck.rate_of(direction).as_f64();
-    Rate::from_f64(available.as_f64() - burst_only)
 }
 
 fn impossible(why: &str) -> RunError {

@@ -1,4 +1,4 @@
-use super::{Link, tail_drop};
+use super::{Link, policing, tail_drop};
 use crate::queue::{Queue, QueueConfig, QueueDiscipline};
 use crate::{LinkConfig, Valid};
 use units::Time;
@@ -12,6 +12,7 @@ impl<P> Link<P> {
     /// - A new delay holds for packets that depart from now on. It never makes a packet overtake another.
     /// - Jitter, loss, reordering, duplication and the limit of bytes in flight are new for packets whose transmission
     ///   begins from now on.
+    /// - A new policer's bucket is full; one that stays the same keeps its level.
     /// - A new [`LinkConfig::queue_bytes`] acts as [`Link::replace_queue`]; a queue set by that or by [`Link::with_queue`]
     ///   stays.
     /// - The seed stays.
@@ -19,6 +20,9 @@ impl<P> Link<P> {
         self.advance(now);
         let now = self.now;
         let resized = config.queue_bytes != self.config.queue_bytes && !self.queue_given;
+        if config.policer != self.config.policer {
+            self.policing = policing(&config, now);
+        }
         self.config = LinkConfig { seed: self.config.seed, ..config.0 };
         self.flight.set(&self.config);
         self.reschedule(now);

@@ -2,13 +2,17 @@ use crate::exact::ExactTime;
 use units::ConfigError;
 use units::{Rate, Span, Time};
 
-/// A token bucket shaper, as `tc tbf` and many access links have it: packets pass at the peak rate as long as there are
-/// tokens for them, and at the committed rate when the tokens are used up. The peak rate is
-/// [`LinkConfig::rate`](crate::LinkConfig::rate).
+/// A token bucket.
 ///
-/// The bucket is full at first, and again when either setting is changed on a running link. A packet larger than the
-/// bucket passes when the bucket is full, and owes the rest. The packet that waits for tokens counts as in service, not
-/// as queued.
+/// As a [`Medium`](crate::Medium) it is a shaper, as `tc tbf` and many access links have it: packets pass at the peak rate
+/// as long as there are tokens for them, and at the committed rate when the tokens are used up. The peak rate is
+/// [`LinkConfig::rate`](crate::LinkConfig::rate). A packet larger than the bucket passes when the bucket is full, and owes
+/// the rest. The packet that waits for tokens counts as in service, not as queued.
+///
+/// As [`LinkConfig::policer`](crate::LinkConfig::policer) it drops packets for which there are no tokens, as `tc police`
+/// does, and one larger than the bucket never passes.
+///
+/// The bucket is full at first, and again when either setting is changed on a running link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenBucket {
     /// The committed rate, at which tokens are added.
@@ -17,13 +21,25 @@ pub struct TokenBucket {
     pub burst_bytes: u64,
 }
 
-/// The bucket at work.
+/// The bucket of a shaper at work.
 #[derive(Debug)]
 pub(crate) struct Shaping {
-    bucket: TokenBucket,
+    tokens: Tokens,
     /// The rate behind the bucket, if it is limited.
     line: Option<Rate>,
-    /// What is in the bucket, in bits times 10⁹; below zero is owed.
+}
+
+/// The bucket of a policer at work: a packet for which there are no tokens is dropped, and nothing waits.
+#[derive(Debug)]
+pub(crate) struct Policing {
+    tokens: Tokens,
+}
+
+/// What a bucket holds.
+#[derive(Debug)]
+struct Tokens {
+    bucket: TokenBucket,
+    /// In bits times 10⁹; below zero is owed.
     level: i128,
     /// When that was so.
     as_of: Time,
@@ -56,27 +72,53 @@ impl TokenBucket {
 
 impl Shaping {
     pub(crate) fn new(bucket: TokenBucket, line: Option<Rate>, now: Time) -> Self {
-        Shaping { bucket, line, level: bucket.capacity(), as_of: now }
+        Shaping { tokens: Tokens::full(bucket, now), line }
     }
 
     pub(crate) fn is_of(&self, bucket: &TokenBucket, line: Option<Rate>) -> bool {
-        self.bucket == *bucket && self.line == line
+        self.tokens.bucket == *bucket && self.line == line
     }
 
     /// When the service of a packet ends that may begin at `from`.
     pub(crate) fn serve(&mut self, from: ExactTime, size: u32) -> ExactTime {
+        let Tokens { bucket, .. } = self.tokens;
         let work = i128::from(size) * WORK_PER_BYTE;
-        self.fill(from.ceil());
-        let missing = work.min(self.bucket.capacity()) - self.level;
+        self.tokens.fill(from.ceil());
+        let missing = work.min(bucket.capacity()) - self.tokens.level;
         if missing <= 0 {
-            self.level -= work;
+            self.tokens.level -= work;
             return self.cross(from, size);
         }
-        let wait = (missing as u128).div_ceil(u128::from(self.bucket.rate.bits_per_second()));
-        let start = self.as_of + Span::from_nanos(i64::try_from(wait).unwrap_or(i64::MAX));
-        self.fill(start);
-        self.level -= work;
+        let wait = (missing as u128).div_ceil(u128::from(bucket.rate.bits_per_second()));
+        let start = self.tokens.as_of + Span::from_nanos(i64::try_from(wait).unwrap_or(i64::MAX));
+        self.tokens.fill(start);
+        self.tokens.level -= work;
         self.cross(ExactTime::at(start), size)
+    }
+
+    fn cross(&self, start: ExactTime, size: u32) -> ExactTime {
+        self.line.map_or(start, |line| start.after_bytes(size, line))
+    }
+}
+
+impl Policing {
+    pub(crate) fn new(bucket: TokenBucket, now: Time) -> Self {
+        Policing { tokens: Tokens::full(bucket, now) }
+    }
+
+    /// Whether there are tokens for a packet that arrives now; then it takes them.
+    pub(crate) fn passes(&mut self, size: u32, now: Time) -> bool {
+        let work = i128::from(size) * WORK_PER_BYTE;
+        self.tokens.fill(now);
+        let passes = work <= self.tokens.level;
+        self.tokens.level -= if passes { work } else { 0 };
+        passes
+    }
+}
+
+impl Tokens {
+    fn full(bucket: TokenBucket, now: Time) -> Self {
+        Tokens { bucket, level: bucket.capacity(), as_of: now }
     }
 
     fn fill(&mut self, now: Time) {
@@ -84,9 +126,5 @@ impl Shaping {
         let tokens = elapsed.max(0).saturating_mul(self.bucket.rate.bits_per_second().into());
         self.level = self.level.saturating_add(tokens).min(self.bucket.capacity());
         self.as_of = self.as_of.max(now);
-    }
-
-    fn cross(&self, start: ExactTime, size: u32) -> ExactTime {
-        self.line.map_or(start, |line| start.after_bytes(size, line))
     }
 }
