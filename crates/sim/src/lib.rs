@@ -7,10 +7,13 @@
 //! A [`network::Network`] carries flows through [`link`]s: [`tcp`] connections that react to each other's drops, and
 //! plain sources. Where several paths are used at once, [`network::Gateways`] stand at their ends.
 //!
+//! [`atlas`] draws paths of many kinds at random, with known truth, to judge measurements by.
+//!
 //! [`sites::Sites`] are two sites joined by several paths, with the real code of both gateways between their hosts: what
 //! one flow gets of all paths, in what order and with which delay.
 #![forbid(unsafe_code)]
 
+pub mod atlas;
 pub mod network;
 mod path;
 mod run;

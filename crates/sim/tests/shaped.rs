@@ -72,7 +72,8 @@ impl Setting {
             ..LinkConfig::default()
         };
         let phase = (seed as f64 * 0.618).fract();
-        let hop = Hop { link, queue: None, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed: seed + 1000 }] };
+        let hop =
+            Hop { link, queue: None, cross: vec![CrossConfig { kind, start: Time::ZERO, phase, seed: seed + 1000 }] };
         let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).expect("a path that can be");
         path.wait(Span::from_millis(500));
         path

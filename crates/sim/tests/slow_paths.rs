@@ -29,7 +29,8 @@ fn run(method: &MethodSettings, capacity: Rate, delay: Span, load: f64, seed: u6
     let link = LinkConfig { rate: Some(capacity), queue_bytes: 200_000, delay, seed, ..LinkConfig::default() };
     let phase = (seed as f64 * 0.618).fract();
     let cross = CrossConfig { kind: CrossKind::Constant { rate, size: 1500 }, start: Time::ZERO, phase, seed };
-    let mut path = VirtualPath::new(&[Hop { link, queue: None, cross: vec![cross] }], Stamping::default(), seed).expect("a path");
+    let mut path =
+        VirtualPath::new(&[Hop { link, queue: None, cross: vec![cross] }], Stamping::default(), seed).expect("a path");
     path.wait(Span::from_millis(500));
     measure(&mut *build(method, capacity, seed), &mut path)
 }

@@ -1,0 +1,34 @@
+//! Paths of many kinds, drawn at random from seeds, with known truth: what measurements are tuned and judged by.
+//!
+//! Seeds that tune are kept apart from seeds that judge: [`Seeds::Tuning`] and [`Seeds::Judging`] never give the same path.
+//! A new kind is a variant of [`PathKind`], a line in [`PathKind::ALL`], and what it draws.
+
+mod draw;
+mod kind;
+mod measure;
+mod truth;
+
+pub use draw::DrawnPath;
+pub use kind::PathKind;
+pub use measure::{MeasureError, Measured};
+pub use truth::{Fault, Judgement, Truth};
+
+/// Which seeds draw paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seeds {
+    /// Those that methods may be tuned with.
+    Tuning,
+    /// Those that methods are judged by, and never tuned with.
+    Judging,
+}
+
+impl Seeds {
+    /// The seed of the path with this number.
+    pub fn seed(self, number: u32) -> u64 {
+        let half = match self {
+            Seeds::Tuning => 0,
+            Seeds::Judging => 1 << 32,
+        };
+        half + u64::from(number)
+    }
+}

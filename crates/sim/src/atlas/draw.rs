@@ -1,0 +1,180 @@
+//! The path of a seed.
+
+use super::kind::PathKind;
+use crate::path::{Hop, Stamping, VirtualPath};
+use link::queue::{DisciplineSettings, Limit, QueueConfig};
+use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, SizeMix, TokenBucket};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use units::{ConfigError, Rate, Span, Time};
+
+/// A path of the atlas.
+#[derive(Debug, Clone)]
+pub struct DrawnPath {
+    /// What is special about it.
+    pub kind: PathKind,
+    /// It was drawn from this.
+    pub seed: u64,
+    /// Its links in the direction that is measured.
+    pub hops: Vec<Hop>,
+    /// What it carries in the long run without cross traffic.
+    pub sustained: Rate,
+    /// The mean rate of the cross traffic.
+    pub cross: Rate,
+    /// Flows of cross traffic.
+    pub cross_flows: u32,
+    /// Whether each flow has a queue of its own.
+    pub flow_queueing: bool,
+    /// The policer or the shaper on it.
+    pub bucket: Option<TokenBucket>,
+}
+
+/// Slower and faster bottlenecks are not drawn, in bit/s.
+const RATES: (f64, f64) = (2e6, 300e6);
+
+impl DrawnPath {
+    /// The path of this kind and seed: always the same.
+    pub fn new(kind: PathKind, seed: u64) -> Self {
+        // Paths of two kinds have nothing in common.
+        let mut random = Pcg64Mcg::seed_from_u64(seed ^ ((kind as u64 + 1) << 48));
+        let random = &mut random;
+        let rate = Rate::from_f64(between(random, RATES.0, RATES.1).round());
+        let mut path = DrawnPath {
+            kind,
+            seed,
+            hops: Vec::new(),
+            sustained: rate,
+            cross: Rate::ZERO,
+            cross_flows: 0,
+            flow_queueing: kind == PathKind::FqCoDel,
+            bucket: None,
+        };
+        let link = LinkConfig {
+            rate: Some(rate),
+            queue_bytes: rate.bytes_in(Span::from_millis(random.random_range(20..200))).max(60_000),
+            delay: Span::from_micros(random.random_range(500..25_000)),
+            seed: random.random(),
+            ..LinkConfig::default()
+        };
+        let link = path.special(link, random);
+        let queue = discipline(kind).map(|name| queue(name, rate, link.queue_bytes));
+        let cross = path.cross_traffic(random);
+        path.hops = vec![Hop { link, queue, cross }];
+        path
+    }
+
+    /// The path, idle so far, with its cross traffic.
+    ///
+    /// # Errors
+    /// A setting is out of range, which no path of the atlas has.
+    pub fn build(&self) -> Result<VirtualPath, ConfigError> {
+        let mut path = VirtualPath::new(&self.hops, Stamping::default(), self.seed)?;
+        path.wait(Span::from_millis(500));
+        Ok(path)
+    }
+
+    /// The way back: fast and idle, as long as the way out.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_back(&self) -> Result<VirtualPath, ConfigError> {
+        let delay = self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.link.delay);
+        let link = LinkConfig { rate: Some(Rate::from_mbit(1000)), delay, ..LinkConfig::default() };
+        let mut path =
+            VirtualPath::new(&[Hop { link, queue: None, cross: Vec::new() }], Stamping::default(), self.seed)?;
+        path.wait(Span::from_millis(500));
+        Ok(path)
+    }
+
+    fn special(&mut self, link: LinkConfig, random: &mut Pcg64Mcg) -> LinkConfig {
+        let rate = self.sustained;
+        match self.kind {
+            PathKind::Fifo | PathKind::FqCoDel | PathKind::CoDel | PathKind::Red | PathKind::FairShare => link,
+            PathKind::Policer => {
+                let policer = TokenBucket { rate, burst_bytes: between(random, 10e3, 1e6) as u64 };
+                self.bucket = Some(policer);
+                LinkConfig { rate: Some(faster(random, rate)), policer: Some(policer), ..link }
+            }
+            PathKind::Shaper => {
+                let bucket = TokenBucket { rate, burst_bytes: between(random, 20e3, 1e6) as u64 };
+                self.bucket = Some(bucket);
+                LinkConfig { rate: Some(faster(random, rate)), medium: Some(Medium::TokenBucket(bucket)), ..link }
+            }
+            PathKind::Jitter => LinkConfig { jitter: Span::from_secs_f64(between(random, 0.5e-3, 10e-3)), ..link },
+            PathKind::ShortQueue => LinkConfig { queue_bytes: random.random_range(2..=10) * 1500, ..link },
+            PathKind::Loss => {
+                let ratio = between(random, 0.001, 0.05);
+                let in_bursts = Loss::bursts(ratio, random.random_range(1.5..6.0));
+                let loss = in_bursts.ok().filter(|_| random.random_bool(0.3)).unwrap_or(Loss::Independent(ratio));
+                LinkConfig { loss, ..link }
+            }
+        }
+    }
+
+    fn cross_traffic(&mut self, random: &mut Pcg64Mcg) -> Vec<CrossConfig> {
+        let load = if random.random_bool(0.15) { 0.0 } else { random.random_range(0.05..0.8) };
+        let flows = if self.flow_queueing { random.random_range(1..=4) } else { 1 };
+        let poisson = random.random_bool(0.5);
+        let sizes = if random.random_bool(0.5) { SizeMix::imix() } else { SizeMix::fixed(1500) };
+        self.cross = Rate::from_f64((self.sustained.as_f64() * load).round());
+        self.cross_flows = if load > 0.0 { flows } else { 0 };
+        let rate = Rate::from_f64(self.cross.as_f64() / f64::from(flows));
+        let kind = if poisson { CrossKind::Poisson { rate, sizes } } else { CrossKind::Constant { rate, size: 1500 } };
+        let one = |_| CrossConfig {
+            kind: kind.clone(),
+            start: Time::ZERO,
+            phase: random.random_range(0.0..1.0),
+            seed: random.random(),
+        };
+        (0..self.cross_flows).map(one).collect()
+    }
+}
+
+/// Logarithmically.
+fn between(random: &mut Pcg64Mcg, low: f64, high: f64) -> f64 {
+    low * (high / low).powf(random.random_range(0.0..1.0))
+}
+
+/// The line behind a token bucket.
+fn faster(random: &mut Pcg64Mcg, rate: Rate) -> Rate {
+    Rate::from_f64((rate.as_f64() * between(random, 2.0, 20.0)).min(1e9).round())
+}
+
+fn discipline(kind: PathKind) -> Option<&'static str> {
+    match kind {
+        PathKind::FqCoDel => Some("fq-codel"),
+        PathKind::CoDel => Some("codel"),
+        PathKind::Red => Some("red"),
+        PathKind::FairShare => Some("fair-share"),
+        _ => None,
+    }
+}
+
+fn queue(name: &str, rate: Rate, bytes: u64) -> QueueConfig {
+    let settings = DisciplineSettings::new(name).unwrap_or_default();
+    QueueConfig { limit: Limit::Bytes(bytes.max(1_500_000)), discipline: settings.discipline(Some(rate)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Seeds;
+    use super::*;
+
+    #[test]
+    fn every_path_of_both_halves_can_be_built_and_is_the_same_again() {
+        for kind in PathKind::ALL {
+            for seed in [Seeds::Tuning, Seeds::Judging].iter().flat_map(|seeds| (0..50).map(|n| seeds.seed(n))) {
+                let drawn = DrawnPath::new(kind, seed);
+                drawn.build().unwrap_or_else(|error| panic!("{kind}, seed {seed}: {error}"));
+                drawn.build_back().unwrap();
+                assert_eq!(format!("{drawn:?}"), format!("{:?}", DrawnPath::new(kind, seed)));
+            }
+        }
+    }
+
+    #[test]
+    fn seeds_that_tune_and_seeds_that_judge_draw_other_paths() {
+        let rates = |seeds: Seeds| (0..50).map(|n| DrawnPath::new(PathKind::Fifo, seeds.seed(n)).sustained);
+        assert!(rates(Seeds::Tuning).all(|rate| rates(Seeds::Judging).all(|other| other != rate)));
+    }
+}

@@ -1,0 +1,76 @@
+use std::fmt;
+use std::str::FromStr;
+
+/// What is special about a path. All have one bottleneck, with constant or Poisson cross traffic or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathKind {
+    /// Nothing: a FIFO queue with room for every train.
+    Fifo,
+    /// A policer before a line that is 2 to 20 times as fast, with a burst of 10 kB to 1 MB.
+    Policer,
+    /// A token-bucket shaper before a line that is 2 to 20 times as fast, with a burst of 20 kB to 1 MB.
+    Shaper,
+    /// FQ-CoDel (RFC 8290), with one to four flows of cross traffic.
+    FqCoDel,
+    /// CoDel (RFC 8289).
+    CoDel,
+    /// RED.
+    Red,
+    /// Dropping that follows each flow's share, in one queue.
+    FairShare,
+    /// A FIFO queue behind which packets are delayed at random, by up to 0.5 to 10 ms, in order.
+    Jitter,
+    /// A FIFO queue of 2 to 10 packets.
+    ShortQueue,
+    /// A FIFO queue on a path that loses 0.1 to 5 % of all packets, singly or in bursts.
+    Loss,
+}
+
+impl PathKind {
+    /// All kinds.
+    pub const ALL: [PathKind; 10] = [
+        PathKind::Fifo,
+        PathKind::Policer,
+        PathKind::Shaper,
+        PathKind::FqCoDel,
+        PathKind::CoDel,
+        PathKind::Red,
+        PathKind::FairShare,
+        PathKind::Jitter,
+        PathKind::ShortQueue,
+        PathKind::Loss,
+    ];
+
+    /// As scenario files and reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PathKind::Fifo => "fifo",
+            PathKind::Policer => "policer",
+            PathKind::Shaper => "shaper",
+            PathKind::FqCoDel => "fq-codel",
+            PathKind::CoDel => "codel",
+            PathKind::Red => "red",
+            PathKind::FairShare => "fair-share",
+            PathKind::Jitter => "jitter",
+            PathKind::ShortQueue => "short-queue",
+            PathKind::Loss => "loss",
+        }
+    }
+}
+
+impl fmt::Display for PathKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for PathKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(PathKind::name).join(", ");
+            format!("`{text}` is not a kind of path; choose among {names}")
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! A measurement of a drawn path, as `kumade measure` makes it.
+
+use super::draw::DrawnPath;
+use super::truth::Truth;
+use crate::run::VirtualPaths;
+use estimate::MethodSettings;
+use measurement::report::DirectionReport;
+use measurement::{Clocks, Directions, Failure, Measurement, MeasurementPlan, Session, TransportChoice};
+use thiserror::Error;
+use train::Transport;
+use units::{ConfigError, Rate};
+
+/// What was measured of a path, and what was true.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// The direction that is measured.
+    pub report: DirectionReport,
+    /// While trains were sent to measure what is available.
+    pub truth: Truth,
+}
+
+/// Why there is no result.
+#[derive(Debug, Error)]
+pub enum MeasureError {
+    /// A setting of the path is out of range.
+    #[error(transparent)]
+    Path(#[from] ConfigError),
+    /// The measurement ended without a report.
+    #[error("the measurement ended without a report: {0:?}")]
+    Measurement(Failure),
+    /// The report has not the direction that was asked for.
+    #[error("the report does not have the direction that was measured")]
+    NoDirection,
+}
+
+impl DrawnPath {
+    /// Measures its capacity and what is available, over this transport, by this method.
+    ///
+    /// # Errors
+    /// The path cannot be made or not be measured, which no path of the atlas brings about.
+    pub fn measure(&self, transport: Transport, method: &MethodSettings) -> Result<Measured, MeasureError> {
+        let mut paths = VirtualPaths { up: self.build()?, down: self.build_back()?, udp: true };
+        let session = Session {
+            peer: "virtual".to_owned(),
+            started: "1970-01-01T00:00:00.000Z".to_owned(),
+            round_trip: paths.round_trip(),
+            max_connections: MeasurementPlan::CONNECTIONS.into(),
+            clocks: Clocks::default(),
+        };
+        let plan = MeasurementPlan {
+            directions: Directions::Up,
+            transport: TransportChoice::Fixed(transport),
+            method: method.clone(),
+            seed: self.seed,
+            ..MeasurementPlan::default()
+        };
+        let measured =
+            paths.measure(Measurement::new(plan, session), &mut |_| ()).map_err(MeasureError::Measurement)?;
+        let report = measured.report.up.ok_or(MeasureError::NoDirection)?;
+        let expected = || Rate::from_f64(self.sustained.as_f64() - self.cross.as_f64());
+        Ok(Measured { report, truth: Truth::new(self, measured.truth[0].unwrap_or_else(expected)) })
+    }
+}

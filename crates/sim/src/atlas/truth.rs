@@ -1,0 +1,75 @@
+//! What was true of a path while it was measured, and how a result compares with that.
+
+use super::draw::DrawnPath;
+use train::Estimate;
+use units::Rate;
+
+/// What was true while a path was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Truth {
+    /// The sustained rate less cross traffic.
+    pub available: Rate,
+    /// What one more flow that is always sending could have, where flows have queues of their own.
+    pub fair_share: Option<Rate>,
+}
+
+/// How a result compares with the truth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judgement {
+    /// The value less the truth, as a part of what the path carries without cross traffic.
+    pub error: f64,
+    /// Whether the interval holds the truth.
+    pub covers: bool,
+    /// How far the interval is from the truth, as a part of the truth.
+    pub miss: f64,
+    /// The interval's width as a part of the truth.
+    pub width: f64,
+}
+
+/// A statement that is false although it is made with confidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The interval misses the truth by more than 5 % of it.
+    Value,
+    /// More is said to be available at least than there is, by more than 5 %.
+    LowerBound,
+}
+
+/// From this part of the truth on, an interval that misses it is a [`Fault`].
+const MAX_MISS: f64 = 0.05;
+
+impl Truth {
+    /// From what was available on this path, as its ledger has it.
+    pub fn new(path: &DrawnPath, available: Rate) -> Self {
+        let equal = path.sustained.as_f64() / f64::from(path.cross_flows + 1);
+        let share = || Rate::from_f64(available.as_f64().max(equal));
+        Truth { available, fair_share: path.flow_queueing.then(share) }
+    }
+}
+
+impl Judgement {
+    /// Of an interval for `truth` on a path that carries `sustained`.
+    pub fn of(found: &Estimate<Rate>, truth: Rate, sustained: Rate) -> Self {
+        let [value, low, high] = [found.value, found.low, found.high].map(Rate::as_f64);
+        let (truth, sustained) = (truth.as_f64(), sustained.as_f64());
+        let scale = truth.max(0.01 * sustained);
+        Judgement {
+            error: (value - truth) / sustained,
+            covers: (low..=high).contains(&truth),
+            miss: (low - truth).max(truth - high).max(0.0) / scale,
+            width: (high - low) / scale,
+        }
+    }
+
+    /// Whether the interval is wrong with confidence.
+    pub fn fault(&self) -> Option<Fault> {
+        (self.miss > MAX_MISS).then_some(Fault::Value)
+    }
+}
+
+impl Fault {
+    /// Of a statement that at least `bound` is available.
+    pub fn of_bound(bound: Rate, truth: Rate) -> Option<Self> {
+        (bound.as_f64() > truth.as_f64() * (1.0 + MAX_MISS)).then_some(Fault::LowerBound)
+    }
+}
