@@ -32,6 +32,7 @@ mod primed;
 mod published;
 mod settings;
 mod stats;
+mod sustained;
 
 pub use bound::{Bound, Limit};
 pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper, Shaping};
@@ -47,3 +48,4 @@ pub use pathload::{Pathload, PathloadConfig};
 pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 pub use primed::{Primed, PrimedConfig};
 pub use settings::MethodSettings;
+pub use sustained::{Limiter, Policing, Sustained, SustainedConfig, SustainedProbe};

@@ -3,6 +3,7 @@
 
 use estimate::{
     CapacityConfig, CapacityProbe, Conditions, METHODS, MethodSettings, RequestedBudget, Shaper, Shaping, Step,
+    Sustained, SustainedConfig, SustainedProbe,
 };
 use proptest::prelude::*;
 use train::{Estimate, PacketRecord, Train, TrainRecord};
@@ -109,6 +110,33 @@ fn probe(config: CapacityConfig, fates: &[Fate]) -> u64 {
     panic!("the probe did not end");
 }
 
+/// As [`drive`], for what lasts of a rate.
+fn sustain(config: SustainedConfig, fates: &[Fate]) {
+    let mut probe = SustainedProbe::new(config);
+    let (mut now, mut bytes) = (Time::ZERO, 0);
+    for turn in 0..100 {
+        match probe.next(now) {
+            Step::Send { wait, train } => {
+                assert!(wait >= Span::ZERO && train.count() <= config.max_packets, "{wait}, {train:?}");
+                train.check(1500).expect("a train that a server would send");
+                now = now + wait + train.duration() + Span::from_millis(1);
+                bytes += train.bytes();
+                probe.record(&record(&train, now, fates, turn));
+            }
+            Step::Done(found) => {
+                assert!(bytes <= config.budget_bytes, "{bytes} bytes of {}", config.budget_bytes);
+                if let Sustained::Limited(limiter) = found {
+                    for rate in [limiter.available, limiter.committed_rate].into_iter().flatten() {
+                        assert!(rate.low <= rate.value && rate.value <= rate.high, "{rate:?}");
+                    }
+                }
+                return;
+            }
+        }
+    }
+    panic!("the probe did not end");
+}
+
 /// The times between such packets became intervals of trains, and their difference from the plan overflowed.
 #[test]
 fn a_peer_that_lies_about_its_sending_changes_nothing() {
@@ -144,6 +172,18 @@ proptest! {
     fn the_capacity_keeps_its_budget_and_ends(fates in prop::collection::vec(fate(), 1..200), seed: u64) {
         let config = CapacityConfig { seed, ..CapacityConfig::new(1500) };
         prop_assert!(probe(config, &fates) <= config.budget_bytes);
+    }
+
+    #[test]
+    fn the_longer_trains_keep_their_budget_and_end(
+        fates in prop::collection::vec(fate(), 1..200),
+        seed: u64,
+        kilobits in 0u64..10_000_000,
+        max_packets in 0u32..10_000,
+        budget_bytes in 0u64..5_000_000,
+    ) {
+        let [rate, cross] = [kilobits, kilobits / 3].map(|kilobits| Rate::from_bits_per_second(kilobits * 1000));
+        sustain(SustainedConfig { rate, cross, max_packet: 1500, max_packets, budget_bytes, seed }, &fates);
     }
 
     #[test]

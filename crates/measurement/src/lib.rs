@@ -23,6 +23,7 @@ mod receive_timeout;
 pub mod report;
 mod series;
 mod step;
+mod sustained;
 mod transport;
 
 pub use clocks::Clocks;

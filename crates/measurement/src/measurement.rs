@@ -7,8 +7,12 @@ use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
 use crate::series::{CarriedTrain, Cost, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
+use crate::sustained;
 use crate::transport::{Need, TransportInUse};
-use estimate::{Capacity, CapacityConfig, CapacityProbe, Conditions, Method, Outcome, RequestedBudget, Shaping};
+use estimate::{
+    Capacity, CapacityConfig, CapacityProbe, Conditions, Method, Outcome, RequestedBudget, Shaping, Sustained,
+    SustainedProbe,
+};
 use std::collections::VecDeque;
 use std::mem;
 use train::{Train, Transport};
@@ -49,6 +53,7 @@ enum Phase {
     Direction(Direction),
     Capacity(Box<CapacityPhase>),
     Available(AvailablePhase),
+    Sustained(Box<SustainedPhase>),
     Finished,
 }
 
@@ -64,6 +69,12 @@ struct AvailablePhase {
     so_far: Option<Rate>,
     /// The result of the capacity phase.
     capacity: Option<Box<FoundCapacity>>,
+}
+
+struct SustainedPhase {
+    available: AvailablePhase,
+    outcome: Outcome,
+    probe: SustainedProbe,
 }
 
 /// The result of a capacity phase, its report, and its cost.
@@ -144,6 +155,14 @@ impl Measurement {
                 }
             }
             Purpose::AvailableBandwidth => self.carried_for_method(direction, train, carried),
+            Purpose::SustainedRate => {
+                self.timeout.learn(&carried.record);
+                self.delays.add(direction, &carried.record);
+                if let Phase::Sustained(phase) = &mut self.phase {
+                    phase.available.series.add(&carried);
+                    phase.probe.record(&carried.record);
+                }
+            }
         }
     }
 
@@ -180,6 +199,7 @@ impl Measurement {
             Phase::Direction(direction) => (after(direction), None),
             Phase::Capacity(phase) => self.capacity(phase, now),
             Phase::Available(phase) => self.available(phase, now),
+            Phase::Sustained(phase) => self.sustained(phase, now),
             Phase::Finished => (Phase::Finished, Some(Step::Done(Box::new(self.report())))),
         }
     }
@@ -250,33 +270,85 @@ impl Measurement {
                 let step = self.send_next(&phase.series, Purpose::AvailableBandwidth, wait, train, so_far, now);
                 (Phase::Available(phase), Some(step))
             }
-            estimate::Step::Done(outcome) => {
-                let direction = phase.series.direction();
-                let result = self.direction_report(phase, outcome, now);
-                self.events.push_back(Event::Done { direction, result: Box::new(result.clone()) });
-                match direction {
-                    Direction::Up => self.up = Some(result),
-                    Direction::Down => self.down = Some(result),
-                }
-                (after(direction), None)
+            estimate::Step::Done(outcome) => match self.sustained_probe(&phase, &outcome, now) {
+                Some(probe) => (Phase::Sustained(Box::new(SustainedPhase { available: phase, outcome, probe })), None),
+                None => (self.end_direction(phase, outcome, None, now), None),
+            },
+        }
+    }
+
+    /// Looks at whether the rate lasts, in a full measurement by a method that claims to know token buckets; none otherwise.
+    fn sustained_probe(&self, phase: &AvailablePhase, outcome: &Outcome, now: Time) -> Option<SustainedProbe> {
+        let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
+        let connections = match self.transport.kind() {
+            Transport::Udp => None,
+            _ => Some(self.transport.connections()),
+        };
+        let spent = Cost {
+            bytes: found.cost.bytes + phase.series.bytes(),
+            duration: found.cost.duration + phase.series.cost(now).duration,
+            ..Cost::default()
+        };
+        let limits = sustained::Limits { max_packet: self.transport.max_packet(), connections, spent };
+        sustained::probe(&found.capacity, outcome, &self.plan, &limits)
+    }
+
+    fn sustained(&mut self, mut phase: Box<SustainedPhase>, now: Time) -> (Phase, Option<Step>) {
+        match phase.probe.next(now) {
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.outcome.available.map(|estimate| estimate.value);
+                let step = self.send_next(&phase.available.series, Purpose::SustainedRate, wait, train, so_far, now);
+                (Phase::Sustained(phase), Some(step))
+            }
+            estimate::Step::Done(found) => {
+                let outcome = sustained::judge(&found, phase.outcome);
+                (self.end_direction(phase.available, outcome, Some(found), now), None)
             }
         }
     }
 
-    fn direction_report(&self, phase: AvailablePhase, outcome: Outcome, now: Time) -> DirectionReport {
+    /// Reports a direction, and goes on to the next.
+    fn end_direction(
+        &mut self,
+        phase: AvailablePhase,
+        outcome: Outcome,
+        sustained: Option<Sustained>,
+        now: Time,
+    ) -> Phase {
+        let direction = phase.series.direction();
+        let result = self.direction_report(phase, outcome, sustained, now);
+        self.events.push_back(Event::Done { direction, result: Box::new(result.clone()) });
+        match direction {
+            Direction::Up => self.up = Some(result),
+            Direction::Down => self.down = Some(result),
+        }
+        after(direction)
+    }
+
+    fn direction_report(
+        &self,
+        phase: AvailablePhase,
+        outcome: Outcome,
+        sustained: Option<Sustained>,
+        now: Time,
+    ) -> DirectionReport {
         let shaped = phase.shaped_rate().is_some();
-        let (outcome, capacity) = match phase.capacity {
+        let cost = phase.series.cost(now);
+        let (outcome, mut capacity) = match phase.capacity {
             Some(found) => (found.capacity.refute(outcome), Some(found.report)),
             None => (outcome, None),
         };
+        if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, &sustained) {
+            capacity.limit(limiter);
+        }
         let mut warnings = self.transport.warnings();
         warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS.to_owned()));
         warnings.extend(outcome.warnings);
         warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER.to_owned()));
         let outcome = Outcome { warnings, ..outcome };
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
-        let cost = phase.series.cost(now);
-        DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost)
+        let report = DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost);
+        DirectionReport { sustained_bytes: sustained::bytes(sustained.as_ref()), ..report }
     }
 
     fn report(&mut self) -> Report {

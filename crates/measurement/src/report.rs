@@ -11,7 +11,7 @@ mod packets;
 mod schema;
 mod stream;
 
-pub use capacity::{CapacityReport, ShaperReport};
+pub use capacity::{CapacityReport, PolicerReport, ShaperReport};
 pub use clock::{ClockReport, StepReport};
 pub use delay::{DelayFigures, DelayReport};
 pub use direction::DirectionReport;

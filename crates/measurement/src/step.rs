@@ -74,6 +74,8 @@ pub enum Purpose {
     Capacity,
     /// To measure the available bandwidth.
     AvailableBandwidth,
+    /// To find out whether a rate lasts.
+    SustainedRate,
 }
 
 /// Why a measurement failed.

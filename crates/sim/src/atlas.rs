@@ -6,11 +6,13 @@
 mod draw;
 mod kind;
 mod measure;
+mod summary;
 mod truth;
 
 pub use draw::DrawnPath;
 pub use kind::PathKind;
 pub use measure::{MeasureError, Measured};
+pub use summary::{Summary, Verdict};
 pub use truth::{Fault, Judgement, Truth};
 
 /// Which seeds draw paths.

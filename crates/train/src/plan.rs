@@ -43,6 +43,8 @@ impl Train {
     pub const MAX_PACKET: u32 = 1500;
     /// More packets than this are never sent in one train.
     pub const MAX_PACKETS: u32 = 10_000;
+    /// No train has more segments.
+    pub const MAX_SEGMENTS: usize = 512;
     /// No train lasts longer than this.
     pub const MAX_DURATION: Span = Span::from_secs(30);
 
@@ -79,8 +81,9 @@ impl Train {
     /// Names the limit that the plan exceeds.
     pub fn check(&self, max_size: u32) -> Result<(), TrainError> {
         let refuse = |why: String| Err(TrainError(why));
-        if self.segments.len() > 64 {
-            return refuse(format!("{} segments, the limit is 64", self.segments.len()));
+        let (segments, limit) = (self.segments.len(), Self::MAX_SEGMENTS);
+        if segments > limit {
+            return refuse(format!("{segments} segments, the limit is {limit}"));
         }
         if !(1..=Self::MAX_PACKETS).contains(&self.count()) {
             return refuse(format!("{} packets, allowed are 1 to {}", self.count(), Self::MAX_PACKETS));
@@ -137,6 +140,6 @@ mod tests {
         refused(Train { segments: vec![segment(10, 0, 5, -1)] }, "a packet of 0 bytes");
         refused(Train { segments: vec![segment(2, -1, 100, 0)] }, "negative");
         refused(Train { segments: vec![segment(1000, 1_000_000, 100, 0)] }, "it lasts");
-        refused(Train { segments: vec![segment(1, 0, 100, 0); 65] }, "65 segments");
+        refused(Train { segments: vec![segment(1, 0, 100, 0); 513] }, "513 segments");
     }
 }

@@ -12,8 +12,8 @@ pub trait Message: Serialize + DeserializeOwned {
 }
 
 impl Message for ClientMessage {
-    /// The longest is a train of 64 segments: about 1600 bytes.
-    const MAX_BODY: usize = 4 << 10;
+    /// The longest is a train of 512 segments: about 13 kB.
+    const MAX_BODY: usize = 16 << 10;
 }
 
 impl Message for ServerMessage {

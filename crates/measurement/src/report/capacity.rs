@@ -2,10 +2,10 @@
 
 use super::figures::{Bytes, Confidence};
 use crate::series::Cost;
-use estimate::{Capacity, Shaper};
+use estimate::{Capacity, Limiter, Policing, Shaper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, mem};
 use train::Estimate;
 use units::Rate;
 
@@ -19,8 +19,10 @@ pub struct CapacityReport {
     pub at_least_bits_per_second: Option<Rate>,
     /// Why there is no value; null if there is one.
     pub reason: Option<String>,
-    /// A token bucket on the path; null if none was detected. Bursts of more than about 150 kB are not detected.
+    /// A token bucket on the path that delays what exceeds its rate; null if none was detected.
     pub shaper: Option<ShaperReport>,
+    /// A policer on the path: a token bucket that drops what exceeds its rate; null if none was detected.
+    pub policer: Option<PolicerReport>,
     /// Bursts of packets that were used.
     pub bursts: u32,
     /// Probe packets sent to measure the capacity.
@@ -44,6 +46,17 @@ pub struct ShaperReport {
     pub burst_bytes: Estimate<u64>,
 }
 
+/// A policer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PolicerReport {
+    /// Rate of the link, at which a burst passes; null if unknown.
+    pub link_bits_per_second: Option<Estimate<Rate>>,
+    /// Committed rate: packets beyond it are dropped; null if unknown.
+    pub rate_bits_per_second: Option<Estimate<Rate>>,
+    /// Burst size: bytes that pass after an idle period before packets are dropped; null if unknown.
+    pub burst_bytes: Option<Estimate<u64>>,
+}
+
 impl CapacityReport {
     /// From an estimate and what it cost.
     pub fn new(found: Capacity, cost: &Cost) -> Self {
@@ -52,10 +65,32 @@ impl CapacityReport {
             at_least_bits_per_second: found.at_least,
             reason: found.reason,
             shaper: found.shaper.map(ShaperReport::from),
+            policer: None,
             bursts: found.bursts_used,
             packets_sent: cost.packets,
             bytes_sent: cost.bytes,
             duration_seconds: cost.duration.as_secs_f64(),
+        }
+    }
+
+    /// Takes in what longer trains have shown: what seemed to be the capacity passes for a burst only.
+    pub(crate) fn limit(&mut self, limiter: &Limiter) {
+        let Limiter { policing, delivered, committed_rate, burst_bytes, .. } = *limiter;
+        let of_link = mem::replace(&mut self.bottleneck_bits_per_second, committed_rate);
+        if committed_rate.is_none() {
+            self.reason = Some(format!("packets pass faster for a while only: longer trains arrive at {delivered}"));
+        } else {
+            self.reason = None;
+        }
+        match (policing, committed_rate, burst_bytes) {
+            (Some(Policing::Drops), ..) => {
+                let (link_bits_per_second, rate_bits_per_second) = (of_link, committed_rate);
+                self.policer = Some(PolicerReport { link_bits_per_second, rate_bits_per_second, burst_bytes });
+            }
+            (_, Some(committed_rate), Some(burst_bytes)) if burst_bytes.low > 0 => {
+                self.shaper = Some(ShaperReport { peak_rate: of_link, committed_rate, burst_bytes });
+            }
+            _ => {}
         }
     }
 }
@@ -87,6 +122,15 @@ impl fmt::Display for CapacityReport {
             }
             let burst = Bytes(shaper.burst_bytes.value);
             write!(f, ", committed rate {}, burst {burst}", shaper.committed_rate.value)?;
+        }
+        if let Some(policer) = &self.policer {
+            f.write_str("; policed")?;
+            if let Some(rate) = &policer.rate_bits_per_second {
+                write!(f, ": committed rate {}", rate.value)?;
+            }
+            if let Some(burst) = &policer.burst_bytes {
+                write!(f, ", burst {}", Bytes(burst.value))?;
+            }
         }
         write!(f, " — {}, {:.1} s", Bytes(self.bytes_sent), self.duration_seconds)
     }

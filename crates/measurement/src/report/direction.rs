@@ -30,6 +30,9 @@ pub struct DirectionReport {
     pub limited_by: Option<String>,
     /// Why there is no value; null if there is one.
     pub reason: Option<String>,
+    /// Bytes of the longest train that passed at about this rate: only a policer or a token bucket whose burst is larger may
+    /// have been overlooked. Null if none was sent, or the rate did not last.
+    pub sustained_bytes: Option<u64>,
     /// Standard deviation of the available bandwidth from train to train, which shows how much it varied. Null if there
     /// were too few trains.
     pub spread_bits_per_second: Option<Rate>,
@@ -71,6 +74,7 @@ impl DirectionReport {
             at_most_bits_per_second: outcome.bound.and_then(|bound| bound.at_most()),
             limited_by: outcome.bound.map(|bound| bound.limit().name().to_owned()),
             reason: outcome.reason,
+            sustained_bytes: None,
             spread_bits_per_second: outcome.spread,
             capacity,
             packets_sent: cost.packets,

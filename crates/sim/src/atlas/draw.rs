@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn seeds_that_tune_and_seeds_that_judge_draw_other_paths() {
-        let rates = |seeds: Seeds| (0..50).map(|n| DrawnPath::new(PathKind::Fifo, seeds.seed(n)).sustained);
+        let rates = |seeds: Seeds| (0..50).map(move |n| DrawnPath::new(PathKind::Fifo, seeds.seed(n)).sustained);
         assert!(rates(Seeds::Tuning).all(|rate| rates(Seeds::Judging).all(|other| other != rate)));
     }
 }

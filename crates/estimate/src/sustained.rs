@@ -1,0 +1,26 @@
+//! Whether a rate lasts: the sign of a policer, or of a token bucket too large for the trains of other estimators.
+//!
+//! Policers and shapers let a burst pass before they limit anything, so that an estimate from short trains holds for that
+//! burst only. One longer train at the estimated rate tells: where its rate of arrival falls permanently, what was sent
+//! before is the burst. Then a second train uses the burst up and goes on at several rates. With the bucket empty, a train
+//! of rate r shares the committed rate c with cross traffic of rate x, and arrives at
+//!
+//! ```text
+//! D = c · r / (r + x),   thus   r / D = (r + x) / c
+//! ```
+//!
+//! whether the bucket's owner drops (a policer) or delays (a shaper) what exceeds it: the line through the ratios of
+//! sending to arrival rate over the sending rate has the slope 1/c, and the available bandwidth c − x is where it reaches 1
+//! (TOPP: Melander, Björkman, Gunningberg, GLOBECOM 2000). Random loss has the same ratio at every rate, and is so told from
+//! a policer; loss without queueing delay tells a policer from a shaper.
+
+mod fit;
+mod plan;
+mod probe;
+mod reading;
+mod result;
+#[cfg(test)]
+mod tests;
+
+pub use probe::{SustainedConfig, SustainedProbe};
+pub use result::{Limiter, Policing, Sustained};

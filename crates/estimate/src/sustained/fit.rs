@@ -1,0 +1,91 @@
+//! The line through ratios of sending to arrival rate.
+
+use super::reading::Rates;
+use crate::stats::{quantile, random};
+use train::Estimate;
+use units::Rate;
+
+/// At ratios below this, packets that come at random find the bucket empty and full by turns.
+const MIN_RATIO: f64 = 1.35;
+const REPLICATES: usize = 200;
+/// What a part of so many packets may be off because single packets count, besides chance.
+const PACKETS_OFF: f64 = 1.5;
+
+/// By which part of its rate cross traffic may pass more than packets that come at random, where it comes at even intervals,
+/// and by which less, where it comes in bursts.
+const MORE_REGULAR: f64 = 0.15;
+const LESS_IRREGULAR: f64 = 0.05;
+
+/// What the line tells, in bit/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Line {
+    pub(super) available: Estimate<Rate>,
+    pub(super) committed: Estimate<Rate>,
+    /// How much cross traffic there was.
+    pub(super) cross: f64,
+}
+
+/// The committed rate and what is available, from parts of different rates during which the bucket was empty; none where
+/// these do not tell them.
+pub(super) fn line(parts: &[Rates], mut state: u64) -> Option<Line> {
+    let limited: Vec<Rates> = parts.iter().filter(|part| part.ratio() > MIN_RATIO).copied().collect();
+    let rates = |part: &Rates| part.sent;
+    let fastest = limited.iter().map(rates).fold(0.0, f64::max);
+    let slowest = limited.iter().map(rates).fold(f64::INFINITY, f64::min);
+    if limited.len() < 2 || fastest < 1.2 * slowest {
+        return None;
+    }
+    let points: Vec<(f64, f64, f64)> = limited.iter().map(|part| (part.sent, part.ratio(), error(part))).collect();
+    let (available, committed) = through(&points)?;
+    let mut replicates = (Vec::new(), Vec::new());
+    for _ in 0..REPLICATES {
+        let moved: Vec<(f64, f64, f64)> =
+            points.iter().map(|&(x, y, error)| (x, y * (1.0 + error * normal(&mut state)), error)).collect();
+        if let Some((available, committed)) = through(&moved) {
+            replicates.0.push(available);
+            replicates.1.push(committed);
+        }
+    }
+    // Random loss, of the same ratio at every rate, has no slope.
+    if replicates.1.len() < REPLICATES * 95 / 100 {
+        return None;
+    }
+    let estimate = |value: f64, replicates: &[f64], (below, above): (f64, f64)| {
+        let [low, high] = [0.025, 0.975].map(|part| quantile(replicates, part).unwrap_or(value));
+        let [value, low, high] = [value, low.min(value) - below, high.max(value) + above].map(Rate::from_f64);
+        Estimate { value, low, high, confidence: 0.95 }
+    };
+    let cross = (committed - available).max(0.0);
+    let unequal = (LESS_IRREGULAR * cross, MORE_REGULAR * cross);
+    Some(Line {
+        available: estimate(available, &replicates.0, unequal),
+        committed: estimate(committed, &replicates.1, (0.0, 0.0)),
+        cross,
+    })
+}
+
+/// The relative standard error of a ratio. A random walk of n steps, seen from its ends, wanders by a sixth of n variances in
+/// the mean square (a Brownian bridge).
+fn error(part: &Rates) -> f64 {
+    let packets = part.packets.max(1) as f64;
+    let missing = 1.0 - 1.0 / part.ratio();
+    let walk = if part.lost > 0.0 { 6.0 * part.wander } else { 0.25 * missing * packets };
+    (PACKETS_OFF.powi(2) + walk).sqrt() / packets
+}
+
+/// Where the weighted line through the points reaches 1, and the inverse of its slope.
+fn through(points: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
+    let weight = |&(_, y, error): &(f64, f64, f64)| 1.0 / (y * error).powi(2);
+    let total: f64 = points.iter().map(weight).sum();
+    let mean = |of: fn(&(f64, f64, f64)) -> f64| points.iter().map(|p| weight(p) * of(p)).sum::<f64>() / total;
+    let (mean_x, mean_y) = (mean(|p| p.0), mean(|p| p.1));
+    let xx: f64 = points.iter().map(|p| weight(p) * (p.0 - mean_x).powi(2)).sum();
+    let xy: f64 = points.iter().map(|p| weight(p) * (p.0 - mean_x) * (p.1 - mean_y)).sum();
+    let slope = xy / xx;
+    (xx > 0.0 && slope > 0.0).then(|| (mean_x + (1.0 - mean_y) / slope, 1.0 / slope))
+}
+
+/// About normal: the sum of twelve uniform numbers.
+fn normal(state: &mut u64) -> f64 {
+    (0..12).map(|_| random(state)).sum::<f64>() - 6.0
+}

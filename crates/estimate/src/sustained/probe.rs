@@ -1,0 +1,256 @@
+//! The loop: a look at the rate, and where it does not last, a second train at several rates.
+
+use super::fit;
+use super::plan::{self, Section};
+use super::reading::{self, Fall, Passage, Rates};
+use super::result::{Limiter, Policing, Sustained};
+use crate::method::Step;
+use std::mem;
+use train::{Estimate, Train, TrainRecord};
+use units::{Rate, Span, Time};
+
+/// A rate lasts if what arrives falls by less than this part, …
+const MAX_FALL: f64 = 0.1;
+/// … or so many times what cross traffic's packets make it vary by.
+const STANDARD_DEVIATIONS: f64 = 4.0;
+/// At this ratio of sending to arrival rate, a fall has no other cause than a token bucket.
+const CLEAR_RATIO: f64 = 1.4;
+/// The usual packet of cross traffic, in bits.
+const CROSS_PACKET_BITS: f64 = 12_000.0;
+/// No value is given where half the interval's width is more than this part of the committed rate.
+const MAX_HALF_WIDTH: f64 = 0.5;
+/// Less than this part of the committed rate is not told from nothing.
+const MIN_VALUE: f64 = 0.05;
+/// Before the second train, where the first one has left a queue.
+const PAUSE: Span = Span::from_millis(50);
+/// No later train lasts longer.
+const MAX_DURATION: Span = Span::from_secs(5);
+
+/// What is to be tried, and what it may cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SustainedConfig {
+    /// The rate that short trains showed.
+    pub rate: Rate,
+    /// Of cross traffic, as far as known.
+    pub cross: Rate,
+    /// The largest packet that the transport carries whole, in bytes.
+    pub max_packet: u32,
+    /// The longest train that it carries, in packets.
+    pub max_packets: u32,
+    /// IP bytes to send at most.
+    pub budget_bytes: u64,
+    /// For the bootstrap.
+    pub seed: u64,
+}
+
+/// Finds whether a rate lasts. The loop is that of a [`Method`](crate::Method): see the crate's contract.
+#[derive(Debug)]
+pub struct SustainedProbe {
+    config: SustainedConfig,
+    state: State,
+    bytes: u64,
+    random: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    Begin,
+    Looking(Section),
+    /// It fell.
+    Fell(Fallen),
+    Climbing(Climb),
+    Done(Sustained),
+}
+
+/// A first train of which the rate fell.
+#[derive(Debug)]
+struct Fallen {
+    look: Section,
+    train: Vec<Passage>,
+    fall: Fall,
+    /// Packets that use up the burst, as far as known.
+    used_up: u32,
+}
+
+/// The train of several rates that follows.
+#[derive(Debug)]
+struct Climb {
+    fallen: Fallen,
+    sections: Vec<Section>,
+}
+
+impl SustainedProbe {
+    /// Starts knowing nothing but the rate.
+    pub fn new(config: SustainedConfig) -> Self {
+        SustainedProbe { config, state: State::Begin, bytes: 0, random: config.seed }
+    }
+
+    /// What to do now. `now` may come from any clock that runs steadily.
+    pub fn next(&mut self, _now: Time) -> Step<Sustained> {
+        let (state, step) = match mem::replace(&mut self.state, State::Begin) {
+            State::Begin => self.look(),
+            // No record came.
+            State::Looking(_) => self.end(Sustained::Untried("no packet of the longer train arrived")),
+            State::Fell(fallen) => self.climb(fallen),
+            State::Climbing(climb) => self.end(limited(&climb.fallen, &[], self.config.seed)),
+            State::Done(found) => self.end(found),
+        };
+        self.state = state;
+        step
+    }
+
+    /// What became of the train that [`next`](Self::next) last asked for.
+    pub fn record(&mut self, record: &TrainRecord) {
+        self.state = match mem::replace(&mut self.state, State::Begin) {
+            State::Looking(look) => self.looked(look, reading::passages(&record.packets)),
+            State::Climbing(climb) => self.climbed(climb, &reading::passages(&record.packets)),
+            other => other,
+        };
+    }
+
+    fn look(&mut self) -> (State, Step<Sustained>) {
+        let SustainedConfig { rate, max_packet, max_packets, budget_bytes, .. } = self.config;
+        match plan::look(rate.as_f64(), max_packet, max_packets, budget_bytes as f64) {
+            Some(look) => {
+                let train = plan::train(&[look], max_packet, &mut self.random);
+                let step = self.send(Span::ZERO, train);
+                (State::Looking(look), step)
+            }
+            None => self.end(Sustained::Untried("the path is too slow, or the budget too small, for a longer train")),
+        }
+    }
+
+    fn looked(&self, look: Section, train: Vec<Passage>) -> State {
+        let lasts = State::Done(Sustained::Lasts { bytes: self.bytes });
+        let fallen = reading::fall(&train).filter(|fall| self.is_fall(&train[fall.index..], fall));
+        let whole = || {
+            let fall = Fall { index: 0, rates: reading::rates(&train)?, after: 0.0 };
+            self.is_fall(&train, &fall).then_some(fall)
+        };
+        match fallen.or_else(whole) {
+            Some(fall) => State::Fell(Fallen { look, train, used_up: fall.index as u32, fall }),
+            None if train.len() < 4 => State::Done(Sustained::Untried("no packet of the longer train arrived")),
+            None => lasts,
+        }
+    }
+
+    /// Whether so much less arrived, for so long, that cross traffic is not the cause.
+    fn is_fall(&self, part: &[Passage], fall: &Fall) -> bool {
+        let (Some(first), Some(last)) = (part.first(), part.last()) else { return false };
+        let seconds = last.sent - first.sent;
+        let bits = fall.rates.sent * seconds;
+        let varies = (self.config.cross.as_f64() * seconds * CROSS_PACKET_BITS).sqrt() + 2.0 * CROSS_PACKET_BITS;
+        let allowed = MAX_FALL.max(STANDARD_DEVIATIONS * varies / bits.max(1.0));
+        1.0 - 1.0 / fall.rates.ratio() > allowed
+    }
+
+    fn climb(&mut self, fallen: Fallen) -> (State, Step<Sustained>) {
+        let random = reading::policing(&fallen.train, &fallen.fall) != Some(Policing::Delays);
+        let kind = (self.config.max_packets, self.config.max_packet, random);
+        let sections = plan::ladder(fallen.look, fallen.used_up, fallen.fall.rates.arrived, kind);
+        let train = plan::train(&sections, self.config.max_packet, &mut self.random);
+        let SustainedConfig { max_packet, max_packets, budget_bytes, .. } = self.config;
+        let too_dear = self.bytes + train.bytes() > budget_bytes || train.duration() > MAX_DURATION;
+        let uses_up = sections.first().is_some_and(|section| section.packets > fallen.used_up);
+        if too_dear || !uses_up || train.count() > max_packets || train.check(max_packet).is_err() {
+            return self.end(limited(&fallen, &[], self.config.seed));
+        }
+        // A shaper's queue is to drain.
+        let wait = if random { Span::ZERO } else { PAUSE };
+        let step = self.send(wait, train);
+        (State::Climbing(Climb { fallen, sections }), step)
+    }
+
+    fn climbed(&self, climb: Climb, train: &[Passage]) -> State {
+        let Climb { fallen, sections } = climb;
+        let parts = parts(&sections, train, &fallen.fall);
+        match course(&parts) {
+            Course::Limited => State::Done(limited(&fallen, &parts, self.config.seed)),
+            // The bucket was not full before, and now more so.
+            Course::Passed if fallen.fall.rates.ratio() > CLEAR_RATIO => {
+                let used_up = (fallen.used_up * 2).max(sections.first().map_or(0, |section| section.packets));
+                State::Fell(Fallen { used_up, ..fallen })
+            }
+            Course::Passed | Course::Alike => State::Done(Sustained::Lasts { bytes: self.bytes }),
+        }
+    }
+
+    fn send(&mut self, wait: Span, train: Train) -> Step<Sustained> {
+        self.bytes += train.bytes();
+        Step::Send { wait, train }
+    }
+
+    fn end(&self, found: Sustained) -> (State, Step<Sustained>) {
+        (State::Done(found.clone()), Step::Done(found))
+    }
+}
+
+/// What became of a train of several rates.
+enum Course {
+    /// The more was sent, the smaller a part arrived.
+    Limited,
+    /// All arrived.
+    Passed,
+    /// The same part was lost at all rates, as where losses are random.
+    Alike,
+}
+
+fn course(parts: &[Rates]) -> Course {
+    let ratios = || parts.iter().map(Rates::ratio);
+    let (most, least) = (ratios().fold(1.0, f64::max), ratios().fold(f64::INFINITY, f64::min));
+    if most < 1.0 + 2.0 * MAX_FALL {
+        Course::Passed
+    } else if least > 1.0 + 0.7 * (most - 1.0) {
+        Course::Alike
+    } else {
+        Course::Limited
+    }
+}
+
+/// The rates of each section behind the burst.
+fn parts(sections: &[Section], train: &[Passage], fall: &Fall) -> Vec<Rates> {
+    let place = |index: usize| train.partition_point(|passage| passage.index < index);
+    let mut parts = Vec::new();
+    let mut from = 0;
+    for (number, section) in sections.iter().enumerate() {
+        let packets = section.packets as usize;
+        // The first one begins with the burst; the others, with what the one before left in queues.
+        let behind = plan::behind_burst(fall.rates.ratio()) as usize;
+        let skipped = if number == 0 { packets.saturating_sub(behind) } else { 4 };
+        let (first, end) = (place(from + skipped), place(from + packets));
+        parts.extend(train.get(first..end).and_then(reading::rates));
+        from += packets;
+    }
+    parts
+}
+
+/// Of own bits, beside cross traffic of this rate.
+fn burst_bits(fall: &Fall, cross: f64) -> f64 {
+    let Rates { sent, .. } = fall.rates;
+    let committed = (sent + cross) / fall.rates.ratio();
+    (sent + cross - committed).max(0.0) * fall.after
+}
+
+fn limited(fallen: &Fallen, parts: &[Rates], seed: u64) -> Sustained {
+    let Fallen { train, fall, .. } = fallen;
+    let policing: Option<Policing> = reading::policing(train, fall);
+    // The first section's packets are evenly spaced.
+    let counted = if policing == Some(Policing::Delays) { parts } else { parts.get(1..).unwrap_or_default() };
+    let line = fit::line(counted, seed).filter(|line| {
+        let [low, high, committed] = [line.available.low, line.available.high, line.committed.value].map(Rate::as_f64);
+        (high - low) / 2.0 <= MAX_HALF_WIDTH * committed && line.available.value.as_f64() > MIN_VALUE * committed
+    });
+    let burst = |cross: f64| {
+        let bytes = (burst_bits(fall, cross) / 8.0).round();
+        let doubt = 0.1 * bytes + 3.0 * 1500.0;
+        let [value, low, high] = [bytes, bytes - doubt, bytes + doubt].map(|bytes| bytes.max(0.0) as u64);
+        Estimate { value, low, high, confidence: 0.95 }
+    };
+    Sustained::Limited(Limiter {
+        policing,
+        delivered: Rate::from_f64(fall.rates.arrived),
+        available: line.map(|line| line.available),
+        committed_rate: line.map(|line| line.committed),
+        burst_bytes: line.map(|line| burst(line.cross)),
+    })
+}

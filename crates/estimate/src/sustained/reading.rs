@@ -1,0 +1,166 @@
+//! Rates of sending and of arrival, and where in a train the latter falls.
+
+use super::result::Policing;
+use crate::fit::robust_line;
+use crate::stats::median;
+use train::PacketRecord;
+
+/// From fewer packets it cannot be told whether the delay grew.
+const MIN_LINE_PACKETS: usize = 4;
+/// Points on either side of a fall.
+const MIN_POINTS: usize = 12;
+
+/// One packet: when it left, and when it arrived, in seconds from the first one's of the train.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passage {
+    /// Its place in the train.
+    pub(super) index: usize,
+    pub(super) sent: f64,
+    /// None where it was lost.
+    pub(super) arrived: Option<f64>,
+    pub(super) bits: f64,
+}
+
+/// The rates of a part of a train, in bit/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rates {
+    pub(super) sent: f64,
+    pub(super) arrived: f64,
+    /// Packets that arrived.
+    pub(super) packets: usize,
+    /// The part that was lost.
+    pub(super) lost: f64,
+    /// By how many seconds a second the delay grew.
+    pub(super) growth: f64,
+    /// The mean square of how many packets more or less than on average had passed at each, up to there.
+    pub(super) wander: f64,
+}
+
+impl Rates {
+    /// The ratio of the sending to the arrival rate.
+    pub(super) fn ratio(&self) -> f64 {
+        self.sent / self.arrived
+    }
+}
+
+/// Where the rate of arrivals fell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Fall {
+    /// The first packet behind it.
+    pub(super) index: usize,
+    /// From there on.
+    pub(super) rates: Rates,
+    /// When that packet left, from the first one on, in seconds.
+    pub(super) after: f64,
+}
+
+/// All packets that were sent and whose stamps are known, with what TCP sent again counted as lost.
+pub(super) fn passages(packets: &[PacketRecord]) -> Vec<Passage> {
+    let Some((sent, received)) = packets.iter().find_map(|packet| Some((packet.sent?, packet.received?))) else {
+        return Vec::new();
+    };
+    let mut earliest_later = vec![None; packets.len()];
+    // The third of the earliest arrivals among all packets behind.
+    let mut least: Vec<units::Time> = Vec::with_capacity(4);
+    for (index, packet) in packets.iter().enumerate().rev() {
+        earliest_later[index] = least.get(2).copied();
+        if let Some(at) = packet.received {
+            let place = least.partition_point(|other| *other <= at);
+            least.insert(place, at);
+            least.truncate(3);
+        }
+    }
+    let retransmitted = |index: usize, at| earliest_later[index].is_some_and(|later| later < at);
+    let passage = |(index, packet): (usize, &PacketRecord)| {
+        let arrived = packet.received.filter(|&at| !retransmitted(index, at));
+        Some(Passage {
+            index,
+            sent: (packet.sent? - sent).as_secs_f64(),
+            arrived: arrived.map(|at| (at - received).as_secs_f64()),
+            bits: f64::from(packet.size) * 8.0,
+        })
+    };
+    packets.iter().enumerate().filter_map(passage).collect()
+}
+
+/// The rates of a part of a train; none where too little arrived.
+pub(super) fn rates(part: &[Passage]) -> Option<Rates> {
+    let (first, last) = (part.first()?, part.last()?);
+    let sent_bits: f64 = part[1..].iter().map(|passage| passage.bits).sum();
+    let arrivals: Vec<(f64, f64)> = part.iter().filter_map(|passage| Some((passage.sent, passage.arrived?))).collect();
+    if arrivals.is_empty() || last.sent <= first.sent {
+        return None;
+    }
+    let delay = |&(sent, arrived): &(f64, f64)| (sent, arrived - sent);
+    let line = robust_line(&arrivals.iter().map(delay).collect::<Vec<_>>());
+    let growth = line.filter(|_| arrivals.len() >= MIN_LINE_PACKETS).map_or(0.0, |line| line.slope);
+    let lost = 1.0 - arrivals.len() as f64 / part.len() as f64;
+    let sent = sent_bits / (last.sent - first.sent);
+    let arrived = sent * (1.0 - lost) / (1.0 + growth).max(0.1);
+    let wander = wander(&arrivals, (first.sent, last.sent));
+    Some(Rates { sent, arrived, packets: arrivals.len(), lost, growth, wander })
+}
+
+/// See [`Rates::wander`].
+fn wander(arrivals: &[(f64, f64)], (begin, end): (f64, f64)) -> f64 {
+    let expected = |sent: f64| (sent - begin) / (end - begin) * arrivals.len() as f64;
+    let squares =
+        arrivals.iter().zip(0u32..).map(|(&(sent, _), number)| (f64::from(number) + 0.5 - expected(sent)).powi(2));
+    squares.sum::<f64>() / arrivals.len() as f64
+}
+
+/// Where the rate of arrival falls for the rest of the train, by the two parts that explain most of what was lost or
+/// delayed: none where it does not fall.
+pub(super) fn fall(train: &[Passage]) -> Option<Fall> {
+    // What each packet brought less than it should have, counted in packets: all of it if it was lost.
+    let step = (train.last()?.sent - train.first()?.sent) / (train.len() - 1) as f64;
+    let mut before = 0.0;
+    let missing: Vec<f64> = train
+        .iter()
+        .map(|passage| match passage.arrived {
+            None => 1.0,
+            Some(arrived) => {
+                let delay = arrived - passage.sent;
+                let grown = (delay - before) / step;
+                before = delay;
+                grown.clamp(-3.0, 3.0)
+            }
+        })
+        .collect();
+    let total: f64 = missing.iter().sum();
+    let (mut sum, mut best) = (0.0, None::<(f64, usize)>);
+    for split in 0..=missing.len().saturating_sub(MIN_POINTS) {
+        if split == 0 || split >= MIN_POINTS / 2 {
+            let (early, late) = (split as f64, (missing.len() - split) as f64);
+            let explained = if split == 0 { 0.0 } else { (sum / early - (total - sum) / late).powi(2) * early * late };
+            let falls = split == 0 || (total - sum) / late > sum / early;
+            if falls && best.is_none_or(|(most, _)| explained > most) {
+                best = Some((explained, split));
+            }
+        }
+        sum += missing[split];
+    }
+    let (_, index) = best?;
+    let rates = rates(&train[index..])?;
+    Some(Fall { index, rates, after: train[index].sent - train[0].sent })
+}
+
+/// Whether what exceeds is dropped or delayed, by what becomes of packets behind the fall: those that a policer lets pass
+/// were not delayed.
+pub(super) fn policing(train: &[Passage], fall: &Fall) -> Option<Policing> {
+    let (before, after) = train.split_at(fall.index);
+    let delays = |part: &[Passage]| {
+        median(&part.iter().filter_map(|passage| Some(passage.arrived? - passage.sent)).collect::<Vec<_>>())
+    };
+    let missing = 1.0 - 1.0 / fall.rates.ratio();
+    let by_loss = fall.rates.lost / missing.max(1e-6);
+    // Of a shaper, the queue may overflow, but not before it has filled.
+    let waited = delays(after)? - delays(before).unwrap_or(0.0);
+    let service = after.first()?.bits / fall.rates.arrived;
+    match by_loss {
+        0.7.. if waited < 4.0 * service => Some(Policing::Drops),
+        ..0.3 => Some(Policing::Delays),
+        _ if waited > 10.0 * service => Some(Policing::Delays),
+        _ => None,
+    }
+}

@@ -1,0 +1,115 @@
+//! The probe on fluid paths, of which everything is known.
+
+use super::*;
+use crate::method::Step;
+use train::{PacketRecord, Train, TrainRecord};
+use units::{Rate, Span, Time};
+
+/// A bucket that fills at `rate`, less what cross traffic takes of it, before an unlimited line.
+struct Bucket {
+    rate: f64,
+    bits: f64,
+    level: f64,
+    /// Whether what exceeds it is dropped.
+    drops: bool,
+    queue: f64,
+    now: f64,
+}
+
+impl Bucket {
+    fn send(&mut self, wait: Span, train: &Train) -> TrainRecord {
+        let start = self.now + wait.as_secs_f64() + 0.01;
+        let packets = train.packets().map(|planned| {
+            let (at, bits) = (start + planned.offset.as_secs_f64(), f64::from(planned.size) * 8.0);
+            let tokens = self.rate * (at - self.now);
+            self.now = at;
+            let served = tokens.min(self.queue);
+            self.queue -= served;
+            self.level = (self.level + tokens - served).min(self.bits);
+            let sent = Time::ZERO + Span::from_secs_f64(at);
+            let packet = |delay: Option<f64>| PacketRecord {
+                size: planned.size,
+                sent: Some(sent),
+                received: delay.map(|delay| sent + Span::from_secs_f64(0.005 + delay)),
+            };
+            if self.level >= bits {
+                self.level -= bits;
+                return packet(Some(0.0));
+            }
+            if self.drops {
+                return packet(None);
+            }
+            self.queue += bits - self.level;
+            self.level = 0.0;
+            packet(Some(self.queue / self.rate))
+        });
+        TrainRecord { packets: packets.collect() }
+    }
+
+    fn of(rate: f64, bytes: f64, drops: bool) -> Self {
+        Bucket { rate, bits: bytes * 8.0, level: bytes * 8.0, drops, queue: 0.0, now: 0.0 }
+    }
+}
+
+fn found(rate: u64, mut path: impl FnMut(Span, &Train) -> TrainRecord) -> Sustained {
+    let rate = Rate::from_mbit(rate);
+    let (max_packet, max_packets, budget_bytes) = (1500, 10_000, 4_000_000);
+    let config = SustainedConfig { rate, cross: Rate::ZERO, max_packet, max_packets, budget_bytes, seed: 1 };
+    let mut probe = SustainedProbe::new(config);
+    loop {
+        match probe.next(Time::ZERO) {
+            Step::Send { wait, train } => {
+                train.check(1500).expect("a train that may be sent");
+                probe.record(&path(wait, &train));
+            }
+            Step::Done(found) => return found,
+        }
+    }
+}
+
+#[test]
+fn a_policer_and_a_shaper_are_told_with_their_rates_and_bursts() {
+    for (drops, policing) in [(true, Policing::Drops), (false, Policing::Delays)] {
+        for bytes in [30e3, 300e3] {
+            let mut path = Bucket::of(20e6, bytes, drops);
+            let Sustained::Limited(limiter) = found(200, |wait, train| path.send(wait, train)) else {
+                panic!("a bucket of {bytes} bytes was overlooked");
+            };
+            assert_eq!(limiter.policing, Some(policing), "{limiter:?}");
+            let available = limiter.available.unwrap_or_else(|| panic!("no value: {limiter:?}"));
+            assert_eq!(available.covers(Rate::from_mbit(20)), Some(true), "{limiter:?}");
+            let burst = limiter.burst_bytes.unwrap();
+            assert!((burst.value as f64 / bytes - 1.0).abs() < 0.25, "{burst:?}");
+        }
+    }
+}
+
+#[test]
+fn what_passes_lasts() {
+    let mut path = Bucket::of(220e6, 3000.0, true);
+    assert_eq!(found(200, |wait, train| path.send(wait, train)), Sustained::Lasts { bytes: 999_000 });
+}
+
+#[test]
+fn random_loss_is_no_policer() {
+    let mut path = Bucket::of(1e9, 30e3, true);
+    let mut number = 0u32;
+    let lossy = |wait, train: &Train| {
+        let mut record = path.send(wait, train);
+        for packet in &mut record.packets {
+            number += 1;
+            // Every fifth, at any rate.
+            packet.received = packet.received.filter(|_| number % 5 != 0);
+        }
+        record
+    };
+    assert!(matches!(found(200, lossy), Sustained::Lasts { .. }));
+}
+
+#[test]
+fn what_nothing_comes_back_of_is_not_judged() {
+    let lost = |_, train: &Train| TrainRecord {
+        packets: train.packets().map(|p| PacketRecord { size: p.size, sent: None, received: None }).collect(),
+    };
+    assert!(matches!(found(200, lost), Sustained::Untried(_)));
+}

@@ -1,0 +1,138 @@
+//! Results on many paths, summed up.
+
+use super::draw::DrawnPath;
+use super::measure::Measured;
+use super::truth::{Fault, Judgement, Truth};
+use std::collections::BTreeMap;
+use train::Estimate;
+use train::statistics::{mean, median};
+use units::Rate;
+
+/// What became of one measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// Of the available bandwidth; none where there is no value.
+    pub judgement: Option<Judgement>,
+    /// Why there is no value.
+    pub reason: Option<String>,
+    /// A false statement.
+    pub fault: Option<Fault>,
+    /// IP bytes sent.
+    pub bytes: u64,
+    /// From the first train to the result.
+    pub seconds: f64,
+}
+
+/// Many measurements. Parts of the runs are from 0 to 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// How many.
+    pub runs: usize,
+    /// Those that gave a value.
+    pub values: usize,
+    /// The part of the values whose interval holds the truth.
+    pub coverage: f64,
+    /// The mean absolute error, as a part of what the path carries without cross traffic.
+    pub error: f64,
+    /// The median of the intervals' widths, as a part of the truth.
+    pub median_width: f64,
+    /// Runs with a statement that is wrong with confidence.
+    pub wrong: usize,
+    /// Runs without a value, by cause.
+    pub refusals: BTreeMap<String, usize>,
+    /// Mean IP bytes of a run.
+    pub bytes: f64,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+}
+
+impl Verdict {
+    /// Of a measurement of this path.
+    pub fn of(path: &DrawnPath, measured: &Measured) -> Self {
+        let Measured { report, truth } = measured;
+        let capacity = report.capacity.as_ref();
+        Verdict {
+            judgement: report.available_bits_per_second.as_ref().map(|found| judge(found, truth, path)),
+            reason: report.reason.clone(),
+            fault: report.available_bits_per_second.and_then(|found| judge(&found, truth, path).fault()),
+            bytes: report.bytes_sent + capacity.map_or(0, |capacity| capacity.bytes_sent),
+            seconds: report.duration_seconds + capacity.map_or(0.0, |capacity| capacity.duration_seconds),
+        }
+    }
+}
+
+fn judge(found: &Estimate<Rate>, truth: &Truth, path: &DrawnPath) -> Judgement {
+    Judgement::of(found, truth.available, path.sustained)
+}
+
+impl Summary {
+    /// Of these.
+    pub fn of(verdicts: &[Verdict]) -> Self {
+        let judged: Vec<&Judgement> = verdicts.iter().filter_map(|verdict| verdict.judgement.as_ref()).collect();
+        let covers: Vec<f64> = judged.iter().map(|judgement| f64::from(u8::from(judgement.covers))).collect();
+        let errors: Vec<f64> = judged.iter().map(|judgement| judgement.error.abs()).collect();
+        let widths: Vec<f64> = judged.iter().map(|judgement| judgement.width).collect();
+        let mut refusals = BTreeMap::new();
+        for reason in verdicts.iter().filter_map(|verdict| verdict.reason.as_deref()) {
+            *refusals.entry(cause(reason)).or_default() += 1;
+        }
+        Summary {
+            runs: verdicts.len(),
+            values: judged.len(),
+            coverage: mean(&covers),
+            error: mean(&errors),
+            median_width: median(&widths).unwrap_or(0.0),
+            wrong: verdicts.iter().filter(|verdict| verdict.fault.is_some()).count(),
+            refusals,
+            bytes: mean(&verdicts.iter().map(|verdict| verdict.bytes as f64).collect::<Vec<_>>()),
+            seconds: mean(&verdicts.iter().map(|verdict| verdict.seconds).collect::<Vec<_>>()),
+        }
+    }
+}
+
+/// A reason without its figures.
+fn cause(reason: &str) -> String {
+    let mut words = Vec::new();
+    let mut after_figure = false;
+    for word in reason.split_whitespace() {
+        let is_figure = word.starts_with(|c: char| c.is_ascii_digit());
+        let is_unit = after_figure && word.trim_end_matches([',', ':', ';']).ends_with("bit/s");
+        after_figure = is_figure;
+        if is_figure {
+            words.push("…");
+        } else if !is_unit {
+            words.push(word);
+        }
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_with_other_figures_are_one_cause() {
+        let causes = ["8 trains lost, at most 3.5 Mbit/s lasts", "12 trains lost, at most 70 kbit/s lasts"].map(cause);
+        assert_eq!(causes[0], "… trains lost, at most … lasts");
+        assert_eq!(causes[0], causes[1]);
+    }
+
+    #[test]
+    fn runs_are_summed_up() {
+        let judgement = |error, covers, miss| Some(Judgement { error, covers, miss, width: 0.1 });
+        let value = |error: f64, covers, miss| Verdict {
+            judgement: judgement(error, covers, miss),
+            reason: None,
+            fault: judgement(error, covers, miss).and_then(|judgement| judgement.fault()),
+            bytes: 1_000_000,
+            seconds: 1.0,
+        };
+        let refused = Verdict { judgement: None, reason: Some("lost".into()), ..value(0.0, true, 0.0) };
+        let summary =
+            Summary::of(&[value(0.01, true, 0.0), value(-0.03, false, 0.01), value(0.2, false, 0.1), refused]);
+        assert_eq!((summary.runs, summary.values, summary.wrong), (4, 3, 1));
+        assert!((summary.coverage - 1.0 / 3.0).abs() < 1e-9 && (summary.error - 0.08).abs() < 1e-9, "{summary:?}");
+        assert_eq!(summary.refusals, [("lost".to_owned(), 1)].into());
+    }
+}
