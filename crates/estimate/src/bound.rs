@@ -20,6 +20,8 @@ pub enum Limit {
     Budget,
     /// The method tries no other rates with these parameters.
     Range,
+    /// A policer or a token bucket passes more for a burst only, and what lasts beside cross traffic could not be told.
+    TokenBucket,
 }
 
 impl Bound {
@@ -54,6 +56,7 @@ impl Limit {
             Limit::Sender => "sender",
             Limit::Budget => "budget",
             Limit::Range => "range",
+            Limit::TokenBucket => "token-bucket",
         }
     }
 }

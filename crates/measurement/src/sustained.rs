@@ -2,7 +2,9 @@
 
 use crate::plan::MeasurementPlan;
 use crate::series::Cost;
-use estimate::{Bound, Capacity, Limit, Limiter, Outcome, Policing, RequestedBudget, Sustained, SustainedConfig, SustainedProbe};
+use estimate::{
+    Bound, Capacity, Limit, Limiter, Outcome, Policing, RequestedBudget, Sustained, SustainedConfig, SustainedProbe,
+};
 use train::{Train, Transport};
 use units::{Rate, Span};
 
@@ -73,7 +75,7 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
     warnings.extend(available.map(|_| format!("{what}: the value is what lasts")));
     Outcome {
         available: *available,
-        bound: available.is_none().then_some(Bound::AtMost(*delivered, Limit::Budget)),
+        bound: available.is_none().then_some(Bound::AtMost(*delivered, Limit::TokenBucket)),
         reason,
         spread: None,
         capacity: committed_rate.map(|rate| rate.value),

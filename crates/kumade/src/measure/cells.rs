@@ -33,9 +33,14 @@ pub fn capacity(found: &DirectionReport) -> String {
     }
 }
 
-/// The token bucket.
+/// The policer or shaper.
 pub fn shaping(found: &DirectionReport) -> String {
     let Some(capacity) = &found.capacity else { return "–".to_owned() };
+    if let Some(policer) = &capacity.policer {
+        let rate = policer.rate_bits_per_second.map_or_else(String::new, |rate| format!(" at {}", rate.value));
+        let burst = policer.burst_bytes.map_or_else(String::new, |burst| format!(", burst {}", Bytes(burst.value)));
+        return format!("policed{rate}{burst}");
+    }
     match (&capacity.shaper, capacity.bottleneck_bits_per_second) {
         (Some(shaper), _) => {
             let burst = Bytes(shaper.burst_bytes.value);

@@ -25,8 +25,8 @@ pub struct DirectionReport {
     pub at_least_bits_per_second: Option<Rate>,
     /// An upper bound of the available bandwidth: the lowest rate that was tried exceeded it. Null as above.
     pub at_most_bits_per_second: Option<Rate>,
-    /// Why there is no more than a bound: `sender` (it cannot send faster), `budget` (which was spent) or `range` (the method
-    /// tries no other rates); null if there is no bound.
+    /// Why there is no more than a bound: `sender` (it cannot send faster), `budget` (which was spent) `range` (the method
+    /// tries no other rates) or `token-bucket` (more passes for a burst only); null if there is no bound.
     pub limited_by: Option<String>,
     /// Why there is no value; null if there is one.
     pub reason: Option<String>,

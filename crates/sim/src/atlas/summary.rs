@@ -54,7 +54,13 @@ impl Verdict {
         Verdict {
             judgement: report.available_bits_per_second.as_ref().map(|found| judge(found, truth, path)),
             reason: report.reason.clone(),
-            fault: report.available_bits_per_second.and_then(|found| judge(&found, truth, path).fault()),
+            fault: match &report.available_bits_per_second {
+                Some(found) => judge(found, truth, path).fault(),
+                None => {
+                    let bounds = (report.at_least_bits_per_second, report.at_most_bits_per_second);
+                    Fault::of_bounds(bounds.0, bounds.1, truth.available)
+                }
+            },
             bytes: report.bytes_sent + capacity.map_or(0, |capacity| capacity.bytes_sent),
             seconds: report.duration_seconds + capacity.map_or(0.0, |capacity| capacity.duration_seconds),
         }

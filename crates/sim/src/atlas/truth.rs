@@ -33,6 +33,8 @@ pub enum Fault {
     Value,
     /// More is said to be available at least than there is, by more than 5 %.
     LowerBound,
+    /// Less is said to be available at most than there is, by more than 5 %.
+    UpperBound,
 }
 
 /// From this part of the truth on, an interval that misses it is a [`Fault`].
@@ -68,8 +70,11 @@ impl Judgement {
 }
 
 impl Fault {
-    /// Of a statement that at least `bound` is available.
-    pub fn of_bound(bound: Rate, truth: Rate) -> Option<Self> {
-        (bound.as_f64() > truth.as_f64() * (1.0 + MAX_MISS)).then_some(Fault::LowerBound)
+    /// Of statements that at least or at most so much is available.
+    pub fn of_bounds(at_least: Option<Rate>, at_most: Option<Rate>, truth: Rate) -> Option<Self> {
+        let truth = truth.as_f64();
+        let above = at_least.is_some_and(|bound| bound.as_f64() > truth * (1.0 + MAX_MISS));
+        let below = at_most.is_some_and(|bound| bound.as_f64() < truth * (1.0 - MAX_MISS));
+        above.then_some(Fault::LowerBound).or(below.then_some(Fault::UpperBound))
     }
 }
