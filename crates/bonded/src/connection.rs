@@ -133,15 +133,25 @@ impl Connection {
         if !self.carrier.is_due(now) {
             return None;
         }
-        let tcp::SendState { unsent, window, acknowledged, repeated, is_recovering, round_trip, delivery_rate } =
-            tcp::send_state(&self.stream).ok()?;
+        let tcp::SendState {
+            unsent,
+            window,
+            acknowledged,
+            delivered,
+            in_flight,
+            repeated,
+            is_recovering,
+            round_trip,
+            delivery_rate,
+        } = tcp::send_state(&self.stream).ok()?;
         self.follow_round_trip(round_trip);
         if acknowledged != self.acknowledged || self.carrier.is_empty(acknowledged) {
             (self.acknowledged, self.progressed) = (acknowledged, now);
         }
         let limit = self.carrier.unsent_limit();
         let pending = (self.pending.len() - self.taken) as u64;
-        let stream = StreamState { unsent, window, acknowledged, repeated, is_recovering, delivery_rate };
+        let stream =
+            StreamState { unsent, window, acknowledged, delivered, in_flight, repeated, is_recovering, delivery_rate };
         let state = self.carrier.look(&stream, pending, now);
         if self.carrier.unsent_limit() != limit {
             // Where it cannot be set, the connection is no more.

@@ -76,7 +76,7 @@ mod tests {
             let acknowledged = quarter * 100_000_000 / 8 / 4 / 4;
             let repeated = (acknowledged as f64 * loss) as u64;
             let now = Time::ZERO + Span::from_millis(250) * quarter as i64;
-            let state = CarrierState { acknowledged, repeated, ..CarrierState::default() };
+            let state = CarrierState { acknowledged, delivered: acknowledged, repeated, ..CarrierState::default() };
             carriers.iter_mut().for_each(|carrier| carrier.update(state, None, None, now));
             large.update(Some(carriers.iter().collect()));
         }

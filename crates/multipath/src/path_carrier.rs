@@ -7,12 +7,14 @@ use units::{Rate, Span, Time};
 pub struct CarrierState {
     /// Bytes that it takes now by itself, encapsulation included.
     pub free: u64,
-    /// Bytes that have left and are not acknowledged.
+    /// Bytes that are believed to be on their way.
     pub open: u64,
     /// Bytes that it was given and that are not acknowledged, whether they have left or not.
     pub held: u64,
     /// Bytes that have been acknowledged in all.
     pub acknowledged: u64,
+    /// Bytes that have arrived in all, in order or not: while something is repeated, more than are acknowledged.
+    pub delivered: u64,
     /// Bytes that it has repeated in all, since they were lost.
     pub repeated: u64,
     /// It repeats what was lost: what it takes now arrives behind that.
@@ -51,7 +53,7 @@ pub(crate) struct CarrierControl {
 #[derive(Debug, Clone, Copy)]
 struct Round {
     start: Time,
-    acknowledged: u64,
+    delivered: u64,
     /// It could have taken no more at some time.
     was_limited: bool,
 }
@@ -148,13 +150,13 @@ impl CarrierControl {
     }
 
     fn follow_rate(&mut self, round_trip: Span, now: Time) {
-        let acknowledged = self.state.acknowledged;
-        let round = self.round.get_or_insert(Round { start: now, acknowledged, was_limited: false });
+        let delivered = self.state.delivered;
+        let round = self.round.get_or_insert(Round { start: now, delivered, was_limited: false });
         let took = now - round.start;
         if took < round_trip.max(MIN_ROUND) {
             return;
         }
-        let rate = acknowledged.saturating_sub(round.acknowledged) as f64 * 8.0 / took.as_secs_f64();
+        let rate = delivered.saturating_sub(round.delivered) as f64 * 8.0 / took.as_secs_f64();
         // With less to carry than it could, it says nothing of what it could.
         if round.was_limited && rate < SEARCH_GROWTH * self.rate {
             self.stalled += 1;
@@ -220,7 +222,7 @@ mod tests {
                     self.least = self.least.min(self.last);
                 }
                 let (open, acknowledged) = (self.open, self.acknowledged);
-                let state = CarrierState { free: u64::MAX, open, acknowledged, ..CarrierState::default() };
+                let state = CarrierState { free: u64::MAX, open, delivered: acknowledged, ..CarrierState::default() };
                 self.control.update(state, Some(self.least.min(Span::from_secs(1))), Some(self.last), self.now);
                 while self.control.room() >= FULL_PACKET {
                     self.control.sent(FULL_PACKET as u32);

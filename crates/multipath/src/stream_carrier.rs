@@ -10,6 +10,10 @@ pub struct StreamState {
     pub window: u64,
     /// Those that were acknowledged in all.
     pub acknowledged: u64,
+    /// Those that have arrived in all, in order or not, in full segments.
+    pub delivered: u64,
+    /// Those that are believed to be on their way, in full segments: neither delivered nor lost.
+    pub in_flight: u64,
     /// Those that were repeated in all, in full segments.
     pub repeated: u64,
     /// Lost data is being repeated.
@@ -100,9 +104,10 @@ impl StreamCarrier {
         self.is_full = pending > 0 || free == 0;
         CarrierState {
             free: if pending > 0 { 0 } else { free },
-            open: self.written.saturating_sub(stream.acknowledged + stream.unsent),
+            open: stream.in_flight,
             held: self.written.saturating_sub(stream.acknowledged) + pending,
             acknowledged: stream.acknowledged,
+            delivered: stream.delivered,
             repeated: stream.repeated,
             is_recovering: stream.is_recovering,
         }
@@ -118,6 +123,8 @@ mod tests {
             unsent: 2000,
             window: 5000,
             acknowledged: 10_000,
+            delivered: 11_000,
+            in_flight: 7000,
             repeated: 0,
             is_recovering: false,
             delivery_rate: Rate::from_bits_per_second(mbit * 1_000_000),
@@ -130,7 +137,7 @@ mod tests {
         carrier.written(20_000);
         // 100 Mbit/s for 2 ms.
         let state = carrier.look(&stream(100), 0, Time::ZERO);
-        assert_eq!((state.free, state.open, state.held), (5000 + 25_000 - 2000, 8000, 10_000));
+        assert_eq!((state.free, state.open, state.held), (5000 + 25_000 - 2000, 7000, 10_000));
         assert!(!carrier.is_due(Time::ZERO) && !carrier.is_full());
         // A rate that differs little changes nothing, and what waits outside comes first.
         let state = carrier.look(&stream(110), 300, Time::ZERO);

@@ -42,10 +42,10 @@ sockopt_impl!(
     libc::TCP_INFO,
     libc::tcp_info
 );
-/// The kernel's `struct tcp_info` up to the delivery rate (Linux 4.9), which libc's ends before.
+/// The kernel's `struct tcp_info` up to the counters of deliveries (Linux 4.18), which libc's ends before.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct TcpInfoUpToDelivery {
+pub struct TcpInfoUpToDelivered {
     _state: u8,
     pub ca_state: u8,
     _bytes: [u8; 6],
@@ -70,15 +70,19 @@ pub struct TcpInfoUpToDelivery {
     pub notsent_bytes: u32,
     _min_rtt_to_data_segs: [u32; 3],
     pub delivery_rate: u64,
+    _busy_and_limited_times: [u64; 3],
+    /// Segments, in order or not; begins anew after 2³².
+    pub delivered: u32,
+    _delivered_with_ce: u32,
 }
 
 sockopt_impl!(
-    /// The state of a TCP connection, up to the rate at which it delivers.
-    TcpInfoToDelivery,
+    /// The state of a TCP connection, up to the counters of deliveries.
+    TcpInfoToDelivered,
     GetOnly,
     libc::SOL_TCP,
     libc::TCP_INFO,
-    TcpInfoUpToDelivery
+    TcpInfoUpToDelivered
 );
 sockopt_impl!(
     /// Bytes not sent yet above which a TCP connection takes no more.

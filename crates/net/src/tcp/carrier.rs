@@ -1,4 +1,4 @@
-use crate::option::{MaxRto, MinRto, NotSentLowat, TcpInfoToDelivery};
+use crate::option::{MaxRto, MinRto, NotSentLowat, TcpInfoToDelivered};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{getsockopt, setsockopt};
@@ -16,6 +16,10 @@ pub struct SendState {
     pub window: u64,
     /// Bytes that were acknowledged in all.
     pub acknowledged: u64,
+    /// Bytes that have arrived in all, in order or not, in full segments.
+    pub delivered: u64,
+    /// Bytes that are believed to be on their way, in full segments: neither delivered nor lost.
+    pub in_flight: u64,
     /// Bytes that were repeated in all, in full segments.
     pub repeated: u64,
     /// Lost data is being repeated (Linux: any state but Open and Disorder).
@@ -36,7 +40,7 @@ const MAX_RTO: std::ops::RangeInclusive<i64> = 1000..=120_000;
 /// # Errors
 /// Where the connection is no more.
 pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
-    let info = getsockopt(stream, TcpInfoToDelivery)?;
+    let info = getsockopt(stream, TcpInfoToDelivered)?;
     // RFC 6675's pipe, as Linux counts it.
     let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
     let free = info.snd_cwnd.saturating_sub(in_flight);
@@ -44,6 +48,8 @@ pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
         unsent: info.notsent_bytes.into(),
         window: u64::from(free) * u64::from(info.snd_mss),
         acknowledged: info.bytes_acked,
+        delivered: u64::from(info.delivered) * u64::from(info.snd_mss),
+        in_flight: u64::from(in_flight) * u64::from(info.snd_mss),
         repeated: u64::from(info.total_retrans) * u64::from(info.snd_mss),
         is_recovering: info.ca_state > DISORDER,
         round_trip: Span::from_micros(info.rtt.into()),
@@ -117,7 +123,8 @@ mod tests {
         assert!(state.round_trip < Span::from_secs(1), "{state:?}");
         // The far end reads nothing, so that its window closes.
         while crate::tcp::send(&near, &[0; 10_000], false).is_ok() {}
-        let unsent = send_state(&near).unwrap().unsent;
+        let SendState { unsent, delivered, .. } = send_state(&near).unwrap();
+        assert!(delivered > 0);
         // The kernel takes the buffer whole that it has begun.
         assert!((1..200_000).contains(&unsent), "{unsent}");
     }

@@ -161,6 +161,8 @@ impl<R: Clone> Connection<R> {
             unsent: self.unsent_bytes,
             window: u64::from(free) * u64::from(self.segment_bytes),
             acknowledged: self.acknowledged_bytes,
+            delivered: self.sender.delivered() * u64::from(self.segment_bytes),
+            in_flight: u64::from(self.sender.in_flight()) * u64::from(self.segment_bytes),
             repeated: self.sender.statistics().retransmissions * u64::from(self.segment_bytes),
             is_recovering: self.sender.is_recovering(),
             delivery_rate: self.sender.delivery_rate().unwrap_or_default(),

@@ -163,6 +163,11 @@ impl Sender {
         self.board.next()
     }
 
+    /// Segments that have arrived, in order or not.
+    pub fn delivered(&self) -> u64 {
+        self.delivery.total
+    }
+
     /// The rate at which the network delivered of late, in IP-layer bits per second, once that is known.
     pub fn delivery_rate(&self) -> Option<Rate> {
         self.delivery.rate()
