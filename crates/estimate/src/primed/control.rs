@@ -26,6 +26,8 @@ pub(super) enum Shape {
     Scout,
     /// A prime of so many packets, then the body.
     Primed { prime: u32 },
+    /// All at one rate, to find the tight link or to verify a value.
+    Paced { verifies: bool },
 }
 
 /// The rate of the next train's body; none where nothing is known to choose it by.
@@ -130,11 +132,56 @@ fn primed_train(knowledge: &Knowledge, rate: f64, size: u32, (prime, prime_size)
     (Shape::Primed { prime }, Train { segments })
 }
 
+/// A train of one rate.
+pub(super) fn paced(state: &State, rate: f64) -> (Shape, Train) {
+    let long = if state.search.tight.is_some_and(|tight| tight.trains > 6 && tight.error > 0.1 * tight.available) {
+        2
+    } else {
+        1
+    };
+    (Shape::Paced { verifies: false }, one_rate(rate, state.max_packet, |body| body * long))
+}
+
+/// A long one, to see whether its rate is available.
+pub(super) fn verification(state: &State, rate: f64) -> (Shape, Train) {
+    (Shape::Paced { verifies: true }, one_rate(rate, state.max_packet, |body| (2 * body).max(60)))
+}
+
+fn one_rate(rate: f64, max_packet: u32, count: impl Fn(u32) -> u32) -> Train {
+    let first_size = packet_size(rate, max_packet);
+    let interval = f64::from(first_size) * 8.0 / rate;
+    let body = (0.0035 / interval).clamp(30.0, f64::from(MAX_BODY_PACKETS)) as u32;
+    let interval = Span::from_secs_f64(interval).clamp(Span::ZERO, Train::MAX_DURATION);
+    Train { segments: vec![Segment { count: count(body).min(MAX_BODY_PACKETS), interval, first_size, size_step: 0 }] }
+}
+
+/// Before the first train of one rate: the queue of the tight link may hold what many trains have left.
+pub(super) fn emptying(state: &State) -> Span {
+    if state.is_newest_paced {
+        return Span::ZERO;
+    }
+    let least = state.trains.iter().flat_map(|t| t.points.iter().map(|p| p.delay)).fold(f64::INFINITY, f64::min);
+    let last = state.trains.last().and_then(|t| t.points.last()).map_or(least, |p| p.delay);
+    Span::from_secs_f64((20.0 * (last - least)).clamp(0.01, 1.0))
+}
+
+/// How long the queue of a train of one rate takes to drain: its length in bits is not known, only in seconds.
+fn drain(state: &State, newest: &Packets) -> Span {
+    let (Some(first), Some(last)) = (newest.points.first(), newest.points.last()) else { return Span::ZERO };
+    let rate = newest.body_rate();
+    let link = state.search.tight.map_or(4.0 * rate, |tight| 1.0 / tight.slope.max(0.1 / rate));
+    let available = state.search.tight.map_or(0.5 * rate, |tight| tight.available.max(0.1 * rate));
+    Span::from_secs_f64(((last.delay - first.delay).max(0.0) * link / available).clamp(0.001, 2.0))
+}
+
 /// From the last train's end to the next one's start. Trains keep a cycle in which nearly all of them drain: were each
 /// sent as soon as the one before it had drained, times with little bandwidth would be followed by long waits and
 /// counted too little.
 pub(super) fn wait(state: &mut State) -> Span {
     let random = state.random();
+    if let Some(newest) = state.search.newest().filter(|_| state.is_newest_paced) {
+        return drain(state, newest);
+    }
     let readings = &state.knowledge.readings;
     let Some(capacity) = state.knowledge.capacity else {
         // What the bucket holds now is not known; when it is full, it is.

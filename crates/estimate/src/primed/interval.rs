@@ -12,13 +12,15 @@ pub(super) struct Interval {
     pub(super) value: f64,
     /// Half the interval's width.
     pub(super) half: f64,
+    /// The lower end, where it is farther away than the upper one.
+    pub(super) low: f64,
     /// The standard deviation between trains.
     pub(super) spread: f64,
 }
 
 impl Interval {
     pub(super) fn estimate(&self) -> Estimate<Rate> {
-        let [value, low, high] = [self.value, self.value - self.half, self.value + self.half].map(Rate::from_f64);
+        let [value, low, high] = [self.value, self.low, self.value + self.half].map(Rate::from_f64);
         Estimate { value, low, high, confidence: 0.95 }
     }
 }
@@ -79,5 +81,5 @@ pub(super) fn interval(used: &[Reading], elapsed: f64, knowledge: &Knowledge) ->
     let dropped = used.iter().map(|r| r.dropped).sum::<f64>() / used.len() as f64;
     let granularity = CROSS_PACKET_BITS / elapsed.max(1e-9);
     let half = sampling.hypot(capacity_error).hypot(granularity).hypot(capacity * 0.001).hypot(capacity * dropped);
-    Interval { value, half, spread }
+    Interval { value, half, low: value - half, spread }
 }

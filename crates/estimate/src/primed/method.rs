@@ -11,7 +11,7 @@ use crate::capacity::shaping::{self, Change};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use train::{PacketRecord, Train, TrainRecord};
-use units::{Rate, Time};
+use units::{Rate, Span, Time};
 
 /// Primes are short: by less than this the rate may fall within them for other causes than a token bucket.
 const MIN_FALL: f64 = 3.0;
@@ -74,6 +74,12 @@ impl Primed {
                 self.state.knowledge =
                     Knowledge::of(&self.state.trains, self.state.scouted.unwrap_or(0.0), &self.state.shaping);
             }
+            Shape::Paced { verifies } => {
+                let train = Packets::new(record, record.packets.len() / 4, epoch)?;
+                let scatter = summary::growth_scatter(&self.state);
+                let narrow = self.state.knowledge.capacity.unwrap_or(0.0);
+                self.state.search.add(train, verifies, (scatter, narrow));
+            }
         }
         Ok(())
     }
@@ -88,6 +94,36 @@ impl Primed {
         }
     }
 
+    /// The next train, and how long to wait before.
+    fn plan(&mut self, now: Time) -> (Span, Shape, Train) {
+        let state = &mut self.state;
+        if state.search.ceiling().is_some() {
+            let random = state.random();
+            let wait = control::wait(state);
+            let (shape, train) = control::paced(state, state.search.rate(random).unwrap_or(0.0));
+            return (wait, shape, train);
+        }
+        let rate = control::rate(state);
+        let wait = control::wait(state);
+        let quiet = self.quiet_since.map(|since| now - since + wait);
+        let (shape, train) = control::plan(state, rate, quiet);
+        (wait, shape, train)
+    }
+
+    fn plan_verification(&mut self, rate: f64) -> (Span, Shape, Train) {
+        let wait = control::wait(&mut self.state).max(control::emptying(&self.state));
+        let (shape, train) = control::verification(&self.state, rate);
+        (wait, shape, train)
+    }
+
+    /// Whether the train would take more than so many bytes, or so long.
+    fn exceeds(&self, (wait, _, train): &(Span, Shape, Train), elapsed: Span, (bytes, time): (u64, Span)) -> bool {
+        // A budget of a minute and more would allow trains that every server refuses.
+        self.bytes + train.bytes() > bytes
+            || elapsed + *wait + train.duration() > time
+            || train.duration() > Train::MAX_DURATION
+    }
+
     fn outcome(&self, now: Time) -> Outcome {
         let elapsed = now - self.started.unwrap_or(now);
         summary::outcome(&self.state, elapsed)
@@ -100,23 +136,22 @@ impl Method for Primed {
         if self.sent.take().is_some() {
             self.state.reject(Rejection::PacketsMissing);
         }
-        if summary::enough(&self.state, now - started) {
-            return Step::Done(self.outcome(now));
+        let elapsed = now - started;
+        let mut next = if summary::enough(&self.state, elapsed) { None } else { Some(self.plan(now)) };
+        let limit = (summary::byte_limit(&self.state), summary::time_limit(&self.state, elapsed));
+        if next.as_ref().is_none_or(|planned| self.exceeds(planned, elapsed, limit)) {
+            next = summary::rate_to_verify(&self.state, elapsed).map(|rate| self.plan_verification(rate));
         }
-        let rate = control::rate(&mut self.state);
-        let wait = control::wait(&mut self.state);
-        let quiet = self.quiet_since.map(|since| now - since + wait);
-        let (shape, train): (Shape, Train) = control::plan(&self.state, rate, quiet);
+        // Verifying is worth a little more time.
+        let limit = (self.state.budget.bytes, (limit.1 * 2).min(self.state.budget.time * 7));
+        let Some((wait, shape, train)) = next.filter(|planned| !self.exceeds(planned, elapsed, limit)) else {
+            return Step::Done(self.outcome(now));
+        };
         let spent = self.bytes + train.bytes();
-        let too_dear = spent > self.state.budget.bytes;
-        let too_long = now - started + wait + train.duration() > summary::time_limit(&self.state, now - started);
-        // A budget of a minute and more would allow trains that every server refuses.
-        if too_dear || too_long || train.duration() > Train::MAX_DURATION {
-            return Step::Done(self.outcome(now));
-        }
         self.bytes = spent;
         self.quiet_since = Some(now + wait + train.duration());
         self.sent = Some(shape);
+        self.state.is_newest_paced = matches!(shape, Shape::Paced { .. });
         Step::Send { wait, train }
     }
 
@@ -143,7 +178,6 @@ mod tests {
     use crate::bound::{Bound, Limit};
     use crate::capacity::Shaper;
     use train::Estimate;
-    use units::Span;
 
     /// A fluid path: a bucket of `bucket` bits that fills at `rate`, then a queue of that rate, on a line so fast that
     /// sending takes no time; `cross` uses up part of the rate.

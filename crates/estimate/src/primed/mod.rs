@@ -13,6 +13,9 @@
 //! available bandwidth: an error of the capacity, which is taken from the prime's dispersion, has little effect. The prime
 //! also empties a token bucket, which would otherwise hide the first excess. One train measures its own few milliseconds;
 //! the mean of many trains, and their scatter, measure the available bandwidth over the whole time.
+//!
+//! All of that takes it that the queue grows at the link whose rate the prime shows. Two long trains a little below the value
+//! then verify that no queue grows; where one does, another link is the tight one, and trains of many rates look for it.
 
 mod bottleneck;
 mod control;
@@ -24,6 +27,8 @@ mod packets;
 mod reading;
 mod state;
 mod summary;
+mod tight;
+mod verification;
 
 pub use method::Primed;
 pub use state::PrimedConfig;

@@ -1,5 +1,6 @@
 use super::knowledge::Knowledge;
 use super::packets::Packets;
+use super::tight::Search;
 use crate::capacity::Shaping;
 use crate::config::{Budget, Conditions};
 use crate::method::Rejection;
@@ -21,7 +22,7 @@ impl Default for PrimedConfig {
 
 /// What it costs at most unless the user says otherwise. On paths so slow that the time does not suffice for
 /// [`MIN_TRAINS`](super::knowledge::MIN_TRAINS) trains, or that single packets of cross traffic show in the value, it goes on for up to six times as long.
-pub(super) const BUDGET: Budget = Budget { bytes: 2_000_000, time: Span::from_secs(2) };
+pub(super) const BUDGET: Budget = Budget { bytes: 2_200_000, time: Span::from_secs(2) };
 
 /// What a measurement is to keep to, and what it has found.
 #[derive(Debug)]
@@ -36,6 +37,10 @@ pub(super) struct State {
     pub(super) scouted: Option<f64>,
     pub(super) trains: Vec<Packets>,
     pub(super) knowledge: Knowledge,
+    /// Beside the primed trains, which make the assumption that it tests.
+    pub(super) search: Search,
+    /// The train sent last was one of the search.
+    pub(super) is_newest_paced: bool,
     pub(super) rejected: BTreeMap<Rejection, u32>,
     pub(super) failures_in_row: u32,
     random: u64,
@@ -53,6 +58,8 @@ impl State {
             scouted: conditions.shaping.shaper().map(|shaper| shaper.committed_rate.value.as_f64()),
             trains: Vec::new(),
             knowledge: Knowledge::default(),
+            search: Search::default(),
+            is_newest_paced: false,
             rejected: BTreeMap::new(),
             failures_in_row: 0,
             random: conditions.seed,

@@ -6,14 +6,26 @@ use super::interval::{Interval, interval, telling};
 use super::knowledge::MIN_TRAINS;
 use super::reading::Reading;
 use super::state::State;
+use super::tight::Tight;
+use super::verification;
 use crate::bound::{Bound, Limit};
 use crate::method::{Outcome, Rejection};
-use crate::stats::mean;
+use crate::stats::{mean, standard_deviation};
 use std::collections::BTreeMap;
 use units::{Rate, Span};
 
-/// However well they agree, fewer trains are not enough: cross traffic that is often silent could have been missed.
+/// However well they agree, fewer trains are not enough: cross traffic that is often silent could have been missed. The two
+/// long ones that verify the value count among them.
 const MIN_SETTLED_TRAINS: usize = 11;
+
+/// Fewer trains of one rate near the available bandwidth do not settle the value …
+const MIN_TIGHT_TRAINS: usize = 5;
+
+/// Half the interval's width at which the tight link is known well enough, as a part of the value.
+const TIGHT_PRECISION: f64 = 0.03;
+
+/// So many trains in a row that tell nothing end the measurement.
+const MAX_FAILURES: u32 = 8;
 
 /// A time budget that is shorter than this many packets of cross traffic is stretched where half the interval's width is
 /// more than this part of the value.
@@ -25,16 +37,48 @@ const MAX_HALF_WIDTH: f64 = 3.0;
 
 /// Whether nothing more need be sent.
 pub(super) fn enough(state: &State, elapsed: Span) -> bool {
-    if state.failures_in_row >= 8 || out_of_reach(state) {
+    if state.failures_in_row >= MAX_FAILURES || out_of_reach(state) {
         return true;
+    }
+    if state.search.ceiling().is_some() {
+        let is_precise =
+            |tight: &Tight| tight.near >= MIN_TIGHT_TRAINS && tight.half() <= TIGHT_PRECISION * tight.available;
+        return state.search.tight.as_ref().is_some_and(is_precise);
     }
     let used = used(state);
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
-    if used.len() < MIN_SETTLED_TRAINS || telling(&used, capacity) < MIN_TRAINS {
+    let verifying = if state.shaping.shaper().is_some() { 0 } else { verification::MIN_TRAINS };
+    if used.len() + verifying < MIN_SETTLED_TRAINS || telling(&used, capacity) < MIN_TRAINS {
         return false;
     }
     let interval = interval(&used, elapsed.as_secs_f64(), &state.knowledge);
     interval.half <= (interval.value * state.config.precision).max(capacity * 0.0025)
+}
+
+/// So many bytes may be sent before there is a value to verify.
+pub(super) fn byte_limit(state: &State) -> u64 {
+    let verification = if is_verifiable(state) { 4 * 60 * u64::from(state.max_packet) } else { 0 };
+    state.budget.bytes.saturating_sub(verification)
+}
+
+/// Behind a token bucket, a train that follows the committed rate says nothing as long as the bucket holds credit.
+fn is_verifiable(state: &State) -> bool {
+    state.shaping.shaper().is_none() && state.knowledge.saturated && !state.search.is_verified()
+}
+
+/// By how many seconds a second the growth of the delay differs between verifying trains, as primed ones show, which are half
+/// as long.
+pub(super) fn growth_scatter(state: &State) -> f64 {
+    let values: Vec<f64> = used(state).iter().map(|r| r.available).collect();
+    0.5f64.sqrt() * standard_deviation(&values) / state.knowledge.capacity.unwrap_or(f64::INFINITY)
+}
+
+/// The rate that is to be verified; none where there is no value, or it has been.
+pub(super) fn rate_to_verify(state: &State, elapsed: Span) -> Option<f64> {
+    let is_possible = is_verifiable(state) && state.failures_in_row < MAX_FAILURES;
+    let interval = candidate(state, &used(state), elapsed).ok().filter(|_| is_possible)?;
+    let rate = verification::RATE * (interval.value - interval.half);
+    (rate > 0.02 * state.knowledge.capacity?).then_some(rate)
 }
 
 /// Whether the path carried the highest rate that could be sent.
@@ -42,9 +86,12 @@ fn out_of_reach(state: &State) -> bool {
     !state.knowledge.saturated && state.knowledge.readings.len() >= 2 * MIN_TRAINS
 }
 
-/// The time budget, stretched where the path is so slow that it would not give a value, or only a coarse one.
+/// The time budget, stretched where the tight link is looked for, or where the path is so slow that it would not give a value, or only a coarse one.
 pub(super) fn time_limit(state: &State, elapsed: Span) -> Span {
     let used = used(state);
+    if state.search.ceiling().is_some() {
+        return state.budget.time * 3;
+    }
     let stretched = used.len() < MIN_TRAINS + 2 || coarse(state, &used, elapsed);
     state.budget.time * if stretched { 6 } else { 1 }
 }
@@ -106,6 +153,24 @@ pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
 
 /// The value; or the reason why there is none.
 fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, String> {
+    if state.search.ceiling().is_some() && !state.search.is_verified() {
+        return Err(format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}"));
+    }
+    let mut interval = candidate(state, used, elapsed)?;
+    if let Some(low) = state.search.low() {
+        interval.low = interval.low.min(low.max(0.0));
+    }
+    Ok(interval)
+}
+
+const TIGHT_UNKNOWN: &str = "and its cross traffic varies too much to tell what it leaves";
+
+/// What has been found, whether or not it has been verified; or the reason why nothing has.
+fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, String> {
+    if state.search.ceiling().is_some() {
+        let interval = state.search.tight.as_ref().and_then(Tight::interval);
+        return interval.ok_or_else(|| format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}"));
+    }
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
     if telling(used, capacity) < MIN_TRAINS || out_of_reach(state) || state.knowledge.hidden_bucket {
         return Err(no_value(state, used));
@@ -122,6 +187,12 @@ fn warnings(state: &State, used: &[Reading]) -> Vec<String> {
     if let Some(burst) = state.knowledge.burst_rate.filter(|_| !out_of_reach(state)) {
         let burst = Rate::from_f64(burst);
         warnings.push(format!("bursts pass at {burst}, far above the sustained rate: a token bucket shapes the path"));
+    }
+    if let (Some(tight), Some(narrow)) = (&state.search.tight, state.knowledge.capacity) {
+        let (tight, narrow) = (Rate::from_f64(1.0 / tight.slope.max(1e-12)), Rate::from_f64(narrow));
+        warnings.push(format!(
+            "the tight link is not the narrow link: queues grow as on a link of {tight}, and packets sent at once arrive at {narrow}"
+        ));
     }
     if short_queue(used) {
         warnings
@@ -140,7 +211,8 @@ fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
 
 /// What is known where there is no value since nothing filled the path.
 fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
-    if state.knowledge.hidden_bucket || state.knowledge.short_primes as usize > used.len() {
+    let is_misled = state.knowledge.hidden_bucket || state.search.ceiling().is_some();
+    if is_misled || state.knowledge.short_primes as usize > used.len() {
         None
     } else if out_of_reach(state) {
         let fastest = state.knowledge.readings.iter().map(|r| r.rate).fold(0.0, f64::max);

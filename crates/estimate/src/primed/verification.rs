@@ -1,0 +1,91 @@
+//! The last step: a rate a little below the value must pass without the queue growing, whatever links the path consists of.
+//!
+//! Primed trains take it that queues grow at the narrow link. Where they grow at another one, the tight link, or where a prime
+//! still waits at the narrow link while its body passes, what they find available is too much. Two long trains of one rate
+//! make no such assumption (Jain and Dovrolis: End-to-End Available Bandwidth, 2002): their delays keep growing exactly
+//! where less than their rate is available.
+
+use super::bottleneck::CROSS_PACKET_BITS;
+use super::packets::{Packets, Point};
+use crate::stats::{mean, standard_deviation, student_t_95};
+
+/// So many trains verify a value …
+pub(super) const MIN_TRAINS: usize = 2;
+/// … and so many at most, where cross traffic varies.
+const MAX_TRAINS: usize = 6;
+
+/// Growth by less than so many standard errors is no reason to look again …
+const UNSUSPICIOUS: f64 = 1.0;
+/// … and by more than so many, in the end, no chance.
+const LAST: f64 = 1.8;
+
+/// At so much of the interval's low end.
+pub(super) const RATE: f64 = 0.97;
+
+/// Each train's delays are averaged in so many parts, of which the first two pass while the queue finds its length.
+const PARTS: usize = 6;
+const FIRST_PARTS: usize = 2;
+
+/// By how many seconds a second the delay may grow for other reasons: stamps, and clocks that drift; …
+const TOLERANCE: f64 = 0.0015;
+/// … and by this part of a packet of cross traffic over the whole train, since some meet it at its end and not at its start.
+const PACKET_PART: f64 = 0.1;
+
+/// One long train of one rate.
+#[derive(Debug, Clone)]
+pub(super) struct Verification {
+    pub(super) rate: f64,
+    /// By how many seconds a second the delay grew from part to part.
+    growths: Vec<f64>,
+    /// From the first part that counts to the last, in seconds.
+    duration: f64,
+}
+
+impl Verification {
+    /// Of a train whose packets are all of one rate.
+    pub(super) fn of(train: &Packets) -> Self {
+        let size = train.points.len().div_ceil(PARTS).max(1);
+        let middle = |points: &[Point]| {
+            let of = |value: fn(&Point) -> f64| mean(&points.iter().map(value).collect::<Vec<_>>());
+            (of(|p| p.sent), of(|p| p.delay))
+        };
+        let parts: Vec<(f64, f64)> = train.points.chunks(size).skip(FIRST_PARTS).map(middle).collect();
+        let growths = parts.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).collect();
+        let duration = parts.last().zip(parts.first()).map_or(0.0, |(last, first)| last.0 - first.0);
+        Verification { rate: train.body_rate(), growths, duration }
+    }
+}
+
+/// What verifying trains say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The queue did not grow.
+    Available,
+    /// It kept growing.
+    Grew,
+    /// It grew by what may be chance, since cross traffic varies: more trains are needed.
+    Undecided,
+}
+
+/// The verdict of so many trains, and by how many seconds a second the delay may have grown; `scatter` is by how much its
+/// growth differs between trains in any case, as primed ones show, and `narrow` the narrow link's rate.
+pub(super) fn verdict(verifications: &[Verification], scatter: f64, narrow: f64) -> (Verdict, f64) {
+    let growths: Vec<f64> = verifications.iter().flat_map(|v| v.growths.iter().copied()).collect();
+    if verifications.len() < MIN_TRAINS || growths.len() < 2 {
+        return (Verdict::Undecided, 0.0);
+    }
+    let within = standard_deviation(&growths) / (growths.len() as f64).sqrt();
+    let error = within.max(scatter / (verifications.len() as f64).sqrt());
+    let duration = mean(&verifications.iter().map(|v| v.duration).collect::<Vec<_>>());
+    let tolerance = TOLERANCE + PACKET_PART * CROSS_PACKET_BITS / narrow / duration.max(1e-6);
+    let excess = mean(&growths) - tolerance;
+    let is_last = verifications.len() >= MAX_TRAINS;
+    let verdict = if excess > student_t_95(growths.len()) * error || is_last && excess > LAST * error {
+        Verdict::Grew
+    } else if excess < UNSUSPICIOUS * error || is_last {
+        Verdict::Available
+    } else {
+        Verdict::Undecided
+    };
+    (verdict, (excess + error).max(0.0))
+}
