@@ -66,7 +66,10 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
     note!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
     std::thread::scope(|scope| {
-        let reflecting = reflector.map(|reflector| scope.spawn(|| reflector.run(&stop)));
+        let start = |reflector: Reflector| {
+            std::thread::Builder::new().name("stamp".into()).spawn_scoped(scope, || reflector.run(&stop))
+        };
+        let reflecting = reflector.map(start).transpose().context("cannot start a thread for the STAMP reflector")?;
         let served = server.run(&stop).map_err(|error| anyhow!("{error}"));
         // The reflector stops with the server, for whatever reason.
         stop.store(true, Ordering::SeqCst);

@@ -68,6 +68,32 @@ fn a_bound_is_a_result() {
 }
 
 /// As where `head` has seen enough.
+/// With too little memory, threads can't be started, nor files mapped: that is an error, and nothing to panic for.
+#[test]
+fn a_program_that_gets_no_memory_says_so() {
+    let server = Serving::start(&[]);
+    let port = server.address.rsplit_once(':').unwrap().1;
+    let (host, mut said) = (format!("localhost:{port}"), String::new());
+    let measure = |kilobytes: u32| {
+        let script = format!("ulimit -v {kilobytes} && exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).arg(assert_cmd::cargo::cargo_bin("kumade"));
+        command.args(["measure", &host, "--no-capacity", "--direction", "up"]).args(SCAN);
+        command.timeout(TEST_DEADLINE).output().unwrap()
+    };
+    // From what the program itself takes to what suffices: the steps are a quarter of a thread's stack.
+    let starts = (1..).map(|step| step * 8192).find(|&kilobytes| measure(kilobytes).status.code().is_some()).unwrap();
+    for step in 0..64 {
+        let output = measure(starts - 8192 + step * 512);
+        said += &String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            break;
+        }
+    }
+    assert!(!said.contains("panicked"), "{said}");
+    assert!(said.contains("cannot start a thread"), "{said}");
+}
+
 #[test]
 fn a_closed_output_is_no_failure() {
     let server = Serving::start(&[]);

@@ -24,9 +24,9 @@ pub(crate) fn on_all_processors<P: Sync, R: Send>(
     let mut failure = None;
     thread::scope(|scope| {
         let (send, finished) = mpsc::channel::<Outcome<R>>();
-        for _ in 0..workers {
+        for worker in 0..workers {
             let (send, next, failed) = (send.clone(), &next, &failed);
-            scope.spawn(move || {
+            let started = thread::Builder::new().spawn_scoped(scope, move || {
                 while !stop() && !failed.load(Ordering::Relaxed) {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(point) = points.get(index) else { return };
@@ -35,6 +35,13 @@ pub(crate) fn on_all_processors<P: Sync, R: Send>(
                     }
                 }
             });
+            if let Err(error) = started {
+                // Those that have started do the work of all.
+                if worker == 0 {
+                    failure = Some(RunError { doing: "start a thread", cause: error.into() });
+                }
+                break;
+            }
         }
         drop(send);
         for (index, outcome) in finished {

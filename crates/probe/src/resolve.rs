@@ -40,8 +40,10 @@ fn lacks_interface(address: &SocketAddr) -> bool {
 fn look_up(host: &str, port: u16, limit: &Limit) -> Result<Vec<SocketAddr>, Error> {
     let (done, answer) = mpsc::channel();
     let target = (host.to_owned(), port);
-    thread::spawn(move || done.send(target.to_socket_addrs().map(Iterator::collect::<Vec<_>>)));
     let failed = |cause: String| Error::Resolve { host: host.to_owned(), cause };
+    let ask = move || done.send(target.to_socket_addrs().map(Iterator::collect::<Vec<_>>));
+    let thread = thread::Builder::new().name("resolver".into()).spawn(ask);
+    thread.map_err(|error| failed(format!("cannot start a thread: {error}")))?;
     let end = within(RESOLVE_TIMEOUT);
     while clock::monotonic() < end {
         limit.check()?;

@@ -3,6 +3,7 @@
 use crate::text::sparkline;
 use indicatif::{ProgressBar, ProgressStyle};
 use measurement::Event;
+use std::thread;
 use std::time::Duration;
 use units::{Direction, Span};
 
@@ -26,7 +27,10 @@ impl Progress {
             bar.set_style(style);
         }
         bar.set_message("connecting");
-        bar.enable_steady_tick(Duration::from_millis(200));
+        // The library panics where no thread can be started: one is, and its memory is free again for the library's.
+        if shown && thread::Builder::new().spawn(|| ()).is_ok_and(|attempt| attempt.join().is_ok()) {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
         Progress { bar, direction: None, estimates: Vec::new() }
     }
 

@@ -101,12 +101,13 @@ impl Kernel {
                 // The golden ratio's multiples lie evenly between 0 and 1.
                 let part = ((place as f64 + 1.0) * f64::from(point.run) * 0.618_033_988_749_895).fract();
                 let moment = began + Span::from_secs_f64(START.as_secs_f64() * part);
-                scope.spawn(move || {
+                thread::Builder::new().spawn_scoped(scope, move || {
                     thread::sleep((moment - clock::monotonic()).to_duration());
                     Traffic::tcp(host?, receiver, control, None)
                 })
             };
-            let opening: Vec<_> = point.case.connections().enumerate().map(open).collect();
+            let opening: Result<Vec<_>, _> = point.case.connections().enumerate().map(open).collect();
+            let opening = opening.context("start a thread for each connection")?;
             let opened = opening
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));

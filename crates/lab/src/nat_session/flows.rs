@@ -40,6 +40,13 @@ struct Arrived {
     first: Option<Span>,
 }
 
+fn start<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<thread::JoinHandle<T>> {
+    thread::Builder::new().name(name.into()).spawn(work).with_context(|| format!("start the thread {name}"))
+}
+
 impl Flows {
     /// Begins to send soon.
     pub(super) fn start(sites: &Sites, experiment: &NatSessions, point: &NatPoint<'_>) -> anyhow::Result<Self> {
@@ -60,8 +67,8 @@ impl Flows {
         Ok(Flows {
             begin,
             stop,
-            sender: Some(thread::spawn(move || send(&sockets, to, &schedule, &stopping))),
-            receiver: Some(thread::spawn(move || receive(&far, &flows, &ending))),
+            receiver: Some(start("receiver", move || receive(&far, &flows, &ending))?),
+            sender: Some(start("sender", move || send(&sockets, to, &schedule, &stopping))?),
             on_first_path: path.emulated_delay() + path.rate.time_for((PAYLOAD_BYTES + HEADER_BYTES) as u64),
         })
     }
