@@ -11,6 +11,16 @@ pub(crate) struct Frame {
     pub(crate) packet: Buffer,
 }
 
+impl Frame {
+    /// What an allocation takes besides its bytes.
+    const ALLOCATION_BYTES: u64 = 16;
+
+    /// What it takes on the heap: its buffer, which may be longer than its packet.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        self.packet.capacity() as u64 + Self::ALLOCATION_BYTES
+    }
+}
+
 /// A frame as it arrived, and what was read of its packet's headers.
 #[derive(Debug)]
 pub(crate) struct Received {

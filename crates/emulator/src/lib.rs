@@ -21,7 +21,6 @@ pub mod schedule;
 pub mod session;
 pub mod settings;
 pub mod statistics;
-mod text_file;
 
 pub use config::DirectionConfig;
 pub use engine::Engine;

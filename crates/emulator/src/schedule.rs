@@ -11,7 +11,7 @@
 //! settings that are then in force.
 
 use crate::settings::{Change, SettingError, Settings};
-use crate::text_file;
+
 use std::io;
 use std::path::Path;
 use thiserror::Error;
@@ -45,7 +45,7 @@ pub struct ScheduleError {
 /// # Errors
 /// It cannot be read, is no text, or is too long to be a schedule.
 pub fn read(path: &Path) -> io::Result<String> {
-    text_file::read(path)
+    service::read_text(path)
 }
 
 impl Schedule {

@@ -5,6 +5,7 @@ mod common;
 use common::{config, emulate};
 use emulator::{EmulatorError, Engine, PortSpec};
 use net::offloads::{Offloads, Switches};
+use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -63,9 +64,13 @@ fn a_killed_emulator_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interf
         let hosts = VethHosts::new(1500).unwrap();
         let notes = env::temp_dir().join(format!("kumade-emulator-test-{}", process::id()));
         fs::create_dir_all(&notes).unwrap();
+        // Where each is told to keep its files makes no difference.
+        let runs = Cell::new(0);
         let start = |ports: [&str; 2]| {
             let mut command = hosts.middle.command(env::current_exe().unwrap());
-            command.args([TEST, "--exact", "--nocapture"]).env(COPY, ports.join(" ")).env("XDG_RUNTIME_DIR", &notes);
+            let own = notes.join(runs.replace(runs.get() + 1).to_string());
+            fs::create_dir(&own).unwrap();
+            command.args([TEST, "--exact", "--nocapture"]).env(COPY, ports.join(" ")).env("XDG_RUNTIME_DIR", own);
             started(&mut command)
         };
         let before = with_receive_offload(&hosts);
@@ -97,7 +102,8 @@ fn a_killed_emulator_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interf
         drop(third.stdin.take());
         assert!(third.wait().unwrap().success());
         assert_eq!(offloads(&hosts), before);
-        assert_eq!(fs::read_dir(notes.join("kumade")).unwrap().count(), 0);
+        let kept = |run: u32| fs::read_dir(notes.join(run.to_string()).join("kumade")).map_or(0, Iterator::count);
+        assert_eq!((0..runs.get()).map(kept).sum::<usize>(), 0);
         fs::remove_dir_all(&notes).unwrap();
     });
 }

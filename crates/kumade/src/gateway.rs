@@ -15,7 +15,6 @@ use gateway::direct::{Plan, check_host};
 use gateway::{Config, ConfigError};
 use net::interface;
 use registry::DEFAULT_NAME;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -106,7 +105,7 @@ pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
 /// The inner error is for the file's content.
 fn read(file: &Path) -> anyhow::Result<Result<Config, ConfigError>> {
     let name = file.display().to_string();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read the configuration {name}"))?;
+    let text = service::read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
     Ok(Config::from_toml(&text, &name, &interface::names()?))
 }
 

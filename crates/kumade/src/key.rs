@@ -108,14 +108,17 @@ pub fn read_private(path: &Path) -> anyhow::Result<PrivateKey> {
     read(path, PrivateKey::parse)
 }
 
-/// Reads a key file, and warns if other users can access it.
+/// Reads a key file, which only its user may access.
 fn read<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyhow::Result<K> {
     let name = path.display();
     let mut text = String::new();
-    let file = File::open(path).and_then(|file| file.take(MAX_INPUT_BYTES).read_to_string(&mut text));
-    file.with_context(|| format!("cannot read the key file {name}"))?;
-    if fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
-        tracing::warn!("other users can read or write the key file {name}: run chmod 600 on it");
+    let cannot_read = || format!("cannot read the key file {name}");
+    let file = File::open(path).with_context(cannot_read)?;
+    let found = file.metadata().with_context(cannot_read)?;
+    // A pipe or a device has other means.
+    if found.is_file() && found.permissions().mode() & 0o077 != 0 {
+        return Err(anyhow!("other users can read or write the key file {name}: run chmod 600 on it"));
     }
+    file.take(MAX_INPUT_BYTES).read_to_string(&mut text).with_context(cannot_read)?;
     parse(&text).map_err(|error| anyhow!("the key file {name} is invalid: {error}"))
 }

@@ -136,7 +136,7 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
 
 fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let read = |path: &PathBuf| {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = service::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
         FairnessReport::from_json(&text).with_context(|| format!("cannot compare {}", path.display()))
     };
     let text = fairness::compare(&read(&args.one)?, &read(&args.other)?);

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io::{self, Write};
 
-/// A line on standard error, if it takes one.
+/// A line on standard error, if it takes one. It may repeat what stands in a file, or what a server says.
 pub(crate) fn write_note(line: fmt::Arguments<'_>) {
-    writeln!(io::stderr(), "{line}").ok();
+    writeln!(io::stderr(), "{}", lab::printable(&line.to_string())).ok();
 }
 
 /// As `eprintln!`, but where standard error is closed or full, it says nothing instead of panicking.

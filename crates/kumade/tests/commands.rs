@@ -4,9 +4,10 @@ mod server;
 
 use assert_cmd::Command;
 use server::Serving;
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{self, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -161,6 +162,7 @@ fn keys_must_be_the_same_on_both_sides() {
     let file = |name: &str, contents: String| {
         let path = directory.join(name);
         std::fs::write(&path, contents).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         path.to_str().unwrap().to_owned()
     };
     let (ours, other) = (file("ours", "5a".repeat(32) + "\n"), file("other", "a5".repeat(32)));
@@ -172,6 +174,12 @@ fn keys_must_be_the_same_on_both_sides() {
     assert!(stderr(&with(&no_key).code(1)).contains("64 hexadecimal digits"));
     assert!(stderr(&with("/no/such/file").code(1)).contains("cannot read the key file /no/such/file"));
     assert!(stderr(&kumade(&["measure", &server.address]).code(1)).contains("requires a key"));
+    // A secret that others can read is none; and what an unauthenticated server says is no reason to do without.
+    std::fs::set_permissions(&other, Permissions::from_mode(0o640)).unwrap();
+    assert!(stderr(&with(&other).code(1)).contains("run chmod 600 on it"));
+    let open = Serving::start(&[]);
+    let advice = stderr(&kumade(&["measure", &open.address, "--key", &ours]).code(1));
+    assert!(advice.contains("not authenticated") && !advice.contains("omit"), "{advice}");
     std::fs::remove_dir_all(&directory).unwrap();
 }
 

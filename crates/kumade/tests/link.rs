@@ -218,6 +218,11 @@ fn what_makes_no_sense_is_refused_before_anything_is_touched() {
     assert!(said.contains("cannot read the schedule /no/such/file"), "{said}");
     let said = stderr(kumade(&["start", "a", "b", "--schedule", "/dev/zero"]).code(1).get_output());
     assert!(said.contains("it is longer than 64mb"), "{said}");
+    let hostile = std::env::temp_dir().join(format!("kumade-hostile-{}", std::process::id()));
+    fs::write(&hostile, "1s ra\u{1b}[2Jte 5mbit\n").unwrap();
+    let said = stderr(kumade(&["start", "a", "b", "--schedule", hostile.to_str().unwrap()]).get_output());
+    assert!(said.contains("te") && !said.contains('\u{1b}'), "{said}");
+    fs::remove_file(hostile).unwrap();
     let said = stderr(kumade(&["set", "--name", "nobody", "--rate", "5mbit"]).code(1).get_output());
     assert!(said.contains("no link called `nobody` runs here"), "{said}");
 }

@@ -43,5 +43,5 @@ pub use buffer::Buffer;
 pub use delays::{Delays, EchoDelays};
 pub use error::{ReportError, RunError, ScenarioError};
 pub use paper::Paper;
-pub use report::{Document, now_utc, prepare};
+pub use report::{Document, now_utc, prepare, printable};
 pub use scenario::{Experiment, Overrides, experiments, load};

@@ -28,7 +28,7 @@ pub struct LinkConfig {
     /// Probability from 0 to 1 that a packet which is not lost is delivered twice, the duplicate right after it.
     pub duplication: f64,
     /// Limit of bytes in flight: from the beginning of their transmission until [`crate::Link::pop_due`] returns them. Each
-    /// packet counts 64 bytes more than its size, for bookkeeping. What exceeds the limit is dropped, which bounds memory
+    /// packet counts 64 bytes more than its size, for bookkeeping; see also [`crate::Link::bound_memory`]. What exceeds the limit is dropped, which bounds memory
     /// whatever is offered.
     pub in_flight_bytes: u64,
     /// The seed of all random decisions; the same seed and arrivals give the same deliveries. Loss, jitter, reordering,

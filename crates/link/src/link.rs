@@ -11,6 +11,7 @@ use crate::queue::{Dropped, Ecn, Label, Limit, Queue, QueueConfig, QueueDiscipli
 use crate::server::Server;
 use crate::valid::Valid;
 use flight::{Flight, Launched};
+use std::mem;
 use units::Time;
 
 /// One direction of a link, carrying packets of type `P`. See the crate's page for how to drive it.
@@ -27,6 +28,10 @@ pub struct Link<P> {
     /// Waiting packets that are not cross traffic.
     waiting: usize,
     policing: Option<Policing>,
+    /// What a packet takes on the heap, if that counts.
+    heap_bytes: Option<fn(&P) -> u64>,
+    /// Memory of those that wait, if it counts.
+    waiting_memory: u64,
     server: Server,
     /// What is served together, until its departure is known.
     aggregate: Vec<Queued<Option<P>>>,
@@ -69,6 +74,8 @@ impl<P> Link<P> {
             drops: Vec::new(),
             waiting: 0,
             policing: policing(&config, BEGINNING),
+            heap_bytes: None,
+            waiting_memory: 0,
             server: Server::new(&config, BEGINNING),
             aggregate: Vec::new(),
             flight: Flight::new(&config),
@@ -78,6 +85,24 @@ impl<P> Link<P> {
             ledger: Ledger::new(),
             config,
         }
+    }
+
+    /// From now on, [`LinkConfig::in_flight_bytes`] bounds the memory that packets take, those that wait included: what
+    /// `heap_bytes` says of each, which must not change, and what the link itself takes for it. What exceeds that is dropped.
+    pub fn bound_memory(&mut self, heap_bytes: fn(&P) -> u64) {
+        self.heap_bytes = Some(heap_bytes);
+        self.flight.bound_memory(heap_bytes);
+    }
+
+    /// Memory of the packets that wait and of those in flight, in bytes; see [`Link::bound_memory`].
+    pub fn memory(&self) -> u64 {
+        self.waiting_memory + self.flight.memory()
+    }
+
+    /// What a waiting packet takes, if that counts. Buffers grow by doubling, hence twice the packet's own part.
+    fn waiting_cost(&self, packet: &Queued<Option<P>>) -> u64 {
+        let (Some(heap_bytes), Some(content)) = (self.heap_bytes, &packet.content) else { return 0 };
+        heap_bytes(content) + 2 * size_of::<Queued<Option<P>>>() as u64
     }
 
     /// Adds computed cross traffic. Packets that it should have sent before the link's current time arrive now, so let it
@@ -202,6 +227,13 @@ impl<P> Link<P> {
             return Err(DropCause::Policed);
         }
         self.waiting += usize::from(packet.kind() == Kind::Packet);
+        let cost = self.waiting_cost(&packet);
+        self.waiting_memory += cost;
+        if cost > 0 && self.memory() > self.config.in_flight_bytes {
+            let outcome = packet.dropped(DropCause::InFlightFull, &mut self.drops);
+            self.note_drops(now);
+            return outcome;
+        }
         let nothing_waits = self.queue.packets() == 0;
         if nothing_waits {
             self.server.wake(now);
@@ -231,10 +263,14 @@ impl<P> Link<P> {
     }
 
     fn note_drops(&mut self, now: Time) {
-        for Dropped { packet, cause } in self.drops.drain(..) {
+        let mut drops = mem::take(&mut self.drops);
+        for Dropped { packet, cause } in drops.drain(..) {
+            self.waiting_memory -= self.waiting_cost(&packet);
             self.waiting -= usize::from(packet.kind() == Kind::Packet);
             self.ledger.decided(packet.entry(Fate::Dropped(now, cause)));
         }
+        // To be filled again without an allocation.
+        self.drops = drops;
     }
 
     /// Begins the service of a packet. From then on its departure is certain, unless the link is reconfigured, and so
@@ -264,6 +300,7 @@ impl<P> Link<P> {
     fn depart(&mut self, queued: Queued<Option<P>>, now: Time, departure: Time) {
         let (kind, arrival, marked) = (queued.kind(), queued.arrival, queued.marked);
         let label = Label { size: queued.size, flow: queued.flow, ecn: if marked { Ecn::Ce } else { queued.ecn } };
+        self.waiting_memory -= self.waiting_cost(&queued);
         self.waiting -= usize::from(kind == Kind::Packet);
         if marked {
             self.ledger.marked(kind, label.size);

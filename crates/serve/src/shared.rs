@@ -133,7 +133,10 @@ impl Shared {
     /// Passes a probe connection to the session of `token`; it is closed unless it is that session's turn.
     pub(super) fn deliver(&self, token: Token, index: u16, stream: TcpStream) {
         let mut state = self.lock();
-        let Some(turn) = state.clients.get_mut(&token).and_then(|client| client.turn.as_mut()) else { return };
+        let Some(client) = state.clients.get_mut(&token) else { return };
+        // Whoever sees the path knows the token: with a key, it serves only the client that has proved to have that.
+        let is_client = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical() == client.peer);
+        let Some(turn) = client.turn.as_mut().filter(|_| is_client || self.config.key.is_none()) else { return };
         if let Some(rest) = turn.connections.checked_sub(1) {
             turn.connections = rest;
             // A session that has just ended closes the connection by dropping it.

@@ -22,6 +22,7 @@ mod replace_files;
 mod runtime_dir;
 pub mod signals;
 mod socket_file;
+mod text_file;
 mod timed;
 
 pub use claim::{Claim, ClaimError, check_name};
@@ -33,3 +34,4 @@ pub use namespace_claim::NamespaceClaim;
 pub use policy_routes::InstalledRoutes;
 pub use replace_files::{ReplaceError, check_writable, replace_files};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};
+pub use text_file::read_text;

@@ -23,7 +23,8 @@ pub(super) type Reply = Option<Vec<u8>>;
 
 impl DirectedLink {
     pub(super) fn new(config: DirectionConfig, now: Time) -> Result<Self, EmulatorError> {
-        let link = Link::with_queue(config.link.clone().starting_at(now), &config.queue);
+        let mut link = Link::with_queue(config.link.clone().starting_at(now), &config.queue);
+        link.bound_memory(Frame::heap_bytes);
         let rules = config.middlebox()?;
         let mut directed = DirectedLink { config, link, medium_since: now, rules, flows: FlowHasher::new() };
         directed.link.ledger_mut().record(Recording::Drops);

@@ -200,7 +200,7 @@ impl DirectionSettings {
         })
     }
 
-    /// Queued packets are held in memory, and at least one must fit. The link limits packets in flight.
+    /// Queued packets are held in memory, and at least one must fit. The link limits the memory of all.
     fn check_limit(&self) -> Result<(), SettingError> {
         let refused = |text| Err(SettingError::Together(text));
         let limit = value::show_limit(self.limit);
@@ -211,6 +211,12 @@ impl DirectionSettings {
         if waiting > MAX_QUEUE_BYTES {
             let most = show::bytes(MAX_QUEUE_BYTES);
             return refused(format!("a queue limit of {limit} is more than the maximum of {most}"));
+        }
+        if matches!(self.limit, Limit::Bytes(_)) && waiting > self.in_flight_bytes {
+            let most = show::bytes(self.in_flight_bytes);
+            return refused(format!(
+                "a queue limit of {limit} is more than the memory of all packets, which is {most}: set `in-flight` higher"
+            ));
         }
         // With tail drop alone, a packet reaches an idle rate without waiting.
         let all_wait = !self.queue.is_tail_drop() || !matches!(self.service_rate, ServiceRate::Rate(_));

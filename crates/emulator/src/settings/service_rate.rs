@@ -1,7 +1,7 @@
 //! What carries the packets: a rate, a recorded trace, or a wireless hop. Setting one takes the place of the other.
 
 use super::value;
-use crate::text_file;
+
 use link::{Medium, Trace, Wireless};
 use units::Rate;
 
@@ -50,7 +50,7 @@ impl ServiceRate {
 }
 
 fn read_trace(path: &str) -> Result<Trace, String> {
-    let text = text_file::read(path).map_err(|error| format!("cannot read the trace {path}: {error}"))?;
+    let text = service::read_text(path).map_err(|error| format!("cannot read the trace {path}: {error}"))?;
     Trace::parse(&text).map_err(|error| format!("{path} is no trace: {error}"))
 }
 

@@ -8,7 +8,6 @@ use clap::Args;
 use gateway::Config;
 use gateway::control::{Reply, Request};
 use gateway::status::Status;
-use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -60,7 +59,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 /// The inner error is for the file's content.
 fn name_in(file: &Path) -> anyhow::Result<Result<String, gateway::ConfigError>> {
     let origin = file.display().to_string();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read the configuration {origin}"))?;
+    let text = service::read_text(file).with_context(|| format!("cannot read the configuration {origin}"))?;
     Ok(Config::name_in_toml(&text, &origin))
 }
 

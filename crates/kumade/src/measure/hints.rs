@@ -35,7 +35,9 @@ fn words(hint: Hint) -> Option<&'static str> {
             "check the port, that `kumade serve --stamp` or another reflector is running on it, and that firewalls pass UDP"
         }
         Hint::GiveKey => "use the server's key with --key FILE",
-        Hint::OmitKey => "omit --key, or start the server with --key",
+        Hint::OmitKey => {
+            "start the server with the same --key (anybody on the path could have given this answer: it is not authenticated)"
+        }
         Hint::CheckBinding => "check --source, --interface and --mark (which requires CAP_NET_ADMIN)",
         _ => return None,
     })

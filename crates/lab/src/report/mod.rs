@@ -17,3 +17,4 @@ pub(crate) use document::{Parts, read};
 pub(crate) use notes::disturbances;
 pub(crate) use table::Table;
 pub(crate) use terminal::aligned;
+pub use terminal::printable;

@@ -19,7 +19,13 @@ pub(crate) fn render(content: &Content<'_>) -> String {
             let _ = writeln!(text, "\n{heading}\n- {}", lines.join("\n- "));
         }
     }
-    text
+    printable(&text)
+}
+
+/// The text without control characters, which would command a terminal; lines and columns stay.
+pub fn printable(text: &str) -> String {
+    let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars().map(|c| if is_shown(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
 /// Columns as wide as their widest cell; numbers to the right, words to the left.
@@ -46,4 +52,14 @@ pub(crate) fn aligned(table: &Table) -> String {
         let _ = writeln!(text, "{}", line(row));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_cannot_command_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\tb\n\u{9b}c\r"), "a\u{fffd}[2J\tb\n\u{fffd}c\u{fffd}");
+    }
 }

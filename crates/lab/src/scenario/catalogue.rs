@@ -72,7 +72,7 @@ fn load_built_in((name, text): &(&str, &str), overrides: &Overrides) -> Result<E
 }
 
 fn read(path: &Path) -> Result<String, ScenarioError> {
-    std::fs::read_to_string(path).map_err(|cause| ScenarioError::Unreadable { path: path.display().to_string(), cause })
+    service::read_text(path).map_err(|cause| ScenarioError::Unreadable { path: path.display().to_string(), cause })
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub struct Delivery<P> {
     pub due: Time,
 }
 
-/// Memory that a packet in flight takes besides its own bytes, about.
+/// What a packet in flight counts besides its own bytes, where its memory is not known.
 const OVERHEAD_BYTES: u64 = 64;
 const BEGINNING: Time = Time::from_nanos(i64::MIN);
 
@@ -41,6 +41,8 @@ pub(super) struct Flight<P> {
     last: Lasts,
     /// Bytes that they keep.
     memory: u64,
+    /// What a packet takes on the heap, if that is known.
+    heap_bytes: Option<fn(&P) -> u64>,
     loss: LossProcess,
     jitter: Pcg64Mcg,
     reordering: Pcg64Mcg,
@@ -78,11 +80,29 @@ impl<P> Flight<P> {
             held: VecDeque::new(),
             last: Lasts { ordered: BEGINNING, held: BEGINNING },
             memory: 0,
+            heap_bytes: None,
             loss: LossProcess::new(config.loss, config.seed),
             jitter: stream(config.seed, 1),
             reordering: stream(config.seed, 2),
             duplication: stream(config.seed, 3),
         }
+    }
+
+    /// Counts what packets take, from now on. None may be in flight.
+    pub(super) fn bound_memory(&mut self, heap_bytes: fn(&P) -> u64) {
+        self.heap_bytes = Some(heap_bytes);
+    }
+
+    /// Bytes that the packets in flight count.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Buffers grow by doubling, hence twice the packet's own part.
+    fn cost(&self, delivery: &Delivery<P>) -> u64 {
+        let own = 2 * size_of::<Flying<P>>() as u64;
+        let known = self.heap_bytes.map(|heap_bytes| heap_bytes(&delivery.packet) + own);
+        known.unwrap_or(u64::from(delivery.label.size) + OVERHEAD_BYTES)
     }
 
     /// Other probabilities from now on.
@@ -106,10 +126,11 @@ impl<P> Flight<P> {
         if lost {
             return Err(DropCause::Loss);
         }
-        if self.memory.saturating_add(u64::from(delivery.label.size) + OVERHEAD_BYTES) > config.in_flight_bytes {
+        let cost = self.cost(&delivery);
+        if self.memory.saturating_add(cost) > config.in_flight_bytes {
             return Err(DropCause::InFlightFull);
         }
-        self.memory += u64::from(delivery.label.size) + OVERHEAD_BYTES;
+        self.memory += cost;
         let mut launched = Launched { held, twice, due: departure, jitter, before: self.last };
         launched.due = self.time(&launched, departure, config);
         delivery.due = launched.due;
@@ -165,7 +186,7 @@ impl<P> Flight<P> {
             return Some(original);
         }
         let flying = lane.pop_front()?;
-        self.memory -= u64::from(flying.delivery.label.size) + OVERHEAD_BYTES;
+        self.memory -= self.cost(&flying.delivery);
         Some(flying.delivery)
     }
 }

@@ -146,3 +146,51 @@ fn packets_that_pass_allocate_nothing() {
     let counted = allocation_counter::measure(|| pass(10_000..20_000));
     assert!(counted.count_total <= 10, "{counted:?}");
 }
+
+/// Bytes that this process has in memory: proc_pid_statm(5).
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Offers packets until they are dropped; returns how many were held, and what they took.
+fn fill(link: LinkConfig, limit: Limit, payload: usize) -> (u64, u64) {
+    let queue = QueueConfig { limit, discipline: link::queue::TailDropConfig.into() };
+    let config = DirectionConfig::new(link, queue, Vec::new()).unwrap();
+    let mut link = DirectedLink::new(config, Time::ZERO).unwrap();
+    let (pool, mut recorder) = (BufferPool::default(), Recorder::new());
+    let packet = udp(payload);
+    let before = resident();
+    let mut held = 0;
+    while recorder.snapshot().counts.dropped(DropCause::Overload).packets == 0 {
+        for _ in 0..1000 {
+            link.offer(frame(&pool, &[], &packet), Time::from_nanos(held), &mut recorder);
+            held += 1;
+        }
+    }
+    (held as u64, resident().saturating_sub(before))
+}
+
+#[test]
+fn the_memory_of_packets_is_bounded_whatever_their_sizes() {
+    // Alone in its process: other tests take memory, too.
+    const ALONE: &str = "KUMADE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let mut copy = std::process::Command::new(std::env::current_exe().unwrap());
+        copy.args(["--exact", "--nocapture", std::thread::current().name().unwrap()]).env(ALONE, "1");
+        return assert!(copy.status().unwrap().success());
+    }
+    const BOUND: u64 = 64 << 20;
+    let link = LinkConfig { in_flight_bytes: BOUND, ..LinkConfig::default() };
+    let delayed = LinkConfig { delay: Span::from_secs(3600), ..link.clone() };
+    let slow = LinkConfig { rate: Some(Rate::from_bits_per_second(8)), ..link };
+    // In flight, and waiting in a queue that would hold them all.
+    for (link, limit) in [(delayed, Limit::Packets(1)), (slow, Limit::Bytes(BOUND))] {
+        for payload in [0, 18, 1400] {
+            let (held, taken) = fill(link.clone(), limit, payload);
+            println!("{held} packets of {payload} octets take {taken} of {BOUND} bytes");
+            assert!(taken <= BOUND + BOUND / 10, "{held} packets of {payload} octets take {taken} bytes");
+            assert!(held * (payload as u64 + 28) > BOUND / 20, "{held}");
+        }
+    }
+}
