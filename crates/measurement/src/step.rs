@@ -44,8 +44,8 @@ pub struct Opened {
     pub is_size_known: bool,
     /// TCP connections that are open at both ends; zero for UDP.
     pub connections: u32,
-    /// A warning for the report.
-    pub warning: Option<String>,
+    /// Warnings for the report.
+    pub warnings: Vec<String>,
 }
 
 /// A train to be sent.

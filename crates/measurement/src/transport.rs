@@ -143,7 +143,7 @@ impl TransportInUse {
             }
             _ => {
                 self.max_packet = opened.max_packet;
-                self.warnings.extend(opened.warning);
+                self.warnings.extend(opened.warnings);
                 self.first_test(opened.is_size_known)
             }
         };

@@ -97,7 +97,7 @@ impl Path {
 }
 
 fn opened(connections: u32) -> Opened {
-    Opened { max_packet: 1500, is_size_known: false, connections, warning: None }
+    Opened { max_packet: 1500, is_size_known: false, connections, warnings: Vec::new() }
 }
 
 #[test]

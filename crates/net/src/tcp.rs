@@ -20,7 +20,7 @@ use socket2::SockRef;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
-use units::Rate;
+use units::{Rate, Span};
 
 /// Congestion controls that do not pace, in the order of trying. A machine's default may be BBR, which does.
 const UNPACED: [&str; 2] = ["cubic", "reno"];
@@ -85,6 +85,15 @@ pub fn sizes(stream: &TcpStream) -> io::Result<Sizes> {
     let options = if info.tcpi_options & TIMESTAMPS != 0 { TIMESTAMPS_BYTES } else { 0 };
     let header = ip_header_bytes(stream.peer_addr()?) + TCP_HEADER_BYTES + options;
     Ok(Sizes { header, payload: info.tcpi_snd_mss })
+}
+
+/// The round trip that the kernel has measured last, smoothed.
+///
+/// # Errors
+/// Where the connection is no more.
+pub fn round_trip(stream: &TcpStream) -> io::Result<Span> {
+    let info = getsockopt(stream, TcpInfo)?;
+    Ok(Span::from_micros(info.tcpi_rtt.into()))
 }
 
 /// Lets the connection send no faster than `rate`, counted in IP packets: the kernel spaces them (`SO_MAX_PACING_RATE`).

@@ -89,21 +89,21 @@ impl Driver<'_> {
     /// Opens a transport at both ends. The inner error is the reason why that is not possible.
     fn open(&mut self, request: &OpenRequest) -> Result<Result<Opened, String>, Error> {
         if request.transport == Transport::Udp {
-            return Ok(open::udp(&mut self.peer, &self.config.binding)?.map(|probes| self.adopt(probes, None)));
+            return Ok(open::udp(&mut self.peer, &self.config.binding)?.map(|probes| self.adopt(probes, Vec::new())));
         }
         if let Some(broken) = self.probes.as_mut().filter(|_| request.replaces) {
             broken.abort();
         }
-        let (probes, warning) = open::tcp(&mut self.peer, &self.config.binding, request)?;
+        let (probes, warnings) = open::tcp(&mut self.peer, &self.config.binding, request)?;
         if !request.replaces {
             self.peer.settle()?;
         }
-        Ok(Ok(self.adopt(probes, warning)))
+        Ok(Ok(self.adopt(probes, warnings)))
     }
 
-    fn adopt(&mut self, probes: Probes, warning: Option<String>) -> Opened {
+    fn adopt(&mut self, probes: Probes, warnings: Vec<String>) -> Opened {
         let (max_packet, connections) = (probes.max_packet(), probes.connections());
-        let opened = Opened { max_packet, is_size_known: false, connections, warning };
+        let opened = Opened { max_packet, is_size_known: false, connections, warnings };
         self.probes = Some(probes);
         opened
     }

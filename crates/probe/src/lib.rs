@@ -46,6 +46,7 @@ mod error;
 mod exchange;
 mod family;
 mod hint;
+mod legs;
 mod open;
 mod peer;
 mod queue_watch;

@@ -1,6 +1,7 @@
 //! Opening a transport: UDP, or TCP connections.
 
 use crate::error::Error;
+use crate::legs;
 use crate::peer::Peer;
 use measurement::OpenRequest;
 use net::{Binding, clock};
@@ -83,12 +84,9 @@ fn hear_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>
     }
 }
 
-/// Opens probe connections in parallel; returns those that are open at both ends, and a warning if some are missing.
-pub(crate) fn tcp(
-    peer: &mut Peer,
-    binding: &Binding,
-    request: &OpenRequest,
-) -> Result<(Probes, Option<String>), Error> {
+/// Opens probe connections in parallel; returns those that are open at both ends, and warnings: if some are missing,
+/// or a proxy ends them.
+pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> Result<(Probes, Vec<String>), Error> {
     let &OpenRequest { transport: kind, connections: count, needed, first, .. } = request;
     let address = peer.address;
     let token = peer.token;
@@ -104,8 +102,10 @@ pub(crate) fn tcp(
     let doing = "opening probe connections";
     let wait = peer.round_trip + PREAMBLE_TIMEOUT;
     let expected = streams.len() as u32;
-    let question = ClientMessage::AwaitConnections { transport: kind, first, expected, wait };
-    let ServerMessage::Connections(numbers) = peer.ask(&question, wait + ANSWER_TIMEOUT, doing)? else {
+    let header = streams.values().filter_map(|stream| net::tcp::sizes(stream).ok()).map(|sizes| sizes.header).max();
+    let header = header.unwrap_or(0);
+    let question = ClientMessage::AwaitConnections { transport: kind, first, expected, wait, header };
+    let ServerMessage::Connections { numbers, far } = peer.ask(&question, wait + ANSWER_TIMEOUT, doing)? else {
         return Err(peer.unexpected(doing));
     };
     let streams: Option<Vec<_>> = numbers.iter().map(|number| streams.remove(number)).collect();
@@ -123,14 +123,19 @@ pub(crate) fn tcp(
     } else {
         TcpProbes::rake(streams)
     };
-    let probes = Probes::Tcp(probes.map_err(|cause| match cause {
+    let mut probes = probes.map_err(|cause| match cause {
         transport::Error::NoConnection(_) => {
             let why = "all were closed after opening".to_owned();
             Error::TooFewConnections { address, opened: 0, requested: count, needed, why }
         }
         cause => Error::Transport { address, cause },
-    })?);
-    Ok((depending(peer, probes)?, warning))
+    })?;
+    let near = probes.leg();
+    probes.count_header(header);
+    far.into_iter().for_each(|far| probes.limit_payload(far.payload));
+    let proxy = near.zip(far).and_then(|(near, far)| legs::proxy_warning(near, far, peer.round_trip));
+    let warnings = [warning, proxy].into_iter().flatten().collect();
+    Ok((depending(peer, Probes::Tcp(probes))?, warnings))
 }
 
 /// Makes trains end early when the server is gone.

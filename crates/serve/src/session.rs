@@ -196,8 +196,8 @@ impl<'s> Session<'s> {
         let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
         let answer = member.working(|| match message {
             ClientMessage::ProveUdp(nonce) => turn.prove_udp(member, local, nonce).map(Some),
-            ClientMessage::AwaitConnections { transport, first, expected, wait } => {
-                turn.await_connections(transport, first, expected, wait).map(Some)
+            ClientMessage::AwaitConnections { transport, first, expected, wait, header } => {
+                turn.await_connections(transport, (first, expected), wait, header).map(Some)
             }
             ClientMessage::Receive { number, train, timeout } => turn.receive(number, &train, timeout).map(Some),
             ClientMessage::Send { number, train } => turn.send(number, &train).map(Some),

@@ -68,13 +68,13 @@ impl Turn {
         Ok(ServerMessage::UdpOpen)
     }
 
-    /// Collects the probe connections from number `first` on.
+    /// Collects the probe connections from number `first` on. Each packet counts `header` bytes of headers.
     pub(super) fn await_connections(
         &mut self,
         kind: Transport,
-        first: u16,
-        expected: u32,
+        (first, expected): (u16, u32),
         wait: Span,
+        header: u32,
     ) -> Result<ServerMessage, Refusal> {
         let limit = self.remaining.limits.connections;
         if expected > limit {
@@ -98,11 +98,13 @@ impl Turn {
         came.sort_by_key(|(index, _)| *index);
         let (numbers, streams): (Vec<_>, Vec<_>) = came.into_iter().unzip();
         match tcp_probes(kind, streams)? {
-            Some(probes) => {
+            Some(mut probes) => {
+                let far = probes.leg();
+                probes.count_header(header);
                 self.take(Probes::Tcp(probes));
-                Ok(ServerMessage::Connections(numbers))
+                Ok(ServerMessage::Connections { numbers, far })
             }
-            None => Ok(ServerMessage::Connections(Vec::new())),
+            None => Ok(ServerMessage::Connections { numbers: Vec::new(), far: None }),
         }
     }
 

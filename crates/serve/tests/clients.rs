@@ -77,8 +77,8 @@ fn in_the_middle_of_a_train(server: &Running, message: impl FnOnce(Train) -> Cli
     let mut probe = TcpStream::connect(server.address).unwrap();
     probe.write_all(&Preamble::Probe { token, index: 0 }.encode()).unwrap();
     let transport = Transport::Rake;
-    client.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX });
-    assert_eq!(client.hear(), Ok(ServerMessage::Connections(vec![0])));
+    client.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX, header: 40 });
+    assert!(matches!(client.hear(), Ok(ServerMessage::Connections { numbers, .. }) if numbers == [0]));
     let interval = Span::from_secs(29);
     client.say(&message(Train { segments: vec![Segment { count: 2, interval, first_size: 100, size_step: 0 }] }));
     (client, probe)
@@ -154,11 +154,11 @@ fn questions_asked_in_advance_do_not_prolong_a_turn() {
     let server = Running::start(ServerConfig { limits, ..ServerConfig::default() });
     let mut holder = RawClient::with_turn(server.address);
     let transport = Transport::Rake;
-    let question = ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX };
+    let question = ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX, header: 40 };
     holder.say_all(&[question.clone(), question.clone(), question]);
     let answer = loop {
         match holder.hear() {
-            Ok(ServerMessage::Connections(numbers)) => assert!(numbers.is_empty()),
+            Ok(ServerMessage::Connections { numbers, .. }) => assert!(numbers.is_empty()),
             other => break other,
         }
     };
@@ -221,7 +221,13 @@ fn a_measurement_beyond_the_servers_limits_is_refused() {
     assert!(matches!(&error, Error::Refused { reason, .. } if reason.contains("50000 bytes")), "{error}");
     let mut greedy = RawClient::with_turn(server.address);
     let transport = Transport::Rake;
-    greedy.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 100_000, wait: Span::MAX });
+    greedy.say(&ClientMessage::AwaitConnections {
+        transport,
+        first: 0,
+        expected: 100_000,
+        wait: Span::MAX,
+        header: 40,
+    });
     assert!(matches!(greedy.hear(), Ok(ServerMessage::Refused(why)) if why.contains("the limit is 256")));
 }
 

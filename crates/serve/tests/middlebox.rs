@@ -30,6 +30,20 @@ fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
 }
 
 #[test]
+fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_named() {
+    let server = Running::start(ServerConfig::default());
+    let proxy = Proxy::start_on("[::1]:0", server.address, Faults::NONE);
+    let config = common::measuring(proxy.address);
+    let report = measure(&config, &mut |_| {}).unwrap();
+    let proxy_header = "72 bytes here and 52 at the far end";
+    for direction in [report.up.unwrap(), report.down.unwrap()] {
+        assert_eq!(direction.transport, Transport::Rake);
+        assert!(direction.warnings.iter().any(|w| w.contains(proxy_header)), "{:?}", direction.warnings);
+        assert!(!direction.trains_rejected_reasons.contains_key("packets-missing"), "{direction:?}");
+    }
+}
+
+#[test]
 fn udp_that_is_dropped_in_silence_is_soon_given_up() {
     let server = Running::start(ServerConfig::default());
     let proxy = Proxy::start(server.address, Faults::NONE);

@@ -186,7 +186,7 @@ fn liar(tell: impl Fn(u32, &Train) -> Vec<Arrival> + Send + 'static) -> SocketAd
                     ClientMessage::AskClock => ServerMessage::Clock { maximum_error: Some(Span::from_nanos(i64::MIN)) },
                     ClientMessage::AwaitConnections { .. } => {
                         probes.push(listener.accept().unwrap().0);
-                        ServerMessage::Connections(vec![0])
+                        ServerMessage::Connections { numbers: vec![0], far: None }
                     }
                     ClientMessage::Receive { number, train, .. } => {
                         let arrivals = tell(number, &train);

@@ -129,7 +129,7 @@ impl VirtualPaths {
             Transport::Rake => request.connections.into(),
             Transport::Single => return Err("a virtual path has no congestion window".to_owned()),
         };
-        Ok(Opened { max_packet: Train::MAX_PACKET, is_size_known: true, connections, warning: None })
+        Ok(Opened { max_packet: Train::MAX_PACKET, is_size_known: true, connections, warnings: Vec::new() })
     }
 
     /// When the train began to leave, and what became of it.

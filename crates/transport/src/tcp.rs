@@ -15,6 +15,12 @@ use std::time::Duration;
 use train::Train;
 use train::Transport;
 use units::{Span, Time};
+use wire::Leg;
+
+/// IPv6, and TCP with all options.
+const MAX_HEADER_BYTES: u32 = 100;
+/// No path is so narrow, whatever a peer says.
+const MIN_PAYLOAD_BYTES: u32 = 88;
 
 /// Wait for further time stamps after the last one.
 const QUIET: Span = Span::from_millis(100);
@@ -31,6 +37,8 @@ pub struct TcpProbes {
     pub(crate) peer: SocketAddr,
     pub(crate) control: ControlWatch,
     kind: Transport,
+    /// What the peer can send in one packet.
+    max_payload: u32,
     filler: Vec<u8>,
 }
 
@@ -75,8 +83,30 @@ impl TcpProbes {
         let slots: Vec<_> = streams.into_iter().map(Slot::new).collect();
         let peer = peer.ok_or(Error::NoConnection(slots.len() as u32))?;
         let filler = incompressible(Train::MAX_PACKET as usize);
-        let probes = TcpProbes { slots, peer, control: ControlWatch::default(), kind, filler };
+        let probes = TcpProbes { slots, peer, control: ControlWatch::default(), kind, max_payload: u32::MAX, filler };
         probes.check_alive().map(|()| probes)
+    }
+
+    /// What this end knows of its connections; none if all are closed.
+    pub fn leg(&self) -> Option<Leg> {
+        let streams = || self.slots.iter().filter_map(|slot| slot.stream.as_ref());
+        let sizes: Vec<Sizes> = streams().filter_map(|stream| tcp::sizes(stream).ok()).collect();
+        Some(Leg {
+            header: sizes.iter().map(|sizes| sizes.header).max()?,
+            payload: sizes.iter().map(|sizes| sizes.payload).min()?,
+            round_trip: streams().filter_map(|stream| tcp::round_trip(stream).ok()).min()?,
+        })
+    }
+
+    /// Has all connections count so many bytes of headers, as the peer does, whatever they really have: the ends of a
+    /// connection that a proxy divides would otherwise differ in what they take for a packet.
+    pub fn count_header(&mut self, header: u32) {
+        self.slots.iter_mut().for_each(|slot| slot.header = header.min(MAX_HEADER_BYTES));
+    }
+
+    /// Keeps packets so small that the peer, too, can send them in one piece.
+    pub fn limit_payload(&mut self, payload: u32) {
+        self.max_payload = payload.max(MIN_PAYLOAD_BYTES);
     }
 
     /// See [`Probes::kind`](crate::Probes::kind).
@@ -91,8 +121,9 @@ impl TcpProbes {
 
     /// See [`Probes::max_packet`](crate::Probes::max_packet).
     pub fn max_packet(&self) -> u32 {
-        let sizes = self.slots.iter().filter_map(Slot::sizes);
-        sizes.map(|sizes| sizes.header + sizes.payload).min().unwrap_or(Train::MAX_PACKET).min(Train::MAX_PACKET)
+        let packets =
+            self.slots.iter().filter_map(|slot| Some(slot.header + slot.sizes()?.payload.min(self.max_payload)));
+        packets.min().unwrap_or(Train::MAX_PACKET).min(Train::MAX_PACKET)
     }
 
     /// See [`Probes::min_packet`](crate::Probes::min_packet).

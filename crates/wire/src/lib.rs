@@ -20,7 +20,7 @@ pub mod stamp;
 mod udp;
 
 pub use frame::{FrameError, Message, decode, encode};
-pub use message::{Arrival, ClientMessage, Departure, Limits, ServerMessage, Token};
+pub use message::{Arrival, ClientMessage, Departure, Leg, Limits, ServerMessage, Token};
 pub use preamble::{Answer, MAGIC, Preamble, PreambleError, VERSION, Verdict};
 pub use secure::{KeyError, PresharedKey};
 pub use session::{ClientSession, ServerSession, Session, SessionError, judge};

@@ -39,6 +39,17 @@ pub struct Arrival {
     pub received: Option<Time>,
 }
 
+/// What one end knows of the TCP connections to its neighbour: the other end, or a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leg {
+    /// Bytes of the IP and TCP headers on each data packet.
+    pub header: u32,
+    /// The most payload bytes that leave as one packet.
+    pub payload: u32,
+    /// The round trip that the kernel measured, the shortest of all connections.
+    pub round_trip: Span,
+}
+
 /// A message from the client to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientMessage {
@@ -62,6 +73,10 @@ pub enum ClientMessage {
         expected: u32,
         /// How long to wait for the rest.
         wait: Span,
+        /// Bytes of headers that both ends take from a planned packet's size to have its payload's. The client dictates
+        /// it: where a proxy ends the connections, the server's headers may have another size, and the streams would fall
+        /// out of step.
+        header: u32,
     },
     /// A train follows; collect it. Answered by `Received`.
     Receive {
@@ -103,7 +118,12 @@ pub enum ServerMessage {
     UdpOpen,
     /// These probe connections (by the number each showed) are in use, in this order; those of an earlier answer that
     /// are not among them are closed.
-    Connections(Vec<u16>),
+    Connections {
+        /// The numbers.
+        numbers: Vec<u16>,
+        /// As the server sees them; none if there are none.
+        far: Option<Leg>,
+    },
     /// The record of a train that the server received.
     Received {
         /// The train's number.

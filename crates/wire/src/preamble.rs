@@ -9,7 +9,7 @@ use thiserror::Error;
 /// What every connection and every UDP opening packet begins with.
 pub const MAGIC: [u8; 6] = *b"KUMADE";
 /// The protocol that this crate speaks.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Why the first bytes cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

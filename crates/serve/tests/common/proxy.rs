@@ -41,7 +41,11 @@ struct Shared {
 
 impl Proxy {
     pub fn start(server: SocketAddr, faults: Faults) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Proxy::start_on("127.0.0.1:0", server, faults)
+    }
+
+    pub fn start_on(listen: &str, server: SocketAddr, faults: Faults) -> Self {
+        let listener = TcpListener::bind(listen).unwrap();
         let address = listener.local_addr().unwrap();
         listener.set_nonblocking(true).unwrap();
         let shared = Arc::new(Shared {

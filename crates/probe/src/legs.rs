@@ -1,0 +1,72 @@
+//! Whether a proxy ends the TCP connections on the way, by what the two ends know of them.
+
+use units::Span;
+use wire::Leg;
+
+/// A leg counts as shorter than the path if its round trip takes less than this part of the path's, less the margin, which
+/// a host may take to answer.
+const SHORTER: f64 = 0.75;
+const MARGIN: Span = Span::from_millis(2);
+
+/// The legs of a divided connection add up to about the path's round trip.
+const SUM: std::ops::RangeInclusive<f64> = 0.6..=1.15;
+
+/// A warning where the connections of the two ends are not the same ones; `round_trip` is that of messages between the
+/// programs.
+pub(crate) fn proxy_warning(near: Leg, far: Leg, round_trip: Span) -> Option<String> {
+    let sign = if near.header != far.header {
+        format!("headers take {} bytes here and {} at the far end", near.header, far.header)
+    } else if divides(near.round_trip, far.round_trip, round_trip) {
+        let [here, there] = [near.round_trip, far.round_trip];
+        format!("the connections' round trips take {here} here and {there} at the far end, messages {round_trip}")
+    } else {
+        return None;
+    };
+    Some(format!(
+        "a proxy or translator ends the TCP connections on the way ({sign}): the figures hold for the leg to it, and beyond \
+         only as far as it passes packets on as they come"
+    ))
+}
+
+/// Whether both connections are shorter than the path, and together about as long.
+fn divides(near: Span, far: Span, whole: Span) -> bool {
+    let limit = whole.as_secs_f64() * SHORTER - MARGIN.as_secs_f64();
+    let [near, far] = [near, far].map(Span::as_secs_f64);
+    near < limit && far < limit && SUM.contains(&((near + far) / whole.as_secs_f64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leg(header: u32, millis: i64) -> Leg {
+        Leg { header, payload: 1448, round_trip: Span::from_millis(millis) }
+    }
+
+    fn warning(near: Leg, far: Leg, millis: i64) -> Option<String> {
+        proxy_warning(near, far, Span::from_millis(millis))
+    }
+
+    #[test]
+    fn other_headers_show_a_proxy() {
+        assert!(warning(leg(52, 10), leg(40, 10), 10).unwrap().contains("52 bytes here and 40"));
+        assert!(warning(leg(72, 0), leg(52, 0), 0).is_some());
+    }
+
+    #[test]
+    fn legs_shorter_than_the_path_show_a_proxy() {
+        assert!(
+            warning(leg(52, 5), leg(52, 15), 20).is_none(),
+            "one leg of 15 ms may be a path of 20 ms on a busy host"
+        );
+        assert!(warning(leg(52, 10), leg(52, 20), 30).unwrap().contains("round trips"));
+        assert!(warning(leg(52, 30), leg(52, 30), 30).is_none());
+    }
+
+    #[test]
+    fn a_host_that_answers_late_is_no_proxy() {
+        for (kernel, programs) in [(0, 1), (1, 2), (2, 4), (20, 23), (20, 30)] {
+            assert_eq!(warning(leg(52, kernel), leg(52, kernel), programs), None, "{kernel} ms, {programs} ms");
+        }
+    }
+}
