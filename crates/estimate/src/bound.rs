@@ -22,6 +22,8 @@ pub enum Limit {
     Range,
     /// A policer or a token bucket passes more for a burst only, and what lasts beside cross traffic could not be told.
     TokenBucket,
+    /// Flows have queues of their own, so that one flow sees its share only, and many see nothing of cross traffic.
+    FlowQueueing,
 }
 
 impl Bound {
@@ -57,6 +59,7 @@ impl Limit {
             Limit::Budget => "budget",
             Limit::Range => "range",
             Limit::TokenBucket => "token-bucket",
+            Limit::FlowQueueing => "flow-queueing",
         }
     }
 }

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lab::accuracy::{
     self, Accuracy, BottleneckKind, CrossKind, CrossSource, Progress, RealTime, Report, Testbed, Transport, VirtualTime,
 };
+use lab::atlas::{self, AtlasProgress, PathAtlas, PathAtlasReport};
 use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
 use lab::multipath::{self, Multipath, MultipathProgress, MultipathReport, Plane};
 use lab::nat_session::{self, NatProgress, NatSessionReport, NatSessions};
@@ -56,7 +57,7 @@ struct RunArgs {
     /// Built-in experiments (see `kumade lab list`) or scenario files (*.toml)
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.multipath/1, kumade.lab.nat-session/1) per
+    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1) per
     /// experiment instead of tables
     #[arg(long)]
     json: bool,
@@ -177,6 +178,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
             Experiment::Fairness(experiment) => compete(experiment, &stop)?,
             Experiment::Multipath(experiment) => transfer(experiment, &stop)?,
             Experiment::NatSessions(experiment) => agree(experiment, &stop)?,
+            Experiment::PathAtlas(experiment) => survey(experiment, &stop)?,
         };
         // An empty report must not replace an earlier one.
         if measured > 0 {
@@ -271,6 +273,22 @@ fn agree(experiment: &NatSessions, stop: &AtomicBool) -> anyhow::Result<Reported
     bar.finish_and_clear();
     let measured = rows.len();
     Ok((Box::new(NatSessionReport::new(experiment, started, rows)), measured))
+}
+
+fn survey(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Reported> {
+    let runs = experiment.points().len();
+    note!("{}: {runs} measurements in virtual time", experiment.name);
+    let bar = progress_bar(&experiment.name)?;
+    bar.set_length(runs as u64);
+    let started = lab::now_utc();
+    let mut show = |AtlasProgress::Done(row): AtlasProgress<'_>| {
+        bar.set_message(format!("{}: {} over {}", experiment.name, row.kind, row.transport));
+        bar.inc(1);
+    };
+    let rows = atlas::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
+    bar.finish_and_clear();
+    let measured = rows.len();
+    Ok((Box::new(PathAtlasReport::new(experiment, started, rows)), measured))
 }
 
 fn measure(experiment: &Accuracy, stop: &AtomicBool) -> anyhow::Result<Reported> {

@@ -2,7 +2,7 @@
 //!
 //! [`load`] reads an [`Experiment`], built in or from a scenario file. One on [`accuracy`] is run on a
 //! [`Testbed`](accuracy::Testbed), one on several paths on a [`MultipathTestbed`](multipath::MultipathTestbed), one on
-//! [`fairness`] by [`fairness::run`], one on NAT sessions by [`nat_session::run`]; the rows become a [`Document`].
+//! [`fairness`] by [`fairness::run`], one on NAT sessions by [`nat_session::run`], one on paths of many kinds by [`atlas::run`]; the rows become a [`Document`].
 //!
 //! The modules:
 //!
@@ -12,6 +12,7 @@
 //! | [`accuracy`] | estimates beside the truth: path, traffic, firewall, measurement in real and in virtual time, summary, report |
 //! | [`fairness`] | shares of competing TCP connections: disciplines, runs in real and in virtual time, summary, report, comparison |
 //! | [`multipath`] | what one flow gets of several paths: gateways, traffic, runs, summary, report |
+//! | [`atlas`] | measurements of paths of many kinds, drawn at random: virtual time, summary, report |
 //! | [`nat_session`] | when the sessions of two gateways begin and end: real ones and in virtual time, summary, report |
 //! | `report` | what all reports share: terminal, HTML, files, tables, plots |
 //! | `error` | all error types and their messages |
@@ -22,6 +23,7 @@
 //! A new experiment is a file in `scenarios/` and a line in `scenario/catalogue.rs`.
 
 pub mod accuracy;
+pub mod atlas;
 mod bounds;
 mod buffer;
 mod delays;

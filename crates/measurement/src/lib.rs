@@ -17,6 +17,7 @@
 mod clocks;
 mod delay;
 mod event;
+mod flow_queueing;
 mod measurement;
 mod plan;
 mod receive_timeout;

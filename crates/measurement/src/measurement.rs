@@ -2,6 +2,7 @@
 
 use crate::delay::{self, DelayRecord};
 use crate::event::Event;
+use crate::flow_queueing;
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
@@ -334,10 +335,15 @@ impl Measurement {
     ) -> DirectionReport {
         let shaped = phase.shaped_rate().is_some();
         let cost = phase.series.cost(now);
-        let (outcome, mut capacity) = match phase.capacity {
-            Some(found) => (found.capacity.refute(outcome), Some(found.report)),
+        let (outcome, capacity) = match phase.capacity {
+            Some(found) => (found.capacity.refute(outcome), Some((found.capacity, found.report))),
             None => (outcome, None),
         };
+        let (outcome, fair_share) = match &capacity {
+            Some((capacity, _)) if self.transport.kind() == Transport::Udp => flow_queueing::judge(capacity, outcome),
+            _ => (outcome, None),
+        };
+        let mut capacity = capacity.map(|(_, report)| report);
         if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, &sustained) {
             capacity.limit(limiter);
         }
@@ -348,7 +354,11 @@ impl Measurement {
         let outcome = Outcome { warnings, ..outcome };
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
         let report = DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost);
-        DirectionReport { sustained_bytes: sustained::bytes(sustained.as_ref()), ..report }
+        DirectionReport {
+            fair_share_bits_per_second: fair_share,
+            sustained_bytes: sustained::bytes(sustained.as_ref()),
+            ..report
+        }
     }
 
     fn report(&mut self) -> Report {

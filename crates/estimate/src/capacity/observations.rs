@@ -3,12 +3,13 @@
 use super::burst::{self, Burst, Epoch};
 use super::filter::{self, Reading, Refusal};
 use super::long_train::{LongRate, LongTrain};
+use super::sample::samples;
 use super::shape::{MIN_RATE, Shape};
 use super::shaping::{self, Change};
 use crate::method::Rejection;
 use crate::stats::quantile;
 use train::{PacketRecord, TrainRecord};
-use units::Rate;
+use units::{Rate, Span};
 
 /// What a train was sent for.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,6 +100,13 @@ impl Observations {
     /// The rate of the last long train, if that is far below the one at which the first packets arrived.
     pub(super) fn slow(&self) -> Option<f64> {
         self.long_trains.last().map(LongTrain::rate).filter(|&rate| self.scouted.is_some_and(|few| rate < few / 2.0))
+    }
+
+    /// The fastest rate of all shapes of bursts that nothing delayed, in bit/s.
+    pub(super) fn fastest_burst(&self) -> Option<f64> {
+        let samples = samples(&self.bursts);
+        let back_to_back = samples.iter().filter(|sample| sample.shape.interval == Span::ZERO);
+        back_to_back.map(|sample| sample.undelayed.rate).reduce(f64::max)
     }
 
     /// How many long trains were sent to look for a change.

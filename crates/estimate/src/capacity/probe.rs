@@ -2,6 +2,7 @@
 
 use super::config::CapacityConfig;
 use super::filter::{Reading, Refusal};
+use super::long_train::LongTrain;
 use super::observations::{Observations, Purpose};
 use super::plan;
 use super::result::Capacity;
@@ -162,7 +163,17 @@ impl CapacityProbe {
             }
         };
         let bursts_used = (self.seen.bursts.len() + self.seen.long_trains.len()) as u32;
-        Capacity { bottleneck, at_least, reason, shaper, bursts_used, trains_rejected: self.rejected.clone() }
+        let long_train = self.seen.long_trains.iter().map(LongTrain::rate).reduce(f64::min).map(Rate::from_f64);
+        Capacity {
+            bottleneck,
+            at_least,
+            reason,
+            shaper,
+            fastest_burst: self.seen.fastest_burst().map(Rate::from_f64),
+            long_train,
+            bursts_used,
+            trains_rejected: self.rejected.clone(),
+        }
     }
 
     fn why_unknown(&self, refusal: Option<Refusal>) -> String {

@@ -16,6 +16,10 @@ pub struct Capacity {
     pub reason: Option<String>,
     /// A token bucket on the path.
     pub shaper: Option<Shaper>,
+    /// The fastest rate of all shapes of bursts that nothing delayed.
+    pub fastest_burst: Option<Rate>,
+    /// The rate at which the slowest long train arrived, sent back to back.
+    pub long_train: Option<Rate>,
     /// Bursts and long trains that were used.
     pub bursts_used: u32,
     /// Trains that were left out, by cause.
@@ -114,6 +118,8 @@ mod tests {
             at_least: None,
             reason: None,
             shaper: None,
+            fastest_burst: None,
+            long_train: None,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         };

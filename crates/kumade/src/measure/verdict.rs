@@ -42,6 +42,7 @@ fn limit(direction: Direction, found: &DirectionReport) -> Option<&'static str> 
         ("sender", Direction::Up) => "this host cannot send faster",
         ("sender", Direction::Down) => "the server cannot send faster",
         ("budget", _) => "the budget allowed no faster train",
+        ("flow-queueing", _) => "the fair share of one flow",
         ("token-bucket", _) => "more passes for a burst only",
         ("range", _) if lower => "the method tries no higher rate",
         ("range", _) => "the method tries no lower rate",

@@ -36,6 +36,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "multipath-reorder",
     "multipath-auto",
     "nat-session",
+    "path-atlas",
 ];
 
 /// Tables of mixes that they name.

@@ -1,6 +1,7 @@
 use super::overrides::Overrides;
-use super::{accuracy, fairness, multipath, nat_session};
+use super::{accuracy, atlas, fairness, multipath, nat_session};
 use crate::accuracy::Accuracy;
+use crate::atlas::PathAtlas;
 use crate::error::ScenarioError;
 use crate::fairness::Fairness;
 use crate::multipath::Multipath;
@@ -11,7 +12,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 /// What the lab can run. A file that names queue disciplines is about fairness, one that names planes about several paths, one
-/// with an idle time about NAT sessions, any other about accuracy.
+/// with an idle time about NAT sessions, one that names kinds about paths of many kinds, any other about accuracy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Experiment {
     /// Estimates beside the truth.
@@ -22,6 +23,8 @@ pub enum Experiment {
     Multipath(Box<Multipath>),
     /// When NAT sessions begin and end.
     NatSessions(Box<NatSessions>),
+    /// Estimates on paths of many kinds.
+    PathAtlas(Box<PathAtlas>),
 }
 
 impl Experiment {
@@ -54,6 +57,10 @@ impl Experiment {
             let file: nat_session::File = file(document).map_err(malformed)?;
             return Ok(Experiment::NatSessions(Box::new(file.experiment(overrides)?)));
         }
+        if document.get_ref().contains_key("kinds") {
+            let file: atlas::File = file(document).map_err(malformed)?;
+            return Ok(Experiment::PathAtlas(Box::new(file.experiment(overrides)?)));
+        }
         let file: accuracy::File = file(document).map_err(malformed)?;
         Ok(Experiment::Accuracy(Box::new(file.experiment(overrides)?)))
     }
@@ -65,6 +72,7 @@ impl Experiment {
             Experiment::Fairness(experiment) => &experiment.name,
             Experiment::Multipath(experiment) => &experiment.name,
             Experiment::NatSessions(experiment) => &experiment.name,
+            Experiment::PathAtlas(experiment) => &experiment.name,
         }
     }
 
@@ -75,6 +83,7 @@ impl Experiment {
             Experiment::Fairness(experiment) => &experiment.title,
             Experiment::Multipath(experiment) => &experiment.title,
             Experiment::NatSessions(experiment) => &experiment.title,
+            Experiment::PathAtlas(experiment) => &experiment.title,
         }
     }
 
@@ -85,6 +94,7 @@ impl Experiment {
             Experiment::Fairness(experiment) => experiment.paper.as_ref(),
             Experiment::Multipath(experiment) => experiment.paper.as_ref(),
             Experiment::NatSessions(experiment) => experiment.paper.as_ref(),
+            Experiment::PathAtlas(_) => None,
         }
     }
 
@@ -95,6 +105,7 @@ impl Experiment {
             Experiment::Fairness(experiment) => experiment.virtual_time,
             Experiment::Multipath(experiment) => experiment.virtual_time,
             Experiment::NatSessions(experiment) => experiment.virtual_time,
+            Experiment::PathAtlas(_) => true,
         }
     }
 
@@ -105,6 +116,7 @@ impl Experiment {
             Experiment::Fairness(experiment) => experiment.points().len(),
             Experiment::Multipath(experiment) => experiment.points().len(),
             Experiment::NatSessions(experiment) => experiment.points().len(),
+            Experiment::PathAtlas(experiment) => experiment.points().len(),
         }
     }
 
@@ -128,6 +140,14 @@ impl Experiment {
     pub fn multipath(self) -> Option<Multipath> {
         match self {
             Experiment::Multipath(experiment) => Some(*experiment),
+            _ => None,
+        }
+    }
+
+    /// The experiment on paths of many kinds, if it is one.
+    pub fn path_atlas(self) -> Option<PathAtlas> {
+        match self {
+            Experiment::PathAtlas(experiment) => Some(*experiment),
             _ => None,
         }
     }

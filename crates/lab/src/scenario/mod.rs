@@ -4,6 +4,7 @@
 //! [`Experiment`] holds everything that running it takes; nothing is read or checked again later.
 
 mod accuracy;
+mod atlas;
 mod catalogue;
 mod checks;
 mod experiment;

@@ -153,8 +153,16 @@ mod tests {
 
     fn said(bottleneck: Option<Estimate<Rate>>, reason: Option<&str>, shaper: Option<Shaper>) -> String {
         let reason = reason.map(str::to_owned);
-        let found =
-            Capacity { bottleneck, at_least: None, reason, shaper, bursts_used: 20, trains_rejected: BTreeMap::new() };
+        let found = Capacity {
+            bottleneck,
+            at_least: None,
+            reason,
+            shaper,
+            fastest_burst: None,
+            long_train: None,
+            bursts_used: 20,
+            trains_rejected: BTreeMap::new(),
+        };
         CapacityReport::new(found, &Cost { packets: 220, bytes: 330_000, duration: Span::from_millis(240) }).to_string()
     }
 

@@ -26,10 +26,14 @@ pub struct DirectionReport {
     /// An upper bound of the available bandwidth: the lowest rate that was tried exceeded it. Null as above.
     pub at_most_bits_per_second: Option<Rate>,
     /// Why there is no more than a bound: `sender` (it cannot send faster), `budget` (which was spent) `range` (the method
-    /// tries no other rates) or `token-bucket` (more passes for a burst only); null if there is no bound.
+    /// tries no other rates) `token-bucket` (more passes for a burst only)
+    /// or `flow-queueing` (flows have queues of their own); null if there is no bound.
     pub limited_by: Option<String>,
     /// Why there is no value; null if there is one.
     pub reason: Option<String>,
+    /// What one more flow that always sends can have, where flows have queues of their own: its fair share. It may push others
+    /// aside: the available bandwidth, which nobody uses, may be less. Null where flow queueing was not detected.
+    pub fair_share_bits_per_second: Option<Estimate<Rate>>,
     /// Bytes of the longest train that passed at about this rate: only a policer or a token bucket whose burst is larger may
     /// have been overlooked. Null if none was sent, or the rate did not last.
     pub sustained_bytes: Option<u64>,
@@ -74,6 +78,7 @@ impl DirectionReport {
             at_most_bits_per_second: outcome.bound.and_then(|bound| bound.at_most()),
             limited_by: outcome.bound.map(|bound| bound.limit().name().to_owned()),
             reason: outcome.reason,
+            fair_share_bits_per_second: None,
             sustained_bytes: None,
             spread_bits_per_second: outcome.spread,
             capacity,

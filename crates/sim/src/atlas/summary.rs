@@ -57,8 +57,10 @@ impl Verdict {
             fault: match &report.available_bits_per_second {
                 Some(found) => judge(found, truth, path).fault(),
                 None => {
+                    let share = report.fair_share_bits_per_second.zip(truth.fair_share);
+                    let share = share.and_then(|(found, truth)| Judgement::of(&found, truth, path.sustained).fault());
                     let bounds = (report.at_least_bits_per_second, report.at_most_bits_per_second);
-                    Fault::of_bounds(bounds.0, bounds.1, truth.available)
+                    share.or(Fault::of_bounds(bounds.0, bounds.1, truth.available))
                 }
             },
             bytes: report.bytes_sent + capacity.map_or(0, |capacity| capacity.bytes_sent),

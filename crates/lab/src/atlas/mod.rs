@@ -1,0 +1,16 @@
+//! Paths of many kinds, drawn at random with known truth: how far off measurements are, how often their intervals hold the
+//! truth, how often they refuse and why, and how often they are wrong with confidence.
+//!
+//! The paths are those of [`sim::atlas`]. Experiments run in virtual time.
+
+mod report;
+mod row;
+mod runner;
+mod scenario;
+mod summary;
+
+pub use report::PathAtlasReport;
+pub use row::{AtlasRow, FaultWord};
+pub use runner::{AtlasProgress, run};
+pub use scenario::{AtlasPoint, PathAtlas, SeedChoice};
+pub use summary::{AtlasSummary, KindSummary};

@@ -1,0 +1,222 @@
+//! The report of an experiment on paths of many kinds.
+
+use super::row::AtlasRow;
+use super::scenario::PathAtlas;
+use super::summary::{AtlasSummary, KindSummary};
+use crate::error::ReportError;
+use crate::report::plot::Plot;
+use crate::report::{Content, Parts, Table, read};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sim::atlas::Verdict;
+use std::error::Error;
+use train::Estimate;
+
+/// The results of an experiment on paths of many kinds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PathAtlasReport {
+    /// The document's kind and version.
+    #[schemars(extend("const" = PathAtlasReport::SCHEMA))]
+    pub schema: String,
+    /// The scenario's name.
+    pub experiment: String,
+    /// The scenario's question.
+    pub title: String,
+    /// When the first run began: UTC, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub started: String,
+    /// The version of kumade that ran it.
+    pub version: String,
+    /// Which paths were drawn, in words.
+    pub setting: String,
+    /// One for each measurement.
+    pub rows: Vec<AtlasRow>,
+    /// The rows summed up.
+    pub summary: AtlasSummary,
+}
+
+impl PathAtlasReport {
+    /// Names the document's kind and version.
+    pub const SCHEMA: &str = "kumade.lab.path-atlas/1";
+
+    /// Sums up the rows of `experiment`, each with its verdict. `started` is UTC in RFC 3339.
+    pub fn new(experiment: &PathAtlas, started: String, rows: Vec<(AtlasRow, Verdict)>) -> Self {
+        PathAtlasReport {
+            schema: PathAtlasReport::SCHEMA.to_owned(),
+            experiment: experiment.name.clone(),
+            title: experiment.title.clone(),
+            started,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            setting: format!(
+                "{} paths of each kind, drawn from {} seeds; virtual time; full measurements, upwards",
+                experiment.runs,
+                experiment.seeds.word()
+            ),
+            summary: AtlasSummary::of(&rows),
+            rows: rows.into_iter().map(|(row, _)| row).collect(),
+        }
+    }
+
+    /// Reads a document that [`Document::to_json`](crate::Document::to_json) made.
+    ///
+    /// # Errors
+    /// Where it is not one of this kind and version.
+    pub fn from_json(text: &str) -> Result<Self, ReportError> {
+        read(text, PathAtlasReport::SCHEMA, |report: &PathAtlasReport| &report.schema)
+    }
+}
+
+impl Parts for PathAtlasReport {
+    fn content(&self) -> Content<'_> {
+        Content {
+            experiment: &self.experiment,
+            title: &self.title,
+            started: &self.started,
+            version: &self.version,
+            setting: self.setting.clone(),
+            layer: "Rates count IP packets.",
+            paper: None,
+            tables: vec![by_kind(&self.summary.kinds), refusals(&self.summary.kinds)],
+            verdicts: vec![verdict(&self.summary.kinds)],
+            notes: Vec::new(),
+        }
+    }
+
+    fn csv(&self) -> Result<String, Box<dyn Error>> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(COLUMNS.iter().map(|(name, _)| name))?;
+        for row in &self.rows {
+            writer.write_record(COLUMNS.iter().map(|(_, cell)| cell(row)))?;
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
+        Ok(Vec::new())
+    }
+}
+
+fn by_kind(kinds: &[KindSummary]) -> Table {
+    let percent = |part: Option<f64>, decimals: usize| {
+        part.map_or("–".to_owned(), |part| format!("{:.decimals$}", part * 100.0))
+    };
+    let row = |kind: &KindSummary| {
+        vec![
+            kind.kind.clone(),
+            kind.transport.clone(),
+            kind.runs.to_string(),
+            kind.values.to_string(),
+            percent(kind.coverage_ratio, 1),
+            percent(kind.mean_absolute_error_ratio, 2),
+            percent(kind.median_width_ratio, 1),
+            kind.wrong.to_string(),
+            format!("{:.2}", kind.mean_bytes / 1e6),
+            format!("{:.2}", kind.mean_seconds),
+        ]
+    };
+    let columns = ["kind", "transport", "paths", "values", "coverage", "error", "width", "wrong", "MB", "s"];
+    Table {
+        caption: "By kind of path: how many gave a value; in how many percent of them the interval holds the truth; mean \
+                  absolute error in percent of what the path carries; median width of the interval in percent of the truth; \
+                  statements that are wrong with confidence, by more than 5 %; mean cost of a measurement"
+            .to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: kinds.iter().map(row).collect(),
+    }
+}
+
+fn refusals(kinds: &[KindSummary]) -> Table {
+    let of = |kind: &KindSummary| {
+        let cells = |(cause, count): (&String, &usize)| {
+            vec![kind.kind.clone(), kind.transport.clone(), count.to_string(), cause.clone()]
+        };
+        kind.refusals.iter().map(cells).collect::<Vec<_>>()
+    };
+    Table {
+        caption: "Measurements without a value, by cause".to_owned(),
+        columns: ["kind", "transport", "paths", "cause"].map(str::to_owned).to_vec(),
+        rows: kinds.iter().flat_map(of).collect(),
+    }
+}
+
+fn verdict(kinds: &[KindSummary]) -> String {
+    let total = |of: fn(&KindSummary) -> usize| kinds.iter().map(of).sum::<usize>();
+    let (runs, wrong) = (total(|kind| kind.runs), total(|kind| kind.wrong));
+    let part = 100.0 * wrong as f64 / runs.max(1) as f64;
+    format!("{wrong} of {runs} measurements ({part:.1} %) were wrong with confidence")
+}
+
+/// A column's name, and what it holds of a row.
+type Column = (&'static str, fn(&AtlasRow) -> String);
+
+const COLUMNS: [Column; 26] = [
+    ("kind", |row| row.kind.clone()),
+    ("transport", |row| row.transport.clone()),
+    ("seed", |row| row.seed.to_string()),
+    ("sustained_bits_per_second", |row| rate(Some(row.sustained_bits_per_second))),
+    ("link_bits_per_second", |row| rate(row.link_bits_per_second)),
+    ("burst_bytes", |row| text(row.burst_bytes)),
+    ("cross_bits_per_second", |row| rate(Some(row.cross_bits_per_second))),
+    ("cross_flows", |row| row.cross_flows.to_string()),
+    ("truth_bits_per_second", |row| rate(Some(row.truth_bits_per_second))),
+    ("truth_fair_share_bits_per_second", |row| rate(row.truth_fair_share_bits_per_second)),
+    ("available_bits_per_second", |row| of(row.available_bits_per_second, |e| e.value)),
+    ("available_low_bits_per_second", |row| of(row.available_bits_per_second, |e| e.low)),
+    ("available_high_bits_per_second", |row| of(row.available_bits_per_second, |e| e.high)),
+    ("fair_share_bits_per_second", |row| of(row.fair_share_bits_per_second, |e| e.value)),
+    ("fair_share_low_bits_per_second", |row| of(row.fair_share_bits_per_second, |e| e.low)),
+    ("fair_share_high_bits_per_second", |row| of(row.fair_share_bits_per_second, |e| e.high)),
+    ("at_least_bits_per_second", |row| rate(row.at_least_bits_per_second)),
+    ("at_most_bits_per_second", |row| rate(row.at_most_bits_per_second)),
+    ("policed", |row| row.policed.to_string()),
+    ("committed_bits_per_second", |row| of(row.committed_bits_per_second, |e| e.value)),
+    ("committed_low_bits_per_second", |row| of(row.committed_bits_per_second, |e| e.low)),
+    ("committed_high_bits_per_second", |row| of(row.committed_bits_per_second, |e| e.high)),
+    ("sustained_bytes", |row| text(row.sustained_bytes)),
+    ("bytes_sent", |row| row.bytes_sent.to_string()),
+    ("duration_seconds", |row| row.duration_seconds.to_string()),
+    ("reason", |row| text(row.reason.as_ref())),
+];
+
+fn text(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn rate(rate: Option<units::Rate>) -> String {
+    text(rate.map(units::Rate::bits_per_second))
+}
+
+fn of(estimate: Option<Estimate<units::Rate>>, which: fn(Estimate<units::Rate>) -> units::Rate) -> String {
+    rate(estimate.map(which))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atlas::run;
+    use crate::report::{Document, schema};
+    use crate::scenario::{Overrides, load};
+
+    fn few() -> PathAtlasReport {
+        let overrides = Overrides { runs: Some(3), ..Overrides::default() };
+        let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
+        let rows = run(&experiment, &mut |_| (), &|| false).unwrap();
+        PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows)
+    }
+
+    #[test]
+    fn a_few_paths_of_each_kind_come_to_a_report_of_the_published_schema() {
+        let report = few();
+        assert_eq!(report.rows.len(), 10 * 2 * 3);
+        let validator = schema::published::<PathAtlasReport>("kumade.lab.path-atlas.1");
+        let json = report.to_json().unwrap();
+        let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+        assert_eq!(PathAtlasReport::from_json(&json).unwrap(), report);
+        assert_eq!(report.to_csv().unwrap().lines().count(), 1 + report.rows.len());
+        assert!(report.to_text().contains("wrong with confidence"), "{}", report.to_text());
+        assert!(report.to_html().unwrap().contains("path-atlas"));
+    }
+}

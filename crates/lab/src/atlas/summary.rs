@@ -1,0 +1,72 @@
+use super::row::AtlasRow;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sim::atlas::{Summary, Verdict};
+use std::collections::BTreeMap;
+
+/// All runs summed up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AtlasSummary {
+    /// By kind and transport, in the order of running.
+    pub kinds: Vec<KindSummary>,
+}
+
+/// The runs of one kind over one transport. Ratios are from 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KindSummary {
+    /// The kind of the paths.
+    pub kind: String,
+    /// What carried the trains.
+    pub transport: String,
+    /// How many were measured.
+    pub runs: usize,
+    /// Those that gave a value.
+    pub values: usize,
+    /// Part of the values whose interval holds the truth; null without values.
+    pub coverage_ratio: Option<f64>,
+    /// Mean absolute error relative to what the path carries without cross traffic; null without values.
+    pub mean_absolute_error_ratio: Option<f64>,
+    /// Median width of the intervals relative to the truth; null without values.
+    pub median_width_ratio: Option<f64>,
+    /// Runs with a statement that is wrong with confidence.
+    pub wrong: usize,
+    /// Runs without a value, by cause.
+    pub refusals: BTreeMap<String, usize>,
+    /// Mean IP bytes of a run.
+    pub mean_bytes: f64,
+    /// Mean duration of a run.
+    pub mean_seconds: f64,
+}
+
+impl AtlasSummary {
+    /// Of these rows and their verdicts.
+    pub(super) fn of(rows: &[(AtlasRow, Verdict)]) -> Self {
+        let groups = rows.chunk_by(|(a, _), (b, _)| (&a.kind, &a.transport) == (&b.kind, &b.transport));
+        AtlasSummary { kinds: groups.filter_map(KindSummary::of).collect() }
+    }
+}
+
+impl KindSummary {
+    fn of(group: &[(AtlasRow, Verdict)]) -> Option<Self> {
+        let (first, _) = group.first()?;
+        let verdicts: Vec<Verdict> = group.iter().map(|(_, verdict)| verdict.clone()).collect();
+        let Summary { runs, values, coverage, error, median_width, wrong, refusals, bytes, seconds } =
+            Summary::of(&verdicts);
+        let if_any = |figure| (values > 0).then_some(figure);
+        Some(KindSummary {
+            kind: first.kind.clone(),
+            transport: first.transport.clone(),
+            runs,
+            values,
+            coverage_ratio: if_any(coverage),
+            mean_absolute_error_ratio: if_any(error),
+            median_width_ratio: if_any(median_width),
+            wrong,
+            refusals,
+            mean_bytes: bytes,
+            mean_seconds: seconds,
+        })
+    }
+}

@@ -1,0 +1,62 @@
+use super::checks::{check_name, check_runs, refuse};
+use super::overrides::{Overrides, replace};
+use crate::accuracy::{BottleneckKind, Transport};
+use crate::atlas::{PathAtlas, SeedChoice};
+use crate::error::ScenarioError;
+use serde::Deserialize;
+use sim::atlas::PathKind;
+
+/// A scenario file on paths of many kinds, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    name: String,
+    title: String,
+    transports: Vec<Transport>,
+    kinds: Vec<String>,
+    runs: u32,
+    seeds: SeedChoice,
+}
+
+impl File {
+    /// The experiment that it describes, with parts replaced.
+    ///
+    /// # Errors
+    /// Names the option that has no meaning here, or what in the result is wrong.
+    pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<PathAtlas, ScenarioError> {
+        let name = self.name.clone();
+        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
+        self.override_with(overrides).map_err(invalid)?;
+        check_name(&self.name).and_then(|()| check_runs(self.runs)).map_err(invalid)?;
+        let kinds: Result<Vec<PathKind>, String> = self.kinds.iter().map(|kind| kind.parse()).collect();
+        let kinds = kinds.map_err(invalid)?;
+        refuse(self.runs == 0 || kinds.is_empty() || self.transports.is_empty(), || {
+            "with no runs, kinds or transports there is nothing to do; ask for at least one".into()
+        })
+        .map_err(invalid)?;
+        let unfit = self.transports.iter().find(|transport| !matches!(transport, Transport::Udp | Transport::Rake));
+        if let Some(unfit) = unfit {
+            return Err(invalid(format!("a virtual path has no transport `{unfit}`; choose udp or rake")));
+        }
+        Ok(PathAtlas {
+            name: self.name,
+            title: self.title,
+            kinds,
+            transports: self.transports,
+            runs: self.runs,
+            seeds: self.seeds,
+        })
+    }
+
+    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
+        if let Some(option) = given.for_others_than_atlas() {
+            return Err(format!("{option} does not apply to experiments on paths of many kinds, and this is one"));
+        }
+        refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
+            "these paths exist in virtual time only; leave --bottleneck out".into()
+        })?;
+        self.runs = given.runs.unwrap_or(self.runs);
+        replace(&mut self.transports, &given.transports);
+        Ok(())
+    }
+}
