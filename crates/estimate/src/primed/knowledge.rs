@@ -5,7 +5,7 @@ use super::floor::delay_floor;
 use super::packets::{Dispersion, Packets};
 use super::reading::Reading;
 use crate::capacity::{Shaper, Shaping};
-use crate::stats::{median, standard_deviation};
+use crate::stats::{mean, median, standard_deviation};
 
 /// No value is given from fewer trains.
 pub(super) const MIN_TRAINS: usize = 3;
@@ -34,6 +34,8 @@ pub(super) struct Knowledge {
     pub(super) short_primes: u32,
     /// The newest train is one of them.
     pub(super) newest_short: bool,
+    /// The part of the bodies that was lost where no queue was seen to overflow.
+    pub(super) unexplained_loss: f64,
     /// There is a token bucket of which nothing was known before.
     pub(super) hidden_bucket: bool,
 }
@@ -53,6 +55,8 @@ impl Knowledge {
             }
         };
         let Found { capacity, capacity_scatter, mut readings } = found;
+        let unexplained = |reading: &Reading| if reading.overflowed() { 0.0 } else { reading.lost };
+        let unexplained_loss = mean(&readings.iter().map(unexplained).collect::<Vec<_>>());
         let filled = readings.iter().filter(|r| !r.emptied).count();
         let saturated = shaper.is_some() || shown.len() * 4 > trains.len() || filled * 2 > readings.len();
         let short_primes = readings.iter().filter(|r| r.credit_left).count() as u32;
@@ -81,6 +85,7 @@ impl Knowledge {
             newest_stalled,
             short_primes,
             newest_short,
+            unexplained_loss,
             hidden_bucket,
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Reading {
     pub(super) rate: f64,
     /// Available bandwidth in bit/s.
     pub(super) available: f64,
+    /// The part of the body that was lost for whatever cause.
+    pub(super) lost: f64,
     /// By how many seconds a second the delay grew.
     pub(super) growth: f64,
     /// The time from the body's first packet to its last, in seconds.
@@ -71,6 +73,7 @@ impl Packets {
         let idle = self.body().filter(|p| waited(p) < 0.5 * service + STAMP_SCATTER_SECONDS).count();
         Some(Reading {
             rate,
+            lost: self.lost_of_body(),
             growth: (rate - available) / capacity,
             available,
             duration,
@@ -82,6 +85,13 @@ impl Packets {
             jumped: self.jumped(capacity),
             backlog: self.points.last().map_or(0.0, |p| waited(p).max(0.0) * capacity),
         })
+    }
+
+    /// The part of the body that was lost.
+    fn lost_of_body(&self) -> f64 {
+        let lost = self.losses.iter().filter(|loss| loss.index >= self.prime).count();
+        let arrived = self.points.iter().filter(|p| p.index >= self.prime).count();
+        lost as f64 / (arrived + lost).max(1) as f64
     }
 
     /// The longest that a packet waited in queues, in seconds.

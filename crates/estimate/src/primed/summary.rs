@@ -32,6 +32,9 @@ const MAX_FAILURES: u32 = 8;
 const SHORT_BUDGET_PACKETS: f64 = 100.0;
 const MAX_SHORT_HALF_WIDTH: f64 = 0.04;
 
+/// A path that loses a larger part of the packets, though no queue overflows, does not lose them at random.
+const MAX_RANDOM_LOSS: f64 = 0.07;
+
 /// No value is given where half the interval's width is more than this many times the capacity.
 const MAX_HALF_WIDTH: f64 = 3.0;
 
@@ -174,6 +177,10 @@ fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval,
     let capacity = state.knowledge.capacity.unwrap_or(0.0);
     if telling(used, capacity) < MIN_TRAINS || out_of_reach(state) || state.knowledge.hidden_bucket {
         return Err(no_value(state, used));
+    }
+    if state.knowledge.unexplained_loss > MAX_RANDOM_LOSS {
+        let percent = state.knowledge.unexplained_loss * 100.0;
+        return Err(format!("{percent:.0} % of the packets were lost without a queue: a policer or a very short queue"));
     }
     let interval = interval(used, elapsed.as_secs_f64(), &state.knowledge);
     if interval.half > MAX_HALF_WIDTH * capacity {

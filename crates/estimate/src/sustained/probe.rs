@@ -13,6 +13,8 @@ use units::{Rate, Span, Time};
 const MAX_FALL: f64 = 0.1;
 /// … or so many times what cross traffic's packets make it vary by.
 const STANDARD_DEVIATIONS: f64 = 4.0;
+/// The first train's fall is there again if the ratio exceeds 1 by this part of what it did then.
+const REPRODUCED_PART: f64 = 0.5;
 /// At this ratio of sending to arrival rate, a fall has no other cause than a token bucket.
 const CLEAR_RATIO: f64 = 1.4;
 /// The usual packet of cross traffic, in bits.
@@ -164,7 +166,7 @@ impl SustainedProbe {
     fn climbed(&self, climb: Climb, train: &[Passage]) -> State {
         let Climb { fallen, sections } = climb;
         let parts = parts(&sections, train, &fallen.fall);
-        match course(&parts) {
+        match course(&parts, fallen.fall.rates.ratio()) {
             Course::Limited => State::Done(limited(&fallen, &parts, self.config.seed)),
             // The bucket was not full before, and now more so.
             Course::Passed if fallen.fall.rates.ratio() > CLEAR_RATIO => {
@@ -195,10 +197,10 @@ enum Course {
     Alike,
 }
 
-fn course(parts: &[Rates]) -> Course {
+fn course(parts: &[Rates], before: f64) -> Course {
     let ratios = || parts.iter().map(Rates::ratio);
     let (most, least) = (ratios().fold(1.0, f64::max), ratios().fold(f64::INFINITY, f64::min));
-    if most < 1.0 + 2.0 * MAX_FALL {
+    if most < 1.0 + REPRODUCED_PART * (before - 1.0).min(2.0 * MAX_FALL / REPRODUCED_PART) {
         Course::Passed
     } else if least > 1.0 + 0.7 * (most - 1.0) {
         Course::Alike

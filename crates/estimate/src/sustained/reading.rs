@@ -158,7 +158,7 @@ pub(super) fn policing(train: &[Passage], fall: &Fall) -> Option<Policing> {
     let waited = delays(after)? - delays(before).unwrap_or(0.0);
     let service = after.first()?.bits / fall.rates.arrived;
     match by_loss {
-        0.7.. if waited < 4.0 * service => Some(Policing::Drops),
+        0.7.. if waited < 0.8 * service => Some(Policing::Drops),
         ..0.3 => Some(Policing::Delays),
         _ if waited > 10.0 * service => Some(Policing::Delays),
         _ => None,

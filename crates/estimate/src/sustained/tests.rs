@@ -99,7 +99,7 @@ fn random_loss_is_no_policer() {
         for packet in &mut record.packets {
             number += 1;
             // Every fifth, at any rate.
-            packet.received = packet.received.filter(|_| number % 5 != 0);
+            packet.received = packet.received.filter(|_| !number.is_multiple_of(5));
         }
         record
     };
