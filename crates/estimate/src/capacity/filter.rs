@@ -162,7 +162,7 @@ fn check_long(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
 
 /// A link takes its transmission time for each packet: where many bursts have packets that arrived at once, the receiving
 /// device reports them in batches.
-fn check_batches(samples: &[Sample]) -> Result<(), Refusal> {
+pub(super) fn check_batches(samples: &[Sample]) -> Result<(), Refusal> {
     let bursts = || samples.iter().flat_map(|sample| &sample.bursts);
     let pace = |burst: &Burst| burst.dispersion() / f64::from(burst.gaps);
     let at_once = bursts().filter(|burst| burst.shape.packets > 2 && burst.shortest_gap <= 0.05 * pace(burst));

@@ -104,9 +104,10 @@ impl Observations {
 
     /// The fastest rate of all shapes of bursts that nothing delayed, in bit/s.
     pub(super) fn fastest_burst(&self) -> Option<f64> {
-        let samples = samples(&self.bursts);
-        let back_to_back = samples.iter().filter(|sample| sample.shape.interval == Span::ZERO);
-        back_to_back.map(|sample| sample.undelayed.rate).reduce(f64::max)
+        let mut samples = samples(&self.bursts);
+        samples.retain(|sample| sample.shape.interval == Span::ZERO);
+        filter::check_batches(&samples).ok()?;
+        samples.iter().map(|sample| sample.undelayed.rate).reduce(f64::max)
     }
 
     /// How many long trains were sent to look for a change.

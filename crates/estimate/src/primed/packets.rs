@@ -3,10 +3,13 @@
 use crate::method::Rejection;
 use crate::stats::{mean, median};
 use train::{PacketRecord, TrainRecord};
-use units::Time;
+use units::{Span, Time};
 
 /// The packets at a prime's end by whose pace it shows whether a token bucket had given all that it held.
 pub(super) const PRIME_END: usize = 4;
+
+/// Packets that arrive together are stamped in any order within this time.
+const BATCH: Span = Span::from_micros(50);
 
 /// Stamps count from here: the first train's first packet, so that seconds fit a double with all their digits.
 #[derive(Debug, Clone, Copy)]
@@ -188,5 +191,5 @@ pub(super) fn last(points: &[Point], count: usize) -> &[Point] {
 /// retransmits a lost one.
 fn is_retransmitted(record: &TrainRecord, index: usize, received: Time) -> bool {
     let later = record.packets[index + 1..].iter().filter_map(|p| p.received);
-    later.filter(|&at| at < received).nth(2).is_some()
+    later.filter(|&at| at + BATCH < received).nth(2).is_some()
 }

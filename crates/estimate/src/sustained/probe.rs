@@ -143,7 +143,8 @@ impl SustainedProbe {
         let bits = fall.rates.sent * seconds;
         let varies = (self.config.cross.as_f64() * seconds * CROSS_PACKET_BITS).sqrt() + 2.0 * CROSS_PACKET_BITS;
         let allowed = MAX_FALL.max(STANDARD_DEVIATIONS * varies / bits.max(1.0));
-        1.0 - 1.0 / fall.rates.ratio() > allowed
+        let by_loss = fall.rates.lost > allowed / 2.0;
+        1.0 - 1.0 / fall.rates.ratio() > allowed && (by_loss || reading::grows(part))
     }
 
     fn climb(&mut self, fallen: Fallen) -> (State, Step<Sustained>) {

@@ -4,9 +4,14 @@ use super::result::Policing;
 use crate::fit::robust_line;
 use crate::stats::median;
 use train::PacketRecord;
+use units::{Span, Time};
 
 /// From fewer packets it cannot be told whether the delay grew.
 const MIN_LINE_PACKETS: usize = 4;
+/// Packets that arrive together are stamped in any order within this time.
+const BATCH: Span = Span::from_micros(50);
+/// A delay grows by more than this many times what it varies by besides.
+const MIN_GROWTH: f64 = 4.0;
 /// Points on either side of a fall.
 const MIN_POINTS: usize = 12;
 
@@ -61,7 +66,7 @@ pub(super) fn passages(packets: &[PacketRecord]) -> Vec<Passage> {
     };
     let mut earliest_later = vec![None; packets.len()];
     // The third of the earliest arrivals among all packets behind.
-    let mut least: Vec<units::Time> = Vec::with_capacity(4);
+    let mut least: Vec<Time> = Vec::with_capacity(4);
     for (index, packet) in packets.iter().enumerate().rev() {
         earliest_later[index] = least.get(2).copied();
         if let Some(at) = packet.received {
@@ -70,7 +75,7 @@ pub(super) fn passages(packets: &[PacketRecord]) -> Vec<Passage> {
             least.truncate(3);
         }
     }
-    let retransmitted = |index: usize, at| earliest_later[index].is_some_and(|later| later < at);
+    let retransmitted = |index: usize, at| earliest_later[index].is_some_and(|later| later + BATCH < at);
     let passage = |(index, packet): (usize, &PacketRecord)| {
         let arrived = packet.received.filter(|&at| !retransmitted(index, at));
         Some(Passage {
@@ -143,6 +148,18 @@ pub(super) fn fall(train: &[Passage]) -> Option<Fall> {
     let (_, index) = best?;
     let rates = rates(&train[index..])?;
     Some(Fall { index, rates, after: train[index].sent - train[0].sent })
+}
+
+/// Whether the delay grows steadily, and does not only vary by as much: by its median deviation from the line.
+pub(super) fn grows(part: &[Passage]) -> bool {
+    let delays: Vec<(f64, f64)> =
+        part.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
+    let (Some(line), Some(first), Some(last)) = (robust_line(&delays), delays.first(), delays.last()) else {
+        return false;
+    };
+    let deviations: Vec<f64> = delays.iter().map(|&(sent, delay)| (delay - line.at(sent)).abs()).collect();
+    let grown = line.slope * (last.0 - first.0);
+    median(&deviations).is_some_and(|deviation| grown > MIN_GROWTH * deviation)
 }
 
 /// Whether what exceeds is dropped or delayed, by what becomes of packets behind the fall: those that a policer lets pass
