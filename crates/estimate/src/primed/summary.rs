@@ -180,7 +180,9 @@ fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval,
     }
     if state.knowledge.unexplained_loss > MAX_RANDOM_LOSS {
         let percent = state.knowledge.unexplained_loss * 100.0;
-        return Err(format!("{percent:.0} % of the packets were lost without a queue: a policer or a very short queue"));
+        return Err(format!(
+            "{percent:.0} % of the packets were lost without a queue: a policer or a very short queue"
+        ));
     }
     let interval = interval(used, elapsed.as_secs_f64(), &state.knowledge);
     if interval.half > MAX_HALF_WIDTH * capacity {
