@@ -29,6 +29,9 @@ const UNSEEN_SHAPER: &str = "a token bucket shapes the path, which this method d
 
 const NO_KERNEL_STAMPS: &str = "no kernel time stamps at one end at least: user-space time stamps are less accurate";
 
+const HELD_BACK: &str = "packets waited in the queue of this host's own interface, which is part of the measured path: see \
+    `tc qdisc`";
+
 /// One measurement as a state machine. See the crate's loop contract.
 pub struct Measurement {
     plan: MeasurementPlan,
@@ -242,7 +245,7 @@ impl Measurement {
             estimate::Step::Done(found) => {
                 let direction = phase.series.direction();
                 let cost = phase.series.cost(now);
-                let report = CapacityReport::new(found.clone(), &cost);
+                let report = CapacityReport::new(found.clone(), phase.series.is_held_back(), &cost);
                 self.events.push_back(Event::Capacity { direction, result: Box::new(report.clone()) });
                 let found = FoundCapacity { capacity: found, report, cost };
                 (self.begin_available(direction, Some(Box::new(found)), now), None)
@@ -349,6 +352,8 @@ impl Measurement {
         }
         let mut warnings = self.transport.warnings();
         warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS.to_owned()));
+        let own_shaper = capacity.as_ref().and_then(|capacity| capacity.shaper.as_ref()).is_some_and(|s| s.at_sender);
+        warnings.extend((phase.series.is_held_back() && !own_shaper).then(|| HELD_BACK.to_owned()));
         warnings.extend(outcome.warnings);
         warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER.to_owned()));
         let outcome = Outcome { warnings, ..outcome };

@@ -26,6 +26,9 @@ pub struct CarriedTrain {
     pub ended: Time,
     /// Whether all time stamps come from the kernel.
     pub kernel_stamps: bool,
+    /// Whether the queue discipline of this host's own interface held packets back: their send times are then before it. False
+    /// in direction down, where the peer does not say.
+    pub held_back: bool,
     /// Whether a socket failed at either end, so that the transport must be reopened.
     pub broken: bool,
     /// TCP connections that are still open; zero for UDP.
@@ -43,12 +46,22 @@ pub struct TrainSeries {
     packets: u64,
     bytes: u64,
     kernel_stamps: bool,
+    held_back: bool,
 }
 
 impl TrainSeries {
     /// An empty series that begins now.
     pub fn new(direction: Direction, now: Time) -> Self {
-        TrainSeries { direction, began: now, ended: now, trains: 0, packets: 0, bytes: 0, kernel_stamps: true }
+        TrainSeries {
+            direction,
+            began: now,
+            ended: now,
+            trains: 0,
+            packets: 0,
+            bytes: 0,
+            kernel_stamps: true,
+            held_back: false,
+        }
     }
 
     /// The direction of its trains.
@@ -69,6 +82,7 @@ impl TrainSeries {
         self.packets += carried.packets;
         self.bytes += carried.bytes;
         self.kernel_stamps &= carried.kernel_stamps;
+        self.held_back |= carried.held_back;
     }
 
     /// Number of trains so far.
@@ -84,6 +98,11 @@ impl TrainSeries {
     /// Whether all time stamps so far come from the kernel.
     pub fn has_kernel_stamps(&self) -> bool {
         self.kernel_stamps
+    }
+
+    /// Whether this host's own interface held back packets of any train.
+    pub fn is_held_back(&self) -> bool {
+        self.held_back
     }
 
     /// The cost so far.

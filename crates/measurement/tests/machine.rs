@@ -67,6 +67,7 @@ impl Path {
             record,
             ended: self.now,
             kernel_stamps: true,
+            held_back: false,
             broken: (self.breaks)(self.sent.len()),
             connections: connections.map_or(0, |open| open.connections.into()),
         };

@@ -8,6 +8,9 @@
 //! datagrams, on TCP it is the number of the last byte sent, both from zero at [`enable_transmit`]. A TCP packet that is
 //! sent again is stamped again, with the same key: the first stamp is the right one.
 //!
+//! The device takes a packet *behind* the interface's queue discipline. Where that holds packets back (a shaper on the host's
+//! own interface), [`add_queue_stamps`] has them stamped before it as well.
+//!
 //! *Receive* stamps of TCP belong to the newest packet among those that the kernel has merged in the receive queue; see
 //! [`receive`].
 
@@ -25,6 +28,9 @@ use units::{Span, Time};
 pub enum StampSource {
     /// The kernel, at the network device.
     Kernel,
+    /// The kernel, before the queue discipline of the sending interface, which held packets back; the program's own clock
+    /// readings just before sending where the kernel did not say.
+    Queue,
     /// The program's own clock readings just before sending and just after receiving: microseconds off, more under
     /// load.
     User,
@@ -38,6 +44,10 @@ const RECEIVE: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING
 /// `OPT_TSONLY`: without the packet itself, which an unprivileged reader may not be allowed to see again.
 const TRANSMIT: u32 =
     libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+
+/// Kinds of transmit stamps (`linux/errqueue.h`).
+const SCM_TSTAMP_SND: u32 = 0;
+const SCM_TSTAMP_SCHED: u32 = 1;
 
 /// Has packets stamped as they come in. Takes effect some time later, so enable it long before the first packet of
 /// interest: for TCP before connecting or listening (accepted sockets inherit it).
@@ -68,6 +78,19 @@ pub fn enable_transmit(socket: &impl AsFd, is_tcp: bool) -> io::Result<u32> {
     count_from_acknowledged(socket)
 }
 
+/// Has packets stamped also as they enter the interface's queue discipline, on a socket of [`enable_transmit`], whose count goes
+/// on.
+///
+/// # Errors
+/// Where the kernel has no such stamps.
+pub fn add_queue_stamps(socket: &impl AsFd, is_tcp: bool) -> io::Result<()> {
+    let flags = RECEIVE | TRANSMIT | libc::SOF_TIMESTAMPING_TX_SCHED;
+    match is_tcp {
+        true => set(socket, flags | libc::SOF_TIMESTAMPING_OPT_ID_TCP).or_else(|_| set(socket, flags)),
+        false => set(socket, flags),
+    }
+}
+
 /// The result of [`receive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
@@ -94,8 +117,19 @@ pub fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
 pub struct TransmitStamp {
     /// Which: see the module's description.
     pub key: u32,
-    /// When the network device took it.
+    /// When it was there.
     pub at: Time,
+    /// Where.
+    pub place: StampPlace,
+}
+
+/// Where a packet was when it was stamped on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StampPlace {
+    /// Before the queue discipline of the interface.
+    Queue,
+    /// At the network device.
+    Device,
 }
 
 /// Takes the oldest transmit stamp that waits; none where none does. Anything else in the error queue is dropped.
@@ -105,7 +139,9 @@ pub struct TransmitStamp {
 pub fn next_transmit_stamp(socket: &impl AsFd) -> io::Result<Option<TransmitStamp>> {
     loop {
         match receive_message(socket, &mut [], MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT) {
-            Ok(Message { stamp: Some(at), key: Some(key), .. }) => return Ok(Some(TransmitStamp { key, at })),
+            Ok(Message { stamp: Some(at), key: Some((key, place)), .. }) => {
+                return Ok(Some(TransmitStamp { key, at, place }));
+            }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -117,7 +153,7 @@ pub fn next_transmit_stamp(socket: &impl AsFd) -> io::Result<Option<TransmitStam
 struct Message {
     len: usize,
     stamp: Option<Time>,
-    key: Option<u32>,
+    key: Option<(u32, StampPlace)>,
 }
 
 /// Room for the control messages of a datagram: a stamp (48 bytes), an extended error with its address, a TTL and packet
@@ -140,8 +176,12 @@ fn receive_message(socket: &impl AsFd, buffer: &mut [u8], flags: MsgFlags) -> io
         match part {
             ControlMessageOwned::ScmTimestampsns(stamps) => message.stamp = credible(stamps.system),
             ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
-                let is_transmit_stamp = error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING && error.ee_info == 0;
-                message.key = is_transmit_stamp.then_some(error.ee_data);
+                let place = match (error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING, error.ee_info) {
+                    (true, SCM_TSTAMP_SND) => Some(StampPlace::Device),
+                    (true, SCM_TSTAMP_SCHED) => Some(StampPlace::Queue),
+                    _ => None,
+                };
+                message.key = place.map(|place| (error.ee_data, place));
             }
             _ => {}
         }

@@ -17,8 +17,8 @@ const AFTER_ANNOUNCEMENT: Duration = Duration::from_millis(1);
 const ANSWER_TIMEOUT: Span = Span::from_secs(2);
 const DOING: &str = "measuring";
 
-/// The record of one end, and whether its time stamps come from the kernel; none if its sockets failed.
-type Part<T> = Option<(Vec<T>, bool)>;
+/// The record of one end, and the source of its time stamps, as far as the protocol tells it; none if its sockets failed.
+type Part<T> = Option<(Vec<T>, StampSource)>;
 
 /// Carries train `number`.
 pub(crate) fn exchange(
@@ -33,14 +33,15 @@ pub(crate) fn exchange(
         Direction::Down => fetch_down(peer, probes, number, train, *timeout)?,
     };
     let broken = sent.is_none() || received.is_none();
-    let (departures, kernel_sent) = sent.unwrap_or((Vec::new(), true));
-    let (arrivals, kernel_received) = received.unwrap_or((Vec::new(), true));
+    let (departures, sent_source) = sent.unwrap_or((Vec::new(), StampSource::Kernel));
+    let (arrivals, received_source) = received.unwrap_or((Vec::new(), StampSource::Kernel));
     Ok(CarriedTrain {
         record: merge(train, &departures, &arrivals),
         packets: departures.len() as u64,
         bytes: departures.iter().map(|d| u64::from(d.size)).sum(),
         ended,
-        kernel_stamps: kernel_sent && kernel_received,
+        kernel_stamps: sent_source != StampSource::User && received_source != StampSource::User,
+        held_back: sent_source == StampSource::Queue,
         broken,
         connections: probes.connections(),
     })
@@ -57,7 +58,7 @@ fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, tim
     let deadline = ended.max(clock::monotonic()) + timeout + ANSWER_TIMEOUT;
     let received = match peer.hear(deadline, DOING)? {
         ServerMessage::Received { number: n, arrivals, kernel_stamps } if n == number => {
-            Some((arrivals, kernel_stamps))
+            Some((arrivals, source(kernel_stamps)))
         }
         ServerMessage::Failed { number: n, reason } if n == number => {
             tracing::debug!("the server could not receive train {number}: {reason}");
@@ -65,7 +66,7 @@ fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, tim
         }
         _ => return Err(peer.unexpected(DOING)),
     };
-    let sent = survived(peer, number, sent)?.map(|SentTrain { departures, source }| (departures, kernel(source)));
+    let sent = survived(peer, number, sent)?.map(|SentTrain { departures, source }| (departures, source));
     Ok((sent, received, ended))
 }
 
@@ -75,7 +76,7 @@ fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, 
     let ended = clock::monotonic();
     let sent = match peer.hear(within(SEND_SLACK + STAMP_WAIT + ANSWER_TIMEOUT), DOING)? {
         ServerMessage::Sent { number: n, departures, kernel_stamps } if n == number => {
-            Some((departures, kernel_stamps))
+            Some((departures, source(kernel_stamps)))
         }
         ServerMessage::Failed { number: n, reason } if n == number => {
             tracing::debug!("the server could not send train {number}: {reason}");
@@ -83,8 +84,7 @@ fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, 
         }
         _ => return Err(peer.unexpected(DOING)),
     };
-    let received =
-        survived(peer, number, received)?.map(|ReceivedTrain { arrivals, source }| (arrivals, kernel(source)));
+    let received = survived(peer, number, received)?.map(|ReceivedTrain { arrivals, source }| (arrivals, source));
     Ok((sent, received, ended))
 }
 
@@ -101,8 +101,9 @@ fn survived<T>(peer: &Peer, number: u32, result: Result<T, transport::Error>) ->
     }
 }
 
-fn kernel(source: StampSource) -> bool {
-    source == StampSource::Kernel
+/// The peer's.
+fn source(kernel_stamps: bool) -> StampSource {
+    if kernel_stamps { StampSource::Kernel } else { StampSource::User }
 }
 
 /// Merges both ends' records in the order of the plan. Records of packets that were not planned are ignored.

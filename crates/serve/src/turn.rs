@@ -138,7 +138,7 @@ impl Turn {
                 for departure in &mut sent.departures {
                     departure.sent = departure.sent.map(|at| clock.show(at));
                 }
-                let kernel_stamps = sent.source == StampSource::Kernel;
+                let kernel_stamps = sent.source != StampSource::User;
                 ServerMessage::Sent { number, departures: sent.departures, kernel_stamps }
             }
             Err(error) => failed(number, &error)?,

@@ -12,6 +12,12 @@ use wire::{Arrival, Departure};
 const USABLE_GAP: Span = Span::from_micros(20);
 /// A kernel time stamp that is earlier than the send call by more than this belongs to another packet.
 const CLOCK_SLIP: Span = Span::from_millis(1);
+/// A packet that takes no longer from the program to the device has met no queue, but a busy host at most …
+const MAX_UNHELD: Span = Span::from_micros(300);
+/// … which seldom delays so many packets of a train …
+const MIN_HELD: usize = 3;
+/// … and a tenth of them.
+const MIN_HELD_DIVISOR: usize = 10;
 /// Poll interval when waiting for time stamps.
 const POLL_INTERVAL: Span = Span::from_micros(200);
 
@@ -27,6 +33,9 @@ struct SentPacket {
     index: u32,
     size: u32,
     user: Time,
+    /// Before the interface's queue discipline.
+    queued: Option<Time>,
+    /// At the device.
     kernel: Option<Time>,
     is_awaited: bool,
 }
@@ -38,9 +47,25 @@ impl SentPackets {
 
     /// Records a sent packet; `user` is the time just before. Returns its place among them.
     pub(crate) fn add(&mut self, index: u32, size: u32, user: Time) -> usize {
-        self.packets.push(SentPacket { index, size, user, kernel: None, is_awaited: true });
+        self.packets.push(SentPacket { index, size, user, queued: None, kernel: None, is_awaited: true });
         self.awaiting += 1;
         self.packets.len() - 1
+    }
+
+    /// Records when the packet at `place` entered the queue discipline of the interface. The first time counts.
+    pub(crate) fn stamp_queued(&mut self, place: usize, at: Time) {
+        if let Some(packet) = self.packets.get_mut(place).filter(|packet| at > packet.user - CLOCK_SLIP) {
+            packet.queued.get_or_insert(at);
+        }
+    }
+
+    /// Whether this host's own interface held many packets back.
+    pub(crate) fn is_held_back(&self) -> bool {
+        let waited = |packet: &&SentPacket| {
+            packet.kernel.is_some_and(|at| at - packet.queued.unwrap_or(packet.user) > MAX_UNHELD)
+        };
+        let held = self.packets.iter().filter(waited).count();
+        held >= MIN_HELD && held * MIN_HELD_DIVISOR >= self.packets.len()
     }
 
     /// Records the kernel's time stamp of the packet at `place`. The first one counts: TCP stamps retransmissions, too.
@@ -77,12 +102,16 @@ impl SentPackets {
     }
 
     pub(crate) fn finish(self) -> SentTrain {
-        let source = source(self.packets.len(), self.any_stamp());
-        let departure = |p: SentPacket| Departure {
-            index: p.index,
-            size: p.size,
-            sent: if source == StampSource::Kernel { p.kernel } else { Some(p.user) },
+        let source = match source(self.packets.len(), self.any_stamp()) {
+            StampSource::Kernel if self.is_held_back() => StampSource::Queue,
+            source => source,
         };
+        let sent = |p: &SentPacket| match source {
+            StampSource::Kernel => p.kernel,
+            StampSource::Queue => Some(p.queued.unwrap_or(p.user)),
+            StampSource::User => Some(p.user),
+        };
+        let departure = |p: SentPacket| Departure { index: p.index, size: p.size, sent: sent(&p) };
         SentTrain { departures: self.packets.into_iter().map(departure).collect(), source }
     }
 }
@@ -184,6 +213,27 @@ mod tests {
         let sending = sent_packets.finish();
         assert_eq!(sending.source, StampSource::Kernel);
         assert_eq!(sending.departures, [Departure { index: 0, size: 100, sent: Some(at(3)) }]);
+    }
+
+    /// Finding 1 of the review by a new user: behind a shaper on the host's own interface there was no value.
+    #[test]
+    fn packets_that_the_own_interface_holds_back_count_from_before_it() {
+        let train = |held: i64| {
+            let mut sent_packets = SentPackets::new(20);
+            for i in 0..20 {
+                let place = sent_packets.add(i, 100, at(i.into()));
+                let wait = if i64::from(i) < held { 600 } else { 3 };
+                sent_packets.stamp(place, at(i64::from(i) + wait));
+            }
+            sent_packets
+        };
+        let mut held = train(10);
+        assert!(held.is_held_back() && !train(2).is_held_back());
+        held.stamp_queued(7, at(9));
+        let train = held.finish();
+        assert_eq!(train.source, StampSource::Queue);
+        let sent: Vec<_> = train.departures.iter().map(|d| d.sent.unwrap()).collect();
+        assert_eq!((sent[6], sent[7], sent[19]), (at(6), at(9), at(19)));
     }
 
     #[test]

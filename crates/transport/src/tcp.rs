@@ -5,6 +5,7 @@ use crate::packets::{SentPackets, await_stamps, is_usable_gap};
 use crate::parts::{ReceivedTrain, SentTrain};
 use crate::payload::incompressible;
 use net::pace::Pacer;
+use net::stamp::StampPlace;
 use net::tcp::Sizes;
 use net::{clock, readiness, stamp, tcp};
 use socket2::SockRef;
@@ -40,6 +41,8 @@ pub struct TcpProbes {
     /// What the peer can send in one packet.
     max_payload: u32,
     filler: Vec<u8>,
+    /// Whether packets are stamped before the interface's queue discipline as well.
+    queue_stamps: bool,
 }
 
 /// One of the connections.
@@ -83,7 +86,8 @@ impl TcpProbes {
         let slots: Vec<_> = streams.into_iter().map(Slot::new).collect();
         let peer = peer.ok_or(Error::NoConnection(slots.len() as u32))?;
         let filler = incompressible(Train::MAX_PACKET as usize);
-        let probes = TcpProbes { slots, peer, control: ControlWatch::default(), kind, max_payload: u32::MAX, filler };
+        let (max_payload, control) = (u32::MAX, ControlWatch::default());
+        let probes = TcpProbes { slots, peer, control, kind, max_payload, filler, queue_stamps: false };
         probes.check_alive().map(|()| probes)
     }
 
@@ -156,6 +160,13 @@ impl TcpProbes {
         await_stamps(&mut sent_packets, quiet, |sent_packets| {
             self.slots.iter_mut().for_each(|slot| slot.collect_all(sent_packets))
         });
+        if !self.queue_stamps && sent_packets.is_held_back() {
+            self.queue_stamps = true;
+            for stream in self.slots.iter().filter_map(|slot| slot.stream.as_ref()) {
+                // Without them, the program's own clock readings are used.
+                let _ = stamp::add_queue_stamps(stream, true);
+            }
+        }
         self.check_alive().map(|()| sent_packets.finish())
     }
 
@@ -305,6 +316,12 @@ impl Slot {
         let after_first = |key: u32| key.wrapping_sub(first);
         let found = self.unstamped.binary_search_by_key(&after_first(stamp.key), |(key, _)| after_first(*key));
         if found == Err(self.unstamped.len()) {
+            return true;
+        }
+        if stamp.place == StampPlace::Queue {
+            if let Some((_, place)) = found.ok().and_then(|found| self.unstamped.get(found)) {
+                sent_packets.stamp_queued(*place, stamp.at);
+            }
             return true;
         }
         // Packets are sent in order: earlier ones without a time stamp were merged with the next and will not get one.

@@ -5,6 +5,7 @@ use crate::packets::{ReceivedPackets, SentPackets, await_stamps, is_usable_gap};
 use crate::parts::{ReceivedTrain, SentTrain};
 use crate::payload::incompressible;
 use net::pace::Pacer;
+use net::stamp::StampPlace;
 use net::{clock, readiness, stamp, udp};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -52,6 +53,8 @@ struct TransmitStamps {
     sure: usize,
     /// Whether the kernel has stamped any packet so far.
     seen: bool,
+    /// Whether packets are stamped before the interface's queue discipline as well.
+    queue: bool,
 }
 
 impl UdpProbes {
@@ -68,7 +71,7 @@ impl UdpProbes {
         packet[..16].copy_from_slice(&token.0);
         let in_step = stamp::enable_transmit(&socket, false).is_ok();
         let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
-        let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false };
+        let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false, queue: false };
         let control = ControlWatch::default();
         Ok(UdpProbes { socket, peer, token, packet, transmit, stamps_arrivals, buffer, control })
     }
@@ -112,6 +115,9 @@ impl UdpProbes {
             await_stamps(&mut sent_packets, quiet, |sent_packets| while self.collect(first_key, sent_packets) {});
         }
         self.transmit.seen |= sent_packets.any_stamp();
+        if !self.transmit.queue && sent_packets.is_held_back() {
+            self.transmit.queue = stamp::add_queue_stamps(&self.socket, false).is_ok();
+        }
         Ok(sent_packets.finish())
     }
 
@@ -165,6 +171,7 @@ impl UdpProbes {
         if !self.transmit.in_step && stamp::enable_transmit(&self.socket, false).is_ok() {
             self.transmit.next_key = 0;
             self.transmit.in_step = true;
+            self.transmit.queue &= stamp::add_queue_stamps(&self.socket, false).is_ok();
         }
         self.transmit.sure = 0;
         Ok(())
@@ -207,7 +214,10 @@ impl UdpProbes {
         let Ok(Some(stamp)) = stamp::next_transmit_stamp(&self.socket) else { return false };
         let place = stamp.key.wrapping_sub(first_key) as usize;
         if place < self.transmit.sure {
-            sent_packets.stamp(place, stamp.at);
+            match stamp.place {
+                StampPlace::Queue => sent_packets.stamp_queued(place, stamp.at),
+                StampPlace::Device => sent_packets.stamp(place, stamp.at),
+            }
         }
         true
     }

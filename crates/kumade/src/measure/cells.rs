@@ -44,7 +44,8 @@ pub fn shaping(found: &DirectionReport) -> String {
     match (&capacity.shaper, capacity.bottleneck_bits_per_second) {
         (Some(shaper), _) => {
             let burst = Bytes(shaper.burst_bytes.value);
-            format!("{}, burst {burst}", shaper.committed_rate.value)
+            let place = if shaper.at_sender { " (this host's own interface)" } else { "" };
+            format!("{}, burst {burst}{place}", shaper.committed_rate.value)
         }
         (None, Some(_)) => "none seen".to_owned(),
         (None, None) => "unknown".to_owned(),

@@ -18,7 +18,13 @@ pub fn sentence(report: &Report) -> String {
     if found.is_empty() {
         return format!("The available bandwidth could not be determined over {transport}.");
     }
-    format!("Available: {}, over {transport}.", found.join(", "))
+    let shaped = if is_shaped_here(report) { " This host's own interface shapes the path up." } else { "" };
+    format!("Available: {}, over {transport}.{shaped}", found.join(", "))
+}
+
+fn is_shaped_here(report: &Report) -> bool {
+    let shaper = report.up.as_ref().and_then(|up| up.capacity.as_ref()?.shaper);
+    shaper.is_some_and(|shaper| shaper.at_sender)
 }
 
 fn clause(direction: Direction, found: &DirectionReport) -> String {

@@ -184,7 +184,7 @@ mod tests {
         let rate = seen.capacity_bits_per_second.unwrap();
         let burst = train::Estimate { value: 9_000, low: 8_000, high: 9_500, confidence: 0.95 };
         let rate = rate.map(Rate::from_bits_per_second);
-        let found = ShaperReport { peak_rate: None, committed_rate: rate, burst_bytes: burst };
+        let found = ShaperReport { at_sender: false, peak_rate: None, committed_rate: rate, burst_bytes: burst };
         (seen.burst_bytes, seen.shaper) = (Some(10_000), Some(found));
         undetected.burst_bytes = Some(10_000);
         alarm.shaper = Some(found);

@@ -53,6 +53,7 @@ pub(crate) fn full() -> Report {
     let interval = |value: u64| Estimate { value, low: value * 9 / 10, high: value * 11 / 10, confidence: 0.95 };
     (shaped.burst_bytes, shaped.peak_bits_per_second) = (Some(10_000), Some(1_000_000_000));
     shaped.shaper = Some(ShaperReport {
+        at_sender: false,
         peak_rate: Some(interval(990_000_000).map(Rate::from_bits_per_second)),
         committed_rate: interval(101_000_000).map(Rate::from_bits_per_second),
         burst_bytes: interval(13_000),

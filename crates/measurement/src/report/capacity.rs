@@ -42,6 +42,10 @@ pub struct ShaperReport {
     /// Committed rate: the sustained rate.
     #[serde(rename = "rate_bits_per_second")]
     pub committed_rate: Estimate<Rate>,
+    /// Whether it is the queue discipline of the sending host's own interface, as far as known: in direction down the peer does
+    /// not say.
+    #[serde(default)]
+    pub at_sender: bool,
     /// Burst size: bytes that pass at the peak rate after an idle period.
     pub burst_bytes: Estimate<u64>,
 }
@@ -58,13 +62,13 @@ pub struct PolicerReport {
 }
 
 impl CapacityReport {
-    /// From an estimate and what it cost.
-    pub fn new(found: Capacity, cost: &Cost) -> Self {
+    /// From an estimate and what it cost; `at_sender`: whether the sender's own interface held packets back.
+    pub fn new(found: Capacity, at_sender: bool, cost: &Cost) -> Self {
         CapacityReport {
             bottleneck_bits_per_second: found.bottleneck,
             at_least_bits_per_second: found.at_least,
             reason: found.reason,
-            shaper: found.shaper.map(ShaperReport::from),
+            shaper: found.shaper.map(|shaper| ShaperReport::new(shaper, at_sender)),
             policer: None,
             bursts: found.bursts_used,
             packets_sent: cost.packets,
@@ -74,7 +78,7 @@ impl CapacityReport {
     }
 
     /// Takes in what longer trains have shown: what seemed to be the capacity passes for a burst only.
-    pub(crate) fn limit(&mut self, limiter: &Limiter) {
+    pub(crate) fn limit(&mut self, limiter: &Limiter, at_sender: bool) {
         let Limiter { policing, delivered, committed_rate, burst_bytes, .. } = *limiter;
         let of_link = mem::replace(&mut self.bottleneck_bits_per_second, committed_rate);
         if committed_rate.is_none() {
@@ -88,16 +92,17 @@ impl CapacityReport {
                 self.policer = Some(PolicerReport { link_bits_per_second, rate_bits_per_second, burst_bytes });
             }
             (_, Some(committed_rate), Some(burst_bytes)) if burst_bytes.low > 0 => {
-                self.shaper = Some(ShaperReport { peak_rate: of_link, committed_rate, burst_bytes });
+                self.shaper = Some(ShaperReport { at_sender, peak_rate: of_link, committed_rate, burst_bytes });
             }
             _ => {}
         }
     }
 }
 
-impl From<Shaper> for ShaperReport {
-    fn from(shaper: Shaper) -> Self {
+impl ShaperReport {
+    fn new(shaper: Shaper, at_sender: bool) -> Self {
         ShaperReport {
+            at_sender,
             peak_rate: shaper.peak_rate,
             committed_rate: shaper.committed_rate,
             burst_bytes: shaper.burst_bytes,
@@ -122,6 +127,7 @@ impl fmt::Display for CapacityReport {
             }
             let burst = Bytes(shaper.burst_bytes.value);
             write!(f, ", committed rate {}, burst {burst}", shaper.committed_rate.value)?;
+            f.write_str(if shaper.at_sender { ", on this host's own interface" } else { "" })?;
         }
         if let Some(policer) = &self.policer {
             f.write_str("; policed")?;
@@ -153,6 +159,7 @@ mod tests {
 
     fn said(bottleneck: Option<Estimate<Rate>>, reason: Option<&str>, shaper: Option<Shaper>) -> String {
         let reason = reason.map(str::to_owned);
+<<<<<<< HEAD
         let found = Capacity {
             bottleneck,
             at_least: None,
@@ -164,6 +171,12 @@ mod tests {
             trains_rejected: BTreeMap::new(),
         };
         CapacityReport::new(found, &Cost { packets: 220, bytes: 330_000, duration: Span::from_millis(240) }).to_string()
+=======
+        let found =
+            Capacity { bottleneck, at_least: None, reason, shaper, bursts_used: 20, trains_rejected: BTreeMap::new() };
+        CapacityReport::new(found, false, &Cost { packets: 220, bytes: 330_000, duration: Span::from_millis(240) })
+            .to_string()
+>>>>>>> 9c19f9a (Stamp packets before the queue of the own interface where that holds them back, so that a shaper there is measured, and said to be there)
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::config::StampConfig;
 use crate::cancel::Limit;
 use estimate::delay::OneWaySample;
 use net::datagram::{self, Datagram};
+use net::stamp::StampPlace;
 use net::{clock, readiness, stamp};
 use std::io;
 use std::net::UdpSocket;
@@ -157,6 +158,7 @@ impl Exchange {
     fn collect_stamps(&mut self) -> io::Result<()> {
         while let Some(stamp) = stamp::next_transmit_stamp(&self.socket)? {
             if self.keys_valid
+                && stamp.place == StampPlace::Device
                 && let Some(probe) = self.probes.get_mut(stamp.key as usize)
             {
                 probe.sent.kernel.get_or_insert(stamp.at);
