@@ -159,7 +159,6 @@ mod tests {
 
     fn said(bottleneck: Option<Estimate<Rate>>, reason: Option<&str>, shaper: Option<Shaper>) -> String {
         let reason = reason.map(str::to_owned);
-<<<<<<< HEAD
         let found = Capacity {
             bottleneck,
             at_least: None,
@@ -170,13 +169,8 @@ mod tests {
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         };
-        CapacityReport::new(found, &Cost { packets: 220, bytes: 330_000, duration: Span::from_millis(240) }).to_string()
-=======
-        let found =
-            Capacity { bottleneck, at_least: None, reason, shaper, bursts_used: 20, trains_rejected: BTreeMap::new() };
         CapacityReport::new(found, false, &Cost { packets: 220, bytes: 330_000, duration: Span::from_millis(240) })
             .to_string()
->>>>>>> 9c19f9a (Stamp packets before the queue of the own interface where that holds them back, so that a shaper there is measured, and said to be there)
     }
 
     #[test]
