@@ -1,10 +1,11 @@
 //! Statistics in Prometheus' text format (OpenMetrics).
 
-use crate::report::{Bucket, Direction, Document, FlowTraffic, Percentiles, Traffic};
+use crate::report::{Bucket, Direction, Document, Flow, FlowTraffic, Percentiles, Traffic};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The metrics of a document that covers the time since the start.
@@ -85,13 +86,13 @@ impl Metrics {
             ("flow_marked", "of one of the largest flows that the queue marked (ECN)", |flow| &flow.marked),
             ("flow_dropped", "of one of the largest flows that were dropped", |flow| &flow.dropped),
         ];
+        let groups = self.directions().map(|(name, direction)| (name, direction, groups(&direction.flows)));
         for (kind, what, of) in kinds {
             let mut counts = Vec::new();
-            for (name, direction) in self.directions() {
-                for flow in &direction.flows {
-                    let flow_name = flow.name.as_deref().unwrap_or("");
-                    let more = vec![("flow", flow.id.as_str()), ("flow_name", flow_name)];
-                    counts.push(([self.labels(name, direction), more].concat(), *of(&flow.traffic)));
+            for (name, direction, groups) in &groups {
+                for (flow, members) in groups {
+                    let labels = [self.labels(name, direction), vec![("flow", flow.as_str())]].concat();
+                    counts.push((labels, sum(members.iter().map(|traffic| of(traffic)))));
                 }
             }
             counters(encoder, kind, what, &counts)?;
@@ -150,6 +151,39 @@ impl Metrics {
     }
 }
 
+/// Flows that differ in their ephemeral ports only, together: with these, series would grow without limit.
+fn groups(flows: &[Flow]) -> BTreeMap<String, Vec<&FlowTraffic>> {
+    let mut groups: BTreeMap<String, Vec<&FlowTraffic>> = BTreeMap::new();
+    for flow in flows {
+        let name = without_ephemeral_ports(flow.name.as_deref().unwrap_or_default());
+        groups.entry(name).or_default().push(&flow.traffic);
+    }
+    groups
+}
+
+/// The lowest of the ports that systems give to clients (RFC 6335 says 49152, Linux begins lower).
+const MIN_EPHEMERAL_PORT: u16 = 32_768;
+
+/// `tcp 10.0.0.1:40312 > 10.0.0.2:80` as `tcp 10.0.0.1 > 10.0.0.2:80`. IPv6 addresses with a port are in brackets.
+fn without_ephemeral_ports(name: &str) -> String {
+    let word = |word: &str| match word.rsplit_once(':') {
+        Some((address, port)) if address.contains('.') || address.ends_with(']') => {
+            let is_ephemeral = port.parse::<u16>().is_ok_and(|port| port >= MIN_EPHEMERAL_PORT);
+            if is_ephemeral { address.to_owned() } else { word.to_owned() }
+        }
+        _ => word.to_owned(),
+    };
+    name.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn sum<'t>(parts: impl Iterator<Item = &'t Traffic>) -> Traffic {
+    parts.fold(Traffic { packets: 0, bytes: 0, bits_per_second: 0.0 }, |sum, part| Traffic {
+        packets: sum.packets + part.packets,
+        bytes: sum.bytes + part.bytes,
+        bits_per_second: sum.bits_per_second + part.bits_per_second,
+    })
+}
+
 /// Packets and bytes, a counter each; `what` ends their help texts.
 fn counters(encoder: &mut DescriptorEncoder, kind: &str, what: &str, counts: &[(Labels<'_>, Traffic)]) -> fmt::Result {
     type Of = fn(&Traffic) -> u64;
@@ -163,4 +197,23 @@ fn counters(encoder: &mut DescriptorEncoder, kind: &str, what: &str, counts: &[(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_ephemeral_ports;
+
+    /// Finding 7 of the review by a new user: series grew without limit.
+    #[test]
+    fn ephemeral_ports_are_left_out() {
+        for (name, expected) in [
+            ("tcp 10.0.0.1:40312 > 10.0.0.2:80", "tcp 10.0.0.1 > 10.0.0.2:80"),
+            ("udp [fd00::1]:53 > [fd00::2]:60000", "udp [fd00::1]:53 > [fd00::2]"),
+            ("icmp 10.0.0.1 > 10.0.0.2", "icmp 10.0.0.1 > 10.0.0.2"),
+            ("proto 58 fd00::1 > fd00::2", "proto 58 fd00::1 > fd00::2"),
+            ("", ""),
+        ] {
+            assert_eq!(without_ephemeral_ports(name), expected);
+        }
+    }
 }

@@ -33,7 +33,7 @@ fn metrics_are_openmetrics_text() {
         format!("kumade_link_offered_packets_total{up}}} 20"),
         format!("kumade_link_delivered_bytes_total{up}}} 20000"),
         format!("kumade_link_dropped_packets_total{up},cause=\"loss\"}} 1"),
-        format!("kumade_link_flow_delivered_bytes_total{up},flow=\"1\",flow_name=\"\"}} 20000"),
+        format!("kumade_link_flow_delivered_bytes_total{up},flow=\"\"}} 20000"),
         format!("kumade_link_fairness_index_ratio{up}}} 1.0"),
         format!("kumade_link_lateness_seconds_bucket{{le=\"0.000005\",{}}} 20", &up[1..]),
         format!("kumade_link_sojourn_seconds_count{up}}} 20"),

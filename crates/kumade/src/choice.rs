@@ -56,6 +56,17 @@ pub fn discipline() -> Choice<DisciplineChoice> {
     Choice::of(|| DisciplineChoice::names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect())
 }
 
+/// An experiment of the catalogue, or a scenario file.
+pub fn experiment() -> Choice<String> {
+    Choice::of(|| {
+        let experiments = lab::experiments().unwrap_or_default();
+        experiments
+            .iter()
+            .map(|each| PossibleValue::new(each.name().to_owned()).help(each.title().to_owned()))
+            .collect()
+    })
+}
+
 /// What divides packets among several paths.
 pub fn plane() -> Choice<Plane> {
     Choice::of(|| Plane::names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect())

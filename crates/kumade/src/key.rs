@@ -13,7 +13,7 @@ use std::process::ExitCode;
 ///
 /// A gateway has a private key, and tells its peers the public one:
 ///
-/// Example: kumade key private --output gateway.key; kumade key public < gateway.key
+/// Example: kumade key new gateway.key (prints the public key); kumade key public < gateway.key
 #[derive(Debug, Args)]
 pub struct KeyArgs {
     #[command(subcommand)]
@@ -22,6 +22,11 @@ pub struct KeyArgs {
 
 #[derive(Debug, Subcommand)]
 enum KeyCommand {
+    /// Make a private key in a file that only its owner may read, and print its public key
+    New {
+        /// The file, which must not exist yet
+        file: PathBuf,
+    },
     /// Make a private key, of 64 hexadecimal digits
     Private {
         #[command(flatten)]
@@ -52,6 +57,11 @@ const MAX_INPUT_BYTES: u64 = 4096;
 /// If the file is there already or cannot be written, or the input is no private key.
 pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
+        KeyCommand::New { file } => {
+            let key = PrivateKey::from_bytes(random()?);
+            write_secret(Some(file), &key.to_digits())?;
+            writeln!(io::stdout(), "{}", key.public())?;
+        }
         KeyCommand::Private { output } => {
             let key = PrivateKey::from_bytes(random()?);
             write_secret(output.output.as_deref(), &key.to_digits())?;

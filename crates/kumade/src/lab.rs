@@ -55,7 +55,7 @@ struct CompareArgs {
 #[derive(Debug, Args)]
 struct RunArgs {
     /// Built-in experiments (see `kumade lab list`) or scenario files (*.toml)
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required = true, value_name = "NAME", value_parser = choice::experiment())]
     names: Vec<String>,
     /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1) per
     /// experiment instead of tables

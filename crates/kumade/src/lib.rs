@@ -9,6 +9,7 @@ mod gateway;
 mod key;
 mod lab;
 mod link;
+mod manual;
 mod measure;
 mod output;
 mod serve;
@@ -18,9 +19,11 @@ mod tunnel;
 mod usage;
 
 use crate::output::note;
-use crate::terminal::{ColorWhen, Styles};
-use clap::{CommandFactory, Parser, Subcommand};
+use anyhow::Context;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::fs;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -31,9 +34,6 @@ use tracing_subscriber::EnvFilter;
 #[derive(Debug, Parser)]
 #[command(name = "kumade", version)]
 struct Cli {
-    /// Colour in what is printed for people
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto)]
-    color: ColorWhen,
     #[command(subcommand)]
     command: Command,
 }
@@ -52,17 +52,26 @@ enum Command {
         /// Shell to generate the script for
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page of the program, or write those of all commands
+    Man {
+        /// Write a page for each command to this directory
+        #[arg(long, value_name = "DIRECTORY")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// The whole command line, as help, manual pages and completions show it.
+fn command() -> clap::Command {
+    manual::with_pages(Cli::command())
 }
 
 /// The program: parses its arguments, runs the command and returns the exit status.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     let default = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
     let filter = EnvFilter::try_from_env("KUMADE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| output::Unfailing).with_target(false).init();
-    run(cli.command, cli.color).unwrap_or_else(|error| {
+    run(cli.command).unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, is not an error.
         if is_closed_output(&error) {
             return ExitCode::SUCCESS;
@@ -76,10 +85,10 @@ fn is_closed_output(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn run(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
-    match command {
+fn run(request: Command) -> anyhow::Result<ExitCode> {
+    match request {
         Command::Serve(args) => serve::run(args),
-        Command::Measure(args) => measure::run(&args, &Styles::new(color)),
+        Command::Measure(args) => measure::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Link(args) => link::run(args),
         Command::Gateway(args) => gateway::run(&args),
@@ -87,13 +96,20 @@ fn run(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
         Command::Key(args) => key::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "kumade", &mut script);
+            clap_complete::generate(shell, &mut command(), "kumade", &mut script);
             io::stdout().write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Man => {
-            clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?;
+        Command::Man { output: None } => {
+            clap_mangen::Man::new(command()).render(&mut io::stdout())?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Man { output: Some(directory) } => write_pages(&directory).map(|()| ExitCode::SUCCESS),
     }
+}
+
+fn write_pages(directory: &Path) -> anyhow::Result<()> {
+    let name = || format!("cannot write manual pages to {}", directory.display());
+    fs::create_dir_all(directory).with_context(name)?;
+    clap_mangen::generate_to(command().disable_help_subcommand(true), directory).with_context(name)
 }

@@ -1,21 +1,26 @@
 //! `kumade measure`: the client of a measurement.
 
 mod cells;
+mod csv;
 mod hints;
 mod progress;
+mod prometheus;
 mod show;
 mod summary;
 mod verdict;
+mod watch;
 
-use crate::terminal::{self, Styles};
+use crate::terminal::{self, ColorWhen, Styles};
+use crate::usage::usage;
 use crate::{choice, key};
 use anyhow::Context;
-use clap::error::ErrorKind;
-use clap::{Args, Command, ValueEnum};
+use clap::{Args, ValueEnum};
 use estimate::{MethodSettings, RequestedBudget};
 use measurement::{Directions, MeasurementPlan, TransportChoice};
 use probe::{Binding, DEFAULT_PORT, Family, MeasureConfig, NtpServer};
 use probe::{STAMP_PORT, StampConfig, measure_stamp};
+use show::{Output, Shown};
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -90,12 +95,24 @@ pub struct MeasureArgs {
     /// Print all details as well
     #[arg(long, short)]
     verbose: bool,
+    /// Colour in what is printed for people
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto)]
+    color: ColorWhen,
     /// Print one JSON document (kumade.measure/1)
     #[arg(long, conflicts_with = "json_stream")]
     json: bool,
     /// Print one line of JSON (kumade.measure-stream/1) for each event as it happens
     #[arg(long)]
     json_stream: bool,
+    /// Print CSV: a line for each direction, below the names of the columns
+    #[arg(long, conflicts_with_all = ["json", "json_stream"])]
+    csv: bool,
+    /// Also write the results to this file as Prometheus metrics, for the textfile collector of the node exporter
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
+    /// Measure again and again until Ctrl-C, such as every 5min, with a line for each measurement
+    #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "60s", value_parser = parse::span)]
+    watch: Option<Span>,
     /// Use IPv4 only
     #[arg(short = '4', conflicts_with = "v6")]
     v4: bool,
@@ -127,23 +144,28 @@ enum TransportArg {
 }
 
 /// Measures and prints.
-pub fn run(args: &MeasureArgs, styles: &Styles) -> anyhow::Result<ExitCode> {
-    let output = match (args.json, args.json_stream) {
-        (true, _) => show::Output::Document,
-        (_, true) => show::Output::Stream,
-        _ => show::Output::Text(View { styles: styles.clone(), width: terminal::width(), verbose: args.verbose }),
+pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
+    if let Err(reason) = args.check_budgets() {
+        return Ok(usage(&reason));
+    }
+    let output = match (args.json, args.json_stream, args.csv) {
+        (true, ..) => Output::Document,
+        (_, true, _) => Output::Stream,
+        (.., true) => Output::Csv,
+        _ => Output::Text(View { styles: Styles::new(args.color), width: terminal::width(), verbose: args.verbose }),
     };
+    let target = args.stamp.as_ref().or(args.target.as_ref()).map_or_else(String::new, Target::to_string);
+    let shown = Shown { output, target, prometheus: args.prometheus.clone(), watch: args.watch };
     if let Some(reflector) = &args.stamp {
         let config = args.stamp_config(reflector);
-        return show::run(output, Box::new(move |_| measure_stamp(&config)));
+        return show::run(&shown, &|_| measure_stamp(&config));
     }
     let config = args.config()?;
-    show::run(output, Box::new(move |on_event| probe::measure(&config, on_event)))
+    show::run(&shown, &|on_event| probe::measure(&config, on_event))
 }
 
 impl MeasureArgs {
     fn config(&self) -> anyhow::Result<MeasureConfig> {
-        self.check_budgets();
         let target = self.target.as_ref().context("no server is given")?;
         let mut config = MeasureConfig::new(&target.host, target.port_or(DEFAULT_PORT));
         config.family = self.family();
@@ -192,26 +214,23 @@ impl MeasureArgs {
         Some(NtpServer { host: server.host.clone(), port: server.port_or(NtpServer::PORT) })
     }
 
-    fn check_budgets(&self) {
-        if self.method.budget().is_none() && (self.budget_bytes.is_some() || self.budget_time.is_some()) {
-            let method = self.method.name();
-            usage(&format!(
+    /// What is wrong with the budgets.
+    fn check_budgets(&self) -> Result<(), String> {
+        let is_given = self.budget_bytes.is_some() || self.budget_time.is_some();
+        let method = self.method.name();
+        if self.method.budget().is_none() && is_given {
+            return Err(format!(
                 "--budget-bytes and --budget-time have no effect on --method {method}, whose probes are fixed"
             ));
         }
         if self.budget_bytes.is_some_and(|bytes| bytes < 10_000) {
-            usage("--budget-bytes must be at least 10kb");
+            return Err("--budget-bytes must be at least 10kb".to_owned());
         }
         if self.budget_time.is_some_and(|time| time < Span::from_millis(10)) {
-            usage("--budget-time must be at least 10ms");
+            return Err("--budget-time must be at least 10ms".to_owned());
         }
+        Ok(())
     }
-}
-
-/// Ends the program with a usage error.
-fn usage(message: &str) -> ! {
-    let command = MeasureArgs::augment_args(Command::new("kumade measure"));
-    command.bin_name("kumade measure").error(ErrorKind::ValueValidation, message).exit()
 }
 
 /// A host and a port.
@@ -224,6 +243,16 @@ struct Target {
 impl Target {
     fn port_or(&self, default: u16) -> u16 {
         self.port.unwrap_or(default)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            None => f.write_str(&self.host),
+            Some(port) if self.host.contains(':') => write!(f, "[{}]:{port}", self.host),
+            Some(port) => write!(f, "{}:{port}", self.host),
+        }
     }
 }
 

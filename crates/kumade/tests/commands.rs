@@ -235,6 +235,42 @@ fn a_failure_is_one_line_that_says_what_and_what_to_try() {
     assert_eq!(line["event"], "error");
 }
 
+/// Finding 7 of the review by a new user: standard output was empty, and a script had nothing to read.
+#[test]
+fn a_failure_is_a_document_too() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/kumade.prom");
+    let output = kumade(&["measure", &closed, "--json", "--prometheus", file]).code(1).get_output().clone();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let schema = include_str!("../../../schemas/kumade.measure.1.json");
+    let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    assert!(validator.is_valid(&document), "{document}");
+    let error = &document["error"];
+    assert_eq!((&error["kind"], &document["up"]), (&"connect".into(), &serde_json::Value::Null));
+    assert!(error["message"].as_str().unwrap().contains(&closed), "{document}");
+    assert!(error["hint"].as_str().unwrap().contains("kumade serve"), "{document}");
+    let metrics = std::fs::read_to_string(file).unwrap();
+    assert!(metrics.contains(&format!("kumade_measure_success{{target=\"{closed}\"}} 0")), "{metrics}");
+    let output = kumade(&["measure", &closed, "--csv"]).code(1).get_output().clone();
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.starts_with("started,target,direction,"), "{table}");
+    assert!(table.lines().nth(1).unwrap().ends_with(",connect"), "{table}");
+}
+
+#[test]
+fn a_measurement_is_a_table_and_metrics() {
+    let server = Serving::start(&[]);
+    let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/measured.prom");
+    let measure = ["measure", &server.address, "--csv", "--prometheus", file, "--no-capacity"];
+    let output = kumade(&[&measure, &SCAN[..]].concat()).get_output().clone();
+    let table = String::from_utf8(output.stdout).unwrap();
+    let directions: Vec<_> = table.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().to_owned()).collect();
+    assert_eq!(directions, ["up", "down"], "{table}");
+    let metrics = std::fs::read_to_string(file).unwrap();
+    let is_metric = |line: &str| line.starts_with("# ") || line.starts_with("kumade_measure_");
+    assert!(metrics.lines().all(is_metric) && metrics.contains("kumade_measure_success{"), "{metrics}");
+}
+
 /// The peer dies, without goodbye, while a train of half a minute is under way.
 #[test]
 fn a_server_that_is_killed_in_mid_run_is_noticed() {
@@ -269,6 +305,14 @@ fn a_server_ends_cleanly_on_sigterm() {
 
 #[test]
 fn the_manual_and_the_completions_name_the_commands() {
+    let pages = concat!(env!("CARGO_TARGET_TMPDIR"), "/man1");
+    kumade(&["man", "--output", pages]).success();
+    let page = std::fs::read_to_string(format!("{pages}/kumade-link-start.1")).unwrap();
+    assert!(page.contains("Exit status") && page.contains("kumade link start eth1 eth2"), "{page}");
+    let bash = String::from_utf8(kumade(&["completions", "bash"]).success().get_output().stdout.clone()).unwrap();
+    for name in ["fq-codel", "pathload", "rake-firewall"] {
+        assert!(bash.contains(name), "{name}");
+    }
     for args in [&["man"][..], &["completions", "bash"]] {
         let output = kumade(args).success().get_output().stdout.clone();
         assert!(String::from_utf8_lossy(&output).contains("measure"));

@@ -26,6 +26,16 @@ fn a_private_key_has_a_public_one() {
     assert!(String::from_utf8(error).unwrap().contains("64 hexadecimal digits"));
 }
 
+/// Finding 9 of the review by a new user: the example of the help caused the warning that others may read the key.
+#[test]
+fn a_new_key_is_in_a_file_of_its_own() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new.key");
+    let _ = fs::remove_file(&path);
+    let public = printed(&["key", "new", path.to_str().unwrap()], "");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(public, printed(&["key", "public"], &fs::read_to_string(&path).unwrap()));
+}
+
 #[test]
 fn a_key_file_is_its_owners_alone_and_never_overwritten() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preshared.key");

@@ -373,6 +373,7 @@ impl Measurement {
             started: self.session.started.clone(),
             up: self.up.take(),
             down: self.down.take(),
+            error: None,
             delay: Some(self.delays.report(self.transport.kind(), &self.session.clocks)),
         }
     }

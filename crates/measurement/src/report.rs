@@ -15,7 +15,7 @@ pub use capacity::{CapacityReport, PolicerReport, ShaperReport};
 pub use clock::{ClockReport, StepReport};
 pub use delay::{DelayFigures, DelayReport};
 pub use direction::DirectionReport;
-pub use document::{Report, SCHEMA};
+pub use document::{ErrorReport, Report, SCHEMA};
 pub use figures::Bytes;
 pub use packets::PacketReport;
 pub use stream::StreamLine;

@@ -169,6 +169,30 @@ pub enum Error {
 }
 
 impl Error {
+    /// Its name for programs, such as `connect`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::Resolve { .. } => "resolve",
+            Error::NoInterface { .. } => "no-interface",
+            Error::Family { .. } => "family",
+            Error::Bind { .. } => "bind",
+            Error::Connect { .. } => "connect",
+            Error::NoReflector { .. } => "no-reflector",
+            Error::Handshake { .. } => "handshake",
+            Error::NoAnswer { .. } => "no-answer",
+            Error::Lost { .. } => "lost",
+            Error::WaitExceeded { .. } => "wait-exceeded",
+            Error::Refused { .. } => "refused",
+            Error::Protocol { .. } => "protocol",
+            Error::TransportUnavailable { .. } => "transport-unavailable",
+            Error::TooFewConnections { .. } => "too-few-connections",
+            Error::ConnectionsKeepBreaking { .. } => "connections-keep-breaking",
+            Error::Transport { .. } => "transport",
+            Error::Cancelled => "cancelled",
+            Error::DeadlineExceeded { .. } => "deadline-exceeded",
+        }
+    }
+
     /// What to try; none if there is no general advice.
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -210,6 +234,8 @@ impl Error {
 
 fn connect_hint(cause: &io::Error) -> Option<Hint> {
     match cause.kind() {
+        // What connect(2) answers to a route of the type blackhole, and to one of the type prohibit.
+        io::ErrorKind::InvalidInput | io::ErrorKind::PermissionDenied => Some(Hint::RouteDiscards),
         io::ErrorKind::ConnectionRefused => Some(Hint::StartServer),
         io::ErrorKind::TimedOut => Some(Hint::CheckAddressAndFirewall),
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Some(Hint::CheckRouteAndFirewall),

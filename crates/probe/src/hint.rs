@@ -12,6 +12,8 @@ pub enum Hint {
     StartServer,
     /// No answer: check the address, and that firewalls pass the port.
     CheckAddressAndFirewall,
+    /// A route of this host discards what goes there (`blackhole`, `prohibit`): check the routes.
+    RouteDiscards,
     /// Check the route and the firewall.
     CheckRouteAndFirewall,
     /// Another service listens on that port: check the port, and that the server is running on it.

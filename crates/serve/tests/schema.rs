@@ -5,7 +5,7 @@ mod common;
 use common::Running;
 use jsonschema::Validator;
 use measurement::Directions;
-use measurement::report::StreamLine;
+use measurement::report::{ErrorReport, StreamLine};
 use probe::{MeasureConfig, measure};
 use serve::ServerConfig;
 
@@ -29,7 +29,9 @@ fn each_line_of_a_stream_fits_its_schema() {
     let result = measure(&config, &mut |event| lines.push(serde_json::to_value(StreamLine::of(event)).unwrap()));
     lines.push(serde_json::to_value(StreamLine::end(result.as_ref().unwrap())).unwrap());
     let refused = measure(&MeasureConfig::new("no-such-host.invalid", 7272), &mut |_| {});
-    lines.push(serde_json::to_value(StreamLine::failure(refused.unwrap_err().to_string())).unwrap());
+    let refused = refused.unwrap_err();
+    let failure = ErrorReport { kind: refused.kind().to_owned(), message: refused.to_string(), hint: None };
+    lines.push(serde_json::to_value(StreamLine::failure(failure)).unwrap());
     for mut line in lines {
         if let Err(error) = validator.validate(&line) {
             panic!("{error} in {line}");

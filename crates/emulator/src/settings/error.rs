@@ -5,7 +5,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SettingError {
     /// No setting has this name.
-    #[error("there is no setting `{0}`; the settings are {names}", names = keys::names())]
+    #[error("there is no setting `{0}`{nearest}; the settings are {names}", nearest = keys::nearest(.0), names = keys::names())]
     Unknown(String),
     /// Its value is missing.
     #[error("`{}` needs a value: {} {}", .0.name, .0.name, .0.value)]

@@ -133,6 +133,15 @@ fn rules() -> Vec<Key> {
 }
 
 /// All names, for an error.
+/// `, perhaps you mean `delay``, if a name is similar.
+pub(super) fn nearest(name: &str) -> String {
+    const MIN_SIMILARITY: f64 = 0.7;
+    let similarity = |key: &&Key| strsim::jaro_winkler(key.name, name);
+    let nearest = KEYS.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    let nearest = nearest.filter(|key| similarity(key) > MIN_SIMILARITY);
+    nearest.map_or_else(String::new, |key| format!(", perhaps you mean `{}`", key.name))
+}
+
 pub(super) fn names() -> String {
     KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
 }

@@ -172,6 +172,9 @@ fn a_change_is_sent_with_the_names_of_its_settings() {
 #[test]
 fn nonsense_is_refused_with_the_reason() {
     for (words, reason) in [
+        // Finding 9 of the review by a new user.
+        ("rat 5mbit", "there is no setting `rat`, perhaps you mean `rate`; the settings are"),
+        ("dealy 5ms", "perhaps you mean `delay`"),
         ("speed 5mbit", "there is no setting `speed`; the settings are rate, burst, "),
         ("rate", "`rate` needs a value: rate RATE"),
         ("rate 0", "a rate of 0 lets nothing pass"),

@@ -1,5 +1,6 @@
 //! The library's hints, worded with the options of the command line.
 
+use measurement::report::ErrorReport;
 use probe::{Error, Hint};
 
 /// The error with what to try.
@@ -10,6 +11,12 @@ pub fn describe(error: &Error) -> String {
     }
 }
 
+/// The error for documents.
+pub fn report(error: &Error) -> ErrorReport {
+    let hint = error.hint().and_then(words).map(str::to_owned);
+    ErrorReport { kind: error.kind().to_owned(), message: error.to_string(), hint }
+}
+
 fn words(hint: Hint) -> Option<&'static str> {
     Some(match hint {
         Hint::CheckName => "check the host name",
@@ -17,6 +24,9 @@ fn words(hint: Hint) -> Option<&'static str> {
         Hint::NameInterface => "append the interface, as in fe80::1%eth0",
         Hint::StartServer => "nothing listens on that port: check the port, and that `kumade serve` is running",
         Hint::CheckAddressAndFirewall => "no answer: check the address, and that firewalls pass the port",
+        Hint::RouteDiscards => {
+            "a route of this host may discard what goes there (`blackhole`, `prohibit`): see `ip route get`"
+        }
         Hint::CheckRouteAndFirewall => "check routes and firewalls",
         Hint::CheckService => "check that `kumade serve` is running on that port",
         Hint::CheckServerAndPath => "check that the server and the path to it are still up, then try again",

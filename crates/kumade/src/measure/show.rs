@@ -1,13 +1,22 @@
-//! A measurement's events and result, as text or JSON.
+//! A measurement's events and results, as text, JSON or CSV, once or again and again.
 
+use super::csv;
 use super::hints;
 use super::progress::Progress;
+use super::prometheus;
 use super::summary::{self, View};
-use anyhow::anyhow;
+use super::watch::History;
+use anyhow::{Context, anyhow};
+use jiff::Timestamp;
 use measurement::report::StreamLine;
 use measurement::{Event, Report};
+use service::replace_files;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+use units::Span;
 
 /// Output format.
 pub enum Output {
@@ -17,19 +26,74 @@ pub enum Output {
     Document,
     /// A line of JSON for each event; the last one has the document or the error.
     Stream,
+    /// A line for each direction, below names.
+    Csv,
+}
+
+/// What becomes of results.
+pub struct Shown {
+    /// On standard output.
+    pub output: Output,
+    /// The peer as the user names it.
+    pub target: String,
+    /// Besides, metrics for Prometheus go to this file.
+    pub prometheus: Option<PathBuf>,
+    /// The time from the beginning of a measurement to that of the next one; none for a single one.
+    pub watch: Option<Span>,
 }
 
 /// A measurement that reports events to a callback and returns the result.
-pub type Measuring<'m> = dyn FnOnce(&mut dyn FnMut(&Event)) -> Result<Report, probe::Error> + 'm;
+pub type Measuring<'m> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report, probe::Error> + 'm;
 
-/// Runs a measurement, and prints events and the result.
+/// Measures, and prints events and results.
 ///
 /// # Errors
-/// If the measurement fails, or the output can't be written.
-pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<ExitCode> {
-    let mut progress = Progress::new(matches!(output, Output::Text(_)));
+/// If a single measurement fails, or the output can't be written.
+pub fn run(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<ExitCode> {
+    let Some(interval) = shown.watch else { return once(shown, measuring, true) };
+    let mut history = History::default();
+    for first in std::iter::once(true).chain(std::iter::repeat(false)) {
+        let began = Instant::now();
+        match &shown.output {
+            Output::Text(view) => {
+                let report = measured(shown, measuring)?.0;
+                writeln!(io::stdout(), "{}", history.line(report, view))?;
+            }
+            // The document has the error.
+            _ => match once(shown, measuring, first) {
+                Err(error) if error.is::<io::Error>() || error.is::<csv::Error>() => return Err(error),
+                _ => {}
+            },
+        }
+        thread::sleep(Duration::from_secs_f64(interval.as_secs_f64()).saturating_sub(began.elapsed()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `first`: whether nothing has been printed before.
+fn once(shown: &Shown, measuring: &Measuring<'_>, first: bool) -> anyhow::Result<ExitCode> {
+    let (report, failure) = measured(shown, measuring)?;
+    let mut out = io::stdout().lock();
+    match &shown.output {
+        Output::Text(view) if failure.is_none() => {
+            summary::lines(&report, view).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
+        Output::Document => writeln!(out, "{}", serde_json::to_string(&report)?)?,
+        Output::Csv => csv::write(&mut out, &shown.target, &report, first)?,
+        Output::Text(_) | Output::Stream => {}
+    }
+    match failure {
+        Some(failure) => Err(anyhow!(failure)),
+        None => Ok(if report.has_result() { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+    }
+}
+
+/// The report, which also says if the measurement failed; and its failure in words.
+fn measured(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<(Report, Option<String>)> {
+    let started = format!("{:.3}", Timestamp::now());
+    let mut progress = Progress::new(matches!(shown.output, Output::Text(_)));
     let mut written = Ok(());
-    let result = measuring(&mut |event| match output {
+    let result = measuring(&mut |event| match shown.output {
         Output::Stream => {
             if let Err(error) = print_line(&StreamLine::of(event)) {
                 written = Err(error);
@@ -39,21 +103,32 @@ pub fn run(output: Output, measuring: Box<Measuring<'_>>) -> anyhow::Result<Exit
     });
     progress.end();
     written?;
-    if matches!(output, Output::Stream) {
+    if matches!(shown.output, Output::Stream) {
         print_line(&match &result {
             Ok(report) => StreamLine::end(report),
-            Err(error) => StreamLine::failure(hints::describe(error)),
+            Err(error) => StreamLine::failure(hints::report(error)),
         })?;
     }
-    // The text of these errors includes their causes.
-    let report = result.map_err(|error| anyhow!(hints::describe(&error)))?;
-    let mut out = io::stdout().lock();
-    match output {
-        Output::Text(view) => summary::lines(&report, &view).iter().try_for_each(|line| writeln!(out, "{line}"))?,
-        Output::Document => writeln!(out, "{}", serde_json::to_string(&report)?)?,
-        Output::Stream => {}
+    let (report, failure) = match result {
+        Ok(report) => (report, None),
+        // The text of these errors includes their causes.
+        Err(error) => {
+            (Report::failed(shown.target.clone(), started, hints::report(&error)), Some(hints::describe(&error)))
+        }
+    };
+    if let Some(file) = &shown.prometheus {
+        write_metrics(file, &prometheus::metrics(&shown.target, &report))?;
     }
-    Ok(if report.has_result() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok((report, failure))
+}
+
+/// In one step, so that a reader finds a whole file.
+fn write_metrics(file: &Path, text: &str) -> anyhow::Result<()> {
+    let name = file.file_name().and_then(|name| name.to_str());
+    let name = name.with_context(|| format!("cannot write metrics to {}: it is no file name", file.display()))?;
+    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    replace_files(directory, &[(name, text.as_bytes())])?;
+    Ok(())
 }
 
 fn print_line(line: &StreamLine<'_>) -> io::Result<()> {

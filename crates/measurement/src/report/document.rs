@@ -22,9 +22,29 @@ pub struct Report {
     pub down: Option<DirectionReport>,
     /// Delay, loss and reordering; null if not requested.
     pub delay: Option<DelayReport>,
+    /// Why the measurement failed as a whole; null if it did not. There is nothing else in the document then.
+    #[serde(default)]
+    pub error: Option<ErrorReport>,
+}
+
+/// The failure of a measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorReport {
+    /// What kind of failure, for programs: `resolve`, `connect`, `refused`, `deadline-exceeded` …
+    pub kind: String,
+    /// The operation, its object and the cause.
+    pub message: String,
+    /// What to try; null if there is no general advice.
+    pub hint: Option<String>,
 }
 
 impl Report {
+    /// Of a measurement with `peer` that failed.
+    pub fn failed(peer: String, started: String, error: ErrorReport) -> Self {
+        let schema = SCHEMA.to_owned();
+        Report { schema, peer, started, up: None, down: None, delay: None, error: Some(error) }
+    }
+
     /// Whether at least one direction has an available bandwidth, or a bound of it; in a report of delays alone, whether it
     /// has a delay.
     pub fn has_result(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The lines `kumade.measure-stream/1`: the events of a measurement as they happen, then its result. Their JSON Schema
 //! is `schemas/kumade.measure-stream.1.json`.
 
-use super::document::Report;
+use super::document::{ErrorReport, Report};
 use super::schema::published;
 use crate::event::Event;
 use schemars::JsonSchema;
@@ -36,10 +36,7 @@ enum End<'l> {
         report: &'l Report,
     },
     /// The measurement failed.
-    Error {
-        /// The cause, and what to try.
-        message: String,
-    },
+    Error(ErrorReport),
 }
 
 impl<'l> StreamLine<'l> {
@@ -53,9 +50,9 @@ impl<'l> StreamLine<'l> {
         StreamLine { schema: STREAM_SCHEMA, content: Content::End(End::Report { report }) }
     }
 
-    /// The last line of a measurement that failed, with the cause and what to try.
-    pub fn failure(message: String) -> Self {
-        StreamLine { schema: STREAM_SCHEMA, content: Content::End(End::Error { message }) }
+    /// The last line of a measurement that failed.
+    pub fn failure(error: ErrorReport) -> Self {
+        StreamLine { schema: STREAM_SCHEMA, content: Content::End(End::Error(error)) }
     }
 
     /// The JSON Schema of each line, as published.

@@ -44,6 +44,7 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
         up: None,
         down: None,
         delay: Some(report(config, &exchange, &known)),
+        error: None,
     })
 }
 

@@ -1,0 +1,198 @@
+//! What the help and the manual pages have beyond the options: examples and exit statuses of each command.
+
+use clap::Command;
+
+/// What one command is told by example.
+struct Page {
+    /// The command's words behind `kumade`.
+    command: &'static str,
+    /// Command lines, each with what it does.
+    examples: &'static [(&'static str, &'static str)],
+    /// Its exit statuses.
+    exit: &'static str,
+}
+
+const EXIT: &str = "0 success; 1 failure; 2 invalid usage";
+const EXIT_SERVICE: &str = "0 ended by Ctrl-C or SIGTERM; 1 failure; 2 invalid usage";
+
+const PAGES: &[Page] = &[
+    Page {
+        command: "serve",
+        examples: &[
+            ("kumade serve", "answer measurements on port 7272, TCP and UDP"),
+            ("kumade serve --listen 127.0.0.1:7273", "on another address and port"),
+            ("kumade serve --stamp", "also reflect STAMP (RFC 8762) on UDP port 862"),
+        ],
+        exit: EXIT_SERVICE,
+    },
+    Page {
+        command: "measure",
+        examples: &[
+            ("kumade measure far.example.net", "both directions; over TCP if a firewall drops UDP"),
+            ("kumade measure far.example.net -v", "with all details"),
+            ("kumade measure far.example.net --direction down --json", "one direction, as one JSON document"),
+            ("kumade measure far.example.net --watch 5min --csv", "every five minutes, as CSV"),
+            ("kumade measure far.example.net --prometheus /var/lib/node_exporter/kumade.prom", "as metrics, too"),
+            ("kumade measure --stamp router.example", "delay and loss to any STAMP reflector"),
+        ],
+        exit: "0 at least one direction has a value or a bound; 1 none has, or failure; 2 invalid usage",
+    },
+    Page { command: "lab list", examples: &[("kumade lab list", "all experiments, and what they repeat")], exit: EXIT },
+    Page {
+        command: "lab run",
+        examples: &[
+            ("kumade lab run rake-firewall", "a path whose firewall passes only TCP"),
+            ("kumade lab run rake-accuracy --rate 5mbit --cross 0mbit,2mbit,4mbit", "with another path"),
+            ("kumade lab run method-comparison --virtual", "in virtual time, reproducibly"),
+        ],
+        exit: EXIT,
+    },
+    Page {
+        command: "lab compare",
+        examples: &[("kumade lab compare one/report.json other/report.json", "two reports of one experiment")],
+        exit: EXIT,
+    },
+    Page {
+        command: "link start",
+        examples: &[
+            ("kumade link start eth1 eth2 --rate 20mbit --delay 25ms --loss 0.1%", "an emulated link"),
+            ("kumade link start eth1 eth2 --rate 100mbit --queue fair-share", "a fair queue before an uplink"),
+            ("kumade link start emu0 emu1 --tun --up 'rate 1mbit' --down 'rate 24mbit'", "between two TUN devices"),
+        ],
+        exit: EXIT_SERVICE,
+    },
+    Page {
+        command: "link set",
+        examples: &[("kumade link set --rate 5mbit --down 'loss 1%'", "change a link while it runs")],
+        exit: EXIT,
+    },
+    Page {
+        command: "link show",
+        examples: &[("kumade link show", "rates, drops, queueing delay and flows since the start")],
+        exit: EXIT,
+    },
+    Page {
+        command: "gateway check",
+        examples: &[("kumade gateway check gateway.toml", "what a configuration file comes to")],
+        exit: "0 the gateway can start so; 1 the host does not forward packets, or failure; 2 the file is invalid",
+    },
+    Page {
+        command: "gateway status",
+        examples: &[
+            ("kumade gateway status", "a table"),
+            ("kumade gateway status --live", "on the whole terminal, once a second"),
+        ],
+        exit: EXIT,
+    },
+    Page {
+        command: "tunnel listen",
+        examples: &[
+            ("kumade tunnel listen 443 --key host.key --address 10.77.0.1/24 --peer KEY=10.77.0.2", "carry IP packets"),
+            (
+                "kumade tunnel listen 443 --key host.key --peer KEY --allow 127.0.0.1:80",
+                "carry connections to one port",
+            ),
+        ],
+        exit: EXIT_SERVICE,
+    },
+    Page {
+        command: "tunnel connect",
+        examples: &[
+            ("kumade tunnel connect host.example:443 --key my.key --address 10.77.0.2/24 --peer KEY", "IP packets"),
+            ("kumade tunnel connect host.example:443 --key my.key --peer KEY --forward 8080:127.0.0.1:80", "one port"),
+        ],
+        exit: EXIT_SERVICE,
+    },
+    Page { command: "tunnel status", examples: &[("kumade tunnel status", "what a running tunnel does")], exit: EXIT },
+    Page {
+        command: "key new",
+        examples: &[("kumade key new gateway.key", "a private key; prints the public key to tell the other end")],
+        exit: EXIT,
+    },
+    Page {
+        command: "key private",
+        examples: &[("kumade key private --output gateway.key", "a private key")],
+        exit: EXIT,
+    },
+    Page {
+        command: "key public",
+        examples: &[("kumade key public < gateway.key", "the public key of a private one")],
+        exit: EXIT,
+    },
+    Page {
+        command: "key preshared",
+        examples: &[("kumade key preshared --output shared.key", "for --key of serve and measure")],
+        exit: EXIT,
+    },
+    Page {
+        command: "completions",
+        examples: &[(
+            "kumade completions bash > /etc/bash_completion.d/kumade",
+            "for zsh: > /usr/local/share/zsh/site-functions/_kumade",
+        )],
+        exit: EXIT,
+    },
+    Page {
+        command: "man",
+        examples: &[
+            ("kumade man | man -l -", "read the first page"),
+            ("kumade man --output /usr/local/share/man/man1", "install all pages, one for each command"),
+        ],
+        exit: EXIT,
+    },
+];
+
+/// The command line with examples and exit statuses.
+pub fn with_pages(command: Command) -> Command {
+    PAGES.iter().fold(command, |command, page| {
+        let words: Vec<&str> = page.command.split(' ').collect();
+        amend(command, &words, &page.text())
+    })
+}
+
+fn amend(command: Command, words: &[&str], text: &str) -> Command {
+    match words {
+        [] => command.after_long_help(text.to_owned()),
+        [first, rest @ ..] => command.mut_subcommand(*first, |sub| amend(sub, rest, text)),
+    }
+}
+
+impl Page {
+    fn text(&self) -> String {
+        let examples = self.examples.iter().map(|(line, what)| format!("  {line}\n      {what}\n"));
+        format!("Examples:\n{}\nExit status: {}", examples.collect::<String>(), self.exit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command;
+
+    /// Finding 8 of the review by a new user: there was one page, without examples.
+    #[test]
+    fn every_command_has_examples_that_are_valid() {
+        let command = command();
+        for top in command.get_subcommands() {
+            let leaves: Vec<_> = top.get_subcommands().collect();
+            let names = leaves.iter().map(|leaf| format!("{} {}", top.get_name(), leaf.get_name()));
+            let names: Vec<_> = if leaves.is_empty() { vec![top.get_name().to_owned()] } else { names.collect() };
+            for name in names.iter().filter(|name| !name.contains("help")) {
+                assert!(PAGES.iter().any(|page| page.command == name), "`kumade {name}` has no example");
+            }
+        }
+        let key = "00".repeat(32);
+        for (line, _) in PAGES.iter().flat_map(|page| page.examples) {
+            let line = line.split(['<', '>', '|']).next().unwrap();
+            // A quoted value is the only one with spaces.
+            let words = line.split('\'').enumerate().flat_map(|(i, part)| match i % 2 {
+                0 => part.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![part.to_owned()],
+            });
+            let words: Vec<String> = words.map(|word| word.replace("KEY", &key)).collect();
+            if let Err(error) = command.clone().try_get_matches_from(&words) {
+                panic!("{words:?}: {error}");
+            }
+        }
+    }
+}

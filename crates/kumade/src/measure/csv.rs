@@ -1,0 +1,105 @@
+//! A report as lines of CSV, one for each direction.
+
+use super::cells::{directions, loaded_round_trip};
+use measurement::Report;
+use measurement::report::{DelayReport, DirectionReport, PacketReport};
+use std::io::Write;
+use units::{Direction, Rate};
+
+pub use ::csv::Error;
+
+/// What a line is about.
+struct Line<'r> {
+    target: &'r str,
+    report: &'r Report,
+    direction: Option<(Direction, &'r DirectionReport)>,
+}
+
+type Column = (&'static str, fn(&Line<'_>) -> Option<String>);
+
+/// The columns, whose names are those of the document.
+const COLUMNS: &[Column] = &[
+    ("started", |line| Some(line.report.started.clone())),
+    ("target", |line| Some(line.target.to_owned())),
+    ("direction", |line| line.direction.map(|(direction, _)| direction.to_string())),
+    ("transport", |line| line.found().map(|found| found.transport.to_string())),
+    ("method", |line| line.found().map(|found| found.method.clone())),
+    ("available_bits_per_second", |line| bits(line.found()?.available_bits_per_second.map(|rate| rate.value))),
+    ("available_low_bits_per_second", |line| bits(line.found()?.available_bits_per_second.map(|rate| rate.low))),
+    ("available_high_bits_per_second", |line| bits(line.found()?.available_bits_per_second.map(|rate| rate.high))),
+    ("at_least_bits_per_second", |line| bits(line.found()?.at_least_bits_per_second)),
+    ("at_most_bits_per_second", |line| bits(line.found()?.at_most_bits_per_second)),
+    ("limited_by", |line| line.found()?.limited_by.clone()),
+    ("capacity_bits_per_second", |line| {
+        bits(line.found()?.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.value))
+    }),
+    ("shaper_rate_bits_per_second", |line| {
+        bits(line.found()?.capacity.as_ref()?.shaper.map(|shaper| shaper.committed_rate.value))
+    }),
+    ("shaper_burst_bytes", |line| Some(line.found()?.capacity.as_ref()?.shaper?.burst_bytes.value.to_string())),
+    ("round_trip_seconds", |line| number(line.delay()?.round_trip.as_ref()?.median_seconds.value)),
+    ("loaded_round_trip_seconds", |line| {
+        number(loaded_round_trip(line.delay()?, line.direction?.0)?.median_seconds.value)
+    }),
+    ("loss_ratio", |line| number(loss_ratio(line.packets())?)),
+    ("bytes_sent", |line| Some(line.found()?.bytes_sent.to_string())),
+    ("duration_seconds", |line| number(line.found()?.duration_seconds)),
+    ("reason", |line| line.found()?.reason.clone()),
+    ("error", |line| line.report.error.as_ref().map(|error| error.kind.clone())),
+];
+
+/// Writes a line for each direction, or one for a report without directions; the names first if `heads`.
+///
+/// # Errors
+/// The output can't be written.
+pub fn write(out: &mut impl Write, target: &str, report: &Report, heads: bool) -> Result<(), Error> {
+    let mut writer = ::csv::Writer::from_writer(out);
+    if heads {
+        writer.write_record(COLUMNS.iter().map(|(name, _)| name))?;
+    }
+    let measured = directions(report).into_iter().map(Some);
+    let lines: Vec<_> = if directions(report).is_empty() { vec![None] } else { measured.collect() };
+    for direction in lines {
+        let line = Line { target, report, direction };
+        writer.write_record(COLUMNS.iter().map(|(_, of)| of(&line).unwrap_or_default()))?;
+    }
+    writer.flush().map_err(Error::from)
+}
+
+/// Of counts together; none without packets.
+pub fn loss_ratio<'p>(packets: impl IntoIterator<Item = &'p PacketReport>) -> Option<f64> {
+    let (sent, lost) = packets.into_iter().fold((0, 0), |(sent, lost), p| (sent + p.sent, lost + p.lost));
+    (sent > 0).then(|| f64::from(lost) / f64::from(sent))
+}
+
+/// Counts of the packets of a direction, idle and loading; of the round trip without a direction.
+pub fn packets(delay: &DelayReport, direction: Option<Direction>) -> Vec<&PacketReport> {
+    let counts = match direction {
+        Some(Direction::Up) => [&delay.up_packets, &delay.up_loaded_packets],
+        Some(Direction::Down) => [&delay.down_packets, &delay.down_loaded_packets],
+        None => [&delay.round_trip_packets, &None],
+    };
+    counts.into_iter().flatten().collect()
+}
+
+impl<'r> Line<'r> {
+    fn found(&self) -> Option<&'r DirectionReport> {
+        self.direction.map(|(_, found)| found)
+    }
+
+    fn delay(&self) -> Option<&'r DelayReport> {
+        self.report.delay.as_ref()
+    }
+
+    fn packets(&self) -> Vec<&'r PacketReport> {
+        self.delay().map_or_else(Vec::new, |delay| packets(delay, self.direction.map(|(direction, _)| direction)))
+    }
+}
+
+fn bits(rate: Option<Rate>) -> Option<String> {
+    rate.map(|rate| rate.bits_per_second().to_string())
+}
+
+fn number(value: f64) -> Option<String> {
+    Some(value.to_string())
+}

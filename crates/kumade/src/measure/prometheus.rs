@@ -1,0 +1,119 @@
+//! A report as metrics in Prometheus' text format, for the textfile collector of the node exporter.
+
+use super::cells::{directions, loaded_round_trip};
+use super::csv::{loss_ratio, packets};
+use measurement::Report;
+use measurement::report::DirectionReport;
+use std::fmt::Write;
+use units::{Direction, Rate};
+
+/// A metric: its name, its help, and its values by direction.
+struct Metric {
+    name: &'static str,
+    help: &'static str,
+    of: fn(&DirectionReport) -> Option<f64>,
+}
+
+const METRICS: &[Metric] = &[
+    Metric {
+        name: "available_bits_per_second",
+        help: "Available bandwidth, IP-layer bits",
+        of: |found| rate(found.available_bits_per_second.map(|rate| rate.value)),
+    },
+    Metric {
+        name: "available_low_bits_per_second",
+        help: "Lower end of its interval",
+        of: |found| rate(found.available_bits_per_second.map(|rate| rate.low)),
+    },
+    Metric {
+        name: "available_high_bits_per_second",
+        help: "Upper end of its interval",
+        of: |found| rate(found.available_bits_per_second.map(|rate| rate.high)),
+    },
+    Metric {
+        name: "at_least_bits_per_second",
+        help: "Lower bound of the available bandwidth, where there is no value",
+        of: |found| rate(found.at_least_bits_per_second),
+    },
+    Metric {
+        name: "capacity_bits_per_second",
+        help: "Capacity of the narrow link",
+        of: |found| rate(found.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.value)),
+    },
+    Metric {
+        name: "shaper_burst_bytes",
+        help: "Burst of the token bucket on the path",
+        of: |found| Some(found.capacity.as_ref()?.shaper?.burst_bytes.value as f64),
+    },
+];
+
+/// The metrics. Labels have the target as the user names it, and no address or port that changes.
+pub fn metrics(target: &str, report: &Report) -> String {
+    let target = label(target);
+    let mut out = String::new();
+    for Metric { name, help, of } in METRICS {
+        let values = directions(report).into_iter().filter_map(|(direction, found)| Some((direction, of(found)?)));
+        let values = values.map(|(direction, value)| (format!("target=\"{target}\",direction=\"{direction}\""), value));
+        family(&mut out, name, help, values.collect());
+    }
+    if let Some(delay) = &report.delay {
+        let of = |direction| loss_ratio(packets(delay, direction));
+        let losses = Direction::BOTH.map(|direction| (direction.to_string(), of(Some(direction))));
+        let losses = losses.into_iter().chain([("round-trip".to_owned(), of(None))]);
+        let values =
+            losses.filter_map(|(name, loss)| Some((format!("target=\"{target}\",direction=\"{name}\""), loss?)));
+        family(&mut out, "loss_ratio", "Ratio of lost packets", values.collect());
+        let [up, down] = Direction::BOTH.map(|direction| loaded_round_trip(delay, direction));
+        let trips = [("idle", delay.round_trip.as_ref()), ("up", up), ("down", down)];
+        let values = trips.into_iter().filter_map(|(loaded, figures)| {
+            Some((format!("target=\"{target}\",loaded=\"{loaded}\""), figures?.median_seconds.value))
+        });
+        family(&mut out, "round_trip_seconds", "Median round-trip time, idle and under probe load", values.collect());
+    }
+    let success = f64::from(u8::from(report.has_result()));
+    let of_target = |value| vec![(format!("target=\"{target}\""), value)];
+    family(&mut out, "success", "1 if the measurement has a result", of_target(success));
+    let started = report.started.parse::<jiff::Timestamp>().map_or(0.0, |time| time.as_millisecond() as f64 / 1e3);
+    family(&mut out, "started_timestamp_seconds", "Start of the measurement, Unix time", of_target(started));
+    out
+}
+
+fn rate(rate: Option<Rate>) -> Option<f64> {
+    rate.map(|rate| rate.as_f64())
+}
+
+fn family(out: &mut String, name: &str, help: &str, values: Vec<(String, f64)>) {
+    if values.is_empty() {
+        return;
+    }
+    // A string takes everything.
+    let _ = writeln!(out, "# HELP kumade_measure_{name} {help}\n# TYPE kumade_measure_{name} gauge");
+    for (labels, value) in values {
+        let _ = writeln!(out, "kumade_measure_{name}{{{labels}}} {value}");
+    }
+}
+
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measurement::report::ErrorReport;
+
+    /// Finding 7 of the review by a new user: labels must not have ports that change, or series grow without limit.
+    #[test]
+    fn a_failure_is_a_metric_too() {
+        let error = ErrorReport { kind: "connect".into(), message: "cannot".into(), hint: None };
+        let report = Report::failed("far \"one\"".into(), "2026-11-23T01:00:00.500Z".into(), error);
+        let text = metrics("far \"one\"", &report);
+        let expected = "kumade_measure_success{target=\"far \\\"one\\\"\"} 0\n";
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.contains("kumade_measure_started_timestamp_seconds{target=\"far \\\"one\\\"\"} 1795395600.5"),
+            "{text}"
+        );
+        assert!(!text.contains("available"), "{text}");
+    }
+}
