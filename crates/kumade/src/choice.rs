@@ -7,6 +7,7 @@ use lab::multipath::Plane;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 /// Parses `NAME[:PARAMETER=VALUE]...` as a `T`; help and completions list the names.
 #[derive(Clone)]
@@ -58,14 +59,14 @@ pub fn discipline() -> Choice<DisciplineChoice> {
 
 /// An experiment of the catalogue, or a scenario file.
 pub fn experiment() -> Choice<String> {
-    Choice::of(|| {
-        let experiments = lab::experiments().unwrap_or_default();
-        experiments
-            .iter()
-            .map(|each| PossibleValue::new(each.name().to_owned()).help(each.title().to_owned()))
-            .collect()
-    })
+    Choice::of(|| EXPERIMENTS.iter().map(|(name, title)| PossibleValue::new(name.as_str()).help(title)).collect())
 }
+
+/// Names and titles.
+static EXPERIMENTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let experiments = lab::experiments().unwrap_or_default();
+    experiments.iter().map(|each| (each.name().to_owned(), each.title().to_owned())).collect()
+});
 
 /// What divides packets among several paths.
 pub fn plane() -> Choice<Plane> {

@@ -318,3 +318,18 @@ fn the_manual_and_the_completions_name_the_commands() {
         assert!(String::from_utf8_lossy(&output).contains("measure"));
     }
 }
+
+/// What the units may do, as `systemd-analyze security` judges it (0 to 100).
+#[test]
+fn services_are_confined() {
+    const MAX_EXPOSURE: &str = "20";
+    let units = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd");
+    for unit in ["kumade-serve.service", "kumade-link@.service"] {
+        let mut analyse = process::Command::new("systemd-analyze");
+        analyse.args(["security", "--offline=true", "--no-pager", "--threshold", MAX_EXPOSURE]);
+        match analyse.arg(format!("{units}/{unit}")).output() {
+            Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout)),
+            Err(error) => println!("not tested: systemd-analyze can't be run: {error}"),
+        }
+    }
+}

@@ -348,7 +348,7 @@ impl Measurement {
         };
         let mut capacity = capacity.map(|(_, report)| report);
         if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, &sustained) {
-            capacity.limit(limiter);
+            capacity.limit(limiter, phase.series.is_held_back());
         }
         let mut warnings = self.transport.warnings();
         warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS.to_owned()));

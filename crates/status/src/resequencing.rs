@@ -70,11 +70,7 @@ impl Display for Resequencing {
                 let span = Span::from_secs_f64;
                 let (median, most) = (span(waits.p50_seconds), span(waits.p99_seconds));
                 let longest = span(waits.maximum_seconds);
-                writeln!(
-                    f,
-                    "{} have waited: half up to {median}, 99 % up to {most}, longest {longest}",
-                    waits.packets
-                )?;
+                writeln!(f, "{} have waited: median {median}, p99 {most}, maximum {longest}", waits.packets)?;
             }
             None => writeln!(f, "none has waited yet")?,
         }

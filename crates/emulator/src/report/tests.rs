@@ -68,8 +68,8 @@ fn people_read_rates_causes_and_flows() {
     for part in [
         "veth1 > veth2: rate 40mbit\n",
         "offered 32 Mbit/s, delivered 28.8 Mbit/s",
-        "320 by the discipline",
-        "half up to 5.01 ms",
+        "320 by AQM",
+        "median 5.01 ms",
         "of 30 active flow(s)",
         "tcp 10.0.0.29:80 > 10.0.0.99:80: delivered",
         "veth2 > veth1: no impairments\n",

@@ -1,4 +1,4 @@
-use super::{Direction, Document, Flow, Percentiles, Traffic};
+use super::{Direction, Document, Drops, Flow, Percentiles, Traffic};
 use std::fmt::{self, Display, Formatter};
 use units::{Rate, Span};
 
@@ -13,23 +13,27 @@ impl Display for Document {
     }
 }
 
+impl Document {
+    /// One line: `up: delivered 9.98 Mbit/s, backlog 3000 bytes, dropped 12, sojourn p99 5 ms; down: …`.
+    pub fn line(&self) -> String {
+        let [up, down] = [("up", &self.up), ("down", &self.down)].map(|(name, direction)| {
+            let Direction { delivered, queued_bytes, sojourn, .. } = direction;
+            let drops = direction.dropped.all();
+            let sojourn = sojourn
+                .map_or_else(String::new, |times| format!(", sojourn p99 {}", Span::from_secs_f64(times.p99_seconds)));
+            format!("{name}: delivered {}, backlog {queued_bytes} bytes, dropped {drops}{sojourn}", rate(delivered))
+        });
+        format!("{up}; {down}")
+    }
+}
+
 impl Display for Direction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} > {}: {}", self.from, self.to, self.settings)?;
         let (offered, delivered) = (rate(&self.offered), rate(&self.delivered));
-        writeln!(f, "  offered {offered}, delivered {delivered}, {} bytes wait", self.queued_bytes)?;
+        writeln!(f, "  offered {offered}, delivered {delivered}, backlog {} bytes", self.queued_bytes)?;
         let drops = &self.dropped;
-        let causes = [
-            ("queue full", drops.queue_full),
-            ("by the discipline", drops.managed),
-            ("by the policer", drops.policed),
-            ("lost", drops.loss),
-            ("refused", drops.refused),
-            ("malformed", drops.malformed),
-            ("too large", drops.too_large),
-            ("overload", drops.overload),
-            ("not taken", drops.output),
-        ];
+        let causes = drops.by_cause();
         let said: Vec<_> = causes
             .iter()
             .filter(|(_, traffic)| traffic.packets > 0)
@@ -50,11 +54,33 @@ impl Display for Direction {
     }
 }
 
+impl Drops {
+    /// Each cause with its packets.
+    fn by_cause(&self) -> [(&'static str, Traffic); 9] {
+        [
+            ("queue full", self.queue_full),
+            ("by AQM", self.managed),
+            ("by the policer", self.policed),
+            ("lost", self.loss),
+            ("refused", self.refused),
+            ("malformed", self.malformed),
+            ("too large", self.too_large),
+            ("overload", self.overload),
+            ("not taken", self.output),
+        ]
+    }
+
+    /// Dropped packets, for whatever cause.
+    fn all(&self) -> u64 {
+        self.by_cause().iter().map(|(_, traffic)| traffic.packets).sum()
+    }
+}
+
 fn show_times(f: &mut Formatter<'_>, name: &str, times: Option<Percentiles>) -> fmt::Result {
     let Some(times) = times else { return Ok(()) };
     let span = Span::from_secs_f64;
     let (median, most, longest) = (span(times.p50_seconds), span(times.p99_seconds), span(times.maximum_seconds));
-    writeln!(f, "  {name}: half up to {median}, 99 % up to {most}, longest {longest}")
+    writeln!(f, "  {name}: median {median}, p99 {most}, maximum {longest}")
 }
 
 fn show_flow(f: &mut Formatter<'_>, flow: &Flow) -> fmt::Result {

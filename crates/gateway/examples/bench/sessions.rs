@@ -111,7 +111,7 @@ fn statuses(gateway: &Gateway<'_>) -> Outcome<String> {
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     let longest = times.iter().copied().fold(0.0, f64::max);
-    Ok(format!("{:.1} ms in the mean, {longest:.1} ms at most; {} kB of JSON", mean(&times), bytes / 1000))
+    Ok(format!("{:.1} ms on average, {longest:.1} ms at most; {} kB of JSON", mean(&times), bytes / 1000))
 }
 
 impl<'a> Gateway<'a> {

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// Current statistics on standard error if it is a terminal, and totals at the end.
+    /// Current statistics on standard error if it is a terminal, else a line on standard output for each interval; totals at
+    /// the end.
     Text,
     /// One JSON document at the end.
     Document,
@@ -36,6 +37,11 @@ impl View {
     /// If standard output can't be written.
     pub fn interval(&mut self, document: &Document) -> io::Result<()> {
         match self.output {
+            Output::Text if self.lines.is_hidden() => {
+                let mut out = io::stdout().lock();
+                writeln!(out, "{}", document.line())?;
+                out.flush()?;
+            }
             Output::Text => self.lines.set_message(document.to_string()),
             Output::Document => {}
             Output::Stream => print_line(document)?,

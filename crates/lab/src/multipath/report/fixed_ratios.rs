@@ -8,7 +8,7 @@ use crate::statistics::{mean, range};
 const OWN: &str = "bonded";
 /// … and what it is compared with: `bonded-ratio 16:3`, or `bonded-ratio 1:0` for a path alone.
 const FIXED: &str = "bonded-ratio ";
-/// The part of the best fixed ratio's goodput that is to be reached in the mean, …
+/// The part of the best fixed ratio's goodput that is to be reached on average, …
 const REQUIRED_MEAN: f64 = 0.97;
 /// … and in each case.
 const REQUIRED_EACH: f64 = 0.92;
@@ -67,7 +67,7 @@ fn verdict(compared: &[Compared<'_>]) -> Option<String> {
     let (mean, (least, _), (least_of_single, _)) = (mean(&of_best)?, range(&of_best)?, range(&of_single)?);
     let met = |is_met: bool| if is_met { "met" } else { "not met" };
     Some(format!(
-        "of the best fixed ratio {:.1} % in the mean, required {:.0} %: {}; {:.1} % at least, required {:.0} %: {}; of the \
+        "of the best fixed ratio {:.1} % on average, required {:.0} %: {}; {:.1} % at least, required {:.0} %: {}; of the \
          better path alone {:.1} % at least, required 100 %: {}",
         mean * 100.0,
         REQUIRED_MEAN * 100.0,

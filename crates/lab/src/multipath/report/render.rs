@@ -164,7 +164,7 @@ mod tests {
         let text = made("multipath-auto").to_text();
         assert_eq!(text.matches("100.0 % of the best fixed ratio").count(), 10, "{text}");
         let verdict =
-            "of the best fixed ratio 100.0 % in the mean, required 97 %: met; 100.0 % at least, required 92 %: met";
+            "of the best fixed ratio 100.0 % on average, required 97 %: met; 100.0 % at least, required 92 %: met";
         assert!(text.contains(verdict) && text.contains("pair 10 of seed 67: "), "{text}");
         assert!(!made("multipath-unequal").to_text().contains("best fixed ratio"));
     }
