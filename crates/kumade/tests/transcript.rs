@@ -84,9 +84,9 @@ fn the_commonest_command_lines_print_what_the_transcript_says() {
         let code = match shown {
             Shown::Labels if said.contains("measure") => String::new(),
             _ if said.contains("--direction up") => String::new(),
-            _ => format!(" [exit status {}]", output.status.code().unwrap()),
+            _ => format!("\nExit status {}.\n", output.status.code().unwrap()),
         };
-        write!(text, "\n{what}\n\n```console\n$ {said}\n{}```{code}\n", kept(&printed, *shown)).unwrap();
+        write!(text, "\n{what}\n\n```console\n$ {said}\n{}```\n{code}", kept(&printed, *shown)).unwrap();
     }
     if std::env::var_os("UPDATE_TRANSCRIPT").is_some() {
         std::fs::write(TRANSCRIPT, &text).unwrap();
@@ -115,13 +115,13 @@ fn kept(printed: &str, shown: Shown) -> String {
         Shown::Labels => {
             // The table ends before the sentence, which depends on the figures.
             let table = all.take_while(|line| !line.is_empty());
-            let label = |line: String| {
-                let label = line.trim_end().split("  ").next().unwrap_or_default().to_owned();
-                if label.is_empty() { line } else { label + "  …" }
+            let label = |line: String| match line.split("  ").next().unwrap_or_default() {
+                "" => line.split("  ").map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  "),
+                label => format!("{label}  …"),
             };
-            lines(
-                &mut table.map(label).filter(|line| !line.starts_with(' ') || line.trim().starts_with(['u', 'd', 'r'])),
-            )
+            // Cells that go on in the next line have no label, and headings have no figures.
+            let mut lines_with_labels = table.enumerate().filter(|(i, line)| *i == 0 || !line.starts_with(' '));
+            lines(&mut lines_with_labels.by_ref().map(|(_, line)| label(line)))
         }
     }
 }

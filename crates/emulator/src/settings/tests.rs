@@ -175,7 +175,7 @@ fn nonsense_is_refused_with_the_reason() {
         // Finding 9 of the review by a new user.
         ("rat 5mbit", "there is no setting `rat`, perhaps you mean `rate`; the settings are"),
         ("dealy 5ms", "perhaps you mean `delay`"),
-        ("speed 5mbit", "there is no setting `speed`; the settings are rate, burst, "),
+        ("bandwidth 5mbit", "there is no setting `bandwidth`; the settings are rate, burst, "),
         ("rate", "`rate` needs a value: rate RATE"),
         ("rate 0", "a rate of 0 lets nothing pass"),
         ("rate fast", "does not begin with a number"),
