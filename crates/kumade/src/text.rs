@@ -4,7 +4,7 @@
 const UNITS: &[&str] =
     &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "B", "kB", "MB", "ns", "µs", "ms", "s", "min", "%", "ppm", "packets"];
 /// What belongs to the number behind it.
-const SIGNS: &[&str] = &["≥", "≤", "±", "→"];
+const SIGNS: &[&str] = &["≥", "≤", "±", "→", "…"];
 
 /// The text in lines of at most so many columns, unless a single word is longer.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
