@@ -49,9 +49,10 @@ pub struct MeasureArgs {
         ]
     )]
     stamp: Option<Target>,
-    /// Query this NTP server for the error of this host's clock, which tightens the bounds of one-way delays
+    /// Query this NTP server for the error of this host's clock, which tightens the bounds of one-way delays; may be given
+    /// several times: of three and more sources, the kernel's own statement among them, fewer than half may be wrong
     #[arg(long, value_name = "SERVER[:PORT]")]
-    ntp: Option<Target>,
+    ntp: Vec<Target>,
     /// Direction to measure
     #[arg(long, value_enum, default_value_t = DirectionArg::Both)]
     direction: DirectionArg,
@@ -209,9 +210,9 @@ impl MeasureArgs {
         }
     }
 
-    fn ntp(&self) -> Option<NtpServer> {
-        let server = self.ntp.as_ref()?;
-        Some(NtpServer { host: server.host.clone(), port: server.port_or(NtpServer::PORT) })
+    fn ntp(&self) -> Vec<NtpServer> {
+        let server = |server: &Target| NtpServer { host: server.host.clone(), port: server.port_or(NtpServer::PORT) };
+        self.ntp.iter().map(server).collect()
     }
 
     /// What is wrong with the budgets.

@@ -56,7 +56,7 @@ impl Path {
         // With the time by which the far clock is right.
         let reference = near.run(|| ReferenceClock::start(AHEAD)).unwrap().unwrap();
         let port = reference.address().port();
-        let ntp = with_reference.then(|| NtpServer { host: "127.0.0.1".into(), port });
+        let ntp: Vec<_> = with_reference.then(|| NtpServer { host: "127.0.0.1".into(), port }).into_iter().collect();
         let stamp = StampConfig { ntp: ntp.clone(), ..StampConfig::new(&host, serve::STAMP_PORT) };
         let stamp = near.run(|| measure_stamp(&stamp)).unwrap().unwrap();
         let method = "linear-scan".parse().unwrap();

@@ -16,17 +16,36 @@ pub fn realtime() -> Time {
 }
 
 /// By how much [`realtime`] may be wrong at most, as the kernel was told by whatever keeps the clock (`maxerror` of
-/// adjtimex(2)); none where the clock is not synchronised.
+/// adjtimex(2)); none where the clock is not synchronised, or whatever keeps it states no errors: systemd-timesyncd sets both
+/// the maximum and the estimated error to zero whenever it adjusts the clock, and the kernel lets only the maximum grow.
 pub fn maximum_error() -> Option<Span> {
     // SAFETY: timex is plain data, for which all zeroes is a valid value: `modes` of zero only asks.
     let mut state: libc::timex = unsafe { mem::zeroed() };
     // SAFETY: the kernel fills in the struct, which is alive and of its kind.
     let answer = unsafe { libc::adjtimex(&raw mut state) };
     let is_synchronised = answer >= 0 && answer != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0;
-    is_synchronised.then(|| Span::from_micros(state.maxerror))
+    if is_synchronised { stated(state.maxerror, state.esterror) } else { None }
+}
+
+/// The maximum error in microseconds, where it and the estimated one were stated.
+fn stated(maximum: i64, estimated: i64) -> Option<Span> {
+    (maximum > 0 && estimated > 0).then(|| Span::from_micros(maximum))
 }
 
 fn read(clock: ClockId) -> Time {
     // Linux refuses neither clock, so the fallback is never taken.
     clock_gettime(clock).map_or(Time::ZERO, |t| Time::from_nanos(t.tv_sec() * 1_000_000_000 + t.tv_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_nobody_stated_bound_nothing() {
+        // As chrony and ntpd set them, and as systemd-timesyncd leaves them at once and after half a minute.
+        assert_eq!(stated(2_300, 120), Some(Span::from_micros(2_300)));
+        assert_eq!(stated(0, 0), None);
+        assert_eq!(stated(16_000, 0), None);
+    }
 }

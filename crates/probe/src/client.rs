@@ -38,9 +38,9 @@ fn measure_within(config: &MeasureConfig, limit: &Limit, on_event: &mut dyn FnMu
     let round_trip_seconds = peer.round_trip.as_secs_f64();
     on_event(&Event::Connected { peer: connected.clone(), round_trip_seconds });
     // Before the turn begins: waiting for an NTP server must not delay other clients.
-    let known = clocks::of_this_host(config.ntp.as_ref(), limit)?;
+    let known = clocks::of_this_host(&config.ntp, limit)?;
     peer.enter(config.wait, on_event)?;
-    let known = known.refreshed(config.ntp.as_ref(), limit)?;
+    let known = known.refreshed(&config.ntp, limit)?;
     let far = peer.clock_error()?;
     let session = Session {
         peer: connected,

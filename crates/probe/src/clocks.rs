@@ -1,4 +1,4 @@
-//! The maximum error of this host's clock, from the kernel and an NTP server.
+//! The maximum error of this host's clock, from the kernel and NTP servers.
 
 use crate::cancel::Limit;
 use crate::error::Error;
@@ -36,37 +36,41 @@ impl NtpServer {
     pub const PORT: u16 = ntp::PORT;
 }
 
-/// The error of this host's clock, and whether an NTP server can be asked again.
+/// The error of this host's clock, and whether NTP servers can be asked again.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// Without the peer's clock.
     pub(crate) clocks: Clocks,
-    is_server_silent: bool,
+    is_any_silent: bool,
 }
 
-/// Asks this host's kernel, and the NTP server, if one is given.
-pub(crate) fn of_this_host(server: Option<&NtpServer>, limit: &Limit) -> Result<Known, Error> {
+/// Asks this host's kernel, and the NTP servers that are given.
+pub(crate) fn of_this_host(servers: &[NtpServer], limit: &Limit) -> Result<Known, Error> {
     let mut known = Known::default();
-    let asked = server.map(|server| known.ask(server, limit)).transpose()?.flatten();
+    let mut answers = Vec::new();
+    for server in servers {
+        let answer = known.ask(server, limit)?;
+        answers.extend(answer.map(|error| (error, clock::realtime())));
+    }
+    let now = clock::realtime();
     let kernel = clock::maximum_error().map(ClockError::within);
-    known.clocks.at = clock::realtime();
-    known.clocks.near = match (kernel, asked) {
-        (Some(kernel), Some(asked)) => Some(kernel.and(asked).unwrap_or_else(|| {
-            let text =
-                "the kernel and the NTP server disagree on the error of this host's clock: the NTP server is used";
-            known.clocks.warnings.push(text.into());
-            asked
-        })),
-        (kernel, asked) => kernel.or(asked),
-    };
+    let sources: Vec<ClockError> =
+        kernel.into_iter().chain(answers.into_iter().map(|(error, at)| error.aged(now - at))).collect();
+    known.clocks.at = now;
+    known.clocks.near = ClockError::agreed(&sources);
+    if known.clocks.near.is_none() && !sources.is_empty() {
+        let text = "the kernel and the NTP servers disagree on the error of this host's clock: it may be what any of them says";
+        known.clocks.warnings.push(text.into());
+        known.clocks.near = ClockError::union(&sources);
+    }
     Ok(known)
 }
 
 impl Known {
-    /// Asks again if the errors are older than [`MAX_AGE`], unless the server has not answered.
-    pub(crate) fn refreshed(self, server: Option<&NtpServer>, limit: &Limit) -> Result<Self, Error> {
+    /// Asks again if the errors are older than [`MAX_AGE`], unless a server has not answered.
+    pub(crate) fn refreshed(self, servers: &[NtpServer], limit: &Limit) -> Result<Self, Error> {
         let is_fresh = (Span::ZERO..MAX_AGE).contains(&(clock::realtime() - self.clocks.at));
-        if is_fresh || self.is_server_silent { Ok(self) } else { of_this_host(server, limit) }
+        if is_fresh || self.is_any_silent { Ok(self) } else { of_this_host(servers, limit) }
     }
 
     /// The clock error by the server; adds a warning if it gives none.
@@ -74,7 +78,7 @@ impl Known {
         match ask(&resolve(host, *port, Family::Any, limit)?) {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => {
-                self.is_server_silent = true;
+                self.is_any_silent = true;
                 self.clocks.warnings.push(format!("the NTP server {host} could not be used: {error}"));
                 Ok(None)
             }

@@ -21,8 +21,8 @@ pub struct MeasureConfig {
     pub binding: Binding,
     /// The pre-shared key of the server.
     pub key: Option<PresharedKey>,
-    /// An NTP server that bounds the error of this host's clock.
-    pub ntp: Option<NtpServer>,
+    /// NTP servers that bound the error of this host's clock; of three and more, fewer than half may be wrong.
+    pub ntp: Vec<NtpServer>,
     /// Maximum time to wait while the server measures other clients, after which the measurement fails.
     pub wait: Span,
     /// Maximum time of the measurement from its start, after which it fails; none for no limit.
@@ -44,7 +44,7 @@ impl MeasureConfig {
             plan: MeasurementPlan::default(),
             binding: Binding::default(),
             key: None,
-            ntp: None,
+            ntp: Vec::new(),
             wait: MeasureConfig::WAIT,
             deadline: None,
             cancel: CancelToken::default(),

@@ -170,7 +170,7 @@ fn a_silent_ntp_server_costs_nobody_a_turn() {
     let server = Running::start(ServerConfig::default());
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let ntp = NtpServer { host: "127.0.0.1".into(), port: silent.local_addr().unwrap().port() };
-    let config = MeasureConfig { ntp: Some(ntp), ..quick(&server) };
+    let config = MeasureConfig { ntp: vec![ntp], ..quick(&server) };
     let mut other = RawClient::connect(server.address);
     other.hear().unwrap();
     let client = thread::spawn(move || measure(&config, &mut |_| {}));

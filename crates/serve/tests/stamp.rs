@@ -131,7 +131,7 @@ fn a_far_clock_that_is_wrong_is_bounded_and_a_reference_pins_it_down() {
     let fast = Fast::set_now();
     let known = Reflecting::start("127.0.0.1", fast.clock(Some(Span::from_millis(1))));
     let reference = ReferenceClock::start(Fast::AHEAD).unwrap();
-    let ntp = Some(NtpServer { host: "127.0.0.1".into(), port: reference.address().port() });
+    let ntp = vec![NtpServer { host: "127.0.0.1".into(), port: reference.address().port() }];
     let delay = delay_to(&StampConfig { ntp, ..quick(known.address) });
     assert!(delay.warnings.iter().all(|warning| !warning.contains("can't be true")), "{:?}", delay.warnings);
     assert_sound(&delay);

@@ -29,4 +29,65 @@ impl ClockError {
         let both = ClockError { low: self.low.max(other.low), high: self.high.min(other.high) };
         (both.low <= both.high).then_some(both)
     }
+
+    /// What several sources know together as long as fewer than half of them are wrong, which takes three or more; of one or
+    /// two, all must be right. From the lowest to the highest error that enough of them hold possible (Marzullo and Owicki:
+    /// Maintaining the Time in a Distributed System, 1983). None where too few agree on any.
+    pub fn agreed(sources: &[ClockError]) -> Option<ClockError> {
+        let needed = sources.len() - sources.len().saturating_sub(1) / 2;
+        let is_possible = |at: &Span| sources.iter().filter(|s| (s.low..=s.high).contains(at)).count() >= needed;
+        let low = sources.iter().map(|s| s.low).filter(is_possible).min()?;
+        let high = sources.iter().map(|s| s.high).filter(is_possible).max()?;
+        Some(ClockError { low, high })
+    }
+
+    /// All that any of several sources holds possible, and what is between; none without sources.
+    pub fn union(sources: &[ClockError]) -> Option<ClockError> {
+        let low = sources.iter().map(|s| s.low).min()?;
+        let high = sources.iter().map(|s| s.high).max()?;
+        Some(ClockError { low, high })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn between(low: i64, high: i64) -> ClockError {
+        ClockError { low: Span::from_millis(low), high: Span::from_millis(high) }
+    }
+
+    #[test]
+    fn one_of_three_may_lie() {
+        let honest = [between(-5, 5), between(-2, 9)];
+        let apart = [honest[0], honest[1], between(80, 81)];
+        assert_eq!(ClockError::agreed(&apart), Some(between(-2, 5)));
+        // A lie that overlaps one honest source must not exclude what the others know.
+        let beside = [honest[0], honest[1], between(6, 7)];
+        assert_eq!(ClockError::agreed(&beside), Some(between(-2, 7)));
+    }
+
+    #[test]
+    fn two_must_agree_and_their_union_is_left_where_they_do_not() {
+        assert_eq!(ClockError::agreed(&[between(-5, 5), between(3, 9)]), Some(between(3, 5)));
+        let apart = [between(-5, 5), between(80, 81)];
+        assert_eq!((ClockError::agreed(&apart), ClockError::union(&apart)), (None, Some(between(-5, 81))));
+        assert_eq!((ClockError::agreed(&[]), ClockError::union(&[])), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_less_than_half_say_the_truth_is_within(
+            honest in prop::collection::vec((0i64..1000, 0i64..1000), 2..6),
+            lies in prop::collection::vec((-5000i64..5000, 0i64..3000), 0..5),
+        ) {
+            let truth = Span::ZERO;
+            let mut sources: Vec<_> = honest.iter().map(|&(below, above)| between(-below, above)).collect();
+            let most = (sources.len() - 1).min(lies.len());
+            sources.extend(lies[..most].iter().map(|&(low, width)| between(low, low + width)));
+            let agreed = ClockError::agreed(&sources).expect("the honest ones agree on the truth");
+            prop_assert!((agreed.low..=agreed.high).contains(&truth), "{agreed:?} of {sources:?}");
+        }
+    }
 }

@@ -23,8 +23,8 @@ pub struct StampConfig {
     pub late_after: Span,
     /// Size of the UDP payload in bytes: 44, or more with padding.
     pub size: usize,
-    /// An NTP server that bounds the error of this host's clock.
-    pub ntp: Option<NtpServer>,
+    /// NTP servers that bound the error of this host's clock; of three and more, fewer than half may be wrong.
+    pub ntp: Vec<NtpServer>,
     /// Source address, interface and firewall mark.
     pub binding: Binding,
     /// Ends the measurement from another thread.
@@ -42,7 +42,7 @@ impl StampConfig {
             interval: Span::from_millis(10),
             late_after: Span::from_secs(1),
             size: SIZE,
-            ntp: None,
+            ntp: Vec::new(),
             binding: Binding::default(),
             cancel: CancelToken::default(),
         }
