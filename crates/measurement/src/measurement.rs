@@ -344,7 +344,8 @@ impl Measurement {
         };
         let (outcome, fair_share) = match &capacity {
             Some((capacity, _)) if self.transport.kind() == Transport::Udp => flow_queueing::judge(capacity, outcome),
-            _ => (outcome, None),
+            Some((capacity, _)) => (flow_queueing::judge_many(capacity, outcome), None),
+            None => (outcome, None),
         };
         let mut capacity = capacity.map(|(_, report)| report);
         if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, &sustained) {

@@ -11,6 +11,14 @@ use crate::stats::quantile;
 use train::{PacketRecord, TrainRecord};
 use units::{Rate, Span};
 
+/// A first packet waited for another one if it was late by a part of a packet's time between these, …
+const MIN_WAIT: f64 = 0.2;
+const MAX_WAIT: f64 = 1.2;
+/// … which fewer do by chance, …
+const MIN_WAITS: usize = 3;
+/// … and on no faster links, since hosts delay packets as well.
+const MIN_SERVICE_SECONDS: f64 = 50e-6;
+
 /// What a train was sent for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Purpose {
@@ -108,6 +116,20 @@ impl Observations {
         samples.retain(|sample| sample.shape.interval == Span::ZERO);
         filter::check_batches(&samples).ok()?;
         samples.iter().map(|sample| sample.undelayed.rate).reduce(f64::max)
+    }
+
+    /// Which part of the bursts found a packet of cross traffic on the link, by how long their first packets waited.
+    pub(super) fn waiting(&self) -> Option<f64> {
+        let service = f64::from(self.max_packet) * 8.0 / self.fastest_burst()?;
+        let samples = samples(&self.bursts);
+        let heads =
+            samples.iter().filter(|sample| sample.shape.size == self.max_packet).flat_map(|sample| &sample.bursts);
+        let heads: Vec<f64> = heads.map(|burst| burst.head).collect();
+        let least = quantile(&heads, 0.02)?;
+        let waited = |head: &&f64| (MIN_WAIT * service..MAX_WAIT * service).contains(&(**head - least));
+        let count = heads.iter().filter(waited).count();
+        let part = if count < MIN_WAITS { 0.0 } else { count as f64 / heads.len() as f64 };
+        (service > MIN_SERVICE_SECONDS).then_some(part)
     }
 
     /// How many long trains were sent to look for a change.

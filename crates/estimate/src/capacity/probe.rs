@@ -163,14 +163,17 @@ impl CapacityProbe {
             }
         };
         let bursts_used = (self.seen.bursts.len() + self.seen.long_trains.len()) as u32;
-        let long_train = self.seen.long_trains.iter().map(LongTrain::rate).reduce(f64::min).map(Rate::from_f64);
+        let long =
+            |of: fn(f64, f64) -> f64| self.seen.long_trains.iter().map(LongTrain::rate).reduce(of).map(Rate::from_f64);
         Capacity {
             bottleneck,
             at_least,
             reason,
             shaper,
             fastest_burst: self.seen.fastest_burst().map(Rate::from_f64),
-            long_train,
+            waiting: self.seen.waiting(),
+            long_train: long(f64::min),
+            fastest_long_train: long(f64::max),
             bursts_used,
             trains_rejected: self.rejected.clone(),
         }

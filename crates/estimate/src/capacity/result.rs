@@ -18,8 +18,13 @@ pub struct Capacity {
     pub shaper: Option<Shaper>,
     /// The fastest rate of all shapes of bursts that nothing delayed.
     pub fastest_burst: Option<Rate>,
+    /// Which part of the bursts found a packet of cross traffic on the link: their first packet waited for a part of the time
+    /// that the link takes for one, as it does even where flows have queues of their own. None where that is not known.
+    pub waiting: Option<f64>,
     /// The rate at which the slowest long train arrived, sent back to back.
     pub long_train: Option<Rate>,
+    /// That of the fastest.
+    pub fastest_long_train: Option<Rate>,
     /// Bursts and long trains that were used.
     pub bursts_used: u32,
     /// Trains that were left out, by cause.
@@ -119,7 +124,9 @@ mod tests {
             reason: None,
             shaper: None,
             fastest_burst: None,
+            waiting: None,
             long_train: None,
+            fastest_long_train: None,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         };

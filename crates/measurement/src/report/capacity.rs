@@ -165,6 +165,8 @@ mod tests {
             reason,
             shaper,
             fastest_burst: None,
+            waiting: None,
+            fastest_long_train: None,
             long_train: None,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
