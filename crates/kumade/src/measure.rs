@@ -45,7 +45,7 @@ pub struct MeasureArgs {
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
             "target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity",
-            "key", "deadline",
+            "deadline",
         ]
     )]
     stamp: Option<Target>,
@@ -90,7 +90,7 @@ pub struct MeasureArgs {
     /// Skip the capacity measurement
     #[arg(long)]
     no_capacity: bool,
-    /// Pre-shared key of the server: a file with 64 hexadecimal digits
+    /// Pre-shared key of the server: a file with 64 hexadecimal digits; with --stamp, authenticates test packets and replies
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Print all details as well
@@ -158,7 +158,7 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
     let target = args.stamp.as_ref().or(args.target.as_ref()).map_or_else(String::new, Target::to_string);
     let shown = Shown { output, target, prometheus: args.prometheus.clone(), watch: args.watch };
     if let Some(reflector) = &args.stamp {
-        let config = args.stamp_config(reflector);
+        let config = args.stamp_config(reflector)?;
         return show::run(&shown, &|_| measure_stamp(&config));
     }
     let config = args.config()?;
@@ -193,9 +193,10 @@ impl MeasureArgs {
         Ok(config)
     }
 
-    fn stamp_config(&self, reflector: &Target) -> StampConfig {
+    fn stamp_config(&self, reflector: &Target) -> anyhow::Result<StampConfig> {
         let config = StampConfig::new(&reflector.host, reflector.port_or(STAMP_PORT));
-        StampConfig { family: self.family(), ntp: self.ntp(), binding: self.binding(), ..config }
+        let key = self.key.as_deref().map(key::read_preshared).transpose()?;
+        Ok(StampConfig { family: self.family(), ntp: self.ntp(), binding: self.binding(), key, ..config })
     }
 
     fn binding(&self) -> Binding {

@@ -6,6 +6,7 @@ use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use net::privileges::{self, NET_BIND_SERVICE};
 use serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -46,10 +47,13 @@ pub struct ServeArgs {
     /// Maximum time of one client's turn, such as 60s; 10 to 30 s while other clients wait [default: 180s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
-    /// Also run a STAMP reflector (RFC 8762) for any STAMP or TWAMP Light sender with test packets of at least 44 octets;
-    /// it does not use the key [default port: 862, which requires privileges]
+    /// Also run a STAMP reflector (RFC 8762) for any STAMP or TWAMP Light sender with test packets of at least 44 octets; with
+    /// --key, for authenticated STAMP alone [default port: 862, which requires privileges]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
     stamp: Option<u16>,
+    /// Keep capabilities that are needed no more once the server listens
+    #[arg(long)]
+    keep_privileges: bool,
 }
 
 /// Serves until a signal arrives.
@@ -57,14 +61,18 @@ pub struct ServeArgs {
 /// # Errors
 /// If the key can't be read, a port can't be bound, or waiting for sockets fails.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let reflector = args.stamp.map(|port| bind_reflector(port, args.listen)).transpose()?;
+    let (stamp, keeps_privileges) = (args.stamp, args.keep_privileges);
     let mut config = config(args)?;
+    let reflector = stamp.map(|port| bind_reflector(port, &config)).transpose()?;
     config.max_pending = config.max_pending.min(raise_descriptor_limit() / 2);
     let stop = service::signals::termination().context("cannot listen for Ctrl-C")?;
     let server = Server::bind(config).map_err(|error| described(&error, LISTEN))?;
     let address = server.local_addr();
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
     note!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
+    if !keeps_privileges {
+        give_up_privileges(address.port());
+    }
     std::thread::scope(|scope| {
         let start = |reflector: Reflector| {
             std::thread::Builder::new().name("stamp".into()).spawn_scoped(scope, || reflector.run(&stop))
@@ -82,6 +90,18 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     })?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// Each client has a socket on the server's port, which may be a privileged one; more is not needed.
+fn give_up_privileges(port: u16) {
+    let kept: &[u32] = if port < FIRST_UNPRIVILEGED_PORT { &[NET_BIND_SERVICE] } else { &[] };
+    match privileges::give_up(kept) {
+        Ok(()) if kept.is_empty() => note!("running without capabilities"),
+        Ok(()) => note!("running without capabilities but CAP_NET_BIND_SERVICE"),
+        Err(error) => note!("warning: {error}; --keep-privileges does without"),
+    }
+}
+
+const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 /// The options that set the addresses, for error messages.
 const LISTEN: &str = "--listen";
@@ -105,9 +125,10 @@ fn described(error: &ServeError, option: &str) -> anyhow::Error {
 }
 
 /// Binds the reflector to the server's address.
-fn bind_reflector(port: u16, listen: Option<SocketAddr>) -> anyhow::Result<Reflector> {
-    let ip = listen.map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip());
-    let config = ReflectorConfig { listen: Some((ip, port).into()), ..ReflectorConfig::default() };
+fn bind_reflector(port: u16, server: &ServerConfig) -> anyhow::Result<Reflector> {
+    let ip = server.listen.map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip());
+    let listen = Some((ip, port).into());
+    let config = ReflectorConfig { listen, key: server.key.clone(), ..ReflectorConfig::default() };
     let reflector = Reflector::bind(&config).map_err(|error| described(&error, STAMP))?;
     let address = reflector.local_addr();
     let port = if address.port() == STAMP_PORT { String::new() } else { format!(":{}", address.port()) };

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{self, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use testnet::TEST_DEADLINE;
+use testnet::{TEST_DEADLINE, eventually};
 
 fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
     Command::cargo_bin("kumade").unwrap().args(args).timeout(TEST_DEADLINE).assert()
@@ -69,6 +69,25 @@ fn a_bound_is_a_result() {
 }
 
 /// As where `head` has seen enough.
+#[test]
+fn a_server_runs_without_privileges() {
+    let server = Serving::start(&[]);
+    let fields = |process: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
+            line.trim().to_owned()
+        };
+        (field("CapEff"), field("CapPrm"), field("NoNewPrivs"))
+    };
+    let none = || format!("{:016x}", 0);
+    assert!(eventually(|| fields(server.process()) == (none(), none(), "1".into())));
+    kumade(&[&["measure", &server.address], &SCAN[..]].concat()).success();
+    let keeping = Serving::start(&["--keep-privileges"]);
+    kumade(&[&["measure", &keeping.address], &SCAN[..]].concat()).success();
+    assert_eq!(fields(keeping.process()).2, "0");
+}
+
 /// With too little memory, threads can't be started, nor files mapped: that is an error, and nothing to panic for.
 #[test]
 fn a_program_that_gets_no_memory_says_so() {

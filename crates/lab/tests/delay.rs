@@ -40,7 +40,8 @@ impl Path {
         let far = &network.host("b").unwrap().namespace;
         let stop = Arc::new(AtomicBool::new(false));
         let server = far.run(|| Server::bind(ServerConfig { clock, ..ServerConfig::default() })).unwrap().unwrap();
-        let reflector = far.run(|| Reflector::bind(&ReflectorConfig { listen: None, clock })).unwrap().unwrap();
+        let reflector =
+            far.run(|| Reflector::bind(&ReflectorConfig { clock, ..ReflectorConfig::default() })).unwrap().unwrap();
         let (first, second) = (Arc::clone(&stop), Arc::clone(&stop));
         let serving = vec![
             far.spawn("serve", move || server.run(&first).unwrap()).unwrap(),

@@ -24,6 +24,7 @@ mod option;
 pub mod pace;
 pub mod packet_socket;
 pub mod policy;
+pub mod privileges;
 pub mod readiness;
 mod ring;
 mod setup;

@@ -8,7 +8,8 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::{Span, Time};
-use wire::stamp::{ClockFormat, ErrorEstimate, PORT, Reflection, Reply};
+use wire::PresharedKey;
+use wire::stamp::{ClockFormat, ErrorEstimate, PORT, Probe, Reflection, Reply, StampKey};
 
 /// Interval between checks of the stop flag and of the clock's error.
 const TICK: Span = Span::from_millis(100);
@@ -33,11 +34,13 @@ pub struct ReflectorConfig {
     pub listen: Option<SocketAddr>,
     /// The clock of its time stamps.
     pub clock: HostClock,
+    /// Only test packets that are authenticated with this key are answered (RFC 8762, 4.4); none for any test packets.
+    pub key: Option<PresharedKey>,
 }
 
 impl Default for ReflectorConfig {
     fn default() -> Self {
-        ReflectorConfig { listen: None, clock: HostClock::System }
+        ReflectorConfig { listen: None, clock: HostClock::System, key: None }
     }
 }
 
@@ -50,6 +53,7 @@ pub struct Reflector {
     socket: UdpSocket,
     address: SocketAddr,
     clock: HostClock,
+    key: Option<StampKey>,
     estimate: ErrorEstimate,
     sources: Sources,
 }
@@ -65,7 +69,8 @@ impl Reflector {
         let socket = socket.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         let clock = config.clock;
-        Ok(Reflector { socket, address, clock, estimate: estimate(clock), sources: Sources::default() })
+        let key = config.key.as_ref().map(StampKey::new);
+        Ok(Reflector { socket, address, clock, key, estimate: estimate(clock), sources: Sources::default() })
     }
 
     /// The address it listens on, with the actual port if zero was configured.
@@ -107,17 +112,23 @@ impl Reflector {
         let now = clock::realtime();
         let payload = &mut buffer[..probe.len];
         let bytes = probe.len + if probe.from.ip().to_canonical().is_ipv4() { IPV4_HEADERS } else { IPV6_HEADERS };
-        if probe.is_cut_off || bytes > MAX_PACKET || repeats_stamp(payload, self.clock.show(now)) {
+        let shown = self.clock.show(now);
+        if probe.is_cut_off || bytes > MAX_PACKET || (self.key.is_none() && repeats_stamp(payload, shown)) {
             return;
         }
         let mut is_admitted = false;
-        let reflected = Reply::reflect(payload, |question| {
+        let key = self.key.clone();
+        let answer = |question: &Probe| {
             let test = Test { session: question.session, sequence: question.sequence };
             let number = self.sources.admit(probe.from, bytes, test, clock::monotonic());
             is_admitted = number.is_some();
             self.reflection(probe, number.unwrap_or(0), now)
-        });
-        if reflected.is_ok()
+        };
+        let is_reflected = match &key {
+            Some(key) => Reply::reflect_authenticated(payload, key, answer).is_ok(),
+            None => Reply::reflect(payload, answer).is_ok(),
+        };
+        if is_reflected
             && is_admitted
             && let Err(error) = datagram::answer(&self.socket, probe, payload)
         {

@@ -5,7 +5,7 @@ mod common;
 use common::{DEADLINE, Running};
 use measurement::report::DelayReport;
 use net::clock;
-use probe::measure;
+use probe::{Error, measure};
 use probe::{Hint, NtpServer, StampConfig, measure_stamp};
 use serve::{HostClock, ServerConfig};
 use serve::{Reflector, ReflectorConfig};
@@ -18,6 +18,7 @@ use std::time::Duration;
 use testnet::{ReferenceClock, eventually};
 use train::Estimate;
 use units::{Span, Time};
+use wire::PresharedKey;
 use wire::stamp::{ErrorEstimate, Probe, Reflection, Reply, SIZE};
 
 /// A reflector on a free loopback port; stops when dropped.
@@ -29,8 +30,12 @@ struct Reflecting {
 
 impl Reflecting {
     fn start(ip: &str, clock: HostClock) -> Self {
+        Self::with_key(ip, clock, None)
+    }
+
+    fn with_key(ip: &str, clock: HostClock, key: Option<PresharedKey>) -> Self {
         let listen = Some(SocketAddr::new(ip.parse().unwrap(), 0));
-        let reflector = Reflector::bind(&ReflectorConfig { listen, clock }).unwrap();
+        let reflector = Reflector::bind(&ReflectorConfig { listen, clock, key }).unwrap();
         let address = reflector.local_addr();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
@@ -202,6 +207,22 @@ fn the_reflector_never_answers_more_than_it_was_asked() {
         socket.send(&asked).unwrap();
         socket.recv(&mut buffer).is_ok_and(|length| length == asked.len())
     }));
+}
+
+/// RFC 8762, 4.4: with a key, only its holder is answered, and only its holder's answers count.
+#[test]
+fn with_a_key_only_authenticated_packets_are_reflected() {
+    let key = |byte: u8| Some(PresharedKey::from_bytes([byte; 32]));
+    let reflector = Reflecting::with_key("127.0.0.1", HostClock::System, key(1));
+    assert_sound(&delay_to(&StampConfig { key: key(1), ..quick(reflector.address) }));
+    let unanswered = |address| StampConfig { count: 10, late_after: Span::from_millis(300), ..quick(address) };
+    for other in [None, key(2)] {
+        let error = measure_stamp(&StampConfig { key: other, ..unanswered(reflector.address) }).unwrap_err();
+        assert!(matches!(error, Error::NoReflector { .. }), "{error}");
+    }
+    let without = Reflecting::start("127.0.0.1", HostClock::System);
+    let error = measure_stamp(&StampConfig { key: key(1), ..unanswered(without.address) }).unwrap_err();
+    assert!(matches!(error, Error::NoReflector { .. }), "{error}");
 }
 
 /// Whoever claims to be another reflector starts no endless exchange between the two.

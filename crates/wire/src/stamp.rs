@@ -1,12 +1,15 @@
-//! Packets of STAMP, the Simple Two-way Active Measurement Protocol (RFC 8762), unauthenticated: what routers speak.
+//! Packets of STAMP, the Simple Two-way Active Measurement Protocol (RFC 8762): unauthenticated, as routers speak it, and
+//! authenticated ([`StampKey`]).
 //!
 //! A sender's packet and the reflector's answer have the same size, 44 octets and whatever the sender adds: padding, as
 //! in TWAMP Light (RFC 5357, appendix I), or extensions (RFC 8972), which a reflector of this kind sends back as they
 //! came, that is, marked as not understood. A TWAMP Light sender's packet with padding to 44 octets reads as one of STAMP;
 //! a shorter one is not answered, since the answer would be longer. A TWAMP Light reflector's answer may have 41.
 
+mod authenticated;
 mod timestamp;
 
+pub use authenticated::{AUTHENTICATED_SIZE, NotAuthentic, StampKey};
 pub use timestamp::{ClockFormat, ErrorEstimate};
 
 use crate::preamble::array;
@@ -98,18 +101,7 @@ impl Reply {
         let length = payload.len();
         let packet: &mut [u8; SIZE] = payload.first_chunk_mut().ok_or(TooShort(length))?;
         let probe_stamp = array(&packet[4..14]);
-        let Reflection { sequence, reflected, received, clock, probe_ttl } = answer(&probe);
-        let reply = Reply {
-            sequence,
-            reflected,
-            clock,
-            session: probe.session,
-            received,
-            probe_sequence: probe.sequence,
-            probe_stamp,
-            probe_ttl,
-        };
-        reply.write(packet);
+        answer(&probe).reply_to(&probe, probe_stamp).write(packet);
         Ok(probe)
     }
 
@@ -160,6 +152,14 @@ pub struct Reflection {
     pub clock: ErrorEstimate,
     /// See [`Reply::probe_ttl`].
     pub probe_ttl: u8,
+}
+
+impl Reflection {
+    fn reply_to(self, probe: &Probe, probe_stamp: [u8; 10]) -> Reply {
+        let Reflection { sequence, reflected, received, clock, probe_ttl } = self;
+        let (session, probe_sequence) = (probe.session, probe.sequence);
+        Reply { sequence, reflected, clock, session, received, probe_sequence, probe_stamp, probe_ttl }
+    }
 }
 
 #[cfg(test)]

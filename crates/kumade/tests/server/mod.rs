@@ -36,6 +36,11 @@ impl Serving {
         Serving { address, child }
     }
 
+    /// Its number.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// As `kill -9` does.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

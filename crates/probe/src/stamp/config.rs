@@ -3,6 +3,7 @@ use crate::clocks::NtpServer;
 use crate::family::Family;
 use net::Binding;
 use units::Span;
+use wire::PresharedKey;
 use wire::stamp::SIZE;
 
 /// Configuration of a STAMP session sender.
@@ -23,6 +24,8 @@ pub struct StampConfig {
     pub late_after: Span,
     /// Size of the UDP payload in bytes: 44, or more with padding.
     pub size: usize,
+    /// Authenticates test packets, and the replies that are accepted (RFC 8762, 4.4); then the size is 112 at least.
+    pub key: Option<PresharedKey>,
     /// NTP servers that bound the error of this host's clock; of three and more, fewer than half may be wrong.
     pub ntp: Vec<NtpServer>,
     /// Source address, interface and firewall mark.
@@ -42,6 +45,7 @@ impl StampConfig {
             interval: Span::from_millis(10),
             late_after: Span::from_secs(1),
             size: SIZE,
+            key: None,
             ntp: Vec::new(),
             binding: Binding::default(),
             cancel: CancelToken::default(),

@@ -10,7 +10,7 @@ use std::io;
 use std::net::UdpSocket;
 use transport::within;
 use units::{Direction, Span, Time};
-use wire::stamp::{ErrorEstimate, Probe, Reply, SIZE};
+use wire::stamp::{AUTHENTICATED_SIZE, ErrorEstimate, Probe, Reply, SIZE, StampKey};
 
 /// Errors without any reply after which the exchange fails.
 const MAX_ERRORS: u32 = 5;
@@ -54,6 +54,7 @@ pub(super) struct Exchange {
     socket: UdpSocket,
     /// Error estimate of this host's clock, for the test packets.
     clock: ErrorEstimate,
+    key: Option<StampKey>,
     probes: Vec<ProbeRecord>,
     /// In order of arrival.
     returns: Vec<Return>,
@@ -64,17 +65,18 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// A session of `count` test packets over a connected socket; `clock` is the error estimate that they carry.
-    pub(super) fn new(socket: UdpSocket, count: u32, clock: ErrorEstimate) -> Self {
+    /// A session over a connected socket; `clock` is the error estimate that the test packets carry.
+    pub(super) fn new(socket: UdpSocket, config: &StampConfig, clock: ErrorEstimate) -> Self {
+        let (count, key) = (config.count, config.key.as_ref().map(StampKey::new));
         let keys_valid = stamp::enable_transmit(&socket, false).is_ok();
         let probes = vec![ProbeRecord::default(); count as usize];
-        Exchange { socket, clock, probes, returns: Vec::new(), keys_valid, missing: count, errors: 0 }
+        Exchange { socket, clock, key, probes, returns: Vec::new(), keys_valid, missing: count, errors: 0 }
     }
 
     /// Sends all test packets and waits for the replies: for the last ones twice `late_after`, to distinguish late from
     /// lost ones.
     pub(super) fn run(&mut self, config: &StampConfig, limit: &Limit) -> io::Result<()> {
-        let mut payload = vec![0; config.size.max(SIZE)];
+        let mut payload = vec![0; config.size.max(if self.key.is_some() { AUTHENTICATED_SIZE } else { SIZE })];
         let start = clock::monotonic();
         for (number, turn) in (0..config.count).zip(0i64..) {
             let due = start + Span::from_nanos(config.interval.as_nanos().saturating_mul(turn));
@@ -134,9 +136,11 @@ impl Exchange {
 
     fn send(&mut self, number: u32, payload: &mut [u8]) -> io::Result<()> {
         let now = clock::realtime();
-        if let Some(packet) = payload.first_chunk_mut() {
-            Probe { sequence: number, sent: now, clock: self.clock, session: 0 }.write(packet);
-        }
+        let probe = Probe { sequence: number, sent: now, clock: self.clock, session: 0 };
+        match &self.key {
+            Some(key) => payload.first_chunk_mut().map(|packet| probe.write_authenticated(packet, key)),
+            None => payload.first_chunk_mut().map(|packet| probe.write(packet)),
+        };
         match self.socket.send(payload) {
             Ok(_) => self.probes[number as usize].sent.user = Some(now),
             Err(error) => {
@@ -177,7 +181,12 @@ impl Exchange {
                 Err(error) => return self.tolerate(error),
             };
             let user = clock::realtime();
-            if let Ok(reply) = Reply::read(&buffer[..datagram.len]) {
+            let payload = &buffer[..datagram.len];
+            let reply = match &self.key {
+                Some(key) => Reply::read_authenticated(payload, key).ok(),
+                None => Reply::read(payload).ok(),
+            };
+            if let Some(reply) = reply {
                 self.take(reply, user, &datagram);
             }
         }

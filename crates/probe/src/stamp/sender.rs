@@ -30,7 +30,7 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
     let address = socket.peer_addr().map_err(failed(addresses[0]))?;
     let known = clocks::of_this_host(&config.ntp, &limit)?.clocks;
     let mine = ErrorEstimate::new(known.near.is_some(), known.near_error().unwrap_or(Span::from_secs(1)));
-    let mut exchange = Exchange::new(socket, config.count, mine);
+    let mut exchange = Exchange::new(socket, config, mine);
     exchange.run(config, &limit).map_err(failed(address))?;
     limit.check()?;
     if exchange.returns().is_empty() {

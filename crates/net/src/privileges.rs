@@ -1,0 +1,98 @@
+//! Giving up what a program needed only to start.
+
+use crate::setup::SetupError;
+use std::io;
+
+/// To bind ports below 1024: capabilities(7).
+pub const NET_BIND_SERVICE: u32 = 10;
+
+/// The version of the structures below, in linux/capability.h.
+const VERSION_3: u32 = 0x2008_0522;
+
+#[repr(C)]
+struct Header {
+    version: u32,
+    process: i32,
+}
+
+/// 32 capabilities of each set; two of these make 64.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Data {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// Gives up all capabilities but `kept`, if it has these, of the calling thread and of all threads that it starts from now on; and no program that
+/// they execute gets more than they have (PR_SET_NO_NEW_PRIVS).
+///
+/// # Errors
+/// The system refuses.
+pub fn give_up(kept: &[u32]) -> Result<(), SetupError> {
+    let failed = |doing: &str| {
+        let doing = doing.to_owned();
+        move |error: io::Error| SetupError::new(doing, error)
+    };
+    nix::sys::prctl::set_no_new_privs().map_err(|error| failed("refuse new privileges")(error.into()))?;
+    let mut held = get().map_err(failed("read the capabilities"))?;
+    for (half, data) in (0u32..).zip(&mut held) {
+        let kept = kept
+            .iter()
+            .filter(|capability| **capability / 32 == half)
+            .fold(0, |bits, capability| bits | 1 << (capability % 32));
+        *data = Data { effective: data.permitted & kept, permitted: data.permitted & kept, inheritable: 0 };
+    }
+    set(&held).map_err(failed("give up capabilities"))
+}
+
+fn header() -> Header {
+    Header { version: VERSION_3, process: 0 }
+}
+
+/// Of the calling thread.
+fn get() -> io::Result<[Data; 2]> {
+    let (mut header, mut data) = (header(), [Data::default(); 2]);
+    // SAFETY: capget(2) of this version writes two of these structures, and both live across the call.
+    let outcome = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
+    if outcome == 0 { Ok(data) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Of the calling thread.
+fn set(data: &[Data; 2]) -> io::Result<()> {
+    let mut header = header();
+    // SAFETY: capset(2) of this version reads two of these structures, and both live across the call.
+    let outcome = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of this thread's status, such as `CapEff`: proc_pid_status(5).
+    fn status(field: &str) -> String {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).unwrap();
+        line.trim().to_owned()
+    }
+
+    #[test]
+    fn what_is_given_up_is_gone_for_good_in_this_thread_and_its_threads() {
+        let give_up = || {
+            let had = u64::from_str_radix(&status("CapPrm"), 16).unwrap();
+            give_up(&[NET_BIND_SERVICE]).unwrap();
+            let kept = format!("{:016x}", had & 1 << NET_BIND_SERVICE);
+            let see = move || ["CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs"].map(status);
+            assert_eq!(see()[..3], [kept.clone(), kept, format!("{:016x}", 0)]);
+            assert_eq!(see()[4], "1");
+            assert_eq!(std::thread::spawn(see).join().unwrap(), see());
+            give_up(&[]).unwrap();
+            assert_eq!(status("CapEff"), format!("{:016x}", 0));
+        };
+        // On a thread of its own: others go on with what they have.
+        let before = status("CapEff");
+        std::thread::spawn(give_up).join().unwrap();
+        assert_eq!(status("CapEff"), before);
+    }
+}
