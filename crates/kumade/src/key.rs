@@ -118,16 +118,21 @@ pub fn read_private(path: &Path) -> anyhow::Result<PrivateKey> {
     read(path, PrivateKey::parse)
 }
 
-/// Reads a key file, which only its user may access.
+/// Reads a key file, which not everybody may read, and only its user may write.
 fn read<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyhow::Result<K> {
     let name = path.display();
     let mut text = String::new();
     let cannot_read = || format!("cannot read the key file {name}");
     let file = File::open(path).with_context(cannot_read)?;
     let found = file.metadata().with_context(cannot_read)?;
-    // A pipe or a device has other means.
-    if found.is_file() && found.permissions().mode() & 0o077 != 0 {
-        return Err(anyhow!("other users can read or write the key file {name}: run chmod 600 on it"));
+    // A pipe or a device has other means. A group may be trusted on purpose, and the group's bits may stand for an access
+    // list of one user (acl(5)), as that of a service manager's credentials does.
+    let mode = if found.is_file() { found.permissions().mode() } else { 0 };
+    if mode & 0o027 != 0 {
+        return Err(anyhow!("all users can read, or others can write, the key file {name}: run chmod 600 on it"));
+    }
+    if mode & 0o040 != 0 {
+        tracing::warn!("a group can read the key file {name}: unless that is meant to be, run chmod 600 on it");
     }
     file.take(MAX_INPUT_BYTES).read_to_string(&mut text).with_context(cannot_read)?;
     parse(&text).map_err(|error| anyhow!("the key file {name} is invalid: {error}"))

@@ -194,8 +194,15 @@ fn keys_must_be_the_same_on_both_sides() {
     assert!(stderr(&with("/no/such/file").code(1)).contains("cannot read the key file /no/such/file"));
     assert!(stderr(&kumade(&["measure", &server.address]).code(1)).contains("requires a key"));
     // A secret that others can read is none; and what an unauthenticated server says is no reason to do without.
-    std::fs::set_permissions(&other, Permissions::from_mode(0o640)).unwrap();
-    assert!(stderr(&with(&other).code(1)).contains("run chmod 600 on it"));
+    for mode in [0o604, 0o620] {
+        std::fs::set_permissions(&other, Permissions::from_mode(mode)).unwrap();
+        assert!(
+            stderr(&with(&other).code(1)).contains("the key file")
+                && stderr(&with(&other).code(1)).contains("run chmod 600")
+        );
+    }
+    std::fs::set_permissions(&ours, Permissions::from_mode(0o440)).unwrap();
+    with(&ours).success();
     let open = Serving::start(&[]);
     let advice = stderr(&kumade(&["measure", &open.address, "--key", &ours]).code(1));
     assert!(advice.contains("not authenticated") && !advice.contains("omit"), "{advice}");

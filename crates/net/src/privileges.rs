@@ -17,7 +17,7 @@ struct Header {
 
 /// 32 capabilities of each set; two of these make 64.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Data {
     effective: u32,
     permitted: u32,
@@ -35,15 +35,14 @@ pub fn give_up(kept: &[u32]) -> Result<(), SetupError> {
         move |error: io::Error| SetupError::new(doing, error)
     };
     nix::sys::prctl::set_no_new_privs().map_err(|error| failed("refuse new privileges")(error.into()))?;
-    let mut held = get().map_err(failed("read the capabilities"))?;
-    for (half, data) in (0u32..).zip(&mut held) {
-        let kept = kept
-            .iter()
-            .filter(|capability| **capability / 32 == half)
-            .fold(0, |bits, capability| bits | 1 << (capability % 32));
-        *data = Data { effective: data.permitted & kept, permitted: data.permitted & kept, inheritable: 0 };
-    }
-    set(&held).map_err(failed("give up capabilities"))
+    let held = get().map_err(failed("read the capabilities"))?;
+    let left = [0, 1].map(|half| {
+        let kept = kept.iter().filter(|capability| **capability / 32 == half);
+        let kept = held[half as usize].permitted & kept.fold(0, |bits, capability| bits | 1 << (capability % 32));
+        Data { effective: kept, permitted: kept, inheritable: 0 }
+    });
+    // A confined service may have none to give up, and be forbidden to try.
+    if held == left { Ok(()) } else { set(&left).map_err(failed("give up capabilities")) }
 }
 
 fn header() -> Header {
