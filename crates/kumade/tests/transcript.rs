@@ -43,7 +43,7 @@ const COMMANDS: &[(&str, &str, Shown)] = &[
     ("A misspelt setting.", "kumade link start eth1 eth2 --up 'rat 20mbit'", Shown::UpTo("`rate`")),
     ("A misspelt option.", "kumade link start eth1 eth2 --dealy 20ms", Shown::All),
     ("No link is running.", "kumade link show", Shown::All),
-    ("What can be repeated of the papers?", "kumade lab list", Shown::Labels),
+    ("What can be repeated of the papers?", "kumade lab list | head -4", Shown::Labels),
     ("No such experiment.", "kumade lab run rake-firewal", Shown::UpTo("`rake-firewal`")),
     ("A key for a gateway or a tunnel.", "kumade key new KEY", Shown::UpTo("")),
     ("The same name again.", "kumade key new KEY", Shown::All),
