@@ -21,6 +21,7 @@ pub mod delay;
 #[cfg(feature = "dummy")]
 mod dummy;
 mod fit;
+mod igi;
 mod info;
 mod linear_scan;
 mod method;
@@ -39,6 +40,7 @@ pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper, Shaping};
 pub use config::{Budget, Conditions, MethodConfig, Parameter, ParameterInfo, RequestedBudget};
 #[cfg(feature = "dummy")]
 pub use dummy::{Dummy, DummyConfig};
+pub use igi::{IgiConfig, PtrConfig};
 pub use info::{MethodError, MethodInfo};
 pub use linear_scan::{LinearScan, LinearScanConfig};
 pub use method::{Method, Outcome, Rejection, Step};

@@ -1,5 +1,6 @@
 //! The table of methods.
 
+use crate::igi::{IgiConfig, PtrConfig};
 use crate::info::MethodInfo;
 use crate::linear_scan::LinearScanConfig;
 use crate::pathchirp::PathChirpConfig;
@@ -16,6 +17,8 @@ pub static METHODS: &[MethodInfo] = &[
     MethodInfo::of::<PathTesterClassicConfig>(),
     MethodInfo::of::<PathloadConfig>(),
     MethodInfo::of::<PathChirpConfig>(),
+    MethodInfo::of::<IgiConfig>(),
+    MethodInfo::of::<PtrConfig>(),
     #[cfg(feature = "dummy")]
     MethodInfo::of::<crate::dummy::DummyConfig>(),
 ];

@@ -70,6 +70,15 @@ impl Flight {
         self.arrived.iter().map(|packet| packet.delay - MAX_SKEW * packet.sent).collect()
     }
 
+    /// The gaps in seconds between packets next to each other as they left and as they arrived, in the order of sending.
+    pub(crate) fn gaps(&self) -> Vec<(f64, f64)> {
+        let gap = |pair: &[Arrived]| {
+            let input = pair[1].sent - pair[0].sent;
+            (input, input + pair[1].delay - pair[0].delay)
+        };
+        self.arrived.windows(2).map(gap).collect()
+    }
+
     /// The rate at which the packets left, in bit/s. A stamp is taken when a packet begins to leave or has arrived: the
     /// first packet's own bits are outside the time between the stamps.
     pub(crate) fn sending_rate(&self) -> Option<f64> {

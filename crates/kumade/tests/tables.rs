@@ -118,7 +118,7 @@ fn help_and_completions_name_the_method_and_its_parameter() {
 fn errors_name_the_method_among_those_to_choose_from() {
     for args in [&["measure", "host", "--method", "dice"][..], &["lab", "run", "rake-accuracy", "--method", "dice"]] {
         let text = stderr(&kumade(args).code(2));
-        assert!(text.contains("pathchirp, dummy"), "{args:?}: {text}");
+        assert!(text.contains("pathchirp, igi, ptr, dummy"), "{args:?}: {text}");
     }
     for (method, said) in [("dummy:size=1", "it has packets"), ("dummy:packets=1", "dummy: give 2 to 100 packets")] {
         let text = stderr(&kumade(&["measure", "host", "--method", method]).code(2));
