@@ -133,25 +133,25 @@ impl Connection {
         if !self.carrier.is_due(now) {
             return None;
         }
-        let tcp::SendState {
-            unsent,
-            window,
-            acknowledged,
-            delivered,
-            in_flight,
-            repeated,
-            is_recovering,
-            round_trip,
-            delivery_rate,
-        } = tcp::send_state(&self.stream).ok()?;
-        self.follow_round_trip(round_trip);
+        let sent = tcp::send_state(&self.stream).ok()?;
+        let acknowledged = sent.acknowledged;
+        self.follow_round_trip(sent.round_trip);
         if acknowledged != self.acknowledged || self.carrier.is_empty(acknowledged) {
             (self.acknowledged, self.progressed) = (acknowledged, now);
         }
         let limit = self.carrier.unsent_limit();
         let pending = (self.pending.len() - self.taken) as u64;
-        let stream =
-            StreamState { unsent, window, acknowledged, delivered, in_flight, repeated, is_recovering, delivery_rate };
+        let stream = StreamState {
+            unsent: sent.unsent,
+            window: sent.window,
+            acknowledged,
+            delivered: sent.delivered,
+            in_flight: sent.in_flight,
+            repeated: sent.repeated,
+            is_recovering: sent.is_recovering,
+            excess_round_trip: sent.excess_round_trip,
+            delivery_rate: sent.delivery_rate,
+        };
         let state = self.carrier.look(&stream, pending, now);
         if self.carrier.unsent_limit() != limit {
             // Where it cannot be set, the connection is no more.

@@ -7,6 +7,7 @@ use crate::carried_data::CarriedData;
 use crate::carrier_choice::{CarrierChoice, CarrierKind, CarrierView};
 use crate::choice::{Class, PathChoice, Turns};
 use crate::choice_flows::FlowTable;
+use crate::connection_count::{ConnectionCount, ConnectionsView};
 use crate::large_packets::LargePackets;
 use crate::path_carrier::CarrierState;
 use crate::path_id::PathId;
@@ -45,8 +46,12 @@ pub struct Bond<P> {
     is_shared: bool,
     /// Which of them take packets, where some are datagrams and some connections.
     carriers: Option<CarrierChoice>,
+    /// Of connections, those that take packets of the queue for all.
+    bulk_connections: ConnectionCount,
     /// Packets waited when all had been sent for which there was room.
     is_backlogged: bool,
+    /// They did at some time since the last decision.
+    was_backlogged: bool,
     queues: BondQueues<P>,
     sequencer: Sequencer,
     flows: FlowTable,
@@ -143,7 +148,9 @@ impl<P: Clone> Bond<P> {
                 .collect(),
             is_shared: paths.shards() > 1,
             carriers: None,
+            bulk_connections: ConnectionCount::new(),
             is_backlogged: false,
+            was_backlogged: false,
             queues: BondQueues::new(&config.queue, count, config.seed)?,
             sequencer: Sequencer::new(),
             flows: FlowTable::new(now),
@@ -186,6 +193,7 @@ impl<P: Clone> Bond<P> {
         if next.is_none() {
             self.due = self.deadline();
             self.is_backlogged = self.queues.has_shared();
+            self.was_backlogged |= self.is_backlogged;
             self.tell_waiting();
         }
         next
@@ -363,7 +371,35 @@ impl<P: Clone> Bond<P> {
 
     /// Whether a path takes packets of the queue for all, where each that has room does.
     fn is_available(&self, path: PathId) -> bool {
-        self.in_use().contains(path) && !self.reserved().contains(path)
+        self.for_bulk().contains(path)
+    }
+
+    /// The paths that take packets of the queue for all, where each that has room does.
+    fn for_bulk(&self) -> PathSet {
+        let (in_use, reserved) = (self.in_use(), self.reserved());
+        let bulk = in_use.iter().filter(|path| !reserved.contains(*path));
+        PathSet::of(bulk.take(if reserved.is_empty() { usize::MAX } else { self.bulk_connections.count() }))
+    }
+
+    /// Has the number of connections follow what the path holds.
+    fn count_connections(&mut self) {
+        let reserved = self.reserved();
+        if reserved.is_empty() {
+            return;
+        }
+        let bulk = self.for_bulk();
+        let statuses: Vec<_> = bulk.iter().map(|path| self.path(path).status()).collect();
+        let Some(least) = statuses.iter().filter_map(|status| status.min_round_trip).min() else { return };
+        let carriers = bulk.iter().filter_map(|path| self.path(path).carrier());
+        // While lost data is repeated, round trips are of the past.
+        let queues = carriers.filter(|carrier| !carrier.is_recovering()).map(|carrier| carrier.queue());
+        self.bulk_connections.update(&ConnectionsView {
+            rate: Rate::from_bits_per_second(statuses.iter().map(|status| status.rate.bits_per_second()).sum()),
+            least,
+            queue: queues.min().unwrap_or_default(),
+            is_backlogged: std::mem::take(&mut self.was_backlogged),
+            available: self.in_use().len() - reserved.len(),
+        });
     }
 
     /// Has a carrier chosen if the paths have two.
@@ -407,7 +443,8 @@ impl<P: Clone> Bond<P> {
         self.fastest = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
         let estimates: Vec<_> = self.ids().filter_map(|path| self.path(path).estimate(path, self.fastest)).collect();
         self.several.update(&estimates, self.flows.long_flows(), now);
-        let carriers = self.in_use().iter().map(|path| self.paths[path.index()].carrier());
+        self.count_connections();
+        let carriers = self.for_bulk().iter().map(|path| self.paths[path.index()].carrier());
         self.large_packets.update(carriers.collect());
         self.follow_round_trips();
     }

@@ -19,6 +19,7 @@ mod carrier_choice;
 mod choice;
 mod choice_flows;
 mod choice_pinned;
+mod connection_count;
 mod health;
 mod health_round_trip;
 mod large_packets;

@@ -19,6 +19,8 @@ pub struct CarrierState {
     pub repeated: u64,
     /// It repeats what was lost: what it takes now arrives behind that.
     pub is_recovering: bool,
+    /// By how much its segments' smoothed round trip exceeds the least: the path's queue, whatever waits behind a lost segment.
+    pub excess_round_trip: Span,
 }
 
 /// What one carrier is given.
@@ -103,6 +105,11 @@ impl CarrierControl {
 
     pub fn is_recovering(&self) -> bool {
         self.state.is_recovering
+    }
+
+    /// How long the path's queue is, as far as its segments tell.
+    pub fn queue(&self) -> Span {
+        self.state.excess_round_trip
     }
 
     /// At which it delivers, if that is known.

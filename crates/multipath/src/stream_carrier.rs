@@ -18,6 +18,8 @@ pub struct StreamState {
     pub repeated: u64,
     /// Lost data is being repeated.
     pub is_recovering: bool,
+    /// By how much its segments' smoothed round trip exceeds the least.
+    pub excess_round_trip: Span,
     /// At which it has delivered of late.
     pub delivery_rate: Rate,
 }
@@ -110,6 +112,7 @@ impl StreamCarrier {
             delivered: stream.delivered,
             repeated: stream.repeated,
             is_recovering: stream.is_recovering,
+            excess_round_trip: stream.excess_round_trip,
         }
     }
 }
@@ -127,6 +130,7 @@ mod tests {
             in_flight: 7000,
             repeated: 0,
             is_recovering: false,
+            excess_round_trip: Span::ZERO,
             delivery_rate: Rate::from_bits_per_second(mbit * 1_000_000),
         }
     }

@@ -68,7 +68,9 @@ pub struct TcpInfoUpToDelivered {
     _bytes_received: u64,
     _segs: [u32; 2],
     pub notsent_bytes: u32,
-    _min_rtt_to_data_segs: [u32; 3],
+    /// In microseconds.
+    pub min_rtt: u32,
+    _data_segs: [u32; 2],
     pub delivery_rate: u64,
     _busy_and_limited_times: [u64; 3],
     /// Segments, in order or not; begins anew after 2³².

@@ -26,6 +26,8 @@ pub struct SendState {
     pub is_recovering: bool,
     /// Smoothed round-trip time; 0 until there is one.
     pub round_trip: Span,
+    /// By how much that exceeds the least of some minutes.
+    pub excess_round_trip: Span,
     /// At which it has delivered of late, in bits of payload.
     pub delivery_rate: Rate,
 }
@@ -53,6 +55,7 @@ pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
         repeated: u64::from(info.total_retrans) * u64::from(info.snd_mss),
         is_recovering: info.ca_state > DISORDER,
         round_trip: Span::from_micros(info.rtt.into()),
+        excess_round_trip: Span::from_micros(info.rtt.saturating_sub(info.min_rtt).into()),
         delivery_rate: Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8)),
     })
 }

@@ -165,6 +165,7 @@ impl<R: Clone> Connection<R> {
             in_flight: u64::from(self.sender.in_flight()) * u64::from(self.segment_bytes),
             repeated: self.sender.statistics().retransmissions * u64::from(self.segment_bytes),
             is_recovering: self.sender.is_recovering(),
+            excess_round_trip: self.sender.excess_round_trip(),
             delivery_rate: self.sender.delivery_rate().unwrap_or_default(),
         }
     }

@@ -193,6 +193,11 @@ impl Sender {
         self.trips.smoothed()
     }
 
+    /// By how much the smoothed round-trip time exceeds the least.
+    pub fn excess_round_trip(&self) -> Span {
+        self.trips.smoothed().zip(self.trips.least()).map_or(Span::ZERO, |(smoothed, least)| smoothed - least)
+    }
+
     /// Segments that may be in flight now.
     pub fn window(&self) -> u32 {
         match self.phase {
