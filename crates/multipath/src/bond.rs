@@ -50,8 +50,6 @@ pub struct Bond<P> {
     bulk_connections: ConnectionCount,
     /// Packets waited when all had been sent for which there was room.
     is_backlogged: bool,
-    /// They did at some time since the last decision.
-    was_backlogged: bool,
     queues: BondQueues<P>,
     sequencer: Sequencer,
     flows: FlowTable,
@@ -150,7 +148,6 @@ impl<P: Clone> Bond<P> {
             carriers: None,
             bulk_connections: ConnectionCount::new(),
             is_backlogged: false,
-            was_backlogged: false,
             queues: BondQueues::new(&config.queue, count, config.seed)?,
             sequencer: Sequencer::new(),
             flows: FlowTable::new(now),
@@ -193,7 +190,6 @@ impl<P: Clone> Bond<P> {
         if next.is_none() {
             self.due = self.deadline();
             self.is_backlogged = self.queues.has_shared();
-            self.was_backlogged |= self.is_backlogged;
             self.tell_waiting();
         }
         next
@@ -390,14 +386,14 @@ impl<P: Clone> Bond<P> {
         let bulk = self.for_bulk();
         let statuses: Vec<_> = bulk.iter().map(|path| self.path(path).status()).collect();
         let Some(least) = statuses.iter().filter_map(|status| status.min_round_trip).min() else { return };
-        let carriers = bulk.iter().filter_map(|path| self.path(path).carrier());
+        let carriers: Vec<_> = bulk.iter().filter_map(|path| self.path(path).carrier()).collect();
         // While lost data is repeated, round trips are of the past.
-        let queues = carriers.filter(|carrier| !carrier.is_recovering()).map(|carrier| carrier.queue());
+        let queues = carriers.iter().filter(|carrier| !carrier.is_recovering()).map(|carrier| carrier.queue());
         self.bulk_connections.update(&ConnectionsView {
             rate: Rate::from_bits_per_second(statuses.iter().map(|status| status.rate.bits_per_second()).sum()),
             least,
             queue: queues.min().unwrap_or_default(),
-            is_backlogged: std::mem::take(&mut self.was_backlogged),
+            are_limited: carriers.iter().any(|carrier| carrier.is_limited()),
             available: self.in_use().len() - reserved.len(),
         });
     }

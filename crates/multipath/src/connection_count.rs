@@ -12,8 +12,8 @@ pub(crate) struct ConnectionsView {
     pub least: Span,
     /// How long the path's own queue is: what all of them see. Where one waits for what was lost, another one shows it.
     pub queue: Span,
-    /// Packets have waited for them since the last time.
-    pub is_backlogged: bool,
+    /// One of them could have taken no more of late.
+    pub are_limited: bool,
     /// So many there are.
     pub available: usize,
 }
@@ -22,8 +22,8 @@ pub(crate) struct ConnectionsView {
 ///
 /// **Rule.** Connections that share a slow path have windows of a few packets each: too few to find a loss by what arrives
 /// after it, and together more than the path's queue holds. So where the path is full, as its queue shows, and each has less than
-/// [`MIN_WINDOW`] of what the path and its queue are to hold, fewer are used, until each has that or up to [`WINDOW`]. Where it is not full although packets wait, losses hold
-/// the connections back, whatever their number: then two more are used each time. All are used until a full path is seen.
+/// [`MIN_WINDOW`] of what the path and its queue are to hold, fewer are used, until each has that or up to [`WINDOW`]. Where it is not full although they take no more, losses hold
+/// them back, whatever their number: then two more are used each time. All are used until a full path is seen.
 ///
 /// **Loop contract.** Tell it what is seen a few times a second ([`ConnectionCount::update`]).
 #[derive(Debug)]
@@ -56,16 +56,20 @@ impl ConnectionCount {
 
     /// Takes what is seen now.
     pub fn update(&mut self, view: &ConnectionsView) {
-        if view.queue >= MIN_QUEUE {
-            let count = self.count.min(view.available);
-            let held = view.rate.bytes_in(view.least + QUEUE);
-            if held < MIN_WINDOW * count as u64 {
-                let enough = usize::try_from(held / WINDOW).unwrap_or(usize::MAX).max(MIN_COUNT);
-                // Half of what is too many at once: what is seen of the rate is of the past.
-                self.count = count - count.saturating_sub(enough).div_ceil(2);
-            }
-        } else if view.is_backlogged {
-            self.count = (self.count + MORE).min(view.available.max(MIN_COUNT));
+        // With little to carry, this end says nothing of the path; the queue may be of the other direction.
+        if !view.are_limited {
+            return;
+        }
+        let count = self.count.min(view.available);
+        if view.queue < MIN_QUEUE {
+            self.count = (count + MORE).min(view.available.max(MIN_COUNT));
+            return;
+        }
+        let held = view.rate.bytes_in(view.least + QUEUE);
+        if held < MIN_WINDOW * count as u64 {
+            let enough = usize::try_from(held / WINDOW).unwrap_or(usize::MAX).max(MIN_COUNT);
+            // Half of what is too many at once: what is seen of the rate is of the past.
+            self.count = count - count.saturating_sub(enough).div_ceil(2);
         }
     }
 }
@@ -78,7 +82,7 @@ mod tests {
         rate: Rate::from_mbit(20),
         least: Span::from_millis(20),
         queue: Span::ZERO,
-        is_backlogged: false,
+        are_limited: false,
         available: 14,
     };
 
@@ -91,10 +95,12 @@ mod tests {
     fn a_slow_path_has_few_and_a_lossy_one_all() {
         let mut count = ConnectionCount::new();
         let (waiting, full) = (
-            ConnectionsView { is_backlogged: true, ..IDLE },
-            ConnectionsView { is_backlogged: true, queue: Span::from_millis(4), ..IDLE },
+            ConnectionsView { are_limited: true, ..IDLE },
+            ConnectionsView { are_limited: true, queue: Span::from_millis(4), ..IDLE },
         );
         assert_eq!(after(&mut count, IDLE, 5), PathId::MAX_PATHS, "nothing is known");
+        let other_direction = ConnectionsView { are_limited: false, rate: Rate::from_mbit(1), ..full };
+        assert_eq!(after(&mut count, other_direction, 5), PathId::MAX_PATHS);
         assert_eq!(after(&mut count, waiting, 5), 14);
         // 62 kB are eight windows of 7.5 kB; half of what exceeds five of 12 kB goes at once.
         assert_eq!(after(&mut count, full, 1), 9);

@@ -47,6 +47,8 @@ pub(crate) struct CarrierControl {
     round: Option<Round>,
     /// The rate of the round before.
     before: f64,
+    /// It could have taken no more at some time in that round.
+    is_limited: bool,
     drain_at: Time,
     /// Until then, low rates are the drain's.
     hold_until: Time,
@@ -84,6 +86,7 @@ impl CarrierControl {
             stalled: 0,
             round: None,
             before: 0.0,
+            is_limited: false,
             drain_at: now + DRAIN_INTERVAL,
             hold_until: now,
         }
@@ -105,6 +108,11 @@ impl CarrierControl {
 
     pub fn is_recovering(&self) -> bool {
         self.state.is_recovering
+    }
+
+    /// Whether it could have taken no more of late.
+    pub fn is_limited(&self) -> bool {
+        self.is_limited
     }
 
     /// How long the path's queue is, as far as its segments tell.
@@ -173,6 +181,7 @@ impl CarrierControl {
         let held = if is_held { self.rate } else { self.before };
         self.rate = rate.max(held);
         self.before = rate;
+        self.is_limited = round.was_limited;
         self.round = None;
     }
 }
