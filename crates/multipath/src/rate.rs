@@ -126,6 +126,8 @@ const MIN_BUSY: Span = Span::from_millis(10);
 const MIN_BUSY_PACKETS: u64 = 6;
 /// By less, a path is not believed to be faster at once.
 const MIN_FASTER: f64 = 1.03;
+/// Less than this part of what is believed arrives because the path was away.
+const MIN_PASSED: f64 = 0.7;
 const DRAIN_INTERVAL: Span = Span::from_secs(2);
 /// It must be empty even if the capacity is not exactly known.
 const DRAIN_MARGIN: Span = Span::from_millis(2);
@@ -450,13 +452,14 @@ impl PathRate {
 
     /// A queue that has grown too long while packets waited all the time tells that what is believed was too much, also where
     /// it is drained too soon for a round, and varies so much for that alone that nothing else is taken for certain. On a path
-    /// that has become longer, less has arrived only in one part of that time.
+    /// that has become longer, less has arrived only in one part of that time; and on one that carried nothing for a while, far less.
     fn follow_slower(&mut self, sample: &Sample) {
         let Some((first, middle)) = self.busy else { return };
         let passed = |start: &Sample, end: &Sample| rate(start, end, end.received.saturating_sub(start.received));
-        let slowest = passed(&first, &middle).max(passed(&middle, sample));
-        if sample.arrival - first.arrival >= MIN_ROUND && slowest < self.capacity / MIN_FASTER {
-            self.set_capacity(passed(&first, sample));
+        let (whole, slowest) = (passed(&first, sample), passed(&first, &middle).max(passed(&middle, sample)));
+        let is_long = sample.arrival - first.arrival >= MIN_ROUND;
+        if is_long && slowest < self.capacity / MIN_FASTER && whole > self.capacity * MIN_PASSED {
+            self.set_capacity(whole);
         }
     }
 
