@@ -126,6 +126,9 @@ proptest! {
         if model.steps().is_empty() {
             assert_holds(&forward, &measured.true_forward);
             assert_holds(&backward, &measured.true_backward);
+            let (out, back) = (&measured.true_forward, &measured.true_backward);
+            let together: Vec<Span> = out.iter().flat_map(|out| back.iter().map(move |back| *out + *back)).collect();
+            assert_holds(&model.round_trips(|_| true, |_| true).unwrap(), &together);
         }
         let round_trip = (path.forward + path.backward).as_secs_f64();
         prop_assert!(forward.minimum.high.as_secs_f64() <= round_trip + 0.02, "{:?}", forward.minimum);

@@ -43,6 +43,19 @@ pub struct ClockModel {
     contradicted: bool,
 }
 
+/// A packet's delay, and its place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed {
+    /// Tells the times without a step apart.
+    pub(super) piece: usize,
+    /// When it was at the far end, in seconds from the origin.
+    pub(super) far: f64,
+    /// Most likely, least, greatest, in seconds.
+    pub(super) delays: [f64; 3],
+    /// By how many seconds a second the far clock's offset grew then: most likely, least, greatest.
+    pub(super) slopes: [f64; 3],
+}
+
 impl ClockModel {
     /// From samples in the order of their times at the far end, and what is known of the clocks.
     ///
@@ -94,17 +107,24 @@ impl ClockModel {
     /// The delays of those packets of one direction that `choose` takes, by their places in what the model was made from:
     /// most likely, least, most, in seconds. Packets around a step have none.
     pub(super) fn each(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Vec<[f64; 3]> {
+        self.placed(direction, choose).into_iter().map(|placed| placed.delays).collect()
+    }
+
+    /// The same, with when they were at the far end.
+    pub(super) fn placed(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Vec<Placed> {
         let within = self.pieces.iter().flat_map(|piece| piece.events.clone().map(move |place| (piece, place)));
         let chosen = within.filter(|&(_, place)| self.events[place].direction == direction && choose(place));
-        let delay = |(piece, place): (&Piece, usize)| {
+        let placed = |(piece, place): (&Piece, usize)| {
             let event = self.events[place];
             let [likely, low, high] = piece.offset_at(event.far);
-            match direction {
+            let delays = match direction {
                 Direction::Up => [event.delay - likely, event.delay - high, event.delay - low],
                 Direction::Down => [event.delay + likely, event.delay + low, event.delay + high],
-            }
+            };
+            let (least, most) = piece.lines.slopes();
+            Placed { piece: piece.events.start, far: event.far, delays, slopes: [piece.likely.1, least, most] }
         };
-        chosen.map(delay).collect()
+        chosen.map(placed).collect()
     }
 
     fn longest(&self) -> &Piece {

@@ -1,4 +1,4 @@
-use super::model::ClockModel;
+use super::model::{ClockModel, Placed};
 use crate::stats::quantile;
 use train::Estimate;
 use units::{Direction, Span};
@@ -33,23 +33,31 @@ impl ClockModel {
 
 impl ClockModel {
     /// Round trips of a packet that `up` chooses and one that `down` chooses, each with each: as if the peer had answered at
-    /// once. Other than one-way delays they do not depend on the clocks' offset, and have no bounds.
+    /// once. Other than one-way delays they do not depend on the clocks' offset, only on how it changed between the two.
     pub fn round_trips(&self, up: impl Fn(usize) -> bool, down: impl Fn(usize) -> bool) -> Option<Delays> {
-        let [up, down] = [self.likely(Direction::Up, up), self.likely(Direction::Down, down)];
-        let sums = up.iter().flat_map(|up| down.iter().map(move |down| Span::from_secs_f64((up + down).max(0.0))));
-        round_trips(&sums.collect::<Vec<_>>())
+        let [up, down] = [some(self.placed(Direction::Up, up)), some(self.placed(Direction::Down, down))];
+        summarise(up.iter().flat_map(|up| down.iter().map(|down| together(up, down))))
     }
+}
 
-    /// Delays as quantiles, so that there are not too many.
-    fn likely(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Vec<f64> {
-        let mut likely: Vec<f64> = self.each(direction, choose).into_iter().map(|[likely, ..]| likely).collect();
-        if likely.len() <= MAX_PAIRED {
-            return likely;
-        }
-        likely.sort_by(f64::total_cmp);
-        let at = |i: usize| likely[i * (likely.len() - 1) / (MAX_PAIRED - 1)];
-        (0..MAX_PAIRED).map(at).collect()
+/// Delays as quantiles, so that there are not too many.
+fn some(mut placed: Vec<Placed>) -> Vec<Placed> {
+    if placed.len() <= MAX_PAIRED {
+        return placed;
     }
+    placed.sort_by(|one, other| one.delays[0].total_cmp(&other.delays[0]));
+    let at = |i: usize| placed[i * (placed.len() - 1) / (MAX_PAIRED - 1)];
+    (0..MAX_PAIRED).map(at).collect()
+}
+
+/// The round trip of two packets: most likely, least, greatest.
+fn together(up: &Placed, down: &Placed) -> [f64; 3] {
+    let likely = up.delays[0] + down.delays[0];
+    if up.piece != down.piece {
+        return [likely, up.delays[1] + down.delays[1], up.delays[2] + down.delays[2]];
+    }
+    let [slope, low, high] = up.slopes.map(|slope| slope * (down.far - up.far));
+    [likely, likely - slope + low.min(high), likely - slope + low.max(high)]
 }
 
 /// Maximum number of delays of one direction that are joined with those of the other.
