@@ -104,27 +104,26 @@ impl ClockModel {
         self.contradicted
     }
 
-    /// The delays of those packets of one direction that `choose` takes, by their places in what the model was made from:
-    /// most likely, least, most, in seconds. Packets around a step have none.
-    pub(super) fn each(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Vec<[f64; 3]> {
-        self.placed(direction, choose).into_iter().map(|placed| placed.delays).collect()
-    }
-
-    /// The same, with when they were at the far end.
+    /// Those packets of one direction that `choose` takes, by their places in what the model was made from. Packets around a
+    /// step have no place.
     pub(super) fn placed(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Vec<Placed> {
-        let within = self.pieces.iter().flat_map(|piece| piece.events.clone().map(move |place| (piece, place)));
-        let chosen = within.filter(|&(_, place)| self.events[place].direction == direction && choose(place));
-        let placed = |(piece, place): (&Piece, usize)| {
-            let event = self.events[place];
-            let [likely, low, high] = piece.offset_at(event.far);
-            let delays = match direction {
-                Direction::Up => [event.delay - likely, event.delay - high, event.delay - low],
-                Direction::Down => [event.delay + likely, event.delay + low, event.delay + high],
-            };
+        let of = |piece: &Piece| {
             let (least, most) = piece.lines.slopes();
-            Placed { piece: piece.events.start, far: event.far, delays, slopes: [piece.likely.1, least, most] }
+            let slopes = [piece.likely.1, least, most];
+            let chosen =
+                piece.events.clone().filter(|&place| self.events[place].direction == direction && choose(place));
+            let placed = chosen.map(|place| {
+                let event = self.events[place];
+                let [likely, low, high] = piece.offset_at(event.far);
+                let delays = match direction {
+                    Direction::Up => [event.delay - likely, event.delay - high, event.delay - low],
+                    Direction::Down => [event.delay + likely, event.delay + low, event.delay + high],
+                };
+                Placed { piece: piece.events.start, far: event.far, delays, slopes }
+            });
+            placed.collect::<Vec<_>>()
         };
-        chosen.map(placed).collect()
+        self.pieces.iter().flat_map(of).collect()
     }
 
     fn longest(&self) -> &Piece {

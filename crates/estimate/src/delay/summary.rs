@@ -27,7 +27,7 @@ impl ClockModel {
     /// The delays of those packets of one direction that `choose` takes, by their places in what the model was made from;
     /// none where none has a place between the clocks' steps.
     pub fn delays(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Option<Delays> {
-        summarise(self.each(direction, choose).into_iter())
+        summarise(self.placed(direction, choose).into_iter().map(|placed| placed.delays))
     }
 }
 
