@@ -1,6 +1,6 @@
+use net::SetupError;
 use net::policy::{MarkedRoute, NetworkRoute, PolicyRoute};
-use net::{SetupError, namespace};
-use service::{Claim, ClaimError, InstalledRoutes, Journal, RuntimeDir};
+use service::{ClaimError, InstalledRoutes, Journal, NamespaceClaim, RuntimeDir};
 use std::io;
 use thiserror::Error;
 use units::{Span, Time};
@@ -10,7 +10,7 @@ use units::{Span, Time};
 pub(crate) struct ClaimedRoutes<R> {
     // In the order in which they go.
     routes: InstalledRoutes<R>,
-    _claim: Claim,
+    _claim: NamespaceClaim,
 }
 
 /// The routes of datagrams by their paths' next hops.
@@ -34,7 +34,7 @@ pub enum RouteError {
         /// Its process, or `unknown`.
         process: String,
     },
-    /// No lock file can be made.
+    /// The system refuses the name that stands for it.
     #[error(transparent)]
     Claim(ClaimError),
     /// What is to be undone cannot be written down.
@@ -57,8 +57,7 @@ impl<R: PolicyRoute> ClaimedRoutes<R> {
         if routes.is_empty() {
             return Ok(None);
         }
-        let namespace = namespace::current_inode().map_err(RouteError::Record)?;
-        let claim = Claim::new(directory, &format!("{name}-{namespace}")).map_err(|error| match error {
+        let claim = NamespaceClaim::new(name).map_err(|error| match error {
             ClaimError::Taken { process, .. } => RouteError::Taken { what, process },
             error => RouteError::Claim(error),
         })?;

@@ -1,6 +1,6 @@
 //! What an emulated link between two veth pairs reaches on this machine, beside its targets: `cargo run --release -p
 //! emulator --example bench`, on a machine that does nothing else; it takes a minute and a half. `-- rate`, `-- delay` or
-//! `-- packets` measures only that.
+//! `-- packets` measures only that, and `-- rate 100` only that rate.
 //!
 //! Rates and gaps are those of the receiving kernel's stamps; a delay is counted from just before the sending system
 //! call to the receiving kernel's stamp, so that it holds what both veth pairs take, too.
@@ -27,7 +27,8 @@ fn main() {
     let wanted = env::args().nth(1);
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
     if is_wanted("rate") {
-        [1, 10, 50, 100, 200, 500].into_iter().for_each(rate);
+        let only = env::args().nth(2).map(|mbit| mbit.parse().expect("a rate in Mbit/s"));
+        only.map_or(vec![1, 10, 50, 100, 200, 500], |mbit| vec![mbit]).into_iter().for_each(rate);
     }
     if is_wanted("delay") {
         [10, 50].into_iter().for_each(delay);
@@ -49,6 +50,7 @@ fn rate(mbit: u64) {
     let count = (mbit * 1_000_000 * 5 / 12_000).max(1000) as usize;
     let filling = 3000;
     let is_done = &AtomicBool::new(false);
+    let (begun, before) = (clock::monotonic(), engine_cpu());
     let stamps = thread::scope(|scope| {
         scope.spawn(move || {
             // A tenth more than the link carries, and much at once, so that the queue never runs empty.
@@ -72,15 +74,17 @@ fn rate(mbit: u64) {
         is_done.store(true, Ordering::Relaxed);
         stamps
     });
+    let used = (engine_cpu() - before).as_secs_f64() / (clock::monotonic() - begun).as_secs_f64() * 100.0;
     let off = rate_error(&stamps, rate.time_for(1500)) * 100.0;
     let mut gaps: Vec<_> = stamps.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable();
     let ideal = rate.time_for(1500).as_nanos() as f64;
     let p99 = quantile(&gaps, 99).as_nanos() as f64 / ideal;
+    let cpu_target = if mbit == 100 { format!(" (target 25: {})", met(used <= 25.0)) } else { String::new() };
     let gaps_target = if mbit == 100 { format!(" (target 1.35: {})", met(p99 <= 1.35)) } else { String::new() };
     println!(
-        "rate {mbit} Mbit/s: {off:+.4} % (target 0.05: {}), gaps p50 {:.3} p99 {p99:.3} of ideal{gaps_target}; {}, {} not \
-         seen",
+        "rate {mbit} Mbit/s: {off:+.4} % (target 0.05: {}), gaps p50 {:.3} p99 {p99:.3} of ideal{gaps_target}; {used:.0} % \
+         of a core{cpu_target}; {}, {} not seen",
         met(off.abs() <= 0.05),
         quantile(&gaps, 50).as_nanos() as f64 / ideal,
         late(&engine),
@@ -203,6 +207,15 @@ fn quantile(sorted: &[Span], percent: usize) -> Span {
 
 fn met(is_met: bool) -> &'static str {
     if is_met { "met" } else { "MISSED" }
+}
+
+/// The time that the engine's thread has had on a processor.
+fn engine_cpu() -> Span {
+    let read = |name: &str, task: &fs::DirEntry| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+    let tasks = fs::read_dir("/proc/self/task").expect("the threads").map(|task| task.expect("a thread"));
+    let engine = tasks.filter(|task| read("comm", task).trim() == "emulator").map(|task| read("schedstat", &task));
+    let nanos = engine.filter_map(|text| text.split(' ').next()?.parse::<i64>().ok());
+    Span::from_nanos(nanos.sum())
 }
 
 /// How late the emulator itself saw its packets written, and what it dropped for want of time.

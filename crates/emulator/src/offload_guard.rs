@@ -16,7 +16,7 @@ pub(crate) struct OffloadGuard {
     switches: Switches,
     found: Offloads,
     // Go once the offloads are restored.
-    _record: Option<Record>,
+    record: Option<Record>,
     _claim: NamespaceClaim,
 }
 
@@ -52,7 +52,7 @@ impl OffloadGuard {
                 None
             }
         };
-        let guard = OffloadGuard { name: name.into(), switches, found, _record: record, _claim: claim };
+        let guard = OffloadGuard { name: name.into(), switches, found, record, _claim: claim };
         guard.switches.set(found.receiving_off())?;
         Ok(guard)
     }
@@ -65,7 +65,8 @@ impl Drop for OffloadGuard {
         if let Err(error) = self.switches.set(self.found)
             && error.io().raw_os_error() != Some(GONE)
         {
-            tracing::warn!("the offloads of {} stay off: {error}", self.name);
+            tracing::warn!("the offloads of {} stay off until a link starts: {error}", self.name);
+            self.record.take().into_iter().for_each(Record::leave);
         }
     }
 }

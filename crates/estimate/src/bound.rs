@@ -24,6 +24,8 @@ pub enum Limit {
     TokenBucket,
     /// Flows have queues of their own, so that one flow sees its share only, and many see nothing of cross traffic.
     FlowQueueing,
+    /// A queue kept growing at a rate that short trains found available.
+    Growth,
 }
 
 impl Bound {
@@ -60,6 +62,7 @@ impl Limit {
             Limit::Range => "range",
             Limit::TokenBucket => "token-bucket",
             Limit::FlowQueueing => "flow-queueing",
+            Limit::Growth => "growing-queue",
         }
     }
 }

@@ -21,6 +21,7 @@ mod reading;
 mod result;
 #[cfg(test)]
 mod tests;
+mod trend;
 
 pub use probe::{SustainedConfig, SustainedProbe};
 pub use result::{Limiter, Policing, Sustained};

@@ -66,7 +66,7 @@ fn faults_are_told_with_the_line_and_what_to_try() {
         ("[sessions]\nkey = \"gateway.key\"\nidle = \"90s\"\n", "", 20, "no [sessions]"),
         ("sessions = true\n", "", 5, "sessions = true"),
         ("idle = \"90s\"", "idle = \"90\"", 6, "90"),
-        ("idle = \"90s\"", "idle = \"2s\"", 6, "three seconds"),
+        ("idle = \"90s\"", "idle = \"2s\"", 6, "at least 3 s"),
         ("idle = \"90s\"", "max-sessions = 0", 6, "1 to 65536"),
         ("idle = \"90s\"", "port = 0", 6, "from 1 to 65535"),
         ("networks = [\"10.1.0.0/24\"]\n", "", 9, "`networks`"),

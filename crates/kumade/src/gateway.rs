@@ -5,7 +5,7 @@ mod registry;
 mod run;
 mod status;
 
-use crate::output::note;
+use crate::output::{StandardOutput, note};
 use crate::usage::usage;
 use anyhow::Context;
 use bonded::CarrierConfig;
@@ -110,7 +110,7 @@ fn read(file: &Path) -> anyhow::Result<Result<Config, ConfigError>> {
 }
 
 fn check(config: &Config) -> anyhow::Result<ExitCode> {
-    let mut output = std::io::stdout();
+    let mut output = StandardOutput;
     for remote in &config.remotes {
         let networks: Vec<_> = remote.networks.iter().map(ToString::to_string).collect();
         let paths: Vec<_> = remote.paths.iter().map(|&path| &config.paths[path]).collect();

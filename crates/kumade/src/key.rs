@@ -1,5 +1,6 @@
 //! `kumade key`: makes the keys by which gateways know each other, and those that clients and servers share.
 
+use crate::output::StandardOutput;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use secure::{KeyError, PresharedKey, PrivateKey};
@@ -60,7 +61,7 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
         KeyCommand::New { file } => {
             let key = PrivateKey::from_bytes(random()?);
             write_secret(Some(file), &key.to_digits())?;
-            writeln!(io::stdout(), "{}", key.public())?;
+            writeln!(StandardOutput, "{}", key.public())?;
         }
         KeyCommand::Private { output } => {
             let key = PrivateKey::from_bytes(random()?);
@@ -75,7 +76,7 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
             let input = io::stdin().lock().take(MAX_INPUT_BYTES);
             { input }.read_to_string(&mut text).context("cannot read a private key from standard input")?;
             let key = PrivateKey::parse(&text).context("standard input is no private key")?;
-            writeln!(io::stdout(), "{}", key.public())?;
+            writeln!(StandardOutput, "{}", key.public())?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -89,7 +90,7 @@ fn random() -> anyhow::Result<[u8; 32]> {
 
 fn write_secret(to: Option<&Path>, digits: &str) -> anyhow::Result<()> {
     let Some(path) = to else {
-        writeln!(io::stdout(), "{digits}")?;
+        writeln!(StandardOutput, "{digits}")?;
         return Ok(());
     };
     let name = || format!("cannot make the key file {}", path.display());

@@ -1,7 +1,7 @@
 //! `kumade lab`: lists, runs and compares experiments.
 
 use crate::choice;
-use crate::output::note;
+use crate::output::{StandardOutput, note};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use estimate::MethodSettings;
@@ -10,6 +10,7 @@ use lab::accuracy::{
     self, Accuracy, BottleneckKind, CrossKind, CrossSource, Progress, RealTime, Report, Testbed, Transport, VirtualTime,
 };
 use lab::atlas::{self, AtlasProgress, PathAtlas, PathAtlasReport};
+use lab::contention::{self, Contention, ContentionProgress, ContentionReport};
 use lab::fairness::{self, DisciplineChoice, Fairness, FairnessProgress, FairnessReport};
 use lab::multipath::{self, Multipath, MultipathProgress, MultipathReport, Plane};
 use lab::nat_session::{self, NatProgress, NatSessionReport, NatSessions};
@@ -57,7 +58,7 @@ struct RunArgs {
     /// Built-in experiments (see `kumade lab list`) or scenario files (*.toml)
     #[arg(required = true, value_name = "NAME", value_parser = choice::experiment())]
     names: Vec<String>,
-    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1) per
+    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.contention/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1) per
     /// experiment instead of tables
     #[arg(long)]
     json: bool,
@@ -99,23 +100,24 @@ struct RunArgs {
     /// Number of measurements of each point
     #[arg(long, value_name = "N")]
     runs: Option<u32>,
-    /// Fairness: queue disciplines to compare, each with the parameters that differ from its defaults (see `kumade link
+    /// Fairness, contention: queue disciplines to compare, each with the parameters that differ from its defaults (see `kumade link
     /// start --help`), such as codel,fair-share:target=5ms:window=300ms
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::discipline())]
     discipline: Vec<DisciplineChoice>,
     /// Fairness: delays added to the round trip, such as 1ms,128ms
     #[arg(long, value_name = "LIST", value_parser = parse::span, value_delimiter = ',')]
     delay: Vec<Span>,
-    /// Fairness: rows of a table of mixes, such as 0,6,12; several paths, NAT sessions: cases, counted from 1
+    /// Fairness: rows of a table of mixes, such as 0,6,12; contention, several paths, NAT sessions: cases, counted
+    /// from 1
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     row: Vec<u32>,
     /// Several paths: planes to compare in all cases
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::plane())]
     plane: Vec<Plane>,
-    /// Fairness, several paths: time over which goodput is measured
+    /// Fairness, contention, several paths: time over which goodput is measured
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     duration: Option<Span>,
-    /// Fairness, several paths: time that connections run before their goodput is measured
+    /// Fairness, contention, several paths: time that connections run before their goodput is measured
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     warm_up: Option<Span>,
     /// NAT sessions: time without a packet after which they end, at least 3s
@@ -141,12 +143,12 @@ fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         FairnessReport::from_json(&text).with_context(|| format!("cannot compare {}", path.display()))
     };
     let text = fairness::compare(&read(&args.one)?, &read(&args.other)?);
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    StandardOutput.write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn list() -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = StandardOutput;
     for experiment in lab::experiments()? {
         let paper = experiment.paper().map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
         writeln!(out, "{:<17}  {paper:<40}  {}", experiment.name(), experiment.title())?;
@@ -176,6 +178,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
         let (report, measured) = match experiment {
             Experiment::Accuracy(experiment) => measure(experiment, &stop)?,
             Experiment::Fairness(experiment) => compete(experiment, &stop)?,
+            Experiment::Contention(experiment) => contend(experiment, &stop)?,
             Experiment::Multipath(experiment) => transfer(experiment, &stop)?,
             Experiment::NatSessions(experiment) => agree(experiment, &stop)?,
             Experiment::PathAtlas(experiment) => survey(experiment, &stop)?,
@@ -196,7 +199,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
 fn show(report: &dyn Document, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<()> {
     let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
     // Neither a full disk nor a closed output loses the results for the other.
-    let printed = std::io::stdout().lock().write_all(text.as_bytes());
+    let printed = StandardOutput.write_all(text.as_bytes());
     for path in report.write(&args.directory(experiment))? {
         note!("wrote {}", path.display());
     }
@@ -234,6 +237,28 @@ fn compete(experiment: &Fairness, stop: &AtomicBool) -> anyhow::Result<Reported>
     bar.finish_and_clear();
     let measured = rows.len();
     Ok((Box::new(FairnessReport::new(experiment, started, rows)), measured))
+}
+
+fn contend(experiment: &Contention, stop: &AtomicBool) -> anyhow::Result<Reported> {
+    note!("{}: {}", experiment.name, contention::expected_time(experiment));
+    let bar = progress_bar(&experiment.name)?;
+    bar.set_length(experiment.runs() as u64);
+    let started = lab::now_utc();
+    let mut show = |progress: ContentionProgress<'_>| match progress {
+        ContentionProgress::Searched(tried, case) => {
+            bar.set_message(format!("{}: found {}", experiment.name, case.label));
+            bar.inc(u64::from(tried));
+        }
+        ContentionProgress::Done(row) => {
+            bar.set_message(format!("{}: {}, {}", experiment.name, row.discipline, row.case));
+            bar.inc(1);
+        }
+    };
+    let outcome = contention::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
+    bar.finish_and_clear();
+    let judged = outcome.1.len();
+    let measured = if judged > 0 { judged + experiment.searched_runs() } else { 0 };
+    Ok((Box::new(ContentionReport::new(experiment, started, outcome)), measured))
 }
 
 fn transfer(experiment: &Multipath, stop: &AtomicBool) -> anyhow::Result<Reported> {

@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod choice;
+mod confinement;
 mod descriptors;
 mod gateway;
 mod key;
@@ -18,7 +19,7 @@ mod text;
 mod tunnel;
 mod usage;
 
-use crate::output::note;
+use crate::output::{StandardOutput, note};
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::fs;
@@ -97,11 +98,11 @@ fn run(request: Command) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command(), "kumade", &mut script);
-            io::stdout().write_all(&script)?;
+            StandardOutput.write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Man { output: None } => {
-            clap_mangen::Man::new(command()).render(&mut io::stdout())?;
+            clap_mangen::Man::new(command()).render(&mut StandardOutput)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Man { output: Some(directory) } => write_pages(&directory).map(|()| ExitCode::SUCCESS),

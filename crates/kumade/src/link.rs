@@ -3,7 +3,8 @@
 mod options;
 mod show;
 
-use crate::output::note;
+use crate::confinement::{Capability, Confinement};
+use crate::output::{StandardOutput, note};
 use crate::usage::usage;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
@@ -14,6 +15,7 @@ use emulator::schedule::{self, Schedule};
 use emulator::session::Session;
 use emulator::settings::{Change, Settings};
 use emulator::{EmulatorError, PortSpec};
+use net::privileges::{FIRST_UNPRIVILEGED_PORT, NET_ADMIN, NET_BIND_SERVICE, NET_RAW};
 use options::SettingOptions;
 use service::{ClaimError, ControlError, Exporter, Registry, RuntimeDir, check_name, metrics_address, signals};
 use show::{Output, View};
@@ -82,6 +84,9 @@ struct StartArgs {
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
     prometheus: Option<SocketAddr>,
+    /// Keep capabilities and system calls that the link does not need
+    #[arg(long)]
+    keep_privileges: bool,
     #[command(flatten)]
     settings: SettingOptions,
 }
@@ -136,6 +141,10 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let stop = signals::termination().context("cannot listen for Ctrl-C")?;
     let claim = links().claim(&args.name).map_err(explained)?;
     let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
+    let mut confinement = (!args.keep_privileges).then(Confinement::default);
+    if let Some(confinement) = &mut confinement {
+        confinement.capabilities(&needed_capabilities(args));
+    }
     let session = match Session::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
         Err(error @ EmulatorError::Same(_)) => return Ok(usage(&error)),
@@ -151,6 +160,10 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     if let Some(exporter) = &exporter {
         note!("metrics: http://{}/metrics", exporter.address());
     }
+    if let Some(mut confinement) = confinement {
+        confinement.calls();
+        confinement.tell();
+    }
     let name = if args.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", args.name) };
     note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);
     let mut view = View::new(args.output());
@@ -161,6 +174,13 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     watched?;
     ended?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// To open the interfaces, and to restore their settings at the end.
+fn needed_capabilities(args: &StartArgs) -> Vec<Capability> {
+    let privileged = args.prometheus.is_some_and(|address| (1..FIRST_UNPRIVILEGED_PORT).contains(&address.port()));
+    let port = privileged.then_some((NET_BIND_SERVICE, "CAP_NET_BIND_SERVICE"));
+    [(NET_ADMIN, "CAP_NET_ADMIN"), (NET_RAW, "CAP_NET_RAW")].into_iter().chain(port).collect()
 }
 
 /// Follows the schedule and shows statistics until a signal comes or the link ends.
@@ -206,7 +226,7 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     };
     match links().ask(&args.name, &Request::Set { change }).map_err(explained)? {
         Reply::Done { settings: [up, down] } => {
-            writeln!(std::io::stdout(), "up: {up}\ndown: {down}")?;
+            writeln!(StandardOutput, "up: {up}\ndown: {down}")?;
             Ok(ExitCode::SUCCESS)
         }
         Reply::Refused { reason } => Ok(usage(&reason)),
@@ -216,11 +236,11 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
 
 fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     match links().ask(&args.name, &Request::Show).map_err(explained)? {
-        Reply::Shown { document } if args.json => writeln!(std::io::stdout(), "{document}")?,
+        Reply::Shown { document } if args.json => writeln!(StandardOutput, "{document}")?,
         Reply::Shown { document } => {
             let document: Document =
                 serde_json::from_value(document).context("the running link belongs to another version of kumade")?;
-            writeln!(std::io::stdout(), "{document}")?;
+            writeln!(StandardOutput, "{document}")?;
         }
         Reply::Refused { reason } => anyhow::bail!("{reason}"),
         Reply::Done { .. } => anyhow::bail!("unexpected answer of the running link: use the same version of kumade"),

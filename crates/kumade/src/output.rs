@@ -1,4 +1,4 @@
-//! What is written to people beside results. Nothing depends on it, so that a closed or full standard error ends nothing.
+//! What is written to people: beside results (nothing depends on it, so that a closed or full standard error ends nothing), and results.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -26,4 +26,22 @@ impl Write for Unfailing {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Standard output, whose errors say so.
+pub(crate) struct StandardOutput;
+
+impl Write for StandardOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stdout().write(bytes).map_err(cannot_write)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush().map_err(cannot_write)
+    }
+}
+
+/// Of the same kind, so that a closed pipe can be told from a full disk.
+fn cannot_write(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
 }

@@ -1,12 +1,13 @@
 //! `kumade serve`: the server of measurements.
 
+use crate::confinement::{Capability, Confinement};
 use crate::descriptors::raise_descriptor_limit;
 use crate::key;
 use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use net::privileges::{self, NET_BIND_SERVICE};
+use net::privileges::{FIRST_UNPRIVILEGED_PORT, NET_BIND_SERVICE};
 use serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -51,7 +52,7 @@ pub struct ServeArgs {
     /// --key, for authenticated STAMP alone [default port: 862, which requires privileges]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
     stamp: Option<u16>,
-    /// Keep capabilities that are needed no more once the server listens
+    /// Keep what is needed no more once the server listens: capabilities, files, outgoing connections, other system calls
     #[arg(long)]
     keep_privileges: bool,
 }
@@ -71,7 +72,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
     note!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
     if !keeps_privileges {
-        give_up_privileges(address.port());
+        confine(address.port());
     }
     std::thread::scope(|scope| {
         let start = |reflector: Reflector| {
@@ -92,16 +93,15 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Each client has a socket on the server's port, which may be a privileged one; more is not needed.
-fn give_up_privileges(port: u16) {
-    let kept: &[u32] = if port < FIRST_UNPRIVILEGED_PORT { &[NET_BIND_SERVICE] } else { &[] };
-    match privileges::give_up(kept) {
-        Ok(()) if kept.is_empty() => note!("running without capabilities"),
-        Ok(()) => note!("running without capabilities but CAP_NET_BIND_SERVICE"),
-        Err(error) => note!("warning: {error}; --keep-privileges does without"),
-    }
+fn confine(port: u16) {
+    let kept: &[Capability] =
+        if port < FIRST_UNPRIVILEGED_PORT { &[(NET_BIND_SERVICE, "CAP_NET_BIND_SERVICE")] } else { &[] };
+    let mut confinement = Confinement::default();
+    confinement.capabilities(kept);
+    confinement.files_and_connections();
+    confinement.calls();
+    confinement.tell();
 }
-
-const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 /// The options that set the addresses, for error messages.
 const LISTEN: &str = "--listen";

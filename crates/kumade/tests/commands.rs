@@ -78,14 +78,15 @@ fn a_server_runs_without_privileges() {
             let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
             line.trim().to_owned()
         };
-        (field("CapEff"), field("CapPrm"), field("NoNewPrivs"))
+        (field("CapEff"), field("CapPrm"), field("NoNewPrivs"), field("Seccomp"))
     };
     let none = || format!("{:016x}", 0);
-    assert!(eventually(|| fields(server.process()) == (none(), none(), "1".into())));
+    assert!(eventually(|| fields(server.process()) == (none(), none(), "1".into(), "2".into())));
     kumade(&[&["measure", &server.address], &SCAN[..]].concat()).success();
     let keeping = Serving::start(&["--keep-privileges"]);
     kumade(&[&["measure", &keeping.address], &SCAN[..]].concat()).success();
-    assert_eq!(fields(keeping.process()).2, "0");
+    let kept = fields(keeping.process());
+    assert_eq!((kept.2.as_str(), kept.3.as_str()), ("0", "0"));
 }
 
 /// With too little memory, threads can't be started, nor files mapped: that is an error, and nothing to panic for.
@@ -99,6 +100,8 @@ fn a_program_that_gets_no_memory_says_so() {
         let mut command = Command::new("sh");
         command.args(["-c", &script]).arg(assert_cmd::cargo::cargo_bin("kumade"));
         command.args(["measure", &host, "--no-capacity", "--direction", "up"]).args(SCAN);
+        // Where memory ends in the middle of a backtrace, the standard library waits for itself.
+        command.env("RUST_BACKTRACE", "0");
         command.timeout(TEST_DEADLINE).output().unwrap()
     };
     // From what the program itself takes to what suffices: the steps are a quarter of a thread's stack.
@@ -110,7 +113,9 @@ fn a_program_that_gets_no_memory_says_so() {
             break;
         }
     }
-    assert!(!said.contains("panicked"), "{said}");
+    // The standard library itself panics in a thread that it has started and that gets no second stack for its signal handler.
+    let is_own = |line: &str| line.contains("panicked") && !line.contains("/library/std/src/sys/");
+    assert!(!said.lines().any(is_own), "{said}");
     assert!(said.contains("cannot start a thread"), "{said}");
 }
 

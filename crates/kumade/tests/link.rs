@@ -189,6 +189,29 @@ fn a_link_is_started_changed_shown_and_ended() {
 }
 
 #[test]
+fn a_link_runs_with_what_it_needs_alone() {
+    in_namespaces("a_link_runs_with_what_it_needs_alone", || {
+        let network = Network::new("confined");
+        let fields = |running: &Running| {
+            let status = fs::read_to_string(format!("/proc/{}/status", running.child.id())).unwrap();
+            let field = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
+                line.trim().to_owned()
+            };
+            (u64::from_str_radix(&field("CapPrm"), 16).unwrap(), field("Seccomp"))
+        };
+        let running = network.start(&["--prometheus", "0"]);
+        // CAP_NET_ADMIN and CAP_NET_RAW.
+        assert_eq!(fields(&running), (1 << 12 | 1 << 13, "2".to_owned()));
+        network.round_trip();
+        assert_eq!(running.interrupted().0, Some(0));
+        let keeping = network.start(&["--keep-privileges"]);
+        assert_eq!(fields(&keeping).1, "0");
+        assert_eq!(keeping.interrupted().0, Some(0));
+    });
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_anything_is_touched() {
     let kumade = |words: &[&str]| assert_cmd::Command::cargo_bin("kumade").unwrap().arg("link").args(words).assert();
     for (words, reason) in [

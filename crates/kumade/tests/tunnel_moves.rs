@@ -24,6 +24,9 @@ impl Transfer {
         let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
         let mut sender = hosts.left.run(|| TcpStream::connect("10.77.0.2:9").unwrap()).unwrap();
         let mut receiver = listener.accept().unwrap().0;
+        // A transfer that has stopped ends as well.
+        sender.set_write_timeout(Some(MAX_STOP)).unwrap();
+        receiver.set_read_timeout(Some(MAX_STOP)).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| while sender.write_all(&[7; 1000]).is_ok() && !transfer.ends.load(Ordering::Relaxed) {});
             scope.spawn(|| {
@@ -46,6 +49,9 @@ impl Transfer {
         assert!(eventually(|| self.received.load(Ordering::Relaxed) >= wanted), "the transfer has ended");
     }
 }
+
+/// Longer than any pause.
+const MAX_STOP: Duration = Duration::from_secs(60);
 
 /// Less than it takes until the kernel gives a connection up, 15 s and more, and far more than it takes on a machine with nothing
 /// else to do, a second.

@@ -54,7 +54,7 @@ pub struct RunError {
 pub enum ReportError {
     /// The system refused.
     #[error("{0}; choose another directory with --out")]
-    Write(#[from] service::ReplaceError),
+    Write(service::ReplaceError),
     /// A part of the report could not be generated.
     #[error("cannot generate {part}: {reason}")]
     Generate {

@@ -2,7 +2,7 @@
 //!
 //! [`load`] reads an [`Experiment`], built in or from a scenario file. One on [`accuracy`] is run on a
 //! [`Testbed`](accuracy::Testbed), one on several paths on a [`MultipathTestbed`](multipath::MultipathTestbed), one on
-//! [`fairness`] by [`fairness::run`], one on NAT sessions by [`nat_session::run`], one on paths of many kinds by [`atlas::run`]; the rows become a [`Document`].
+//! [`fairness`] by [`fairness::run`], one on contention by [`contention::run`], one on NAT sessions by [`nat_session::run`], one on paths of many kinds by [`atlas::run`]; the rows become a [`Document`].
 //!
 //! The modules:
 //!
@@ -11,6 +11,7 @@
 //! | [`scenario`] | scenario files: read, validated, turned into experiments; the list of built-in ones |
 //! | [`accuracy`] | estimates beside the truth: path, traffic, firewall, measurement in real and in virtual time, summary, report |
 //! | [`fairness`] | shares of competing TCP connections: disciplines, runs in real and in virtual time, summary, report, comparison |
+//! | [`contention`] | attackers, sparse and short flows beside bulk transfers: disciplines, a search for attacks, summary, report |
 //! | [`multipath`] | what one flow gets of several paths: gateways, traffic, runs, summary, report |
 //! | [`atlas`] | measurements of paths of many kinds, drawn at random: virtual time, summary, report |
 //! | [`nat_session`] | when the sessions of two gateways begin and end: real ones and in virtual time, summary, report |
@@ -26,6 +27,7 @@ pub mod accuracy;
 pub mod atlas;
 mod bounds;
 mod buffer;
+pub mod contention;
 mod delays;
 mod error;
 pub mod fairness;

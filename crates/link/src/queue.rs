@@ -13,11 +13,13 @@
 //! sender supports ECN (RFC 3168). A discipline trusts both.
 
 mod buffer;
+mod calendar;
 mod counts;
 mod discipline;
 mod disciplines;
-mod flow_rates;
+mod flow_table;
 mod heavy;
+mod own_delay;
 mod packet;
 mod parameter;
 mod settings;

@@ -79,6 +79,21 @@ impl DelayRecord {
         self.samples.extend(arrived.map(|(sent, received)| OneWaySample { direction, sent, received }).take(room));
     }
 
+    /// The least difference between receive and send stamps in this direction, the clocks' unknown offset included.
+    pub(crate) fn least(&self, direction: Direction) -> Option<Span> {
+        let samples = self.samples.iter().filter(|sample| sample.direction == direction);
+        samples.map(|sample| sample.received - sample.sent).min()
+    }
+
+    /// By how much the delay of packets that hardly anything is sent beside varies in this direction: from the least to that which
+    /// three of four do not exceed. None if there were too few.
+    pub(crate) fn idle_variation(&self, direction: Direction) -> Option<Span> {
+        let idle = self.samples[..self.idle].iter().filter(|sample| sample.direction == direction);
+        let mut delays: Vec<Span> = idle.map(|sample| sample.received - sample.sent).collect();
+        delays.sort_unstable();
+        (delays.len() >= PACKETS as usize / 2).then(|| delays[delays.len() * 3 / 4] - delays[0])
+    }
+
     /// The delay part of the report.
     pub(crate) fn report(&self, transport: Transport, clocks: &Clocks) -> DelayReport {
         let mut report = DelayReport::new("trains");

@@ -4,7 +4,7 @@
 //! however fast it sends: back-to-back trains arrive no faster than the estimate of what is available, though the first
 //! packets of each pass at the rate of the link. In one queue for all, back-to-back trains arrive at nearly that rate.
 
-use estimate::{Bound, Capacity, Limit, Outcome};
+use estimate::{Bound, Capacity, Limit, Outcome, Sustained};
 use train::Estimate;
 use units::Rate;
 
@@ -22,11 +22,27 @@ const MIN_IDLE: f64 = 0.85;
 /// … part of the time, in which packets wait for others'.
 const MAX_WAITING: f64 = 0.22;
 
+/// More than the part of the link that is not available may wait by chance, but by this.
+const MAX_EXCESS_WAITING: f64 = 0.2;
+
 /// No more is available than trains sent back to back arrive at, but for this factor, or this one where a host may have held
 /// a train back.
 const MAX_OF_FASTEST: f64 = 1.1;
 const MAX_OF_SLOWEST: f64 = 1.5;
 
+/// A link is idle if this part of its rate may be available, …
+const MIN_WHOLLY_IDLE: f64 = 0.985;
+/// … and no larger part of the packets then waits for others.
+const MAX_WAITING_ON_IDLE: f64 = 0.1;
+
+/// No more is available than bursts show, but for this factor.
+const MAX_OF_BURSTS: f64 = 1.03;
+
+/// One of the many trains may have been disturbed.
+const MIN_DISORDERED_TRAINS: u32 = 2;
+
+const OVERTAKING_REASON: &str =
+    "packets of different connections overtake each other: flows may have queues of their own, or take several paths";
 const MANY_REASON: &str = "packets wait for others though the link seems idle, or longer trains arrive at less: flows may have \
     queues of their own, where many connections see nothing of the cross traffic";
 const REASON: &str = "flows have queues of their own: one flow sees its fair share, which may be more than nobody uses";
@@ -45,21 +61,52 @@ pub(crate) fn judge(capacity: &Capacity, outcome: Outcome) -> (Outcome, Option<E
 }
 
 /// The outcome over many flows of few packets each. Where each flow has a queue of its own, these are served at once and see
-/// nothing of the cross traffic, but for the packet that is on the link when one comes.
-pub(crate) fn judge_many(capacity: &Capacity, outcome: Outcome) -> Outcome {
+/// nothing of the cross traffic, but for the packet that is on the link when one comes; and packets of different flows overtake each
+/// other, as in so many of the trains.
+pub(crate) fn judge_many(
+    capacity: &Capacity,
+    sustained: Option<&Sustained>,
+    disordered_trains: u32,
+    outcome: Outcome,
+) -> Outcome {
+    if capacity.is_disordered || disordered_trains >= MIN_DISORDERED_TRAINS {
+        let reason = Some(OVERTAKING_REASON.to_owned());
+        return Outcome { available: None, bound: None, reason, spread: None, ..outcome };
+    }
+    let fastest = capacity.fastest_burst.map(Rate::as_f64);
+    // A link that seems idle lets no packet wait.
+    let waits_on_idle = |found: Estimate<Rate>| {
+        let is_idle = fastest.is_some_and(|fastest| found.high.as_f64() > MIN_WHOLLY_IDLE * fastest);
+        is_idle
+            && matches!(sustained, Some(Sustained::Lasts { waiting: Some(part), .. }) if *part > MAX_WAITING_ON_IDLE)
+    };
     let seems_idle = |found: Estimate<Rate>| {
         capacity.fastest_burst.is_some_and(|fastest| found.value.as_f64() > MIN_IDLE * fastest.as_f64())
     };
+    // No more packets wait than the part of the time in which the link is busy with others' packets.
+    let used = |found: Estimate<Rate>| fastest.map_or(1.0, |fastest| 1.0 - found.value.as_f64() / fastest);
+    let waits_too_often =
+        |found: Estimate<Rate>| capacity.waiting.is_some_and(|waiting| waiting > used(found) + MAX_EXCESS_WAITING);
     let waits = capacity.waiting.is_some_and(|waiting| waiting > MAX_WAITING);
     let exceeds = |found: Estimate<Rate>| {
         let beyond = |long: Option<Rate>, factor| long.is_some_and(|long| found.low.as_f64() > factor * long.as_f64());
         beyond(capacity.fastest_long_train, MAX_OF_FASTEST) || beyond(capacity.long_train, MAX_OF_SLOWEST)
     };
     match outcome.available {
-        Some(found) if seems_idle(found) && waits || exceeds(found) => {
+        Some(found)
+            if seems_idle(found) && waits || waits_too_often(found) || waits_on_idle(found) || exceeds(found) =>
+        {
             let bound = Some(Bound::AtMost(found.high, Limit::FlowQueueing));
             let reason = Some(MANY_REASON.to_owned());
             Outcome { available: None, bound, reason, spread: None, ..outcome }
+        }
+        // Packets that pass each other seem to arrive faster than the link carries them.
+        None if outcome
+            .bound
+            .and_then(|bound| bound.at_least())
+            .is_some_and(|rate| fastest.is_some_and(|fastest| rate.as_f64() > MAX_OF_BURSTS * fastest)) =>
+        {
+            Outcome { bound: None, reason: Some(MANY_REASON.to_owned()), ..outcome }
         }
         _ => outcome,
     }
@@ -70,10 +117,11 @@ fn takes_turns(capacity: &Capacity, available: Rate) -> bool {
     match (&capacity.shaper, &capacity.fastest_burst) {
         (Some(shaper), _) => shaper.burst_bytes.value < MAX_TURN_BYTES && all_arrives(shaper.committed_rate.value),
         (None, Some(fastest)) => {
-            let contended = available.as_f64() < MAX_CONTENDED * fastest.as_f64();
+            let contended = capacity.bottleneck.is_none() || available.as_f64() < MAX_CONTENDED * fastest.as_f64();
             contended && capacity.long_train.is_some_and(all_arrives)
         }
-        (None, None) => false,
+        // That bursts do not tell the capacity is itself a sign.
+        (None, None) => capacity.bottleneck.is_none() && capacity.long_train.is_some_and(all_arrives),
     }
 }
 
@@ -109,6 +157,7 @@ mod tests {
             shaper: None,
             fastest_burst: Some(Rate::from_mbit(50)),
             waiting: Some(waiting),
+            is_disordered: false,
             long_train: Some(Rate::from_mbit(long)),
             fastest_long_train: Some(Rate::from_mbit(long)),
             bursts_used: 20,
@@ -128,10 +177,35 @@ mod tests {
     }
 
     #[test]
+    fn packets_of_a_longer_train_that_wait_on_an_idle_link_tell_it_too() {
+        let lasts = |waiting| {
+            let rate = Rate::from_mbit(47);
+            Some(Sustained::Lasts { bytes: 1_000_000, rate, max_growth: 0.0, waiting })
+        };
+        let judged =
+            |waiting, available| judge_many(&capacity(0.1, 50), lasts(waiting).as_ref(), 0, outcome(available));
+        assert_eq!(judged(Some(0.2), 50).available, None);
+        for possible in [judged(Some(0.01), 50), judged(None, 50), judged(Some(0.9), 40)] {
+            assert!(possible.available.is_some());
+        }
+    }
+
+    #[test]
+    fn packets_that_overtake_those_of_other_connections_tell_it_as_well() {
+        let disordered = Capacity { is_disordered: true, ..capacity(0.0, 50) };
+        assert_eq!(judge_many(&disordered, None, 0, outcome(20)).available, None);
+        assert_eq!(judge_many(&capacity(0.0, 50), None, 2, outcome(20)).available, None);
+        assert!(judge_many(&capacity(0.0, 50), None, 1, outcome(20)).available.is_some());
+    }
+
+    #[test]
     fn many_flows_that_wait_on_an_idle_link_see_nothing_of_cross_traffic() {
-        assert_eq!(judge_many(&capacity(0.4, 50), outcome(49)).available, None);
-        assert_eq!(judge_many(&capacity(0.0, 20), outcome(49)).available, None);
-        for possible in [judge_many(&capacity(0.4, 48), outcome(20)), judge_many(&capacity(0.05, 50), outcome(49))] {
+        assert_eq!(judge_many(&capacity(0.4, 50), None, 0, outcome(49)).available, None);
+        assert_eq!(judge_many(&capacity(0.0, 20), None, 0, outcome(49)).available, None);
+        for possible in [
+            judge_many(&capacity(0.4, 48), None, 0, outcome(20)),
+            judge_many(&capacity(0.05, 50), None, 0, outcome(49)),
+        ] {
             assert!(possible.available.is_some());
         }
     }

@@ -18,6 +18,7 @@ mod clocks;
 mod delay;
 mod event;
 mod flow_queueing;
+mod jitter;
 mod measurement;
 mod plan;
 mod receive_timeout;

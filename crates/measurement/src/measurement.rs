@@ -3,6 +3,7 @@
 use crate::delay::{self, DelayRecord};
 use crate::event::Event;
 use crate::flow_queueing;
+use crate::jitter;
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
@@ -29,7 +30,7 @@ const UNSEEN_SHAPER: &str = "a token bucket shapes the path, which this method d
 
 const NO_KERNEL_STAMPS: &str = "no kernel time stamps at one end at least: user-space time stamps are less accurate";
 
-const HELD_BACK: &str = "packets waited in the queue of this host's own interface, which is part of the measured path: see \
+const HELD_BACK: &str = "packets waited in the queue of the sender's own interface, which is part of the measured path: see \
     `tc qdisc`";
 
 /// One measurement as a state machine. See the crate's loop contract.
@@ -293,7 +294,8 @@ impl Measurement {
             duration: found.cost.duration + phase.series.cost(now).duration,
             ..Cost::default()
         };
-        let limits = sustained::Limits { max_packet: self.transport.max_packet(), connections, spent };
+        let least_delay = self.delays.least(phase.series.direction());
+        let limits = sustained::Limits { max_packet: self.transport.max_packet(), connections, spent, least_delay };
         sustained::probe(&found.capacity, outcome, &self.plan, &limits)
     }
 
@@ -336,7 +338,7 @@ impl Measurement {
         sustained: Option<Sustained>,
         now: Time,
     ) -> DirectionReport {
-        let shaped = phase.shaped_rate().is_some();
+        let (shaped, direction) = (phase.shaped_rate().is_some(), phase.series.direction());
         let cost = phase.series.cost(now);
         let (outcome, capacity) = match phase.capacity {
             Some(found) => (found.capacity.refute(outcome), Some((found.capacity, found.report))),
@@ -344,9 +346,15 @@ impl Measurement {
         };
         let (outcome, fair_share) = match &capacity {
             Some((capacity, _)) if self.transport.kind() == Transport::Udp => flow_queueing::judge(capacity, outcome),
-            Some((capacity, _)) => (flow_queueing::judge_many(capacity, outcome), None),
+            Some((capacity, _)) => {
+                let disordered = phase.series.disordered_trains();
+                (flow_queueing::judge_many(capacity, sustained.as_ref(), disordered, outcome), None)
+            }
             None => (outcome, None),
         };
+        let variation = self.delays.idle_variation(direction);
+        let narrow = capacity.as_ref().and_then(|(capacity, _)| capacity.fastest_burst);
+        let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
         let mut capacity = capacity.map(|(_, report)| report);
         if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, &sustained) {
             capacity.limit(limiter, phase.series.is_held_back());

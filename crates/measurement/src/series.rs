@@ -26,8 +26,8 @@ pub struct CarriedTrain {
     pub ended: Time,
     /// Whether all time stamps come from the kernel.
     pub kernel_stamps: bool,
-    /// Whether the queue discipline of this host's own interface held packets back: their send times are then before it. False
-    /// in direction down, where the peer does not say.
+    /// Whether the queue discipline of the sender's own interface held packets back: their send times are then before it. False
+    /// in direction down where the peer can't say.
     pub held_back: bool,
     /// Whether a socket failed at either end, so that the transport must be reopened.
     pub broken: bool,
@@ -47,7 +47,11 @@ pub struct TrainSeries {
     bytes: u64,
     kernel_stamps: bool,
     held_back: bool,
+    disordered_trains: u32,
 }
+
+/// Shorter trains tell nothing of the order of packets.
+const MIN_PACKETS: usize = 20;
 
 impl TrainSeries {
     /// An empty series that begins now.
@@ -61,6 +65,7 @@ impl TrainSeries {
             bytes: 0,
             kernel_stamps: true,
             held_back: false,
+            disordered_trains: 0,
         }
     }
 
@@ -83,6 +88,9 @@ impl TrainSeries {
         self.bytes += carried.bytes;
         self.kernel_stamps &= carried.kernel_stamps;
         self.held_back |= carried.held_back;
+        let record = &carried.record;
+        let is_disordered = record.packets.len() >= MIN_PACKETS && record.is_disordered();
+        self.disordered_trains += u32::from(is_disordered);
     }
 
     /// Number of trains so far.
@@ -100,9 +108,14 @@ impl TrainSeries {
         self.kernel_stamps
     }
 
-    /// Whether this host's own interface held back packets of any train.
+    /// Whether the sender's own interface held back packets of any train.
     pub fn is_held_back(&self) -> bool {
         self.held_back
+    }
+
+    /// Trains of which many packets arrived before others that were sent earlier.
+    pub fn disordered_trains(&self) -> u32 {
+        self.disordered_trains
     }
 
     /// The cost so far.

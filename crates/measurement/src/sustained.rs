@@ -5,11 +5,15 @@ use crate::series::Cost;
 use estimate::{
     Bound, Capacity, Limit, Limiter, Outcome, Policing, RequestedBudget, Sustained, SustainedConfig, SustainedProbe,
 };
-use train::{Train, Transport};
+use train::{Estimate, Train, Transport};
 use units::{Rate, Span};
 
 /// The part of the least that is believed to be available at which the longer train is sent.
 const TRIED_PART: f64 = 0.95;
+/// Less cross traffic than this part of the narrow link does not tell how fast the tight link is.
+const MIN_CROSS_PART: f64 = 0.1;
+/// What arrives of a part of a train may be less than what lasts, by chance.
+const DELIVERED_MARGIN: f64 = 1.15;
 /// IP bytes of both longer trains, unless the user has requested a budget.
 const BUDGET_BYTES: u64 = 3_000_000;
 
@@ -21,6 +25,8 @@ pub(crate) struct Limits {
     pub(crate) connections: Option<u32>,
     /// What was spent so far.
     pub(crate) spent: Cost,
+    /// See [`SustainedConfig::least_delay`].
+    pub(crate) least_delay: Option<Span>,
 }
 
 /// The trial of what was found; none where nothing was, or the budget is spent.
@@ -50,6 +56,7 @@ pub(crate) fn probe(
             max_packet: limits.max_packet,
             max_packets,
             budget_bytes,
+            least_delay: limits.least_delay,
             seed: plan.seed,
         })
     })
@@ -58,8 +65,40 @@ pub(crate) fn probe(
 /// The outcome in the light of the longer trains.
 pub(crate) fn judge(found: &Sustained, outcome: Outcome) -> Outcome {
     match found {
-        Sustained::Untried(_) | Sustained::Lasts { .. } => outcome,
+        Sustained::Untried(_) => outcome,
+        Sustained::Lasts { rate, max_growth, .. } => lower(*rate, *max_growth, outcome),
+        Sustained::Overloads { rate } => refuse(*rate, outcome),
         Sustained::Limited(limiter) => limit(limiter, outcome),
+    }
+}
+
+/// Lowers the interval's low end where a growing queue may have gone unseen at this rate.
+///
+/// Let the narrow link carry C, and the tight link T, of which A is left. A train that keeps the narrow link busy makes the tight
+/// link's queue grow by (C − A) / T seconds a second. Whoever takes it that this is the narrow link's reads from that what seemed
+/// available, V: (C − V) / C. So T = C · (C − A) / (C − V), which is at most C² / (C − V); and at the tried rate, growth by g means
+/// that g · T less is available.
+fn lower(rate: Rate, max_growth: f64, outcome: Outcome) -> Outcome {
+    let Some(found) = outcome.available else { return outcome };
+    let [value, low, high] = [found.value, found.low, found.high].map(Rate::as_f64);
+    let narrow = outcome.capacity.map_or(high, Rate::as_f64).max(high);
+    let tight = narrow * narrow / (narrow - value).max(MIN_CROSS_PART * narrow);
+    let unseen = (max_growth * tight - (low - rate.as_f64())).max(0.0);
+    let low = Rate::from_f64((low - unseen).max(0.0));
+    Outcome { available: Some(Estimate { low, ..found }), ..outcome }
+}
+
+fn refuse(rate: Rate, outcome: Outcome) -> Outcome {
+    let reason = format!(
+        "{rate} passed in short trains, but a longer one kept a queue growing or full: the tight link may not be the narrow link"
+    );
+    let high = outcome.available.map(|found| Bound::AtMost(found.high, Limit::Growth));
+    Outcome {
+        available: None,
+        bound: high.or(outcome.bound),
+        reason: outcome.reason.or(Some(reason)),
+        spread: None,
+        ..outcome
     }
 }
 
@@ -70,12 +109,13 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
         Some(Policing::Delays) => "what passes in short trains does not last: longer ones build a queue",
         None => "what passes in short trains does not last",
     };
-    let reason = available.is_none().then(|| format!("{what}; at most {delivered} lasts beside the cross traffic"));
+    let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN);
+    let reason = available.is_none().then(|| format!("{what}; at most {most} lasts beside the cross traffic"));
     let mut warnings = outcome.warnings;
     warnings.extend(available.map(|_| format!("{what}: the value is what lasts")));
     Outcome {
         available: *available,
-        bound: available.is_none().then_some(Bound::AtMost(*delivered, Limit::TokenBucket)),
+        bound: available.is_none().then_some(Bound::AtMost(most, Limit::TokenBucket)),
         reason,
         spread: None,
         capacity: committed_rate.map(|rate| rate.value),
@@ -87,7 +127,48 @@ fn limit(limiter: &Limiter, outcome: Outcome) -> Outcome {
 /// Bytes that passed at the rate.
 pub(crate) fn bytes(found: Option<&Sustained>) -> Option<u64> {
     match found? {
-        Sustained::Lasts { bytes } => Some(*bytes),
+        Sustained::Lasts { bytes, .. } => Some(*bytes),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// 80 Mbit/s of a narrow link of 100 Mbit/s.
+    fn outcome() -> Outcome {
+        let [low, value, high] = [78, 80, 82].map(Rate::from_mbit);
+        Outcome {
+            available: Some(Estimate { value, low, high, confidence: 0.95 }),
+            bound: None,
+            reason: None,
+            spread: None,
+            capacity: Some(Rate::from_mbit(100)),
+            trains_used: 11,
+            trains_rejected: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn lasts(max_growth: f64) -> Sustained {
+        Sustained::Lasts { bytes: 1_000_000, rate: Rate::from_mbit(74), max_growth, waiting: None }
+    }
+
+    #[test]
+    fn the_low_end_allows_for_growth_that_cross_traffic_may_hide() {
+        assert_eq!(judge(&lasts(0.0), outcome()), outcome());
+        // A tight link of at most 500 Mbit/s: its queue grows by 0.01 seconds a second where 5 Mbit/s less than 74 are available.
+        let found = judge(&lasts(0.01), outcome()).available.unwrap();
+        assert_eq!((found.low, found.value), (Rate::from_mbit(77), Rate::from_mbit(80)));
+        assert_eq!(judge(&lasts(0.5), outcome()).available.unwrap().low, Rate::ZERO);
+    }
+
+    #[test]
+    fn a_rate_that_builds_a_queue_is_no_value() {
+        let found = judge(&Sustained::Overloads { rate: Rate::from_mbit(74) }, outcome());
+        assert_eq!((found.available, found.bound), (None, Some(Bound::AtMost(Rate::from_mbit(82), Limit::Growth))));
+        assert!(found.reason.unwrap().contains("tight link"));
     }
 }

@@ -46,6 +46,8 @@ pub struct Bond<P> {
     is_shared: bool,
     /// Which of them take packets, where some are datagrams and some connections.
     carriers: Option<CarrierChoice>,
+    /// When no path was up the last time.
+    none_up: Option<Time>,
     /// Of connections, those that take packets of the queue for all.
     bulk_connections: ConnectionCount,
     /// Packets waited when all had been sent for which there was room.
@@ -99,6 +101,9 @@ pub enum PathEvent {
     Down(PathId),
 }
 
+/// What ends within this after no path was up has failed for the same cause: the connections of a host wait for their
+/// retransmission timers at most for so long.
+const COMMON_FAILURE: Span = Span::from_secs(2);
 const DECISION_INTERVAL: Span = Span::from_millis(250);
 /// A packet of a long flow waits for a path that loses less no longer than for this part of the round trip: CUBIC reduces
 /// its window to 7/10, and with so much in the queue the paths stay busy all the same.
@@ -146,6 +151,7 @@ impl<P: Clone> Bond<P> {
                 .collect(),
             is_shared: paths.shards() > 1,
             carriers: None,
+            none_up: None,
             bulk_connections: ConnectionCount::new(),
             is_backlogged: false,
             queues: BondQueues::new(&config.queue, count, config.seed)?,
@@ -244,10 +250,17 @@ impl<P: Clone> Bond<P> {
     /// How the carrier of a path does now, where that controls the flow
     /// ([`FlowControl::Backpressure`](crate::FlowControl)). To be told before [`Bond::next`].
     pub fn set_carrier(&mut self, path: PathId, state: CarrierState, now: Time) {
-        if let Some(path_state) = self.paths.get_mut(path.index()) {
-            path_state.set_carrier(state, now);
-            self.carried.delivered(path, state.acknowledged);
+        let is_up = self.paths.get(path.index()).is_some_and(Path::is_up);
+        if !is_up && self.up().is_empty() {
+            self.none_up = Some(now);
         }
+        let all_failed = self.none_up.is_some_and(|none_up| now - none_up < COMMON_FAILURE);
+        let Some(path_state) = self.paths.get_mut(path.index()) else { return };
+        if path_state.set_carrier(state, all_failed, now) {
+            self.events.push_back(PathEvent::Up(path));
+            self.begin_to_use(path, now);
+        }
+        self.carried.delivered(path, state.acknowledged);
     }
 
     /// Something else carries a path from now on, which adds so many bytes to each packet: the far end has written by that.

@@ -22,8 +22,10 @@ pub enum PathState {
 ///
 /// **Rule.** A path is down when at least four packets have been open for 1.25 round trips + 4 times their variation +
 /// 40 ms, and for half a round trip + 60 ms nothing was answered at all. A path with less traffic is probed, so that
-/// there are four. A path that is up and idle is probed each second, one that is down five times a second. It is
-/// probed more closely once it answers, and after three answers it is up again.
+/// there are four. A path that is up and idle is probed each second; one that is down after 20 ms, and then whenever half the
+/// time for which it has been down has passed again, but five times a second at least: short outages are the most frequent.
+/// It is probed more closely once it answers, and after three answers it is up again; after one, where its carrier has been
+/// seen to deliver, and at once, where no path was up shortly before: a firewall or proxy stalls single connections, an outage all.
 ///
 /// A path that fails soon again is held down: not at all the first time, then for 1, 2, 4 and at most 8 s from its failure on;
 /// every 2 s for which it was up are forgiven one failure. It is not while no other path is up: then any path that answers
@@ -32,7 +34,7 @@ pub enum PathState {
 /// *Why so short.* Multihomed transports use a path at once when it answers (SCTP: RFC 7829), while damping route flaps for
 /// long turned out to do more harm than the flaps (RFC 7196). A failure costs what was on its way and a stall of some 0.15 s,
 /// whereas each second of holding down costs what the path carries. So what is up for seconds at a time is worth its
-/// failures, and what is not costs at most one of them in 8 s (`sim/tests/bonded_flaps.rs`).
+/// failures, and what is not costs at most one of them in 8 s (`sim/tests/several_paths/bonded_flaps.rs`).
 #[derive(Debug)]
 pub(crate) struct Health {
     state: PathState,
@@ -44,11 +46,14 @@ pub(crate) struct Health {
     answered: Time,
     last_sent: Time,
     failures: u32,
+    /// It has answered since it was taken into use: what its carrier delivers, the far end reads.
+    is_known: bool,
 }
 
 const MIN_OPEN: usize = 4;
 const IDLE_PROBE: Span = Span::from_secs(1);
-const DOWN_PROBE: Span = Span::from_millis(200);
+const MIN_DOWN_PROBE: Span = Span::from_millis(20);
+const MAX_DOWN_PROBE: Span = Span::from_millis(200);
 const CLOSE_PROBE: Span = Span::from_millis(5);
 const MIN_HOLD: Span = Span::from_secs(1);
 const MAX_HOLD: Span = Span::from_secs(8);
@@ -70,6 +75,7 @@ impl Health {
             answered: now,
             last_sent: now - IDLE_PROBE,
             failures: 0,
+            is_known: false,
         }
     }
 
@@ -98,7 +104,7 @@ impl Health {
     /// A report told of a packet for the first time. Returns whether the path is up because of it.
     pub fn answer(&mut self, round_trip: Span, now: Time) -> bool {
         self.round_trips.sample(round_trip, now);
-        self.answered = now;
+        (self.answered, self.is_known) = (now, true);
         match self.state {
             PathState::Up => return false,
             PathState::Down { hold_until } if now < hold_until => return false,
@@ -112,6 +118,17 @@ impl Health {
             self.enter(PathState::Up, now);
         }
         self.wanted == 0
+    }
+
+    /// Its carrier has delivered something, whatever that was: the path is worth asking, and up at once if all had failed
+    /// together. Returns whether it is not down any longer because of it.
+    pub fn delivered(&mut self, all_failed: bool, now: Time) -> bool {
+        let ends = self.is_known && matches!(self.state, PathState::Down { hold_until } if hold_until <= now);
+        if ends {
+            self.enter(if all_failed { PathState::Up } else { PathState::Probing }, now);
+            (self.answered, self.wanted) = (now, 1);
+        }
+        ends
     }
 
     fn enter(&mut self, state: PathState, now: Time) {
@@ -128,8 +145,13 @@ impl Health {
         was_up
     }
 
-    /// Takes the path out of use.
-    pub fn fail(&mut self, counts: bool, now: Time) {
+    /// Takes the path out of use, since somebody wants it so: another carrier may follow.
+    pub fn disable(&mut self, now: Time) {
+        self.fail(false, now);
+        self.is_known = false;
+    }
+
+    fn fail(&mut self, counts: bool, now: Time) {
         if counts {
             let forgiven = (now - self.since).as_nanos() / FORGIVEN.as_nanos();
             self.failures = self.failures.saturating_sub(u32::try_from(forgiven).unwrap_or(u32::MAX)) + 1;
@@ -146,7 +168,7 @@ impl Health {
         let PathState::Down { hold_until } = &mut self.state else { return };
         let was_held = *hold_until > now;
         *hold_until = now.min(*hold_until);
-        if was_held && now - self.answered < DOWN_PROBE * 2 && self.answered > self.since {
+        if was_held && now - self.answered < MAX_DOWN_PROBE * 2 && self.answered > self.since {
             self.enter(PathState::Probing, now);
             self.wanted = 1;
         }
@@ -171,7 +193,10 @@ impl Health {
     pub fn probe_at(&self, log: &SentLog) -> Option<Time> {
         let after = |span| self.last_sent + span;
         match (self.state, log.open(0)) {
-            (PathState::Down { .. }, _) => Some(after(DOWN_PROBE)),
+            (PathState::Down { .. }, _) => {
+                let down = self.last_sent - self.since;
+                Some(after((down / 2).clamp(MIN_DOWN_PROBE, MAX_DOWN_PROBE)))
+            }
             (_, Some(oldest)) if log.open(MIN_OPEN - 1).is_none() => {
                 Some(after(CLOSE_PROBE).max(oldest + self.patience()).min(self.idle_probe_at()))
             }
@@ -194,5 +219,59 @@ impl Health {
     fn patience(&self) -> Span {
         let smoothed = self.round_trips.smoothed().unwrap_or(UNKNOWN_ROUND_TRIP);
         smoothed * 5 / 4 + (self.round_trips.variation() * 4).min(smoothed) + ANSWER_SLACK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    #[test]
+    fn a_carrier_that_delivers_ends_an_outage_of_all_paths_and_is_asked_after_one_of_its_own() {
+        for (all_failed, state) in [(true, PathState::Up), (false, PathState::Probing)] {
+            let mut health = Health::new(at(0));
+            health.answer(Span::from_millis(20), at(20));
+            assert!(health.is_up() && !health.delivered(all_failed, at(30)));
+            health.fail(true, at(200));
+            assert!(health.delivered(all_failed, at(250)));
+            assert_eq!(health.state(), state);
+            assert_eq!(health.answer(Span::from_millis(20), at(270)), !all_failed);
+            assert!(health.is_up());
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_held_down_stays_so_whatever_its_carrier_delivers() {
+        let mut health = Health::new(at(0));
+        health.answer(Span::from_millis(20), at(20));
+        health.fail(true, at(200));
+        health.fail(true, at(300));
+        assert!(!health.delivered(true, at(400)));
+    }
+
+    #[test]
+    fn a_carrier_that_follows_another_is_asked_first() {
+        let mut health = Health::new(at(0));
+        health.answer(Span::from_millis(20), at(20));
+        health.disable(at(200));
+        assert!(!health.delivered(true, at(250)));
+    }
+
+    #[test]
+    fn a_path_that_has_just_failed_is_probed_closely_and_later_five_times_a_second() {
+        let (mut health, log) = (Health::new(at(0)), SentLog::new());
+        health.fail(true, at(1000));
+        let mut probes = Vec::new();
+        while let Some(probe) = health.probe_at(&log).filter(|probe| *probe < at(2500)) {
+            health.sent(probe);
+            probes.push((probe - at(1000)).as_nanos() / 1_000_000);
+        }
+        let at_first: Vec<_> = probes.iter().copied().filter(|probe| (0..200).contains(probe)).collect();
+        assert_eq!(at_first.len(), 6, "{probes:?}");
+        assert!(probes.windows(2).all(|pair| pair[1] - pair[0] <= 200), "{probes:?}");
     }
 }

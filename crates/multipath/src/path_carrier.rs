@@ -101,6 +101,11 @@ impl CarrierControl {
         (self.state.acknowledged, self.state.repeated)
     }
 
+    /// Bytes that have arrived in all.
+    pub fn delivered(&self) -> u64 {
+        self.state.delivered
+    }
+
     /// Bytes that it was given in all.
     pub fn given(&self) -> u64 {
         self.given

@@ -42,6 +42,8 @@ impl PathConfig {
 /// What is known of a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathStatus {
+    /// Who keeps what is sent to what it carries: what kind of carrier it has.
+    pub flow_control: FlowControl,
     /// Whether it is used.
     pub state: PathState,
     /// When it came into that state.
@@ -182,12 +184,18 @@ impl Path {
         (self.is_up() && self.log.open_bytes() < self.max_open_bytes()).then(|| self.part.ready_at())
     }
 
-    /// How its carrier does now.
-    pub fn set_carrier(&mut self, state: CarrierState, now: Time) {
+    /// How its carrier does now. `all_failed` says that no path was up of late. Returns whether the path is up because of it.
+    pub fn set_carrier(&mut self, state: CarrierState, all_failed: bool, now: Time) -> bool {
         let round_trips = self.health.round_trips();
-        if let Some(carrier) = &mut self.carrier {
-            carrier.update(state, round_trips.least(), round_trips.smoothed(), now);
+        let Some(carrier) = &mut self.carrier else { return false };
+        let delivers = state.delivered > carrier.delivered();
+        carrier.update(state, round_trips.least(), round_trips.smoothed(), now);
+        if !delivers || !self.health.delivered(all_failed, now) {
+            return false;
         }
+        // Probes of the time when it was down say nothing of now.
+        self.log.forget();
+        self.is_up()
     }
 
     /// What its carrier is given, where that controls the flow.
@@ -324,7 +332,7 @@ impl Path {
     pub fn enable(&mut self, enabled: bool, now: Time) -> bool {
         let was_up = self.enabled && self.health.is_up();
         if self.enabled && !enabled {
-            self.health.fail(false, now);
+            self.health.disable(now);
             self.interrupt(now);
         }
         self.enabled = enabled;
@@ -354,6 +362,7 @@ impl Path {
         let round_trips = self.health.round_trips();
         let carrier_rate = self.carrier.and_then(|carrier| carrier.rate());
         PathStatus {
+            flow_control: self.flow_control(),
             state: self.health.state(),
             since: self.health.since(),
             rate: carrier_rate.unwrap_or_else(|| self.rate().capacity()),

@@ -24,7 +24,7 @@
 //! delivered holds packets up for any path that carries other buckets or nothing at the moment, and finds the loss of
 //! the last packet on a path only by a timer. A list of the paths that the last *k* numbers took costs as many bytes,
 //! fails when more than *k* are lost in a row, and without counters cannot use what other buckets' packets and probes
-//! tell. A timer alone delays all that follows each loss (`sim/tests/bonded_paths.rs` has them side by side).
+//! tell. A timer alone delays all that follows each loss (`sim/tests/several_paths/bonded_paths.rs` has them side by side).
 //!
 //! # What else ends a gap
 //!

@@ -13,6 +13,8 @@ pub mod clock;
 pub mod congestion;
 pub mod cpu;
 pub mod datagram;
+#[cfg(feature = "fault-injection")]
+pub mod fault_injection;
 mod index;
 pub mod interface;
 pub mod low_latency;
@@ -27,6 +29,7 @@ pub mod policy;
 pub mod privileges;
 pub mod readiness;
 mod ring;
+pub mod sandbox;
 mod setup;
 pub mod stamp;
 pub mod tcp;

@@ -3,8 +3,14 @@
 use crate::setup::SetupError;
 use std::io;
 
-/// To bind ports below 1024: capabilities(7).
+/// To bind ports below [`FIRST_UNPRIVILEGED_PORT`]: capabilities(7).
 pub const NET_BIND_SERVICE: u32 = 10;
+/// To configure interfaces and routes.
+pub const NET_ADMIN: u32 = 12;
+/// To use packet sockets, and to bind sockets to interfaces.
+pub const NET_RAW: u32 = 13;
+/// Where the system is not configured otherwise.
+pub const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 /// The version of the structures below, in linux/capability.h.
 const VERSION_3: u32 = 0x2008_0522;

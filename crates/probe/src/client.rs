@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use train::Transport;
 use transport::Probes;
 use units::Span;
+use wire::Version;
 
 /// Maximum wait between two trains: five seconds after a train, the server ends the turn.
 const MAX_WAIT: Span = Span::from_secs(4);
@@ -88,17 +89,31 @@ impl Driver<'_> {
 
     /// Opens a transport at both ends. The inner error is the reason why that is not possible.
     fn open(&mut self, request: &OpenRequest) -> Result<Result<Opened, String>, Error> {
+        let unknown = self.unknown_of_peer();
         if request.transport == Transport::Udp {
-            return Ok(open::udp(&mut self.peer, &self.config.binding)?.map(|probes| self.adopt(probes, Vec::new())));
+            return Ok(open::udp(&mut self.peer, &self.config.binding)?.map(|probes| self.adopt(probes, unknown)));
         }
         if let Some(broken) = self.probes.as_mut().filter(|_| request.replaces) {
             broken.abort();
         }
         let (probes, warnings) = open::tcp(&mut self.peer, &self.config.binding, request)?;
-        if !request.replaces {
-            self.peer.settle()?;
+        if request.replaces {
+            return Ok(Ok(self.adopt(probes, warnings)));
         }
-        Ok(Ok(self.adopt(probes, warnings)))
+        self.peer.settle()?;
+        Ok(Ok(self.adopt(probes, [unknown, warnings].concat())))
+    }
+
+    /// What a server of an earlier release can't say.
+    fn unknown_of_peer(&self) -> Vec<String> {
+        let version = self.peer.version();
+        let line = |what| {
+            format!(
+                "the server speaks protocol version {version}, this program {}: it can't say {what}",
+                Version::NEWEST
+            )
+        };
+        version.lacks().map(line).collect()
     }
 
     fn adopt(&mut self, probes: Probes, warnings: Vec<String>) -> Opened {

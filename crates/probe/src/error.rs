@@ -5,7 +5,7 @@ use thiserror::Error;
 use train::Transport;
 use transport::ControlError;
 use units::Span;
-use wire::{PreambleError, SessionError};
+use wire::{PreambleError, SessionError, Version};
 
 /// Why a measurement failed: the operation, its object, and the cause. [`Error::hint`] says what to try.
 #[derive(Debug, Error)]
@@ -218,10 +218,20 @@ impl Error {
         }
     }
 
+    /// The version to begin again with, where the server is older than `version`.
+    pub(crate) fn older_server(&self, version: Version) -> Option<Version> {
+        match self {
+            Error::Handshake { cause, .. } => cause.older_server(version),
+            _ => None,
+        }
+    }
+
     /// From a control connection that failed during the handshake.
     pub(crate) fn handshake(address: SocketAddr) -> impl FnOnce(ControlError) -> Error {
         move |error| match error {
             ControlError::Session(cause) => Error::Handshake { address, cause },
+            // Of this host: the peer has nothing to do with it.
+            ControlError::Io(cause) => Error::Connect { address, cause },
             other => Error::NoAnswer { address, cause: other.to_string() },
         }
     }

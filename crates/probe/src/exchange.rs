@@ -74,9 +74,14 @@ fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, 
     peer.tell(&ClientMessage::Send { number, train: train.clone() }, DOING)?;
     let received = probes.receive(number, train, timeout + peer.round_trip);
     let ended = clock::monotonic();
-    let sent = match peer.hear(within(SEND_SLACK + STAMP_WAIT + ANSWER_TIMEOUT), DOING)? {
+    let mut heard = peer.hear(within(SEND_SLACK + STAMP_WAIT + ANSWER_TIMEOUT), DOING)?;
+    let held_back = heard == ServerMessage::HeldBack { number };
+    if held_back {
+        heard = peer.hear(within(ANSWER_TIMEOUT), DOING)?;
+    }
+    let sent = match heard {
         ServerMessage::Sent { number: n, departures, kernel_stamps } if n == number => {
-            Some((departures, source(kernel_stamps)))
+            Some((departures, if held_back { StampSource::Queue } else { source(kernel_stamps) }))
         }
         ServerMessage::Failed { number: n, reason } if n == number => {
             tracing::debug!("the server could not send train {number}: {reason}");
@@ -101,7 +106,7 @@ fn survived<T>(peer: &Peer, number: u32, result: Result<T, transport::Error>) ->
     }
 }
 
-/// The peer's.
+/// The peer's, unless its own interface held packets back.
 fn source(kernel_stamps: bool) -> StampSource {
     if kernel_stamps { StampSource::Kernel } else { StampSource::User }
 }

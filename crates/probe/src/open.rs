@@ -48,7 +48,7 @@ pub(crate) fn udp(peer: &mut Peer, binding: &Binding) -> Result<Result<Probes, S
 /// Sends the session's token until the server answers with a nonce.
 fn ask_for_udp(peer: &Peer, binding: &Binding) -> io::Result<(UdpSocket, [u8; 16])> {
     let socket = binding.connect_udp(peer.address)?;
-    let request = UdpRequest { token: peer.token }.encode();
+    let request = UdpRequest { token: peer.token }.encode(peer.version());
     let began = clock::monotonic();
     let end = began + UDP_TIMEOUT.max(peer.round_trip * 3);
     for (tried, after) in REQUESTS.iter().enumerate() {
@@ -90,7 +90,8 @@ pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> 
     let &OpenRequest { transport: kind, connections: count, needed, first, .. } = request;
     let address = peer.address;
     let token = peer.token;
-    let hello = |number: u16| Preamble::Probe { token, index: first.wrapping_add(number) }.encode().to_vec();
+    let version = peer.version();
+    let hello = |number: u16| Preamble::Probe { token, index: first.wrapping_add(number) }.encode(version).to_vec();
     let opened = open_connections(address, binding, count, peer.round_trip, CONNECT_TIMEOUT, hello);
     let opened = opened.map_err(|cause| Error::Transport {
         address,

@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpStream};
 use train::ClockError;
 use transport::{Control, ControlError, ControlWatch, within};
 use units::{Span, Time};
-use wire::{ClientMessage, ClientSession, Limits, ServerMessage, Token};
+use wire::{ClientMessage, ClientSession, Limits, ServerMessage, Token, Version};
 
 /// Timeout from the start until the round-trip time is known.
 const TOTAL_TIMEOUT: Span = Span::from_millis(9500);
@@ -52,16 +52,13 @@ impl Peer {
     pub(crate) fn connect(config: &MeasureConfig, limit: &Limit) -> Result<Self, Error> {
         let end = limit.until(within(TOTAL_TIMEOUT));
         let addresses = resolve(&config.host, config.port, family(config), limit)?;
-        let stream = connect_any(&addresses, &config.binding, end.min(within(CONNECT_TIMEOUT)), limit)?;
-        let address =
-            stream.peer_addr().map_err(|cause| Error::Connect { address: ([0, 0, 0, 0], 0).into(), cause })?;
-        let watched = limit.watch(&stream).map_err(|cause| Error::Connect { address, cause })?;
-        let begin = || {
-            let mut control = Control::begin(stream, ClientSession::client(config.key.as_ref()))?;
-            let welcome = control.receive(end.min(within(WELCOME_TIMEOUT)))?;
-            Ok((control, welcome))
+        let (control, address, watched, welcome) = match begin(config, &addresses, Version::NEWEST, end, limit) {
+            Err(error) => {
+                let older = error.older_server(Version::NEWEST).ok_or(error)?;
+                begin(config, &addresses, older, end, limit)?
+            }
+            opened => opened?,
         };
-        let (control, welcome) = begin().map_err(Error::handshake(address))?;
         let ServerMessage::Welcome { token, limits } = welcome else {
             return Err(Error::Protocol { address, doing: "connecting" });
         };
@@ -71,6 +68,11 @@ impl Peer {
             peer.round_trip = peer.round_trip.min(peer.ping(end)?);
         }
         Ok(peer)
+    }
+
+    /// The version that both ends speak.
+    pub(crate) fn version(&self) -> Version {
+        self.control.version()
     }
 
     /// Queues for a turn and waits until it begins, for `wait` at most.
@@ -196,6 +198,28 @@ impl Peer {
     }
 }
 
+type Begun = (Control<ServerMessage, ClientMessage>, SocketAddr, Watched, ServerMessage);
+
+/// A session of this version, and the server's first message.
+fn begin(
+    config: &MeasureConfig,
+    addresses: &[SocketAddr],
+    version: Version,
+    end: Time,
+    limit: &Limit,
+) -> Result<Begun, Error> {
+    let stream = connect_any(addresses, &config.binding, end.min(within(CONNECT_TIMEOUT)), limit)?;
+    let address = stream.peer_addr().map_err(|cause| Error::Connect { address: ([0, 0, 0, 0], 0).into(), cause })?;
+    let watched = limit.watch(&stream).map_err(|cause| Error::Connect { address, cause })?;
+    let handshake = || {
+        let mut control = Control::begin(stream, ClientSession::client(config.key.as_ref(), version))?;
+        let welcome = control.receive(end.min(within(WELCOME_TIMEOUT)))?;
+        Ok((control, welcome))
+    };
+    let (control, welcome) = handshake().map_err(Error::handshake(address))?;
+    Ok((control, address, watched, welcome))
+}
+
 /// The server's reason without control characters, for a terminal.
 fn printable(reason: &str) -> String {
     reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REASON).collect()
@@ -257,7 +281,7 @@ mod tests {
         let server = thread::spawn(move || {
             let stream = listener.accept().unwrap().0;
             (&stream).read_exact(&mut [0; Preamble::SIZE]).unwrap();
-            let mut control = Control::begin(stream, ServerSession::server(None)).unwrap();
+            let mut control = Control::begin(stream, ServerSession::server(None, Version::NEWEST)).unwrap();
             let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
             control.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
             let mut answered = 0;

@@ -13,8 +13,9 @@
 //! 2. calls [`Shard::turn`], which takes a bounded number of packets, decides, hands on whatever is due, and returns the
 //!    instant at which it has to run again;
 //! 3. waits for that instant, for a packet ([`Shard::is_ready`]), for one of the shard's file descriptors to become
-//!    readable, or for a request, whichever comes first. It sleeps until 60 µs ([`Shard::SPIN`]) before the instant and
-//!    spins through the rest, so that a deadline is met to a microsecond without real-time priority.
+//!    readable, or for a request, whichever comes first. It sleeps until shortly before the instant, 60 µs at
+//!    most ([`Shard::SPIN`]), and spins through the rest, so that most deadlines are met to a microsecond without real-time
+//!    priority.
 //!
 //! A turn is therefore the whole of a shard's work, and the instant that it returns is the only promise the loop has to
 //! keep: *mutate, then give a deadline*. Instants are those of [`net::clock::monotonic`], which nobody sets; a

@@ -18,10 +18,15 @@ pub trait Shard: 'static {
     /// Why the loop cannot go on.
     type Error: Error + From<SetupError> + Send + 'static;
 
-    /// How long before an instant the thread wakes up to meet it exactly: it spins through the rest. A sleeping thread wakes
-    /// up to this late (30 µs at the median with the least timer slack). Zero, for a shard that can wait for a few packets
-    /// more, leaves the processor to others until then.
+    /// How long before an instant the thread wakes up at most, to meet it exactly: it spins through the rest. How late a
+    /// sleeping thread wakes up differs from machine to machine (30 µs at the median with the least timer slack on some), and
+    /// the thread learns it, so as to spin no longer than it must. Zero, for a shard that can wait for a few packets more,
+    /// leaves the processor to others until then.
     const SPIN: Span = Span::from_micros(60);
+
+    /// How long before an instant the thread wakes up at least. As long as [`SPIN`](Self::SPIN), it meets also those
+    /// instants exactly before which it is woken unusually late, at the price of most of a processor.
+    const MIN_SPIN: Span = Span::ZERO;
 
     /// The descriptors that end a wait when they become readable. Asked once, before the first turn.
     fn sources(&self) -> Vec<BorrowedFd<'_>>;

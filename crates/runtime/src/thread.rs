@@ -41,7 +41,7 @@ impl<S: Shard> PacketThread<S> {
             match set_up(build, &rung) {
                 Ok((shard, watch)) => {
                     let _ = report.send(Ok(()));
-                    run(shard, &watch, &inbox, &rung)
+                    run(shard, watch, &inbox, &rung)
                 }
                 Err(error) => {
                     let _ = report.send(Err(error));
@@ -143,7 +143,7 @@ fn set_up<S: Shard>(build: impl FnOnce() -> Result<S, S::Error>, rung: &BellRece
 
 fn run<S: Shard>(
     mut shard: S,
-    watch: &Watch,
+    mut watch: Watch,
     inbox: &Receiver<Request<S>>,
     rung: &BellReceiver,
 ) -> Result<(), S::Error> {
@@ -156,7 +156,7 @@ fn run<S: Shard>(
             return Ok(());
         }
         let next = shard.turn(wake)?;
-        wake = watch.wait(next, S::SPIN, || shard.is_ready());
+        wake = watch.wait(next, S::MIN_SPIN..=S::SPIN, || shard.is_ready());
     }
 }
 

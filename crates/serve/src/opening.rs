@@ -4,7 +4,7 @@
 use crate::config::ServerConfig;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use wire::{Answer, ClientMessage, Preamble, PreambleError, ServerMessage, ServerSession, Token, Verdict};
+use wire::{Answer, ClientMessage, Preamble, PreambleError, ServerMessage, ServerSession, Token, Verdict, Version};
 
 /// Maximum number of bytes of a client before its first message is complete.
 const MAX_BYTES: usize = 8 << 10;
@@ -69,22 +69,22 @@ impl Opening {
             while *have < Preamble::SIZE {
                 *have += read_some(&mut self.stream, &mut bytes[*have..])?;
             }
-            let encrypted = match Preamble::decode(bytes) {
-                Ok(Preamble::Probe { token, index }) => return Ok(Opened::Probe { token, index }),
-                Ok(Preamble::Control { encrypted }) => encrypted,
+            let (encrypted, version) = match Preamble::decode(bytes) {
+                Ok((Preamble::Probe { token, index }, _)) => return Ok(Opened::Probe { token, index }),
+                Ok((Preamble::Control { encrypted }, version)) => (encrypted, version),
                 Err(error @ PreambleError::OtherVersion { .. }) => {
-                    reject(&self.stream, Verdict::OtherVersion);
+                    reject(&self.stream, Verdict::OtherVersion, Version::NEWEST);
                     return Err(io::Error::other(error));
                 }
                 Err(error) => return Err(io::Error::other(error)),
             };
             let verdict = wire::judge(encrypted, config.key.is_some(), has_room());
             if verdict != Verdict::Welcome {
-                reject(&self.stream, verdict);
+                reject(&self.stream, verdict, version);
                 return Ok(Opened::Dropped);
             }
             self.stream.set_nodelay(true)?;
-            self.stage = Stage::Session(Box::new(Handshake::begin(config)?));
+            self.stage = Stage::Session(Box::new(Handshake::begin(config, version)?));
         }
         let Stage::Session(handshake) = &mut self.stage else { return Ok(Opened::Pending) };
         let Some(first) = handshake.advance(&mut self.stream, config)? else { return Ok(Opened::Pending) };
@@ -98,10 +98,10 @@ impl Opening {
 }
 
 impl Handshake {
-    fn begin(config: &ServerConfig) -> io::Result<Self> {
+    fn begin(config: &ServerConfig, version: Version) -> io::Result<Self> {
         let mut token = Token([0; 16]);
         getrandom::fill(&mut token.0).map_err(io::Error::other)?;
-        let session = ServerSession::server(config.key.as_ref());
+        let session = ServerSession::server(config.key.as_ref(), version);
         Ok(Handshake { session, token, is_welcomed: false, heard: 0 })
     }
 
@@ -141,9 +141,9 @@ fn read_some(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Sends the reason, and ends the connection.
-fn reject(mut stream: &TcpStream, verdict: Verdict) {
+fn reject(mut stream: &TcpStream, verdict: Verdict, version: Version) {
     // Received data must be read, or closing would reset the connection and discard the answer.
     let _ = stream.read(&mut [0; 1024]);
-    let _ = stream.write_all(&Answer(verdict).encode());
+    let _ = stream.write_all(&Answer(verdict).encode(version));
     let _ = stream.shutdown(Shutdown::Write);
 }

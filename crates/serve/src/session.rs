@@ -194,20 +194,24 @@ impl<'s> Session<'s> {
         };
         let member = &self.member;
         let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
-        let answer = member.working(|| match message {
-            ClientMessage::ProveUdp(nonce) => turn.prove_udp(member, local, nonce).map(Some),
+        let version = self.control.version();
+        let one = |answer| vec![answer];
+        let answers = member.working(|| match message {
+            ClientMessage::ProveUdp(nonce) => turn.prove_udp(member, local, nonce).map(one),
             ClientMessage::AwaitConnections { transport, first, expected, wait, header } => {
-                turn.await_connections(transport, (first, expected), wait, header).map(Some)
+                turn.await_connections(transport, (first, expected), wait, header).map(one)
             }
-            ClientMessage::Receive { number, train, timeout } => turn.receive(number, &train, timeout).map(Some),
-            ClientMessage::Send { number, train } => turn.send(number, &train).map(Some),
-            ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::Enter | ClientMessage::Leave => Ok(None),
+            ClientMessage::Receive { number, train, timeout } => turn.receive(number, &train, timeout).map(one),
+            ClientMessage::Send { number, train } => turn.send(number, &train, version),
+            ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::Enter | ClientMessage::Leave => {
+                Ok(Vec::new())
+            }
         })?;
         // The end of the session aborts the train: that is not a failure of the path.
         self.check_ending()?;
         // The client sends no messages during a long train.
         self.control.touch();
-        Ok(answer.map_or(Ok(()), |answer| self.control.send(&answer))?)
+        Ok(answers.iter().try_for_each(|answer| self.control.send(answer))?)
     }
 }
 

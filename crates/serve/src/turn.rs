@@ -14,7 +14,7 @@ use train::Transport;
 use transport::within;
 use transport::{ControlWatch, Probes, StampSource, TcpProbes, UdpProbes};
 use units::{Span, Time};
-use wire::{Limits, ServerMessage};
+use wire::{Limits, ServerMessage, Version};
 
 /// Maximum receive timeout, and wait for connections, that a client may request.
 const MAX_WAIT: Span = Span::from_secs(5);
@@ -129,19 +129,21 @@ impl Turn {
         })
     }
 
-    /// Sends a train.
-    pub(super) fn send(&mut self, number: u32, train: &Train) -> Result<ServerMessage, Refusal> {
+    /// Sends a train. What a client of this version does not know is not said.
+    pub(super) fn send(&mut self, number: u32, train: &Train, version: Version) -> Result<Vec<ServerMessage>, Refusal> {
         let clock = self.clock;
         let probes = self.charge(train)?;
         Ok(match probes.send(number, train) {
             Ok(mut sent) => {
+                let held_back = sent.source == StampSource::Queue && version >= Version::QUEUE_STAMPS;
                 for departure in &mut sent.departures {
                     departure.sent = departure.sent.map(|at| clock.show(at));
                 }
                 let kernel_stamps = sent.source != StampSource::User;
-                ServerMessage::Sent { number, departures: sent.departures, kernel_stamps }
+                let sent = ServerMessage::Sent { number, departures: sent.departures, kernel_stamps };
+                held_back.then_some(ServerMessage::HeldBack { number }).into_iter().chain([sent]).collect()
             }
-            Err(error) => failed(number, &error)?,
+            Err(error) => vec![failed(number, &error)?],
         })
     }
 

@@ -18,11 +18,11 @@ pub(super) fn answer_one(socket: &UdpSocket, shared: &Shared) -> io::Result<()> 
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(()),
         result => result?,
     };
-    let Ok(request) = UdpRequest::decode(&payload[..length]) else { return Ok(()) };
+    let Ok((request, version)) = UdpRequest::decode(&payload[..length]) else { return Ok(()) };
     let source = canonical(source);
     let Some((nonce, local)) = shared.answer_udp(request.token, source) else { return Ok(()) };
     // From the address to which the client is connected, which on a multihomed host may not be the system's first choice.
-    let answered = connected(local, source).and_then(|socket| socket.send(&UdpAnswer { nonce }.encode()));
+    let answered = connected(local, source).and_then(|socket| socket.send(&UdpAnswer { nonce }.encode(version)));
     if let Err(error) = answered {
         tracing::debug!("cannot answer {source} by UDP: {error}");
     }

@@ -16,7 +16,7 @@ use testnet::eventually;
 use train::Transport;
 use train::{Segment, Train};
 use units::Span;
-use wire::{Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAnswer, UdpRequest, Verdict};
+use wire::{Answer, ClientMessage, Limits, Preamble, ServerMessage, Token, UdpAnswer, UdpRequest, Verdict, Version};
 
 /// Shorter than the trains of [`in_the_middle_of_a_train`], and long enough for anything else on a busy machine.
 const A_TRAIN: Duration = Duration::from_secs(25);
@@ -75,7 +75,7 @@ fn a_client_that_falls_silent_loses_its_turn() {
 fn in_the_middle_of_a_train(server: &Running, message: impl FnOnce(Train) -> ClientMessage) -> (RawClient, TcpStream) {
     let (mut client, token) = RawClient::with_turn_and_token(server.address);
     let mut probe = TcpStream::connect(server.address).unwrap();
-    probe.write_all(&Preamble::Probe { token, index: 0 }.encode()).unwrap();
+    probe.write_all(&Preamble::Probe { token, index: 0 }.encode(Version::NEWEST)).unwrap();
     let transport = Transport::Rake;
     client.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX, header: 40 });
     assert!(matches!(client.hear(), Ok(ServerMessage::Connections { numbers, .. }) if numbers == [0]));
@@ -243,12 +243,12 @@ fn a_turn_ends_in_time() {
 fn another_version_is_told_ours() {
     let server = Running::start(ServerConfig::default());
     let mut stream = TcpStream::connect(server.address).unwrap();
-    let mut preamble = Preamble::Control { encrypted: false }.encode();
+    let mut preamble = Preamble::Control { encrypted: false }.encode(Version::NEWEST);
     preamble[6..8].copy_from_slice(&9u16.to_be_bytes());
     stream.write_all(&preamble).unwrap();
     let mut answer = [0; Answer::SIZE];
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(Answer::decode(&answer), Ok(Answer(Verdict::OtherVersion)));
+    assert_eq!(Answer::decode(&answer), Ok((Answer(Verdict::OtherVersion), Version::NEWEST)));
     let mut stranger = TcpStream::connect(server.address).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\nHost: example.net\r\n\r\n").unwrap();
     assert!(!matches!(stranger.read(&mut answer), Ok(1..)), "pending get no answer");
@@ -264,7 +264,7 @@ fn udp_answers_only_whoever_has_the_turn() {
     let mut client = RawClient::connect(server.address);
     let Ok(ServerMessage::Welcome { token, .. }) = client.hear() else { panic!("no welcome") };
     for (token, why) in [(Token([0; 16]), "a made-up token"), (token, "no turn yet")] {
-        socket.send(&UdpRequest { token }.encode()).unwrap();
+        socket.send(&UdpRequest { token }.encode(Version::NEWEST)).unwrap();
         assert!(socket.recv(&mut buffer).is_err(), "{why}");
     }
     client.say(&ClientMessage::Enter);
@@ -273,7 +273,7 @@ fn udp_answers_only_whoever_has_the_turn() {
     socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let mut ask = || {
         let length = (0..5).find_map(|_| {
-            socket.send(&UdpRequest { token }.encode()).unwrap();
+            socket.send(&UdpRequest { token }.encode(Version::NEWEST)).unwrap();
             socket.recv(&mut buffer).ok()
         });
         UdpAnswer::decode(&buffer[..length.unwrap()]).unwrap()

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use train::Train;
 use train::Transport;
 use units::{Span, Time};
-use wire::{Answer, Arrival, ClientMessage, Limits, ServerMessage, ServerSession, Token, Verdict};
+use wire::{Answer, Arrival, ClientMessage, Limits, ServerMessage, ServerSession, Token, Verdict, Version};
 
 fn failure(config: &MeasureConfig) -> Error {
     let began = Instant::now();
@@ -82,18 +82,18 @@ fn a_silent_listener_and_one_that_closes() {
 #[test]
 fn another_protocol_version() {
     let error = failure(&measuring(peer(|mut stream| {
-        let mut answer = Answer(Verdict::OtherVersion).encode();
+        let mut answer = Answer(Verdict::OtherVersion).encode(Version::NEWEST);
         answer[6..8].copy_from_slice(&300u16.to_be_bytes());
         stream.write_all(&answer).unwrap();
     })));
-    let versions = format!("speaks protocol version 300, this is version {}", wire::VERSION);
+    let versions = format!("speaks protocol version 300, this program versions {}", Version::OLDEST);
     assert!(error.to_string().contains(&versions), "{error}");
 }
 
 #[test]
 fn a_server_that_stops_speaking_in_the_middle_of_a_message() {
     let error = failure(&measuring(peer(|mut stream| {
-        stream.write_all(&Answer(Verdict::Welcome).encode()).unwrap();
+        stream.write_all(&Answer(Verdict::Welcome).encode(Version::NEWEST)).unwrap();
         stream.write_all(&[0, 0, 0, 50, 1, 2, 3]).unwrap();
         let _ = stream.read(&mut [0; 100]);
     })));
@@ -103,7 +103,7 @@ fn a_server_that_stops_speaking_in_the_middle_of_a_message() {
 /// A server that welcomes, answers the first pings, and then lets its client wait as `treat` says.
 fn waiting_room(treat: impl FnOnce(&mut TcpStream, &mut ServerSession) + Send + 'static) -> SocketAddr {
     peer(move |mut stream| {
-        let mut session = ServerSession::server(None);
+        let mut session = ServerSession::server(None, Version::NEWEST);
         let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
         session.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
         (0..3).for_each(|_| session.send(&ServerMessage::Pong).unwrap());
@@ -150,7 +150,7 @@ fn a_server_that_never_begins_is_left_after_the_wait() {
 fn a_server_that_says_the_same_for_ever() {
     let error = failure(&{
         let base = measuring(peer(|mut stream| {
-            let mut session = ServerSession::server(None);
+            let mut session = ServerSession::server(None, Version::NEWEST);
             let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
             session.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
             // The answers to the pings, and to the wish for a turn.
@@ -174,7 +174,7 @@ fn liar(tell: impl Fn(u32, &Train) -> Vec<Arrival> + Send + 'static) -> SocketAd
     thread::spawn(move || {
         let mut control = listener.accept().unwrap().0;
         control.read_exact(&mut [0; 32]).unwrap();
-        let mut session = ServerSession::server(None);
+        let mut session = ServerSession::server(None, Version::NEWEST);
         let limits = Limits { connections: u32::MAX, bytes: u64::MAX, packets: u64::MAX, turn: Span::MAX };
         session.send(&ServerMessage::Welcome { token: Token([0; 16]), limits }).unwrap();
         let mut probes = Vec::new();
@@ -245,7 +245,7 @@ fn claims_that_cannot_be_true() {
 #[test]
 fn a_frame_that_is_no_message() {
     let error = failure(&measuring(peer(|mut stream| {
-        stream.write_all(&Answer(Verdict::Welcome).encode()).unwrap();
+        stream.write_all(&Answer(Verdict::Welcome).encode(Version::NEWEST)).unwrap();
         stream.write_all(&[0, 0, 0, 1, 99]).unwrap();
         let _ = stream.read(&mut [0; 100]);
     })));

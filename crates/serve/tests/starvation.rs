@@ -81,7 +81,7 @@ fn flood(server: SocketAddr, bytes: &[u8], count: u16) -> Vec<TcpStream> {
 fn strangers_without_the_key_take_no_place_of_those_with_it() {
     let key = PresharedKey::parse(&"5a".repeat(32)).unwrap();
     let server = Running::start(ServerConfig { key: Some(key.clone()), max_clients: 4, ..ServerConfig::default() });
-    let begins = ClientSession::client(Some(&key)).take_outgoing();
+    let begins = ClientSession::client(Some(&key), wire::Version::NEWEST).take_outgoing();
     // Nothing but the preamble; and a handshake as recorded, which nobody can go on with.
     for said in [&begins[..wire::Preamble::SIZE], &begins] {
         let strangers = flood(server.address, said, 64);
@@ -98,7 +98,7 @@ fn strangers_without_the_key_take_no_place_of_those_with_it() {
 fn strangers_fill_the_server_and_the_key_still_opens_it() {
     let key = PresharedKey::parse(&"5a".repeat(32)).unwrap();
     let server = Running::start(ServerConfig { key: Some(key.clone()), max_pending: 32, ..ServerConfig::default() });
-    let begins = ClientSession::client(Some(&key)).take_outgoing();
+    let begins = ClientSession::client(Some(&key), wire::Version::NEWEST).take_outgoing();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

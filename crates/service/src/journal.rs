@@ -1,6 +1,5 @@
 use crate::lock_file::{IfLocked, LockError, LockFile, remove};
 use crate::runtime_dir::RuntimeDir;
-use nix::fcntl::{Flock, FlockArg};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -50,7 +49,7 @@ pub struct Journal {
 pub struct Record {
     path: PathBuf,
     /// Free once the process has ended, however that happens: then the change is left over.
-    _locked: Flock<File>,
+    locked: File,
 }
 
 /// What is in a file.
@@ -79,10 +78,12 @@ impl Journal {
         let _turn = take_turn::<L>(&directory)?;
         let process = process::id();
         let entry = serde_json::to_vec(&Entry { boot: boot(), process, leftover })?;
-        let (path, file) = create(&directory, &format!("{}-{process}", L::KIND))?;
-        let mut locked = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)?;
-        locked.write_all(&entry)?;
-        Ok(Record { path, _locked: locked })
+        let (path, locked) = create(&directory, &format!("{}-{process}", L::KIND))?;
+        // From here on the file goes with this, also where it cannot be written.
+        let mut record = Record { path, locked };
+        record.locked.try_lock()?;
+        record.locked.write_all(&entry)?;
+        Ok(record)
     }
 
     /// Undoes the changes that killed processes have left within reach. Whatever cannot be undone is logged, and stays on
@@ -94,6 +95,14 @@ impl Journal {
                 Err(error) => tracing::warn!("cannot look for leftovers in {}: {error}", directory.display()),
             }
         }
+    }
+}
+
+impl Record {
+    /// Leaves the change to whoever comes next, since it could not be undone.
+    pub fn leave(self) {
+        // The lock goes with the process at the latest.
+        std::mem::forget(self);
     }
 }
 
@@ -136,9 +145,11 @@ fn files<L: Leftover>(directory: &Path) -> Vec<PathBuf> {
 fn recover_one<L: Leftover>(path: &Path) {
     let Ok(file) = File::open(path) else { return };
     // Locked: its process lives.
-    let Ok(file) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return };
+    if file.try_lock().is_err() {
+        return;
+    }
     let mut text = String::new();
-    let read = (&*file).take(MAX_ENTRY_BYTES).read_to_string(&mut text);
+    let read = (&file).take(MAX_ENTRY_BYTES).read_to_string(&mut text);
     match read.ok().and_then(|_| serde_json::from_str::<Entry<L>>(&text).ok()) {
         Some(entry) if entry.boot == boot() => settle(path, &entry),
         // The system was restarted; or the process was killed while it wrote, before it made the change.

@@ -1,6 +1,4 @@
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct LockFile {
     path: PathBuf,
-    _locked: Flock<File>,
+    _locked: File,
 }
 
 /// What to do while another process has the lock.
@@ -38,7 +36,9 @@ impl LockFile {
                 continue;
             }
             let written = locked.set_len(0).and_then(|()| write!(locked, "{}", std::process::id()));
-            return written.map(|()| LockFile { path, _locked: locked }).map_err(LockError::Io);
+            // From here on the file goes with this, also where it could not be written.
+            let lock = LockFile { path, _locked: locked };
+            return written.map(|()| lock).map_err(LockError::Io);
         }
     }
 }
@@ -54,19 +54,20 @@ pub(crate) fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::debug!("cannot remove {}: {error}", path.display());
+        tracing::warn!("cannot remove {}: {error}", path.display());
     }
 }
 
-fn flock(file: File, if_locked: IfLocked) -> Result<Flock<File>, LockError> {
-    let how = match if_locked {
-        IfLocked::Wait => FlockArg::LockExclusive,
-        IfLocked::Refuse => FlockArg::LockExclusiveNonblock,
+fn flock(file: File, if_locked: IfLocked) -> Result<File, LockError> {
+    let locked = match if_locked {
+        IfLocked::Wait => file.lock().map_err(TryLockError::Error),
+        IfLocked::Refuse => file.try_lock(),
     };
-    Flock::lock(file, how).map_err(|(file, error)| match error {
-        Errno::EWOULDBLOCK => LockError::Locked(read_process(file)),
-        error => LockError::Io(error.into()),
-    })
+    match locked {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(LockError::Locked(read_process(file))),
+        Err(TryLockError::Error(error)) => Err(LockError::Io(error)),
+    }
 }
 
 fn open(path: &Path) -> io::Result<File> {

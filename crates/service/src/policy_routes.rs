@@ -12,7 +12,7 @@ use std::io;
 pub struct InstalledRoutes<R> {
     routes: Vec<R>,
     leftover: Routes,
-    _record: Record,
+    record: Option<Record>,
 }
 
 /// What is written down of them.
@@ -39,7 +39,7 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
     pub fn record(routes: Vec<R>, journal: &Journal) -> io::Result<Self> {
         let leftover = Routes::new(namespace::current_inode()?, &routes);
         let record = journal.record(&leftover)?;
-        Ok(InstalledRoutes { routes, leftover, _record: record })
+        Ok(InstalledRoutes { routes, leftover, record: Some(record) })
     }
 
     /// # Errors
@@ -65,7 +65,8 @@ impl InstalledRoutes<MarkedRoute> {
 impl<R> Drop for InstalledRoutes<R> {
     fn drop(&mut self) {
         if let Err(error) = self.leftover.undo() {
-            tracing::warn!("routes stay behind: {error}");
+            tracing::warn!("routes stay behind until a gateway or tunnel starts: {error}");
+            self.record.take().into_iter().for_each(Record::leave);
         }
     }
 }

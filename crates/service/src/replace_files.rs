@@ -14,8 +14,7 @@ use thiserror::Error;
 pub struct ReplaceError {
     /// The file or directory.
     pub path: PathBuf,
-    /// What the system answered.
-    #[source]
+    /// What the system answered; it stands in the text, and is therefore not the source.
     pub cause: io::Error,
     /// How many files had been replaced already.
     pub replaced: usize,
@@ -106,7 +105,7 @@ impl Drop for NewFile<'_> {
         if !self.is_renamed
             && let Err(error) = unlinkat(&self.directory.0, self.name.as_str(), UnlinkatFlags::NoRemoveDir)
         {
-            tracing::debug!("cannot remove {}: {error}", self.name);
+            tracing::warn!("cannot remove the temporary file {}: {error}", self.name);
         }
     }
 }

@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -8,7 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Clone)]
 pub struct RuntimeDir {
     candidates: Vec<PathBuf>,
-    /// Those that do not depend on the environment, in order of preference.
+    /// Those that the next start finds again, in order of preference.
     fixed: Vec<PathBuf>,
 }
 
@@ -24,17 +25,22 @@ pub struct NoRuntimeDir {
 
 impl RuntimeDir {
     /// `$XDG_RUNTIME_DIR/NAME`, `/run/NAME`, or a directory of this user's below that for temporary files: the same inside a
-    /// user namespace and outside.
+    /// user namespace and outside. What must be found again under another environment is in `/run/NAME` and the like, and where
+    /// systemd runs the service, in the unit's `$RUNTIME_DIRECTORY/NAME` (systemd.exec(5)): its `/tmp` may be private, and end
+    /// with it.
     pub fn standard(name: &str) -> Self {
+        Self::in_environment(name, |variable| std::env::var_os(variable).filter(|path| !path.is_empty()))
+    }
+
+    fn in_environment(name: &str, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         let user = outside(nix::unistd::geteuid().as_raw(), &map);
-        let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
+        let below = |directory: OsString| Path::new(&directory).join(name);
+        let fixed = [format!("/run/{name}"), format!("/run/user/{user}/{name}"), format!("/tmp/{name}-{user}")];
         let rest = [Path::new("/run").join(name), std::env::temp_dir().join(format!("{name}-{user}"))];
         RuntimeDir {
-            candidates: own.map(|own| Path::new(&own).join(name)).into_iter().chain(rest).collect(),
-            fixed: [format!("/run/{name}"), format!("/run/user/{user}/{name}"), format!("/tmp/{name}-{user}")]
-                .map(PathBuf::from)
-                .to_vec(),
+            candidates: variable("XDG_RUNTIME_DIR").map(below).into_iter().chain(rest).collect(),
+            fixed: variable("RUNTIME_DIRECTORY").map(below).into_iter().chain(fixed.map(PathBuf::from)).collect(),
         }
     }
 
@@ -108,6 +114,17 @@ fn outside(user: u32, map: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_unit_finds_its_record_again_in_its_own_directory() {
+        let unit = std::env::temp_dir().join(format!("kumade-unit-{}", std::process::id()));
+        fs::create_dir_all(&unit).unwrap();
+        let in_unit = |variable: &str| (variable == "RUNTIME_DIRECTORY").then(|| unit.clone().into_os_string());
+        let record = RuntimeDir::in_environment("kumade", in_unit).create_fixed().unwrap();
+        assert_eq!(record, unit.join("kumade"));
+        assert!(RuntimeDir::in_environment("kumade", in_unit).own().any(|directory| directory == record));
+        fs::remove_dir_all(&unit).unwrap();
+    }
 
     #[test]
     fn a_user_has_the_same_directory_inside_and_outside_of_a_user_namespace() {

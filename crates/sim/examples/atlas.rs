@@ -44,15 +44,19 @@ fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool
             let link = &path.hops[0].link;
             let cross = path.hops[0].cross.first().map_or(String::new(), |cross| format!("{:?}", cross.kind));
             println!(
-                "  {transport:?} {number}: {} of {} cross {} x{} {:?} queue {} jitter {} {cross}",
+                "  {transport:?} {number}: {} of {} cross {} x{} {:?} queue {} jitter {} batches {} {cross}",
                 path.sustained,
                 link.rate.unwrap_or_default(),
                 path.cross,
                 path.cross_flows,
                 path.bucket,
                 link.queue_bytes,
-                link.jitter
+                link.jitter,
+                path.stamping.batching
             );
+            for hop in path.hops.iter().filter(|_| path.hops.len() > 1) {
+                println!("    hop {:?} {:?}", hop.link.rate, hop.cross.first().map(|cross| &cross.kind));
+            }
             println!("    truth {:?}\n    {} ({:?})", measured.truth, measured.report, measured.report.sustained_bytes);
             if let Some(capacity) = &measured.report.capacity {
                 let direction = &measured.report;

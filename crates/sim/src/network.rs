@@ -25,7 +25,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt;
 use units::ConfigError;
-use units::Time;
+use units::{Span, Time};
 
 /// Links and the flows over them.
 #[derive(Debug)]
@@ -204,6 +204,15 @@ impl Network {
     /// The flow is not in this network.
     pub fn flow(&self, id: FlowId) -> FlowStatistics {
         self.flows[id.0 as usize].flow.statistics()
+    }
+
+    /// When each packet of a UDP flow arrived, and how long it was on its way, in the order of arrival; empty unless
+    /// [`FlowConfig::record_delays`] asks for it.
+    ///
+    /// # Panics
+    /// The flow is not in this network.
+    pub fn delays(&self, id: FlowId) -> &[(Time, Span)] {
+        self.flows[id.0 as usize].flow.delays()
     }
 
     /// What has happened on a link.

@@ -23,4 +23,4 @@ pub use refused::Refused;
 pub use resequencing::{Bucket, Resequencing, Waits};
 pub use table::{NONE, age, percent, rate, show_table};
 pub use traffic::Traffic;
-pub use tunnel::{PathState, Tunnel, TunnelPath};
+pub use tunnel::{CarrierKind, PathState, Tunnel, TunnelPath};

@@ -1,5 +1,6 @@
 use crate::resequencing::Resequencing;
 use crate::traffic::Traffic;
+use multipath::FlowControl;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
@@ -41,6 +42,8 @@ pub struct Tunnel {
 pub struct TunnelPath {
     /// Its name.
     pub name: String,
+    /// What carries packets on it.
+    pub carrier: CarrierKind,
     /// The far end's address on it; null until that writes first.
     pub address: Option<String>,
     /// The longest packet that it passes, with all headers on it; null while that is not known.
@@ -71,6 +74,16 @@ pub struct TunnelPath {
     pub share_ratio: Option<f64>,
 }
 
+/// What carries packets to a far end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CarrierKind {
+    /// Datagrams.
+    Udp,
+    /// TCP connections.
+    Tcp,
+}
+
 /// Whether a path to a far end is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -81,6 +94,24 @@ pub enum PathState {
     Up,
     /// Packets are not answered.
     Down,
+}
+
+impl From<multipath::CarrierKind> for CarrierKind {
+    fn from(kind: multipath::CarrierKind) -> Self {
+        match kind {
+            multipath::CarrierKind::Datagrams => CarrierKind::Udp,
+            multipath::CarrierKind::Connections => CarrierKind::Tcp,
+        }
+    }
+}
+
+impl From<FlowControl> for CarrierKind {
+    fn from(control: FlowControl) -> Self {
+        match control {
+            FlowControl::Pacing => CarrierKind::Udp,
+            FlowControl::Backpressure => CarrierKind::Tcp,
+        }
+    }
 }
 
 impl Display for PathState {

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 use thiserror::Error;
 use units::{Span, Time};
-use wire::{Message, Session, SessionError};
+use wire::{Message, Session, SessionError, Version};
 
 /// Maximum time that sent data may remain unacknowledged (`TCP_USER_TIMEOUT`, RFC 5482).
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -84,6 +84,11 @@ impl<In: Message, Out: Message> Control<In, Out> {
         &self.stream
     }
 
+    /// The version that both ends speak.
+    pub fn version(&self) -> Version {
+        self.session.version()
+    }
+
     /// When data was last received, on [`clock::monotonic`].
     pub fn last_heard(&self) -> Time {
         self.last_heard
@@ -128,9 +133,11 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// If the connection has failed or the peer has closed it.
     pub fn read_once(&mut self) -> Result<(), ControlError> {
         let mut buffer = [0; 16 << 10];
-        match (&self.stream).read(&mut buffer)? {
-            0 => Err(ControlError::Closed),
-            count => {
+        match (&self.stream).read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(0) => Err(ControlError::Closed),
+            Ok(count) => {
                 self.last_heard = clock::monotonic();
                 self.session.feed(&buffer[..count]);
                 Ok(())

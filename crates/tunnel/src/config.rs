@@ -94,7 +94,7 @@ pub enum TunnelConfigError {
     Connections(usize),
     /// A least timeout that the kernel refuses.
     #[error(
-        "a least retransmission timeout of {0}: a socket's may be 1 µs to 200 ms; a longer one is the system's to set, with \
+        "a minimum retransmission timeout of {0}: a socket's may be 1 µs to 200 ms; a longer one is the system's to set, with \
          `sysctl net.ipv4.tcp_rto_min_us` or `ip route change ... rto_min`, and --min-rto 0"
     )]
     MinRto(Span),

@@ -9,7 +9,7 @@ mod text;
 
 use crate::config::{End, TunnelConfig};
 use ::status::Recorder;
-pub use ::status::{PathState, Refused, Resequencing, Traffic, Tunnel, TunnelPath};
+pub use ::status::{CarrierKind, PathState, Refused, Resequencing, Traffic, Tunnel, TunnelPath};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,16 +89,6 @@ pub struct Packets {
     pub repeated_packets: u64,
     /// Session, paths, queue and order. A path is a TCP connection or UDP; there are those that have been used.
     pub tunnel: Tunnel,
-}
-
-/// What carries packets now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CarrierKind {
-    /// Datagrams.
-    Udp,
-    /// Connections.
-    Tcp,
 }
 
 /// TCP connections that are ended at both ends of a tunnel and carried as streams.

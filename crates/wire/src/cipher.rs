@@ -5,7 +5,7 @@
 //! On the wire every Noise message is a record: its length in two bytes, then the message. An empty record says
 //! "your key is not mine".
 
-use crate::preamble;
+use crate::{Version, preamble};
 use secure::PresharedKey;
 use snow::{HandshakeState, TransportState};
 
@@ -98,6 +98,6 @@ fn push_record(message: &[u8], out: &mut Vec<u8>) {
 }
 
 /// What both sides mix into the keys: the client's preamble, so that nobody can alter it on the way.
-pub(crate) fn prologue() -> [u8; preamble::Preamble::SIZE] {
-    preamble::Preamble::Control { encrypted: true }.encode()
+pub(crate) fn prologue(version: Version) -> [u8; preamble::Preamble::SIZE] {
+    preamble::Preamble::Control { encrypted: true }.encode(version)
 }

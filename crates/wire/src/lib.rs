@@ -2,7 +2,8 @@
 //! and the packets of STAMP (RFC 8762) and NTP (RFC 5905).
 //!
 //! Every TCP connection begins with a fixed-size [`Preamble`] each way, which names the protocol version and what the
-//! connection is for, so that other protocols and versions are refused before anything else is parsed. Control
+//! connection is for, so that other protocols are refused before anything else is parsed, and ends of two releases find the
+//! newest [`Version`] that both speak. Control
 //! connections then carry length-prefixed frames, encrypted with Noise where a key is shared; probe connections
 //! carry nothing but probe packets.
 //!
@@ -18,13 +19,15 @@ mod preamble;
 mod session;
 pub mod stamp;
 mod udp;
+mod version;
 
 pub use frame::{FrameError, Message, decode, encode};
 pub use message::{Arrival, ClientMessage, Departure, Leg, Limits, ServerMessage, Token};
-pub use preamble::{Answer, MAGIC, Preamble, PreambleError, VERSION, Verdict};
+pub use preamble::{Answer, MAGIC, Preamble, PreambleError, Verdict};
 pub use secure::{KeyError, PresharedKey};
 pub use session::{ClientSession, ServerSession, Session, SessionError, judge};
 pub use udp::{UdpAnswer, UdpRequest};
+pub use version::Version;
 
 /// The port on which a server listens, by TCP and by UDP, unless it is told another.
 pub const DEFAULT_PORT: u16 = 7272;

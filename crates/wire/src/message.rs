@@ -157,4 +157,10 @@ pub enum ServerMessage {
         /// Either way.
         maximum_error: Option<Span>,
     },
+    /// Since [version 4](crate::Version::QUEUE_STAMPS), before `Sent`: the server's own interface held packets of this train
+    /// back, and the stamps are of the time before that.
+    HeldBack {
+        /// The train's number.
+        number: u32,
+    },
 }

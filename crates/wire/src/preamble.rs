@@ -1,15 +1,13 @@
 //! The fixed-size first words of every TCP connection, and the server's answer to them.
 //!
 //! The first eight bytes, magic and version, never change between versions, so that two versions can tell each other
-//! apart; the rest belongs to [`VERSION`].
+//! apart; the rest belongs to the [`Version`].
 
-use crate::Token;
+use crate::{Token, Version};
 use thiserror::Error;
 
 /// What every connection and every UDP opening packet begins with.
 pub const MAGIC: [u8; 6] = *b"KUMADE";
-/// The protocol that this crate speaks.
-pub const VERSION: u16 = 3;
 
 /// Why the first bytes cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -17,14 +15,18 @@ pub enum PreambleError {
     /// Another protocol altogether.
     #[error("the peer does not speak the kumade protocol")]
     NotKumade,
-    /// Another version of this protocol.
-    #[error("the peer speaks protocol version {theirs}, this is version {VERSION}")]
+    /// Another version of this protocol, which this crate does not speak, or which was not agreed on.
+    #[error(
+        "the peer speaks protocol version {theirs}, this program versions {} to {}",
+        Version::OLDEST,
+        Version::NEWEST
+    )]
     OtherVersion {
         /// The version that the peer named.
         theirs: u16,
     },
     /// The right version, but invalid contents.
-    #[error("the peer's first bytes are not valid in protocol version {VERSION}")]
+    #[error("the peer's first bytes are not valid in the protocol version that they name")]
     Malformed,
 }
 
@@ -50,9 +52,9 @@ impl Preamble {
     pub const SIZE: usize = 32;
 
     /// As it stands on the wire.
-    pub fn encode(&self) -> [u8; Self::SIZE] {
+    pub fn encode(&self, version: Version) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        bytes[..8].copy_from_slice(&opening());
+        bytes[..8].copy_from_slice(&opening(version));
         match *self {
             Preamble::Control { encrypted } => {
                 bytes[8] = 1;
@@ -67,18 +69,19 @@ impl Preamble {
         bytes
     }
 
-    /// Reads what a client sent first.
+    /// Reads what a client sent first, and the version that it speaks.
     ///
     /// # Errors
-    /// Another protocol, another version of this one, or an unknown kind of connection.
-    pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<Self, PreambleError> {
-        check_opening(bytes)?;
+    /// Another protocol, a version of this one that this crate does not speak, or an unknown kind of connection.
+    pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<(Self, Version), PreambleError> {
+        let version = read_opening(bytes)?;
         let (flags, index, token, rest) = (bytes[9], &bytes[10..12], &bytes[12..28], &bytes[28..]);
         let blank = |part: &[u8]| part.iter().all(|&b| b == 0);
         match bytes[8] {
-            1 if flags <= 1 && blank(&bytes[10..]) => Ok(Preamble::Control { encrypted: flags == 1 }),
+            1 if flags <= 1 && blank(&bytes[10..]) => Ok((Preamble::Control { encrypted: flags == 1 }, version)),
             2 if flags == 0 && blank(rest) => {
-                Ok(Preamble::Probe { token: Token(array(token)), index: u16::from_be_bytes(array(index)) })
+                let probe = Preamble::Probe { token: Token(array(token)), index: u16::from_be_bytes(array(index)) };
+                Ok((probe, version))
             }
             _ => Err(PreambleError::Malformed),
         }
@@ -90,7 +93,7 @@ impl Preamble {
 pub enum Verdict {
     /// Yes: frames follow (a Noise handshake first, where the client asked for encryption).
     Welcome,
-    /// No: the version differs; the server's own stands in the answer.
+    /// No: the server does not speak the version; its newest stands in the answer.
     OtherVersion,
     /// No: this server takes encrypted sessions only.
     KeyRequired,
@@ -111,9 +114,9 @@ impl Answer {
     pub const SIZE: usize = 16;
 
     /// As it stands on the wire.
-    pub fn encode(self) -> [u8; Self::SIZE] {
+    pub fn encode(self, version: Version) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        bytes[..8].copy_from_slice(&opening());
+        bytes[..8].copy_from_slice(&opening(version));
         bytes[8] = match self.0 {
             Verdict::Welcome => 0,
             Verdict::OtherVersion => 1,
@@ -124,20 +127,21 @@ impl Answer {
         bytes
     }
 
-    /// Reads what a server sent first.
+    /// Reads what a server sent first, and the version that it speaks.
     ///
     /// # Errors
-    /// Another protocol, another version of this one, or an unknown verdict.
-    pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<Self, PreambleError> {
-        check_opening(bytes)?;
-        Ok(Answer(match bytes[8] {
+    /// Another protocol, a version of this one that this crate does not speak, or an unknown verdict.
+    pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<(Self, Version), PreambleError> {
+        let version = read_opening(bytes)?;
+        let answer = Answer(match bytes[8] {
             0 => Verdict::Welcome,
             1 => Verdict::OtherVersion,
             2 => Verdict::KeyRequired,
             3 => Verdict::NoKey,
             4 => Verdict::Full,
             _ => return Err(PreambleError::Malformed),
-        }))
+        });
+        Ok((answer, version))
     }
 }
 
@@ -147,21 +151,20 @@ pub(crate) fn may_begin(bytes: &[u8]) -> bool {
 }
 
 /// Magic and version.
-pub(crate) fn opening() -> [u8; 8] {
+pub(crate) fn opening(version: Version) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[..6].copy_from_slice(&MAGIC);
-    bytes[6..].copy_from_slice(&VERSION.to_be_bytes());
+    bytes[6..].copy_from_slice(&version.number().to_be_bytes());
     bytes
 }
 
-/// Magic and version as they should be. `bytes` holds at least eight.
-pub(crate) fn check_opening(bytes: &[u8]) -> Result<(), PreambleError> {
-    let theirs = u16::from_be_bytes(array(&bytes[6..8]));
-    match () {
-        () if bytes[..6] != MAGIC => Err(PreambleError::NotKumade),
-        () if theirs != VERSION => Err(PreambleError::OtherVersion { theirs }),
-        () => Ok(()),
+/// The version behind the magic. `bytes` holds at least eight.
+pub(crate) fn read_opening(bytes: &[u8]) -> Result<Version, PreambleError> {
+    if bytes[..6] != MAGIC {
+        return Err(PreambleError::NotKumade);
     }
+    let theirs = u16::from_be_bytes(array(&bytes[6..8]));
+    Version::spoken(theirs).ok_or(PreambleError::OtherVersion { theirs })
 }
 
 /// A slice whose length the caller knows, as an array.
@@ -182,23 +185,26 @@ mod tests {
             Preamble::Control { encrypted: true },
             Preamble::Probe { token: Token([7; 16]), index: 0x1234 },
         ] {
-            assert_eq!(Preamble::decode(&preamble.encode()), Ok(preamble));
+            for version in [Version::OLDEST, Version::NEWEST] {
+                assert_eq!(Preamble::decode(&preamble.encode(version)), Ok((preamble, version)));
+            }
         }
         for verdict in [Verdict::Welcome, Verdict::OtherVersion, Verdict::KeyRequired, Verdict::NoKey, Verdict::Full] {
-            assert_eq!(Answer::decode(&Answer(verdict).encode()), Ok(Answer(verdict)));
+            let version = Version::OLDEST;
+            assert_eq!(Answer::decode(&Answer(verdict).encode(version)), Ok((Answer(verdict), version)));
         }
     }
 
     #[test]
     fn strangers_and_other_versions_are_told_apart() {
         assert_eq!(Answer::decode(b"HTTP/1.1 400 Bad"), Err(PreambleError::NotKumade));
-        let mut other = Answer(Verdict::OtherVersion).encode();
-        other[7] = 9;
-        assert_eq!(Answer::decode(&other), Err(PreambleError::OtherVersion { theirs: 9 }));
-        let mut unknown = Preamble::Control { encrypted: false }.encode();
+        let mut other = Answer(Verdict::OtherVersion).encode(Version::NEWEST);
+        other[7] = 99;
+        assert_eq!(Answer::decode(&other), Err(PreambleError::OtherVersion { theirs: 99 }));
+        let mut unknown = Preamble::Control { encrypted: false }.encode(Version::NEWEST);
         unknown[8] = 77;
         assert_eq!(Preamble::decode(&unknown), Err(PreambleError::Malformed));
-        let mut not_blank = Preamble::Control { encrypted: false }.encode();
+        let mut not_blank = Preamble::Control { encrypted: false }.encode(Version::NEWEST);
         not_blank[31] = 1;
         assert_eq!(Preamble::decode(&not_blank), Err(PreambleError::Malformed));
     }

@@ -1,6 +1,6 @@
 use crate::frame::{self, FrameError, Message};
-use crate::preamble::{self, Answer, Preamble, PreambleError, VERSION, Verdict};
-use crate::{ClientMessage, ServerMessage, cipher};
+use crate::preamble::{self, Answer, Preamble, PreambleError, Verdict};
+use crate::{ClientMessage, ServerMessage, Version, cipher};
 use secure::PresharedKey;
 use snow::{HandshakeState, TransportState};
 use std::marker::PhantomData;
@@ -35,6 +35,18 @@ pub enum SessionError {
     NotOpen,
 }
 
+impl SessionError {
+    /// The version to begin again with, where a server is older than the client's `version`.
+    pub fn older_server(&self, version: Version) -> Option<Version> {
+        match self {
+            SessionError::Preamble(PreambleError::OtherVersion { theirs }) => {
+                Version::spoken(*theirs).filter(|theirs| *theirs < version)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// One end of a control connection, without the connection: bytes go in, messages come out, and the reverse.
 ///
 /// **Loop contract.** Send what [`take_outgoing`](Session::take_outgoing) gives; [`feed`](Session::feed) what
@@ -43,6 +55,7 @@ pub enum SessionError {
 ///
 /// A peer makes it hold at most one message of the kind that it may send, and what was fed since the last `receive`.
 pub struct Session<In, Out> {
+    version: Version,
     phase: Phase,
     /// Received and not yet decrypted; stays empty in a plain session that is open.
     sealed: Vec<u8>,
@@ -68,10 +81,11 @@ enum Phase {
 }
 
 impl ClientSession {
-    /// Begins as a client; with a key, the session will be encrypted.
-    pub fn client(key: Option<&PresharedKey>) -> Self {
-        let mut outgoing = Preamble::Control { encrypted: key.is_some() }.encode().to_vec();
-        let phase = match key.map(|k| cipher::initiate(k, &cipher::prologue())) {
+    /// Begins as a client; with a key, the session will be encrypted. Begin with [`Version::NEWEST`], and again on another
+    /// connection with what [`SessionError::older_server`] tells.
+    pub fn client(key: Option<&PresharedKey>, version: Version) -> Self {
+        let mut outgoing = Preamble::Control { encrypted: key.is_some() }.encode(version).to_vec();
+        let phase = match key.map(|k| cipher::initiate(k, &cipher::prologue(version))) {
             None => Phase::Answer(None),
             Some(Ok((state, record))) => {
                 outgoing.extend(record);
@@ -79,19 +93,19 @@ impl ClientSession {
             }
             Some(Err(_)) => Phase::Failed,
         };
-        Session::begin(phase, outgoing)
+        Session::begin(version, phase, outgoing)
     }
 }
 
 impl ServerSession {
-    /// Goes on as a server behind the preamble of a control connection that [`judge`] has welcomed.
-    pub fn server(key: Option<&PresharedKey>) -> Self {
-        let phase = match key.map(|k| cipher::respond(k, &cipher::prologue())) {
+    /// Goes on as a server behind the preamble of a control connection that [`judge`] has welcomed, in the client's version.
+    pub fn server(key: Option<&PresharedKey>, version: Version) -> Self {
+        let phase = match key.map(|k| cipher::respond(k, &cipher::prologue(version))) {
             None => Phase::Plain,
             Some(Ok(state)) => Phase::Handshake(Box::new(state)),
             Some(Err(_)) => Phase::Failed,
         };
-        Session::begin(phase, Answer(Verdict::Welcome).encode().to_vec())
+        Session::begin(version, phase, Answer(Verdict::Welcome).encode(version).to_vec())
     }
 }
 
@@ -106,8 +120,13 @@ pub fn judge(encrypted: bool, has_key: bool, has_room: bool) -> Verdict {
 }
 
 impl<In: Message, Out: Message> Session<In, Out> {
-    fn begin(phase: Phase, outgoing: Vec<u8>) -> Self {
-        Session { phase, sealed: Vec::new(), plain: Vec::new(), outgoing, kinds: PhantomData }
+    fn begin(version: Version, phase: Phase, outgoing: Vec<u8>) -> Self {
+        Session { version, phase, sealed: Vec::new(), plain: Vec::new(), outgoing, kinds: PhantomData }
+    }
+
+    /// The version that both ends speak, once the session is open.
+    pub fn version(&self) -> Version {
+        self.version
     }
 
     /// Whether messages may be sent.
@@ -197,9 +216,13 @@ impl<In: Message, Out: Message> Session<In, Out> {
             self.phase = Phase::Answer(state);
             return Ok(false);
         };
-        match Answer::decode(bytes)?.0 {
+        let (Answer(verdict), version) = Answer::decode(bytes)?;
+        if version != self.version {
+            return Err(PreambleError::OtherVersion { theirs: version.number() }.into());
+        }
+        match verdict {
             Verdict::Welcome => {}
-            Verdict::OtherVersion => return Err(PreambleError::OtherVersion { theirs: VERSION }.into()),
+            Verdict::OtherVersion => return Err(PreambleError::Malformed.into()),
             Verdict::KeyRequired => return Err(SessionError::KeyRequired),
             Verdict::NoKey => return Err(SessionError::NoKey),
             Verdict::Full => return Err(SessionError::Full),

@@ -4,8 +4,8 @@
 //! The answer is smaller than the request, so a forged sender address gains nothing by it, and the server sends
 //! nothing else by UDP before the nonce has come back.
 
-use crate::Token;
-use crate::preamble::{PreambleError, array, check_opening, opening};
+use crate::preamble::{PreambleError, array, opening, read_opening};
+use crate::{Token, Version};
 
 /// The client's first UDP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,21 +19,21 @@ impl UdpRequest {
     pub const SIZE: usize = 48;
 
     /// As it stands on the wire.
-    pub fn encode(&self) -> [u8; Self::SIZE] {
+    pub fn encode(&self, version: Version) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        bytes[..8].copy_from_slice(&opening());
+        bytes[..8].copy_from_slice(&opening(version));
         bytes[8] = 3;
         bytes[16..32].copy_from_slice(&self.token.0);
         bytes
     }
 
-    /// Reads a UDP payload.
+    /// Reads a UDP payload, and the version of its sender.
     ///
     /// # Errors
     /// Anything that is not exactly such a packet.
-    pub fn decode(payload: &[u8]) -> Result<Self, PreambleError> {
-        check(payload, Self::SIZE, 3)?;
-        Ok(UdpRequest { token: Token(array(&payload[16..32])) })
+    pub fn decode(payload: &[u8]) -> Result<(Self, Version), PreambleError> {
+        let version = check(payload, Self::SIZE, 3)?;
+        Ok((UdpRequest { token: Token(array(&payload[16..32])) }, version))
     }
 }
 
@@ -49,9 +49,9 @@ impl UdpAnswer {
     pub const SIZE: usize = 32;
 
     /// As it stands on the wire.
-    pub fn encode(&self) -> [u8; Self::SIZE] {
+    pub fn encode(&self, version: Version) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        bytes[..8].copy_from_slice(&opening());
+        bytes[..8].copy_from_slice(&opening(version));
         bytes[8] = 4;
         bytes[16..32].copy_from_slice(&self.nonce);
         bytes
@@ -67,12 +67,12 @@ impl UdpAnswer {
     }
 }
 
-fn check(payload: &[u8], size: usize, kind: u8) -> Result<(), PreambleError> {
+fn check(payload: &[u8], size: usize, kind: u8) -> Result<Version, PreambleError> {
     if payload.len() != size {
         return Err(PreambleError::NotKumade);
     }
-    check_opening(payload)?;
-    if payload[8] == kind { Ok(()) } else { Err(PreambleError::Malformed) }
+    let version = read_opening(payload)?;
+    if payload[8] == kind { Ok(version) } else { Err(PreambleError::Malformed) }
 }
 
 #[cfg(test)]
@@ -88,11 +88,12 @@ mod tests {
     fn packets_come_back_as_they_were_and_nothing_else_does() {
         let request = UdpRequest { token: Token([3; 16]) };
         let answer = UdpAnswer { nonce: [5; 16] };
-        assert_eq!(UdpRequest::decode(&request.encode()), Ok(request));
-        assert_eq!(UdpAnswer::decode(&answer.encode()), Ok(answer));
-        assert_eq!(UdpRequest::decode(&answer.encode()), Err(PreambleError::NotKumade));
+        let version = Version::OLDEST;
+        assert_eq!(UdpRequest::decode(&request.encode(version)), Ok((request, version)));
+        assert_eq!(UdpAnswer::decode(&answer.encode(version)), Ok(answer));
+        assert_eq!(UdpRequest::decode(&answer.encode(version)), Err(PreambleError::NotKumade));
         assert_eq!(UdpRequest::decode(b""), Err(PreambleError::NotKumade));
-        let mut wrong_kind = request.encode();
+        let mut wrong_kind = request.encode(version);
         wrong_kind[8] = 4;
         assert_eq!(UdpRequest::decode(&wrong_kind), Err(PreambleError::Malformed));
     }

@@ -22,6 +22,11 @@ fn control_connections() {
 }
 
 #[test]
+fn conversations() {
+    replay("conversation", checks::conversation);
+}
+
+#[test]
 fn preambles_and_udp_packets() {
     replay("preamble", checks::preamble);
 }

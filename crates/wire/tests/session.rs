@@ -1,11 +1,14 @@
 //! Both ends of a control connection, byte by byte, without a socket.
 
+#[allow(dead_code, reason = "each test uses its own check")]
+mod checks;
+
 use proptest::prelude::*;
 use train::{Segment, Train};
 use units::{Span, Time};
 use wire::{
     Answer, Arrival, ClientMessage, ClientSession, Departure, FrameError, Limits, Message, Preamble, PreambleError,
-    PresharedKey, ServerMessage, ServerSession, SessionError, Token, Verdict, judge,
+    PresharedKey, ServerMessage, ServerSession, SessionError, Token, Verdict, Version, judge,
 };
 
 fn key(byte: u8) -> PresharedKey {
@@ -17,17 +20,19 @@ fn connect(
     client_key: Option<&PresharedKey>,
     server_key: Option<&PresharedKey>,
 ) -> (ClientSession, Option<ServerSession>, Result<(), SessionError>) {
-    let mut client = ClientSession::client(client_key);
+    let mut client = ClientSession::client(client_key, Version::NEWEST);
     let opening = client.take_outgoing();
     let (preamble, rest) = opening.split_first_chunk::<{ Preamble::SIZE }>().unwrap();
-    let Ok(Preamble::Control { encrypted }) = Preamble::decode(preamble) else { panic!("no control preamble") };
+    let Ok((Preamble::Control { encrypted }, version)) = Preamble::decode(preamble) else {
+        panic!("no control preamble")
+    };
     let verdict = judge(encrypted, server_key.is_some(), true);
     if verdict != Verdict::Welcome {
-        client.feed(&Answer(verdict).encode());
+        client.feed(&Answer(verdict).encode(version));
         let result = client.receive().map(|_| ());
         return (client, None, result);
     }
-    let mut server = ServerSession::server(server_key);
+    let mut server = ServerSession::server(server_key, version);
     server.feed(rest);
     let heard = server.receive();
     client.feed(&server.take_outgoing());
@@ -109,22 +114,22 @@ fn an_encrypted_session_shows_nothing_and_notices_damage() {
 #[test]
 fn peers_that_are_something_else_are_told_by_their_first_bytes() {
     let hears = |bytes: &[u8]| {
-        let mut client = ClientSession::client(None);
+        let mut client = ClientSession::client(None, Version::NEWEST);
         client.feed(bytes);
         client.receive()
     };
     assert_eq!(hears(b"HT"), Err(PreambleError::NotKumade.into()), "before a whole answer is there");
     assert_eq!(hears(b"SSH-2.0-OpenSSH_9.2p1 Debian"), Err(PreambleError::NotKumade.into()));
-    let mut other = Answer(Verdict::OtherVersion).encode();
+    let mut other = Answer(Verdict::OtherVersion).encode(Version::NEWEST);
     other[7] = 200;
     assert_eq!(hears(&other), Err(PreambleError::OtherVersion { theirs: 200 }.into()));
-    assert_eq!(hears(&Answer(Verdict::Full).encode()), Err(SessionError::Full));
+    assert_eq!(hears(&Answer(Verdict::Full).encode(Version::NEWEST)), Err(SessionError::Full));
     assert_eq!(hears(b"KUMA"), Ok(None), "the rest may still come");
 }
 
 #[test]
 fn a_frame_beyond_the_limit_is_refused_by_its_prefix() {
-    let mut server = ServerSession::server(None);
+    let mut server = ServerSession::server(None, Version::NEWEST);
     server.feed(&u32::MAX.to_be_bytes());
     let limit = ClientMessage::MAX_BODY;
     assert_eq!(server.receive(), Err(FrameError::TooLong { length: u32::MAX as usize, limit }.into()));
@@ -151,7 +156,7 @@ proptest! {
         let (mut client, server, _) = connect(key, key);
         let mut server = server.unwrap();
         if !open {
-            (client, server) = (ClientSession::client(key), ServerSession::server(key));
+            (client, server) = (ClientSession::client(key, Version::NEWEST), ServerSession::server(key, Version::NEWEST));
         }
         for part in &parts {
             client.feed(part);
@@ -173,5 +178,18 @@ proptest! {
         wire::encode(&message, &mut bytes).unwrap();
         let length = bytes.len();
         prop_assert_eq!(wire::decode(&bytes), Ok(Some((message, length))));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn whoever_is_between_the_ends_makes_nobody_hear_what_was_not_said(
+        mode in any::<u8>(),
+        // Of eight steps, six are of those who say and pass something.
+        steps in proptest::collection::vec((0_u8..64, any::<u8>(), any::<u8>()), 0..60),
+    ) {
+        let steps = steps.into_iter().flat_map(|(step, first, second)| [if step < 56 { step % 6 } else { step }, first, second]);
+        checks::conversation(&std::iter::once(mode).chain(steps).collect::<Vec<_>>());
     }
 }

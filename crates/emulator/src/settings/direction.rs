@@ -29,7 +29,8 @@ pub(super) struct DirectionSettings {
     reordering: Reordering,
     duplication: f64,
     in_flight_bytes: u64,
-    limit: Limit,
+    /// Unless set, as the discipline has it.
+    limit: Option<Limit>,
     pub(super) queue: QueueSettings,
     rules: Vec<Rule>,
     seed: u64,
@@ -56,7 +57,7 @@ impl Default for DirectionSettings {
             reordering: Reordering { probability: 0.0, extra: Span::from_millis(10) },
             duplication: 0.0,
             in_flight_bytes: 256 << 20,
-            limit: Limit::Packets(1000),
+            limit: None,
             queue: QueueSettings::default(),
             rules: Vec::new(),
             seed: 0,
@@ -98,7 +99,7 @@ fn set_link(targets: &mut [DirectionSettings], name: &str, text: &str) -> Result
         "reorder-delay" => store(targets, value::span(text)?, |to, span| to.reordering.extra = span),
         "duplicate" => store(targets, value::ratio(text)?, |to, ratio| to.duplication = ratio),
         "in-flight" => store(targets, value::bytes(text)?, |to, bytes| to.in_flight_bytes = bytes),
-        "limit" => store(targets, value::limit(text)?, |to, limit| to.limit = limit),
+        "limit" => store(targets, value::limit(text)?, |to, limit| to.limit = Some(limit)),
         "seed" => store(targets, value::number(text)?, |to, seed| to.seed = seed),
         _ => return Err("no link setting has this name".to_owned()),
     }
@@ -114,7 +115,8 @@ impl DirectionSettings {
     pub(super) fn config(&self, direction: u64) -> Result<DirectionConfig, SettingError> {
         self.check_limit()?;
         let (rate, medium) = self.rate_and_medium()?;
-        let queue = QueueConfig { limit: self.limit, discipline: self.queue.discipline(self.service_rate.mean_rate()) };
+        let queue =
+            QueueConfig { limit: self.limit(), discipline: self.queue.discipline(self.service_rate.mean_rate()) };
         let link = LinkConfig {
             rate,
             medium,
@@ -158,11 +160,15 @@ impl DirectionSettings {
         say(self.duplication != 0.0, "duplicate", show::ratio(self.duplication));
         let in_flight = self.in_flight_bytes;
         say(in_flight != plain.in_flight_bytes, "in-flight", show::bytes(in_flight));
-        say(self.limit != plain.limit, "limit", value::show_limit(self.limit));
+        say(self.limit() != self.queue.usual_limit(), "limit", value::show_limit(self.limit()));
         say(self.seed != plain.seed, "seed", self.seed.to_string());
         words.extend(self.queue.words());
         words.extend(self.rules.iter().map(rules::words));
         words
+    }
+
+    fn limit(&self) -> Limit {
+        self.limit.unwrap_or(self.queue.usual_limit())
     }
 
     fn burst(&self) -> f64 {
@@ -203,8 +209,8 @@ impl DirectionSettings {
     /// Queued packets are held in memory, and at least one must fit. The link limits the memory of all.
     fn check_limit(&self) -> Result<(), SettingError> {
         let refused = |text| Err(SettingError::Together(text));
-        let limit = value::show_limit(self.limit);
-        let waiting = match self.limit {
+        let limit = value::show_limit(self.limit());
+        let waiting = match self.limit() {
             Limit::Bytes(bytes) => bytes,
             Limit::Packets(packets) => packets.saturating_mul(value::USUAL_PACKET),
         };
@@ -212,7 +218,7 @@ impl DirectionSettings {
             let most = show::bytes(MAX_QUEUE_BYTES);
             return refused(format!("a queue limit of {limit} is more than the maximum of {most}"));
         }
-        if matches!(self.limit, Limit::Bytes(_)) && waiting > self.in_flight_bytes {
+        if matches!(self.limit(), Limit::Bytes(_)) && waiting > self.in_flight_bytes {
             let most = show::bytes(self.in_flight_bytes);
             return refused(format!(
                 "a queue limit of {limit} is more than the memory of all packets, which is {most}: set `in-flight` higher"

@@ -73,7 +73,12 @@ fn link() -> Vec<Key> {
         key(Group::Link, "reorder-delay", "TIME", "How long they are held back; 10ms unless set"),
         key(Group::Link, "duplicate", "RATIO", "Ratio of packets delivered twice"),
         key(Group::Link, "in-flight", "SIZE", "Maximum memory of packets, those that wait included; 256mb unless set"),
-        key(Group::Link, "limit", "SIZE", "Queue limit, such as 64kb or 100packets; 1000packets unless set"),
+        key(
+            Group::Link,
+            "limit",
+            "SIZE",
+            "Queue limit, such as 64kb or 100packets; unless set, 1000packets, and 10240packets with fq-codel and fair-share",
+        ),
         key(Group::Link, "seed", "N", "Seed of the random numbers; only when the link starts"),
     ]
 }

@@ -1,4 +1,4 @@
-use link::queue::{Discipline, DisciplineSettings};
+use link::queue::{Discipline, DisciplineSettings, Limit};
 use units::Rate;
 
 /// A queue discipline, in words: its name behind `queue`, and then its parameters.
@@ -28,6 +28,11 @@ impl QueueSettings {
 
     pub(super) fn is_tail_drop(&self) -> bool {
         self.0.name() == DisciplineSettings::default().name()
+    }
+
+    /// How much can be queued unless that is set.
+    pub(super) fn usual_limit(&self) -> Limit {
+        self.0.discipline(None).info().limit
     }
 
     /// The discipline; where nothing is set, fit for a link of this rate.

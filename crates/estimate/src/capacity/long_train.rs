@@ -25,6 +25,7 @@ pub(crate) struct LongRate {
 }
 
 impl LongTrain {
+    /// Packets in the order in which they arrived: behind flow queueing those of many connections overtake each other.
     pub(super) fn read(packets: &[PacketRecord]) -> Option<Self> {
         let came = |pair: &[PacketRecord]| {
             let received = (pair[1].received? - pair[0].received?).as_secs_f64();

@@ -8,6 +8,7 @@ use super::shape::{MIN_RATE, Shape};
 use super::shaping::{self, Change};
 use crate::method::Rejection;
 use crate::stats::quantile;
+use std::borrow::Cow;
 use train::{PacketRecord, TrainRecord};
 use units::{Rate, Span};
 
@@ -42,6 +43,8 @@ pub(super) struct Observations {
     /// The change of rate in each long train, where there was one.
     changes: Vec<Option<Change>>,
     pub(super) long_trains: Vec<LongTrain>,
+    /// Whether many packets of a long train overtook others.
+    pub(super) is_disordered: bool,
     /// Bits of the last long train.
     pub(super) last_long: f64,
     pub(super) bursts: Vec<Burst>,
@@ -71,8 +74,15 @@ impl Observations {
             }
             Purpose::Long => {
                 self.last_long = record.packets.iter().map(|packet| f64::from(packet.size) * 8.0).sum();
-                self.changes.push(shaping::change(&record.packets));
-                self.long_trains.push(LongTrain::read(&record.packets).ok_or(Rejection::PacketsMissing)?);
+                let is_disordered = record.is_disordered();
+                self.is_disordered |= is_disordered;
+                // A scheduler that has flows wait for each other is no token bucket.
+                self.changes.push(shaping::change(&record.packets).filter(|_| !is_disordered));
+                let mut packets = Cow::from(&record.packets);
+                if is_disordered {
+                    packets.to_mut().sort_by_key(|packet| packet.received);
+                }
+                self.long_trains.push(LongTrain::read(&packets).ok_or(Rejection::PacketsMissing)?);
             }
             Purpose::Bursts(order) => self.add_bursts(record, order, epoch)?,
         }

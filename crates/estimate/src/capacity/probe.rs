@@ -172,6 +172,7 @@ impl CapacityProbe {
             shaper,
             fastest_burst: self.seen.fastest_burst().map(Rate::from_f64),
             waiting: self.seen.waiting(),
+            is_disordered: self.seen.is_disordered,
             long_train: long(f64::min),
             fastest_long_train: long(f64::max),
             bursts_used,

@@ -21,6 +21,9 @@ pub struct Capacity {
     /// Which part of the bursts found a packet of cross traffic on the link: their first packet waited for a part of the time
     /// that the link takes for one, as it does even where flows have queues of their own. None where that is not known.
     pub waiting: Option<f64>,
+    /// Whether many packets of a long train arrived before others that were sent earlier: those of other flows, where flows have queues
+    /// of their own.
+    pub is_disordered: bool,
     /// The rate at which the slowest long train arrived, sent back to back.
     pub long_train: Option<Rate>,
     /// That of the fastest.
@@ -125,6 +128,7 @@ mod tests {
             shaper: None,
             fastest_burst: None,
             waiting: None,
+            is_disordered: false,
             long_train: None,
             fastest_long_train: None,
             bursts_used: 20,

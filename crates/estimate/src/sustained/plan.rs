@@ -5,7 +5,7 @@ use train::{Segment, Train};
 use units::Span;
 
 /// The first train has at most so many bytes, …
-pub(super) const LOOK_BYTES: f64 = 1e6;
+pub(super) const LOOK_BYTES: f64 = 1.5e6;
 /// … and lasts at most this long.
 pub(super) const LOOK_SECONDS: f64 = 1.0;
 /// Fewer packets tell nothing.

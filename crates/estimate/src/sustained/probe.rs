@@ -4,6 +4,7 @@ use super::fit;
 use super::plan::{self, Section};
 use super::reading::{self, Fall, Passage, Rates};
 use super::result::{Limiter, Policing, Sustained};
+use super::trend::Trend;
 use crate::method::Step;
 use std::mem;
 use train::{Estimate, Train, TrainRecord};
@@ -17,6 +18,8 @@ const STANDARD_DEVIATIONS: f64 = 4.0;
 const REPRODUCED_PART: f64 = 0.5;
 /// At this ratio of sending to arrival rate, a fall has no other cause than a token bucket.
 const CLEAR_RATIO: f64 = 1.4;
+/// A queue in which every packet of a train waits for longer than this is no chance, nor a clock's drift.
+const MIN_QUEUE: Span = Span::from_millis(3);
 /// The usual packet of cross traffic, in bits.
 const CROSS_PACKET_BITS: f64 = 12_000.0;
 /// No value is given where half the interval's width is more than this part of the committed rate.
@@ -41,6 +44,8 @@ pub struct SustainedConfig {
     pub max_packets: u32,
     /// IP bytes to send at most.
     pub budget_bytes: u64,
+    /// The least difference between receive and send stamps before, the clocks' unknown offset included; none if there were none.
+    pub least_delay: Option<Span>,
     /// For the bootstrap.
     pub seed: u64,
 }
@@ -104,7 +109,10 @@ impl SustainedProbe {
     /// What became of the train that [`next`](Self::next) last asked for.
     pub fn record(&mut self, record: &TrainRecord) {
         self.state = match mem::replace(&mut self.state, State::Begin) {
-            State::Looking(look) => self.looked(look, reading::passages(&record.packets)),
+            State::Looking(look) => {
+                let finds_queue = self.finds_queue(record);
+                self.looked(look, reading::passages(&record.packets), finds_queue)
+            }
             State::Climbing(climb) => self.climbed(climb, &reading::passages(&record.packets)),
             other => other,
         };
@@ -122,17 +130,32 @@ impl SustainedProbe {
         }
     }
 
-    fn looked(&self, look: Section, train: Vec<Passage>) -> State {
-        let lasts = State::Done(Sustained::Lasts { bytes: self.bytes });
+    /// Whether every packet of the train waited, as where a queue was full before, or where others' packets are dropped to make
+    /// room for these.
+    fn finds_queue(&self, record: &TrainRecord) -> bool {
+        // Those that showed the least delay may have been small.
+        let passing = Span::from_secs_f64(self.passing_seconds());
+        let least = record.packets.iter().filter_map(|packet| Some(packet.received? - packet.sent?)).min();
+        least.zip(self.config.least_delay).is_some_and(|(least, idle)| least - idle > MIN_QUEUE + passing)
+    }
+
+    fn looked(&self, look: Section, train: Vec<Passage>, finds_queue: bool) -> State {
         let fallen = reading::fall(&train).filter(|fall| self.is_fall(&train[fall.index..], fall));
         let whole = || {
             let fall = Fall { index: 0, rates: reading::rates(&train)?, after: 0.0 };
             self.is_fall(&train, &fall).then_some(fall)
         };
         match fallen.or_else(whole) {
+            _ if finds_queue => State::Done(Sustained::Overloads { rate: Rate::from_f64(look.rate) }),
             Some(fall) => State::Fell(Fallen { look, train, used_up: fall.index as u32, fall }),
             None if train.len() < 4 => State::Done(Sustained::Untried("no packet of the longer train arrived")),
-            None => lasts,
+            None => State::Done(match Trend::of(&train) {
+                Some(trend) if trend.grows() => Sustained::Overloads { rate: Rate::from_f64(look.rate) },
+                trend => {
+                    let waiting = reading::waiting(&train, self.passing_seconds());
+                    self.lasts(look.rate, trend.map_or(0.0, |trend| trend.most()), waiting)
+                }
+            }),
         }
     }
 
@@ -148,7 +171,9 @@ impl SustainedProbe {
     }
 
     fn climb(&mut self, fallen: Fallen) -> (State, Step<Sustained>) {
-        let random = reading::policing(&fallen.train, &fallen.fall) != Some(Policing::Delays);
+        let drops = reading::policing(&fallen.train, &fallen.fall) != Some(Policing::Delays);
+        // So does a full queue.
+        let random = drops || fallen.fall.rates.lost > 0.0;
         let kind = (self.config.max_packets, self.config.max_packet, random);
         let sections = plan::ladder(fallen.look, fallen.used_up, fallen.fall.rates.arrived, kind);
         let train = plan::train(&sections, self.config.max_packet, &mut self.random);
@@ -159,7 +184,7 @@ impl SustainedProbe {
             return self.end(limited(&fallen, &[], self.config.seed));
         }
         // A shaper's queue is to drain.
-        let wait = if random { Span::ZERO } else { PAUSE };
+        let wait = if drops { Span::ZERO } else { PAUSE };
         let step = self.send(wait, train);
         (State::Climbing(Climb { fallen, sections }), step)
     }
@@ -174,8 +199,17 @@ impl SustainedProbe {
                 let used_up = (fallen.used_up * 2).max(sections.first().map_or(0, |section| section.packets));
                 State::Fell(Fallen { used_up, ..fallen })
             }
-            Course::Passed | Course::Alike => State::Done(Sustained::Lasts { bytes: self.bytes }),
+            Course::Passed | Course::Alike => State::Done(self.lasts(fallen.look.rate, 0.0, None)),
         }
+    }
+
+    fn lasts(&self, rate: f64, max_growth: f64, waiting: Option<f64>) -> Sustained {
+        Sustained::Lasts { bytes: self.bytes, rate: Rate::from_f64(rate), max_growth, waiting }
+    }
+
+    /// How long the narrow link takes for a packet.
+    fn passing_seconds(&self) -> f64 {
+        f64::from(self.config.max_packet) * 8.0 / (self.config.rate.as_f64() + self.config.cross.as_f64())
     }
 
     fn send(&mut self, wait: Span, train: Train) -> Step<Sustained> {
@@ -237,8 +271,9 @@ fn burst_bits(fall: &Fall, cross: f64) -> f64 {
 fn limited(fallen: &Fallen, parts: &[Rates], seed: u64) -> Sustained {
     let Fallen { train, fall, .. } = fallen;
     let policing: Option<Policing> = reading::policing(train, fall);
-    // The first section's packets are evenly spaced.
-    let counted = if policing == Some(Policing::Delays) { parts } else { parts.get(1..).unwrap_or_default() };
+    // The first section's packets are evenly spaced, which matters where packets are dropped.
+    let queued = policing == Some(Policing::Delays) && fall.rates.lost == 0.0;
+    let counted = if queued { parts } else { parts.get(1..).unwrap_or_default() };
     let line = fit::line(counted, seed).filter(|line| {
         let [low, high, committed] = [line.available.low, line.available.high, line.committed.value].map(Rate::as_f64);
         (high - low) / 2.0 <= MAX_HALF_WIDTH * committed && line.available.value.as_f64() > MIN_VALUE * committed
@@ -251,7 +286,7 @@ fn limited(fallen: &Fallen, parts: &[Rates], seed: u64) -> Sustained {
     };
     Sustained::Limited(Limiter {
         policing,
-        delivered: Rate::from_f64(fall.rates.arrived),
+        delivered: Rate::from_f64(fall.rates.arrived.max(reading::arrival_rate(&train[fall.index..]))),
         available: line.map(|line| line.available),
         committed_rate: line.map(|line| line.committed),
         burst_bytes: line.map(|line| burst(line.cross)),

@@ -2,7 +2,7 @@
 
 use super::result::Policing;
 use crate::fit::robust_line;
-use crate::stats::median;
+use crate::stats::{median, quantile};
 use train::PacketRecord;
 use units::{Span, Time};
 
@@ -104,6 +104,24 @@ pub(super) fn rates(part: &[Passage]) -> Option<Rates> {
     let arrived = sent * (1.0 - lost) / (1.0 + growth).max(0.1);
     let wander = wander(&arrivals, (first.sent, last.sent));
     Some(Rates { sent, arrived, packets: arrivals.len(), lost, growth, wander })
+}
+
+/// The part of the packets that waited, where the narrow link takes so many seconds for one. None where stamps are not exact enough to tell.
+pub(super) fn waiting(train: &[Passage], passing: f64) -> Option<f64> {
+    const MIN_PART: f64 = 0.3;
+    const STAMP_SCATTER_SECONDS: f64 = 40e-6;
+    let delays: Vec<f64> = train.iter().filter_map(|passage| Some(passage.arrived? - passage.sent)).collect();
+    let least = quantile(&delays, 0.02)?;
+    let waited = delays.iter().filter(|&&delay| delay - least > MIN_PART * passing).count();
+    (MIN_PART * passing > STAMP_SCATTER_SECONDS).then(|| waited as f64 / delays.len() as f64)
+}
+
+/// The rate at which packets came, from the first to the last one, in bit/s: right also where a queue grew first and then overflowed.
+pub(super) fn arrival_rate(part: &[Passage]) -> f64 {
+    let arrivals: Vec<(f64, f64)> = part.iter().filter_map(|passage| Some((passage.arrived?, passage.bits))).collect();
+    let [(first, _), rest @ ..] = &arrivals[..] else { return 0.0 };
+    let last = rest.iter().map(|arrival| arrival.0).fold(*first, f64::max);
+    if last > *first { rest.iter().map(|arrival| arrival.1).sum::<f64>() / (last - first) } else { 0.0 }
 }
 
 /// See [`Rates::wander`].

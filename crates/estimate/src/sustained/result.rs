@@ -10,6 +10,18 @@ pub enum Sustained {
     Lasts {
         /// Bytes of the longest train.
         bytes: u64,
+        /// The rate at which it was sent.
+        rate: Rate,
+        /// By how many seconds a second the delay may have grown, hidden by cross traffic that varies.
+        max_growth: f64,
+        /// The part of its packets that waited for others; none where the stamps are not exact enough to tell.
+        waiting: Option<f64>,
+    },
+    /// A queue keeps growing at this rate, though hardly less arrives than is sent, or is full all the time: more was sent than is
+    /// available.
+    Overloads {
+        /// What was sent.
+        rate: Rate,
     },
     /// It does not last.
     Limited(Limiter),
@@ -20,7 +32,7 @@ pub enum Sustained {
 pub struct Limiter {
     /// Whether it drops or delays what exceeds it; none where that could not be told.
     pub policing: Option<Policing>,
-    /// What arrived of the longer train once the burst was used up, in bit/s: no more than that is available.
+    /// What arrived of the longer train once the burst was used up: no more than that is available, but for chance.
     pub delivered: Rate,
     /// What lasts beside the cross traffic; none where it could not be told.
     pub available: Option<Estimate<Rate>>,

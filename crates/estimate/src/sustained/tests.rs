@@ -54,7 +54,9 @@ impl Bucket {
 fn found(rate: u64, mut path: impl FnMut(Span, &Train) -> TrainRecord) -> Sustained {
     let rate = Rate::from_mbit(rate);
     let (max_packet, max_packets, budget_bytes) = (1500, 10_000, 4_000_000);
-    let config = SustainedConfig { rate, cross: Rate::ZERO, max_packet, max_packets, budget_bytes, seed: 1 };
+    let least_delay = Some(Span::from_millis(5));
+    let config =
+        SustainedConfig { rate, cross: Rate::ZERO, max_packet, max_packets, budget_bytes, least_delay, seed: 2 };
     let mut probe = SustainedProbe::new(config);
     loop {
         match probe.next(Time::ZERO) {
@@ -87,7 +89,36 @@ fn a_policer_and_a_shaper_are_told_with_their_rates_and_bursts() {
 #[test]
 fn what_passes_lasts() {
     let mut path = Bucket::of(220e6, 3000.0, true);
-    assert_eq!(found(200, |wait, train| path.send(wait, train)), Sustained::Lasts { bytes: 999_000 });
+    let rate = Rate::from_mbit(200);
+    let lasts = Sustained::Lasts { bytes: 1_500_000, rate, max_growth: 0.0, waiting: None };
+    assert_eq!(found(200, |wait, train| path.send(wait, train)), lasts);
+}
+
+/// A tight link that is ten times as fast as the narrow one: hardly less arrives than is sent, but the delay grows.
+#[test]
+fn a_queue_that_grows_slowly_tells_that_less_is_available() {
+    let mut path = Bucket::of(20e6, 0.0, false);
+    // As a link of 200 Mbit/s does, of which 20 Mbit/s are left.
+    let slower = |wait, train: &Train| {
+        let mut record = path.send(wait, train);
+        for packet in &mut record.packets {
+            let waited = packet.received.zip(packet.sent).map(|(at, sent)| at - sent - Span::from_millis(5));
+            packet.received = packet.received.zip(waited).map(|(at, waited)| at - waited + waited / 10);
+        }
+        record
+    };
+    assert_eq!(found(30, slower), Sustained::Overloads { rate: Rate::from_mbit(30) });
+}
+
+#[test]
+fn a_queue_that_never_empties_tells_that_others_make_room() {
+    let mut path = Bucket::of(220e6, 3000.0, true);
+    let waiting = |wait, train: &Train| {
+        let mut record = path.send(wait, train);
+        record.packets.iter_mut().for_each(|p| p.received = p.received.map(|at| at + Span::from_millis(8)));
+        record
+    };
+    assert_eq!(found(200, waiting), Sustained::Overloads { rate: Rate::from_mbit(200) });
 }
 
 #[test]

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::status::Traffic;
     use dataplane::{NodeStatistics, RemotePath, RemoteStatus};
-    use multipath::{CarrierKind, PathState as State, PathStatus, ResequencerStatistics};
+    use multipath::{CarrierKind, FlowControl, PathState as State, PathStatus, ResequencerStatistics};
     use secure::PrivateKey;
     use units::{Rate, Span};
 
@@ -45,6 +45,7 @@ mod tests {
 
     fn path(state: State, since: i64, sent_bytes: u64) -> RemotePath {
         let status = PathStatus {
+            flow_control: FlowControl::Pacing,
             state,
             since: at(since),
             rate: Rate::from_mbit(8),

@@ -52,7 +52,7 @@ fn limits(section: &SessionsSection) -> Result<NatConfig, Fault> {
     if let Some(text) = &section.idle {
         let idle = parse::span(text.get_ref()).map_err(|error| Fault::new(text.span(), error.to_string()))?;
         if idle < MIN_IDLE {
-            return Err(Fault::new(text.span(), "the idle time is three seconds at the least"));
+            return Err(Fault::new(text.span(), "the idle time must be at least 3 s"));
         }
         limits.idle = idle;
     }

@@ -10,7 +10,7 @@ use std::io;
 pub(super) struct BatchGuard {
     found: Bounded,
     // Goes once the limits are restored.
-    _record: Record,
+    record: Option<Record>,
 }
 
 /// What is to be restored.
@@ -38,7 +38,7 @@ impl BatchGuard {
             v4: limits.v4,
         };
         let record = journal.record(&found).map_err(failed)?;
-        let guard = BatchGuard { found, _record: record };
+        let guard = BatchGuard { found, record: Some(record) };
         limits.at_most(bytes).set(interface)?;
         Ok(guard)
     }
@@ -50,7 +50,8 @@ impl Drop for BatchGuard {
         if self.found.reach() == Reach::Here
             && let Err(error) = self.found.undo()
         {
-            tracing::warn!("the batch limits of {} stay changed: {error}", self.found.interface);
+            tracing::warn!("the batch limits of {} stay changed until a gateway starts: {error}", self.found.interface);
+            self.record.take().into_iter().for_each(Record::leave);
         }
     }
 }

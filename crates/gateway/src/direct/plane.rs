@@ -7,8 +7,8 @@ use crate::ratio::{Ratio, RatioError};
 use crate::status::{Status, Traffic};
 use net::nftables::{Count, InstalledTable};
 use net::policy::MarkedRoute;
-use net::{SetupError, clock, interface, namespace};
-use service::{Claim, ClaimError, InstalledRoutes, Journal, RuntimeDir};
+use net::{SetupError, clock, interface};
+use service::{ClaimError, InstalledRoutes, Journal, NamespaceClaim, RuntimeDir};
 use std::io;
 use std::sync::Arc;
 use thiserror::Error;
@@ -32,7 +32,7 @@ pub struct DirectPlane {
     table: Arc<InstalledTable>,
     _batches: Vec<BatchGuard>,
     _routes: InstalledRoutes<MarkedRoute>,
-    _claim: Claim,
+    _claim: NamespaceClaim,
 }
 
 /// Packets of hosts that were given to a path. Some may be dropped by this host's own rules on their way to it.
@@ -65,7 +65,7 @@ pub enum DirectError {
         /// Its process, or `unknown`.
         process: String,
     },
-    /// No lock file can be made.
+    /// The system refuses the name that stands for it.
     #[error(transparent)]
     Claim(ClaimError),
     /// What is to be undone cannot be written down.
@@ -80,8 +80,7 @@ impl DirectPlane {
     /// The host does not forward, another gateway runs, or the system refuses something; nothing is left behind then.
     pub fn start(config: &Config, directory: RuntimeDir) -> Result<Self, DirectError> {
         let plan = Plan::new(config);
-        let namespace = namespace::current_inode().map_err(DirectError::Record)?;
-        let claim = Claim::new(&directory, &format!("gateway-{namespace}")).map_err(|error| match error {
+        let claim = NamespaceClaim::new("gateway").map_err(|error| match error {
             ClaimError::Taken { process, .. } => DirectError::Taken { process },
             error => DirectError::Claim(error),
         })?;

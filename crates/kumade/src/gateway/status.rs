@@ -2,6 +2,7 @@
 
 use super::live;
 use super::registry::{DEFAULT_NAME, explained, gateways};
+use crate::output::StandardOutput;
 use crate::usage::usage;
 use anyhow::Context;
 use clap::Args;
@@ -52,7 +53,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
     let status = ask(&name)?;
     let text = if args.json { serde_json::to_string(&status)? } else { status.to_string() };
-    writeln!(io::stdout(), "{text}")?;
+    writeln!(StandardOutput, "{text}")?;
     Ok(ExitCode::SUCCESS)
 }
 

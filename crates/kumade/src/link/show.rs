@@ -1,3 +1,4 @@
+use crate::output::StandardOutput;
 use emulator::report::Document;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write};
@@ -38,7 +39,7 @@ impl View {
     pub fn interval(&mut self, document: &Document) -> io::Result<()> {
         match self.output {
             Output::Text if self.lines.is_hidden() => {
-                let mut out = io::stdout().lock();
+                let mut out = StandardOutput;
                 writeln!(out, "{}", document.line())?;
                 out.flush()?;
             }
@@ -56,7 +57,7 @@ impl View {
     pub fn end(&mut self, total: &Document) -> io::Result<()> {
         self.lines.finish_and_clear();
         match self.output {
-            Output::Text => writeln!(io::stdout(), "{total}"),
+            Output::Text => writeln!(StandardOutput, "{total}"),
             Output::Document | Output::Stream => print_line(total),
         }
     }
@@ -64,7 +65,7 @@ impl View {
 
 fn print_line(document: &Document) -> io::Result<()> {
     let line = serde_json::to_string(document)?;
-    let mut out = io::stdout().lock();
+    let mut out = StandardOutput;
     writeln!(out, "{line}")?;
     out.flush()
 }

@@ -34,7 +34,7 @@ pub fn capacity(found: &DirectionReport) -> String {
 }
 
 /// The policer or shaper.
-pub fn shaping(found: &DirectionReport) -> String {
+pub fn shaping(direction: Direction, found: &DirectionReport) -> String {
     let Some(capacity) = &found.capacity else { return "–".to_owned() };
     if let Some(policer) = &capacity.policer {
         let rate = policer.rate_bits_per_second.map_or_else(String::new, |rate| format!(" at {}", rate.value));
@@ -44,7 +44,11 @@ pub fn shaping(found: &DirectionReport) -> String {
     match (&capacity.shaper, capacity.bottleneck_bits_per_second) {
         (Some(shaper), _) => {
             let burst = Bytes(shaper.burst_bytes.value);
-            let place = if shaper.at_sender { " (this host's own interface)" } else { "" };
+            let place = match (shaper.at_sender, direction) {
+                (false, _) => "",
+                (true, Direction::Up) => " (this host's own interface)",
+                (true, Direction::Down) => " (the server's own interface)",
+            };
             format!("{}, burst {burst}{place}", shaper.committed_rate.value)
         }
         (None, Some(_)) => "none seen".to_owned(),

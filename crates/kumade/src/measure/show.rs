@@ -6,6 +6,7 @@ use super::progress::Progress;
 use super::prometheus;
 use super::summary::{self, View};
 use super::watch::History;
+use crate::output::StandardOutput;
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
 use measurement::report::StreamLine;
@@ -57,7 +58,7 @@ pub fn run(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<ExitCode>
         match &shown.output {
             Output::Text(view) => {
                 let report = measured(shown, measuring)?.0;
-                writeln!(io::stdout(), "{}", history.line(report, view))?;
+                writeln!(StandardOutput, "{}", history.line(report, view))?;
             }
             // The document has the error.
             _ => match once(shown, measuring, first) {
@@ -73,7 +74,7 @@ pub fn run(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<ExitCode>
 /// `first`: whether nothing has been printed before.
 fn once(shown: &Shown, measuring: &Measuring<'_>, first: bool) -> anyhow::Result<ExitCode> {
     let (report, failure) = measured(shown, measuring)?;
-    let mut out = io::stdout().lock();
+    let mut out = StandardOutput;
     match &shown.output {
         Output::Text(view) if failure.is_none() => {
             summary::lines(&report, view).iter().try_for_each(|line| writeln!(out, "{line}"))?;
@@ -133,7 +134,7 @@ fn write_metrics(file: &Path, text: &str) -> anyhow::Result<()> {
 
 fn print_line(line: &StreamLine<'_>) -> io::Result<()> {
     let line = serde_json::to_string(line)?;
-    let mut out = io::stdout().lock();
+    let mut out = StandardOutput;
     writeln!(out, "{line}")?;
     out.flush()
 }

@@ -48,7 +48,7 @@ fn bandwidth_lines(report: &Report, view: &View) -> Vec<String> {
     row("available", &|_, found| available(found));
     if directions.iter().any(|(_, found)| found.capacity.is_some()) {
         row("capacity", &|_, found| capacity(found));
-        row("shaping", &|_, found| shaping(found));
+        row("shaping", &shaping);
     }
     if let Some(delay) = &report.delay {
         row("RTT → loaded", &|direction, _| round_trip(delay, direction));

@@ -18,12 +18,18 @@ pub fn sentence(report: &Report) -> String {
     if found.is_empty() {
         return format!("The available bandwidth could not be determined over {transport}.");
     }
-    let shaped = if is_shaped_here(report) { " This host's own interface shapes the path up." } else { "" };
+    let shaped = match Direction::BOTH.map(|direction| is_shaped_by_sender(report, direction)) {
+        [true, true] => " The two hosts' own interfaces shape the path.",
+        [true, false] => " This host's own interface shapes the path up.",
+        [false, true] => " The server's own interface shapes the path down.",
+        [false, false] => "",
+    };
     format!("Available: {}, over {transport}.{shaped}", found.join(", "))
 }
 
-fn is_shaped_here(report: &Report) -> bool {
-    let shaper = report.up.as_ref().and_then(|up| up.capacity.as_ref()?.shaper);
+fn is_shaped_by_sender(report: &Report, direction: Direction) -> bool {
+    let found = directions(report).into_iter().find(|(of, _)| *of == direction);
+    let shaper = found.and_then(|(_, found)| found.capacity.as_ref()?.shaper);
     shaper.is_some_and(|shaper| shaper.at_sender)
 }
 
@@ -49,6 +55,7 @@ fn limit(direction: Direction, found: &DirectionReport) -> Option<&'static str> 
         ("sender", Direction::Down) => "the server cannot send faster",
         ("budget", _) => "the budget allowed no faster train",
         ("flow-queueing", _) => "the fair share of one flow",
+        ("growing-queue", _) => "a queue kept growing",
         ("token-bucket", _) => "more passes for a burst only",
         ("range", _) if lower => "the method tries no higher rate",
         ("range", _) => "the method tries no lower rate",

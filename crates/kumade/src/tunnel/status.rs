@@ -1,8 +1,9 @@
 //! `kumade tunnel status`: what a running end of a tunnel does.
 
 use super::registry::{explained, tunnels};
+use crate::output::StandardOutput;
 use clap::Args;
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use tunnel::control::{Reply, Request};
 
@@ -30,7 +31,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let name = args.name.clone().unwrap_or_else(default_name);
     let Reply::Status { status } = tunnels().ask(&name, &Request::Status).map_err(explained)?;
     let text = if args.json { serde_json::to_string(&status)? } else { status.to_string() };
-    writeln!(io::stdout(), "{text}")?;
+    writeln!(StandardOutput, "{text}")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -15,7 +15,7 @@ pub struct FairnessRow {
     pub added_delay_seconds: f64,
     /// The discipline before the bottleneck, with its settings.
     pub discipline: String,
-    /// Counted from 1 for each case and discipline; also the seed.
+    /// Counted from 1 for each case and discipline. In virtual time the seed follows from it and the case.
     #[schemars(range(min = 1))]
     pub run: u32,
     /// Jain's index of the goodputs of all connections; null where nothing arrived.
@@ -136,7 +136,7 @@ impl FairnessRow {
 
 impl DropCounts {
     /// As a link counts them.
-    pub(super) fn of(counters: &link::Counters) -> Self {
+    pub(crate) fn of(counters: &link::Counters) -> Self {
         DropCounts {
             offered_packets: counters.offered.packets,
             queue_full_packets: counters.queue_full.packets,
@@ -146,7 +146,7 @@ impl DropCounts {
     }
 
     /// Those since `earlier`.
-    pub(super) fn since(self, earlier: DropCounts) -> Self {
+    pub(crate) fn since(self, earlier: DropCounts) -> Self {
         DropCounts {
             offered_packets: self.offered_packets - earlier.offered_packets,
             queue_full_packets: self.queue_full_packets - earlier.queue_full_packets,

@@ -133,7 +133,7 @@ pub struct FairnessPoint<'a> {
     pub discipline: &'a DisciplineChoice,
     /// Its queue.
     pub queue: &'a QueueConfig,
-    /// Counted from 1; also the seed.
+    /// Counted from 1.
     pub run: u32,
 }
 
@@ -149,6 +149,19 @@ impl Fairness {
             }
         }
         points
+    }
+}
+
+impl FairnessPoint<'_> {
+    /// The seed of the run's random numbers: another one for each case and run, whichever others are run, and the same for
+    /// all disciplines. Else one hash that happens to be bad would spoil every case in the same way.
+    pub(super) fn seed(&self) -> u64 {
+        // FNV-1a (draft-eastlake-fnv).
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        // What a mix's name says behind the colon describes it, and may be reworded.
+        let name = self.case.label.split(':').next().unwrap_or_default();
+        let bytes = name.bytes().chain(self.run.to_be_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, hash)
     }
 }
 

@@ -35,6 +35,8 @@ pub struct PointSummary {
     /// Jain's index of the goodputs of all connections, as all figures with an interval the mean over the runs; null where
     /// nothing arrived.
     pub jain_index: Option<Estimate<f64>>,
+    /// The minimum of the runs' indices.
+    pub min_jain_index: Option<f64>,
     /// Utilisation of the bottleneck.
     pub utilisation_ratio: Option<Estimate<f64>>,
     /// Sum of the goodputs.
@@ -67,7 +69,7 @@ pub struct GroupSummary {
 pub struct DisciplineSummary {
     /// Mean of the cases' indices.
     pub mean_jain_index: Option<f64>,
-    /// The minimum of the cases' indices.
+    /// The minimum of the indices of all cases and runs.
     pub min_jain_index: Option<f64>,
     /// The minimum of the cases' utilisations.
     pub min_utilisation_ratio: Option<f64>,
@@ -135,6 +137,7 @@ impl PointSummary {
             discipline: first.discipline.clone(),
             runs: rows.len() as u32,
             jain_index: Estimate::of_mean(&all(&|row| row.jain_index)),
+            min_jain_index: range(&all(&|row| row.jain_index)).map(|(min, _)| min),
             utilisation_ratio: Estimate::of_mean(&all(&|row| Some(row.utilisation_ratio))),
             goodput_bits_per_second: Estimate::of_mean(&all(&|row| Some(row.goodput_bits_per_second))),
             groups: groups.collect(),
@@ -154,10 +157,11 @@ fn by_discipline(points: &[PointSummary]) -> BTreeMap<String, DisciplineSummary>
     let reference = own.get(REFERENCE).cloned().unwrap_or_default();
     let summary = |points: &Vec<&PointSummary>| {
         let indices: Vec<_> = points.iter().filter_map(|point| Some(point.jain_index?.value)).collect();
+        let least: Vec<_> = points.iter().filter_map(|point| point.min_jain_index).collect();
         let used: Vec<_> = points.iter().filter_map(|point| Some(point.utilisation_ratio?.value)).collect();
         DisciplineSummary {
             mean_jain_index: mean(&indices),
-            min_jain_index: range(&indices).map(|(min, _)| min),
+            min_jain_index: range(&least).map(|(min, _)| min),
             min_utilisation_ratio: range(&used).map(|(min, _)| min),
             goodput_loss_ratio: goodput_loss(points, &reference),
         }

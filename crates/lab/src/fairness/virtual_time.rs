@@ -74,7 +74,7 @@ impl Built {
 
 fn build(experiment: &Fairness, point: &FairnessPoint<'_>) -> anyhow::Result<Built> {
     let case = point.case;
-    let mut network = Network::new(u64::from(point.run));
+    let mut network = Network::new(point.seed());
     let link = LinkConfig { rate: Some(case.rate), delay: case.delay, ..LinkConfig::default() };
     let bottleneck = network.add_link(link, Some(point.queue.clone()))?;
     let routes = case.groups.iter().map(|group| add_hops(&mut network, group)).collect::<Result<Vec<_>, _>>()?;

@@ -61,7 +61,8 @@ impl<'a> Gateways<'a> {
             Plane::Bonded | Plane::BondedRatio | Plane::BondedWeighted | Plane::BondedRedundant => {
                 gateways.start_bonded(point)?;
             }
-            Plane::TunnelTcp
+            Plane::TunnelAuto
+            | Plane::TunnelTcp
             | Plane::TunnelTcpBbr
             | Plane::TunnelRake
             | Plane::TunnelRakeBbr
@@ -102,7 +103,11 @@ impl<'a> Gateways<'a> {
 
     fn start_tunnel(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
         let (carrier, control) = point.contender.plane.carrier().context("no carrier")?;
-        self.overhead = framing::connection_overhead();
+        // With `auto`, packets have the length that suits datagrams.
+        self.overhead = match carrier {
+            Carrier::Auto(_) => OUTER_BYTES + dataplane::OVERHEAD,
+            _ => framing::connection_overhead(),
+        };
         let tuning = point.contender.tuning.as_ref();
         for side in [Side::Left, Side::Right] {
             hosts::set(side.gateway(self.sites), &tuning.map(Tuning::settings).unwrap_or_default())?;

@@ -23,6 +23,8 @@ pub enum Plane {
     BondedWeighted,
     /// Encrypted, a copy on each path.
     BondedRedundant,
+    /// Encrypted in datagrams or on many TCP connections (CUBIC) over the first path, whichever passes and performs.
+    TunnelAuto,
     /// Encrypted on one TCP connection (CUBIC) over the first path.
     TunnelTcp,
     /// The same with BBR.
@@ -41,7 +43,7 @@ pub enum Plane {
     Mptcp,
 }
 
-const PLANES: [(Plane, &str, &str); 18] = [
+const PLANES: [(Plane, &str, &str); 19] = [
     (Plane::Single, "single", "the first path alone, without kumade"),
     (Plane::Direct, "direct", "packets divided in a fixed ratio"),
     (Plane::DirectNat, "direct-nat", "the same with translated addresses"),
@@ -49,6 +51,7 @@ const PLANES: [(Plane, &str, &str); 18] = [
     (Plane::BondedRatio, "bonded-ratio", "encrypted and resequenced, in a fixed ratio"),
     (Plane::BondedWeighted, "bonded-weighted", "encrypted and resequenced, by measured weights"),
     (Plane::BondedRedundant, "bonded-redundant", "encrypted, a copy on each path"),
+    (Plane::TunnelAuto, "tunnel-auto", "encrypted, over UDP or many TCP connections, whichever performs"),
     (Plane::TunnelTcp, "tunnel-tcp", "encrypted on one TCP connection over the first path"),
     (Plane::TunnelTcpBbr, "tunnel-tcp-bbr", "the same with BBR below"),
     (Plane::TunnelRake, "tunnel-rake", "encrypted on many TCP connections over the first path"),
@@ -78,10 +81,10 @@ impl Plane {
         matches!(self, Plane::Direct | Plane::DirectNat | Plane::BondedRatio)
     }
 
-    /// Whether it has a form in virtual time: what the kernel's address translation costs, its Multipath TCP, and other programs
-    /// are not simulated.
+    /// Whether it has a form in virtual time: what the kernel's address translation costs, its Multipath TCP, tunnels that use
+    /// datagrams and connections, and other programs are not simulated.
     pub fn is_virtual(self) -> bool {
-        !matches!(self, Plane::DirectNat | Plane::Mptcp | Plane::Other(_))
+        !matches!(self, Plane::DirectNat | Plane::Mptcp | Plane::TunnelAuto | Plane::Other(_))
     }
 
     /// What carries the packets of a tunnel, and with which congestion control.
@@ -89,6 +92,7 @@ impl Plane {
         let connections = Carrier::DEFAULT_CONNECTIONS;
         let (rake, relay) = (Carrier::Rake(connections), Carrier::Relay(connections));
         match self {
+            Plane::TunnelAuto => Some((Carrier::Auto(connections), "cubic")),
             Plane::TunnelTcp => Some((Carrier::Tcp, "cubic")),
             Plane::TunnelTcpBbr => Some((Carrier::Tcp, "bbr")),
             Plane::TunnelRake => Some((rake, "cubic")),

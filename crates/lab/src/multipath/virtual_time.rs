@@ -65,6 +65,7 @@ fn plane(point: &MultipathPoint<'_>) -> anyhow::Result<sim::sites::Plane> {
         Plane::Single
         | Plane::Mptcp
         | Plane::Other(_)
+        | Plane::TunnelAuto
         | Plane::TunnelTcp
         | Plane::TunnelTcpBbr
         | Plane::TunnelRake

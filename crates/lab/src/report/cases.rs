@@ -18,7 +18,6 @@ pub(crate) struct Frame<'a> {
     pub(crate) y_axis: &'a str,
     /// The smallest and largest value that must be in view.
     pub(crate) range: (f64, f64),
-    pub(crate) legend: SeriesLabelPosition,
 }
 
 /// The cases along the x axis.
@@ -38,7 +37,7 @@ pub(crate) fn alone(value: f64) -> Estimate<f64> {
 /// A case without a value leaves a gap.
 pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &Frame<'_>, series: &[Series]) -> Drawn<Plot> {
     let values = || series.iter().flat_map(|series| series.values.iter().flatten());
-    let low = values().map(|value| value.low).fold(frame.range.0, f64::min);
+    let low = values().map(|value| value.low).fold(frame.range.0, f64::min).max(0.0);
     let high = values().map(|value| value.high).fold(frame.range.1, f64::max);
     let cases = axis.labels.len();
     let label = |x: &f64| {
@@ -48,7 +47,9 @@ pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &Frame<'_>, series: &[Serie
     let svg = draw(|area| {
         let axes = [axis.name.to_owned(), frame.y_axis.to_owned()];
         let width = -0.4..cases as f64 - 0.6;
-        let mut chart = chart_labelled(area, width, low.max(0.0)..high, &axes, cases + 1, &label)?;
+        // Room for whole marks.
+        let margin = (high - low) * 0.03;
+        let mut chart = chart_labelled(area, width, low - margin..high + margin, &axes, cases + 1, &label)?;
         let count = series.len() as f64;
         for (index, Series { name, values, colour }) in series.iter().enumerate() {
             let colour = *colour;
@@ -68,7 +69,7 @@ pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &Frame<'_>, series: &[Serie
                 .label(name)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
         }
-        legend(&mut chart, frame.legend.clone())
+        legend(&mut chart)
     })?;
     Ok(Plot { title: frame.title.to_owned(), caption: frame.caption.to_owned(), svg })
 }

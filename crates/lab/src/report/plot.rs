@@ -29,7 +29,10 @@ pub(crate) const SERIES: [RGBColor; 6] = [
     RGBColor(0xc8, 0x48, 0x5a),
 ];
 pub(crate) const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
-const SIZE: (u32, u32) = (520, 420);
+/// Pixels of a plot with its legend.
+const SIZE: (u32, u32) = (660, 420);
+/// Pixels to the right of the frame, where the legend stands.
+const LEGEND_WIDTH: u32 = 170;
 
 pub(crate) fn chart<'a, 'b>(
     area: &Area<'b>,
@@ -51,8 +54,12 @@ pub(crate) fn chart_labelled<'a, 'b>(
     x_labels: usize,
     x_label: &dyn Fn(&f64) -> String,
 ) -> Drawn<Chart<'a, 'b>> {
-    let mut chart =
-        ChartBuilder::on(area).margin(12).x_label_area_size(44).y_label_area_size(56).build_cartesian_2d(x, y)?;
+    let mut chart = ChartBuilder::on(area)
+        .margin(12)
+        .margin_right(LEGEND_WIDTH)
+        .x_label_area_size(44)
+        .y_label_area_size(56)
+        .build_cartesian_2d(x, y)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -74,11 +81,13 @@ pub(crate) fn short(value: &f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-pub(crate) fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, position: SeriesLabelPosition) -> Drawn<()> {
+/// Beside the frame, where it hides nothing.
+pub(crate) fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Drawn<()> {
+    let (width, _) = chart.plotting_area().dim_in_pixel();
     chart
         .configure_series_labels()
-        .position(position)
-        .margin(12)
+        .position(SeriesLabelPosition::Coordinate(width as i32 + 4, 0))
+        .margin(4)
         .legend_area_size(24)
         .label_font(("sans-serif", 14))
         .draw()?;

@@ -1,7 +1,8 @@
 use super::overrides::Overrides;
-use super::{accuracy, atlas, fairness, multipath, nat_session};
+use super::{accuracy, atlas, contention, fairness, multipath, nat_session};
 use crate::accuracy::Accuracy;
 use crate::atlas::PathAtlas;
+use crate::contention::Contention;
 use crate::error::ScenarioError;
 use crate::fairness::Fairness;
 use crate::multipath::Multipath;
@@ -11,7 +12,8 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::DeTable;
 
-/// What the lab can run. A file that names queue disciplines is about fairness, one that names planes about several paths, one
+/// What the lab can run. A file that lists cases of contention is about that, another that names queue disciplines about
+/// fairness, one that names planes about several paths, one
 /// with an idle time about NAT sessions, one that names kinds about paths of many kinds, any other about accuracy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Experiment {
@@ -19,6 +21,8 @@ pub enum Experiment {
     Accuracy(Box<Accuracy>),
     /// Shares that TCP connections get.
     Fairness(Box<Fairness>),
+    /// What attackers, sparse flows and short flows get beside bulk transfers.
+    Contention(Box<Contention>),
     /// What a flow gets of several paths.
     Multipath(Box<Multipath>),
     /// When NAT sessions begin and end.
@@ -44,6 +48,10 @@ impl Experiment {
             ScenarioError::Malformed { origin: origin.to_owned(), cause: Box::new(cause) }
         };
         let document = DeTable::parse(text).map_err(malformed)?;
+        if document.get_ref().contains_key("contention") {
+            let file: contention::File = file(document).map_err(malformed)?;
+            return Ok(Experiment::Contention(Box::new(file.experiment(overrides)?)));
+        }
         if document.get_ref().contains_key("disciplines") {
             let file: fairness::File = file(document).map_err(malformed)?;
             let fairness = file.experiment(table, overrides)?;
@@ -70,6 +78,7 @@ impl Experiment {
         match self {
             Experiment::Accuracy(experiment) => &experiment.name,
             Experiment::Fairness(experiment) => &experiment.name,
+            Experiment::Contention(experiment) => &experiment.name,
             Experiment::Multipath(experiment) => &experiment.name,
             Experiment::NatSessions(experiment) => &experiment.name,
             Experiment::PathAtlas(experiment) => &experiment.name,
@@ -81,6 +90,7 @@ impl Experiment {
         match self {
             Experiment::Accuracy(experiment) => &experiment.title,
             Experiment::Fairness(experiment) => &experiment.title,
+            Experiment::Contention(experiment) => &experiment.title,
             Experiment::Multipath(experiment) => &experiment.title,
             Experiment::NatSessions(experiment) => &experiment.title,
             Experiment::PathAtlas(experiment) => &experiment.title,
@@ -94,7 +104,7 @@ impl Experiment {
             Experiment::Fairness(experiment) => experiment.paper.as_ref(),
             Experiment::Multipath(experiment) => experiment.paper.as_ref(),
             Experiment::NatSessions(experiment) => experiment.paper.as_ref(),
-            Experiment::PathAtlas(_) => None,
+            Experiment::PathAtlas(_) | Experiment::Contention(_) => None,
         }
     }
 
@@ -105,7 +115,7 @@ impl Experiment {
             Experiment::Fairness(experiment) => experiment.virtual_time,
             Experiment::Multipath(experiment) => experiment.virtual_time,
             Experiment::NatSessions(experiment) => experiment.virtual_time,
-            Experiment::PathAtlas(_) => true,
+            Experiment::PathAtlas(_) | Experiment::Contention(_) => true,
         }
     }
 
@@ -114,6 +124,7 @@ impl Experiment {
         match self {
             Experiment::Accuracy(experiment) => experiment.runs(),
             Experiment::Fairness(experiment) => experiment.points().len(),
+            Experiment::Contention(experiment) => experiment.runs(),
             Experiment::Multipath(experiment) => experiment.points().len(),
             Experiment::NatSessions(experiment) => experiment.points().len(),
             Experiment::PathAtlas(experiment) => experiment.points().len(),
@@ -132,6 +143,14 @@ impl Experiment {
     pub fn fairness(self) -> Option<Fairness> {
         match self {
             Experiment::Fairness(experiment) => Some(*experiment),
+            _ => None,
+        }
+    }
+
+    /// The experiment on contention, if it is one.
+    pub fn contention(self) -> Option<Contention> {
+        match self {
+            Experiment::Contention(experiment) => Some(*experiment),
             _ => None,
         }
     }

@@ -181,11 +181,16 @@ fn mixes(file: &str, table: &str, rows: &[u32]) -> Result<Vec<Case>, String> {
     refuse(cases.is_empty() || cases.len() > MAX_CASES, || {
         format!("its table of mixes has {} rows; give 1 to {MAX_CASES}", cases.len())
     })?;
-    let labels: Vec<_> = rows.iter().map(|row| format!("row {row}")).collect();
-    if let Some(missing) = labels.iter().find(|label| cases.iter().all(|case| case.label != **label)) {
-        return Err(format!("it has no {missing}"));
+    let labels: Vec<_> = rows.iter().map(|row| format!("row {row}:")).collect();
+    let is_called = |case: &Case, label: &String| case.label.starts_with(label);
+    if let Some(row) = rows
+        .iter()
+        .zip(&labels)
+        .find_map(|(row, label)| cases.iter().all(|case| !is_called(case, label)).then_some(row))
+    {
+        return Err(format!("it has no row {row}"));
     }
-    cases.retain(|case| labels.is_empty() || labels.contains(&case.label));
+    cases.retain(|case| labels.is_empty() || labels.iter().any(|label| is_called(case, label)));
     Ok(cases)
 }
 
@@ -312,7 +317,7 @@ mod tests {
     #[test]
     fn some_rows_of_a_table_will_do() {
         let experiment = overridden("fair-mix", Overrides { rows: vec![12, 3], ..Overrides::default() }).unwrap();
-        let labels: Vec<_> = experiment.cases.into_iter().map(|case| case.label).collect();
-        assert_eq!(labels, ["row 3", "row 12"]);
+        let labels = experiment.cases.iter().filter_map(|case| Some(case.label.split_once(':')?.0));
+        assert_eq!(labels.collect::<Vec<_>>(), ["row 3", "row 12"]);
     }
 }

@@ -38,14 +38,20 @@ pub fn read(text: &str) -> Result<Vec<Case>, String> {
 impl Line {
     fn case(&self) -> Result<Case, String> {
         let rate = Rate::from_f64(self.bottleneck_mbps * 1e6);
-        let groups = self.groups.split('+').map(|group| parse_group(group.trim(), rate));
-        let groups = groups.collect::<Result<Vec<_>, _>>().map_err(|why| format!("row {}: {why}", self.row))?;
+        let delay = millis(self.bottleneck_delay_ms);
+        let mut groups = Vec::new();
+        let mut names = Vec::new();
+        for text in self.groups.split('+').map(str::trim) {
+            let (group, control) = parse_group(text, rate).map_err(|why| format!("row {}: {why}", self.row))?;
+            names.push(format!("{} {control} {}", group.connections, (delay + group.delay) * 2));
+            groups.push(group);
+        }
         let share = |jain_index, mbps: f64| PublishedShare { jain_index, goodput_bits_per_second: mbps * 1e6 };
         Ok(Case {
-            label: format!("row {}", self.row),
+            label: format!("row {}: {}, {rate}", self.row, names.join(" + ")),
             added_delay: Span::ZERO,
             rate,
-            delay: millis(self.bottleneck_delay_ms),
+            delay,
             limit: Limit::Packets(self.buffer_packets),
             groups,
             queues: Vec::new(),
@@ -58,19 +64,21 @@ impl Line {
     }
 }
 
-/// Senders are limited to the bottleneck's rate: their leaf links have it too.
-fn parse_group(text: &str, rate: Rate) -> Result<Group, String> {
+/// The group, and its congestion control as it stands there. Senders are limited to the bottleneck's rate: their leaf links
+/// have it too.
+fn parse_group(text: &str, rate: Rate) -> Result<(Group, &str), String> {
     let wrong = || format!("`{text}` is no group; write it like 2xNewReno@0.2");
     let (count, rest) = text.split_once('x').ok_or_else(wrong)?;
     let (control, leaf) = rest.split_once('@').ok_or_else(wrong)?;
     let leaf: f64 = leaf.parse().map_err(|_| wrong())?;
-    Ok(Group {
+    let group = Group {
         connections: count.parse().map_err(|_| wrong())?,
         control: control_called(control)?,
         delay: millis(2.0 * leaf),
         source_rate: Some(rate),
         hops: Vec::new(),
-    })
+    };
+    Ok((group, control))
 }
 
 /// As ns-3 writes them: `NewReno`.
@@ -94,6 +102,8 @@ mod tests {
         assert_eq!(cases.len(), 16);
         let first = &cases[0];
         assert_eq!((first.rate, first.limit), (Rate::from_mbit(100), Limit::Packets(250)));
+        // Finding 10 of the review by a new user: "row 0" says nothing.
+        assert_eq!(first.label, "row 0: 2 NewReno 20.8 ms + 8 NewReno 28 ms, 100 Mbit/s");
         let groups: Vec<_> = first.groups.iter().map(|g| (g.connections, g.control)).collect();
         assert_eq!(groups, [(2, Control::NewReno), (8, Control::NewReno)]);
         // RTT = 2 · (bottleneck delay + 2 · leaf delay): 20.8 and 28 ms.

@@ -7,6 +7,7 @@ mod accuracy;
 mod atlas;
 mod catalogue;
 mod checks;
+mod contention;
 mod experiment;
 mod fairness;
 mod mixes;

@@ -291,7 +291,7 @@ fn check_tuning(tuning: &Tuning) -> Result<(), String> {
         of("it must name planes that are tunnels over TCP, and no others".into())
     })?;
     refuse(tuning.min_rto.is_some_and(|least| !MIN_RTO.contains(&least)), || {
-        of("choose a least retransmission timeout of 1 ms to 60 s".into())
+        of("choose a minimum retransmission timeout of 1 ms to 60 s".into())
     })?;
     refuse(tuning.max_rto.is_some_and(|most| !MAX_RTO.contains(&most)), || {
         of("choose a greatest retransmission timeout of 1 s to 120 s".into())

@@ -51,7 +51,7 @@ impl DrawSection {
         refuse(!(1..=MAX_PAIRS).contains(&self.pairs), || format!("draw 1 to {MAX_PAIRS} pairs of paths"))?;
         let is_empty = self.min_rate > self.max_rate || self.min_delay > self.max_delay;
         let is_zero = self.min_rate == Rate::ZERO || self.min_delay <= Span::ZERO;
-        refuse(is_empty || is_zero, || "paths are drawn between a least and a greatest rate and delay, above 0".into())
+        refuse(is_empty || is_zero, || "paths are drawn between a minimum and a maximum rate and delay, above 0".into())
     }
 
     /// Rates and delays are distributed uniformly on a logarithmic scale.

@@ -51,6 +51,9 @@ pub trait DisciplineConfig: Clone + Default + 'static {
     /// with all of them.
     const TRIALS: &'static [&'static str];
 
+    /// How much can be queued unless a user says so.
+    const LIMIT: Limit = Limit::Packets(1000);
+
     /// The queue with these settings.
     type Queue<P>: QueueDiscipline<P>;
 

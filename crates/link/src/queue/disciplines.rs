@@ -34,6 +34,8 @@ pub struct DisciplineInfo {
     pub summary: &'static str,
     /// Settings for tests; see [`DisciplineConfig::TRIALS`].
     pub trials: &'static [&'static str],
+    /// How much can be queued unless a user says so; see [`DisciplineConfig::LIMIT`].
+    pub limit: Limit,
     parameters: fn() -> Vec<&'static ParameterInfo>,
     default: fn() -> Discipline,
 }
@@ -153,7 +155,7 @@ disciplines! {
 impl DisciplineInfo {
     const fn of<C: ParameterTable>(default: fn() -> Discipline) -> Self {
         let parameters = || C::table().iter().map(Parameter::info).collect();
-        DisciplineInfo { name: C::NAME, summary: C::SUMMARY, trials: C::TRIALS, parameters, default }
+        DisciplineInfo { name: C::NAME, summary: C::SUMMARY, trials: C::TRIALS, limit: C::LIMIT, parameters, default }
     }
 
     /// What can be set.

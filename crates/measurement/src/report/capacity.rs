@@ -42,8 +42,8 @@ pub struct ShaperReport {
     /// Committed rate: the sustained rate.
     #[serde(rename = "rate_bits_per_second")]
     pub committed_rate: Estimate<Rate>,
-    /// Whether it is the queue discipline of the sending host's own interface, as far as known: in direction down the peer does
-    /// not say.
+    /// Whether it is the queue discipline of the sending host's own interface, as far as known: in direction down, servers
+    /// of protocol version 3 do not say.
     #[serde(default)]
     pub at_sender: bool,
     /// Burst size: bytes that pass at the peak rate after an idle period.
@@ -127,7 +127,7 @@ impl fmt::Display for CapacityReport {
             }
             let burst = Bytes(shaper.burst_bytes.value);
             write!(f, ", committed rate {}, burst {burst}", shaper.committed_rate.value)?;
-            f.write_str(if shaper.at_sender { ", on this host's own interface" } else { "" })?;
+            f.write_str(if shaper.at_sender { ", on the sender's own interface" } else { "" })?;
         }
         if let Some(policer) = &self.policer {
             f.write_str("; policed")?;
@@ -166,6 +166,7 @@ mod tests {
             shaper,
             fastest_burst: None,
             waiting: None,
+            is_disordered: false,
             fastest_long_train: None,
             long_train: None,
             bursts_used: 20,

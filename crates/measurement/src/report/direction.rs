@@ -26,8 +26,8 @@ pub struct DirectionReport {
     /// An upper bound of the available bandwidth: the lowest rate that was tried exceeded it. Null as above.
     pub at_most_bits_per_second: Option<Rate>,
     /// Why there is no more than a bound: `sender` (it cannot send faster), `budget` (which was spent) `range` (the method
-    /// tries no other rates) `token-bucket` (more passes for a burst only)
-    /// or `flow-queueing` (flows have queues of their own); null if there is no bound.
+    /// tries no other rates) `token-bucket` (more passes for a burst only) `growing-queue` (a longer train at no more kept a queue
+    /// growing or full) or `flow-queueing` (flows have queues of their own); null if there is no bound.
     pub limited_by: Option<String>,
     /// Why there is no value; null if there is one.
     pub reason: Option<String>,

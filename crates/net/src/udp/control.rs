@@ -86,8 +86,9 @@ fn integer(data: &[u8]) -> libc::c_int {
 
 /// The first of three struct timespec: that of the kernel itself.
 fn time(data: &[u8]) -> Option<Time> {
-    let seconds = libc::time_t::from_ne_bytes(*data.first_chunk()?);
-    let nanos = libc::c_long::from_ne_bytes(*data.get(size_of::<libc::time_t>()..)?.first_chunk()?);
+    // The kernel's own type has two longs, whatever that of the C library has.
+    let seconds = libc::c_long::from_ne_bytes(*data.first_chunk()?);
+    let nanos = libc::c_long::from_ne_bytes(*data.get(size_of::<libc::c_long>()..)?.first_chunk()?);
     stamp::credible(TimeSpec::new(seconds, nanos))
 }
 

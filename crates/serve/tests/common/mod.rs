@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 pub mod proxy;
+pub mod recorder;
 
 pub use testnet::TEST_DEADLINE as DEADLINE;
 
@@ -13,7 +14,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use wire::{ClientMessage, ClientSession, ServerMessage, Token};
+use wire::{ClientMessage, ClientSession, ServerMessage, Token, Version};
 
 /// Stops, and waits for its threads, when dropped.
 pub struct Running {
@@ -73,7 +74,7 @@ impl RawClient {
         socket.connect(&address.into())?;
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(DEADLINE))?;
-        let mut session = ClientSession::client(None);
+        let mut session = ClientSession::client(None, Version::NEWEST);
         (&stream).write_all(&session.take_outgoing())?;
         Ok(RawClient { stream, session })
     }

@@ -19,7 +19,7 @@ pub struct DrawnPath {
     pub hops: Vec<Hop>,
     /// What it carries in the long run without cross traffic.
     pub sustained: Rate,
-    /// The mean rate of the cross traffic.
+    /// What cross traffic leaves less than that on average: its mean rate, where the path is one link.
     pub cross: Rate,
     /// Flows of cross traffic.
     pub cross_flows: u32,
@@ -27,6 +27,8 @@ pub struct DrawnPath {
     pub flow_queueing: bool,
     /// The policer or the shaper on it.
     pub bucket: Option<TokenBucket>,
+    /// Errors of the hosts' stamps.
+    pub stamping: Stamping,
 }
 
 /// Slower and faster bottlenecks are not drawn, in bit/s.
@@ -46,8 +48,9 @@ impl DrawnPath {
             sustained: rate,
             cross: Rate::ZERO,
             cross_flows: 0,
-            flow_queueing: kind == PathKind::FqCoDel,
+            flow_queueing: matches!(kind, PathKind::FqCoDel | PathKind::FairShare),
             bucket: None,
+            stamping: Stamping::default(),
         };
         let link = LinkConfig {
             rate: Some(rate),
@@ -59,7 +62,10 @@ impl DrawnPath {
         let link = path.special(link, random);
         let queue = discipline(kind).map(|name| queue(name, rate, link.queue_bytes));
         let cross = path.cross_traffic(random);
-        path.hops = vec![Hop { link, queue, cross }];
+        path.hops = match kind {
+            PathKind::TightLink => path.links_in_series(&link, random),
+            _ => vec![Hop { link, queue, cross }],
+        };
         path
     }
 
@@ -68,7 +74,7 @@ impl DrawnPath {
     /// # Errors
     /// A setting is out of range, which no path of the atlas has.
     pub fn build(&self) -> Result<VirtualPath, ConfigError> {
-        let mut path = VirtualPath::new(&self.hops, Stamping::default(), self.seed)?;
+        let mut path = VirtualPath::new(&self.hops, self.stamping, self.seed)?;
         path.wait(Span::from_millis(500));
         Ok(path)
     }
@@ -89,7 +95,16 @@ impl DrawnPath {
     fn special(&mut self, link: LinkConfig, random: &mut Pcg64Mcg) -> LinkConfig {
         let rate = self.sustained;
         match self.kind {
-            PathKind::Fifo | PathKind::FqCoDel | PathKind::CoDel | PathKind::Red | PathKind::FairShare => link,
+            PathKind::Fifo
+            | PathKind::FqCoDel
+            | PathKind::CoDel
+            | PathKind::Red
+            | PathKind::FairShare
+            | PathKind::TightLink => link,
+            PathKind::Batching => {
+                self.stamping.batching = Span::from_secs_f64(between(random, 20e-6, 500e-6));
+                link
+            }
             PathKind::Policer => {
                 let policer = TokenBucket { rate, burst_bytes: between(random, 10e3, 1e6) as u64 };
                 self.bucket = Some(policer);
@@ -111,6 +126,28 @@ impl DrawnPath {
         }
     }
 
+    /// A narrow link, a faster one of which less is left, and perhaps a third, in any order.
+    fn links_in_series(&mut self, narrow: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<Hop> {
+        let rate = self.sustained.as_f64();
+        let left = rate * random.random_range(0.1..0.9);
+        self.cross = Rate::from_f64((rate - left).round());
+        self.cross_flows = 1;
+        let poisson = random.random_bool(0.5);
+        // Of the others, at least a little more is left than of the tight link.
+        let slack = |random: &mut Pcg64Mcg, rate: f64| {
+            if random.random_bool(0.5) { rate } else { random.random_range((left * 1.15).min(rate * 0.999)..rate) }
+        };
+        let tight = rate * between(random, 1.25, 10.0);
+        let mut links = vec![(rate, slack(random, rate)), (tight, left)];
+        if random.random_bool(0.3) {
+            let third = rate * between(random, 1.2, 10.0);
+            links.push((third, slack(random, third)));
+        }
+        let first = random.random_range(0..links.len());
+        links.swap(0, first);
+        links.into_iter().map(|(rate, left)| loaded(narrow, (rate, left), poisson, random)).collect()
+    }
+
     fn cross_traffic(&mut self, random: &mut Pcg64Mcg) -> Vec<CrossConfig> {
         let load = if random.random_bool(0.15) { 0.0 } else { random.random_range(0.05..0.8) };
         let flows = if self.flow_queueing { random.random_range(1..=4) } else { 1 };
@@ -128,6 +165,25 @@ impl DrawnPath {
         };
         (0..self.cross_flows).map(one).collect()
     }
+}
+
+/// A link of this rate, of which so much is left, and otherwise like that one.
+fn loaded(like: &LinkConfig, (rate, left): (f64, f64), poisson: bool, random: &mut Pcg64Mcg) -> Hop {
+    let link = LinkConfig {
+        rate: Some(Rate::from_f64(rate.round())),
+        queue_bytes: like.queue_bytes.max(400_000),
+        delay: Span::from_micros(random.random_range(500..10_000)),
+        seed: random.random(),
+        ..like.clone()
+    };
+    let cross = Rate::from_f64((rate - left).round());
+    let kind = match poisson {
+        true => CrossKind::Poisson { rate: cross, sizes: SizeMix::fixed(1500) },
+        false => CrossKind::Constant { rate: cross, size: 1500 },
+    };
+    let phase = random.random_range(0.0..1.0);
+    let cross = (rate > left).then(|| CrossConfig { kind, start: Time::ZERO, phase, seed: random.random() });
+    Hop { link, queue: None, cross: cross.into_iter().collect() }
 }
 
 /// Logarithmically.

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What is special about a path. All have one bottleneck, with constant or Poisson cross traffic or none.
+/// What is special about a path. All have constant or Poisson cross traffic or none, and but for one kind one bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathKind {
     /// Nothing: a FIFO queue with room for every train.
@@ -16,7 +16,7 @@ pub enum PathKind {
     CoDel,
     /// RED.
     Red,
-    /// Dropping that follows each flow's share, in one queue.
+    /// The project's fair share, which serves flows in rounds.
     FairShare,
     /// A FIFO queue behind which packets are delayed at random, by up to 0.5 to 10 ms, in order.
     Jitter,
@@ -24,11 +24,15 @@ pub enum PathKind {
     ShortQueue,
     /// A FIFO queue on a path that loses 0.1 to 5 % of all packets, singly or in bursts.
     Loss,
+    /// Two or three links, of which the narrow one is not the tight one: a faster link has less left.
+    TightLink,
+    /// A FIFO queue before a receiver that reports packets in batches, every 20 to 500 µs (interrupt coalescing).
+    Batching,
 }
 
 impl PathKind {
     /// All kinds.
-    pub const ALL: [PathKind; 10] = [
+    pub const ALL: [PathKind; 12] = [
         PathKind::Fifo,
         PathKind::Policer,
         PathKind::Shaper,
@@ -39,6 +43,8 @@ impl PathKind {
         PathKind::Jitter,
         PathKind::ShortQueue,
         PathKind::Loss,
+        PathKind::TightLink,
+        PathKind::Batching,
     ];
 
     /// As scenario files and reports call it.
@@ -54,6 +60,8 @@ impl PathKind {
             PathKind::Jitter => "jitter",
             PathKind::ShortQueue => "short-queue",
             PathKind::Loss => "loss",
+            PathKind::TightLink => "tight-link",
+            PathKind::Batching => "batching",
         }
     }
 }

@@ -34,6 +34,10 @@ pub struct FlowConfig {
     pub start_jitter: Span,
     /// When it stops sending new data.
     pub stop: Option<Time>,
+    /// Whether UDP packets are ECT(0), though their sender does not react to marks. Of TCP, [`TcpConfig::ecn`] says it.
+    pub ect: bool,
+    /// Whether the delay of each UDP packet is kept; see [`Network::delays`](super::Network::delays).
+    pub record_delays: bool,
     /// The sender.
     pub source: Source,
 }
@@ -65,6 +69,8 @@ pub struct TcpConfig {
     pub bytes: Option<u64>,
     /// Whether queues may mark its packets.
     pub ecn: bool,
+    /// Whether its receiver keeps marks to itself, so that the sender never reacts to them.
+    pub conceals_marks: bool,
     /// The receive window in payload bytes; unlimited if not given.
     pub receive_window: Option<u64>,
     /// How losses are found and repaired.
@@ -106,6 +112,7 @@ impl TcpConfig {
             access_rate: None,
             bytes: None,
             ecn: false,
+            conceals_marks: false,
             receive_window: None,
             recovery: RecoveryConfig::default(),
         }
@@ -161,6 +168,8 @@ impl FlowConfig {
             start: Time::ZERO,
             start_jitter: Span::ZERO,
             stop: None,
+            ect: false,
+            record_delays: false,
             source,
         }
     }
@@ -203,6 +212,8 @@ pub(super) struct Flow {
     last_out: Time,
     random: Pcg64Mcg,
     statistics: FlowStatistics,
+    /// Of UDP packets that have arrived: when each did, and how long it was on its way.
+    delays: Vec<(Time, Span)>,
 }
 
 /// What stands at the ends.
@@ -242,6 +253,7 @@ impl Flow {
             last_out: Time::ZERO,
             random,
             statistics: FlowStatistics::default(),
+            delays: Vec::new(),
         })
     }
 
@@ -300,7 +312,7 @@ impl Flow {
     pub(super) fn arrive(&mut self, packet: &Packet, now: Time) {
         match (&packet.body, &mut self.ends) {
             (Body::Data(data), Ends::Tcp { config, receiver, .. }) => {
-                let answer = receiver.receive(data, packet.marked, now);
+                let answer = receiver.receive(data, packet.marked && !config.conceals_marks, now);
                 let payload = u64::from(receiver.in_order()) * u64::from(config.segment_bytes);
                 self.statistics.goodput_bytes = config.bytes.map_or(payload, |bytes| payload.min(bytes));
                 self.count_delivered(packet.size);
@@ -313,6 +325,9 @@ impl Flow {
                 self.send(now);
             }
             _ => {
+                if let (Body::Plain { sent }, true) = (&packet.body, self.config.record_delays) {
+                    self.delays.push((now, now - *sent));
+                }
                 self.count_delivered(packet.size);
                 self.statistics.goodput_bytes += u64::from(packet.size.saturating_sub(UDP_HEADERS));
             }
@@ -327,6 +342,10 @@ impl Flow {
             window: sender.window(),
             ..self.statistics
         }
+    }
+
+    pub(super) fn delays(&self) -> &[(Time, Span)] {
+        &self.delays
     }
 
     fn count_delivered(&mut self, size: u32) {
@@ -350,7 +369,10 @@ impl Flow {
             let jitter = Span::from_nanos(if most > 0 { self.random.random_range(0..=most) } else { 0 });
             // What has left the pipe may not be overtaken either.
             self.last_out = self.last_out.max(leaves + self.config.delay_out.max(Span::from_nanos(1)) + jitter);
-            let capable = matches!(&self.ends, Ends::Tcp { config, .. } if config.ecn) && !body.is_again();
+            let capable = match &self.ends {
+                Ends::Tcp { config, .. } => config.ecn && !body.is_again(),
+                Ends::Udp { .. } => self.config.ect,
+            };
             let packet = Packet { flow: self.index, hop: 0, size, capable, marked: false, body, carried: None };
             self.out.push(self.last_out, packet);
         }
@@ -379,7 +401,7 @@ impl Ends {
             Ends::Udp { traffic, next } => {
                 let due = next.filter(|next| next.time <= now && !stopped)?;
                 *next = traffic.next();
-                Some((Body::Plain, due.size))
+                Some((Body::Plain { sent: now }, due.size))
             }
         }
     }

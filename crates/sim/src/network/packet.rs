@@ -1,5 +1,6 @@
 use super::ids::FlowId;
 use crate::tcp::{Acknowledgement, Data};
+use units::Time;
 
 /// A packet on its way.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +30,7 @@ pub(super) struct Carried {
 pub(super) enum Body {
     Data(Data),
     Acknowledgement(Acknowledgement),
-    Plain,
+    Plain { sent: Time },
 }
 
 impl Packet {

@@ -10,7 +10,7 @@ use packet::Classification;
 use runtime::{Buffer, BufferPool, FlowHasher, Shard, Wake};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use units::{Direction, Time};
+use units::{Direction, Span, Time};
 
 /// Packets written at most in a turn.
 const BATCH: usize = 64;
@@ -283,6 +283,9 @@ impl NetworkShard {
 
 impl Shard for NetworkShard {
     type Error = NetworkError;
+
+    /// Experiments are judged by single packets.
+    const MIN_SPIN: Span = Self::SPIN;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         self.left.iter().chain(&self.right).map(|port| port.device.as_fd()).collect()

@@ -7,7 +7,7 @@ use net::clock;
 use packet::Classification;
 use runtime::{BufferPool, FlowHasher, Shard, Wake};
 use std::os::fd::{AsFd, BorrowedFd};
-use units::Time;
+use units::{Span, Time};
 
 /// Packets written at most in a turn.
 const BATCH: usize = 64;
@@ -144,6 +144,9 @@ impl SitesShard {
 
 impl Shard for SitesShard {
     type Error = NetworkError;
+
+    /// Experiments are judged by single packets.
+    const MIN_SPIN: Span = Self::SPIN;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         self.ends().map(AsFd::as_fd).collect()

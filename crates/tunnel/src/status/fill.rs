@@ -43,15 +43,6 @@ impl Packets {
     }
 }
 
-impl From<multipath::CarrierKind> for CarrierKind {
-    fn from(kind: multipath::CarrierKind) -> Self {
-        match kind {
-            multipath::CarrierKind::Datagrams => CarrierKind::Udp,
-            multipath::CarrierKind::Connections => CarrierKind::Tcp,
-        }
-    }
-}
-
 /// A path counts for as much as it has sent.
 fn loss(paths: &[&TunnelPath]) -> Option<f64> {
     let sent: u64 = paths.iter().map(|path| path.sent.packets).sum();

@@ -17,6 +17,17 @@ fn people_read_a_table() {
 }
 
 #[test]
+fn only_paths_that_carry_count_as_carriers() {
+    let mut status = rake();
+    assert!(status.to_string().contains("2 TCP connections"), "{status}");
+    let packets = status.peers[0].packets.as_mut().unwrap();
+    let datagrams = TunnelPath { carrier: CarrierKind::Udp, ..packets.tunnel.paths[0].clone() };
+    packets.tunnel.paths.push(datagrams);
+    packets.paths_up += 1;
+    assert!(status.to_string().contains("2 TCP connections"), "{status}");
+}
+
+#[test]
 fn rates_are_those_of_the_interval_and_paths_may_come_and_go() {
     let before = rake();
     let mut now = before.clone();

@@ -1,4 +1,4 @@
-use super::{CarrierKind, EndKind, Packets, Peer, Relayed, Status};
+use super::{CarrierKind, EndKind, Packets, PathState, Peer, Relayed, Status, Tunnel, TunnelPath};
 use ::status::{NONE, age, percent, rate, show_table};
 use std::fmt::{self, Display, Formatter};
 use units::Span;
@@ -29,14 +29,14 @@ impl Display for Status {
 }
 
 fn row(peer: &Peer, packets: &Packets) -> [String; 10] {
-    let Packets { address, carrier, paths_up, round_trip_seconds, loss_ratio, sent, received, tunnel, .. } = packets;
+    let Packets { address, carrier, round_trip_seconds, loss_ratio, sent, received, tunnel, .. } = packets;
     let state = if tunnel.connected { "connected" } else { "not connected" };
     let none = || NONE.to_owned();
     [
         peer.name().to_owned(),
         format!("{state} {}", age(tunnel.state_seconds)),
         address.clone().unwrap_or_else(none),
-        carrier.map_or_else(none, |carrier| carried(carrier, *paths_up)),
+        carrier.map_or_else(none, |carrier| carried(carrier, tunnel)),
         round_trip_seconds.map_or_else(none, |seconds| Span::from_secs_f64(seconds).to_string()),
         rate(sent.bits_per_second),
         rate(received.bits_per_second),
@@ -46,9 +46,10 @@ fn row(peer: &Peer, packets: &Packets) -> [String; 10] {
     ]
 }
 
-/// Connections that are kept open while datagrams carry do not count.
-fn carried(carrier: CarrierKind, paths_up: u64) -> String {
-    match (carrier, paths_up) {
+/// Paths of the other kind, which are kept up beside those that carry, do not count.
+fn carried(carrier: CarrierKind, tunnel: &Tunnel) -> String {
+    let carry = |path: &&TunnelPath| path.carrier == carrier && path.state == PathState::Up;
+    match (carrier, tunnel.paths.iter().filter(carry).count()) {
         (CarrierKind::Udp, _) => "UDP".to_owned(),
         (CarrierKind::Tcp, 1) => "1 TCP connection".to_owned(),
         (CarrierKind::Tcp, paths) => format!("{paths} TCP connections"),

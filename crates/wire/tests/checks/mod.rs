@@ -1,9 +1,13 @@
 //! What must hold for any bytes that a peer may send: for the fuzzer, and for the test that replays its finds.
 
+mod conversation;
+
+pub use conversation::conversation;
+
 use std::fmt::Debug;
 use wire::{
     Answer, ClientSession, Message, Preamble, PresharedKey, ServerSession, Session, SessionError, UdpAnswer,
-    UdpRequest, ntp, stamp,
+    UdpRequest, Version, ntp, stamp,
 };
 
 /// A control connection: the first byte says in what pieces the rest arrives.
@@ -11,29 +15,29 @@ pub fn control(data: &[u8]) {
     let Some((&size, bytes)) = data.split_first() else { return };
     let piece = usize::from(size) + 1;
     let key = PresharedKey::from_bytes([7; 32]);
-    arrives_alike(|| ServerSession::server(None), bytes, piece);
-    arrives_alike(|| ServerSession::server(Some(&key)), bytes, piece);
-    arrives_alike(|| ClientSession::client(None), bytes, piece);
-    arrives_alike(|| ClientSession::client(Some(&key)), bytes, piece);
+    arrives_alike(|| ServerSession::server(None, Version::NEWEST), bytes, piece);
+    arrives_alike(|| ServerSession::server(Some(&key), Version::NEWEST), bytes, piece);
+    arrives_alike(|| ClientSession::client(None, Version::NEWEST), bytes, piece);
+    arrives_alike(|| ClientSession::client(Some(&key), Version::NEWEST), bytes, piece);
 }
 
 /// The first bytes of a connection, and UDP packets.
 pub fn preamble(data: &[u8]) {
     if let Some(bytes) = data.first_chunk()
-        && let Ok(preamble) = Preamble::decode(bytes)
+        && let Ok((preamble, version)) = Preamble::decode(bytes)
     {
-        assert_eq!(preamble.encode(), *bytes, "one preamble, one spelling");
+        assert_eq!(preamble.encode(version), *bytes, "one preamble, one spelling");
     }
     if let Some(bytes) = data.first_chunk()
-        && let Ok(answer) = Answer::decode(bytes)
+        && let Ok((answer, version)) = Answer::decode(bytes)
     {
-        assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
+        assert_eq!(Answer::decode(&answer.encode(version)), Ok((answer, version)));
     }
-    if let Ok(request) = UdpRequest::decode(data) {
-        assert_eq!(UdpRequest::decode(&request.encode()), Ok(request));
+    if let Ok((request, version)) = UdpRequest::decode(data) {
+        assert_eq!(UdpRequest::decode(&request.encode(version)), Ok((request, version)));
     }
     if let Ok(answer) = UdpAnswer::decode(data) {
-        assert_eq!(UdpAnswer::decode(&answer.encode()), Ok(answer));
+        assert_eq!(UdpAnswer::decode(&answer.encode(Version::NEWEST)), Ok(answer));
     }
 }
 

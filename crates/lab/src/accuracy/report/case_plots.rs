@@ -64,7 +64,7 @@ fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Ax
     let axes = [(*axis).to_owned(), "mean |error|, % of the bottleneck's rate".to_owned()];
     let svg = draw(|area| {
         let margin = (last - first) * 0.04;
-        let mut chart = chart_labelled(area, first - margin..last + margin, 0.0..top, &axes, 5, label)?;
+        let mut chart = chart_labelled(area, first - margin..last + margin, -0.02 * top..top, &axes, 5, label)?;
         for ((method, line), colour) in points.iter().zip(SERIES.iter().cycle()) {
             chart.draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(2)))?;
             chart
@@ -72,7 +72,7 @@ fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Ax
                 .label(method)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
         }
-        legend(&mut chart, SeriesLabelPosition::UpperRight)
+        legend(&mut chart)
     })?;
     let caption = format!("Mean of |{what} − truth| relative to the bottleneck's rate, over the {axis}.");
     Ok(Plot { title: transport.to_owned(), caption, svg })

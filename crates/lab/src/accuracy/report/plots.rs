@@ -60,7 +60,7 @@ fn scatter(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot> 
                 .label(method)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
         }
-        legend(&mut chart, SeriesLabelPosition::UpperLeft)
+        legend(&mut chart)
     })?;
     Ok(Plot { title: transport.to_owned(), caption, svg })
 }
@@ -97,7 +97,7 @@ fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot
         }
         let none = std::iter::empty::<Circle<(f64, f64), i32>>();
         chart.draw_series(none)?.label("estimate").legend(|(x, y)| Circle::new((x + 8, y), 4, SERIES[0].filled()));
-        legend(&mut chart, SeriesLabelPosition::LowerRight)
+        legend(&mut chart)
     })?;
     Ok(Plot { title: transport.to_owned(), caption, svg })
 }
@@ -126,7 +126,7 @@ fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
                 .label(name)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 3, colour.filled()));
         }
-        legend(&mut chart, SeriesLabelPosition::LowerRight)
+        legend(&mut chart)
     })?;
     Ok(Plot { title: transport.to_owned(), caption, svg })
 }

@@ -26,12 +26,18 @@ fn verdict(report: &Report, transport: &str, method: &str) -> String {
         return format!("{transport} {method}: no estimate in any of {runs} runs");
     };
     format!(
-        "{transport} {method}: an estimate in {measured} of {runs} runs; mean absolute error {error}, median relative error \
+        "{transport} {method}: an estimate in {measured} of {runs} runs{}; mean absolute error {error}, median relative error \
          {}; {:.0} kB and {seconds:.2} s per direction on average{}",
+        disturbed(s.runs_disturbed[transport][method]),
         judged(relative, report.limits.available_median_error_ratio, percent),
         bytes / 1e3,
         full_duration(report, transport, method)
     )
+}
+
+/// Runs whose figures are not the method's.
+fn disturbed(runs: u32) -> String {
+    if runs == 0 { String::new() } else { format!(" ({runs} of them disturbed by this host)") }
 }
 
 /// In the report's unit, or relative to the bottleneck's rate where that was varied.

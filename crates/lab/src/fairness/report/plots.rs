@@ -5,7 +5,6 @@ use super::document::FairnessReport;
 use crate::fairness::summary::PointSummary;
 use crate::report::cases::{CaseAxis, Frame, Series, alone, over_cases};
 use crate::report::plot::{Drawn, GREY, Plot, SERIES};
-use plotters::prelude::*;
 use train::Estimate;
 
 /// Index, shares for each discipline, then utilisation and delay of all disciplines.
@@ -34,7 +33,6 @@ fn goodputs(report: &FairnessReport, cases: &[&str]) -> Drawn<Vec<Plot>> {
             caption: "Mean goodput of the connections of each group, Mbit/s, with 95 % intervals over the runs.",
             y_axis: "goodput per connection, Mbit/s",
             range: (0.0, max * 1.04),
-            legend: SeriesLabelPosition::LowerLeft,
         };
         plot(report, cases, &frame, shares(points, name, cases))
     };
@@ -47,7 +45,6 @@ fn utilisation(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
         caption: "Utilisation of the bottleneck, %.",
         y_axis: "utilisation, %",
         range: (80.0, 100.5),
-        legend: SeriesLabelPosition::LowerLeft,
     };
     let percent = |point: &PointSummary| point.utilisation_ratio.map(|mean| scaled(mean, 100.0));
     plot(report, cases, &frame, by_discipline(report, cases, &percent))
@@ -59,7 +56,6 @@ fn queueing_delay(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
         caption: "Median queueing delay at the bottleneck, ms.",
         y_axis: "median queueing delay, ms",
         range: (0.0, 1.0),
-        legend: SeriesLabelPosition::UpperLeft,
     };
     let millis = |point: &PointSummary| point.queueing_median_seconds.map(|seconds| alone(seconds * 1e3));
     plot(report, cases, &frame, by_discipline(report, cases, &millis))
@@ -79,7 +75,6 @@ fn index(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
         caption: "Of all connections' goodputs: 1 where all are equal; with 95 % intervals over the runs.",
         y_axis: "Jain's index",
         range: (0.8, 1.01),
-        legend: SeriesLabelPosition::LowerLeft,
     };
     plot(report, cases, &frame, series)
 }
@@ -129,7 +124,10 @@ fn scaled(value: Estimate<f64>, factor: f64) -> Estimate<f64> {
 /// Cases are side by side, joined by lines where they differ by an added delay.
 fn plot(report: &FairnessReport, cases: &[&str], frame: &Frame<'_>, series: Vec<Series>) -> Drawn<Plot> {
     let swept = report.summary.points.iter().any(|point| point.added_delay_seconds > 0.0);
-    let label = |case: &&str| case.trim_end_matches(" ms").trim_start_matches("row ").to_owned();
+    let label = |case: &&str| {
+        let number = case.strip_prefix("row ").and_then(|case| Some(case.split_once(':')?.0));
+        number.unwrap_or(case.trim_end_matches(" ms")).to_owned()
+    };
     let axis = CaseAxis {
         name: if swept { "added round-trip delay, ms" } else { "row of the table" },
         labels: cases.iter().map(label).collect(),

@@ -24,7 +24,7 @@ pub(super) fn all(report: &FairnessReport) -> Vec<Table> {
             (1e6, 1),
             &|share| share.goodput_bits_per_second,
         ),
-        matrix(report, "Mean goodput per connection of each group, Mbit/s", &|point| {
+        matrix(report, &format!("Mean goodput per connection of {}, Mbit/s", groups(report)), &|point| {
             let mbits = |mean: Estimate<f64>| with_margin(mean, 1e6, 2);
             let groups = point.groups.iter().map(|group| group.goodput_bits_per_second.map_or("–".into(), mbits));
             groups.collect::<Vec<_>>().join(" / ")
@@ -39,6 +39,15 @@ pub(super) fn all(report: &FairnessReport) -> Vec<Table> {
         }),
         summary(report),
     ]
+}
+
+/// The groups whose figures stand side by side.
+fn groups(report: &FairnessReport) -> String {
+    let names = |point: &PointSummary| point.groups.iter().map(|group| group.group.clone()).collect::<Vec<_>>();
+    match &report.summary.points[..] {
+        [first, rest @ ..] if rest.iter().all(|point| names(point) == names(first)) => names(first).join(" / "),
+        _ => "each group, in the order of the case's name".to_owned(),
+    }
 }
 
 /// A figure in this unit and with so many decimals, with what was published of each case, if anything.

@@ -17,7 +17,7 @@ pub(super) fn all(report: &FairnessReport) -> Vec<String> {
 fn verdict(report: &FairnessReport, name: &str) -> Option<String> {
     let summary = report.summary.disciplines.get(name)?;
     let points: Vec<_> = report.summary.points.iter().filter(|point| point.discipline == name).collect();
-    let indices = points.iter().filter_map(|point| Some((point.jain_index?.value, &point.case)));
+    let indices = points.iter().filter_map(|point| Some((point.min_jain_index?, &point.case)));
     let (min, case) = indices.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let mut text = format!(
         "{name}: Jain's index {:.3} on average, minimum {min:.3} ({case}); utilisation at least {:.1} %",

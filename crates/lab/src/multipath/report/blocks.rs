@@ -118,7 +118,7 @@ fn plot(report: &MultipathReport, case: &str) -> Drawn<Plot> {
                 .label(*name)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
         }
-        legend(&mut chart, SeriesLabelPosition::LowerRight)
+        legend(&mut chart)
     })?;
     let caption = "Goodput of the first run by the length of each write, without TCP_NODELAY (the paper's Fig. 4 to 6 have the time \
                    for a given amount).";

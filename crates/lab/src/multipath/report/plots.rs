@@ -37,14 +37,12 @@ const SHARES: Frame<'_> = Frame {
               cases are numbered as in the table.",
     y_axis: "of what the framing leaves, %",
     range: (0.0, 104.0),
-    legend: SeriesLabelPosition::LowerLeft,
 };
 const GOODPUTS: Frame<'_> = Frame {
     title: "goodput",
     caption: "Goodput, Mbit/s, with 95 % intervals over the runs. The cases are numbered as in the table.",
     y_axis: "goodput, Mbit/s",
     range: (0.0, 1.0),
-    legend: SeriesLabelPosition::UpperLeft,
 };
 
 fn scaled(value: Option<Estimate<f64>>, factor: f64) -> Option<Estimate<f64>> {
@@ -104,8 +102,7 @@ fn setting_plot(
     let legend = tuned.iter().enumerate().map(|(number, name)| format!("{}: {name}", number + 1));
     let caption = format!("The settings: {}.", legend.collect::<Vec<_>>().join("; "));
     let title = format!("{plane} by setting");
-    let frame =
-        Frame { title: &title, caption: &caption, y_axis, range: (0.0, 1.0), legend: SeriesLabelPosition::UpperRight };
+    let frame = Frame { title: &title, caption: &caption, y_axis, range: (0.0, 1.0) };
     let labels = (1..=tuned.len()).map(|number| number.to_string()).collect();
     over_cases(&CaseAxis { name: "setting", labels, is_swept: true }, &frame, &series)
 }

@@ -35,7 +35,7 @@ fn plot(row: &MultipathRow) -> Drawn<Plot> {
                     .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
             }
         }
-        legend(&mut chart, SeriesLabelPosition::UpperLeft)
+        legend(&mut chart)
     })?;
     Ok(Plot {
         title: format!("{}, {}, run {}", row.case, row.contender, row.run),

@@ -33,8 +33,7 @@ fn timeline(row: &NatSessionRow) -> Drawn<Plot> {
     let end = ends.chain(row.sessions().filter_map(|session| session.last_packet_seconds)).fold(1.0, f64::max) * 1.02;
     let svg = draw(|area| {
         let axes = ["since the flow's first packet, s".to_owned(), "flow".to_owned()];
-        // Room for the legend above the flows.
-        let mut chart = chart(area, 0.0..end, 0.5..flows as f64 * 1.5 + 1.5, &axes)?;
+        let mut chart = chart(area, 0.0..end, 0.5..flows as f64 + 0.5, &axes)?;
         for (name, offset, colour, times) in KINDS {
             let mut lines = Vec::new();
             for (place, flow) in row.flows.iter().take(flows).enumerate() {
@@ -59,7 +58,7 @@ fn timeline(row: &NatSessionRow) -> Drawn<Plot> {
             .draw_series(marks)?
             .label("last packet of the session")
             .legend(|(x, y)| Circle::new((x + 10, y), 3, SERIES[3].filled()));
-        legend(&mut chart, SeriesLabelPosition::UpperRight)
+        legend(&mut chart)
     })?;
     Ok(Plot {
         title: row.case.clone(),

@@ -2,7 +2,7 @@ use super::codel::{self, CoDelConfig, Controller, Source};
 use crate::ledger::DropCause;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
 use crate::queue::packet::{Dropped, Limit, Queued};
-use crate::queue::parameter::{NUMBER, Parameter, SMALL_SIZE};
+use crate::queue::parameter::{NUMBER, Parameter, SIZE, SMALL_SIZE};
 use crate::queue::slab::{Chain, Slab};
 use crate::random::mix;
 use std::collections::VecDeque;
@@ -17,10 +17,12 @@ pub struct FqCoDelConfig {
     pub quantum: u32,
     /// Among how many queues flows are spread. Flows that fall on the same one share it.
     pub flows: u32,
+    /// How many bytes of packets can be queued, in addition to the queue's limit.
+    pub memory: u64,
 }
 
 /// FQ-CoDel (RFC 8290): queues for flows take turns, those that have just begun to send come first, and each is kept
-/// short by a CoDel of its own. What exceeds the limit is dropped from the front of the longest queue.
+/// short by a CoDel of its own. What exceeds the limit or the memory is dropped from the front of the longest queue.
 #[derive(Debug)]
 pub struct FqCoDel<P> {
     config: FqCoDelConfig,
@@ -56,7 +58,8 @@ const MAX_PACKET_BYTES: u32 = 65_535;
 
 impl Default for FqCoDelConfig {
     fn default() -> Self {
-        FqCoDelConfig { codel: CoDelConfig { ecn: true, ..CoDelConfig::default() }, quantum: 1514, flows: 1024 }
+        let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
+        FqCoDelConfig { codel, quantum: 1514, flows: 1024, memory: 32 << 20 }
     }
 }
 
@@ -71,8 +74,10 @@ impl DisciplineConfig for FqCoDelConfig {
     const SUMMARY: &'static str = "FQ-CoDel: a queue with a CoDel for each flow, served in turns (RFC 8290)";
     const TRIALS: &'static [&'static str] = &[
         "fq-codel:target=50us:interval=200us:quantum=300:flows=3:ecn=off",
-        "fq-codel:target=50us:interval=200us:mtu=1000:law=newton:ecn=on",
+        "fq-codel:target=50us:interval=200us:mtu=1000:law=newton:ecn=on:memory=8kb",
     ];
+    /// As in Linux.
+    const LIMIT: Limit = Limit::Packets(10_240);
     type Queue<P> = FqCoDel<P>;
 
     fn parameters() -> Vec<Parameter<Self>> {
@@ -80,6 +85,12 @@ impl DisciplineConfig for FqCoDelConfig {
         let own = [
             Parameter::new("quantum", SMALL_SIZE, quantum, |config: &mut Self| &mut config.quantum),
             Parameter::new("flows", NUMBER, "number of queues", |config: &mut Self| &mut config.flows),
+            Parameter::new(
+                "memory",
+                SIZE,
+                "bytes of packets that can be queued, whatever the limit",
+                |config: &mut Self| &mut config.memory,
+            ),
         ];
         codel::parameters().into_iter().chain(own).collect()
     }
@@ -94,6 +105,10 @@ impl DisciplineConfig for FqCoDelConfig {
         if !(1..=65_536).contains(&self.flows) {
             let remedy = "give 1 to 65536; 1024 is usual";
             return Err(error("number of queues", self.flows.to_string(), "out of range", remedy));
+        }
+        if self.memory < 2000 {
+            let remedy = "give at least 2000 bytes; 32 MB are usual";
+            return Err(error("memory", format!("{} bytes", self.memory), "which holds no packet", remedy));
         }
         Ok(())
     }
@@ -117,6 +132,9 @@ impl<P> FqCoDel<P> {
     }
 
     fn exceeds_limit(&self) -> bool {
+        if self.slab.bytes() > self.config.memory {
+            return true;
+        }
         match self.limit {
             Limit::Bytes(limit) => self.slab.bytes() > limit,
             Limit::Packets(limit) => self.slab.packets() as u64 > limit,
@@ -261,10 +279,19 @@ mod tests {
     }
 
     #[test]
+    fn its_memory_is_bounded_whatever_the_limit() {
+        let config = FqCoDelConfig { memory: 60_000, ..FqCoDelConfig::default() };
+        let mut queue = config.queue(Limit::Packets(10_240), 1);
+        fill(&mut queue, 1, 1000);
+        assert!((30_000..=60_000).contains(&queue.bytes()), "{}", queue.bytes());
+    }
+
+    #[test]
     fn nonsense_is_refused_with_the_reason() {
         let refused = |config: FqCoDelConfig| config.check().unwrap_err().to_string();
         let good = FqCoDelConfig::default();
         assert!(refused(FqCoDelConfig { quantum: 100, ..good }).contains("quantum is 100 bytes"));
+        assert!(refused(FqCoDelConfig { memory: 0, ..good }).contains("memory is 0 bytes"));
         assert!(refused(FqCoDelConfig { flows: 0, ..good }).contains("number of queues is 0"));
         assert!(refused(FqCoDelConfig { flows: 1 << 20, ..good }).contains("out of range"));
     }

@@ -5,9 +5,7 @@
 //! over 100/10 and 100/35; with resequencing by a timer only 56 % of 8/0 and 8/25 where one packet in a thousand is
 //! lost; MPTCP 98, 90 and 94 %.
 
-mod bonded;
-
-use bonded::{Bonded, Record, Rule};
+use crate::bonded::{Bonded, Record, Rule};
 use link::{CrossConfig, CrossKind, LinkConfig, Loss, SizeMix};
 use sim::network::{FlowConfig, GatewaysId, Network, Source, TcpConfig};
 use sim::tcp::congestion::Control;

@@ -166,3 +166,18 @@ fn data_flows_soon_after_an_outage_unless_the_timeout_below_is_long() {
     println!("seed 1: {long}, {one}, {many}");
     assert!(long > Span::from_secs(2) && one < Span::from_millis(600) && many < Span::from_millis(600));
 }
+
+/// The connection below says by itself when the path is back: nothing waits for an answer to a probe then, and the connection
+/// inside is not stopped for so long that it repeats what is on its way.
+#[test]
+fn a_short_outage_costs_little_more_than_itself() {
+    for (millis, wanted) in [(50, 65.0), (100, 55.0)] {
+        let mut sites = World::new(100, 0.0, Plane::Tunnel(TunnelModel::tcp(Control::Cubic))).sites(1);
+        let restored = at(4.137) + Span::from_millis(millis);
+        sites.schedule(at(4.137), 0, Change::Cut);
+        sites.schedule(restored, 0, Change::Restore);
+        let [bulk, _] = sites.measure(at(4.137), at(5.137)).try_into().unwrap();
+        println!("seed 1, {millis} ms: {:.1} Mbit/s in that second", mbit(&bulk));
+        assert!(mbit(&bulk) > wanted && bulk.tcp.retransmissions < 50, "{}", bulk.tcp.retransmissions);
+    }
+}

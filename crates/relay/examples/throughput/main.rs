@@ -1,5 +1,7 @@
-//! What one connection gets through both ends over loopback, beside the same without them:
-//! `cargo run --release -p relay --example throughput [SECONDS]`
+//! What one connection gets through both ends over loopback, beside the same without them and through `ssh -L`, in turns:
+//! `cargo run --release -p relay --example throughput [SECONDS [ROUNDS]]`
+
+mod ssh;
 
 use relay::{Allowed, Forward, Relay, RelayConfig, Role};
 use secure::{PresharedKey, PrivateKey};
@@ -9,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 fn main() {
-    let seconds = std::env::args().nth(1).map_or(5, |text| text.parse().expect("a number of seconds"));
+    let number = |place, default| std::env::args().nth(place).map_or(default, |text| text.parse().expect("a number"));
+    let (seconds, rounds) = (number(1, 5), number(2, 3));
     let local: SocketAddr = "127.0.0.1:0".parse().expect("an address");
     let sink = TcpListener::bind(local).expect("a port");
     let target = sink.local_addr().expect("its address");
@@ -25,8 +28,16 @@ fn main() {
     let (peer, congestion_control, redirect) = (far_key.public(), None, None);
     let near = start(&near_key, Role::Near { address, peer, congestion_control, forwards, redirect });
     let through = near.addresses().expect("it runs")[0];
-    for (name, address) in [("plain", target), ("relay", through), ("plain", target), ("relay", through)] {
-        println!("{name}: {:.2} Gbit/s", transfer(&sink, address, Duration::from_secs(seconds)));
+    let ssh = ssh::Forwarding::start(target);
+    if let Err(error) = &ssh {
+        println!("ssh -L: not measured: {error}");
+    }
+    let ssh = ssh.ok();
+    let beside = ssh.as_ref().map(|ssh| ("ssh -L", ssh.address));
+    for _ in 0..rounds {
+        for (name, address) in [("plain", target), ("relay", through)].into_iter().chain(beside) {
+            println!("{name}: {:.2} Gbit/s", transfer(&sink, address, Duration::from_secs(seconds)));
+        }
     }
 }
 

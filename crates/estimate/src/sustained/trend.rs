@@ -1,0 +1,61 @@
+//! Whether the delay keeps growing, by so little that what arrives is hardly less: as where the tight link is far faster than the
+//! narrow link (Jain and Dovrolis: End-to-End Available Bandwidth, 2002).
+
+use super::reading::Passage;
+use crate::stats::{mean, standard_deviation};
+
+/// Delays are averaged over so many parts of a train …
+const PARTS: usize = 16;
+/// … of which the first ones pass while the queue finds its length.
+const FIRST_PARTS: usize = 2;
+/// Growth from part to part of a random walk varies less than the walk itself, since each part is a mean over time: by this
+/// factor in the variance.
+const MEAN_OF_PARTS: f64 = 1.5;
+
+/// By how many seconds a second the delay may grow for other reasons: stamps, and clocks that drift.
+const TOLERANCE: f64 = 3e-4;
+/// Growth by so many standard errors is no chance where a little less is sent than is available: queues then shrink on average.
+const STANDARD_ERRORS: f64 = 1.0;
+
+/// It grows by no more than so many standard errors beyond what was seen.
+const MAX_ERRORS: f64 = 2.0;
+
+/// By how many seconds a second the delay grew during a train of one rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Trend {
+    growth: f64,
+    /// Its standard error, as the growth varies from part to part.
+    error: f64,
+}
+
+impl Trend {
+    /// Whether a queue kept growing.
+    pub(super) fn grows(&self) -> bool {
+        self.growth - TOLERANCE > STANDARD_ERRORS * self.error
+    }
+
+    /// By how many seconds a second it may grow for all that this train shows.
+    pub(super) fn most(&self) -> f64 {
+        self.growth.max(0.0) + MAX_ERRORS * self.error
+    }
+
+    /// Of a whole train; none where too little arrived.
+    pub(super) fn of(train: &[Passage]) -> Option<Self> {
+        let delays: Vec<(f64, f64)> =
+            train.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
+        let middle = |part: &[(f64, f64)]| {
+            let of = |value: fn(&(f64, f64)) -> f64| mean(&part.iter().map(value).collect::<Vec<_>>());
+            (of(|p| p.0), of(|p| p.1))
+        };
+        if delays.len() < 2 * PARTS {
+            return None;
+        }
+        let parts: Vec<(f64, f64)> =
+            delays.chunks(delays.len().div_ceil(PARTS)).skip(FIRST_PARTS).map(middle).collect();
+        let growths: Vec<f64> = parts.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).collect();
+        let (first, last) = (parts.first()?, parts.last()?);
+        let duration = last.0 - first.0;
+        let variance = MEAN_OF_PARTS * standard_deviation(&growths).powi(2) / growths.len() as f64;
+        (duration > 0.0).then(|| Trend { growth: (last.1 - first.1) / duration, error: variance.sqrt() })
+    }
+}

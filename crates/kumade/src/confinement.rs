@@ -1,0 +1,49 @@
+//! What a program that serves others gives up once it needs it no more, and says so.
+
+use crate::output::note;
+use net::SetupError;
+use net::privileges;
+use net::sandbox;
+
+/// What has been given up, in words.
+#[derive(Debug, Default)]
+pub(crate) struct Confinement {
+    given_up: Vec<String>,
+}
+
+/// A capability with its name: capabilities(7).
+pub(crate) type Capability = (u32, &'static str);
+
+impl Confinement {
+    /// All capabilities but these, of this thread and of those that it starts from now on.
+    pub(crate) fn capabilities(&mut self, kept: &[Capability]) {
+        let (numbers, names): (Vec<_>, Vec<_>) = kept.iter().copied().unzip();
+        let words = if names.is_empty() { "no capabilities".to_owned() } else { format!("only {}", names.join(", ")) };
+        self.note(privileges::give_up(&numbers).map(|()| words));
+    }
+
+    /// Files and connections, of this thread and of those that it starts from now on.
+    pub(crate) fn files_and_connections(&mut self) {
+        self.note(sandbox::deny_files_and_connections().map(|confined| match confined {
+            true => "no files or outgoing connections (Landlock)".to_owned(),
+            false => "no Landlock in this kernel".to_owned(),
+        }));
+    }
+
+    /// System calls that are not needed, of all threads.
+    pub(crate) fn calls(&mut self) {
+        self.note(sandbox::deny_unneeded_calls().map(|()| "no unneeded system calls (seccomp)".to_owned()));
+    }
+
+    /// Says what was given up.
+    pub(crate) fn tell(self) {
+        note!("confined: {}", self.given_up.join("; "));
+    }
+
+    fn note(&mut self, outcome: Result<String, SetupError>) {
+        match outcome {
+            Ok(words) => self.given_up.push(words),
+            Err(error) => note!("warning: {error}; --keep-privileges does without"),
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! Whatever system call fails, is interrupted, is short or is late: a program ends with an error that says what failed, or does
+//! without; nothing of it stays; and what earlier runs left is as it was.
+//!
+//! The tests make some calls fail. The whole sweep takes hours:
+//! `cargo test -p kumade --test faults -- --ignored --nocapture` (KUMADE_FAULTS=link, say, for one program;
+//! KUMADE_FAULTS_CALL=openat for one call).
+
+use net::fault_injection::{CALLS, Fault, Faulty, Plan, Seen};
+use net::interface;
+use net::namespace::Namespace;
+use net::offloads::{Offloads, Switches};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use server::Serving;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use testnet::{TEST_DEADLINE, in_namespaces, ip};
+
+mod server;
+
+/// A program, and what it must leave as it was.
+trait Subject {
+    fn command(&self) -> Command;
+    /// What is done with it once it has printed such a line to standard error.
+    fn ready(&self) -> Option<&'static str>;
+    /// Done with the one that runs.
+    fn use_it(&self, _line: &str) {}
+    /// What is left of it or harmed by it, and it has not said so.
+    fn harm(&self, said: &str) -> Vec<String>;
+}
+
+/// How a program ended.
+#[derive(Debug)]
+struct End {
+    code: Option<i32>,
+    said: String,
+    seen: Seen,
+}
+
+/// Collects what is printed, and tells of the first line that contains this.
+fn collect(from: impl Read + Send + 'static, awaited: Option<&'static str>) -> (JoinHandle<String>, Receiver<String>) {
+    let (sender, lines) = channel();
+    let collector = thread::spawn(move || {
+        let mut text = String::new();
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if awaited.is_some_and(|awaited| line.contains(awaited)) {
+                let _ = sender.send(line.clone());
+            }
+            text += &line;
+            text.push('\n');
+        }
+        text
+    });
+    (collector, lines)
+}
+
+/// Within which a program is ready on a busy machine.
+const READY_TIME: Duration = Duration::from_secs(10);
+
+/// Runs the program with this fault.
+fn run(subject: &dyn Subject, plan: Plan) -> End {
+    let mut command = subject.command();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut faulty = Faulty::start(command, plan.clone()).expect("the kernel asks about system calls");
+    let (said, ready) = collect(faulty.child.stderr.take().unwrap(), subject.ready());
+    let (printed, _) = collect(faulty.child.stdout.take().unwrap(), None);
+    if subject.ready().is_some() {
+        // The channel ends with the program. The line may itself be what cannot be written.
+        if let Ok(line) = ready.recv_timeout(READY_TIME) {
+            subject.use_it(&line);
+        }
+        let _ = kill(Pid::from_raw(faulty.child.id() as i32), Signal::SIGINT);
+    }
+    let ended = faulty.ends_within(TEST_DEADLINE).unwrap();
+    let code = faulty.child.try_wait().unwrap().and_then(|status| status.code());
+    let seen = faulty.seen();
+    drop(faulty);
+    let end = End { code, said: said.join().unwrap() + &printed.join().unwrap(), seen };
+    assert!(ended, "{plan:?}: it or one of its processes does not end: {end:?}");
+    end
+}
+
+/// What is wrong with how it ended, if anything.
+fn fault_of(end: &End) -> Option<String> {
+    let told = end.said.lines().any(|line| {
+        line.starts_with("kumade: ")
+            || line.starts_with("error: ")
+            // Before the program's first line, the dynamic linker says it.
+            || line.contains("error while loading shared libraries")
+    });
+    match end.code {
+        _ if end.said.contains("panicked") => Some("it panics".into()),
+        Some(0) => None,
+        Some(1 | 127) if told => None,
+        Some(1 | 127) => Some("it says nothing".into()),
+        code => Some(format!("its status is {code:?}")),
+    }
+}
+
+/// All faults that this call may have.
+fn faults(call: &str) -> Vec<Fault> {
+    let known = CALLS.iter().find(|known| known.name == call).unwrap();
+    let short = matches!(call, "read" | "write" | "sendto" | "recvfrom").then_some(Fault::Short);
+    let interrupted = known.is_interruptible.then_some(Fault::Interrupted);
+    let late = Fault::Late(Duration::from_millis(300));
+    [Some(Fault::Refused), interrupted, short, Some(late)].into_iter().flatten().collect()
+}
+
+/// Runs the program with each of these faults. Fails with all that is wrong.
+fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = Plan>) {
+    let mut wrong = Vec::new();
+    for plan in plans {
+        let began = Instant::now();
+        let end = run(subject, plan.clone());
+        let faults: Vec<_> = fault_of(&end).into_iter().chain(subject.harm(&end.said)).collect();
+        let last = end
+            .said
+            .lines()
+            .rfind(|line| line.starts_with("kumade: ") || line.starts_with("warning"))
+            .unwrap_or_default();
+        let Plan { call, number, fault } = &plan;
+        let line = format!(
+            "{call} {number} {fault:?}: {:?} {} {last} {faults:?}",
+            end.code,
+            if end.seen.injected { "" } else { "(not made)" }
+        );
+        println!("{:.1} s {line}", began.elapsed().as_secs_f64());
+        if !faults.is_empty() {
+            println!("{}", end.said);
+            wrong.push(format!("{line}\n{}", end.said));
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Of the program without a fault.
+fn counts(subject: &dyn Subject) -> BTreeMap<&'static str, u64> {
+    let end = run(subject, Plan { call: "", number: 0, fault: Fault::Refused });
+    assert_eq!((end.code, subject.harm(&end.said)), (Some(0), Vec::new()), "{}", end.said);
+    println!("{:?}", end.seen.counts);
+    end.seen.counts
+}
+
+/// Every n-th call, of the first many each, then ever fewer.
+fn thorough(counts: BTreeMap<&'static str, u64>) -> impl Iterator<Item = Plan> {
+    let wanted = std::env::var("KUMADE_FAULTS_CALL").ok();
+    let counts = counts.into_iter().filter(move |(call, _)| wanted.as_deref().is_none_or(|wanted| wanted == *call));
+    counts.flat_map(|(call, count)| {
+        let numbers = std::iter::successors(Some(1), |n: &u64| Some(n + 1 + n / 16)).take_while(move |n| *n <= count);
+        numbers.flat_map(move |number| faults(call).into_iter().map(move |fault| Plan { call, number, fault }))
+    })
+}
+
+fn directory(name: &str) -> PathBuf {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+fn kumade(words: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("kumade"));
+    command.args(words);
+    command
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap()
+}
+
+fn files(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path().display().to_string()).collect()
+}
+
+/// A measurement of a server that has no faults.
+struct Measure {
+    server: Serving,
+}
+
+impl Subject for Measure {
+    fn command(&self) -> Command {
+        kumade(&["measure", "--json", &self.server.address])
+    }
+    fn ready(&self) -> Option<&'static str> {
+        None
+    }
+    fn harm(&self, _said: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A server that is measured once by a client without faults, and ended.
+struct Serve;
+
+impl Subject for Serve {
+    fn command(&self) -> Command {
+        kumade(&["serve", "--listen", "127.0.0.1:0"])
+    }
+    fn ready(&self) -> Option<&'static str> {
+        Some("listening on ")
+    }
+    fn use_it(&self, line: &str) {
+        let address = line.split(' ').nth(2).unwrap();
+        kumade(&["measure", "--direction", "up", "--deadline", "10s", address]).output().unwrap();
+    }
+    fn harm(&self, _said: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A link between two interfaces.
+struct Link {
+    inside: Namespace,
+    runtime: PathBuf,
+    before: [Offloads; 2],
+}
+
+/// Its interfaces.
+const ENDS: [&str; 2] = ["one", "two"];
+
+impl Link {
+    fn new(directory_name: &str) -> Self {
+        let inside = Namespace::new().unwrap();
+        for name in ENDS {
+            ip(&inside, &["link", "add", name, "type", "veth", "peer", "name", &format!("{name}-peer")]).unwrap();
+            inside.run(|| interface::up(name)).unwrap().unwrap();
+            // It is switched off as long as a link has the interface.
+            let on = Offloads::from_entries([("gro", 1)]);
+            inside.run(|| Switches::open(name).unwrap().set(on)).unwrap().unwrap();
+        }
+        let before = Self::offloads(&inside);
+        Link { inside, runtime: directory(directory_name), before }
+    }
+
+    fn offloads(inside: &Namespace) -> [Offloads; 2] {
+        ENDS.map(|name| inside.run(|| Switches::open(name).unwrap().read().unwrap()).unwrap())
+    }
+}
+
+impl Subject for Link {
+    fn command(&self) -> Command {
+        let mut command = self.inside.command(assert_cmd::cargo::cargo_bin("kumade"));
+        command.args(["link", "start", "one", "two", "--rate", "10mbit"]).env("XDG_RUNTIME_DIR", &self.runtime);
+        command
+    }
+    fn ready(&self) -> Option<&'static str> {
+        Some("are bridged")
+    }
+    fn harm(&self, _said: &str) -> Vec<String> {
+        let left = || {
+            let files = files(&self.runtime.join("kumade"));
+            let changed = (Self::offloads(&self.inside) != self.before).then(|| "offloads".to_owned());
+            files.into_iter().chain(changed).collect::<Vec<_>>()
+        };
+        let first = left();
+        if first.is_empty() {
+            return first;
+        }
+        // What the system does not let it put back, the next one puts back.
+        println!("left to the next one: {first:?}");
+        let next = run(self, Plan { call: "", number: 0, fault: Fault::Refused });
+        [left(), fault_of(&next).into_iter().collect()].concat()
+    }
+}
+
+/// An experiment whose report takes the place of an earlier one.
+struct Lab {
+    out: PathBuf,
+    more: &'static [&'static str],
+    earlier: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+impl Lab {
+    const RUN: [&str; 9] = ["lab", "run", "rake-accuracy", "--rate", "5mbit", "--cross", "1mbit", "--transport", "udp"];
+
+    fn new(name: &str, more: &'static [&'static str]) -> Self {
+        let out = directory(name);
+        let made = kumade(&Self::RUN).args(["--virtual", "--runs", "2", "--out"]).arg(&out).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let earlier = Self::contents(&out);
+        Lab { out, more, earlier }
+    }
+
+    fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    }
+
+    fn is_whole(name: &Path, contents: &[u8]) -> bool {
+        match name.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => serde_json::from_slice::<serde_json::Value>(contents).is_ok(),
+            Some("html") => contents.trim_ascii_end().ends_with(b"</html>"),
+            _ => contents.ends_with(b"\n"),
+        }
+    }
+}
+
+impl Subject for Lab {
+    fn command(&self) -> Command {
+        let mut command = kumade(&Self::RUN);
+        command.args(["--runs", "1"]).args(self.more).arg("--out").arg(&self.out);
+        command
+    }
+    fn ready(&self) -> Option<&'static str> {
+        None
+    }
+    fn harm(&self, said: &str) -> Vec<String> {
+        let found = Self::contents(&self.out);
+        let is_said = |path: &Path| said.contains(&format!("cannot remove the temporary file {}", name(path)));
+        let stray = found.keys().filter(|path| !self.earlier.contains_key(*path) && !is_said(path));
+        let stray = stray.map(|path| format!("{} is left", path.display()));
+        let harmed = self
+            .earlier
+            .iter()
+            .filter(|(path, earlier)| found.get(*path).is_none_or(|now| now != *earlier && !Self::is_whole(path, now)));
+        let harm = stray.chain(harmed.map(|(path, _)| format!("{} is not whole", path.display()))).collect();
+        found.keys().for_each(|path| fs::remove_file(path).unwrap());
+        self.earlier.iter().for_each(|(path, contents)| fs::write(path, contents).unwrap());
+        harm
+    }
+}
+
+/// Each of these calls, with each of these faults.
+fn sample<const N: usize>(calls: [(&'static str, u64, Fault); N]) -> impl Iterator<Item = Plan> {
+    calls.into_iter().map(|(call, number, fault)| Plan { call, number, fault })
+}
+
+const LATE: Fault = Fault::Late(Duration::from_millis(300));
+
+#[test]
+fn a_measurement_of_which_a_call_fails_ends() {
+    let plans = sample([
+        ("socket", 1, Fault::Refused),
+        ("sendto", 2, Fault::Short),
+        ("recvfrom", 1, Fault::Interrupted),
+        ("ppoll", 5, Fault::Refused),
+        ("recvmsg", 300, LATE),
+        ("sendto", 300, Fault::Refused),
+        ("write", 1, Fault::Refused),
+    ]);
+    sweep(&Measure { server: Serving::start(&[]) }, plans);
+}
+
+#[test]
+fn a_server_of_which_a_call_fails_ends() {
+    let plans = sample([
+        ("bind", 2, Fault::Refused),
+        ("accept4", 1, Fault::Refused),
+        ("clone3", 1, Fault::Refused),
+        ("recvmsg", 20, Fault::Refused),
+    ]);
+    sweep(&Serve, plans);
+}
+
+#[test]
+fn a_link_of_which_a_call_fails_leaves_nothing() {
+    in_namespaces("a_link_of_which_a_call_fails_leaves_nothing", || {
+        let plans = sample([
+            ("flock", 3, Fault::Refused),
+            ("ftruncate", 1, Fault::Refused),
+            ("ioctl", 18, Fault::Refused),
+            ("socket", 16, Fault::Refused),
+            ("unlink", 3, Fault::Refused),
+            ("write", 3, Fault::Refused),
+            ("write", 3, Fault::Short),
+            ("clone3", 2, Fault::Refused),
+        ]);
+        sweep(&Link::new("faults-link-sample"), plans);
+    });
+}
+
+#[test]
+fn an_experiment_of_which_a_call_fails_harms_no_earlier_report() {
+    let plans = sample([
+        ("openat", 11, Fault::Refused),
+        ("write", 6, Fault::Refused),
+        ("write", 6, Fault::Short),
+        ("fsync", 3, Fault::Refused),
+        ("renameat", 2, Fault::Refused),
+        ("unlinkat", 1, Fault::Refused),
+    ]);
+    sweep(&Lab::new("faults-lab-sample", &["--virtual"]), plans);
+}
+
+#[test]
+#[ignore = "takes hours"]
+fn every_call_of_every_program_fails() {
+    let wanted = std::env::var("KUMADE_FAULTS").ok();
+    let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+    in_namespaces("every_call_of_every_program_fails", || {
+        if is_wanted("measure") {
+            let subject = Measure { server: Serving::start(&[]) };
+            sweep(&subject, thorough(counts(&subject)));
+        }
+        if is_wanted("serve") {
+            sweep(&Serve, thorough(counts(&Serve)));
+        }
+        if is_wanted("lab-virtual") {
+            let lab = Lab::new("faults-lab-virtual", &["--virtual"]);
+            sweep(&lab, thorough(counts(&lab)));
+        }
+        if is_wanted("lab") {
+            let lab = Lab::new("faults-lab", &[]);
+            sweep(&lab, thorough(counts(&lab)));
+        }
+        if is_wanted("link") {
+            let link = Link::new("faults-link");
+            sweep(&link, thorough(counts(&link)));
+        }
+    });
+}

@@ -1,0 +1,118 @@
+//! A server behind a link, whose clients come, are killed and lose their line again and again: neither takes more memory,
+//! descriptors or threads as time passes.
+//!
+//! `KUMADE_SOAK_SECONDS=600 cargo test -p kumade --test soak_serve_link -- --ignored --nocapture`
+
+use net::interface;
+use net::namespace::Namespace;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use testnet::{eventually, in_namespaces, ip};
+
+/// What a process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    resident_kilobytes: u64,
+    descriptors: usize,
+    threads: usize,
+}
+
+impl Held {
+    fn of(process: &Child) -> Self {
+        let proc = Path::new("/proc").join(process.id().to_string());
+        let status = fs::read_to_string(proc.join("status")).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let count = |directory: &str| fs::read_dir(proc.join(directory)).unwrap().count();
+        Held {
+            resident_kilobytes: resident.trim().trim_end_matches(" kB").parse().unwrap(),
+            descriptors: count("fd"),
+            threads: count("task"),
+        }
+    }
+}
+
+/// Memory that a process may have taken since it was warm.
+const MAX_GROWTH_KILOBYTES: u64 = 4 << 10;
+
+/// ```text
+/// client ══ veth ══ middle: one, two ══ veth ══ server
+/// ```
+fn join(middle: &Namespace, ends: [&Namespace; 2]) {
+    for (host, (number, name)) in ends.into_iter().zip([(1, "one"), (2, "two")]) {
+        ip(host, &["link", "add", "host", "type", "veth", "peer", "name", name, "netns", &middle.path()]).unwrap();
+        ip(host, &["addr", "add", &format!("10.79.0.{number}/24"), "dev", "host"]).unwrap();
+        for (inside, device) in [(host, "host"), (middle, name)] {
+            inside.run(|| interface::up(device)).unwrap().unwrap();
+        }
+    }
+}
+
+fn kumade(inside: &Namespace, words: &[&str]) -> Command {
+    let mut command = inside.command(assert_cmd::cargo::cargo_bin("kumade"));
+    command.args(words).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// One client: it ends by itself, is killed, or loses its line for a while.
+fn use_once(client: &Namespace, round: u64) {
+    let words = ["measure", "10.79.0.2", "--no-capacity", "--deadline", "10s"];
+    let mut child = kumade(client, &words).spawn().unwrap();
+    thread::sleep(Duration::from_millis(100 + round * 37 % 700));
+    match round % 3 {
+        0 => {}
+        1 => child.kill().unwrap(),
+        _ => {
+            ip(client, &["link", "set", "host", "down"]).unwrap();
+            thread::sleep(Duration::from_millis(round * 91 % 1500));
+            ip(client, &["link", "set", "host", "up"]).unwrap();
+        }
+    }
+    child.wait().unwrap();
+}
+
+#[test]
+#[ignore = "takes as long as it is told to"]
+fn a_server_and_a_link_take_no_more_as_time_passes() {
+    let seconds = std::env::var("KUMADE_SOAK_SECONDS").map_or(600, |text| text.parse().unwrap());
+    in_namespaces("a_server_and_a_link_take_no_more_as_time_passes", || {
+        let [client, middle, server] = [(); 3].map(|()| Namespace::new().unwrap());
+        join(&middle, [&client, &server]);
+        let link = ["link", "start", "one", "two", "--rate", "50mbit", "--delay", "5ms", "--name", "soak"];
+        let mut processes =
+            [kumade(&middle, &link), kumade(&server, &["serve"])].map(|mut command| command.spawn().unwrap());
+        thread::sleep(Duration::from_secs(1));
+        let held = |processes: &[Child; 2]| [0, 1].map(|index| Held::of(&processes[index]));
+        let idle = held(&processes);
+        let (began, mut warm) = (Instant::now(), None);
+        for round in 0.. {
+            let elapsed = began.elapsed();
+            if elapsed > Duration::from_secs(seconds) {
+                println!("{round} clients in {seconds} s");
+                break;
+            }
+            use_once(&client, round);
+            if round % 20 == 0 {
+                println!("{:4} s: {:?}", elapsed.as_secs(), held(&processes));
+            }
+            if warm.is_none() && elapsed > Duration::from_secs(seconds / 5) {
+                warm = Some(held(&processes));
+            }
+        }
+        let warm = warm.unwrap();
+        // Connections of clients that vanished are given up in time.
+        let without_memory = |all: [Held; 2]| all.map(|held| (held.descriptors, held.threads));
+        let is_idle = eventually(|| without_memory(held(&processes)) == without_memory(idle));
+        let end = held(&processes);
+        processes.iter_mut().for_each(|process| {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        });
+        assert!(is_idle, "{idle:?} before, {end:?} in the end");
+        for (warm, end) in warm.iter().zip(end) {
+            assert!(end.resident_kilobytes < warm.resident_kilobytes + MAX_GROWTH_KILOBYTES, "{warm:?}, then {end:?}");
+        }
+    });
+}

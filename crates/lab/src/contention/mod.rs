@@ -1,0 +1,23 @@
+//! Experiments on contention: what senders that follow no rules, sparse flows and short flows get beside bulk transfers at one
+//! bottleneck, with each queue discipline.
+//!
+//! A [`Contention`] experiment consists of [`ContentionCase`]s; each is run with each discipline and several seeds; each run
+//! gives a [`ContentionRow`], and the rows a [`ContentionReport`]. Where the scenario asks for a [`Search`], the cases are the
+//! worst patterns of an attacker that were found for each discipline.
+
+mod attack;
+mod report;
+mod row;
+mod runner;
+mod scenario;
+mod search;
+mod summary;
+mod virtual_time;
+
+pub use attack::{Attack, Pulses};
+pub use report::ContentionReport;
+pub use row::{AttackShare, ContentionRow, ProbeDelays, ShortFlowTimes};
+pub use runner::{ContentionProgress, expected_time, run};
+pub use scenario::{Contention, ContentionCase, ContentionPoint, Probes, Search, ShortFlows};
+pub use search::Goal;
+pub use summary::{ContentionSummary, Spread};

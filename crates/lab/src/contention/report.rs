@@ -1,0 +1,274 @@
+//! The report of an experiment on contention.
+
+use super::attack::{Attack, Pulses};
+use super::row::ContentionRow;
+use super::scenario::{Contention, ContentionCase};
+use super::summary::{ContentionSummary, DELAYS, Figure, PointSummary, SHARES};
+use crate::error::ReportError;
+use crate::report::plot::Plot;
+use crate::report::{Content, Parts, Table, read};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::error::Error;
+use std::fmt::Write;
+use units::Rate;
+
+/// The results of an experiment on contention.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContentionReport {
+    /// The document's kind and version.
+    #[schemars(extend("const" = ContentionReport::SCHEMA))]
+    pub schema: String,
+    /// The scenario's name.
+    pub experiment: String,
+    /// The scenario's question.
+    pub title: String,
+    /// When the first run began: UTC, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub started: String,
+    /// The version of kumade that ran it.
+    pub version: String,
+    /// The network and what competes for it, in words.
+    pub setting: String,
+    /// One for each run.
+    pub rows: Vec<ContentionRow>,
+    /// The rows summed up.
+    pub summary: ContentionSummary,
+    /// The attackers that a search has found, as cases of a scenario file; null without a search.
+    pub found_cases: Option<String>,
+}
+
+impl ContentionReport {
+    /// Names the document's kind and version.
+    pub const SCHEMA: &str = "kumade.lab.contention/1";
+
+    /// Sums up the rows of `cases` of that experiment. `started` is UTC in RFC 3339.
+    pub fn new(
+        experiment: &Contention,
+        started: String,
+        (cases, rows): (Vec<ContentionCase>, Vec<ContentionRow>),
+    ) -> Self {
+        ContentionReport {
+            schema: ContentionReport::SCHEMA.to_owned(),
+            experiment: experiment.name.clone(),
+            title: experiment.title.clone(),
+            started,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            setting: setting(experiment),
+            summary: ContentionSummary::of(&rows),
+            rows,
+            found_cases: experiment.search.map(|_| cases.iter().filter_map(as_scenario).collect()),
+        }
+    }
+
+    /// Reads a document that [`Document::to_json`](crate::Document::to_json) made.
+    ///
+    /// # Errors
+    /// Where it is not one of this kind and version.
+    pub fn from_json(text: &str) -> Result<Self, ReportError> {
+        read(text, ContentionReport::SCHEMA, |report: &ContentionReport| &report.schema)
+    }
+}
+
+fn setting(experiment: &Contention) -> String {
+    let link = &experiment.bottleneck;
+    let mut text = format!("bottleneck {}, one-way delay {}", link.rate, link.delay);
+    if let Some(probes) = experiment.probes {
+        let _ = write!(text, "; probes of {} bytes every {} in the mean", probes.packet, probes.interval);
+    }
+    if let Some(short) = experiment.short_flows {
+        let _ = write!(text, "; short flows of {} bytes every {}", short.bytes, short.interval);
+    }
+    if let Some(search) = experiment.search {
+        let _ = write!(text, "; {} patterns tried for each discipline and goal", search.evaluations);
+    }
+    let (duration, warm_up, seeds) = (experiment.duration, experiment.warm_up, experiment.seeds.word());
+    format!("{text}; virtual time; runs of {duration} after {warm_up} of warm-up each, from {seeds} seeds")
+}
+
+/// As it would stand in a scenario file.
+fn as_scenario(case: &ContentionCase) -> Option<String> {
+    let Some(Attack::Pulses(Pulses { rate, on, off, packet_bytes, random, ect })) = case.attack else { return None };
+    let discipline = case.disciplines.first()?;
+    let groups = case
+        .bulk
+        .iter()
+        .map(|group| format!("{{ connections = {}, control = \"{}\" }}", group.connections, group.control));
+    Some(format!(
+        "[[contention]]\nlabel = \"{discipline}, {}\"\nbulk = [{}]\nattack = {{ rate = \"{}bit\", on = \"{}ns\", off = \
+         \"{}ns\", packet = \"{packet_bytes}b\", random = {random}, ect = {ect} }}\n\n",
+        case.label,
+        groups.collect::<Vec<_>>().join(", "),
+        Rate::bits_per_second(rate),
+        on.as_nanos(),
+        off.as_nanos(),
+    ))
+}
+
+impl Parts for ContentionReport {
+    fn content(&self) -> Content<'_> {
+        let points = &self.summary.points;
+        Content {
+            experiment: &self.experiment,
+            title: &self.title,
+            started: &self.started,
+            version: &self.version,
+            setting: self.setting.clone(),
+            layer: "Rates count IP packets.",
+            paper: None,
+            tables: vec![
+                table(points, SHARES, "Shares, each figure as the mean over the runs and that of the worst run"),
+                table(points, DELAYS, "Delays, likewise: added to probes, of short flows, of all packets in the queue"),
+            ],
+            verdicts: self.summary.discipline_names().into_iter().filter_map(|name| verdict(points, name)).collect(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn csv(&self) -> Result<String, Box<dyn Error>> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let figures = || SHARES.iter().chain(DELAYS);
+        let heading = ["case", "discipline", "run", "seed", "attack_pattern", "attack_offered_bits_per_second"];
+        writer.write_record(heading.into_iter().chain(figures().map(|figure| figure.name)))?;
+        for row in &self.rows {
+            let attack = row.attack.as_ref();
+            let cells = [
+                row.case.clone(),
+                row.discipline.clone(),
+                row.run.to_string(),
+                row.seed.to_string(),
+                attack.map_or_else(String::new, |attack| attack.pattern.clone()),
+                attack.map_or_else(String::new, |attack| attack.offered_bits_per_second.to_string()),
+            ];
+            let of_row = |figure: &Figure| (figure.of)(row).map_or_else(String::new, |value| value.to_string());
+            writer.write_record(cells.into_iter().chain(figures().map(of_row)))?;
+        }
+        Ok(String::from_utf8(writer.into_inner()?)?)
+    }
+
+    fn more_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+        Ok(self.found_cases.iter().map(|cases| ("found.toml", cases.clone())).collect())
+    }
+
+    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Those of the figures that some run has.
+fn table(points: &[PointSummary], figures: &[Figure], caption: &str) -> Table {
+    let known = |figure: &&Figure| points.iter().any(|point| point.figures.contains_key(figure.name));
+    let figures: Vec<_> = figures.iter().filter(known).collect();
+    let row = |point: &PointSummary| {
+        let names = [point.case.clone(), point.discipline.clone(), point.runs.to_string()];
+        names.into_iter().chain(figures.iter().map(|figure| figure.cell(point))).collect()
+    };
+    let headings = ["case", "discipline", "runs"].into_iter().chain(figures.iter().map(|figure| figure.heading));
+    Table {
+        caption: caption.to_owned(),
+        columns: headings.map(str::to_owned).collect(),
+        rows: points.iter().map(row).collect(),
+    }
+}
+
+/// The worst of each kind in one sentence.
+fn verdict(points: &[PointSummary], discipline: &str) -> Option<String> {
+    let own = || points.iter().filter(|point| point.discipline == discipline);
+    let worst = |name: &str, sign: f64| {
+        let values = own().filter_map(|point| Some((point.figures.get(name)?.worst, point)));
+        values.max_by(|a, b| (a.0 * sign).total_cmp(&(b.0 * sign))).map(|(value, point)| (value, &point.case))
+    };
+    let mut parts = Vec::new();
+    if let Some((share, case)) = worst("attack_share_ratio", 1.0) {
+        parts.push(format!("an attacker gets up to {share:.2} × an equal share ({case})"));
+    }
+    if let Some((share, case)) = worst("bulk_share_ratio", -1.0) {
+        parts.push(format!("bulk transfers get at least {:.0} % of theirs ({case})", share * 100.0));
+    }
+    if let Some((added, case)) = worst("probe_added_p99_seconds", 1.0) {
+        parts.push(format!("sparse packets wait up to {:.1} ms at p99 ({case})", added * 1e3));
+    }
+    (!parts.is_empty()).then(|| format!("{discipline}: in the worst run, {}", parts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contention::run;
+    use crate::report::{Document, schema};
+    use crate::scenario::{Overrides, load};
+    use units::Span;
+
+    fn report(name: &str, rows: Vec<u32>, disciplines: &[&str]) -> ContentionReport {
+        let overrides = Overrides {
+            runs: Some(1),
+            rows,
+            disciplines: disciplines.iter().map(|name| name.parse().unwrap()).collect(),
+            warm_up: Some(Span::from_secs(2)),
+            duration: Some(Span::from_secs(4)),
+            ..Overrides::default()
+        };
+        let experiment = load(name, &overrides).unwrap().contention().unwrap();
+        let outcome = run(&experiment, &mut |_| (), &|| false).unwrap();
+        assert_eq!(outcome.1.len(), experiment.points(&outcome.0).len());
+        ContentionReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome)
+    }
+
+    #[test]
+    fn pulses_take_the_link_from_a_fifo_and_not_from_flow_queues() {
+        let report = report("fair-attack", vec![1], &["tail-drop", "fq-codel"]);
+        let share = |index: usize| report.rows[index].attack.as_ref().unwrap().share_ratio;
+        assert!(share(0) > 2.5 && share(1) < 1.2, "{} {}", share(0), share(1));
+        let validator = schema::published::<ContentionReport>("kumade.lab.contention.1");
+        let json = report.to_json().unwrap();
+        let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
+        assert_eq!(ContentionReport::from_json(&json).unwrap(), report);
+        assert_eq!(report.to_csv().unwrap().lines().count(), 1 + report.rows.len());
+        assert!(report.to_html().unwrap().contains("fair-attack"));
+    }
+
+    /// A numbered case for each pattern that was found: see `scenarios/fair-attack.toml`.
+    #[test]
+    fn the_worst_patterns_that_a_search_has_found_gain_nothing_and_cost_others_little() {
+        let report = report("fair-attack", (13..=18).collect(), &["fq-codel", "fair-share"]);
+        assert_eq!(report.rows.len(), 12);
+        for row in &report.rows {
+            let share = row.attack.as_ref().unwrap().share_ratio;
+            assert!(row.case.starts_with("found") && share <= 1.2, "{} {}: {share}", row.case, row.discipline);
+            assert!(row.bulk_share_ratio > 0.9, "{} {}: {}", row.case, row.discipline, row.bulk_share_ratio);
+        }
+    }
+
+    #[test]
+    fn sparse_packets_wait_in_a_fifo_and_not_before_flow_queues() {
+        let report = report("fair-latency", vec![1], &["tail-drop", "fq-codel"]);
+        let row = |index: usize| &report.rows[index];
+        let added = |index: usize| row(index).probes.unwrap().added.unwrap();
+        assert!(added(0).median_seconds > 0.005 && added(1).p99_seconds < 0.004, "{:?} {:?}", added(0), added(1));
+        let times = |index: usize| row(index).short_flows.unwrap();
+        assert!(times(1).started >= 5 && times(1).mean_seconds < times(0).mean_seconds, "{:?}", times(1));
+    }
+
+    #[test]
+    fn what_a_search_finds_can_stand_in_a_scenario_file() {
+        let mut experiment =
+            load("fair-search", &Overrides { runs: Some(1), ..Overrides::default() }).unwrap().contention().unwrap();
+        experiment.search = Some(crate::contention::Search { evaluations: 3 });
+        (experiment.warm_up, experiment.duration) = (Span::ZERO, Span::from_secs(1));
+        experiment.cases[0].disciplines.truncate(1);
+        let outcome = run(&experiment, &mut |_| (), &|| false).unwrap();
+        let cases = outcome.0.clone();
+        let report = ContentionReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome);
+        let head = include_str!("../../scenarios/fair-search.toml").split("[[contention]]").next().unwrap();
+        let text = head.replace("[search]\nevaluations = 200\n", "") + &report.found_cases.unwrap();
+        let no_table = |_: &str| unreachable!("it names none");
+        let read = crate::Experiment::from_toml(&text, "found.toml", &no_table, &Overrides::default()).unwrap();
+        let read = read.contention().unwrap();
+        assert_eq!(
+            read.cases.iter().map(|case| case.attack).collect::<Vec<_>>(),
+            cases.iter().map(|c| c.attack).collect::<Vec<_>>()
+        );
+    }
+}

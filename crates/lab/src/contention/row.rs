@@ -1,0 +1,139 @@
+use super::scenario::ContentionPoint;
+use crate::delays::Delays;
+use crate::fairness::{DropCounts, FlowShare};
+use crate::statistics::jain_index;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::Rate;
+
+/// The result of one run. Rates count IP packets that came through the bottleneck.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContentionRow {
+    /// Who competed.
+    pub case: String,
+    /// The discipline before the bottleneck, with its settings.
+    pub discipline: String,
+    /// Counted from 1 for each case and discipline.
+    #[schemars(range(min = 1))]
+    pub run: u32,
+    /// The seed of all its random numbers.
+    pub seed: u64,
+    /// Jain's index of the bulk transfers' shares; null where nothing arrived.
+    #[schemars(range(min = 0, max = 1))]
+    pub jain_index: Option<f64>,
+    /// What the bulk transfers got together, relative to what max-min fairness leaves them beside the attacker's demand.
+    pub bulk_share_ratio: f64,
+    /// Each bulk transfer's share, in the order of the groups.
+    pub flows: Vec<FlowShare>,
+    /// The longest time without an arrival of any one bulk transfer, to 10 ms.
+    pub longest_stall_seconds: f64,
+    /// What the attacker got; null without one.
+    pub attack: Option<AttackShare>,
+    /// What became of sparse packets; null without them.
+    pub probes: Option<ProbeDelays>,
+    /// What became of short transfers; null without them.
+    pub short_flows: Option<ShortFlowTimes>,
+    /// Utilisation of the bottleneck: what it carried, relative to its capacity.
+    pub utilisation_ratio: f64,
+    /// Queueing delay at the bottleneck; null where no packet passed.
+    pub queueing: Option<Delays>,
+    /// Packets that reached the bottleneck, and those dropped or marked there.
+    pub drops: DropCounts,
+    /// Packets of bulk transfers that they had to send again.
+    pub bulk_retransmissions: u64,
+    /// Packets that bulk transfers sent.
+    pub bulk_packets: u64,
+}
+
+/// What an attacker got.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttackShare {
+    /// What it sent, in words.
+    pub pattern: String,
+    /// What it sent.
+    pub offered_bits_per_second: f64,
+    /// What came through.
+    pub goodput_bits_per_second: f64,
+    /// What came through, relative to an equal share of the bottleneck.
+    pub share_ratio: f64,
+}
+
+/// Delays of sparse packets.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeDelays {
+    /// What competition added to the delay of the idle path; null where none arrived.
+    pub added: Option<Delays>,
+    /// Those that arrived.
+    pub packets: u64,
+    /// Part of the packets that were lost.
+    pub lost_ratio: f64,
+}
+
+/// How long short transfers took, from the first packet to the last acknowledgement, without a handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShortFlowTimes {
+    /// Those that began early enough to be counted.
+    pub started: u32,
+    /// Those that had not ended when the run did.
+    pub unfinished: u32,
+    /// Mean time of those that ended; null without any.
+    pub mean_seconds: Option<f64>,
+    /// Quantiles of these times.
+    pub times: Option<Delays>,
+}
+
+/// What was observed in the network during one run.
+#[derive(Debug, Clone)]
+pub(super) struct Observed {
+    /// IP bits per second of each bulk transfer, with its group.
+    pub(super) flows: Vec<FlowShare>,
+    pub(super) longest_stall_seconds: f64,
+    /// What was sent, in words; offered, and delivered.
+    pub(super) attack: Option<(String, f64, f64)>,
+    pub(super) probes: Option<ProbeDelays>,
+    pub(super) short_flows: Option<ShortFlowTimes>,
+    /// IP bits per second that the bottleneck carried.
+    pub(super) carried: f64,
+    pub(super) queueing: Option<Delays>,
+    pub(super) drops: DropCounts,
+    pub(super) bulk_retransmissions: u64,
+    pub(super) bulk_packets: u64,
+}
+
+impl ContentionRow {
+    /// Sums up `observed` at a bottleneck of that rate.
+    pub(super) fn new(point: &ContentionPoint<'_>, bottleneck: Rate, observed: Observed) -> Self {
+        let (rate, share) = (point.case.rate(bottleneck).as_f64(), point.case.equal_share(bottleneck).as_f64());
+        let shares: Vec<_> = observed.flows.iter().map(|flow| flow.goodput_bits_per_second).collect();
+        // Who asks for less than an equal share gets that; the others divide the rest.
+        let demand = observed.attack.as_ref().map_or(0.0, |(_, offered, _)| offered.min(share));
+        let attack = |(pattern, offered_bits_per_second, goodput_bits_per_second)| AttackShare {
+            pattern,
+            offered_bits_per_second,
+            goodput_bits_per_second,
+            share_ratio: goodput_bits_per_second / share,
+        };
+        ContentionRow {
+            case: point.case.label.clone(),
+            discipline: point.discipline.to_string(),
+            run: point.run,
+            seed: point.seed,
+            jain_index: jain_index(&shares),
+            bulk_share_ratio: shares.iter().sum::<f64>() / (rate - demand),
+            flows: observed.flows,
+            longest_stall_seconds: observed.longest_stall_seconds,
+            attack: observed.attack.map(attack),
+            probes: observed.probes,
+            short_flows: observed.short_flows,
+            utilisation_ratio: observed.carried / rate,
+            queueing: observed.queueing,
+            drops: observed.drops,
+            bulk_retransmissions: observed.bulk_retransmissions,
+            bulk_packets: observed.bulk_packets,
+        }
+    }
+}

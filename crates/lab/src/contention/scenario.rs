@@ -1,0 +1,131 @@
+use super::attack::Attack;
+use crate::atlas::SeedChoice;
+use crate::fairness::{DisciplineChoice, Group, SharedLink};
+use crate::values::{size, span};
+use serde::Deserialize;
+use units::{Rate, Span};
+
+/// An experiment on contention. It comes from a scenario file, read and validated by [`load`](crate::load).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contention {
+    /// Its name, which is also that of the report's directory.
+    pub name: String,
+    /// The question in one line.
+    pub title: String,
+    /// The link for which all compete.
+    pub bottleneck: SharedLink,
+    /// Who competes for it.
+    pub cases: Vec<ContentionCase>,
+    /// Sparse packets beside each case.
+    pub probes: Option<Probes>,
+    /// Short transfers beside each case.
+    pub short_flows: Option<ShortFlows>,
+    /// Which seeds the runs have.
+    pub seeds: SeedChoice,
+    /// How long is measured, …
+    pub duration: Span,
+    /// … after all have run for so long.
+    pub warm_up: Span,
+    /// If attackers are searched for in place of the cases' own: how.
+    pub search: Option<Search>,
+}
+
+/// Bulk transfers at the bottleneck, and what disturbs them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContentionCase {
+    /// Names it in reports.
+    pub label: String,
+    /// The bulk transfers.
+    pub bulk: Vec<Group>,
+    /// A sender beside them that follows no rules.
+    pub attack: Option<Attack>,
+    /// The rate that the bottleneck has from the begin of the measurement on, if it changes.
+    pub rate_change: Option<Rate>,
+    /// What is compared.
+    pub disciplines: Vec<DisciplineChoice>,
+    /// How often it is run with each discipline.
+    pub runs: u32,
+}
+
+/// A sparse UDP flow: packets at random times (a Poisson process).
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probes {
+    /// IP bytes of each.
+    #[serde(deserialize_with = "size")]
+    pub packet: u64,
+    /// Mean time between two.
+    #[serde(deserialize_with = "span")]
+    pub interval: Span,
+}
+
+/// CUBIC connections that send little and end, one after the other at equal intervals.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShortFlows {
+    /// Payload of each.
+    #[serde(deserialize_with = "size")]
+    pub bytes: u64,
+    /// Time between the beginnings of two.
+    #[serde(deserialize_with = "span")]
+    pub interval: Span,
+}
+
+/// How attackers are searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    /// How many patterns are tried for each discipline and goal, one run each, with seeds that judge nothing.
+    pub evaluations: u32,
+}
+
+/// One run: what one row of the report is about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ContentionPoint<'a> {
+    /// Who competes.
+    pub case: &'a ContentionCase,
+    /// The discipline before the bottleneck.
+    pub discipline: &'a DisciplineChoice,
+    /// Counted from 1.
+    pub run: u32,
+    /// The seed of all its random numbers; the same for all disciplines.
+    pub seed: u64,
+}
+
+/// No case has as many runs.
+const RUNS_PER_CASE: u32 = 1 << 16;
+
+impl Contention {
+    /// Every run, in the order of the report.
+    pub fn points<'a>(&'a self, cases: &'a [ContentionCase]) -> Vec<ContentionPoint<'a>> {
+        let of_case = |(index, case): (usize, &'a ContentionCase)| {
+            let of_discipline = move |discipline| {
+                (1..=case.runs).map(move |run| {
+                    let seed = self.seeds.seeds().seed(index as u32 * RUNS_PER_CASE + run);
+                    ContentionPoint { case, discipline, run, seed }
+                })
+            };
+            case.disciplines.iter().flat_map(of_discipline)
+        };
+        cases.iter().enumerate().flat_map(of_case).collect()
+    }
+}
+
+impl ContentionCase {
+    /// The number of bulk transfers.
+    pub fn connections(&self) -> u32 {
+        self.bulk.iter().map(|group| group.connections).sum()
+    }
+
+    /// What each sender has where the bottleneck is divided into as many equal parts as there are bulk transfers and
+    /// attackers.
+    pub fn equal_share(&self, bottleneck: Rate) -> Rate {
+        let senders = self.connections() + u32::from(self.attack.is_some());
+        Rate::from_f64(self.rate(bottleneck).as_f64() / f64::from(senders.max(1)))
+    }
+
+    /// The bottleneck's rate while it is measured.
+    pub fn rate(&self, bottleneck: Rate) -> Rate {
+        self.rate_change.unwrap_or(bottleneck)
+    }
+}

@@ -1,0 +1,154 @@
+//! The search for the pattern of an attacker that a discipline holds worst: an evolution strategy (1 + 1) that begins with the
+//! best of random patterns.
+
+use super::attack::{Attack, FULL_PACKET_BYTES, Pulses};
+use super::scenario::{Contention, ContentionCase, ContentionPoint, Search};
+use super::virtual_time;
+use crate::atlas::SeedChoice;
+use crate::error::RunError;
+use crate::fairness::DisciplineChoice;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::fmt;
+use units::{Rate, Span};
+
+/// What an attacker wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// As much of the bottleneck as possible.
+    Share,
+    /// To take as much as possible from bulk transfers, although it sends no more than an equal share in the mean.
+    Harm,
+}
+
+/// A search, as far as its result depends on it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Searched<'a> {
+    pub(super) goal: Goal,
+    pub(super) discipline: &'a DisciplineChoice,
+    /// What competes with the attacker.
+    pub(super) base: &'a ContentionCase,
+}
+
+/// The part of the patterns that are drawn without regard to those before.
+const DRAWN_PART: f64 = 0.4;
+/// By what factor a change may differ, up or down, as a logarithm: in the beginning and in the end.
+const STEP: (f64, f64) = (1.2, 0.1);
+/// What a host sends at most, in multiples of the bottleneck's rate; and the shortest and longest periods.
+const MAX_RATE_RATIO: f64 = 10.0;
+const PERIOD_SECONDS: (f64, f64) = (0.000_2, 2.0);
+
+impl Goal {
+    /// Both.
+    pub const ALL: [Goal; 2] = [Goal::Share, Goal::Harm];
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Goal::Share => "most for itself",
+            Goal::Harm => "least for others",
+        })
+    }
+}
+
+impl Contention {
+    /// How many runs there are, with those of a search.
+    pub fn runs(&self) -> usize {
+        let judged = |case: &ContentionCase| case.disciplines.len() * case.runs as usize;
+        match self.searches().first() {
+            None => self.cases.iter().map(judged).sum(),
+            Some(first) => self.searched_runs() + self.searches().len() * first.base.runs as usize,
+        }
+    }
+
+    /// How many runs a search takes: one for each pattern that is tried.
+    pub fn searched_runs(&self) -> usize {
+        self.search.map_or(0, |search| self.searches().len() * search.evaluations as usize)
+    }
+
+    /// One for each discipline and goal, where attackers are searched for.
+    pub(super) fn searches(&self) -> Vec<Searched<'_>> {
+        let Some(base) = self.cases.first().filter(|_| self.search.is_some()) else { return Vec::new() };
+        let of_discipline = |discipline| Goal::ALL.map(|goal| Searched { goal, discipline, base });
+        base.disciplines.iter().flat_map(of_discipline).collect()
+    }
+}
+
+/// The worst pattern for a discipline that is found beside the first case's bulk transfers, as a case of its own.
+///
+/// # Errors
+/// A run fails.
+pub(super) fn worst(
+    experiment: &Contention,
+    search: Search,
+    searched: &Searched<'_>,
+) -> Result<ContentionCase, RunError> {
+    let base = searched.base;
+    let mut random = Pcg64Mcg::seed_from_u64(0);
+    let drawn = (f64::from(search.evaluations) * DRAWN_PART).ceil() as u32;
+    let mut best: Option<(f64, Pulses)> = None;
+    for number in 0..search.evaluations {
+        let candidate = match best {
+            Some((_, best)) if number >= drawn => {
+                let progress = f64::from(number - drawn) / f64::from((search.evaluations - drawn).max(1));
+                best.changed(STEP.0 + (STEP.1 - STEP.0) * progress, experiment.bottleneck.rate, &mut random)
+            }
+            _ => start(experiment.bottleneck.rate, &mut random),
+        };
+        let candidate = searched.goal.within_bounds(candidate, base.equal_share(experiment.bottleneck.rate));
+        let case = case(base, searched, candidate);
+        let seed = SeedChoice::Tuning.seeds().seed(number);
+        let point = ContentionPoint { case: &case, discipline: searched.discipline, run: 1, seed };
+        let row = virtual_time::run(experiment, &point)?;
+        let value = match searched.goal {
+            Goal::Share => row.attack.map_or(0.0, |attack| attack.share_ratio),
+            Goal::Harm => -row.bulk_share_ratio,
+        };
+        if best.is_none_or(|(most, _)| value > most) {
+            best = Some((value, candidate));
+        }
+    }
+    Ok(best.map_or_else(|| base.clone(), |(_, pulses)| case(base, searched, pulses)))
+}
+
+fn case(base: &ContentionCase, searched: &Searched<'_>, pulses: Pulses) -> ContentionCase {
+    ContentionCase {
+        label: format!("{}: {pulses}", searched.goal),
+        attack: Some(Attack::Pulses(pulses)),
+        disciplines: vec![searched.discipline.clone()],
+        ..base.clone()
+    }
+}
+
+/// Half of them have periods that do not vary.
+fn start(bottleneck: Rate, random: &mut Pcg64Mcg) -> Pulses {
+    let pulses = Pulses::draw(bottleneck, random);
+    Pulses { random: random.random(), ..pulses }
+}
+
+impl Pulses {
+    /// One that differs from it by at most `step` in the logarithm of each quantity.
+    fn changed(&self, step: f64, bottleneck: Rate, random: &mut Pcg64Mcg) -> Self {
+        let mut factor = || random.random_range(-step..step).exp();
+        let period = |span: Span, factor: f64| {
+            Span::from_secs_f64((span.as_secs_f64() * factor).clamp(PERIOD_SECONDS.0, PERIOD_SECONDS.1))
+        };
+        let rate = (self.rate.as_f64() * factor()).min(bottleneck.as_f64() * MAX_RATE_RATIO);
+        let (on, off) = (period(self.on, factor()), period(self.off, factor()));
+        let bytes = (f64::from(self.packet_bytes) * factor()).clamp(100.0, f64::from(FULL_PACKET_BYTES));
+        let rate = Rate::from_f64(rate.max(bottleneck.as_f64() / 100.0));
+        Pulses { rate, on, off, packet_bytes: bytes as u32, ..*self }
+    }
+}
+
+impl Goal {
+    /// With longer pauses, if it would send more than this goal allows.
+    fn within_bounds(self, pulses: Pulses, share: Rate) -> Pulses {
+        if self == Goal::Share || pulses.mean_rate() <= share {
+            return pulses;
+        }
+        let on = pulses.on.as_secs_f64();
+        Pulses { off: Span::from_secs_f64(on * (pulses.rate.as_f64() / share.as_f64() - 1.0)), ..pulses }
+    }
+}

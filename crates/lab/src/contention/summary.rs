@@ -1,0 +1,215 @@
+use super::row::ContentionRow;
+use crate::statistics::{mean, range};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// All runs summed up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContentionSummary {
+    /// By case and discipline, in the order of running.
+    pub points: Vec<PointSummary>,
+}
+
+/// The runs of one case with one discipline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PointSummary {
+    /// Who competed.
+    pub case: String,
+    /// The discipline before the bottleneck, with its settings.
+    pub discipline: String,
+    /// How many runs there were.
+    pub runs: usize,
+    /// What they came to, by the names of the figures, each of which ends in its unit. A figure that no run has is missing.
+    pub figures: BTreeMap<String, Spread>,
+}
+
+/// A figure over several runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    /// The mean over the runs.
+    pub mean: f64,
+    /// That of the worst run: the maximum, or the minimum where more is better.
+    pub worst: f64,
+}
+
+/// A figure of a run that is summed up.
+pub(super) struct Figure {
+    /// As documents call it.
+    pub(super) name: &'static str,
+    /// As tables call it, with its unit.
+    pub(super) heading: &'static str,
+    /// By what tables multiply it, and with how many decimals they show it.
+    pub(super) shown: (f64, usize),
+    more_is_better: bool,
+    /// Of a run, in SI units.
+    pub(super) of: fn(&ContentionRow) -> Option<f64>,
+}
+
+/// What becomes of shares.
+pub(super) const SHARES: &[Figure] = &[
+    Figure {
+        name: "attack_share_ratio",
+        heading: "attacker, × share",
+        shown: (1.0, 2),
+        more_is_better: false,
+        of: |row| row.attack.as_ref().map(|attack| attack.share_ratio),
+    },
+    Figure {
+        name: "bulk_share_ratio",
+        heading: "bulk, % of fair",
+        shown: (100.0, 1),
+        more_is_better: true,
+        of: |row| Some(row.bulk_share_ratio),
+    },
+    Figure {
+        name: "jain_index",
+        heading: "Jain's index",
+        shown: (1.0, 3),
+        more_is_better: true,
+        of: |row| row.jain_index,
+    },
+    Figure {
+        name: "utilisation_ratio",
+        heading: "utilisation, %",
+        shown: (100.0, 1),
+        more_is_better: true,
+        of: |row| Some(row.utilisation_ratio),
+    },
+    Figure {
+        name: "longest_stall_seconds",
+        heading: "stall, s",
+        shown: (1.0, 2),
+        more_is_better: false,
+        of: |row| Some(row.longest_stall_seconds),
+    },
+    Figure {
+        name: "drop_ratio",
+        heading: "drops, %",
+        shown: (100.0, 2),
+        more_is_better: false,
+        of: |row| {
+            let dropped = row.drops.queue_full_packets + row.drops.managed_packets;
+            (row.drops.offered_packets > 0).then(|| dropped as f64 / row.drops.offered_packets as f64)
+        },
+    },
+    Figure {
+        name: "bulk_retransmission_ratio",
+        heading: "bulk sent again, %",
+        shown: (100.0, 2),
+        more_is_better: false,
+        of: |row| (row.bulk_packets > 0).then(|| row.bulk_retransmissions as f64 / row.bulk_packets as f64),
+    },
+];
+
+/// What becomes of delays.
+pub(super) const DELAYS: &[Figure] = &[
+    Figure {
+        name: "probe_added_median_seconds",
+        heading: "probes p50, ms",
+        shown: (1e3, 2),
+        more_is_better: false,
+        of: |row| row.probes?.added.map(|added| added.median_seconds),
+    },
+    Figure {
+        name: "probe_added_p95_seconds",
+        heading: "p95, ms",
+        shown: (1e3, 2),
+        more_is_better: false,
+        of: |row| row.probes?.added.map(|added| added.p95_seconds),
+    },
+    Figure {
+        name: "probe_added_p99_seconds",
+        heading: "p99, ms",
+        shown: (1e3, 2),
+        more_is_better: false,
+        of: |row| row.probes?.added.map(|added| added.p99_seconds),
+    },
+    Figure {
+        name: "probe_lost_ratio",
+        heading: "lost, %",
+        shown: (100.0, 2),
+        more_is_better: false,
+        of: |row| row.probes.map(|probes| probes.lost_ratio),
+    },
+    Figure {
+        name: "short_flow_mean_seconds",
+        heading: "short flows, ms",
+        shown: (1e3, 1),
+        more_is_better: false,
+        of: |row| row.short_flows?.mean_seconds,
+    },
+    Figure {
+        name: "short_flow_p99_seconds",
+        heading: "p99, ms",
+        shown: (1e3, 0),
+        more_is_better: false,
+        of: |row| row.short_flows?.times.map(|times| times.p99_seconds),
+    },
+    Figure {
+        name: "queueing_median_seconds",
+        heading: "queue p50, ms",
+        shown: (1e3, 1),
+        more_is_better: false,
+        of: |row| row.queueing.map(|delays| delays.median_seconds),
+    },
+    Figure {
+        name: "queueing_p99_seconds",
+        heading: "p99, ms",
+        shown: (1e3, 1),
+        more_is_better: false,
+        of: |row| row.queueing.map(|delays| delays.p99_seconds),
+    },
+];
+
+impl ContentionSummary {
+    /// Of these rows, those of a case and discipline together.
+    pub(super) fn of(rows: &[ContentionRow]) -> Self {
+        let groups = rows.chunk_by(|a, b| (&a.case, &a.discipline) == (&b.case, &b.discipline));
+        ContentionSummary { points: groups.filter_map(PointSummary::of).collect() }
+    }
+
+    /// The disciplines in the order of running.
+    pub(super) fn discipline_names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for point in &self.points {
+            if !names.contains(&point.discipline.as_str()) {
+                names.push(&point.discipline);
+            }
+        }
+        names
+    }
+}
+
+impl PointSummary {
+    fn of(rows: &[ContentionRow]) -> Option<Self> {
+        let first = rows.first()?;
+        let figures = SHARES.iter().chain(DELAYS);
+        let figures = figures.filter_map(|figure| Some((figure.name.to_owned(), figure.over(rows)?)));
+        Some(PointSummary {
+            case: first.case.clone(),
+            discipline: first.discipline.clone(),
+            runs: rows.len(),
+            figures: figures.collect(),
+        })
+    }
+}
+
+impl Figure {
+    fn over(&self, rows: &[ContentionRow]) -> Option<Spread> {
+        let values: Vec<_> = rows.iter().filter_map(self.of).collect();
+        let (min, max) = range(&values)?;
+        Some(Spread { mean: mean(&values)?, worst: if self.more_is_better { min } else { max } })
+    }
+
+    /// As a cell of a table.
+    pub(super) fn cell(&self, point: &PointSummary) -> String {
+        let (factor, decimals) = self.shown;
+        point.figures.get(self.name).map_or("–".to_owned(), |Spread { mean, worst }| {
+            format!("{:.decimals$} ({:.decimals$})", mean * factor, worst * factor)
+        })
+    }
+}

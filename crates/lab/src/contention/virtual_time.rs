@@ -1,0 +1,279 @@
+//! Runs in virtual time.
+
+use super::attack::Attack;
+use super::row::{ContentionRow, Observed, ProbeDelays, ShortFlowTimes};
+use super::scenario::{Contention, ContentionPoint, Probes, ShortFlows};
+use crate::delays::Delays;
+use crate::error::RunError;
+use crate::fairness::{DropCounts, FlowShare, Group, Surroundings};
+use link::queue::QueueConfig;
+use link::{CrossConfig, CrossKind, LinkConfig, Medium, RateSchedule, SizeMix};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use sim::network::{FlowConfig, FlowId, FlowStatistics, LinkId, Network, Sojourn, Source, TcpConfig};
+use sim::tcp::congestion::Control;
+use units::{Rate, Span, Time};
+
+/// Bulk transfers begin within so long, before they warm up.
+const OPENING: Span = Span::from_secs(1);
+/// Random delay of their packets, as a fraction of a packet's time at the bottleneck, as in experiments on fairness.
+const JITTER: (u64, u64) = (6, 5);
+/// How often it is looked whether a transfer stalls.
+const LOOK_INTERVAL: Span = Span::from_millis(10);
+/// Short transfers that begin in the last part of a run are not counted: it is too short for some of them.
+const LAST_PART: Span = Span::from_secs(2);
+
+/// One run in virtual time.
+///
+/// # Errors
+/// Where the simulator refuses a setting.
+pub(super) fn run(experiment: &Contention, point: &ContentionPoint<'_>) -> Result<ContentionRow, RunError> {
+    let refused = |cause| RunError { doing: "make the virtual network", cause };
+    let mut built = Built::new(experiment, point).map_err(refused)?;
+    let before = built.run_to(built.begin);
+    let longest_stall = built.watch_stalls(experiment.duration);
+    let after = built.run_to(built.begin + experiment.duration);
+    let observed = built.observed(experiment, &before, &after, longest_stall);
+    Ok(ContentionRow::new(point, experiment.bottleneck.rate, observed))
+}
+
+struct Built {
+    network: Network,
+    bottleneck: LinkId,
+    /// When measuring begins.
+    begin: Time,
+    /// With the group of each.
+    bulk: Vec<(u32, FlowId)>,
+    /// With what it sends, in words.
+    attack: Option<(String, FlowId)>,
+    probes: Option<FlowId>,
+    /// What a probe takes on an idle path.
+    probe_delay: Span,
+    short_flows: Vec<FlowId>,
+}
+
+/// The counters at one time.
+struct Look {
+    bulk: Vec<FlowStatistics>,
+    attack: Option<FlowStatistics>,
+    probes: Option<FlowStatistics>,
+    carried: u64,
+    sojourn: Sojourn,
+    drops: DropCounts,
+}
+
+impl Built {
+    fn new(experiment: &Contention, point: &ContentionPoint<'_>) -> anyhow::Result<Self> {
+        let shared = &experiment.bottleneck;
+        let begin = Time::ZERO + OPENING + experiment.warm_up;
+        let mut random = Pcg64Mcg::seed_from_u64(point.seed);
+        let mut network = Network::new(random.random());
+        let bottleneck = network.add_link(bottleneck(experiment, point, begin)?, Some(queue(experiment, point)?))?;
+        let flow = |source| FlowConfig { delay_back: shared.delay, ..FlowConfig::new(vec![bottleneck], source) };
+        let mut bulk = Vec::new();
+        for (index, group) in point.case.bulk.iter().enumerate() {
+            for _ in 0..group.connections {
+                let config = bulk_transfer(flow(Source::Tcp(TcpConfig::new(group.control))), group, shared.rate);
+                bulk.push((index as u32, network.add_flow(config)?));
+            }
+        }
+        let attack = match &point.case.attack {
+            None => None,
+            Some(attack) => {
+                let (words, config) = attacker(attack, flow, shared.rate, random.random());
+                Some((words, network.add_flow(config)?))
+            }
+        };
+        let probes = experiment.probes.map(|probes| {
+            let config = flow(Source::Udp(probes.traffic(random.random())));
+            network.add_flow(FlowConfig { record_delays: true, ..config })
+        });
+        let probe_bytes = experiment.probes.map_or(0, |probes| probes.packet);
+        let end = begin + experiment.duration;
+        let mut short_flows = Vec::new();
+        for short in experiment.short_flows.iter() {
+            for start in short.starts(begin, end) {
+                short_flows.push(network.add_flow(FlowConfig { start, ..flow(short.source()) })?);
+            }
+        }
+        Ok(Built {
+            network,
+            bottleneck,
+            begin,
+            bulk,
+            attack,
+            probes: probes.transpose()?,
+            probe_delay: shared.delay + point.case.rate(shared.rate).time_for(probe_bytes),
+            short_flows,
+        })
+    }
+
+    fn run_to(&mut self, end: Time) -> Look {
+        self.network.run_until(end);
+        let ledger = self.network.ledger(self.bottleneck);
+        Look {
+            bulk: self.bulk.iter().map(|(_, flow)| self.network.flow(*flow)).collect(),
+            attack: self.attack.as_ref().map(|(_, flow)| self.network.flow(*flow)),
+            probes: self.probes.map(|flow| self.network.flow(flow)),
+            carried: ledger.packets().forwarded.bytes,
+            sojourn: self.network.sojourn(self.bottleneck).clone(),
+            drops: DropCounts::of(ledger.packets()),
+        }
+    }
+
+    /// Runs for so long; returns the longest time without an arrival of any one bulk transfer.
+    fn watch_stalls(&mut self, duration: Span) -> Span {
+        let begin = self.network.now();
+        let count = |network: &Network, flow: FlowId| network.flow(flow).delivered_packets;
+        let arrived = |(_, flow): &(u32, FlowId)| (count(&self.network, *flow), begin);
+        let mut last: Vec<(u64, Time)> = self.bulk.iter().map(arrived).collect();
+        let (mut longest, mut now) = (Span::ZERO, begin);
+        while now < begin + duration {
+            now += LOOK_INTERVAL;
+            self.network.run_until(now.min(begin + duration));
+            for ((_, flow), (packets, since)) in self.bulk.iter().zip(&mut last) {
+                let seen = count(&self.network, *flow);
+                longest = longest.max(now - *since);
+                if seen > *packets {
+                    (*packets, *since) = (seen, now);
+                }
+            }
+        }
+        longest - LOOK_INTERVAL
+    }
+
+    fn observed(&self, experiment: &Contention, before: &Look, after: &Look, longest_stall: Span) -> Observed {
+        let rate = |bytes: u64| Rate::from_bytes_over(bytes, experiment.duration).as_f64();
+        let pairs = || self.bulk.iter().zip(before.bulk.iter().zip(&after.bulk));
+        let share = |((group, _), (before, after)): (&(u32, FlowId), (&FlowStatistics, &FlowStatistics))| FlowShare {
+            group: *group,
+            goodput_bits_per_second: rate(after.delivered_bytes - before.delivered_bytes),
+        };
+        let sum = |figure: fn(&FlowStatistics) -> u64| {
+            pairs().map(|(_, (before, after))| figure(after) - figure(before)).sum::<u64>()
+        };
+        let attack = self.attack.as_ref().zip(before.attack.zip(after.attack)).map(|((words, _), (before, after))| {
+            let packets = after.delivered_packets - before.delivered_packets;
+            let bytes = after.delivered_bytes - before.delivered_bytes;
+            let sent = (after.sent_packets - before.sent_packets) as f64;
+            let mean_bytes = after.delivered_bytes as f64 / after.delivered_packets.max(1) as f64;
+            let offered = rate((sent * mean_bytes) as u64);
+            (words.clone(), offered, if packets > 0 { rate(bytes) } else { 0.0 })
+        });
+        Observed {
+            flows: pairs().map(share).collect(),
+            longest_stall_seconds: longest_stall.as_secs_f64(),
+            attack,
+            probes: self.probes.map(|flow| self.probe_delays(flow, before, after)),
+            short_flows: experiment.short_flows.map(|_| self.short_flow_times(self.begin + experiment.duration)),
+            carried: rate(after.carried - before.carried),
+            queueing: of_sojourn(&after.sojourn.since(&before.sojourn)),
+            drops: after.drops.since(before.drops),
+            bulk_retransmissions: sum(|flow| flow.tcp.retransmissions),
+            bulk_packets: sum(|flow| flow.sent_packets),
+        }
+    }
+
+    fn probe_delays(&self, flow: FlowId, before: &Look, after: &Look) -> ProbeDelays {
+        let delays = self.network.delays(flow).iter().filter(|(arrived, _)| *arrived >= self.begin);
+        let added: Vec<_> =
+            delays.map(|(_, delay)| (*delay - self.probe_delay).max(Span::ZERO).as_secs_f64()).collect();
+        let counts = |look: &Look| look.probes.map_or((0, 0), |probes| (probes.sent_packets, probes.delivered_packets));
+        let ((sent_before, arrived_before), (sent, arrived)) = (counts(before), counts(after));
+        let (sent, arrived) = (sent - sent_before, arrived - arrived_before);
+        ProbeDelays {
+            packets: added.len() as u64,
+            added: Delays::of(added),
+            lost_ratio: sent.saturating_sub(arrived) as f64 / sent.max(1) as f64,
+        }
+    }
+
+    fn short_flow_times(&self, end: Time) -> ShortFlowTimes {
+        let statistics = self.short_flows.iter().map(|flow| self.network.flow(*flow));
+        let counted: Vec<_> =
+            statistics.filter(|flow| flow.started.is_some_and(|started| started <= end - LAST_PART)).collect();
+        let times = counted.iter().filter_map(|flow| Some((flow.finished? - flow.started?).as_secs_f64()));
+        let times: Vec<_> = times.collect();
+        ShortFlowTimes {
+            started: counted.len() as u32,
+            unfinished: (counted.len() - times.len()) as u32,
+            mean_seconds: crate::statistics::mean(&times),
+            times: Delays::of(times),
+        }
+    }
+}
+
+fn bottleneck(experiment: &Contention, point: &ContentionPoint<'_>, begin: Time) -> anyhow::Result<LinkConfig> {
+    let shared = &experiment.bottleneck;
+    let medium = match point.case.rate_change {
+        None => None,
+        Some(rate) => {
+            Some(Medium::Schedule(RateSchedule::new(&[(Span::ZERO, shared.rate), (begin - Time::ZERO, rate)])?))
+        }
+    };
+    Ok(LinkConfig { rate: Some(shared.rate), medium, delay: shared.delay, ..LinkConfig::default() })
+}
+
+fn queue(experiment: &Contention, point: &ContentionPoint<'_>) -> anyhow::Result<QueueConfig> {
+    let shared = &experiment.bottleneck;
+    let discipline = point.discipline.build(Surroundings { rate: shared.rate, heavy: &[] });
+    let queue = QueueConfig { limit: shared.queue.limit(shared.rate, shared.delay * 2), discipline };
+    queue.check()?;
+    Ok(queue)
+}
+
+fn bulk_transfer(flow: FlowConfig, group: &Group, rate: Rate) -> FlowConfig {
+    let packet_bytes = if let Source::Tcp(tcp) = &flow.source { tcp.packet_bytes() } else { 0 };
+    FlowConfig {
+        delay_out: group.delay,
+        delay_back: flow.delay_back + group.delay,
+        jitter: rate.time_for(u64::from(packet_bytes) * JITTER.0 / JITTER.1),
+        start_jitter: OPENING,
+        ..flow
+    }
+}
+
+/// What it sends, in words, and its flow.
+fn attacker(attack: &Attack, flow: impl Fn(Source) -> FlowConfig, rate: Rate, seed: u64) -> (String, FlowConfig) {
+    match (attack, attack.pulses(rate, seed)) {
+        (_, Some(pulses)) => {
+            let config = flow(Source::Udp(pulses.traffic(seed)));
+            (pulses.to_string(), FlowConfig { ect: pulses.ect, ..config })
+        }
+        (Attack::ConcealsMarks(control), None) => {
+            let tcp = TcpConfig { ecn: true, conceals_marks: true, ..TcpConfig::new(*control) };
+            (format!("{control}, ECT(0), marks concealed"), flow(Source::Tcp(tcp)))
+        }
+        (Attack::Pulses(_) | Attack::Drawn, None) => unreachable!("these are UDP"),
+    }
+}
+
+impl Probes {
+    fn traffic(&self, seed: u64) -> CrossConfig {
+        let size = u32::try_from(self.packet).unwrap_or(u32::MAX);
+        let rate = Rate::from_bytes_over(self.packet, self.interval);
+        CrossConfig {
+            kind: CrossKind::Poisson { rate, sizes: SizeMix::fixed(size) },
+            start: Time::ZERO,
+            phase: 0.0,
+            seed,
+        }
+    }
+}
+
+impl ShortFlows {
+    fn starts(self, begin: Time, end: Time) -> impl Iterator<Item = Time> {
+        std::iter::successors(Some(begin), move |start| Some(*start + self.interval))
+            .take_while(move |start| *start < end)
+    }
+
+    /// Linux acknowledges each of the first packets of a connection.
+    fn source(self) -> Source {
+        Source::Tcp(TcpConfig { bytes: Some(self.bytes), acknowledge_every: 1, ..TcpConfig::new(Control::Cubic) })
+    }
+}
+
+fn of_sojourn(sojourn: &Sojourn) -> Option<Delays> {
+    let at = |part| sojourn.quantile(part).as_secs_f64();
+    (sojourn.count() > 0).then(|| Delays { median_seconds: at(0.5), p95_seconds: at(0.95), p99_seconds: at(0.99) })
+}

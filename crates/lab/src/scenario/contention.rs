@@ -1,0 +1,213 @@
+use super::checks::{check_delay, check_name, check_rate, check_runs, refuse};
+use super::overrides::{Overrides, choose_cases, replace};
+use crate::accuracy::BottleneckKind;
+use crate::atlas::SeedChoice;
+use crate::contention::{Attack, Contention, ContentionCase, Probes, Pulses, Search, ShortFlows};
+use crate::error::ScenarioError;
+use crate::fairness::{DisciplineChoice, Group, SharedLink};
+use crate::values::{optional_rate, optional_size, optional_span, span};
+use serde::Deserialize;
+use sim::tcp::congestion::Control;
+use units::{Rate, Span};
+
+const MAX_CONNECTIONS: u32 = 1000;
+const MAX_DURATION: Span = Span::from_secs(3600);
+const MIN_DURATION: Span = Span::from_millis(100);
+const MIN_INTERVAL: Span = Span::from_micros(100);
+const MAX_EVALUATIONS: u32 = 100_000;
+
+/// A scenario file on contention, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    name: String,
+    title: String,
+    disciplines: Vec<DisciplineChoice>,
+    runs: u32,
+    seeds: SeedChoice,
+    #[serde(deserialize_with = "span")]
+    warm_up: Span,
+    #[serde(deserialize_with = "span")]
+    duration: Span,
+    bottleneck: SharedLink,
+    probes: Option<Probes>,
+    short_flows: Option<ShortFlows>,
+    search: Option<Search>,
+    contention: Vec<Case>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    label: String,
+    bulk: Vec<Group>,
+    attack: Option<AttackFields>,
+    #[serde(deserialize_with = "optional_rate", default)]
+    rate_change: Option<Rate>,
+    /// In place of those of the file.
+    #[serde(default)]
+    disciplines: Vec<DisciplineChoice>,
+    /// In place of those of the file.
+    runs: Option<u32>,
+}
+
+/// UDP at a rate, in pulses where there are on and off periods; or drawn; or a TCP connection.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AttackFields {
+    #[serde(deserialize_with = "optional_rate", default)]
+    rate: Option<Rate>,
+    #[serde(deserialize_with = "optional_span", default)]
+    on: Option<Span>,
+    #[serde(deserialize_with = "optional_span", default)]
+    off: Option<Span>,
+    #[serde(deserialize_with = "optional_size", default)]
+    packet: Option<u64>,
+    #[serde(default)]
+    random: bool,
+    #[serde(default)]
+    ect: bool,
+    #[serde(default)]
+    drawn: bool,
+    /// Of a TCP connection that conceals marks.
+    #[serde(default)]
+    conceals_marks: Option<String>,
+}
+
+impl File {
+    /// The experiment that it describes, with parts replaced.
+    ///
+    /// # Errors
+    /// Names the option that has no meaning here, or what in the result is wrong.
+    pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<Contention, ScenarioError> {
+        let name = self.name.clone();
+        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
+        self.override_with(overrides).map_err(invalid)?;
+        choose_cases(&mut self.contention, &overrides.rows).map_err(invalid)?;
+        self.check().map_err(invalid)?;
+        let (disciplines, runs) = (&self.disciplines, self.runs);
+        let cases = self.contention.iter().map(|case| case.build(disciplines, runs));
+        let cases = cases.collect::<Result<Vec<_>, _>>().map_err(invalid)?;
+        Ok(Contention {
+            name: self.name,
+            title: self.title,
+            bottleneck: self.bottleneck,
+            cases,
+            probes: self.probes,
+            short_flows: self.short_flows,
+            seeds: self.seeds,
+            duration: self.duration,
+            warm_up: self.warm_up,
+            search: self.search,
+        })
+    }
+
+    fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
+        let others = given.for_accuracy_only().or(given.for_several_paths_only()).or(given.for_sessions_only());
+        if let Some(option) = others.or((!given.delays.is_empty()).then_some("--delay")) {
+            return Err(format!("{option} does not apply to experiments on contention, and this is one"));
+        }
+        refuse(given.bottleneck.is_some_and(|kind| kind != BottleneckKind::Virtual), || {
+            "it runs in virtual time only; leave --bottleneck out".into()
+        })?;
+        self.bottleneck.rate = given.rate.unwrap_or(self.bottleneck.rate);
+        self.runs = given.runs.unwrap_or(self.runs);
+        self.duration = given.duration.unwrap_or(self.duration);
+        self.warm_up = given.warm_up.unwrap_or(self.warm_up);
+        replace(&mut self.disciplines, &given.disciplines);
+        for case in &mut self.contention {
+            case.runs = given.runs.or(case.runs);
+            if !given.disciplines.is_empty() {
+                case.disciplines.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check_name(&self.name)?;
+        refuse(self.disciplines.is_empty() || self.contention.is_empty(), || {
+            "with no disciplines or cases there is nothing to do; ask for at least one".into()
+        })?;
+        refuse(self.duration < MIN_DURATION || self.warm_up < Span::ZERO, || {
+            format!("a duration of {} after {}; measure at least {MIN_DURATION}", self.duration, self.warm_up)
+        })?;
+        let each = self.duration + self.warm_up;
+        refuse(each > MAX_DURATION, || format!("runs of {each}; the maximum is {MAX_DURATION}"))?;
+        check_rate("a bottleneck", self.bottleneck.rate)?;
+        check_delay("a bottleneck's delay", self.bottleneck.delay)?;
+        let intervals = self.probes.iter().map(|probes| probes.interval);
+        let mut intervals = intervals.chain(self.short_flows.iter().map(|flows| flows.interval));
+        refuse(intervals.any(|interval| interval < MIN_INTERVAL), || {
+            format!("probes or short flows that often; choose intervals of at least {MIN_INTERVAL}")
+        })?;
+        let is_packet = |probes: Probes| (28..=65_535).contains(&probes.packet);
+        refuse(!self.probes.is_none_or(is_packet), || {
+            "probes that are no IP packets; choose 28 to 65535 bytes".into()
+        })?;
+        refuse(self.short_flows.is_some_and(|flows| flows.bytes == 0), || {
+            "short flows of no bytes; leave them out".into()
+        })?;
+        refuse(self.search.is_some_and(|search| !(1..=MAX_EVALUATIONS).contains(&search.evaluations)), || {
+            format!("a search of that many patterns; choose 1 to {MAX_EVALUATIONS}")
+        })?;
+        self.contention.iter().try_for_each(Case::check)
+    }
+}
+
+impl Case {
+    fn check(&self) -> Result<(), String> {
+        let label = &self.label;
+        let connections: u64 = self.bulk.iter().map(|group| u64::from(group.connections)).sum();
+        refuse(!(1..=u64::from(MAX_CONNECTIONS)).contains(&connections), || {
+            format!("{label}: {connections} bulk transfers; choose 1 to {MAX_CONNECTIONS}")
+        })?;
+        refuse(self.bulk.iter().any(|group| !group.hops.is_empty() || group.source_rate.is_some()), || {
+            format!("{label}: hops and source rates; leave them out, bulk transfers have none here")
+        })?;
+        self.bulk.iter().try_for_each(|group| check_delay("a group's delay", group.delay))?;
+        self.rate_change.map_or(Ok(()), |rate| check_rate("a bottleneck", rate))
+    }
+
+    /// With what the file says for all cases.
+    fn build(&self, disciplines: &[DisciplineChoice], runs: u32) -> Result<ContentionCase, String> {
+        let runs = self.runs.unwrap_or(runs);
+        check_runs(runs)?;
+        refuse(runs == 0, || format!("{}: no runs; ask for at least one", self.label))?;
+        let attack = self.attack.as_ref().map(AttackFields::build).transpose();
+        Ok(ContentionCase {
+            label: self.label.clone(),
+            bulk: self.bulk.clone(),
+            attack: attack.map_err(|why| format!("{}: {why}", self.label))?,
+            rate_change: self.rate_change,
+            disciplines: if self.disciplines.is_empty() { disciplines } else { &self.disciplines }.to_vec(),
+            runs,
+        })
+    }
+}
+
+impl AttackFields {
+    fn build(&self) -> Result<Attack, String> {
+        match (&self.conceals_marks, self.drawn, self.rate) {
+            (Some(control), false, None) => {
+                let control: Control = control.parse().map_err(|error| format!("{error}"))?;
+                Ok(Attack::ConcealsMarks(control))
+            }
+            (None, true, None) => Ok(Attack::Drawn),
+            (None, false, Some(rate)) => self.pulses(rate).map(Attack::Pulses),
+            _ => Err("an attack has a rate, or is drawn, or conceals the marks of a congestion control".into()),
+        }
+    }
+
+    fn pulses(&self, rate: Rate) -> Result<Pulses, String> {
+        check_rate("an attack", rate)?;
+        refuse(self.on.is_some() != self.off.is_some(), || "give both of on and off, or none".into())?;
+        let (on, off) = (self.on.unwrap_or(Span::from_secs(1)), self.off.unwrap_or_default());
+        refuse(on <= Span::ZERO || off < Span::ZERO, || format!("{on} on, {off} off; choose more than 0"))?;
+        let packet_bytes = self.packet.unwrap_or(1500);
+        refuse(!(28..=65_535).contains(&packet_bytes), || {
+            format!("packets of {packet_bytes} bytes; choose 28 to 65535")
+        })?;
+        Ok(Pulses { rate, on, off, packet_bytes: packet_bytes as u32, random: self.random, ect: self.ect })
+    }
+}

@@ -1,0 +1,81 @@
+use crate::random::mix;
+
+/// What is known of each of a bounded number of flows: a table of small sets. A flow that is not in it takes the place of
+/// an idle one of its set; where none is idle, it shares the place of another.
+#[derive(Debug)]
+pub(super) struct FlowTable<T> {
+    /// A part of each flow's hash.
+    keys: Vec<[u32; WAYS]>,
+    flows: Vec<T>,
+    seed: u64,
+}
+
+/// Places that are searched for a flow.
+const WAYS: usize = 8;
+
+impl<T: Copy + Default> FlowTable<T> {
+    /// For at least so many flows.
+    pub(super) fn new(flows: u32, seed: u64) -> Self {
+        let sets = (flows as usize).div_ceil(WAYS).next_power_of_two();
+        FlowTable { keys: vec![[0; WAYS]; sets], flows: vec![T::default(); sets * WAYS], seed }
+    }
+
+    /// The place of a flow.
+    pub(super) fn place(&mut self, flow: u64, idle: impl Fn(&T) -> bool) -> u32 {
+        let hash = mix(flow ^ self.seed);
+        let set = hash as usize & (self.keys.len() - 1);
+        // Zero is for places that nobody has used.
+        let key = (hash >> 32) as u32 | 1;
+        let first = set * WAYS;
+        if let Some(way) = self.keys[set].iter().position(|other| *other == key) {
+            return (first + way) as u32;
+        }
+        let unused = self.keys[set].iter().position(|other| *other == 0);
+        if let Some(way) = unused.or_else(|| (0..WAYS).find(|way| idle(&self.flows[first + way]))) {
+            self.keys[set][way] = key;
+            self.flows[first + way] = T::default();
+            return (first + way) as u32;
+        }
+        // Always the same one, so that the flow's packets stay in order.
+        (first + (hash >> 29) as usize % WAYS) as u32
+    }
+
+    /// What is known of the flow at this place.
+    pub(super) fn get(&mut self, place: u32) -> &mut T {
+        &mut self.flows[place as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_keeps_its_place_until_it_is_idle_and_another_needs_it() {
+        let mut table: FlowTable<u32> = FlowTable::new(8, 1);
+        let busy = |waiting: &u32| *waiting == 0;
+        let mut places: Vec<u32> = (0..8).map(|flow| table.place(flow, busy)).collect();
+        places.iter().for_each(|place| *table.get(*place) = 1);
+        assert_eq!((0..8).map(|flow| table.place(flow, busy)).collect::<Vec<_>>(), places);
+        // A ninth shares a place, always the same one, as long as all are busy.
+        let shared = table.place(8, busy);
+        assert_eq!((shared, *table.get(shared)), (table.place(8, busy), 1));
+        *table.get(places[3]) = 0;
+        assert_eq!(table.place(8, busy), places[3]);
+        places.sort_unstable();
+        assert_eq!(places, (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn almost_as_many_flows_as_it_is_made_for_have_a_place_of_their_own() {
+        let mut table: FlowTable<u32> = FlowTable::new(16_384, 7);
+        let mut shared = 0;
+        for flow in 0..10_000 {
+            let place = table.place(flow, |waiting| *waiting == 0);
+            let waiting = table.get(place);
+            shared += u32::from(*waiting > 0);
+            *waiting += 1;
+        }
+        assert!(shared < 400, "{shared}");
+    }
+}

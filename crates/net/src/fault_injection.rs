@@ -1,0 +1,199 @@
+//! Fault injection for tests: a program as it is, of whose system calls one fails, is interrupted, is short or is late.
+//!
+//! The kernel asks this process about each call that a program makes (seccomp user notification, seccomp_unotify(2)), whichever
+//! library makes it, so that the program needs no seam of its own. Calls are counted from the start of the program on, in all its
+//! threads and processes together. Calls that do not appear in [`CALLS`] are not counted, cannot fail and cost nothing: those on memory
+//! (Rust ends a program that gets none), those of locks, and those that cannot fail.
+
+mod calls;
+mod listener;
+mod short;
+
+pub use calls::CALLS;
+
+use calls::Call;
+use listener::{Answer, Listener, Notification};
+use std::collections::BTreeMap;
+use std::io;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails as the documentation of this call allows, mostly for want of a resource: see [`CALLS`].
+    Refused,
+    /// A signal interrupts it (EINTR).
+    Interrupted,
+    /// It reads or writes half of what it was asked to. Calls other than read, write, sendto and recvfrom on streams are made as they are.
+    Short,
+    /// It is made this much later.
+    Late(Duration),
+}
+
+/// Which call has the fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// A name of [`CALLS`].
+    pub call: &'static str,
+    /// The first call of this name is 1. None is 0.
+    pub number: u64,
+    /// What becomes of it.
+    pub fault: Fault,
+}
+
+/// What has been seen of the program.
+#[derive(Debug, Default, Clone)]
+pub struct Seen {
+    /// How often each call of [`CALLS`] was made.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// Whether the call of the plan was made, and had its fault.
+    pub injected: bool,
+}
+
+/// A program with a fault. It is killed if this is dropped before it has ended.
+#[derive(Debug)]
+pub struct Faulty {
+    /// The program.
+    pub child: Child,
+    seen: Arc<Mutex<Seen>>,
+    /// The thread that started the program: a program may ask to end with it. It ends once this is dropped.
+    starter: Option<(Sender<()>, JoinHandle<()>)>,
+    supervisor: Option<JoinHandle<()>>,
+}
+
+impl Faulty {
+    /// Starts the program.
+    ///
+    /// # Errors
+    /// The kernel is older than Linux 5.19, another supervisor has this process, or the program cannot be started.
+    pub fn start(command: Command, plan: Plan) -> io::Result<Self> {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (ended, end) = channel();
+        let (listener_sender, listeners) = channel();
+        let (child_sender, children) = channel();
+        let starter = thread::Builder::new().name("starter".into());
+        let starter = starter.spawn(move || start(command, &listener_sender, &child_sender, &end))?;
+        let listener: Listener = received(&listeners)??;
+        let supervisor = Supervisor { listener, plan, seen: Arc::clone(&seen), begun: false };
+        let supervisor = thread::Builder::new().name("supervisor".into()).spawn(move || supervisor.run())?;
+        let child = received(&children)??;
+        Ok(Faulty { child, seen, starter: Some((ended, starter)), supervisor: Some(supervisor) })
+    }
+
+    /// What has been seen until now.
+    pub fn seen(&self) -> Seen {
+        lock(&self.seen).clone()
+    }
+
+    /// Waits until the program and all processes that it started have ended; false where one of them is left after this
+    /// time. Without a time, as [`Child::try_wait`].
+    ///
+    /// # Errors
+    /// The program's end cannot be waited for.
+    pub fn ends_within(&mut self, time: Duration) -> io::Result<bool> {
+        let until = Instant::now() + time;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+            thread::sleep(POLL);
+        }
+        // The starter makes calls that are asked about, too.
+        if let Some((ended, starter)) = self.starter.take() {
+            drop(ended);
+            let _ = starter.join();
+        }
+        while self.supervisor.as_ref().is_some_and(|supervisor| !supervisor.is_finished()) {
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+            thread::sleep(POLL);
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Faulty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const POLL: Duration = Duration::from_millis(2);
+
+fn received<T>(channel: &Receiver<T>) -> io::Result<T> {
+    channel.recv().map_err(|_| io::Error::other("the thread that starts the program has ended"))
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has the calls of this thread asked about, which the program inherits; starts it, and stays.
+fn start(
+    mut command: Command,
+    listener: &Sender<io::Result<Listener>>,
+    child: &Sender<io::Result<Child>>,
+    end: &Receiver<()>,
+) {
+    let numbers = CALLS.iter().map(|call| call.number);
+    if listener.send(Listener::on_this_thread(numbers)).is_ok() {
+        let _ = child.send(command.spawn());
+        let _ = end.recv();
+    }
+}
+
+/// Answers for each call what becomes of it.
+struct Supervisor {
+    listener: Listener,
+    plan: Plan,
+    seen: Arc<Mutex<Seen>>,
+    /// Whether the program is executed.
+    begun: bool,
+}
+
+impl Supervisor {
+    /// Until no process is left that could ask.
+    fn run(mut self) {
+        while let Some(asked) = self.listener.next() {
+            let answer = self.answer(&asked);
+            self.listener.answer(&asked, answer);
+        }
+    }
+
+    fn answer(&mut self, asked: &Notification) -> Answer {
+        let Some(call) = CALLS.iter().find(|call| call.number == asked.call()) else { return Answer::Made };
+        if !self.begun {
+            // Between fork and exec, the calls are those of the test.
+            self.begun = call.name == "execve";
+            return Answer::Made;
+        }
+        if call.is_exempt(asked.arguments()) || !self.is_due(call) {
+            return Answer::Made;
+        }
+        match self.plan.fault {
+            Fault::Refused => Answer::Fails(call.error),
+            Fault::Interrupted => Answer::Fails(libc::EINTR),
+            Fault::Short => short::perform(&self.listener, asked, call.name).map_or(Answer::Made, Answer::Returns),
+            Fault::Late(time) => {
+                thread::sleep(time);
+                Answer::Made
+            }
+        }
+    }
+
+    /// Counts the call.
+    fn is_due(&self, call: &Call) -> bool {
+        let mut seen = lock(&self.seen);
+        let count = seen.counts.entry(call.name).or_default();
+        *count += 1;
+        let is_due = call.name == self.plan.call && *count == self.plan.number;
+        seen.injected |= is_due;
+        is_due
+    }
+}

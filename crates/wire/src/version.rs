@@ -1,0 +1,59 @@
+//! Versions of the protocol, and what each has added.
+
+use std::fmt;
+
+/// A version of the protocol that this crate speaks.
+///
+/// Each version has all that the one before it has, with the same encoding, and adds to it: messages at the end of their
+/// enumeration, sent only in sessions of that version or later ones. A client begins with the newest version that it speaks; a
+/// server that is older names its own, and the client begins again with that. A server answers in the version of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(u16);
+
+/// What each version has added, for those whose peer lacks it.
+const ADDITIONS: [(Version, &str); 1] =
+    [(Version::QUEUE_STAMPS, "whether its own interface holds back what it sends (`tc qdisc`)")];
+
+impl Version {
+    /// The oldest that this crate speaks.
+    pub const OLDEST: Version = Version(3);
+    /// The newest, with which clients begin.
+    pub const NEWEST: Version = Version(4);
+    /// The first in which servers say where send times were taken ([`HeldBack`](crate::ServerMessage::HeldBack)).
+    pub const QUEUE_STAMPS: Version = Version(4);
+
+    /// The version of this number; none if this crate does not speak it.
+    pub fn spoken(number: u16) -> Option<Self> {
+        (Self::OLDEST.0..=Self::NEWEST.0).contains(&number).then_some(Version(number))
+    }
+
+    /// Its number, as on the wire.
+    pub fn number(self) -> u16 {
+        self.0
+    }
+
+    /// What a server of this version can't say, each as in "it can't say …".
+    pub fn lacks(self) -> impl Iterator<Item = &'static str> {
+        ADDITIONS.iter().filter(move |(version, _)| *version > self).map(|(_, what)| *what)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_lacks_nothing_and_each_older_one_something() {
+        assert_eq!(Version::NEWEST.lacks().count(), 0);
+        for number in Version::OLDEST.0..Version::NEWEST.0 {
+            assert!(Version::spoken(number).unwrap().lacks().count() > 0, "{number}");
+        }
+        assert_eq!([Version::OLDEST.0 - 1, Version::NEWEST.0 + 1].map(Version::spoken), [None; 2]);
+    }
+}

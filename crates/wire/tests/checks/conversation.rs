@@ -1,0 +1,211 @@
+//! Both ends of a control connection, with somebody between them.
+
+use std::collections::VecDeque;
+use train::{Segment, Train};
+use units::{Span, Time};
+use wire::{
+    ClientMessage, ClientSession, Departure, Message, Preamble, PresharedKey, ServerMessage, ServerSession, Session,
+    Verdict, Version, judge,
+};
+
+/// The first byte says whether there is a key; of the rest, each three bytes are a step: an end says something, bytes pass in
+/// some piece, or somebody alters, drops or repeats some that are on their way. What an end hears is what the other one said, in
+/// order, from the first message on; also if it was altered, where there is a key.
+pub fn conversation(data: &[u8]) {
+    let Some((&mode, steps)) = data.split_first() else { return };
+    let key = (mode % 2 == 1).then(|| PresharedKey::from_bytes([7; 32]));
+    let mut ends = Ends::new(key);
+    for step in steps.chunks_exact(3) {
+        ends.take(step[0], step[1], step[2]);
+    }
+    ends.pass_all();
+    for (said, heard, altered) in [
+        (bytes(&ends.client.said), bytes(&ends.server_heard), ends.up.is_altered),
+        (bytes(&ends.server_said), bytes(&ends.client.heard), ends.down.is_altered),
+    ] {
+        // Without a key, what is altered is believed; with one, whatever an altered greeting leads to is not.
+        let counts = ends.key.is_some() || !(ends.up.is_altered || ends.down.is_altered);
+        assert!(!counts || said.starts_with(&heard), "altered: {altered}, said {said:?}, heard {heard:?}");
+        let passed = !(ends.up.is_altered || ends.down.is_altered);
+        assert!(!passed || said == heard, "said {said:?}, heard {heard:?}");
+    }
+}
+
+/// Bytes on their way in one direction.
+#[derive(Default)]
+struct Line {
+    bytes: VecDeque<u8>,
+    is_altered: bool,
+}
+
+impl Line {
+    fn take(&mut self, count: usize) -> Vec<u8> {
+        let count = count.min(self.bytes.len());
+        self.bytes.drain(..count).collect()
+    }
+
+    fn alter(&mut self, place: u8, how: u8) {
+        let at = usize::from(place) % self.bytes.len().max(1);
+        let Some(byte) = self.bytes.get(at).copied() else { return };
+        self.is_altered = true;
+        match how % 4 {
+            0 => drop(self.bytes.remove(at)),
+            1 => self.bytes.insert(at, byte),
+            _ => self.bytes[at] ^= how,
+        }
+    }
+}
+
+struct Client {
+    session: ClientSession,
+    said: Vec<ClientMessage>,
+    heard: Vec<ServerMessage>,
+}
+
+struct Ends {
+    key: Option<PresharedKey>,
+    client: Client,
+    /// None until the client's preamble is there.
+    server: Option<ServerSession>,
+    /// What has come before that.
+    opening: Vec<u8>,
+    is_refused: bool,
+    server_said: Vec<ServerMessage>,
+    server_heard: Vec<ClientMessage>,
+    up: Line,
+    down: Line,
+}
+
+impl Ends {
+    fn new(key: Option<PresharedKey>) -> Self {
+        let session = ClientSession::client(key.as_ref(), Version::NEWEST);
+        let client = Client { session, said: Vec::new(), heard: Vec::new() };
+        let mut ends = Ends {
+            key,
+            client,
+            server: None,
+            opening: Vec::new(),
+            is_refused: false,
+            server_said: Vec::new(),
+            server_heard: Vec::new(),
+            up: Line::default(),
+            down: Line::default(),
+        };
+        ends.collect();
+        ends
+    }
+
+    fn take(&mut self, step: u8, first: u8, second: u8) {
+        match step % 8 {
+            0 | 1 => say(&mut self.client.session, client_message(first, second), &mut self.client.said),
+            2 => {
+                if let Some(server) = &mut self.server {
+                    say(server, server_message(first, second), &mut self.server_said);
+                }
+            }
+            3 | 4 => self.pass_up(usize::from(first) + 1),
+            5 => self.pass_down(usize::from(first) + 1),
+            6 => self.up.alter(first, second),
+            _ => self.down.alter(first, second),
+        }
+        self.collect();
+    }
+
+    fn pass_all(&mut self) {
+        while !(self.up.bytes.is_empty() && self.down.bytes.is_empty()) {
+            self.pass_up(usize::MAX);
+            self.pass_down(usize::MAX);
+            self.collect();
+        }
+    }
+
+    fn collect(&mut self) {
+        self.up.bytes.extend(self.client.session.take_outgoing());
+        if let Some(server) = &mut self.server {
+            self.down.bytes.extend(server.take_outgoing());
+        }
+    }
+
+    fn pass_up(&mut self, count: usize) {
+        let bytes = self.up.take(count);
+        match &mut self.server {
+            Some(server) => hear(server, &bytes, &mut self.server_heard),
+            None => self.open(&bytes),
+        }
+    }
+
+    fn pass_down(&mut self, count: usize) {
+        let bytes = self.down.take(count);
+        hear(&mut self.client.session, &bytes, &mut self.client.heard);
+    }
+
+    /// As a server does with a new connection.
+    fn open(&mut self, bytes: &[u8]) {
+        self.opening.extend(bytes);
+        let Some((preamble, rest)) = self.opening.split_first_chunk::<{ Preamble::SIZE }>() else { return };
+        let control = match Preamble::decode(preamble) {
+            Ok((Preamble::Control { encrypted }, version)) => {
+                let verdict = judge(encrypted, self.key.is_some(), true);
+                (verdict == Verdict::Welcome).then_some(version)
+            }
+            _ => None,
+        };
+        let Some(version) = control.filter(|_| !self.is_refused) else {
+            self.is_refused = true;
+            return;
+        };
+        let mut server = ServerSession::server(self.key.as_ref(), version);
+        hear(&mut server, rest, &mut self.server_heard);
+        self.server = Some(server);
+    }
+}
+
+fn hear<In: Message, Out: Message>(session: &mut Session<In, Out>, bytes: &[u8], heard: &mut Vec<In>) {
+    session.feed(bytes);
+    // After an error, the session is over, and says so again.
+    while let Ok(Some(message)) = session.receive() {
+        heard.push(message);
+    }
+}
+
+fn say<In: Message, Out: Message>(session: &mut Session<In, Out>, message: Out, said: &mut Vec<Out>) {
+    if session.send(&message).is_ok() {
+        said.push(message);
+    }
+}
+
+fn bytes<M: Message>(messages: &[M]) -> Vec<Vec<u8>> {
+    let encoded = |message: &M| {
+        let mut bytes = Vec::new();
+        wire::encode(message, &mut bytes).expect("it was sent");
+        bytes
+    };
+    messages.iter().map(encoded).collect()
+}
+
+fn client_message(kind: u8, number: u8) -> ClientMessage {
+    let number = u32::from(number);
+    let segment = Segment { count: number, interval: Span::from_micros(100), first_size: 1500, size_step: -1 };
+    let train = Train { segments: vec![segment; number as usize % 8] };
+    match kind % 6 {
+        0 => ClientMessage::Ping,
+        1 => ClientMessage::Enter,
+        2 => ClientMessage::Leave,
+        3 => ClientMessage::ProveUdp([number as u8; 16]),
+        4 => ClientMessage::Receive { number, train, timeout: Span::from_secs(1) },
+        _ => ClientMessage::Send { number, train },
+    }
+}
+
+fn server_message(kind: u8, number: u8) -> ServerMessage {
+    let number = u32::from(number);
+    let departure = |index| Departure { index, size: 1500, sent: Some(Time::from_nanos(i64::from(index))) };
+    match kind % 6 {
+        0 => ServerMessage::Pong,
+        1 => ServerMessage::Place(number),
+        2 => ServerMessage::Turn,
+        3 => ServerMessage::Refused("no".repeat(number as usize)),
+        4 => ServerMessage::Sent { number, departures: (0..number * 8).map(departure).collect(), kernel_stamps: true },
+        _ => ServerMessage::Clock { maximum_error: None },
+    }
+}
