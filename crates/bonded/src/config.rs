@@ -4,6 +4,7 @@ use multipath::{Adaptation, PathChoice, PathId, UnorderedFlows};
 use net::Binding;
 use net::interface::Family;
 use net::policy::{MarkedRoute, NetworkRoute};
+use net::tcp::RtoLimits;
 use secure::{PresharedKey, PrivateKey, PublicKey};
 use service::RuntimeDir;
 use std::net::SocketAddr;
@@ -113,11 +114,8 @@ pub struct ConnectionConfig {
 /// What is set on TCP connections that carry packets, and how they are used. The default suits most paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionTuning {
-    /// The least retransmission timeout, where the kernel lets it be set, from 1 µs to 200 ms; the system's, if none.
-    pub min_rto: Option<Span>,
-    /// The greatest one, where the kernel lets it be set, from 1 s to 120 s, but four round trips where these are longer; the
-    /// system's, if none.
-    pub max_rto: Option<Span>,
+    /// The limits of the retransmission timeout.
+    pub rto: RtoLimits,
     /// Bytes of the send buffer; as the system has it, if none.
     pub send_buffer: Option<u32>,
     /// Whether short segments leave while others are not acknowledged (no Nagle algorithm).
@@ -142,8 +140,7 @@ impl ConnectionTuning {
 impl Default for ConnectionTuning {
     fn default() -> Self {
         ConnectionTuning {
-            min_rto: Some(Self::DEFAULT_MIN_RTO),
-            max_rto: Some(Self::DEFAULT_MAX_RTO),
+            rto: RtoLimits { min: Some(Self::DEFAULT_MIN_RTO), max: Some(Self::DEFAULT_MAX_RTO) },
             send_buffer: None,
             no_delay: true,
             unsent_bytes: None,

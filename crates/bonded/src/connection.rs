@@ -32,8 +32,7 @@ pub(crate) struct Connection {
     acknowledged: u64,
     progressed: Time,
     carrier: StreamCarrier,
-    /// The greatest retransmission timeout: as it is to be with short round trips, and as it is.
-    max_rto: Option<[Span; 2]>,
+    max_rto: Option<tcp::MaxRto>,
     /// Whether its set reports when it can be written.
     pub(crate) reports_writable: bool,
 }
@@ -84,7 +83,7 @@ impl Connection {
             acknowledged: 0,
             progressed: now,
             carrier,
-            max_rto: tuning.max_rto.map(|most| [most; 2]),
+            max_rto: tuning.rto.max_of_connection(),
             reports_writable: false,
         })
     }
@@ -135,7 +134,9 @@ impl Connection {
         }
         let sent = tcp::send_state(&self.stream).ok()?;
         let acknowledged = sent.acknowledged;
-        self.follow_round_trip(sent.round_trip);
+        if let Some(max_rto) = &mut self.max_rto {
+            max_rto.follow(&self.stream, sent.round_trip);
+        }
         if acknowledged != self.acknowledged || self.carrier.is_empty(acknowledged) {
             (self.acknowledged, self.progressed) = (acknowledged, now);
         }
@@ -170,16 +171,6 @@ impl Connection {
     /// Has it leave nothing behind in the kernel, which would go on for minutes.
     pub(crate) fn abandon(&self) {
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
-    }
-
-    /// A timeout that is shorter than the round trip repeats what is not lost.
-    fn follow_round_trip(&mut self, round_trip: Span) {
-        let Some([least, current]) = &mut self.max_rto else { return };
-        let wanted = max_rto(*least, round_trip);
-        let differs = wanted > *current * 5 / 4 || wanted < *current * 3 / 4;
-        if differs && tcp::set_max_rto(&self.stream, wanted).is_ok() {
-            *current = wanted;
-        }
     }
 
     /// Adds a datagram to what is to be sent. Returns whether there was room for it.
@@ -245,13 +236,6 @@ impl fmt::Display for Ended {
     }
 }
 
-/// The greatest retransmission timeout of a connection with that round trip, if it is to be `least` with short ones.
-fn max_rto(least: Span, round_trip: Span) -> Span {
-    const ROUND_TRIPS: i64 = 4;
-    const MAX: Span = Span::from_secs(120);
-    (round_trip * ROUND_TRIPS).clamp(least, MAX)
-}
-
 /// Routes from this number on are those of connections; the ones before are of sockets for datagrams.
 const FIRST_ROUTE: u8 = PathId::MAX_PATHS as u8;
 
@@ -265,17 +249,4 @@ pub(crate) fn route(path: Option<PathId>, address: SocketAddr) -> Route {
 /// Whether it leads to a connection.
 pub(crate) fn is_connection(route: &Route) -> bool {
     route.path >= FIRST_ROUTE
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_timeout_leaves_room_for_long_round_trips() {
-        let one = Span::from_secs(1);
-        assert_eq!(max_rto(one, Span::from_millis(20)), one);
-        assert_eq!(max_rto(one, Span::from_millis(700)), Span::from_millis(2800));
-        assert_eq!(max_rto(one, Span::from_secs(90)), Span::from_secs(120));
-    }
 }

@@ -4,7 +4,7 @@ use crate::dialer::Dialer;
 use dataplane::{Node, Outbound};
 use multipath::{PathId, StreamCarrier};
 use net::readiness::{Event, Readiness};
-use net::{SetupError, clock, congestion, tcp};
+use net::{SetupError, clock, congestion};
 use runtime::Buffer;
 use secure::{Route, channel};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
@@ -292,12 +292,7 @@ fn prepare(config: &ConnectionConfig, socket: &Socket) -> io::Result<()> {
         congestion::set(socket, name).map_err(|error| io::Error::new(error.io().kind(), error))?;
     }
     let tuning = &config.tuning;
-    if let Some(least) = tuning.min_rto {
-        tcp::set_min_rto(socket, least)?;
-    }
-    if let Some(most) = tuning.max_rto {
-        tcp::set_max_rto(socket, most)?;
-    }
+    tuning.rto.prepare(socket)?;
     if let Some(bytes) = tuning.send_buffer {
         socket.set_send_buffer_size(bytes as usize)?;
     }

@@ -15,7 +15,7 @@ use service::listen_address;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tunnel::{Allowed, Carrier, ConnectionTuning, DEFAULT_PORT, End, Forward, Peer, Relayed, TunnelConfig};
+use tunnel::{Allowed, Carrier, ConnectionTuning, DEFAULT_PORT, End, Forward, Peer, Relayed, RtoLimits, TunnelConfig};
 use units::{Span, parse};
 
 /// Carry IP packets or TCP connections between two hosts, encrypted, over TCP or UDP, until Ctrl-C
@@ -137,11 +137,15 @@ struct Tuning {
     delay_short_segments: bool,
 }
 
+/// 0 leaves what the system has.
+fn non_zero(span: Span) -> Option<Span> {
+    Some(span).filter(|span| *span > Span::ZERO)
+}
+
 impl Tuning {
     fn connections(&self) -> ConnectionTuning {
         ConnectionTuning {
-            min_rto: Some(self.min_rto).filter(|least| *least > Span::ZERO),
-            max_rto: Some(self.max_rto).filter(|most| *most > Span::ZERO),
+            rto: RtoLimits { min: non_zero(self.min_rto), max: non_zero(self.max_rto) },
             send_buffer: self.send_buffer,
             no_delay: !self.delay_short_segments,
             unsent_bytes: self.unsent,

@@ -5,11 +5,13 @@ mod carrier;
 mod connecting;
 mod open;
 mod redirected;
+mod rto;
 
-pub use carrier::{SendState, limit_unsent, send_state, set_max_rto, set_min_rto};
+pub use carrier::{SendState, limit_unsent, send_state};
 pub use connecting::Connecting;
 pub use open::{Opened, open_connections};
 pub use redirected::original_destination;
+pub use rto::{MaxRto, RtoLimits};
 
 use crate::option::{MaxPacingRate, TcpInfo};
 use crate::udp::ip_header_bytes;

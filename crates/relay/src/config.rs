@@ -1,6 +1,7 @@
 use crate::allowed::Allowed;
 use crate::redirect::Redirect;
 use crate::target::{Target, TargetError};
+use net::tcp::RtoLimits;
 use secure::{PresharedKey, PrivateKey, PublicKey};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,6 +15,9 @@ pub struct RelayConfig {
     pub identity: PrivateKey,
     /// A second key that both ends have, or the default one.
     pub psk: PresharedKey,
+    /// The limits of the retransmission timeout of the connections between the ends; those that another part of the program
+    /// hands over keep theirs.
+    pub rto: RtoLimits,
     /// Which end it is.
     pub role: Role,
 }

@@ -83,6 +83,14 @@ impl Entries {
         self.entries.insert(number, entry);
     }
 
+    /// Those through which bytes pass.
+    pub(crate) fn carried_mut(&mut self) -> impl Iterator<Item = &mut Carried> {
+        self.entries.values_mut().filter_map(|entry| match &mut entry.slot {
+            Slot::Carried(carried) => Some(&mut **carried),
+            _ => None,
+        })
+    }
+
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Entry> {
         self.entries.get_mut(&number)
     }

@@ -5,7 +5,7 @@ use crate::message::{Message, Refusal};
 use crate::resolver::Resolver;
 use crate::sealed::{Filled, Sealed, read_greeting};
 use crate::target::{Host, Target};
-use net::tcp::Connecting;
+use net::tcp::{Connecting, RtoLimits};
 use net::{Binding, clock};
 use rand::rngs::StdRng;
 pub(crate) use secure::channel::Accepted;
@@ -25,6 +25,7 @@ pub(crate) struct Far {
     pub(crate) random: StdRng,
     pub(crate) allowed: Vec<Allowed>,
     pub(crate) resolver: Resolver,
+    pub(crate) rto: RtoLimits,
 }
 
 /// A connection that has not shown to be a peer's.
@@ -117,8 +118,8 @@ impl Stranger {
     }
 
     /// The stream of a peer, who has too many if it is full.
-    pub(crate) fn opening(self, accepted: Accepted, is_full: bool) -> io::Result<Opening> {
-        let sealed = Sealed::new(self.stream, accepted.channel, self.reader)?;
+    pub(crate) fn opening(self, accepted: Accepted, is_full: bool, rto: RtoLimits) -> io::Result<Opening> {
+        let sealed = Sealed::new(self.stream, accepted.channel, self.reader, rto)?;
         Ok(Opening { sealed, exchange: Exchange::far(), state: State::Unasked { is_full } })
     }
 }

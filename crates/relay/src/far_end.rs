@@ -36,7 +36,7 @@ pub(crate) fn take_over(far: &mut Far, entries: &mut Entries, stream: TcpStream,
         let stranger = Stranger::new(stream);
         let accepted = stranger.greeted(initiation, far);
         entries.put(number, Slot::Stranger(stranger), None);
-        met(entries, number, accepted.map(Some));
+        met(far, entries, number, accepted.map(Some));
     }
 }
 
@@ -52,10 +52,10 @@ fn make_room(entries: &mut Entries) {
 pub(crate) fn advance_stranger(far: &mut Far, entries: &mut Entries, number: u32) {
     let Some(Entry { slot: Slot::Stranger(stranger), .. }) = entries.get_mut(number) else { return };
     let outcome = stranger.advance(far);
-    met(entries, number, outcome);
+    met(far, entries, number, outcome);
 }
 
-fn met(entries: &mut Entries, number: u32, outcome: Result<Option<Accepted>, Ended>) {
+fn met(far: &Far, entries: &mut Entries, number: u32, outcome: Result<Option<Accepted>, Ended>) {
     if let Ok(None) = outcome {
         return;
     }
@@ -65,7 +65,7 @@ fn met(entries: &mut Entries, number: u32, outcome: Result<Option<Accepted>, End
         Ok(Some(accepted)) => {
             let peer = accepted.peer;
             let is_full = entries.iter().filter(|(_, entry)| entry.peer == Some(peer)).count() >= MAX_PER_PEER;
-            if let Ok(opening) = stranger.opening(accepted, is_full) {
+            if let Ok(opening) = stranger.opening(accepted, is_full, far.rto) {
                 entries.put(number, Slot::Opening(Box::new(opening)), Some(peer));
                 entries.look_at(number);
             }

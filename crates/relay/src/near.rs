@@ -4,12 +4,13 @@ use crate::plain;
 use crate::report::Report;
 use crate::sealed::{Sealed, read_greeting};
 use crate::target::Target;
-use net::tcp::Connecting;
+use net::tcp::{Connecting, RtoLimits};
 use net::{Binding, clock, congestion};
 use rand::rngs::StdRng;
 use secure::Refused;
 use secure::channel::{Initiator, Offer};
 use secure::stream::RecordReader;
+use socket2::Socket;
 use std::io::{self, Write};
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
@@ -21,6 +22,7 @@ pub(crate) struct Near {
     pub(crate) initiator: Initiator,
     pub(crate) random: StdRng,
     pub(crate) congestion_control: Option<String>,
+    pub(crate) rto: RtoLimits,
 }
 
 /// A stream that is being begun.
@@ -44,11 +46,14 @@ enum State {
 
 impl Near {
     pub(crate) fn dial(&self, plain: TcpStream, target: Target) -> io::Result<Dialing> {
-        let connecting =
-            Connecting::begin_prepared(self.address, &Binding::default(), |socket| match &self.congestion_control {
+        let prepare = |socket: &Socket| {
+            self.rto.prepare(socket)?;
+            match &self.congestion_control {
                 Some(name) => congestion::set(socket, name).map_err(|error| io::Error::new(error.io().kind(), error)),
                 None => Ok(()),
-            })?;
+            }
+        };
+        let connecting = Connecting::begin_prepared(self.address, &Binding::default(), prepare)?;
         Ok(Dialing { state: State::Connecting(connecting), plain, target })
     }
 
@@ -90,12 +95,12 @@ impl Dialing {
         }
         let State::Greeted { stream, reader, .. } = &mut self.state else { return Ok(None) };
         match read_greeting(stream, reader)? {
-            Some(response) => self.finish(&response).map(Some),
+            Some(response) => self.finish(&response, near.rto).map(Some),
             None => Ok(None),
         }
     }
 
-    fn finish(&mut self, response: &[u8]) -> Result<Sealed, Ended> {
+    fn finish(&mut self, response: &[u8], rto: RtoLimits) -> Result<Sealed, Ended> {
         let State::Greeted { stream, reader, offer } = mem::replace(&mut self.state, State::Done) else {
             return Err(Ended::Cut);
         };
@@ -103,7 +108,7 @@ impl Dialing {
             Refused::Forged => Ended::NotAPeer("its answer is not authentic; is the preshared key the same?".into()),
             _ => Ended::not_a_peer(response),
         })?;
-        let mut sealed = Sealed::new(stream, channel, reader)?;
+        let mut sealed = Sealed::new(stream, channel, reader, rto)?;
         sealed.push(&Message::Open(self.target.clone()))?;
         Ok(sealed)
     }

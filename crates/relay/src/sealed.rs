@@ -1,7 +1,7 @@
 use crate::ended::Ended;
 use crate::message::{MAX_MESSAGE, Message};
 use crate::plain;
-use net::tcp;
+use net::tcp::{self, MaxRto, RtoLimits};
 use secure::TAG;
 use secure::channel::{Channel, OVERHEAD};
 use secure::stream::{PREFIX, RecordReader};
@@ -14,6 +14,7 @@ pub(crate) struct Sealed {
     pub(crate) channel: Channel,
     pub(crate) is_readable: bool,
     pub(crate) is_writable: bool,
+    max_rto: Option<MaxRto>,
     reader: RecordReader,
     /// Records that the kernel has not taken yet.
     pending: Vec<u8>,
@@ -35,11 +36,24 @@ impl Sealed {
     ///
     /// # Errors
     /// The connection is no more.
-    pub(crate) fn new(stream: TcpStream, channel: Channel, mut reader: RecordReader) -> io::Result<Self> {
+    pub(crate) fn new(
+        stream: TcpStream,
+        channel: Channel,
+        mut reader: RecordReader,
+        rto: RtoLimits,
+    ) -> io::Result<Self> {
         tcp::limit_unsent(&stream, MAX_UNSENT)?;
         reader.admit_data(MAX_MESSAGE + TAG);
-        let (pending, taken) = (Vec::new(), 0);
-        Ok(Sealed { stream, channel, is_readable: true, is_writable: true, reader, pending, taken })
+        Ok(Sealed {
+            stream,
+            channel,
+            is_readable: true,
+            is_writable: true,
+            max_rto: rto.max_of_connection(),
+            reader,
+            pending: Vec::new(),
+            taken: 0,
+        })
     }
 
     /// The text of the next message, if it is there as a whole.
@@ -47,6 +61,13 @@ impl Sealed {
         match self.reader.next_record()? {
             Some(record) => Ok(Some(self.channel.open(record)?)),
             None => Ok(None),
+        }
+    }
+
+    /// Has the greatest retransmission timeout follow the round trips. To be called now and then.
+    pub(crate) fn follow_round_trip(&mut self) {
+        if let (Some(max_rto), Ok(state)) = (&mut self.max_rto, tcp::send_state(&self.stream)) {
+            max_rto.follow(&self.stream, state.round_trip);
         }
     }
 

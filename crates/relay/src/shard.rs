@@ -192,6 +192,7 @@ impl RelayShard {
             }
         }
         self.leave_behind();
+        self.entries.carried_mut().for_each(|carried| carried.sealed.follow_round_trip());
         // An address that does not answer is left for the next one.
         let opening = self.entries.iter().filter(|(_, entry)| matches!(entry.slot, Slot::Opening(_)));
         let opening: Vec<_> = opening.map(|(number, _)| number).collect();
@@ -230,7 +231,7 @@ impl Shard for RelayShard {
 }
 
 fn open(config: RelayConfig) -> Result<(End, Listeners, Option<InstalledTable>), SetupError> {
-    let RelayConfig { identity, psk, role } = config;
+    let RelayConfig { identity, psk, rto, role } = config;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)
         .map_err(|error| SetupError::new("get random bytes for keys", io::Error::other(error.to_string())))?;
@@ -238,7 +239,7 @@ fn open(config: RelayConfig) -> Result<(End, Listeners, Option<InstalledTable>),
     match role {
         Role::Near { address, peer, congestion_control, forwards, redirect } => {
             let initiator = Initiator::new(identity, peer, psk);
-            let near = Near { address, initiator, random, congestion_control };
+            let near = Near { address, initiator, random, congestion_control, rto };
             let listeners = Listeners::of_near_end(forwards, redirect.as_ref())?;
             let table = redirect.map(|redirect| redirect.table(&listeners.redirected()));
             let installed = table.as_ref().map(InstalledTable::install).transpose()?;
@@ -246,8 +247,8 @@ fn open(config: RelayConfig) -> Result<(End, Listeners, Option<InstalledTable>),
         }
         Role::Far { listen, peers, allowed } => {
             let acceptor = Acceptor::new(identity, peers.into_iter().map(|peer| (peer, psk.clone())));
-            let far = Far { acceptor, random, allowed, resolver: Resolver::new()? };
-            Ok((End::Far(far), Listeners::of_far_end(listen)?, None))
+            let far = Far { acceptor, random, allowed, resolver: Resolver::new()?, rto };
+            Ok((End::Far(far), Listeners::of_far_end(listen, rto)?, None))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Both ends over loopback: what passes is what was sent, and each end of a connection is the end that was meant.
 
+use net::tcp::RtoLimits;
 use relay::{Allowed, Forward, Refusal, Relay, RelayConfig, RelayStatus, Report, Role};
 use secure::{PresharedKey, PrivateKey, PublicKey};
 use socket2::SockRef;
@@ -22,14 +23,16 @@ fn local() -> SocketAddr {
 fn far_end(peers: Vec<PublicKey>, allowed: &[&str]) -> Relay {
     let allowed = allowed.iter().map(|text| text.parse::<Allowed>().unwrap()).collect();
     let role = Role::Far { listen: Some(local()), peers, allowed };
-    Relay::start(RelayConfig { identity: identity(2), psk: PresharedKey::default(), role }).unwrap()
+    Relay::start(RelayConfig { identity: identity(2), psk: PresharedKey::default(), rto: RtoLimits::default(), role })
+        .unwrap()
 }
 
 fn near_end(address: SocketAddr, peer: u8, target: &str) -> Relay {
     let forwards = vec![Forward { listen: local(), target: target.parse().unwrap() }];
     let role =
         Role::Near { address, peer: identity(peer).public(), congestion_control: None, forwards, redirect: None };
-    Relay::start(RelayConfig { identity: identity(1), psk: PresharedKey::default(), role }).unwrap()
+    Relay::start(RelayConfig { identity: identity(1), psk: PresharedKey::default(), rto: RtoLimits::default(), role })
+        .unwrap()
 }
 
 /// Both ends, for connections to this target.

@@ -221,7 +221,7 @@ impl TunnelConfig {
             End::Connect(address) => self.near_end(address)?,
             End::Listen(address) => self.far_end(address)?,
         };
-        Some(RelayConfig { identity: self.identity.clone(), psk: self.psk.clone(), role })
+        Some(RelayConfig { identity: self.identity.clone(), psk: self.psk.clone(), rto: self.tuning.rto, role })
     }
 
     fn near_end(&self, address: SocketAddr) -> Option<Role> {
@@ -295,8 +295,7 @@ impl TunnelConfig {
     }
 
     fn check_timeouts(&self) -> Result<(), TunnelConfigError> {
-        let ConnectionTuning { min_rto, max_rto, .. } = self.tuning;
-        match (min_rto, max_rto) {
+        match (self.tuning.rto.min, self.tuning.rto.max) {
             (Some(least), _) if !MIN_RTO.contains(&least) => Err(TunnelConfigError::MinRto(least)),
             (_, Some(most)) if !MAX_RTO.contains(&most) => Err(TunnelConfigError::MaxRto(most)),
             _ => Ok(()),
@@ -307,6 +306,7 @@ impl TunnelConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use net::tcp::RtoLimits;
 
     fn config(carrier: Carrier, networks: &str) -> TunnelConfig {
         let key = PrivateKey::from_bytes([7; 32]).public();
@@ -358,8 +358,8 @@ mod tests {
     fn what_cannot_be_is_refused_with_what_to_do() {
         let refused = |config: TunnelConfig| config.plane(directory()).unwrap_err().to_string();
         assert!(refused(config(Carrier::Rake(17), "10.77.0.0/24")).contains("give 1 to 16"));
-        let timeouts = |min_rto, max_rto| {
-            let tuning = ConnectionTuning { min_rto, max_rto, ..ConnectionTuning::default() };
+        let timeouts = |min, max| {
+            let tuning = ConnectionTuning { rto: RtoLimits { min, max }, ..ConnectionTuning::default() };
             refused(TunnelConfig { tuning, ..config(Carrier::Tcp, "10.0.0.1") })
         };
         assert!(timeouts(Some(Span::from_secs(3)), None).contains("sysctl net.ipv4.tcp_rto_min_us"));

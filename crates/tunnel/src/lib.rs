@@ -35,6 +35,7 @@ mod tunnel;
 pub use bonded::ConnectionTuning;
 pub use config::{Carrier, DEFAULT_PORT, End, Relayed, TunnelConfig, TunnelConfigError};
 pub use multipath::CarrierKind;
+pub use net::tcp::RtoLimits;
 pub use peer::{Peer, PeerError};
 pub use relay::{Allowed, Forward, Refusal, RelayStatus, Report};
 pub use tunnel::{Tunnel, TunnelError};

@@ -65,8 +65,8 @@ impl Tuning {
         let mut tuning = ConnectionTuning { no_delay: !self.nagle, ..ConnectionTuning::default() };
         for part in &self.without {
             match part {
-                Part::MinRto => tuning.min_rto = None,
-                Part::MaxRto => tuning.max_rto = None,
+                Part::MinRto => tuning.rto.min = None,
+                Part::MaxRto => tuning.rto.max = None,
                 Part::OpenBound => {
                     tuning.adaptation.bounds_open = false;
                     tuning.unsent_bytes = Some(UNBOUNDED_UNSENT);
@@ -77,10 +77,10 @@ impl Tuning {
             }
         }
         if let Some(least) = self.min_rto {
-            tuning.min_rto = Some(least).filter(|least| *least <= MAX_SOCKET_MIN_RTO);
+            tuning.rto.min = Some(least).filter(|least| *least <= MAX_SOCKET_MIN_RTO);
         }
         if self.max_rto.is_some() {
-            tuning.max_rto = None;
+            tuning.rto.max = None;
         }
         tuning.send_buffer = self.send_buffer.map(|bytes| bytes as u32);
         tuning.unsent_bytes = self.unsent.map(|bytes| bytes as u32).or(tuning.unsent_bytes);
@@ -99,6 +99,7 @@ impl Tuning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tunnel::RtoLimits;
 
     fn tuning(text: &str) -> Tuning {
         toml::from_str(&format!("name = \"one\"\nplanes = [\"tunnel-tcp\"]\n{text}")).unwrap()
@@ -107,8 +108,8 @@ mod tests {
     #[test]
     fn a_timeout_is_set_on_sockets_or_beyond_their_range_for_the_namespace() {
         let (short, long) = (tuning("min_rto = \"50ms\""), tuning("min_rto = \"3s\"\nmax_rto = \"3s\""));
-        assert_eq!((short.connections().min_rto, short.settings()), (Some(Span::from_millis(50)), vec![]));
-        assert_eq!((long.connections().min_rto, long.connections().max_rto), (None, None));
+        assert_eq!((short.connections().rto.min, short.settings()), (Some(Span::from_millis(50)), vec![]));
+        assert_eq!(long.connections().rto, RtoLimits::default());
         let settings = [("tcp_rto_min_us", "3000000".to_owned()), ("tcp_rto_max_ms", "3000".to_owned())];
         assert_eq!(long.settings(), settings);
     }
@@ -118,8 +119,8 @@ mod tests {
         let all = tuning("").connections();
         assert_eq!(all, ConnectionTuning::default());
         let without = |part: &str| tuning(&format!("without = [\"{part}\"]")).connections();
-        assert_eq!(without("min-rto"), ConnectionTuning { min_rto: None, ..all });
-        assert_eq!(without("max-rto"), ConnectionTuning { max_rto: None, ..all });
+        assert_eq!(without("min-rto"), ConnectionTuning { rto: RtoLimits { min: None, ..all.rto }, ..all });
+        assert_eq!(without("max-rto"), ConnectionTuning { rto: RtoLimits { max: None, ..all.rto }, ..all });
         assert_eq!(without("aqm"), ConnectionTuning { aqm: false, ..all });
         assert!(!without("sparse-copies").adaptation.sparse_twice && !without("open-bound").adaptation.bounds_open);
         assert!(!without("repeated-data").adaptation.drops_repeated);

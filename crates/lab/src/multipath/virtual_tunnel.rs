@@ -26,8 +26,8 @@ pub(super) fn model(point: &MultipathPoint<'_>) -> anyhow::Result<Option<TunnelM
         Carrier::Udp | Carrier::Auto(_) => anyhow::bail!("tunnels that use datagrams, too, are not simulated"),
     };
     let usual = recovery(point.case.stack);
-    let least = tuning.and_then(|tuning| tuning.min_rto).or(connection.min_rto);
-    let most = tuning.and_then(|tuning| tuning.max_rto).or(connection.max_rto);
+    let least = tuning.and_then(|tuning| tuning.min_rto).or(connection.rto.min);
+    let most = tuning.and_then(|tuning| tuning.max_rto).or(connection.rto.max);
     let recovery = RecoveryConfig {
         min_timeout: least.unwrap_or(usual.min_timeout),
         max_timeout: most.unwrap_or(usual.max_timeout),

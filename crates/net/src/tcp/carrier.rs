@@ -74,7 +74,7 @@ pub fn limit_unsent(stream: &TcpStream, bytes: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// It is out of range.
-pub fn set_min_rto(socket: &impl AsFd, least: Span) -> io::Result<bool> {
+pub(super) fn set_min_rto(socket: &impl AsFd, least: Span) -> io::Result<bool> {
     let micros = least.as_nanos() / 1000;
     if !MIN_RTO.contains(&micros) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the kernel takes 1 µs to 200 ms"));
@@ -87,7 +87,7 @@ pub fn set_min_rto(socket: &impl AsFd, least: Span) -> io::Result<bool> {
 ///
 /// # Errors
 /// It is out of range.
-pub fn set_max_rto(socket: &impl AsFd, most: Span) -> io::Result<bool> {
+pub(super) fn set_max_rto(socket: &impl AsFd, most: Span) -> io::Result<bool> {
     let millis = most.as_nanos() / 1_000_000;
     if !MAX_RTO.contains(&millis) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the kernel takes 1 s to 120 s"));

@@ -3,6 +3,7 @@
 
 mod ssh;
 
+use net::tcp::RtoLimits;
 use relay::{Allowed, Forward, Relay, RelayConfig, Role};
 use secure::{PresharedKey, PrivateKey};
 use std::io::{Read, Write};
@@ -18,7 +19,8 @@ fn main() {
     let target = sink.local_addr().expect("its address");
     let [near_key, far_key] = [1, 2].map(|number| PrivateKey::from_bytes([number; 32]));
     let start = |identity: &PrivateKey, role| {
-        let config = RelayConfig { identity: identity.clone(), psk: PresharedKey::default(), role };
+        let config =
+            RelayConfig { identity: identity.clone(), psk: PresharedKey::default(), rto: RtoLimits::default(), role };
         Relay::start(config).expect("a relay")
     };
     let allowed = vec![target.to_string().parse::<Allowed>().expect("a target")];
