@@ -292,7 +292,7 @@ fn prepare(config: &ConnectionConfig, socket: &Socket) -> io::Result<()> {
         congestion::set(socket, name).map_err(|error| io::Error::new(error.io().kind(), error))?;
     }
     let tuning = &config.tuning;
-    tuning.rto.prepare(socket)?;
+    tuning.rto.apply(socket)?;
     if let Some(bytes) = tuning.send_buffer {
         socket.set_send_buffer_size(bytes as usize)?;
     }

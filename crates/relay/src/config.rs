@@ -15,8 +15,8 @@ pub struct RelayConfig {
     pub identity: PrivateKey,
     /// A second key that both ends have, or the default one.
     pub psk: PresharedKey,
-    /// The limits of the retransmission timeout of the connections between the ends; those that another part of the program
-    /// hands over keep theirs.
+    /// The limits of the retransmission timeout of the connections between the ends, of which the least is 40 ms
+    /// or more.
     pub rto: RtoLimits,
     /// Which end it is.
     pub role: Role,

@@ -1,9 +1,8 @@
 use crate::config::Forward;
 use crate::redirect::Redirect;
 use crate::target::{Host, Target};
-use net::SetupError;
 use net::readiness::Readiness;
-use net::tcp::{self, RtoLimits};
+use net::{SetupError, tcp};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -47,14 +46,12 @@ impl Listeners {
         let any = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
         let redirected = any.map(|any| Some((SocketAddr::new(any, 0), Leads::Through(redirect?.clone()))));
         let all = forwards.chain(redirected.into_iter().flatten());
-        // Programs are near.
-        let rto = RtoLimits::default();
-        all.map(|(address, leads)| listen(address, leads, rto)).collect::<Result<_, _>>().map(Listeners)
+        all.map(|(address, leads)| listen(address, leads)).collect::<Result<_, _>>().map(Listeners)
     }
 
     /// That of a far end, if it has one.
-    pub(crate) fn of_far_end(address: Option<SocketAddr>, rto: RtoLimits) -> Result<Self, SetupError> {
-        let listeners = address.into_iter().map(|address| listen(address, Leads::FromPeer, rto));
+    pub(crate) fn of_far_end(address: Option<SocketAddr>) -> Result<Self, SetupError> {
+        let listeners = address.into_iter().map(|address| listen(address, Leads::FromPeer));
         listeners.collect::<Result<_, _>>().map(Listeners)
     }
 
@@ -126,7 +123,7 @@ impl Leads {
     }
 }
 
-fn listen(address: SocketAddr, leads: Leads, rto: RtoLimits) -> Result<Listener, SetupError> {
+fn listen(address: SocketAddr, leads: Leads) -> Result<Listener, SetupError> {
     let listener = || -> io::Result<Listener> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
@@ -135,7 +132,6 @@ fn listen(address: SocketAddr, leads: Leads, rto: RtoLimits) -> Result<Listener,
             socket.set_only_v6(true)?;
         }
         socket.bind(&address.into())?;
-        rto.prepare(&socket)?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
         let listener = TcpListener::from(socket);

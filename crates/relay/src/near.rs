@@ -10,7 +10,6 @@ use rand::rngs::StdRng;
 use secure::Refused;
 use secure::channel::{Initiator, Offer};
 use secure::stream::RecordReader;
-use socket2::Socket;
 use std::io::{self, Write};
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
@@ -46,14 +45,11 @@ enum State {
 
 impl Near {
     pub(crate) fn dial(&self, plain: TcpStream, target: Target) -> io::Result<Dialing> {
-        let prepare = |socket: &Socket| {
-            self.rto.prepare(socket)?;
-            match &self.congestion_control {
+        let connecting =
+            Connecting::begin_prepared(self.address, &Binding::default(), |socket| match &self.congestion_control {
                 Some(name) => congestion::set(socket, name).map_err(|error| io::Error::new(error.io().kind(), error)),
                 None => Ok(()),
-            }
-        };
-        let connecting = Connecting::begin_prepared(self.address, &Binding::default(), prepare)?;
+            })?;
         Ok(Dialing { state: State::Connecting(connecting), plain, target })
     }
 

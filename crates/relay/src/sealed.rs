@@ -43,6 +43,7 @@ impl Sealed {
         rto: RtoLimits,
     ) -> io::Result<Self> {
         tcp::limit_unsent(&stream, MAX_UNSENT)?;
+        rto.apply(&stream)?;
         reader.admit_data(MAX_MESSAGE + TAG);
         Ok(Sealed {
             stream,

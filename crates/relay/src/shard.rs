@@ -12,6 +12,7 @@ use crate::slot::{Slot, discard};
 use crate::{far_end, near_end};
 use net::nftables::InstalledTable;
 use net::readiness::{Event, Readiness};
+use net::tcp::RtoLimits;
 use net::{SetupError, clock, is_gone};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -230,8 +231,13 @@ impl Shard for RelayShard {
     }
 }
 
+/// Linux delays acknowledgements of lone segments, such as those of a terminal, by this at least (`TCP_DELACK_MIN`): a timeout that
+/// is shorter would take them for lost.
+const DELAYED_ACKNOWLEDGEMENT: Span = Span::from_millis(40);
+
 fn open(config: RelayConfig) -> Result<(End, Listeners, Option<InstalledTable>), SetupError> {
     let RelayConfig { identity, psk, rto, role } = config;
+    let rto = RtoLimits { min: rto.min.map(|least| least.max(DELAYED_ACKNOWLEDGEMENT)), ..rto };
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)
         .map_err(|error| SetupError::new("get random bytes for keys", io::Error::other(error.to_string())))?;
@@ -248,7 +254,7 @@ fn open(config: RelayConfig) -> Result<(End, Listeners, Option<InstalledTable>),
         Role::Far { listen, peers, allowed } => {
             let acceptor = Acceptor::new(identity, peers.into_iter().map(|peer| (peer, psk.clone())));
             let far = Far { acceptor, random, allowed, resolver: Resolver::new()?, rto };
-            Ok((End::Far(far), Listeners::of_far_end(listen, rto)?, None))
+            Ok((End::Far(far), Listeners::of_far_end(listen)?, None))
         }
     }
 }

@@ -15,11 +15,11 @@ pub struct RtoLimits {
 }
 
 impl RtoLimits {
-    /// Sets them on a socket that is not connected yet, or on a listener, whose connections inherit them.
+    /// Sets them on a connection, on a socket that is to be one, or on a listener, whose connections inherit them.
     ///
     /// # Errors
     /// One is out of range.
-    pub fn prepare(&self, socket: &impl AsFd) -> io::Result<()> {
+    pub fn apply(&self, socket: &impl AsFd) -> io::Result<()> {
         if let Some(least) = self.min {
             set_min_rto(socket, least)?;
         }
@@ -81,7 +81,7 @@ mod tests {
         let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let (listening, near) = (socket(), socket());
         listening.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
-        [&listening, &near].into_iter().for_each(|socket| limits.prepare(socket).unwrap());
+        [&listening, &near].into_iter().for_each(|socket| limits.apply(socket).unwrap());
         listening.listen(1).unwrap();
         near.connect(&listening.local_addr().unwrap()).unwrap();
         let (near, mut far) = (TcpStream::from(near), TcpStream::from(listening.accept().unwrap().0));
