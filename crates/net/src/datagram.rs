@@ -1,12 +1,12 @@
 //! UDP datagrams with what the kernel knows about them: stamp, TTL, and the address they were sent to.
 
+use crate::control::Arrival;
+use crate::messages::{self, Messages, Outgoing};
 use crate::{Binding, stamp};
-use nix::libc;
+use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv4RecvTtl, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvPacketInfo, Ipv6Ttl};
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt};
-use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use units::Time;
 
 /// A datagram that came.
@@ -24,6 +24,21 @@ pub struct Datagram {
     pub ttl: Option<u8>,
     /// When it came, where the kernel has said so credibly.
     pub stamp: Option<Time>,
+}
+
+impl Datagram {
+    /// What has come with one of these; none where it has no sender.
+    pub(crate) fn read<const N: usize>(messages: &Messages<N>, index: usize) -> Option<Self> {
+        let Arrival { to, ttl, stamp, .. } = messages.arrival(index);
+        let (len, is_cut_off) = (messages.len(index), messages.is_cut_off(index));
+        Some(Datagram { len, is_cut_off, from: messages.sender(index)?, to, ttl, stamp })
+    }
+
+    /// What goes back to where this came from, from the address that it was sent to: a host with several would otherwise
+    /// choose another.
+    pub(crate) fn answered_by<'a>(&self, payload: &'a [u8]) -> Outgoing<'a> {
+        Outgoing { to: self.from, source: self.to, payload }
+    }
 }
 
 /// Prepares a socket: datagrams leave with the largest TTL (RFC 8762, 4.2: so that the far end can count hops), and come
@@ -74,65 +89,18 @@ fn connect_one(address: SocketAddr, binding: &Binding) -> io::Result<UdpSocket> 
 /// # Errors
 /// `WouldBlock` where nothing is there, else what the socket reports.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
-    let mut control = stamp::ControlBuffer::default();
-    let mut parts = [IoSliceMut::new(buffer)];
-    let flags = MsgFlags::MSG_DONTWAIT;
-    let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(&mut control.0), flags)?;
-    let from = message.address.as_ref().and_then(address).ok_or(io::ErrorKind::InvalidData)?;
-    let is_cut_off = message.flags.contains(MsgFlags::MSG_TRUNC);
-    let mut datagram = Datagram { len: message.bytes, is_cut_off, from, to: None, ttl: None, stamp: None };
-    for part in message.cmsgs()? {
-        match part {
-            ControlMessageOwned::ScmTimestampsns(stamps) => datagram.stamp = stamp::credible(stamps.system),
-            ControlMessageOwned::Ipv4Ttl(ttl) | ControlMessageOwned::Ipv6HopLimit(ttl) => {
-                datagram.ttl = u8::try_from(ttl).ok();
-            }
-            ControlMessageOwned::Ipv4PacketInfo(info) => {
-                datagram.to = Some(Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr)).into());
-            }
-            ControlMessageOwned::Ipv6PacketInfo(info) => {
-                datagram.to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into())
-            }
-            _ => {}
-        }
-    }
-    Ok(datagram)
+    let mut messages = Messages::<1>::default();
+    let longest = buffer.len();
+    messages.receive(socket, buffer, longest)?;
+    Ok(Datagram::read(&messages, 0).ok_or(io::ErrorKind::InvalidData)?)
 }
 
-/// Sends an answer to where `question` came from, from the address that it was sent to: a host with several would
-/// otherwise choose another.
+/// Sends an answer to where `question` came from, from the address that it was sent to.
 ///
 /// # Errors
 /// The socket's error.
 pub fn answer(socket: &UdpSocket, question: &Datagram, payload: &[u8]) -> io::Result<()> {
-    let to = SockaddrStorage::from(question.from);
-    let parts = [IoSlice::new(payload)];
-    let send = |control: &[ControlMessage]| {
-        sendmsg(socket.as_raw_fd(), &parts, control, MsgFlags::MSG_DONTWAIT, Some(&to))?;
-        Ok(())
-    };
-    match question.to {
-        Some(IpAddr::V4(source)) => {
-            let source = libc::in_addr { s_addr: u32::from(source).to_be() };
-            let any = libc::in_addr { s_addr: 0 };
-            send(&[ControlMessage::Ipv4PacketInfo(&libc::in_pktinfo {
-                ipi_ifindex: 0,
-                ipi_spec_dst: source,
-                ipi_addr: any,
-            })])
-        }
-        Some(IpAddr::V6(source)) => {
-            let ipi6_addr = libc::in6_addr { s6_addr: source.octets() };
-            send(&[ControlMessage::Ipv6PacketInfo(&libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: 0 })])
-        }
-        None => send(&[]),
-    }
-}
-
-fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
-    let v4 = storage.as_sockaddr_in().map(|a| SocketAddr::from(SocketAddrV4::new(a.ip(), a.port())));
-    let v6 = || storage.as_sockaddr_in6().map(|a| SocketAddrV6::new(a.ip(), a.port(), 0, a.scope_id()).into());
-    v4.or_else(v6)
+    messages::send(socket, &[question.answered_by(payload)]).map(|_sent| ())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! UDP sockets that carry packet trains, and those that carry traffic: [`BatchSocket`].
 
 mod batch;
-mod control;
 mod receive;
 mod send;
 

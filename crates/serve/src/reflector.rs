@@ -2,7 +2,10 @@ use crate::clock::HostClock;
 use crate::error::ServeError;
 use crate::sources::{Sources, Test};
 use net::datagram::{self, Datagram};
+use net::responder::Responder;
 use net::{clock, readiness};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -22,8 +25,8 @@ const MAX_PACKET: usize = 1500;
 /// Bytes of the IP and UDP headers.
 const IPV4_HEADERS: usize = 28;
 const IPV6_HEADERS: usize = 48;
-/// Maximum number of test packets that are answered before the stop flag is looked at.
-const BATCH: usize = 256;
+/// Maximum number of system calls that receive test packets, 64 each, before the stop flag is looked at.
+const CALLS: usize = 16;
 /// Bytes of waiting test packets, as far as the system allows.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
@@ -52,10 +55,7 @@ impl Default for ReflectorConfig {
 pub struct Reflector {
     socket: UdpSocket,
     address: SocketAddr,
-    clock: HostClock,
-    key: Option<StampKey>,
-    estimate: ErrorEstimate,
-    sources: Sources,
+    answering: Answering,
 }
 
 impl Reflector {
@@ -70,7 +70,8 @@ impl Reflector {
         let address = socket.local_addr().map_err(failed)?;
         let clock = config.clock;
         let key = config.key.as_ref().map(StampKey::new);
-        Ok(Reflector { socket, address, clock, key, estimate: estimate(clock), sources: Sources::default() })
+        let answering = Answering { clock, key, estimate: estimate(clock), sources: Sources::default() };
+        Ok(Reflector { socket, address, answering })
     }
 
     /// The address it listens on, with the actual port if zero was configured.
@@ -83,67 +84,70 @@ impl Reflector {
     /// # Errors
     /// If the socket can't be polled.
     pub fn run(mut self, stop: &AtomicBool) -> Result<(), ServeError> {
-        let mut buffer = vec![0; MAX_PACKET];
+        let mut responder = Responder::new(MAX_PACKET);
         let mut asked = clock::monotonic();
         while !stop.load(Ordering::SeqCst) {
             if readiness::readable(&self.socket, clock::monotonic() + TICK).map_err(ServeError::Wait)? {
-                self.answer_batch(&mut buffer);
+                self.answer_waiting(&mut responder);
             }
             if clock::monotonic() - asked > TICK {
                 asked = clock::monotonic();
-                self.estimate = estimate(self.clock);
+                self.answering.estimate = estimate(self.answering.clock);
             }
         }
         Ok(())
     }
 
-    fn answer_batch(&mut self, buffer: &mut [u8]) {
-        for _ in 0..BATCH {
-            match datagram::receive(&self.socket, buffer) {
-                Ok(probe) => self.answer(&probe, buffer),
+    fn answer_waiting(&mut self, responder: &mut Responder) {
+        let Reflector { socket, answering, .. } = self;
+        for _ in 0..CALLS {
+            match responder.respond(socket, |probe, payload| answering.answer(probe, payload)) {
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // An ICMP error for an earlier reply, or another transient error.
                 Err(error) => return tracing::debug!("no STAMP probe: {error}"),
             }
         }
     }
+}
 
-    fn answer(&mut self, probe: &Datagram, buffer: &mut [u8]) {
+/// Whether and what test packets are answered.
+#[derive(Debug)]
+struct Answering {
+    clock: HostClock,
+    key: Option<StampKey>,
+    estimate: ErrorEstimate,
+    sources: Sources,
+}
+
+impl Answering {
+    /// Makes the answer of a test packet in its place; false if it gets none.
+    fn answer(&mut self, probe: &Datagram, payload: &mut [u8]) -> bool {
         let now = clock::realtime();
-        let payload = &mut buffer[..probe.len];
         let bytes = probe.len + if probe.from.ip().to_canonical().is_ipv4() { IPV4_HEADERS } else { IPV6_HEADERS };
         let shown = self.clock.show(now);
         if probe.is_cut_off || bytes > MAX_PACKET || (self.key.is_none() && repeats_stamp(payload, shown)) {
-            return;
+            return false;
         }
+        let Answering { clock, key, estimate, sources } = self;
         let mut is_admitted = false;
-        let key = self.key.clone();
         let answer = |question: &Probe| {
             let test = Test { session: question.session, sequence: question.sequence };
-            let number = self.sources.admit(probe.from, bytes, test, clock::monotonic());
+            let number = sources.admit(probe.from, bytes, test, clock::monotonic());
             is_admitted = number.is_some();
-            self.reflection(probe, number.unwrap_or(0), now)
+            Reflection {
+                sequence: number.unwrap_or(0),
+                received: clock.show(probe.stamp.unwrap_or(now)),
+                reflected: clock.show(clock::realtime()),
+                clock: *estimate,
+                probe_ttl: probe.ttl.unwrap_or(255),
+            }
         };
-        let is_reflected = match &key {
+        let is_reflected = match key {
             Some(key) => Reply::reflect_authenticated(payload, key, answer).is_ok(),
             None => Reply::reflect(payload, answer).is_ok(),
         };
-        if is_reflected
-            && is_admitted
-            && let Err(error) = datagram::answer(&self.socket, probe, payload)
-        {
-            tracing::debug!("cannot answer the STAMP probe of {}: {error}", probe.from);
-        }
-    }
-
-    fn reflection(&self, probe: &Datagram, sequence: u32, now: Time) -> Reflection {
-        Reflection {
-            sequence,
-            received: self.clock.show(probe.stamp.unwrap_or(now)),
-            reflected: self.clock.show(clock::realtime()),
-            clock: self.estimate,
-            probe_ttl: probe.ttl.unwrap_or(255),
-        }
+        is_reflected && is_admitted
     }
 }
 
@@ -180,7 +184,10 @@ fn listen_on(address: SocketAddr) -> io::Result<UdpSocket> {
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    // Beyond the system's limit it takes CAP_NET_ADMIN; less room without it is no error.
+    if setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER).is_err() {
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    }
     socket.bind(&address.into())?;
     let socket = socket.into();
     datagram::prepare(&socket)?;

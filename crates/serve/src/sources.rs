@@ -1,6 +1,7 @@
 //! Rate limits of a reflector for each source, and sequence numbers for each session.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use units::{Span, Time};
 
@@ -10,23 +11,26 @@ const RATE: i64 = 2_000;
 const SPAN_PER_BYTE: Span = Span::from_micros(4);
 /// Burst of the rate limits, as a time at these rates.
 const BURST: Span = Span::from_millis(250);
-/// Maximum number of sources, and of sessions, in the tables. If the table of sources is full, new ones get no reply until
-/// an entry expires, which is soon; if that of sessions is full, new ones are answered as by a stateless reflector
-/// (RFC 8762, 4.3), so that one source can't lock out others.
-const MAX_ENTRIES: usize = 4_096;
+/// Number of rates that are limited. Sources share one by a secret hash: of 100 000 packets a second from forged sources, one
+/// or two count for any other source, which may have 2000.
+const RATES: usize = 1 << 16;
+/// Maximum number of sessions. If there are more, new ones are answered as by a stateless reflector (RFC 8762, 4.3), so that
+/// one source can't lock out others.
+const MAX_SESSIONS: usize = 4_096;
 /// Idle time after which a session expires.
 const SESSION_TIMEOUT: Span = Span::from_secs(60);
 /// Idle time after which a test packet with sequence number zero begins a new session; before, it is a duplicate or
 /// reordered.
 const RESTART_AFTER: Span = Span::from_secs(1);
-/// Interval between searches for expired entries.
-const SWEEP_INTERVAL: Span = Span::from_millis(50);
+/// Interval between searches for expired sessions.
+const SWEEP_INTERVAL: Span = Span::from_secs(1);
 
 /// Bounded tables of sources and sessions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sources {
-    /// Theoretical time of the next reply at the maximum rate (GCRA), by IPv4 address or IPv6 /64.
-    due: BTreeMap<IpAddr, Time>,
+    /// Theoretical time of the next reply at the maximum rate (GCRA), by the hash of IPv4 address or IPv6 /64.
+    due: Box<[Time]>,
+    hash: RandomState,
     sessions: BTreeMap<(SocketAddr, u16), Session>,
     swept: Time,
 }
@@ -44,6 +48,17 @@ struct Session {
     heard: Time,
 }
 
+impl Default for Sources {
+    fn default() -> Self {
+        Sources {
+            due: vec![Time::ZERO; RATES].into(),
+            hash: RandomState::new(),
+            sessions: BTreeMap::new(),
+            swept: Time::ZERO,
+        }
+    }
+}
+
 impl Sources {
     /// Sequence number of the reply to this test packet of `bytes` (IP), counted from zero in its session; none if the source
     /// exceeds its rate.
@@ -51,21 +66,16 @@ impl Sources {
         let Test { session, sequence } = test;
         if now - self.swept > SWEEP_INTERVAL {
             self.swept = now;
-            // An entry whose time has passed is equivalent to none.
-            self.due.retain(|_, due| *due > now);
             self.sessions.retain(|_, session| now - session.heard < SESSION_TIMEOUT);
         }
         let site = site(from.ip().to_canonical());
-        if self.due.len() >= MAX_ENTRIES && !self.due.contains_key(&site) {
-            return None;
-        }
-        let due = self.due.entry(site).or_insert(now);
+        let due = &mut self.due[self.hash.hash_one(site) as usize % RATES];
         if *due - now > BURST {
             return None;
         }
         *due = (*due).max(now) + (Span::from_secs(1) / RATE).max(SPAN_PER_BYTE * bytes as i64);
         let key = (from, session);
-        if self.sessions.len() >= MAX_ENTRIES && !self.sessions.contains_key(&key) {
+        if self.sessions.len() >= MAX_SESSIONS && !self.sessions.contains_key(&key) {
             return Some(sequence);
         }
         let session = self.sessions.entry(key).or_insert(Session { answers: 0, heard: now });
@@ -136,15 +146,26 @@ mod tests {
         assert_eq!(admit(&mut sources, from, 8, 5, at(0)), Some(0), "another session");
         assert_eq!(admit(&mut sources, from, 7, 0, at(900)), Some(3), "a copy of the first probe");
         assert_eq!(admit(&mut sources, from, 7, 0, at(2000)), Some(0), "begun anew");
-        for i in 0..3 * MAX_ENTRIES as u32 {
+        for i in 0..3 * MAX_SESSIONS as u32 {
             admit(&mut sources, (std::net::Ipv4Addr::from(i), 5).into(), 0, 1, at(2001));
         }
-        assert!(sources.due.len() <= MAX_ENTRIES && sources.sessions.len() <= MAX_ENTRIES);
-        assert_eq!(admit(&mut sources, ([198, 51, 100, 1], 5).into(), 0, 1, at(2002)), None);
-        assert!(
-            admit(&mut sources, ([198, 51, 100, 1], 5).into(), 0, 1, at(2100)).is_some(),
-            "expired entries are removed"
-        );
+        assert!(sources.due.len() == RATES && sources.sessions.len() <= MAX_SESSIONS);
+    }
+
+    /// One packet in ten microseconds, each from another address, and a source that sends as it may.
+    #[test]
+    fn forged_sources_take_nothing_from_another_one() {
+        let mut sources = Sources::default();
+        let other: SocketAddr = "192.0.2.1:5".parse().unwrap();
+        let mut answered = 0;
+        for step in 0..200_000_u32 {
+            let now = Time::from_nanos(i64::from(step) * 10_000);
+            admit(&mut sources, (std::net::Ipv4Addr::from(0x0a00_0000 + step), 5).into(), 0, 1, now);
+            if step.is_multiple_of(1_000) {
+                answered += u32::from(admit(&mut sources, other, 0, step, now).is_some());
+            }
+        }
+        assert_eq!(answered, 200);
     }
 
     #[test]

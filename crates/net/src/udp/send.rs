@@ -1,4 +1,4 @@
-use super::control::Control;
+use crate::control::Control;
 use nix::errno::Errno;
 use nix::libc;
 use packet::Ecn;

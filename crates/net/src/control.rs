@@ -1,12 +1,12 @@
 //! Control messages of cmsg(3), written and read as bytes: of many datagrams at once, which nix keeps no room for.
 
+use crate::stamp;
 use nix::libc;
+use nix::sys::time::TimeSpec;
 use packet::Ecn;
 use std::mem::size_of;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::Time;
-
-use crate::stamp;
-use nix::sys::time::TimeSpec;
 
 /// struct cmsghdr: length, level, type.
 const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
@@ -15,10 +15,10 @@ const WORD: usize = size_of::<usize>();
 /// Room for the control messages of a datagram, aligned as the kernel wants it.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(8))]
-pub(super) struct Control(pub(super) [u8; 128]);
+pub(crate) struct Control(pub(crate) [u8; 128]);
 
 impl Control {
-    pub(super) const EMPTY: Control = Control([0; 128]);
+    pub(crate) const EMPTY: Control = Control([0; 128]);
 
     /// Appends to a message of which `len` bytes are written; the length with it.
     fn push(&mut self, len: usize, level: libc::c_int, kind: libc::c_int, data: &[u8]) -> usize {
@@ -32,7 +32,7 @@ impl Control {
 
     /// What a message to be sent says: its ECN field, and how long each of its datagrams is but the last. Returns the
     /// length.
-    pub(super) fn write(&mut self, is_v4: bool, ecn: Ecn, segment_bytes: Option<u16>) -> usize {
+    pub(crate) fn write(&mut self, is_v4: bool, ecn: Ecn, segment_bytes: Option<u16>) -> usize {
         let mut len = 0;
         if ecn != Ecn::NotEct {
             let (level, kind) = if is_v4 { (libc::SOL_IP, libc::IP_TOS) } else { (libc::SOL_IPV6, libc::IPV6_TCLASS) };
@@ -43,19 +43,41 @@ impl Control {
         }
         len
     }
+
+    /// From which address of this host a message is to be sent: ip(7), ipv6(7). Returns the length.
+    pub(crate) fn write_source(&mut self, source: IpAddr) -> usize {
+        match source {
+            // struct in_pktinfo: interface, the address of this host, that of the header.
+            IpAddr::V4(source) => {
+                let mut data = [0; size_of::<libc::in_pktinfo>()];
+                data[4..8].copy_from_slice(&source.octets());
+                self.push(0, libc::SOL_IP, libc::IP_PKTINFO, &data)
+            }
+            // struct in6_pktinfo: the address, and the interface.
+            IpAddr::V6(source) => {
+                let mut data = [0; size_of::<libc::in6_pktinfo>()];
+                data[..16].copy_from_slice(&source.octets());
+                self.push(0, libc::SOL_IPV6, libc::IPV6_PKTINFO, &data)
+            }
+        }
+    }
 }
 
-/// What came with a message.
+/// What came with a message. Each is none where the kernel does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Arrival {
-    pub(super) ecn: Ecn,
+pub(crate) struct Arrival {
+    pub(crate) ecn: Ecn,
     /// Of each of its datagrams but the last, where there are several.
-    pub(super) segment_bytes: Option<usize>,
-    pub(super) stamp: Option<Time>,
+    pub(crate) segment_bytes: Option<usize>,
+    pub(crate) stamp: Option<Time>,
+    /// To which address of this host.
+    pub(crate) to: Option<IpAddr>,
+    /// TTL or hop limit.
+    pub(crate) ttl: Option<u8>,
 }
 
 impl Arrival {
-    pub(super) fn read(mut control: &[u8]) -> Self {
+    pub(crate) fn read(mut control: &[u8]) -> Self {
         let mut arrival = Arrival::default();
         while let Some((level, kind, data)) = take(&mut control) {
             match (level, kind) {
@@ -64,6 +86,15 @@ impl Arrival {
                 (libc::SOL_IPV6, libc::IPV6_TCLASS) => arrival.ecn = Ecn::from_bits(integer(data) as u8),
                 (libc::SOL_UDP, libc::UDP_GRO) => arrival.segment_bytes = usize::try_from(integer(data)).ok(),
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => arrival.stamp = time(data),
+                (libc::SOL_IP, libc::IP_TTL) | (libc::SOL_IPV6, libc::IPV6_HOPLIMIT) => {
+                    arrival.ttl = u8::try_from(integer(data)).ok();
+                }
+                (libc::SOL_IP, libc::IP_PKTINFO) => {
+                    arrival.to = data.last_chunk().map(|octets: &[u8; 4]| Ipv4Addr::from(*octets).into());
+                }
+                (libc::SOL_IPV6, libc::IPV6_PKTINFO) => {
+                    arrival.to = data.first_chunk().map(|octets: &[u8; 16]| Ipv6Addr::from(*octets).into());
+                }
                 _ => {}
             }
         }
@@ -111,9 +142,27 @@ mod tests {
             let nanos = (now.as_nanos() % 1_000_000_000).to_ne_bytes();
             let end = control.push(gro, libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, &[seconds, nanos].concat());
             let arrival = Arrival::read(&control.0[..end]);
-            assert_eq!(arrival, Arrival { ecn: Ecn::Ect0, segment_bytes: Some(1200), stamp: Some(now) });
+            assert_eq!(
+                arrival,
+                Arrival { ecn: Ecn::Ect0, segment_bytes: Some(1200), stamp: Some(now), ..Arrival::default() }
+            );
             assert_eq!(Arrival::read(&control.0[..len + HEADER_BYTES + 3]).segment_bytes, None);
         }
+    }
+
+    #[test]
+    fn the_source_of_an_answer_is_where_the_kernel_says_that_the_question_went() {
+        for source in ["fd00::7", "::ffff:192.0.2.1"].map(|source| source.parse().unwrap()) {
+            let mut control = Control::EMPTY;
+            let len = control.write_source(source);
+            assert_eq!(Arrival::read(&control.0[..len]).to, Some(source));
+        }
+        // The kernel says it in the last field, and is told in the one before.
+        let mut control = Control::EMPTY;
+        let len = control.push(0, libc::SOL_IP, libc::IP_PKTINFO, &[0, 0, 0, 3, 1, 1, 1, 1, 192, 0, 2, 1]);
+        assert_eq!(Arrival::read(&control.0[..len]).to, Some([192, 0, 2, 1].into()));
+        assert_eq!(control.write_source([192, 0, 2, 1].into()), len);
+        assert_eq!(control.0[HEADER_BYTES..][..12], [0, 0, 0, 0, 192, 0, 2, 1, 0, 0, 0, 0]);
     }
 
     proptest! {

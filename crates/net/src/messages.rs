@@ -1,0 +1,125 @@
+//! Many datagrams with one system call: recvmmsg(2), sendmmsg(2).
+
+use crate::control::{Arrival, Control};
+use nix::libc;
+use socket2::SockAddr;
+use std::io;
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// What the system call fills besides the datagrams themselves, for up to `N` of them.
+pub(crate) struct Messages<const N: usize> {
+    /// An IPv6 address is the longest that comes.
+    names: [libc::sockaddr_in6; N],
+    controls: [Control; N],
+    headers: [libc::mmsghdr; N],
+    /// Bytes of memory for each.
+    longest: usize,
+}
+
+impl<const N: usize> Default for Messages<N> {
+    fn default() -> Self {
+        // SAFETY: both are plain data, for which all zeroes (null pointers, zero lengths) is a valid value.
+        let (names, headers) = unsafe { (mem::zeroed(), mem::zeroed()) };
+        Messages { names, headers, controls: [Control::EMPTY; N], longest: 0 }
+    }
+}
+
+impl<const N: usize> Messages<N> {
+    /// Receives without waiting, each datagram into the next `longest` bytes of the memory. Returns how many have come.
+    pub(crate) fn receive(&mut self, socket: &impl AsFd, memory: &mut [u8], longest: usize) -> io::Result<usize> {
+        self.longest = longest;
+        let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; N];
+        for (part, bytes) in parts.iter_mut().zip(memory.chunks_mut(longest.max(1))) {
+            (part.iov_base, part.iov_len) = (bytes.as_mut_ptr().cast(), bytes.len());
+        }
+        for (index, message) in self.headers.iter_mut().enumerate() {
+            let (header, control) = (&mut message.msg_hdr, &mut self.controls[index].0);
+            header.msg_name = (&raw mut self.names[index]).cast();
+            header.msg_namelen = mem::size_of::<libc::sockaddr_in6>() as _;
+            (header.msg_iov, header.msg_iovlen) = (&raw mut parts[index], 1);
+            (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), control.len() as _);
+        }
+        let (socket, flags) = (socket.as_fd().as_raw_fd(), libc::MSG_DONTWAIT as _);
+        let (headers, count) = (self.headers.as_mut_ptr(), N as u32);
+        // SAFETY: each header leads to an address, to control data and to one part of `memory` or none, of the lengths given
+        // with them, that live across the call and that nothing else refers to; any bytes are valid there.
+        let received = unsafe { libc::recvmmsg(socket, headers, count, flags, std::ptr::null_mut()) };
+        usize::try_from(received).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Bytes of a datagram that are in the memory.
+    pub(crate) fn len(&self, index: usize) -> usize {
+        (self.headers[index].msg_len as usize).min(self.longest)
+    }
+
+    /// Whether a datagram was longer.
+    pub(crate) fn is_cut_off(&self, index: usize) -> bool {
+        self.headers[index].msg_hdr.msg_flags & libc::MSG_TRUNC != 0
+    }
+
+    /// What the kernel says about a datagram.
+    pub(crate) fn arrival(&self, index: usize) -> Arrival {
+        let control = &self.controls[index].0;
+        Arrival::read(&control[..control.len().min(self.headers[index].msg_hdr.msg_controllen as _)])
+    }
+
+    /// Who sent a datagram.
+    pub(crate) fn sender(&self, index: usize) -> Option<SocketAddr> {
+        let name = &self.names[index];
+        let port = u16::from_be(name.sin6_port);
+        match libc::c_int::from(name.sin6_family) {
+            // In sockaddr_in, the address stands where this has the flow label.
+            libc::AF_INET => Some((Ipv4Addr::from(u32::from_be(name.sin6_flowinfo)), port).into()),
+            libc::AF_INET6 => {
+                let address = Ipv6Addr::from(name.sin6_addr.s6_addr);
+                Some(SocketAddrV6::new(address, port, 0, name.sin6_scope_id).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A datagram to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) to: SocketAddr,
+    /// From which address of this host; none for that which the system chooses.
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) payload: &'a [u8],
+}
+
+/// Datagrams that one call of [`send`] sends at most.
+pub(crate) const MAX_SENT: usize = 8;
+
+/// Sends the first of these without waiting, as many as one system call takes. Returns how many those are, at least one.
+///
+/// # Errors
+/// That of the first, if it cannot be sent; there is none to be sent.
+pub(crate) fn send(socket: &impl AsFd, outgoing: &[Outgoing]) -> io::Result<usize> {
+    let count = outgoing.len().min(MAX_SENT);
+    let names: Vec<_> = outgoing[..count].iter().map(|datagram| SockAddr::from(datagram.to)).collect();
+    let mut controls = [Control::EMPTY; MAX_SENT];
+    let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_SENT];
+    // SAFETY: mmsghdr is plain data, for which all zeroes (null pointers, zero lengths) is a valid value.
+    let mut headers: [libc::mmsghdr; MAX_SENT] = unsafe { mem::zeroed() };
+    for (index, (datagram, name)) in outgoing.iter().zip(&names).enumerate() {
+        let payload = datagram.payload;
+        parts[index] = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
+        let control = datagram.source.map_or(0, |source| controls[index].write_source(source));
+        let header = &mut headers[index].msg_hdr;
+        (header.msg_name, header.msg_namelen) = (name.as_ptr().cast_mut().cast(), name.len());
+        (header.msg_iov, header.msg_iovlen) = (&raw mut parts[index], 1);
+        (header.msg_control, header.msg_controllen) = (controls[index].0.as_mut_ptr().cast(), control as _);
+    }
+    let flags = libc::MSG_DONTWAIT as _;
+    // SAFETY: each of the `count` headers leads to an address, to control data and to a payload, of the lengths given with
+    // them, that live across the call; the kernel writes nothing but each header's `msg_len`.
+    let sent = unsafe { libc::sendmmsg(socket.as_fd().as_raw_fd(), headers.as_mut_ptr(), count as u32, flags) };
+    match usize::try_from(sent) {
+        Ok(0) => Err(io::ErrorKind::InvalidInput.into()),
+        Ok(sent) => Ok(sent),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,134 @@
+//! Questions of many senders, and answers to them, with few system calls.
+
+use crate::datagram::Datagram;
+use crate::messages::{MAX_SENT, Messages, Outgoing, send};
+use std::io;
+use std::net::UdpSocket;
+
+/// Questions that one system call receives.
+const QUESTIONS: usize = 64;
+
+/// Answers questions, each in the memory where it is.
+#[derive(Debug)]
+pub struct Responder {
+    memory: Box<[u8]>,
+    longest: usize,
+}
+
+impl Responder {
+    /// For questions of up to so many bytes; longer ones are cut off.
+    pub fn new(longest: usize) -> Self {
+        Responder { memory: vec![0; QUESTIONS * longest].into(), longest }
+    }
+
+    /// Takes what waits on a [prepared](crate::datagram::prepare) socket, as far as one system call does, up to 64, and gives
+    /// each to `answer`, which writes the answer in its place, or returns false for none. An answer leaves at once, or after
+    /// up to seven others that are made meanwhile. Returns how many questions there were.
+    ///
+    /// # Errors
+    /// `WouldBlock` where nothing waits, else what the socket reports. An answer that it does not take is lost.
+    pub fn respond(
+        &mut self,
+        socket: &UdpSocket,
+        mut answer: impl FnMut(&Datagram, &mut [u8]) -> bool,
+    ) -> io::Result<usize> {
+        let mut messages = Messages::<QUESTIONS>::default();
+        let count = messages.receive(socket, &mut self.memory, self.longest)?;
+        let mut answers = Vec::with_capacity(MAX_SENT);
+        for (index, memory) in self.memory.chunks_mut(self.longest.max(1)).enumerate().take(count) {
+            let Some(question) = Datagram::read(&messages, index) else { continue };
+            let payload = &mut memory[..question.len];
+            if answer(&question, payload) {
+                answers.push(question.answered_by(payload));
+            }
+            if answers.len() == MAX_SENT {
+                send_all(socket, &answers);
+                answers.clear();
+            }
+        }
+        send_all(socket, &answers);
+        Ok(count)
+    }
+}
+
+/// Those that the system refuses are left out.
+fn send_all(socket: &UdpSocket, mut answers: &[Outgoing]) {
+    while let Some(first) = answers.first() {
+        let dealt_with = send(socket, answers).unwrap_or_else(|error| {
+            tracing::debug!("cannot answer {}: {error}", first.to);
+            1
+        });
+        answers = &answers[dealt_with..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datagram;
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::Duration;
+
+    fn socket(address: &str) -> UdpSocket {
+        let socket = UdpSocket::bind(address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        datagram::prepare(&socket).unwrap();
+        socket
+    }
+
+    /// More than one system call takes in either direction.
+    #[test]
+    fn each_question_has_its_own_answer_and_those_without_one_hear_nothing() {
+        let (near, far) = (socket("127.0.0.1:0"), socket("0.0.0.0:0"));
+        let there = |host: u8| SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), far.local_addr().unwrap().port()));
+        for number in 0..100 {
+            near.send_to(&[number, 9, 9], there(number + 1)).unwrap();
+        }
+        let mut responder = Responder::new(3);
+        let mut asked = 0;
+        while asked < 100 {
+            asked += responder
+                .respond(&far, |question, payload| {
+                    assert_eq!((question.to, question.ttl), (Some(there(payload[0] + 1).ip()), Some(255)));
+                    payload[1] += payload[0];
+                    payload[0].is_multiple_of(3)
+                })
+                .unwrap();
+        }
+        assert_eq!(responder.respond(&far, |_, _| true).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let mut payload = [0; 10];
+        for number in (0..100).step_by(3) {
+            assert_eq!(near.recv_from(&mut payload).unwrap(), (3, there(number + 1)));
+            assert_eq!(payload[..3], [number, 9 + number, 9]);
+        }
+        assert_eq!(datagram::receive(&near, &mut payload).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn an_answer_that_the_system_refuses_costs_no_other() {
+        let (near, far) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+        let to = near.local_addr().unwrap();
+        let answer = |to: SocketAddr| Outgoing { to, source: None, payload: &[1] };
+        // Nobody may send to a broadcast address without asking for it.
+        let broadcast = answer((Ipv4Addr::BROADCAST, 9).into());
+        send_all(&far, &[answer(to), broadcast, broadcast, answer(to)]);
+        for _ in 0..2 {
+            assert_eq!(near.recv_from(&mut [0; 10]).unwrap().0, 1);
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_told() {
+        let socket = socket("127.0.0.1:0");
+        for len in [20, 10] {
+            socket.send_to(&vec![1; len], socket.local_addr().unwrap()).unwrap();
+        }
+        let mut found = Vec::new();
+        let read = |question: &Datagram, _: &mut [u8]| {
+            found.push((question.len, question.is_cut_off));
+            false
+        };
+        assert_eq!(Responder::new(10).respond(&socket, read).unwrap(), 2);
+        assert_eq!(found, [(10, true), (10, false)]);
+    }
+}
