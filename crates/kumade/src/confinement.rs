@@ -2,7 +2,7 @@
 
 use crate::output::note;
 use net::SetupError;
-use net::privileges;
+use net::privileges::{self, FIRST_UNPRIVILEGED_PORT, NET_ADMIN, NET_BIND_SERVICE, NET_RAW};
 use net::sandbox;
 
 /// What has been given up, in words.
@@ -15,6 +15,19 @@ pub(crate) struct Confinement {
 pub(crate) type Capability = (u32, &'static str);
 
 impl Confinement {
+    /// To be confined, unless the user wants the program to keep its privileges.
+    pub(crate) fn unless(keeps_privileges: bool) -> Option<Self> {
+        (!keeps_privileges).then(Self::default)
+    }
+
+    /// All capabilities but those that it takes to have interfaces, routes and rules and to restore them at the end, and to
+    /// bind to these ports; of this thread and of those that it starts from now on.
+    pub(crate) fn network_capabilities(&mut self, ports: impl IntoIterator<Item = u16>) {
+        let mut kept = vec![(NET_ADMIN, "CAP_NET_ADMIN"), (NET_RAW, "CAP_NET_RAW")];
+        kept.extend(port_capability(ports));
+        self.capabilities(&kept);
+    }
+
     /// All capabilities but these, of this thread and of those that it starts from now on.
     pub(crate) fn capabilities(&mut self, kept: &[Capability]) {
         let (numbers, names): (Vec<_>, Vec<_>) = kept.iter().copied().unzip();
@@ -46,4 +59,10 @@ impl Confinement {
             Err(error) => note!("warning: {error}; --keep-privileges does without"),
         }
     }
+}
+
+/// What it takes to bind to these ports; zero stands for any port.
+pub(crate) fn port_capability(ports: impl IntoIterator<Item = u16>) -> Option<Capability> {
+    let is_privileged = ports.into_iter().any(|port| (1..FIRST_UNPRIVILEGED_PORT).contains(&port));
+    is_privileged.then_some((NET_BIND_SERVICE, "CAP_NET_BIND_SERVICE"))
 }

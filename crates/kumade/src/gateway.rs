@@ -69,6 +69,9 @@ pub struct GatewayArgs {
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     prometheus: Option<String>,
+    /// Keep capabilities and system calls that the gateway does not need
+    #[arg(long)]
+    keep_privileges: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,7 +101,7 @@ pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
     match (config, &args.command) {
         (Err(error), _) => Ok(usage(&error)),
         (Ok(config), Some(_)) => check(&config),
-        (Ok(config), None) => run::run(&config),
+        (Ok(config), None) => run::run(&config, args.keep_privileges),
     }
 }
 

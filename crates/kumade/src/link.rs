@@ -3,7 +3,7 @@
 mod options;
 mod show;
 
-use crate::confinement::{Capability, Confinement};
+use crate::confinement::Confinement;
 use crate::output::{StandardOutput, note};
 use crate::usage::usage;
 use anyhow::{Context, anyhow};
@@ -15,7 +15,6 @@ use emulator::schedule::{self, Schedule};
 use emulator::session::Session;
 use emulator::settings::{Change, Settings};
 use emulator::{EmulatorError, PortSpec};
-use net::privileges::{FIRST_UNPRIVILEGED_PORT, NET_ADMIN, NET_BIND_SERVICE, NET_RAW};
 use options::SettingOptions;
 use service::{ClaimError, ControlError, Exporter, Registry, RuntimeDir, check_name, metrics_address, signals};
 use show::{Output, View};
@@ -141,9 +140,9 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let stop = signals::termination().context("cannot listen for Ctrl-C")?;
     let claim = links().claim(&args.name).map_err(explained)?;
     let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
-    let mut confinement = (!args.keep_privileges).then(Confinement::default);
+    let mut confinement = Confinement::unless(args.keep_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.capabilities(&needed_capabilities(args));
+        confinement.network_capabilities(args.prometheus.map(|address| address.port()));
     }
     let session = match Session::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
@@ -174,13 +173,6 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     watched?;
     ended?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// To open the interfaces, and to restore their settings at the end.
-fn needed_capabilities(args: &StartArgs) -> Vec<Capability> {
-    let privileged = args.prometheus.is_some_and(|address| (1..FIRST_UNPRIVILEGED_PORT).contains(&address.port()));
-    let port = privileged.then_some((NET_BIND_SERVICE, "CAP_NET_BIND_SERVICE"));
-    [(NET_ADMIN, "CAP_NET_ADMIN"), (NET_RAW, "CAP_NET_RAW")].into_iter().chain(port).collect()
 }
 
 /// Follows the schedule and shows statistics until a signal comes or the link ends.

@@ -1,13 +1,12 @@
 //! `kumade serve`: the server of measurements.
 
-use crate::confinement::{Capability, Confinement};
+use crate::confinement::{Confinement, port_capability};
 use crate::descriptors::raise_descriptor_limit;
 use crate::key;
 use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use net::privileges::{FIRST_UNPRIVILEGED_PORT, NET_BIND_SERVICE};
 use serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -94,10 +93,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// Each client has a socket on the server's port, which may be a privileged one; more is not needed.
 fn confine(port: u16) {
-    let kept: &[Capability] =
-        if port < FIRST_UNPRIVILEGED_PORT { &[(NET_BIND_SERVICE, "CAP_NET_BIND_SERVICE")] } else { &[] };
     let mut confinement = Confinement::default();
-    confinement.capabilities(kept);
+    confinement.capabilities(port_capability([port]).as_slice());
     confinement.files_and_connections();
     confinement.calls();
     confinement.tell();

@@ -1,5 +1,7 @@
 //! `kumade gateway` with the bonded plane: what it leaves in the system when it is killed, and which rights it takes.
 
+mod privileges;
+
 use net::interface;
 use net::namespace::Namespace;
 use nix::sys::signal::{Signal, kill};
@@ -174,6 +176,25 @@ fn whenever_it_is_killed_the_next_start_leaves_nothing_of_it() {
         assert!(line.contains("2 paths carry the tunnel kumade0"), "{line}");
         assert_eq!(host.network(), before);
         assert_eq!(host.records(), Vec::<PathBuf>::new());
+    });
+}
+
+#[test]
+fn a_gateway_runs_with_what_it_needs_alone() {
+    in_namespaces("a_gateway_runs_with_what_it_needs_alone", || {
+        let host = Host::new("gateway-confined");
+        let before = host.network();
+        for config in ["bonded.toml", "threads.toml", "direct.toml"] {
+            let child = host.command(&[], &program(), config).spawn().unwrap();
+            let process = child.id();
+            let is_confined = || privileges::of(process) == privileges::confined();
+            started_and_ended(child, || assert!(eventually(is_confined), "{config}: {:?}", privileges::of(process)));
+            // It has put all back nevertheless.
+            assert_eq!((host.network(), host.records()), (before.clone(), Vec::new()));
+        }
+        let child = host.command(&[], &program(), "bonded.toml").arg("--keep-privileges").spawn().unwrap();
+        let process = child.id();
+        started_and_ended(child, || assert!(privileges::are_kept(process)));
     });
 }
 

@@ -1,5 +1,7 @@
 //! `kumade link` as people use it, between two hosts in network namespaces of their own.
 
+mod privileges;
+
 use net::interface;
 use net::namespace::Namespace;
 use net::offloads::{Offloads, Switches};
@@ -192,21 +194,12 @@ fn a_link_is_started_changed_shown_and_ended() {
 fn a_link_runs_with_what_it_needs_alone() {
     in_namespaces("a_link_runs_with_what_it_needs_alone", || {
         let network = Network::new("confined");
-        let fields = |running: &Running| {
-            let status = fs::read_to_string(format!("/proc/{}/status", running.child.id())).unwrap();
-            let field = |name: &str| {
-                let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
-                line.trim().to_owned()
-            };
-            (u64::from_str_radix(&field("CapPrm"), 16).unwrap(), field("Seccomp"))
-        };
         let running = network.start(&["--prometheus", "0"]);
-        // CAP_NET_ADMIN and CAP_NET_RAW.
-        assert_eq!(fields(&running), (1 << 12 | 1 << 13, "2".to_owned()));
+        assert_eq!(privileges::of(running.child.id()), privileges::confined());
         network.round_trip();
         assert_eq!(running.interrupted().0, Some(0));
         let keeping = network.start(&["--keep-privileges"]);
-        assert_eq!(fields(&keeping).1, "0");
+        assert!(privileges::are_kept(keeping.child.id()));
         assert_eq!(keeping.interrupted().0, Some(0));
     });
 }

@@ -1,5 +1,6 @@
 //! `kumade tunnel`, as people use it: two keys, two processes.
 
+mod privileges;
 mod tunnel_ends;
 
 use nix::sys::signal::Signal;
@@ -56,6 +57,27 @@ fn joins_two_hosts_until_one_ends(test: &str, more: &[&str]) {
 #[test]
 fn what_passes_joins_two_hosts_until_one_ends() {
     joins_two_hosts_until_one_ends("what_passes_joins_two_hosts_until_one_ends", &[]);
+}
+
+/// And to bind to port 443, where it listens there.
+#[test]
+fn an_end_runs_with_what_it_needs_alone() {
+    in_namespaces("an_end_runs_with_what_it_needs_alone", || {
+        const NET_BIND_SERVICE: u64 = 1 << 10;
+        let (hosts, keys) = (hosts(), Keys::new("an_end_runs_with_what_it_needs_alone"));
+        let mut ends = [2, 1].map(|number| end(&keys, &hosts, number, &[]).spawn().unwrap());
+        ends.iter_mut().for_each(wait_until_connected);
+        let listens = [(privileges::NETWORK | NET_BIND_SERVICE, "2".to_owned())].into();
+        for (end, expected) in ends.iter().zip([listens, privileges::confined()]) {
+            assert_eq!(privileges::of(end.id()), expected);
+        }
+        transfer(&hosts);
+        assert!(ends.iter_mut().all(|end| end_with(end, Signal::SIGTERM)));
+        let mut keeping = end(&keys, &hosts, 2, &["--keep-privileges"]).spawn().unwrap();
+        wait_for(&lines(&mut keeping), "waiting at");
+        assert!(privileges::are_kept(keeping.id()));
+        end_with(&mut keeping, Signal::SIGTERM);
+    });
 }
 
 #[test]

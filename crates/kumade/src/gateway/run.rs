@@ -1,6 +1,7 @@
 //! A gateway that runs until a signal comes.
 
 use super::registry::{explained, gateways};
+use crate::confinement::Confinement;
 use crate::key;
 use crate::output::note;
 use ::status::Latest;
@@ -31,17 +32,49 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// If its name is taken, its keys cannot be read, or the system refuses something.
-pub fn run(config: &Config) -> anyhow::Result<ExitCode> {
+pub fn run(config: &Config, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
     let stop = signals::termination().context("cannot listen for Ctrl-C")?;
     let claim = gateways().claim(&config.name).map_err(explained)?;
+    let mut confinement = Confinement::unless(keeps_privileges);
+    if let Some(confinement) = &mut confinement {
+        confinement.network_capabilities(ports(config));
+    }
+    let begun = Begun { claim, stop: &stop, confinement };
     match &config.plane {
-        Plane::Direct => run_direct(config, claim, &stop)?,
-        Plane::Bonded(bonded) => run_bonded(config, bonded, claim, &stop)?,
+        Plane::Direct => run_direct(config, begun)?,
+        Plane::Bonded(bonded) => run_bonded(config, bonded, begun)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_direct(config: &Config, claim: NamedClaim<GatewayProtocol>, stop: &AtomicBool) -> anyhow::Result<()> {
+/// What every gateway has before it starts.
+struct Begun<'s> {
+    claim: NamedClaim<GatewayProtocol>,
+    stop: &'s AtomicBool,
+    confinement: Option<Confinement>,
+}
+
+/// Those that are bound.
+fn ports(config: &Config) -> Vec<u16> {
+    let bonded = match &config.plane {
+        Plane::Bonded(bonded) => Some(bonded.port),
+        Plane::Direct => None,
+    };
+    let sessions = config.sessions.as_ref().map(|sessions| sessions.port);
+    let measurement = config.measurement.answer.then_some(config.measurement.port);
+    let prometheus = config.prometheus.map(|address| address.port());
+    [bonded, sessions, measurement, prometheus].into_iter().flatten().collect()
+}
+
+/// Of all threads, once they have been started.
+fn confine_calls(confinement: Option<Confinement>) {
+    if let Some(mut confinement) = confinement {
+        confinement.calls();
+        confinement.tell();
+    }
+}
+
+fn run_direct(config: &Config, Begun { claim, stop, confinement }: Begun) -> anyhow::Result<()> {
     let keys = config.sessions.as_ref().map(session_keys).transpose()?;
     let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
     let sessions = match (&config.sessions, keys) {
@@ -54,6 +87,7 @@ fn run_direct(config: &Config, claim: NamedClaim<GatewayProtocol>, stop: &Atomic
     recorder.renew(|status, now| plane.fill(status, now))?;
     note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     let _answering = answer(config, claim, &recorder.latest())?;
+    confine_calls(confinement);
     // Sessions that have ended say why when they are stopped.
     while !stop.load(Ordering::Relaxed) && sessions.as_ref().is_none_or(SessionPlane::is_running) {
         plane.follow_interfaces()?;
@@ -87,17 +121,14 @@ fn follow_sessions(sessions: &SessionPlane, reachable: &mut [bool]) {
     }
 }
 
-fn run_bonded(
-    config: &Config,
-    bonded: &Bonded,
-    claim: NamedClaim<GatewayProtocol>,
-    stop: &AtomicBool,
-) -> anyhow::Result<()> {
+fn run_bonded(config: &Config, bonded: &Bonded, begun: Begun) -> anyhow::Result<()> {
+    let Begun { claim, stop, confinement } = begun;
     let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
     let (_server, mut measurer) = measurements(config)?;
     let mut recorder = recorder(config);
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     let _answering = answer(config, claim, &recorder.latest())?;
+    confine_calls(confinement);
     let mut connected = vec![false; config.remotes.len()];
     let mut threads = vec![None; config.remotes.len()];
     while !stop.load(Ordering::Relaxed) && plane.is_running() {

@@ -1,6 +1,7 @@
 //! One end of a tunnel that runs until a signal comes.
 
 use super::registry::{explained, tunnels};
+use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::output::note;
 use ::status::Latest;
@@ -30,6 +31,9 @@ pub struct Visibility {
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
     prometheus: Option<SocketAddr>,
+    /// Keep capabilities and system calls that the tunnel does not need
+    #[arg(long)]
+    keep_privileges: bool,
 }
 
 /// What was said last of a peer.
@@ -55,11 +59,19 @@ pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<Exit
     let (own_name, claim) = claim(visibility, &config)?;
     let mut recorder = Status::recorder(&config, &own_name);
     raise_descriptor_limit();
+    let mut confinement = Confinement::unless(visibility.keep_privileges);
+    if let Some(confinement) = &mut confinement {
+        confinement.network_capabilities(ports(&config, visibility));
+    }
     let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"))?;
     let _answering = answer(visibility, claim, &recorder.latest())?;
     match end {
         End::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
         End::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
+    }
+    if let Some(mut confinement) = confinement {
+        confinement.calls();
+        confinement.tell();
     }
     let mut seen = vec![Seen::default(); names.len()];
     let mut last = (None, None);
@@ -81,6 +93,16 @@ pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<Exit
     say_totals(&names, &last);
     tunnel.stop()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Those that are bound.
+fn ports(config: &TunnelConfig, visibility: &Visibility) -> Vec<u16> {
+    let own = match config.end {
+        End::Listen(address) => Some(address),
+        End::Connect(_) => None,
+    };
+    let forwards = config.relayed.forwards.iter().map(|forward| forward.listen);
+    own.into_iter().chain(visibility.prometheus).chain(forwards).map(|address| address.port()).collect()
 }
 
 fn name_of_an_end(text: &str) -> Result<String, ClaimError> {
