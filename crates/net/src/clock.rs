@@ -12,7 +12,40 @@ pub fn monotonic() -> Time {
 
 /// CLOCK_REALTIME: the clock of the kernel's packet stamps; it may be set or slewed.
 pub fn realtime() -> Time {
+    #[cfg(feature = "fault-injection")]
+    return read(ClockId::CLOCK_REALTIME) + crate::fault_injection::clock_step();
+    #[cfg(not(feature = "fault-injection"))]
     read(ClockId::CLOCK_REALTIME)
+}
+
+/// Smaller steps of the clock may be unsteady readings.
+const MIN_STEP: Span = Span::from_micros(100);
+/// Readings of both clocks, of which the closest to each other count.
+const READINGS: u32 = 5;
+
+/// By how much [`realtime`] was ahead of [`monotonic`] at some time. That changes only when the clock is set: whoever slews it
+/// slews both.
+#[derive(Debug, Clone, Copy)]
+pub struct ClockLead(Span);
+
+impl ClockLead {
+    /// At present.
+    pub fn now() -> Self {
+        let reading = || {
+            let before = monotonic();
+            let wall = realtime();
+            let between = monotonic() - before;
+            (between, wall - (before + between / 2))
+        };
+        let (_, lead) = (0..READINGS).map(|_| reading()).min().unwrap_or_else(reading);
+        ClockLead(lead)
+    }
+
+    /// By how much the clock has been set since then; none if it has not, or by less than 100 µs.
+    pub fn step(self) -> Option<Span> {
+        let step = Self::now().0 - self.0;
+        (step.max(-step) >= MIN_STEP).then_some(step)
+    }
 }
 
 /// By how much [`realtime`] may be wrong at most, as the kernel was told by whatever keeps the clock (`maxerror` of
@@ -40,6 +73,13 @@ fn read(clock: ClockId) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_nobody_sets_makes_no_step() {
+        let lead = ClockLead::now();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(lead.step(), None);
+    }
 
     #[test]
     fn errors_that_nobody_stated_bound_nothing() {

@@ -16,10 +16,25 @@ use listener::{Answer, Listener, Notification};
 use std::collections::BTreeMap;
 use std::io;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use units::Span;
+
+/// Nanoseconds by which this process takes its wall clock to be set.
+static CLOCK_STEP: AtomicI64 = AtomicI64::new(0);
+
+/// Sets the wall clock, as this process reads it, by so much. The kernel's stamps go on as they were.
+pub fn step_clock(by: Span) {
+    CLOCK_STEP.fetch_add(by.as_nanos(), Ordering::SeqCst);
+}
+
+/// By how much it was set in all.
+pub(crate) fn clock_step() -> Span {
+    Span::from_nanos(CLOCK_STEP.load(Ordering::SeqCst))
+}
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +78,14 @@ pub struct Faulty {
     /// The thread that started the program: a program may ask to end with it. It ends once this is dropped.
     starter: Option<(Sender<()>, JoinHandle<()>)>,
     supervisor: Option<JoinHandle<()>>,
+}
+
+/// Why no program can be started with faults: the kernel is older than Linux 5.19, another supervisor has this process, or
+/// what confines it refuses that. None where nothing prevents it.
+pub fn obstacle() -> Option<io::Error> {
+    // The filter goes with the thread, which makes no call of this kind.
+    let tried = thread::spawn(|| Listener::on_this_thread([libc::SYS_renameat].into_iter()).map(drop));
+    tried.join().unwrap_or_else(|_| Err(io::Error::other("the thread that tried has ended"))).err()
 }
 
 impl Faulty {
@@ -195,5 +218,22 @@ impl Supervisor {
         let is_due = call.name == self.plan.call && *count == self.plan.number;
         seen.injected |= is_due;
         is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_supervisor_is_an_obstacle() {
+        if let Some(error) = obstacle() {
+            return eprintln!("SKIPPED: {error}");
+        }
+        let asked_about = || {
+            let _first = Listener::on_this_thread([libc::SYS_renameat].into_iter()).unwrap();
+            obstacle().and_then(|error| error.raw_os_error())
+        };
+        assert_eq!(thread::spawn(asked_about).join().unwrap(), Some(libc::EBUSY));
     }
 }

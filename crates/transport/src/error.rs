@@ -2,6 +2,7 @@ use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
 use train::TrainError;
+use units::Span;
 
 /// Why a train could not be sent or received.
 #[derive(Debug, Error)]
@@ -28,6 +29,9 @@ pub enum Error {
     /// The control connection was closed during the train, which ends early.
     #[error("the train was aborted: the control connection to {0} is closed")]
     Aborted(SocketAddr),
+    /// This host's clock was set while the train was carried, so that its time stamps cannot be compared.
+    #[error("this host's clock was set by {0} during the train")]
+    ClockSet(Span),
     /// A socket could not be prepared or used.
     #[error("cannot {operation} {peer}: {cause}")]
     Io {

@@ -3,6 +3,7 @@ use crate::error::Error;
 use crate::parts::{ReceivedTrain, SentTrain};
 use crate::tcp::TcpProbes;
 use crate::udp::UdpProbes;
+use net::clock::ClockLead;
 use train::{Train, Transport};
 use units::Span;
 
@@ -56,12 +57,12 @@ impl Probes {
     /// [`Error::Plan`] and [`Error::TooManyPerConnection`] before anything is sent: the peer must not receive such a train
     /// either, or the byte counts of both ends' TCP connections diverge. [`Error::Io`] if UDP is rejected (the probes remain
     /// usable), [`Error::NoConnection`] if no TCP connection is left, [`Error::Aborted`] if the control connection is
-    /// closed.
+    /// closed, [`Error::ClockSet`] once all is sent.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<SentTrain, Error> {
-        match self {
+        with_steady_clock(|| match self {
             Probes::Udp(probes) => probes.send(number, train),
             Probes::Tcp(probes) => probes.send(train),
-        }
+        })
     }
 
     /// Sets the control connection and the deadline that end trains early.
@@ -86,9 +87,16 @@ impl Probes {
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ReceivedTrain, Error> {
-        match self {
+        with_steady_clock(|| match self {
             Probes::Udp(probes) => probes.receive(number, train, timeout),
             Probes::Tcp(probes) => probes.receive(train, timeout),
-        }
+        })
     }
+}
+
+/// What was carried, unless the clock of its time stamps was set meanwhile.
+fn with_steady_clock<T>(carry: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let lead = ClockLead::now();
+    let carried = carry()?;
+    lead.step().map_or(Ok(carried), |step| Err(Error::ClockSet(step)))
 }
