@@ -24,27 +24,34 @@ fn stderr(assert: &assert_cmd::assert::Assert) -> String {
 /// The papers' scan is one train in each direction.
 const SCAN: [&str; 2] = ["--method", "linear-scan"];
 
+/// What a measurement by a scan prints. A busy machine may spoil its only train, and the status and what is printed then say so.
+fn scan(address: &str, more: &[&str]) -> String {
+    let assert = kumade(&[&["measure", address], &SCAN[..], more].concat());
+    let output = assert.get_output();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
 #[test]
 fn a_measurement_prints_a_verdict_a_document_or_lines() {
     let server = Serving::start(&[]);
-    let run = |more: &[&str]| {
-        let output = kumade(&[&["measure", &server.address], &SCAN[..], more].concat()).success().get_output().clone();
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let run = |more: &[&str]| scan(&server.address, more);
     let verdict = run(&[]);
     let heads: Vec<&str> = verdict.lines().map(|line| line.split("  ").next().unwrap()).collect();
     assert_eq!(heads[..6], ["", "available", "capacity", "shaping", "RTT → loaded", "loss"], "{verdict}");
-    let sentence = verdict.lines().nth(7).unwrap();
-    assert!(sentence.starts_with("Available: ") || sentence.starts_with("The available bandwidth"), "{verdict}");
-    assert!(!run(&["--no-capacity"]).contains("capacity"));
+    // One-way delays are shown where they are known well enough, which depends on how busy the machine is.
+    let is_verdict = |line: &&str| line.starts_with("Available: ") || line.starts_with("The available bandwidth");
+    assert_eq!(verdict.lines().filter(is_verdict).count(), 1, "{verdict}");
+    assert!(!run(&["--no-capacity"]).lines().any(|line| line.starts_with("capacity")));
     assert_eq!(run(&["-v"]).matches("bottleneck capacity").count(), 2);
     let document: serde_json::Value = serde_json::from_str(&run(&["--json", "--direction", "down"])).unwrap();
     assert_eq!((&document["schema"], &document["up"]), (&"kumade.measure/1".into(), &serde_json::Value::Null));
     let text = run(&["--json-stream", "--transport", "rake"]);
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
-    // A train that a busy machine spoilt is sent again.
+    // A train that a busy machine spoilt is sent again, and the server may not have noticed yet that the last client has gone.
     events.dedup();
+    events.retain(|event| *event != "waiting");
     assert_eq!(events, ["connected", "opened", "capacity", "train", "done", "capacity", "train", "done", "report"]);
     assert!(lines.iter().all(|line| line["schema"] == "kumade.measure-stream/1"));
     assert_eq!(lines.last().unwrap()["report"]["schema"], "kumade.measure/1");
@@ -82,9 +89,9 @@ fn a_server_runs_without_privileges() {
     };
     let none = || format!("{:016x}", 0);
     assert!(eventually(|| fields(server.process()) == (none(), none(), "1".into(), "2".into())));
-    kumade(&[&["measure", &server.address], &SCAN[..]].concat()).success();
+    assert!(scan(&server.address, &[]).contains("available"));
     let keeping = Serving::start(&["--keep-privileges"]);
-    kumade(&[&["measure", &keeping.address], &SCAN[..]].concat()).success();
+    assert!(scan(&keeping.address, &[]).contains("available"));
     let kept = fields(keeping.process());
     assert_eq!((kept.2.as_str(), kept.3.as_str()), ("0", "0"));
 }
