@@ -79,6 +79,14 @@ impl Port {
         }
     }
 
+    /// Whether the time of a packet's arrival does not depend on when it is read.
+    pub(crate) fn is_stamped(&self) -> bool {
+        match &self.0 {
+            Kind::Ethernet(_) => true,
+            Kind::Tun(port) => port.is_stamped(),
+        }
+    }
+
     /// Hands one packet, or the segments that it stands for, to `take` with the time of arrival; false where none waits. A
     /// packet that cannot be forwarded is an error with its size in bytes.
     ///

@@ -177,6 +177,12 @@ impl<P> Link<P> {
         self.next_due().into_iter().chain(waiting).min()
     }
 
+    /// No packet that arrives at `arrival` or later is due before this, as long as the settings stay as they are. Until then
+    /// a driver need not look for packets whose times of arrival it learns later.
+    pub fn earliest_due(&self, arrival: Time) -> Time {
+        self.server.free_at().max(arrival) + self.config.delay
+    }
+
     /// How far the link has been advanced; `None` before the first call that says the time.
     pub fn now(&self) -> Option<Time> {
         (self.now > BEGINNING).then_some(self.now)

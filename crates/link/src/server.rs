@@ -38,6 +38,11 @@ impl Server {
         self.ready
     }
 
+    /// When the service under way, if any, has ended. No service begins before.
+    pub(crate) fn free_at(&self) -> Time {
+        self.free_at.ceil()
+    }
+
     /// A packet arrives now, and none waits before it.
     pub(crate) fn wake(&mut self, now: Time) {
         match &mut self.service {

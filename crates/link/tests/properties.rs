@@ -182,6 +182,21 @@ proptest! {
     }
 
     #[test]
+    fn a_packet_is_not_due_before_the_earliest_due_time_at_its_arrival(settings in settings(), events in events()) {
+        let mut link = build(&settings);
+        let mut earliest = vec![Time::from_nanos(i64::MIN); events.len()];
+        for (number, (time, event)) in events.iter().enumerate() {
+            if let Event::Packet(_) = event {
+                earliest[number] = link.earliest_due(at(*time));
+                apply(&mut link, number, *time, event);
+            }
+        }
+        for delivery in finish(&mut link, events.last().unwrap().0) {
+            prop_assert!(earliest[delivery.packet] <= delivery.due);
+        }
+    }
+
+    #[test]
     fn nothing_depends_on_how_often_a_link_is_advanced(
         settings in settings(), events in events(), steps in prop::collection::vec(0i64..60_000_000, 0..80)
     ) {

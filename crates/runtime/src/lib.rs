@@ -13,7 +13,7 @@
 //! 2. calls [`Shard::turn`], which takes a bounded number of packets, decides, hands on whatever is due, and returns the
 //!    instant at which it has to run again;
 //! 3. waits for that instant, for a packet ([`Shard::is_ready`]), for one of the shard's file descriptors to become
-//!    readable, or for a request, whichever comes first. It sleeps until shortly before the instant, 60 µs at
+//!    readable (but those that [can wait](Shard::deferrable)), or for a request, whichever comes first. It sleeps until shortly before the instant, 60 µs at
 //!    most ([`Shard::SPIN`]), and spins through the rest, so that most deadlines are met to a microsecond without real-time
 //!    priority.
 //!

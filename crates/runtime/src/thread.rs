@@ -4,7 +4,7 @@ use crate::watch::Watch;
 use net::SetupError;
 use net::low_latency::LowLatencyGuard;
 use std::fmt;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -137,8 +137,12 @@ impl<S: Shard> fmt::Debug for PacketThread<S> {
 
 fn set_up<S: Shard>(build: impl FnOnce() -> Result<S, S::Error>, rung: &BellReceiver) -> Result<(S, Watch), S::Error> {
     let shard = build()?;
-    let watch = Watch::new(shard.sources().into_iter().chain([rung.as_fd()]))?;
+    let watch = Watch::new(descriptors(&shard, rung))?;
     Ok((shard, watch))
+}
+
+fn descriptors<'a, S: Shard>(shard: &'a S, rung: &'a BellReceiver) -> impl Iterator<Item = BorrowedFd<'a>> {
+    shard.sources().into_iter().chain([rung.as_fd()])
 }
 
 fn run<S: Shard>(
@@ -156,6 +160,7 @@ fn run<S: Shard>(
             return Ok(());
         }
         let next = shard.turn(wake)?;
+        watch.leave_out(shard.deferrable(), || descriptors(&shard, rung));
         wake = watch.wait(next, S::MIN_SPIN..=S::SPIN, || shard.is_ready());
     }
 }

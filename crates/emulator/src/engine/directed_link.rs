@@ -100,6 +100,12 @@ impl DirectedLink {
         self.link.next_event()
     }
 
+    /// No packet, and no reply to one, that arrives at `arrival` or later is due before this.
+    pub(super) fn earliest_due(&self, arrival: Time) -> Time {
+        // The rules reply at once.
+        if self.rules.is_some() { arrival } else { self.link.earliest_due(arrival) }
+    }
+
     /// Goes on with other settings from `now` on. What has not changed keeps its state.
     pub(super) fn set(
         &mut self,

@@ -18,6 +18,9 @@ const MAX_TAKEN: usize = 64;
 /// How often the state of the interfaces is checked, if nothing tells of it.
 const CHECK_INTERVAL: Span = Span::from_millis(100);
 
+/// Packets that can wait are left for no longer than this before they are taken: a port has room for 4096.
+const MAX_DEFERRAL: Span = Span::from_millis(1);
+
 /// The flow of packets that cannot be parsed.
 const UNKNOWN_FLOW: u64 = 0;
 
@@ -34,6 +37,10 @@ pub(super) struct EmulatorShard {
     /// Replies of the filter rules; kept to reuse its memory.
     replies: Vec<Frame>,
     checked: Time,
+    /// Up to when no packet is due that was not taken yet, for each direction.
+    none_due: [Time; 2],
+    /// Whether the packets of each port can wait for the next turn.
+    deferrable: [bool; 2],
     /// Packets that each port has missed so far.
     missed: [u64; 2],
     /// Where the statistics are left at the end.
@@ -61,6 +68,8 @@ impl EmulatorShard {
             batch,
             replies,
             checked,
+            none_due: [checked; 2],
+            deferrable: [false; 2],
             missed,
             last,
         })
@@ -80,7 +89,7 @@ impl EmulatorShard {
 
     /// Takes packets that have arrived for one direction, and serves its link up to there. Returns how many they were.
     fn collect(&mut self, direction: usize) -> Result<usize, EmulatorError> {
-        let EmulatorShard { ports, links, recorders, clock, pool, replies, .. } = self;
+        let EmulatorShard { ports, links, recorders, clock, pool, replies, none_due, .. } = self;
         let (link, port, recorder) = (&mut links[direction], &mut ports[direction], &mut recorders[direction]);
         // All packets that have arrived before this are found, unless there are too many for one turn.
         let now = clock.now();
@@ -107,7 +116,9 @@ impl EmulatorShard {
         port.send(replies.iter(), |_, _| {});
         replies.clear();
         let is_all = taken.get() < MAX_TAKEN;
-        link.advance(if is_all { now } else { last.get().min(now) }, recorder);
+        let horizon = if is_all { now } else { last.get().min(now) };
+        link.advance(horizon, recorder);
+        none_due[direction] = link.earliest_due(horizon);
         Ok(taken.get())
     }
 
@@ -174,11 +185,18 @@ impl Shard for EmulatorShard {
         }
         let next =
             self.links.iter().filter_map(DirectedLink::next_event).fold(self.checked + CHECK_INTERVAL, Time::min);
+        let is_soon = next - self.clock.now() <= MAX_DEFERRAL;
+        self.deferrable = [0, 1]
+            .map(|direction: usize| is_soon && self.none_due[direction] >= next && self.ports[direction].is_stamped());
         Ok(self.clock.to_monotonic(next))
     }
 
     fn is_ready(&self) -> bool {
-        self.ports.iter().any(Port::is_ready)
+        self.ports.iter().zip(self.deferrable).any(|(port, deferrable)| !deferrable && port.is_ready())
+    }
+
+    fn deferrable(&self) -> u64 {
+        self.deferrable.iter().zip(0..).map(|(deferrable, place)| u64::from(*deferrable) << place).sum()
     }
 }
 

@@ -24,6 +24,8 @@ struct Stamps {
     capture: Capture,
     /// Packets that are not read yet, oldest first.
     seen: VecDeque<(Time, Beginning)>,
+    /// Whether the packet that was read last was among them.
+    complete: bool,
 }
 
 /// Tells packets apart: their first bytes, with zeroes behind shorter ones.
@@ -36,7 +38,7 @@ const MTU: u16 = 1500;
 impl TunPort {
     pub(super) fn open(name: &str) -> Result<Self, EmulatorError> {
         let tun = Tun::new(name, MTU, None, None)?;
-        let stamps = Stamps { capture: Capture::outgoing(name)?, seen: VecDeque::new() };
+        let stamps = Stamps { capture: Capture::outgoing(name)?, seen: VecDeque::new(), complete: false };
         Ok(TunPort { name: name.into(), tun, buffer: vec![0; MAX_PACKET_BYTES], stamps })
     }
 
@@ -50,6 +52,10 @@ impl TunPort {
 
     pub(super) fn is_ready(&self) -> bool {
         self.stamps.capture.is_ready()
+    }
+
+    pub(super) fn is_stamped(&self) -> bool {
+        self.stamps.complete
     }
 
     pub(super) fn receive(
@@ -102,9 +108,11 @@ impl Stamps {
         let wanted = beginning(packet);
         while let Some((stamp, beginning)) = self.seen.pop_front() {
             if beginning == wanted {
+                self.complete = true;
                 return stamp;
             }
         }
+        self.complete = false;
         clock::realtime()
     }
 
