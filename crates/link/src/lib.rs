@@ -17,7 +17,7 @@
 //!
 //! **Limits.** Memory is bounded by the queue's limit and by [`LinkConfig::in_flight_bytes`], time by what is offered:
 //! each packet costs a bounded number of steps, and no allocation once the buffers have grown to the load
-//! (`tests/allocations.rs`; `examples/packets_per_second.rs` tells the time).
+//! (a test in `examples/packets_per_second`, which tells the time, too).
 //!
 //! Sizes are IP packets with their headers, and rates count these bytes (RFC 5136).
 #![forbid(unsafe_code)]

@@ -5,21 +5,26 @@ use link::{Label, Link, LinkConfig, Loss, Medium, RateSchedule, Reordering, Trac
 use units::{Rate, Span, Time};
 
 const RATE: Rate = Rate::from_mbit(1000);
-const FLOWS: u64 = 20;
+const FEW: u64 = 20;
+const MANY: u64 = 20_000;
 
-/// Twenty flows that send a tenth more than the link carries, some more than others.
+/// Flows that send a tenth more than the link carries, each packet of any of them.
 pub struct Load {
-    pub name: &'static str,
+    pub name: String,
+    flows: u64,
     link: Link<u64>,
     sent: u64,
+    /// Of the generator that draws flows.
+    state: u64,
 }
 
 impl Load {
-    fn new(name: &'static str, config: LinkConfig, discipline: Discipline) -> Self {
-        let queue = QueueConfig { limit: Limit::Bytes(1_000_000), discipline };
+    fn new(name: &str, config: LinkConfig, discipline: Discipline, flows: u64) -> Self {
+        let limit = if flows > FEW { Limit::Packets(10_240) } else { Limit::Bytes(1_000_000) };
         let config = config.validate().expect("a link that can be");
-        let queue = queue.validate().expect("a queue that can be");
-        Load { name, link: Link::with_queue(config, &queue), sent: 0 }
+        let queue = QueueConfig { limit, discipline }.validate().expect("a queue that can be");
+        let name = format!("{name}, {flows} flows");
+        Load { name, flows, link: Link::with_queue(config, &queue), sent: 0, state: 1 }
     }
 
     /// Sends so many packets more, and returns how many came out meanwhile.
@@ -28,7 +33,9 @@ impl Load {
         let mut delivered = 0;
         for packet in self.sent..self.sent + packets {
             let now = Time::ZERO + gap * packet as i64;
-            let label = Label { size: 1500, flow: packet * packet % FLOWS, ecn: Ecn::NotEct };
+            // Knuth's MMIX.
+            self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let label = Label { size: 1500, flow: (self.state >> 33) % self.flows, ecn: Ecn::NotEct };
             // What is dropped is part of the load.
             let _ = self.link.offer_labelled(packet, label, now);
             while self.link.pop_due(now).is_some() {
@@ -40,7 +47,8 @@ impl Load {
     }
 }
 
-/// Each discipline on a link of constant rate, then each medium and the impairments before tail drop.
+/// Each discipline on a link of constant rate with few and with many flows, the fair share also with its largest table; then
+/// each medium and the impairments before tail drop.
 pub fn loads() -> Vec<Load> {
     let wire = LinkConfig { rate: Some(RATE), delay: Span::from_millis(5), ..LinkConfig::default() };
     let media = media().map(|(name, medium)| (name, LinkConfig { medium: Some(medium), ..wire.clone() }));
@@ -51,12 +59,14 @@ pub fn loads() -> Vec<Load> {
         duplication: 0.01,
         ..wire.clone()
     };
-    let disciplines = DISCIPLINES.iter().map(|info| {
-        let settings = DisciplineSettings::new(info.name).expect("a discipline of the table");
-        Load::new(info.name, wire.clone(), settings.discipline(Some(RATE)))
+    let largest = "fair-share:flows=1048576";
+    let names = DISCIPLINES.iter().map(|info| info.name).chain([largest]);
+    let disciplines = names.flat_map(|name| {
+        let settings: DisciplineSettings = name.parse().expect("a discipline of the table");
+        [FEW, MANY].map(|flows| Load::new(name, wire.clone(), settings.discipline(Some(RATE)), flows))
     });
     let others = media.into_iter().chain([("all impairments", impaired)]);
-    let others = others.map(|(name, config)| Load::new(name, config, TailDropConfig.into()));
+    let others = others.map(|(name, config)| Load::new(name, config, TailDropConfig.into(), FEW));
     disciplines.chain(others).collect()
 }
 
