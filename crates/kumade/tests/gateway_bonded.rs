@@ -204,7 +204,8 @@ fn two_capabilities_are_all_that_either_plane_takes() {
     in_namespaces("two_capabilities_are_all_that_either_plane_takes", || {
         let setpriv = ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).exists());
         let may_change_user = fs::read_to_string("/proc/self/uid_map").unwrap().contains("4294967295");
-        let is_open_to_all = fs::metadata("/dev/net/tun").is_ok_and(|device| device.permissions().mode() & 0o006 == 0o006);
+        let is_open_to_all =
+            fs::metadata("/dev/net/tun").is_ok_and(|device| device.permissions().mode() & 0o006 == 0o006);
         let (Some(setpriv), true, true) = (setpriv, may_change_user, is_open_to_all) else {
             eprintln!("not tested: it takes root, setpriv(1), and a /dev/net/tun that is open to all");
             return;
