@@ -186,7 +186,7 @@ fn spend(treatment: Treatment, options: &[&str], patience: Duration) -> Spent {
     });
     let began = Instant::now();
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("kumade"))
-        .args(["measure", "--json-stream", &address])
+        .args(["measure", "--json-stream", "--transport", "single", &address])
         .args(options)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
