@@ -65,6 +65,22 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
+impl Outcome {
+    /// Nothing is known, for this reason.
+    pub fn refused(reason: String) -> Self {
+        Outcome {
+            available: None,
+            bound: None,
+            reason: Some(reason),
+            spread: None,
+            capacity: None,
+            trains_used: 0,
+            trains_rejected: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// What a method wants done next; `O` is the type of its result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step<O = Outcome> {

@@ -112,6 +112,11 @@ pub(crate) fn judge_many(
     }
 }
 
+/// Whether that is why there is no value: packets of different connections overtake each other.
+pub(crate) fn is_overtaking(outcome: &Outcome) -> bool {
+    outcome.reason.as_deref() == Some(OVERTAKING_REASON)
+}
+
 fn takes_turns(capacity: &Capacity, available: Rate) -> bool {
     let all_arrives = |rate: Rate| available.as_f64() > MIN_SHARE * rate.as_f64();
     match (&capacity.shaper, &capacity.fastest_burst) {

@@ -20,6 +20,7 @@ mod event;
 mod flow_queueing;
 mod jitter;
 mod measurement;
+mod members;
 mod plan;
 mod receive_timeout;
 pub mod report;

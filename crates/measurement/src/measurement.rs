@@ -4,6 +4,7 @@ use crate::delay::{self, DelayRecord};
 use crate::event::Event;
 use crate::flow_queueing;
 use crate::jitter;
+use crate::members::{self, Balanced, Layout, Sounded, Sounding};
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, Report, SCHEMA};
@@ -25,6 +26,9 @@ const PACKET_SIZE_TIMEOUT: Span = Span::from_millis(500);
 /// Approximate number of trains of a capacity measurement, each of which takes a round trip beyond its duration.
 const CAPACITY_TRAINS: i64 = 10;
 
+/// With fewer connections, links side by side are not looked for.
+const MIN_CONNECTIONS: u32 = 24;
+
 const UNSEEN_SHAPER: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
     short burst only; use the method `primed`";
 
@@ -42,10 +46,21 @@ pub struct Measurement {
     delays: DelayRecord,
     phase: Phase,
     /// The train that was requested, until its record arrives.
-    pending: Option<SendRequest>,
+    pending: Option<Pending>,
+    /// The links side by side that connections take in the direction that is being measured, if there are several.
+    balanced: Option<Balanced>,
     events: VecDeque<Event>,
     up: Option<DirectionReport>,
     down: Option<DirectionReport>,
+}
+
+/// A train that was requested.
+struct Pending {
+    direction: Direction,
+    purpose: Purpose,
+    train: Train,
+    /// How it was laid out over connections, if it is for some of them only.
+    layout: Option<Layout>,
 }
 
 /// What is being measured.
@@ -56,6 +71,10 @@ enum Phase {
     IdleDelay(u32, Direction, Time),
     /// This direction is next, if it is part of the plan.
     Direction(Direction),
+    /// Whether connections take several links in this direction.
+    LoadBalancing(Direction, Sounding),
+    /// That is known, and the next of them is to be measured.
+    Link(Direction),
     Capacity(Box<CapacityPhase>),
     Available(AvailablePhase),
     Sustained(Box<SustainedPhase>),
@@ -98,6 +117,7 @@ impl Measurement {
             delays: DelayRecord::default(),
             phase: Phase::Beginning,
             pending: None,
+            balanced: None,
             events: VecDeque::new(),
             up: None,
             down: None,
@@ -141,14 +161,27 @@ impl Measurement {
     }
 
     /// Reports the record of the train that [`next`](Self::next) requested.
-    pub fn carried(&mut self, carried: CarriedTrain) {
-        let Some(SendRequest { direction, purpose, train, .. }) = self.pending.take() else { return };
+    pub fn carried(&mut self, mut carried: CarriedTrain) {
+        let Some(Pending { direction, purpose, train, layout }) = self.pending.take() else { return };
         self.transport.carried(&carried);
+        if let Some(layout) = layout {
+            carried.record = layout.record(&carried.record);
+        }
+        if let (Some(balanced), Purpose::Capacity | Purpose::AvailableBandwidth) = (&mut self.balanced, purpose) {
+            balanced.learn(&carried.record);
+        }
         match purpose {
             Purpose::PacketSize => {}
             Purpose::IdleDelay => {
                 if !self.delays.add_idle(direction, &carried.record) {
                     self.phase = Phase::Direction(Direction::Up);
+                }
+            }
+            Purpose::LoadBalancing => {
+                let Phase::LoadBalancing(_, sounding) = &mut self.phase else { return };
+                if let Sounded::Members(members) = sounding.add(&carried.record) {
+                    self.balanced = Balanced::new(members, self.transport.replacements());
+                    self.phase = Phase::Link(direction);
                 }
             }
             Purpose::Capacity => {
@@ -198,10 +231,21 @@ impl Measurement {
                 (Phase::IdleDelay(rounds, Direction::Up, now + DelayRecord::MAX_IDLE_TIME), None)
             }
             Phase::IdleDelay(rounds, direction, end) => self.idle_delay(rounds, direction, end, now),
-            Phase::Direction(direction) if self.plan.directions.contains(direction) => {
-                (self.begin(direction, now), None)
+            Phase::Direction(direction) if !self.plan.directions.contains(direction) => (after(direction), None),
+            Phase::Direction(direction) if self.looks_for_links() => {
+                let sounding = Sounding::new(self.transport.opened_connections(), self.plan.seed);
+                (Phase::LoadBalancing(direction, sounding), None)
             }
-            Phase::Direction(direction) => (after(direction), None),
+            Phase::Direction(direction) => (self.begin(direction, now), None),
+            Phase::LoadBalancing(direction, mut sounding) => {
+                let timeout = self.session.round_trip + DelayRecord::IDLE_TIMEOUT;
+                let step = self.send(direction, Purpose::LoadBalancing, Span::ZERO, sounding.train(), timeout);
+                (Phase::LoadBalancing(direction, sounding), Some(step))
+            }
+            Phase::Link(direction) => match self.balanced.as_ref().and_then(Balanced::unmeasurable) {
+                Some(reason) => (self.refuse(direction, reason), None),
+                None => (self.begin(direction, now), None),
+            },
             Phase::Capacity(phase) => self.capacity(phase, now),
             Phase::Available(phase) => self.available(phase, now),
             Phase::Sustained(phase) => self.sustained(phase, now),
@@ -222,12 +266,33 @@ impl Measurement {
         (Phase::IdleDelay(rounds_left, direction.reversed(), end), Some(step))
     }
 
+    /// Over a few connections there is nothing to tell links apart by, and a quick look at the path is to stay quick.
+    fn looks_for_links(&self) -> bool {
+        let is_enough = self.transport.opened_connections() >= MIN_CONNECTIONS;
+        self.plan.idle_delay && self.plan.capacity && self.transport.kind() == Transport::Rake && is_enough
+    }
+
+    /// Of a direction, or of one of the links side by side in it.
+    fn budget(&self) -> RequestedBudget {
+        let links = self.balanced.as_ref().map_or(1, Balanced::links);
+        let RequestedBudget { bytes, time } = self.plan.budget;
+        RequestedBudget {
+            bytes: bytes.map(|bytes| bytes / u64::from(links)),
+            time: time.map(|time| time / i64::from(links)),
+        }
+    }
+
+    /// Whether a train exceeds what the connections of one link may carry.
+    fn is_too_long(&self, train: &Train) -> bool {
+        self.balanced.as_ref().is_some_and(|balanced| balanced.layout(train).is_none())
+    }
+
     /// The first phase of a direction.
     fn begin(&self, direction: Direction, now: Time) -> Phase {
         if !self.plan.capacity || self.transport.kind() == Transport::Single {
             return self.begin_available(direction, None, now);
         }
-        let RequestedBudget { bytes, time } = self.plan.budget;
+        let RequestedBudget { bytes, time } = self.budget();
         let mut config = CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_packet()) };
         config.budget_time += self.session.round_trip * CAPACITY_TRAINS;
         config.budget_bytes = bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));
@@ -238,6 +303,9 @@ impl Measurement {
 
     fn capacity(&mut self, mut phase: Box<CapacityPhase>, now: Time) -> (Phase, Option<Step>) {
         match phase.probe.next(now) {
+            estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
+                (self.refuse(phase.series.direction(), members::TOO_FEW_CONNECTIONS.to_owned()), None)
+            }
             estimate::Step::Send { wait, train } => {
                 let so_far = phase.probe.so_far();
                 let step = self.send_next(&phase.series, Purpose::Capacity, wait, train, so_far, now);
@@ -258,7 +326,7 @@ impl Measurement {
     fn begin_available(&self, direction: Direction, capacity: Option<Box<FoundCapacity>>, now: Time) -> Phase {
         let spent = capacity.as_ref().map_or(Cost::default(), |found| found.cost);
         let shaping = capacity.as_ref().map_or(Shaping::Unknown, |found| found.capacity.shaping());
-        let RequestedBudget { bytes, time } = self.plan.budget;
+        let RequestedBudget { bytes, time } = self.budget();
         let budget = RequestedBudget {
             bytes: bytes.map(|bytes| bytes.saturating_sub(spent.bytes)),
             time: time.map(|time| (time - spent.duration).max(time / 2)),
@@ -270,6 +338,9 @@ impl Measurement {
 
     fn available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
         match phase.method.next(now) {
+            estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
+                (self.refuse(phase.series.direction(), members::TOO_FEW_CONNECTIONS.to_owned()), None)
+            }
             estimate::Step::Send { wait, train } => {
                 let so_far = phase.so_far.or_else(|| phase.shaped_rate());
                 let step = self.send_next(&phase.series, Purpose::AvailableBandwidth, wait, train, so_far, now);
@@ -285,22 +356,30 @@ impl Measurement {
     /// Looks at whether the rate lasts, in a full measurement by a method that claims to know token buckets; none otherwise.
     fn sustained_probe(&self, phase: &AvailablePhase, outcome: &Outcome, now: Time) -> Option<SustainedProbe> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
-        let connections = match self.transport.kind() {
-            Transport::Udp => None,
-            _ => Some(self.transport.connections()),
+        let connections = match (&self.balanced, self.transport.kind()) {
+            (Some(balanced), _) => Some(balanced.connections()),
+            (None, Transport::Udp) => None,
+            (None, _) => Some(self.transport.connections()),
         };
         let spent = Cost {
             bytes: found.cost.bytes + phase.series.bytes(),
             duration: found.cost.duration + phase.series.cost(now).duration,
             ..Cost::default()
         };
-        let least_delay = self.delays.least(phase.series.direction());
+        // Packets on other links may have been faster.
+        let least_delay = match &self.balanced {
+            Some(balanced) => balanced.least_delay(),
+            None => self.delays.least(phase.series.direction()),
+        };
         let limits = sustained::Limits { max_packet: self.transport.max_packet(), connections, spent, least_delay };
         sustained::probe(&found.capacity, outcome, &self.plan, &limits)
     }
 
     fn sustained(&mut self, mut phase: Box<SustainedPhase>, now: Time) -> (Phase, Option<Step>) {
         match phase.probe.next(now) {
+            estimate::Step::Send { train, .. } if self.is_too_long(&train) => {
+                (self.end_direction(phase.available, phase.outcome, None, now), None)
+            }
             estimate::Step::Send { wait, train } => {
                 let so_far = phase.outcome.available.map(|estimate| estimate.value);
                 let step = self.send_next(&phase.available.series, Purpose::SustainedRate, wait, train, so_far, now);
@@ -323,6 +402,29 @@ impl Measurement {
     ) -> Phase {
         let direction = phase.series.direction();
         let result = self.direction_report(phase, outcome, sustained, now);
+        match self.balanced.as_mut().map(|balanced| balanced.add(result.clone())) {
+            Some(true) => Phase::Link(direction),
+            Some(false) | None => self.finish(direction, result),
+        }
+    }
+
+    /// Reports a direction without a value.
+    fn refuse(&mut self, direction: Direction, reason: String) -> Phase {
+        let (transport, connections) = (self.transport.kind(), self.transport.connections());
+        let method = self.plan.method.name();
+        let report =
+            DirectionReport::new(transport, connections, method, Outcome::refused(reason), None, &Cost::default());
+        if let Some(balanced) = &mut self.balanced {
+            balanced.add(report.clone());
+        }
+        self.finish(direction, report)
+    }
+
+    fn finish(&mut self, direction: Direction, result: DirectionReport) -> Phase {
+        let result = match self.balanced.take() {
+            Some(balanced) => balanced.report(self.transport.replacements()).unwrap_or(result),
+            None => result,
+        };
         self.events.push_back(Event::Done { direction, result: Box::new(result.clone()) });
         match direction {
             Direction::Up => self.up = Some(result),
@@ -352,7 +454,9 @@ impl Measurement {
             }
             None => (outcome, None),
         };
-        let variation = self.delays.idle_variation(direction);
+        // Of several links, idle packets have as many delays.
+        let is_one_link = self.balanced.is_none() && !flow_queueing::is_overtaking(&outcome);
+        let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
         let narrow = capacity.as_ref().and_then(|(capacity, _)| capacity.fastest_burst);
         let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
         let mut capacity = capacity.map(|(_, report)| report);
@@ -402,9 +506,11 @@ impl Measurement {
     }
 
     fn send(&mut self, direction: Direction, purpose: Purpose, wait: Span, train: Train, timeout: Span) -> Step {
-        let request = SendRequest { direction, purpose, wait, train, timeout };
-        self.pending = Some(request.clone());
-        Step::Send(request)
+        let for_link = matches!(purpose, Purpose::Capacity | Purpose::AvailableBandwidth | Purpose::SustainedRate);
+        let layout = self.balanced.as_ref().filter(|_| for_link).and_then(|balanced| balanced.layout(&train));
+        let laid_out = layout.as_ref().map_or_else(|| train.clone(), |layout| layout.train.clone());
+        self.pending = Some(Pending { direction, purpose, train, layout });
+        Step::Send(SendRequest { direction, purpose, wait, train: laid_out, timeout })
     }
 }
 

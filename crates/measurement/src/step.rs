@@ -70,6 +70,8 @@ pub enum Purpose {
     PacketSize,
     /// To measure the delay of the unloaded path.
     IdleDelay,
+    /// To find out whether connections take several links side by side.
+    LoadBalancing,
     /// To measure the capacity.
     Capacity,
     /// To measure the available bandwidth.

@@ -93,6 +93,16 @@ impl TransportInUse {
         self.alive
     }
 
+    /// TCP connections that were opened together, of which some may be closed; packet i of a train is on connection i modulo this.
+    pub(crate) fn opened_connections(&self) -> u32 {
+        self.opened
+    }
+
+    /// How often it was replaced.
+    pub(crate) fn replacements(&self) -> u32 {
+        self.replacements
+    }
+
     pub(crate) fn max_packet(&self) -> u32 {
         self.max_packet
     }

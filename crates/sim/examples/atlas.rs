@@ -25,11 +25,14 @@ fn main() {
                 Summary::of(&verdicts);
             println!(
                 "{kind:<12}{transport:?}: {runs} runs, {values} values, covered {:.1} %, error {:.2} %, width {median_width:.3}, \
-                 wrong {wrong}, {:.2} MB, {seconds:.2} s {refusals:?}",
+                 wrong {wrong}, {:.2} MB, {seconds:.2} s",
                 coverage * 100.0,
                 error * 100.0,
                 bytes / 1e6
             );
+            for (cause, count) in refusals {
+                println!("    {count} without a value: {cause}");
+            }
         }
     }
 }

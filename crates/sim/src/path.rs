@@ -46,10 +46,13 @@ impl Default for Stamping {
     }
 }
 
-/// Links in series. Trains come one after the other, so that each hop can carry all of a train before the next hop.
+/// Links in series, or side by side. Trains come one after the other, so that each hop can carry all of a train before the
+/// next hop.
 #[derive(Debug)]
 pub struct VirtualPath {
     hops: Vec<Link<usize>>,
+    /// The links are not in series: each flow takes one of them, by a hash under this seed (RFC 2991).
+    balanced_by: Option<u64>,
     stamping: Stamping,
     random: Pcg64Mcg,
     now: Time,
@@ -61,21 +64,17 @@ impl VirtualPath {
     /// # Errors
     /// [`Link`] or [`CrossTraffic`] refuses a setting.
     pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
-        let build = |hop: &Hop| {
-            let config = hop.link.clone().validate()?;
-            let mut link = match &hop.queue {
-                Some(queue) => Link::with_queue(config, &queue.clone().validate()?),
-                None => Link::new(config),
-            };
-            link.ledger_mut().record(Recording::Cross);
-            link.advance(Time::ZERO);
-            for cross in &hop.cross {
-                link.add_cross(CrossTraffic::new(cross.clone())?);
-            }
-            Ok(link)
-        };
         let hops = hops.iter().map(build).collect::<Result<_, ConfigError>>()?;
-        Ok(VirtualPath { hops, stamping, random: Pcg64Mcg::seed_from_u64(seed), now: Time::ZERO })
+        let random = Pcg64Mcg::seed_from_u64(seed);
+        Ok(VirtualPath { hops, balanced_by: None, stamping, random, now: Time::ZERO })
+    }
+
+    /// Links side by side, of which each flow takes one: equal-cost paths, or an aggregated link.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn balanced(members: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
+        VirtualPath::new(members, stamping, seed).map(|path| VirtualPath { balanced_by: Some(seed), ..path })
     }
 
     /// The virtual clock: that of the sender.
@@ -88,9 +87,13 @@ impl VirtualPath {
         self.now += span;
     }
 
-    /// Without queues, from one end to the other.
+    /// Without queues, from one end to the other; of links side by side, that of the longest.
     pub fn delay(&self) -> Span {
-        self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.config().delay)
+        let delays = self.hops.iter().map(|hop| hop.config().delay);
+        match self.balanced_by {
+            None => delays.fold(Span::ZERO, |sum, delay| sum + delay),
+            Some(_) => delays.max().unwrap_or(Span::ZERO),
+        }
     }
 
     /// Sends a train now, as one flow; afterwards it is as late as the last packet's arrival.
@@ -101,34 +104,61 @@ impl VirtualPath {
     /// As [`send`](Self::send), with the packets spread over so many flows in turn.
     pub fn send_as(&mut self, train: &Train, flows: u32) -> TrainRecord {
         let mut free = self.now;
-        let mut moving: Vec<(usize, u32, Time)> = Vec::with_capacity(train.count() as usize);
+        let mut moving: Vec<Moving> = Vec::with_capacity(train.count() as usize);
         let mut packets = Vec::with_capacity(train.count() as usize);
         for (index, planned) in train.packets().enumerate() {
             let sent = free.max(self.now + planned.offset);
             free = sent + self.stamping.send_cost;
-            moving.push((index, planned.size, sent));
+            moving.push(Moving { index, flow: index as u64 % u64::from(flows.max(1)), size: planned.size, at: sent });
             packets.push(PacketRecord { size: planned.size, sent: Some(sent), received: None });
         }
         self.now = free;
-        for hop in &mut self.hops {
-            moving = pass(hop, &moving, flows);
-        }
-        for (index, _, arrival) in moving {
-            self.now = self.now.max(arrival);
-            packets[index].received = Some(self.stamp(arrival));
+        moving = match self.balanced_by {
+            None => self.hops.iter_mut().fold(moving, |moving, hop| pass(hop, &moving)),
+            Some(_) => self.pass_balanced(&moving),
+        };
+        for Moving { index, at, .. } in moving {
+            self.now = self.now.max(at);
+            packets[index].received = Some(self.stamp(at));
         }
         TrainRecord { packets }
     }
 
+    fn pass_balanced(&mut self, moving: &[Moving]) -> Vec<Moving> {
+        let mut shares = vec![Vec::new(); self.hops.len()];
+        for packet in moving {
+            shares[self.member(packet.flow)].push(*packet);
+        }
+        let mut arrived: Vec<Moving> =
+            self.hops.iter_mut().zip(shares).flat_map(|(hop, share)| pass(hop, &share)).collect();
+        arrived.sort_by_key(|packet| (packet.at, packet.index));
+        arrived
+    }
+
+    /// The link that a flow takes, where they are side by side.
+    pub fn member(&self, flow: u64) -> usize {
+        let hash = Pcg64Mcg::seed_from_u64(self.balanced_by.unwrap_or(0) ^ (flow << 20)).random::<u32>();
+        hash as usize % self.hops.len()
+    }
+
     /// The bandwidth that was available from `from` to `to`: the least over the hops of the sustained rate less cross
-    /// traffic.
+    /// traffic; of links side by side, the sum.
     pub fn truth(&self, from: Time, to: Time) -> Rate {
+        let truths = self.truths(from, to).into_iter();
+        match self.balanced_by {
+            None => truths.min().unwrap_or(Rate::ZERO),
+            Some(_) => truths.fold(Rate::ZERO, |sum, rate| Rate::from_f64(sum.as_f64() + rate.as_f64())),
+        }
+    }
+
+    /// The same for each link.
+    pub fn truths(&self, from: Time, to: Time) -> Vec<Rate> {
         let available = |hop: &Link<usize>| {
             let rate = hop.config().sustained_rate().map_or(f64::INFINITY, Rate::as_f64);
             let cross = hop.ledger().cross_bytes_between(from, to).unwrap_or(0);
             Rate::from_f64(rate - Rate::from_bytes_over(cross, to - from).as_f64())
         };
-        self.hops.iter().map(available).min().unwrap_or(Rate::ZERO)
+        self.hops.iter().map(available).collect()
     }
 
     /// Runs all hops on to the present, so that [`truth`](Self::truth) covers it.
@@ -149,16 +179,40 @@ impl VirtualPath {
     }
 }
 
-fn pass(hop: &mut Link<usize>, packets: &[(usize, u32, Time)], flows: u32) -> Vec<(usize, u32, Time)> {
-    for &(index, size, arrival) in packets {
-        let flow = index as u64 % u64::from(flows.max(1));
+/// A packet that reaches a hop, or has passed it.
+#[derive(Debug, Clone, Copy)]
+struct Moving {
+    /// Its place in the train.
+    index: usize,
+    flow: u64,
+    size: u32,
+    at: Time,
+}
+
+fn build(hop: &Hop) -> Result<Link<usize>, ConfigError> {
+    let config = hop.link.clone().validate()?;
+    let mut link = match &hop.queue {
+        Some(queue) => Link::with_queue(config, &queue.clone().validate()?),
+        None => Link::new(config),
+    };
+    link.ledger_mut().record(Recording::Cross);
+    link.advance(Time::ZERO);
+    for cross in &hop.cross {
+        link.add_cross(CrossTraffic::new(cross.clone())?);
+    }
+    Ok(link)
+}
+
+fn pass(hop: &mut Link<usize>, packets: &[Moving]) -> Vec<Moving> {
+    for &Moving { index, flow, size, at } in packets {
         // What finds no room is lost: it just does not come out.
-        let _ = hop.offer_labelled(index, Label { size, flow, ecn: Ecn::NotEct }, arrival);
+        let _ = hop.offer_labelled(index, Label { size, flow, ecn: Ecn::NotEct }, at);
     }
     let mut out = Vec::with_capacity(packets.len());
     loop {
         while let Some(delivery) = hop.pop_due(Time::MAX) {
-            out.push((delivery.packet, delivery.label.size, delivery.due));
+            let Label { size, flow, .. } = delivery.label;
+            out.push(Moving { index: delivery.packet, flow, size, at: delivery.due });
         }
         match hop.next_event() {
             Some(event) => hop.advance(event),

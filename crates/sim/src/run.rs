@@ -67,6 +67,8 @@ pub struct Measured {
     /// The available bandwidth up and down, from the first packet of the trains that measured it to the last; none where
     /// there were no such trains.
     pub truth: [Option<Rate>; 2],
+    /// When those were.
+    pub windows: [Option<(Time, Time)>; 2],
 }
 
 impl VirtualPaths {
@@ -106,7 +108,8 @@ impl VirtualPaths {
                         path.settle();
                         Some(path.truth(from, to))
                     });
-                    return Ok(Measured { report: *report, truth });
+                    let windows = windows.map(|window| window.0);
+                    return Ok(Measured { report: *report, truth, windows });
                 }
                 measurement::Step::Failed(failure) => return Err(failure),
             }

@@ -198,6 +198,7 @@ mod tests {
     use crate::atlas::run;
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
+    use sim::atlas::PathKind;
 
     fn few() -> PathAtlasReport {
         let overrides = Overrides { runs: Some(3), ..Overrides::default() };
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn a_few_paths_of_each_kind_come_to_a_report_of_the_published_schema() {
         let report = few();
-        assert_eq!(report.rows.len(), 12 * 2 * 3);
+        assert_eq!(report.rows.len(), PathKind::ALL.len() * 2 * 3);
         let validator = schema::published::<PathAtlasReport>("kumade.lab.path-atlas.1");
         let json = report.to_json().unwrap();
         let document: serde_json::Value = serde_json::from_str(&json).unwrap();

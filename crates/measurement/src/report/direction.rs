@@ -1,5 +1,6 @@
 use super::capacity::CapacityReport;
 use super::figures::{Bytes, Confidence};
+use super::load_balancing::LoadBalancingReport;
 use crate::series::Cost;
 use estimate::Outcome;
 use schemars::JsonSchema;
@@ -18,7 +19,8 @@ pub struct DirectionReport {
     pub method: String,
     /// TCP connections in use at the end; zero for UDP.
     pub connections: u32,
-    /// The available bandwidth (RFC 5136), averaged over the measurement; null if it could not be determined.
+    /// The available bandwidth (RFC 5136), averaged over the measurement; null if it could not be determined. Where load
+    /// balancing was detected, what one flow can have, whichever link it takes.
     pub available_bits_per_second: Option<Estimate<Rate>>,
     /// A lower bound of the available bandwidth: what could be sent did not fill the path. Null if there is a value, or no
     /// bound. Published methods state the end of their range as a value, too.
@@ -34,6 +36,8 @@ pub struct DirectionReport {
     /// What one more flow that always sends can have, where flows have queues of their own: its fair share. It may push others
     /// aside: the available bandwidth, which nobody uses, may be less. Null where flow queueing was not detected.
     pub fair_share_bits_per_second: Option<Estimate<Rate>>,
+    /// The links side by side that connections take; null where none were detected, which takes many connections.
+    pub load_balancing: Option<LoadBalancingReport>,
     /// Bytes of the longest train that passed at about this rate: only a policer or a token bucket whose burst is larger may
     /// have been overlooked. Null if none was sent, or the rate did not last.
     pub sustained_bytes: Option<u64>,
@@ -79,6 +83,7 @@ impl DirectionReport {
             limited_by: outcome.bound.map(|bound| bound.limit().name().to_owned()),
             reason: outcome.reason,
             fair_share_bits_per_second: None,
+            load_balancing: None,
             sustained_bytes: None,
             spread_bits_per_second: outcome.spread,
             capacity,
@@ -122,6 +127,7 @@ impl fmt::Display for DirectionReport {
             (None, Some(reason)) => write!(f, "no value: {reason}")?,
             (None, None) => f.write_str("no value")?,
         }
+        self.load_balancing.as_ref().map_or(Ok(()), |links| write!(f, "; {links}"))?;
         write!(f, " — {} train{}", self.trains, if self.trains == 1 { "" } else { "s" })?;
         if self.trains_rejected > 0 {
             write!(f, " ({} rejected)", self.trains_rejected)?;

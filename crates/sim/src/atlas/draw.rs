@@ -17,6 +17,8 @@ pub struct DrawnPath {
     pub seed: u64,
     /// Its links in the direction that is measured.
     pub hops: Vec<Hop>,
+    /// Whether they are side by side, and each flow takes one of them.
+    pub is_balanced: bool,
     /// What it carries in the long run without cross traffic.
     pub sustained: Rate,
     /// What cross traffic leaves less than that on average: its mean rate, where the path is one link.
@@ -45,6 +47,7 @@ impl DrawnPath {
             kind,
             seed,
             hops: Vec::new(),
+            is_balanced: kind == PathKind::LoadBalanced,
             sustained: rate,
             cross: Rate::ZERO,
             cross_flows: 0,
@@ -64,6 +67,7 @@ impl DrawnPath {
         let cross = path.cross_traffic(random);
         path.hops = match kind {
             PathKind::TightLink => path.links_in_series(&link, random),
+            PathKind::LoadBalanced => path.links_side_by_side(&link, random),
             _ => vec![Hop { link, queue, cross }],
         };
         path
@@ -74,7 +78,8 @@ impl DrawnPath {
     /// # Errors
     /// A setting is out of range, which no path of the atlas has.
     pub fn build(&self) -> Result<VirtualPath, ConfigError> {
-        let mut path = VirtualPath::new(&self.hops, self.stamping, self.seed)?;
+        let build = if self.is_balanced { VirtualPath::balanced } else { VirtualPath::new };
+        let mut path = build(&self.hops, self.stamping, self.seed)?;
         path.wait(Span::from_millis(500));
         Ok(path)
     }
@@ -100,7 +105,8 @@ impl DrawnPath {
             | PathKind::CoDel
             | PathKind::Red
             | PathKind::FairShare
-            | PathKind::TightLink => link,
+            | PathKind::TightLink
+            | PathKind::LoadBalanced => link,
             PathKind::Batching => {
                 self.stamping.batching = Span::from_secs_f64(between(random, 20e-6, 500e-6));
                 link
@@ -146,6 +152,28 @@ impl DrawnPath {
         let first = random.random_range(0..links.len());
         links.swap(0, first);
         links.into_iter().map(|(rate, left)| loaded(narrow, (rate, left), poisson, random)).collect()
+    }
+
+    /// Two to eight links of one rate or, less often, of different ones; 0.2 to 10 ms of delay lie between them, and each has its
+    /// own cross traffic.
+    fn links_side_by_side(&mut self, like: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<Hop> {
+        let members = if random.random_bool(0.5) { 2 } else { random.random_range(3..=8) };
+        let furthest = between(random, 0.2e-3 * f64::from(members - 1), 10e-3);
+        // Of what is not needed to keep any two 0.2 ms apart.
+        let spare = (furthest - 0.2e-3 * f64::from(members - 1)).max(0.0);
+        let mut places: Vec<f64> = (1..members).map(|_| random.random_range(0.0..1.0)).collect();
+        places.sort_by(f64::total_cmp);
+        let alike = random.random_bool(0.7);
+        let member = |number: u32| {
+            let place = if number == 0 { 0.0 } else { places[number as usize - 1] };
+            let later = Span::from_secs_f64(0.2e-3 * f64::from(number) + spare * place);
+            let rate = self.sustained.as_f64() * if alike { 1.0 } else { random.random_range(0.5..1.0) };
+            let load = if random.random_bool(0.3) { 0.0 } else { random.random_range(0.05..0.8) };
+            let poisson = random.random_bool(0.5);
+            let hop = loaded(like, (rate, rate * (1.0 - load)), poisson, random);
+            Hop { link: LinkConfig { delay: like.delay + later, ..hop.link }, ..hop }
+        };
+        (0..members).map(member).collect()
     }
 
     fn cross_traffic(&mut self, random: &mut Pcg64Mcg) -> Vec<CrossConfig> {

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What is special about a path. All have constant or Poisson cross traffic or none, and but for one kind one bottleneck.
+/// What is special about a path. All have constant or Poisson cross traffic or none, and but for two kinds one bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathKind {
     /// Nothing: a FIFO queue with room for every train.
@@ -28,11 +28,13 @@ pub enum PathKind {
     TightLink,
     /// A FIFO queue before a receiver that reports packets in batches, every 20 to 500 µs (interrupt coalescing).
     Batching,
+    /// Two to eight FIFO queues side by side, 0.2 to 10 ms apart: each flow takes one of them (RFC 2991).
+    LoadBalanced,
 }
 
 impl PathKind {
     /// All kinds.
-    pub const ALL: [PathKind; 12] = [
+    pub const ALL: [PathKind; 13] = [
         PathKind::Fifo,
         PathKind::Policer,
         PathKind::Shaper,
@@ -45,6 +47,7 @@ impl PathKind {
         PathKind::Loss,
         PathKind::TightLink,
         PathKind::Batching,
+        PathKind::LoadBalanced,
     ];
 
     /// As scenario files and reports call it.
@@ -62,6 +65,7 @@ impl PathKind {
             PathKind::Loss => "loss",
             PathKind::TightLink => "tight-link",
             PathKind::Batching => "batching",
+            PathKind::LoadBalanced => "load-balanced",
         }
     }
 }

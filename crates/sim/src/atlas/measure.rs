@@ -58,6 +58,11 @@ impl DrawnPath {
             paths.measure(Measurement::new(plan, session), &mut |_| ()).map_err(MeasureError::Measurement)?;
         let report = measured.report.up.ok_or(MeasureError::NoDirection)?;
         let expected = || Rate::from_f64(self.sustained.as_f64() - self.cross.as_f64());
-        Ok(Measured { report, truth: Truth::new(self, measured.truth[0].unwrap_or_else(expected)) })
+        let truth = Truth::new(self, measured.truth[0].unwrap_or_else(expected));
+        let truth = match measured.windows[0].filter(|_| self.is_balanced) {
+            Some((from, to)) => truth.of_members(&paths.up.truths(from, to), transport, paths.up.member(0)),
+            None => truth,
+        };
+        Ok(Measured { report, truth })
     }
 }

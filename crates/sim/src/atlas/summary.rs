@@ -3,6 +3,7 @@
 use super::draw::DrawnPath;
 use super::measure::Measured;
 use super::truth::{Fault, Judgement, Truth};
+use measurement::report::DirectionReport;
 use std::collections::BTreeMap;
 use train::Estimate;
 use train::statistics::{mean, median};
@@ -52,10 +53,10 @@ impl Verdict {
         let Measured { report, truth } = measured;
         let capacity = report.capacity.as_ref();
         Verdict {
-            judgement: report.available_bits_per_second.as_ref().map(|found| judge(found, truth, path)),
+            judgement: report.available_bits_per_second.as_ref().map(|found| judge(found, report, truth, path)),
             reason: report.reason.clone(),
             fault: match &report.available_bits_per_second {
-                Some(found) => judge(found, truth, path).fault(),
+                Some(found) => judge(found, report, truth, path).fault().or(fault_of_many(report, truth, path)),
                 None => {
                     let share = report.fair_share_bits_per_second.zip(truth.fair_share);
                     let share = share.and_then(|(found, truth)| Judgement::of(&found, truth, path.sustained).fault());
@@ -69,8 +70,22 @@ impl Verdict {
     }
 }
 
-fn judge(found: &Estimate<Rate>, truth: &Truth, path: &DrawnPath) -> Judgement {
-    Judgement::of(found, truth.available, path.sustained)
+/// Where links side by side were found, the value is what one flow can have whichever it takes.
+fn judge(found: &Estimate<Rate>, report: &DirectionReport, truth: &Truth, path: &DrawnPath) -> Judgement {
+    match (truth.members, &report.load_balancing) {
+        (Some((worst, best)), Some(_)) => {
+            let [worst, best] = [worst, best].map(|truth| Judgement::of(found, truth, path.sustained));
+            let covers = worst.covers && best.covers;
+            if worst.miss > best.miss { Judgement { covers, ..worst } } else { Judgement { covers, ..best } }
+        }
+        _ => Judgement::of(found, truth.available, path.sustained),
+    }
+}
+
+/// Of what many flows can have on links side by side.
+fn fault_of_many(report: &DirectionReport, truth: &Truth, path: &DrawnPath) -> Option<Fault> {
+    let found = report.load_balancing.as_ref()?.many_flows_bits_per_second?;
+    Judgement::of(&found, truth.available, path.sustained).fault()
 }
 
 impl Summary {

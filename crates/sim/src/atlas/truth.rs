@@ -1,7 +1,7 @@
 //! What was true of a path while it was measured, and how a result compares with that.
 
 use super::draw::DrawnPath;
-use train::Estimate;
+use train::{Estimate, Transport};
 use units::Rate;
 
 /// What was true while a path was measured.
@@ -11,6 +11,8 @@ pub struct Truth {
     pub available: Rate,
     /// What one more flow that is always sending could have, where flows have queues of their own.
     pub fair_share: Option<Rate>,
+    /// What one flow can have on the worst and on the best of several links side by side.
+    pub members: Option<(Rate, Rate)>,
 }
 
 /// How a result compares with the truth.
@@ -45,7 +47,15 @@ impl Truth {
     pub fn new(path: &DrawnPath, available: Rate) -> Self {
         let equal = path.sustained.as_f64() / f64::from(path.cross_flows + 1);
         let share = || Rate::from_f64(available.as_f64().max(equal));
-        Truth { available, fair_share: path.flow_queueing.then(share) }
+        Truth { available, fair_share: path.flow_queueing.then(share), members: None }
+    }
+
+    /// The same where each flow takes one of several links side by side, of which so much is left: one flow sees the link that it
+    /// takes, and many see them all.
+    pub(super) fn of_members(self, left: &[Rate], transport: Transport, taken: usize) -> Self {
+        let available = if transport == Transport::Udp { left.get(taken).copied() } else { None };
+        let members = left.iter().min().copied().zip(left.iter().max().copied());
+        Truth { available: available.unwrap_or(self.available), members, ..self }
     }
 }
 

@@ -1,0 +1,177 @@
+//! The measurement of several links side by side, one after the other.
+
+use super::{Layout, Member};
+use crate::report::{DirectionReport, LoadBalancingReport};
+use train::{Estimate, Train, TrainRecord};
+use units::{Rate, Span};
+
+/// More links cost more than their measurement is worth.
+const MAX_LINKS: usize = 4;
+/// A link has at least so many connections, which carry the trains that measure a capacity.
+const MIN_CONNECTIONS: u32 = 14;
+/// If the link of a larger part of all connections is not known, there may be one more link.
+const MAX_UNKNOWN: f64 = 0.1;
+/// A longer train takes the packets of more connections than this, and more segments than a train may have.
+const MAX_CONNECTIONS: u32 = 25;
+
+pub(crate) const TOO_FEW_CONNECTIONS: &str = "flows take one of several links side by side (load balancing), and too few \
+    connections take the same one to measure it";
+
+/// The links, and what was measured of them so far.
+#[derive(Debug)]
+pub(crate) struct Balanced {
+    members: Vec<Member>,
+    reports: Vec<DirectionReport>,
+    /// The least difference between receive and send stamps on the link that is being measured.
+    least_delay: Option<Span>,
+    /// How often the transport had been replaced when the links were found: other connections may take others.
+    replacements: u32,
+}
+
+impl Balanced {
+    /// None where there are not several.
+    pub(crate) fn new(members: Vec<Member>, replacements: u32) -> Option<Self> {
+        let balanced = Balanced { members, reports: Vec::new(), least_delay: None, replacements };
+        (balanced.members.len() > 1).then_some(balanced)
+    }
+
+    pub(crate) fn links(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    /// Why the links are not measured; none if they can be.
+    pub(crate) fn unmeasurable(&self) -> Option<String> {
+        let links = self.members.len();
+        if links > MAX_LINKS {
+            return Some(format!(
+                "flows take one of {links} links side by side (load balancing), too many to measure each: what one flow can \
+                 have depends on the link it takes"
+            ));
+        }
+        let known: u32 = self.members.iter().map(Member::count).sum();
+        let all = self.members.first().map_or(0, |member| member.connections.len());
+        if f64::from(known) < (1.0 - MAX_UNKNOWN) * all as f64 {
+            let reason = "flows take one of several links side by side (load balancing), which are too busy to tell which one \
+                each connection takes";
+            return Some(reason.to_owned());
+        }
+        let is_too_few = self.members.iter().any(|member| member.count() < MIN_CONNECTIONS);
+        is_too_few.then(|| TOO_FEW_CONNECTIONS.to_owned())
+    }
+
+    /// The connections of the link that is being measured, as far as they serve longer trains.
+    pub(crate) fn connections(&self) -> u32 {
+        self.member().map_or(0, |member| member.count().min(MAX_CONNECTIONS))
+    }
+
+    /// A train for the link that is being measured; none where its connections may not carry it.
+    pub(crate) fn layout(&self, train: &Train) -> Option<Layout> {
+        Layout::new(train, self.member()?)
+    }
+
+    /// Takes in what became of a train for that link.
+    pub(crate) fn learn(&mut self, record: &TrainRecord) {
+        let delays = record.packets.iter().filter_map(|packet| Some(packet.received? - packet.sent?));
+        self.least_delay = self.least_delay.into_iter().chain(delays).min();
+    }
+
+    pub(crate) fn least_delay(&self) -> Option<Span> {
+        self.least_delay
+    }
+
+    /// Takes in the result on that link. Returns whether the next one is to be measured: not after one without a value.
+    pub(crate) fn add(&mut self, report: DirectionReport) -> bool {
+        let has_value = report.available_bits_per_second.is_some();
+        self.reports.push(report);
+        self.least_delay = None;
+        has_value && self.reports.len() < self.members.len()
+    }
+
+    /// All results as one; none before the first. `replacements` is how often the transport has been replaced by now.
+    pub(crate) fn report(self, replacements: u32) -> Option<DirectionReport> {
+        let values: Option<Vec<Estimate<Rate>>> =
+            self.reports.iter().map(|report| report.available_bits_per_second).collect();
+        let values = values.filter(|values| values.len() == self.members.len() && replacements == self.replacements);
+        let links = LoadBalancingReport {
+            delays_seconds: self.members.iter().map(|member| member.delay.as_secs_f64()).collect(),
+            many_flows_bits_per_second: values.as_deref().and_then(of_many_flows),
+        };
+        let count = self.members.len();
+        let mut reports = self.reports.into_iter();
+        let first = reports.next()?;
+        let mut all = reports.fold(first, add);
+        all.available_bits_per_second = values.as_deref().and_then(of_one_flow);
+        all.load_balancing = Some(links);
+        if all.available_bits_per_second.is_none() {
+            let reason = match all.reason {
+                Some(reason) if reason.contains("load balancing") => reason,
+                Some(reason) => {
+                    format!("flows take one of {count} links side by side (load balancing), of one of which: {reason}")
+                }
+                None => format!("flows take one of {count} links side by side (load balancing), and connections broke"),
+            };
+            all.reason = Some(reason);
+            // Bounds are those of one link.
+            (all.at_least_bits_per_second, all.at_most_bits_per_second, all.limited_by) = (None, None, None);
+        }
+        Some(DirectionReport { fair_share_bits_per_second: None, ..all })
+    }
+
+    fn member(&self) -> Option<&Member> {
+        self.members.get(self.reports.len())
+    }
+}
+
+/// The mean of the links, and all that their intervals hold possible.
+fn of_one_flow(links: &[Estimate<Rate>]) -> Option<Estimate<Rate>> {
+    let mean = links.iter().map(|link| link.value.as_f64()).sum::<f64>() / links.len() as f64;
+    let (low, high) = (links.iter().map(|link| link.low).min()?, links.iter().map(|link| link.high).max()?);
+    let confidence = links.iter().map(|link| link.confidence).fold(1.0, f64::min);
+    Some(Estimate { value: Rate::from_f64(mean), low, high, confidence })
+}
+
+/// The sum over the links.
+fn of_many_flows(links: &[Estimate<Rate>]) -> Option<Estimate<Rate>> {
+    let sum = |of: fn(&Estimate<Rate>) -> Rate| Rate::from_f64(links.iter().map(|link| of(link).as_f64()).sum());
+    let confidence = links.iter().map(|link| link.confidence).fold(1.0, f64::min);
+    Some(Estimate { value: sum(|link| link.value), low: sum(|link| link.low), high: sum(|link| link.high), confidence })
+}
+
+/// A result and that of the next link: what they cost, and why there is no value.
+fn add(mut all: DirectionReport, next: DirectionReport) -> DirectionReport {
+    all.packets_sent += next.packets_sent;
+    all.bytes_sent += next.bytes_sent;
+    all.duration_seconds += next.duration_seconds;
+    all.trains += next.trains;
+    all.trains_rejected += next.trains_rejected;
+    for (why, count) in next.trains_rejected_reasons {
+        *all.trains_rejected_reasons.entry(why).or_default() += count;
+    }
+    if let (Some(all), Some(next)) = (&mut all.capacity, next.capacity) {
+        all.packets_sent += next.packets_sent;
+        all.bytes_sent += next.bytes_sent;
+        all.duration_seconds += next.duration_seconds;
+    }
+    all.sustained_bytes = all.sustained_bytes.zip(next.sustained_bytes).map(|(one, other)| one.min(other));
+    all.reason = all.reason.or(next.reason);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_flow_has_what_any_link_leaves_and_many_have_the_sum() {
+        let link = |value| {
+            let [low, value, high] = [value - 1, value, value + 1].map(Rate::from_mbit);
+            Estimate { value, low, high, confidence: 0.95 }
+        };
+        let links = [link(20), link(40)];
+        let one = of_one_flow(&links).unwrap();
+        assert_eq!([one.low, one.value, one.high], [19, 30, 41].map(Rate::from_mbit));
+        let many = of_many_flows(&links).unwrap();
+        assert_eq!([many.low, many.value, many.high], [58, 60, 62].map(Rate::from_mbit));
+        assert_eq!(of_one_flow(&[]), None);
+    }
+}
