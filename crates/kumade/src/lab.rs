@@ -249,6 +249,12 @@ fn contend(experiment: &Contention, stop: &AtomicBool) -> anyhow::Result<Reporte
             bar.set_message(format!("{}: found {}", experiment.name, case.label));
             bar.inc(u64::from(tried));
         }
+        ContentionProgress::Running(point) => {
+            bar.set_message(format!("{}: {}, {}", experiment.name, point.discipline, point.case.label));
+        }
+        ContentionProgress::Repeating { lateness } => {
+            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
+        }
         ContentionProgress::Done(row) => {
             bar.set_message(format!("{}: {}, {}", experiment.name, row.discipline, row.case));
             bar.inc(1);

@@ -25,7 +25,7 @@ use net::namespace::Namespace;
 use progress::Progress;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use threads::Threads;
 use units::Span;
@@ -37,6 +37,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Traffic {
     received: Arc<Progress>,
+    sent: Arc<AtomicU64>,
     threads: Threads,
 }
 
@@ -44,6 +45,11 @@ impl Traffic {
     /// Bytes that have arrived at the other host so far: of IP packets for UDP, of payload for TCP.
     pub fn received_bytes(&self) -> u64 {
         self.received.bytes()
+    }
+
+    /// Bytes of IP packets that the other host's UDP has been given to send so far; 0 for TCP.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// The longest time without an arrival since the last call, or since the beginning; the present wait counts too.
@@ -56,7 +62,7 @@ impl Traffic {
         let (received, mut threads) = (Arc::<Progress>::default(), Threads::default());
         let counter = Arc::clone(&received);
         threads.start(at, "cross-sink", move |stop| count(&sink, &counter, stop))?;
-        Ok(Traffic { received, threads })
+        Ok(Traffic { received, sent: Arc::default(), threads })
     }
 
     /// Runs `source`, which sends, in the namespace `from`.

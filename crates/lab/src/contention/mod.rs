@@ -6,6 +6,7 @@
 //! worst patterns of an attacker that were found for each discipline.
 
 mod attack;
+mod realtime;
 mod report;
 mod row;
 mod runner;

@@ -6,7 +6,7 @@ use super::scenario::{Contention, ContentionCase};
 use super::summary::{ContentionSummary, DELAYS, Figure, PointSummary, SHARES};
 use crate::error::ReportError;
 use crate::report::plot::Plot;
-use crate::report::{Content, Parts, Table, read};
+use crate::report::{Content, Parts, Table, disturbances, read};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -84,7 +84,8 @@ fn setting(experiment: &Contention) -> String {
         let _ = write!(text, "; {} patterns tried for each discipline and goal", search.evaluations);
     }
     let (duration, warm_up, seeds) = (experiment.duration, experiment.warm_up, experiment.seeds.word());
-    format!("{text}; virtual time; runs of {duration} after {warm_up} of warm-up each, from {seeds} seeds")
+    let clock = if experiment.virtual_time { "virtual time" } else { "real time, the kernel's TCP" };
+    format!("{text}; {clock}; runs of {duration} after {warm_up} of warm-up each, from {seeds} seeds")
 }
 
 /// As it would stand in a scenario file.
@@ -122,7 +123,7 @@ impl Parts for ContentionReport {
                 table(points, DELAYS, "Delays, likewise: added to probes, of short flows, of all packets in the queue"),
             ],
             verdicts: self.summary.discipline_names().into_iter().filter_map(|name| verdict(points, name)).collect(),
-            notes: Vec::new(),
+            notes: disturbances(self.rows.iter().map(|row| (row.repeats, row.disturbed))),
         }
     }
 
@@ -195,6 +196,7 @@ fn verdict(points: &[PointSummary], discipline: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accuracy::BottleneckKind;
     use crate::contention::run;
     use crate::report::{Document, schema};
     use crate::scenario::{Overrides, load};
@@ -207,6 +209,7 @@ mod tests {
             disciplines: disciplines.iter().map(|name| name.parse().unwrap()).collect(),
             warm_up: Some(Span::from_secs(2)),
             duration: Some(Span::from_secs(4)),
+            bottleneck: Some(BottleneckKind::Virtual),
             ..Overrides::default()
         };
         let experiment = load(name, &overrides).unwrap().contention().unwrap();

@@ -4,7 +4,7 @@ use crate::fairness::{DropCounts, FlowShare};
 use crate::statistics::jain_index;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::Rate;
+use units::{Rate, Span};
 
 /// The result of one run. Rates count IP packets that came through the bottleneck.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,8 +42,14 @@ pub struct ContentionRow {
     pub drops: DropCounts,
     /// Packets of bulk transfers that they had to send again.
     pub bulk_retransmissions: u64,
-    /// Packets that bulk transfers sent.
+    /// Packets that bulk transfers sent; in real time, as many full packets as they delivered and sent again.
     pub bulk_packets: u64,
+    /// How often the run was discarded and repeated, because host scheduling delay disturbed it.
+    pub repeats: u32,
+    /// Whether this last repetition was disturbed as well.
+    pub disturbed: bool,
+    /// 99th percentile of the delay behind schedule at which the emulated link delivered packets; null in virtual time.
+    pub lateness_p99_seconds: Option<f64>,
 }
 
 /// What an attacker got.
@@ -102,6 +108,8 @@ pub(super) struct Observed {
     pub(super) drops: DropCounts,
     pub(super) bulk_retransmissions: u64,
     pub(super) bulk_packets: u64,
+    /// How late the emulated link was.
+    pub(super) lateness_p99: Option<Span>,
 }
 
 impl ContentionRow {
@@ -134,6 +142,9 @@ impl ContentionRow {
             drops: observed.drops,
             bulk_retransmissions: observed.bulk_retransmissions,
             bulk_packets: observed.bulk_packets,
+            repeats: 0,
+            disturbed: false,
+            lateness_p99_seconds: observed.lateness_p99.map(Span::as_secs_f64),
         }
     }
 }

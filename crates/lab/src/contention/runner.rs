@@ -1,24 +1,35 @@
+use super::realtime::{self, Attempt};
 use super::row::ContentionRow;
-use super::scenario::{Contention, ContentionCase};
+use super::scenario::{Contention, ContentionCase, ContentionPoint};
 use super::{search, virtual_time};
 use crate::error::RunError;
+use crate::fairness::Kernel;
 use crate::parallel::on_all_processors;
+use crate::repeat::{MAX_LATENESS, MAX_REPEATS, Repeated, Run, until_undisturbed};
+use units::Span;
 
 /// How far an experiment on contention has come.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContentionProgress<'a> {
     /// A search has found this, after so many patterns.
     Searched(u32, &'a ContentionCase),
+    /// This run begins, in real time.
+    Running(&'a ContentionPoint<'a>),
+    /// Host scheduling delay disturbed the run, which is repeated.
+    Repeating {
+        /// How late the link was.
+        lateness: Span,
+    },
     /// A run is done.
     Done(&'a ContentionRow),
 }
 
-/// Runs every case of `experiment` in virtual time, on all processors, or those that a search comes to; `stop` is asked before
+/// Runs every case of `experiment`, or those that a search comes to; in virtual time on all processors. `stop` is asked before
 /// each run and each search, and ends the experiment with the rows measured so far. Returns the cases with their rows, which
 /// are in the order of [`Contention::points`].
 ///
 /// # Errors
-/// A network that the simulator refuses.
+/// A network that the simulator or the system refuses.
 pub fn run(
     experiment: &Contention,
     observer: &mut dyn FnMut(ContentionProgress<'_>),
@@ -32,14 +43,42 @@ pub fn run(
             on_all_processors(&searches, &mut done, stop, &|searched| search::worst(experiment, search, searched))?
         }
     };
-    let mut done = |row: &ContentionRow| observer(ContentionProgress::Done(row));
-    let rows =
-        on_all_processors(&experiment.points(&cases), &mut done, stop, &|point| virtual_time::run(experiment, point))?;
+    let points = experiment.points(&cases);
+    let rows = if experiment.virtual_time {
+        let mut done = |row: &ContentionRow| observer(ContentionProgress::Done(row));
+        on_all_processors(&points, &mut done, stop, &|point| virtual_time::run(experiment, point))?
+    } else {
+        in_real_time(experiment, &points, observer, stop)?
+    };
     Ok((cases, rows))
+}
+
+fn in_real_time(
+    experiment: &Contention,
+    points: &[ContentionPoint<'_>],
+    observer: &mut dyn FnMut(ContentionProgress<'_>),
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<ContentionRow>, RunError> {
+    let kernel = Kernel::prepare(points.iter().flat_map(|point| &point.case.bulk))?;
+    let mut rows = Vec::with_capacity(points.len());
+    for point in points.iter().take_while(|_| !stop()) {
+        observer(ContentionProgress::Running(point));
+        let run = || {
+            let Attempt { row, lateness, missed } = realtime::run(&kernel, experiment, point)?;
+            Ok(Run { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
+        };
+        let repeating = |lateness| observer(ContentionProgress::Repeating { lateness });
+        let Repeated { row, repeats, disturbed } = until_undisturbed(MAX_REPEATS, run, repeating, stop)?;
+        let row = ContentionRow { repeats, disturbed, ..row };
+        observer(ContentionProgress::Done(&row));
+        rows.push(row);
+    }
+    Ok(rows)
 }
 
 /// The number of runs and how long they take, in words.
 pub fn expected_time(experiment: &Contention) -> String {
     let each = (experiment.warm_up + experiment.duration).as_secs_f64();
-    format!("{} runs of {each:.0} s each in virtual time", experiment.runs())
+    let clock = if experiment.virtual_time { "virtual time" } else { "real time, repeated where disturbed" };
+    format!("{} runs of {each:.0} s each in {clock}", experiment.runs())
 }

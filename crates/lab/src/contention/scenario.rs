@@ -1,9 +1,10 @@
 use super::attack::Attack;
 use crate::atlas::SeedChoice;
-use crate::fairness::{DisciplineChoice, Group, SharedLink};
+use crate::fairness::{DisciplineChoice, Group, SharedLink, Surroundings};
 use crate::values::{size, span};
+use link::queue::QueueConfig;
 use serde::Deserialize;
-use units::{Rate, Span};
+use units::{ConfigError, Rate, Span};
 
 /// An experiment on contention. It comes from a scenario file, read and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +27,8 @@ pub struct Contention {
     pub duration: Span,
     /// … after all have run for so long.
     pub warm_up: Span,
+    /// Whether it runs in virtual time with the simulator's TCP; else over the kernel's.
+    pub virtual_time: bool,
     /// If attackers are searched for in place of the cases' own: how.
     pub search: Option<Search>,
 }
@@ -108,6 +111,16 @@ impl Contention {
             case.disciplines.iter().flat_map(of_discipline)
         };
         cases.iter().enumerate().flat_map(of_case).collect()
+    }
+}
+
+impl ContentionPoint<'_> {
+    /// The queue before the bottleneck.
+    pub(super) fn queue(&self, shared: &SharedLink) -> Result<QueueConfig, ConfigError> {
+        let discipline = self.discipline.build(Surroundings { rate: shared.rate, heavy: &[] });
+        let queue = QueueConfig { limit: shared.queue.limit(shared.rate, shared.delay * 2), discipline };
+        queue.check()?;
+        Ok(queue)
     }
 }
 

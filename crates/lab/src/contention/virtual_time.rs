@@ -5,8 +5,7 @@ use super::row::{ContentionRow, Observed, ProbeDelays, ShortFlowTimes};
 use super::scenario::{Contention, ContentionPoint, Probes, ShortFlows};
 use crate::delays::Delays;
 use crate::error::RunError;
-use crate::fairness::{DropCounts, FlowShare, Group, Surroundings};
-use link::queue::QueueConfig;
+use crate::fairness::{DropCounts, FlowShare, Group};
 use link::{CrossConfig, CrossKind, LinkConfig, Medium, RateSchedule, SizeMix};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -68,7 +67,7 @@ impl Built {
         let begin = Time::ZERO + OPENING + experiment.warm_up;
         let mut random = Pcg64Mcg::seed_from_u64(point.seed);
         let mut network = Network::new(random.random());
-        let bottleneck = network.add_link(bottleneck(experiment, point, begin)?, Some(queue(experiment, point)?))?;
+        let bottleneck = network.add_link(bottleneck(experiment, point, begin)?, Some(point.queue(shared)?))?;
         let flow = |source| FlowConfig { delay_back: shared.delay, ..FlowConfig::new(vec![bottleneck], source) };
         let mut bulk = Vec::new();
         for (index, group) in point.case.bulk.iter().enumerate() {
@@ -171,6 +170,7 @@ impl Built {
             drops: after.drops.since(before.drops),
             bulk_retransmissions: sum(|flow| flow.tcp.retransmissions),
             bulk_packets: sum(|flow| flow.sent_packets),
+            lateness_p99: None,
         }
     }
 
@@ -212,14 +212,6 @@ fn bottleneck(experiment: &Contention, point: &ContentionPoint<'_>, begin: Time)
         }
     };
     Ok(LinkConfig { rate: Some(shared.rate), medium, delay: shared.delay, ..LinkConfig::default() })
-}
-
-fn queue(experiment: &Contention, point: &ContentionPoint<'_>) -> anyhow::Result<QueueConfig> {
-    let shared = &experiment.bottleneck;
-    let discipline = point.discipline.build(Surroundings { rate: shared.rate, heavy: &[] });
-    let queue = QueueConfig { limit: shared.queue.limit(shared.rate, shared.delay * 2), discipline };
-    queue.check()?;
-    Ok(queue)
 }
 
 fn bulk_transfer(flow: FlowConfig, group: &Group, rate: Rate) -> FlowConfig {

@@ -6,6 +6,7 @@
 //! the rows a [`FairnessReport`].
 
 mod discipline;
+mod kernel;
 mod path;
 mod published;
 mod realtime;
@@ -15,6 +16,9 @@ mod runner;
 mod scenario;
 mod summary;
 mod virtual_time;
+
+pub(crate) use kernel::{Bottleneck, Kernel, Look, RECEIVER, build, sender};
+pub(crate) use scenario::connections;
 
 pub use discipline::{DisciplineChoice, Surroundings};
 pub use published::{PublishedMix, PublishedShare};

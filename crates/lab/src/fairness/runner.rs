@@ -1,4 +1,5 @@
-use super::realtime::{Attempt, Kernel};
+use super::kernel::Kernel;
+use super::realtime::{self, Attempt};
 use super::row::FairnessRow;
 use super::scenario::{Fairness, FairnessPoint};
 use super::virtual_time;
@@ -37,7 +38,7 @@ pub fn run(
         let mut done = |row: &FairnessRow| observer(FairnessProgress::Done(row));
         return on_all_processors(&points, &mut done, stop, &|point| virtual_time::run(experiment, point));
     }
-    let kernel = Kernel::prepare(experiment)?;
+    let kernel = Kernel::prepare(experiment.cases.iter().flat_map(|case| &case.groups))?;
     let mut rows = Vec::with_capacity(points.len());
     for point in points.iter().take_while(|_| !stop()) {
         observer(FairnessProgress::Running(point));
@@ -56,7 +57,7 @@ fn in_real_time(
     stop: &dyn Fn() -> bool,
 ) -> Result<FairnessRow, RunError> {
     let run = || {
-        let Attempt { row, lateness, missed } = kernel.run(experiment, point)?;
+        let Attempt { row, lateness, missed } = realtime::run(kernel, experiment, point)?;
         Ok(Run { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
     };
     let repeating = |lateness| observer(FairnessProgress::Repeating { lateness });

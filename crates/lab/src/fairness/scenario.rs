@@ -188,8 +188,13 @@ impl SharedNetwork {
 impl Case {
     /// Congestion control and group index of each connection, in order.
     pub fn connections(&self) -> impl Iterator<Item = (usize, &Group)> {
-        self.groups.iter().enumerate().flat_map(|(index, group)| (0..group.connections).map(move |_| (index, group)))
+        connections(&self.groups)
     }
+}
+
+/// Each connection of these groups, with the index of its group.
+pub(crate) fn connections(groups: &[Group]) -> impl Iterator<Item = (usize, &Group)> {
+    groups.iter().enumerate().flat_map(|(index, group)| (0..group.connections).map(move |_| (index, group)))
 }
 
 impl Group {

@@ -1,5 +1,5 @@
+use super::kernel::START;
 use super::path;
-use super::realtime::START;
 use super::row::{DropCounts, FairnessRow, Observed};
 use super::scenario::{Case, Fairness, FairnessPoint, Group};
 use crate::delays::Delays;

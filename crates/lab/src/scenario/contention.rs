@@ -33,7 +33,19 @@ pub(super) struct File {
     probes: Option<Probes>,
     short_flows: Option<ShortFlows>,
     search: Option<Search>,
+    /// What runs in real time; without it, all runs are in virtual time.
+    real_time: Option<RealTimePart>,
     contention: Vec<Case>,
+}
+
+/// What of the file runs in real time: it takes long, and not all is possible there.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RealTimePart {
+    /// Cases, counted from 1.
+    cases: Vec<u32>,
+    disciplines: Vec<DisciplineChoice>,
+    runs: u32,
 }
 
 #[derive(Debug, Deserialize)]
@@ -82,9 +94,20 @@ impl File {
     pub(super) fn experiment(mut self, overrides: &Overrides) -> Result<Contention, ScenarioError> {
         let name = self.name.clone();
         let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
+        let real_time = self.real_time.take().filter(|_| overrides.bottleneck != Some(BottleneckKind::Virtual));
+        let virtual_time = real_time.is_none();
+        refuse(virtual_time && overrides.bottleneck.is_some_and(|kind| kind != BottleneckKind::Virtual), || {
+            "it runs in virtual time only; leave --bottleneck out".into()
+        })
+        .map_err(invalid)?;
+        let rows = real_time.map_or(Vec::new(), |part| self.narrow_to(part));
         self.override_with(overrides).map_err(invalid)?;
-        choose_cases(&mut self.contention, &overrides.rows).map_err(invalid)?;
+        let rows = if overrides.rows.is_empty() { &rows } else { &overrides.rows };
+        choose_cases(&mut self.contention, rows).map_err(invalid)?;
         self.check().map_err(invalid)?;
+        if !virtual_time {
+            self.contention.iter().try_for_each(Case::check_real_time).map_err(invalid)?;
+        }
         let (disciplines, runs) = (&self.disciplines, self.runs);
         let cases = self.contention.iter().map(|case| case.build(disciplines, runs));
         let cases = cases.collect::<Result<Vec<_>, _>>().map_err(invalid)?;
@@ -98,8 +121,19 @@ impl File {
             seeds: self.seeds,
             duration: self.duration,
             warm_up: self.warm_up,
+            virtual_time,
             search: self.search,
         })
+    }
+
+    /// Takes what runs in real time in place of the rest; returns the cases.
+    fn narrow_to(&mut self, part: RealTimePart) -> Vec<u32> {
+        (self.disciplines, self.runs) = (part.disciplines, part.runs);
+        for case in &mut self.contention {
+            case.disciplines.clear();
+            case.runs = None;
+        }
+        part.cases
     }
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
@@ -107,8 +141,8 @@ impl File {
         if let Some(option) = others.or((!given.delays.is_empty()).then_some("--delay")) {
             return Err(format!("{option} does not apply to experiments on contention, and this is one"));
         }
-        refuse(given.bottleneck.is_some_and(|kind| kind != BottleneckKind::Virtual), || {
-            "it runs in virtual time only; leave --bottleneck out".into()
+        refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
+            "disciplines cannot be compared at the kernel's HTB; leave --bottleneck out".into()
         })?;
         self.bottleneck.rate = given.rate.unwrap_or(self.bottleneck.rate);
         self.runs = given.runs.unwrap_or(self.runs);
@@ -167,6 +201,13 @@ impl Case {
         })?;
         self.bulk.iter().try_for_each(|group| check_delay("a group's delay", group.delay))?;
         self.rate_change.map_or(Ok(()), |rate| check_rate("a bottleneck", rate))
+    }
+
+    fn check_real_time(&self) -> Result<(), String> {
+        let is_simple = self.attack.as_ref().is_none_or(|attack| attack.conceals_marks.is_none() && !attack.ect);
+        refuse(!is_simple || self.rate_change.is_some(), || {
+            format!("{}: this runs in virtual time only; add --virtual, or choose other cases", self.label)
+        })
     }
 
     /// With what the file says for all cases.

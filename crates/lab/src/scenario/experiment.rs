@@ -115,7 +115,8 @@ impl Experiment {
             Experiment::Fairness(experiment) => experiment.virtual_time,
             Experiment::Multipath(experiment) => experiment.virtual_time,
             Experiment::NatSessions(experiment) => experiment.virtual_time,
-            Experiment::PathAtlas(_) | Experiment::Contention(_) => true,
+            Experiment::Contention(experiment) => experiment.virtual_time,
+            Experiment::PathAtlas(_) => true,
         }
     }
 

@@ -97,7 +97,7 @@ impl File {
         refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
             "disciplines cannot be compared at the kernel's HTB; leave --bottleneck out".into()
         })?;
-        self.virtual_time |= given.bottleneck == Some(BottleneckKind::Virtual);
+        self.virtual_time = given.bottleneck.map_or(self.virtual_time, |kind| kind == BottleneckKind::Virtual);
         match (&mut self.bottleneck, given.rate) {
             (_, None) => {}
             (Some(bottleneck), Some(rate)) => bottleneck.rate = rate,
@@ -161,16 +161,10 @@ impl File {
     /// What only a virtual network has.
     fn check_kernel(&self) -> Result<(), String> {
         let try_virtual = "run it with --virtual";
-        refuse(self.mixes.is_some(), || {
-            format!("its table has paths of different delays, which only a virtual network has; {try_virtual}")
-        })?;
         let is_static = |discipline: &DisciplineChoice| discipline.name() == DisciplineChoice::STATIC;
         refuse(self.disciplines.iter().any(is_static), || {
             // In real time, ports are not known before the connections are open.
             format!("{} must know the heavy flows in advance; {try_virtual}", DisciplineChoice::STATIC)
-        })?;
-        refuse(self.groups.iter().any(|group| group.delay > Span::ZERO || group.source_rate.is_some()), || {
-            format!("in real time, a group's own delay or rate must be a hop; make it one, or {try_virtual}")
         })
     }
 }
@@ -250,7 +244,7 @@ const fn delayed() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Experiment, load};
+    use crate::scenario::load;
     use link::queue::Limit;
     use sim::tcp::congestion::Control;
     use units::Rate;
@@ -307,11 +301,10 @@ mod tests {
     }
 
     #[test]
-    fn mixes_need_a_virtual_network() {
-        let text = include_str!("../../scenarios/fair-mix.toml").replace("virtual = true", "");
-        let table = |_: &str| Ok(include_str!("../../scenarios/fair-mix.csv").to_owned());
-        let error = Experiment::from_toml(&text, "own.toml", &table, &Overrides::default()).unwrap_err().to_string();
-        assert!(error.contains("run it with --virtual"), "{error}");
+    fn mixes_are_run_in_virtual_time_unless_the_emulated_link_is_asked_for() {
+        assert!(named("fair-mix").virtual_time);
+        let emulated = Overrides { bottleneck: Some(BottleneckKind::Emulated), rows: vec![0], ..Overrides::default() };
+        assert!(!overridden("fair-mix", emulated).unwrap().virtual_time);
     }
 
     #[test]

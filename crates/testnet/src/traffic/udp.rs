@@ -4,7 +4,8 @@ use link::{CrossConfig, CrossTraffic};
 use net::SetupError;
 use net::pace::Pacer;
 use std::net::UdpSocket;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use units::{Span, Time};
 
 /// IPv4 and UDP.
@@ -27,7 +28,9 @@ impl Traffic {
         let address = (from.v4, 0);
         let socket = from.namespace.run(|| UdpSocket::bind(address))?.map_err(failed)?;
         socket.connect(sink.local_addr().map_err(failed)?).map_err(failed)?;
-        Traffic::arriving(sink, &to.namespace)?.sent_by(&from.namespace, move |stop| send(&socket, source, stop))
+        let traffic = Traffic::arriving(sink, &to.namespace)?;
+        let sent = Arc::clone(&traffic.sent);
+        traffic.sent_by(&from.namespace, move |stop| send(&socket, source, &sent, stop))
     }
 }
 
@@ -37,7 +40,7 @@ impl Sink for UdpSocket {
     }
 }
 
-fn send(socket: &UdpSocket, source: CrossTraffic, stop: &AtomicBool) {
+fn send(socket: &UdpSocket, source: CrossTraffic, sent: &AtomicU64, stop: &AtomicBool) {
     let payload = [0; u16::MAX as usize];
     let pacer = Pacer::starting_in(Span::from_millis(1));
     for packet in source {
@@ -54,6 +57,8 @@ fn send(socket: &UdpSocket, source: CrossTraffic, stop: &AtomicBool) {
         pacer.wait(offset);
         let size = packet.size.saturating_sub(HEADER_BYTES) as usize;
         // An error, such as a full buffer, is a packet that was not sent.
-        let _ = socket.send(&payload[..size.min(payload.len())]);
+        if let Ok(payload) = socket.send(&payload[..size.min(payload.len())]) {
+            sent.fetch_add(payload as u64 + u64::from(HEADER_BYTES), Ordering::Relaxed);
+        }
     }
 }

@@ -1,0 +1,164 @@
+//! Runs in real time: the kernel's TCP and real UDP at an emulated bottleneck.
+
+use super::row::{ContentionRow, Observed, ProbeDelays};
+use super::scenario::{Contention, ContentionPoint, Probes};
+use crate::delays::Delays;
+use crate::error::RunError;
+use crate::fairness::{Bottleneck, FlowShare, Kernel, Look, RECEIVER, build, connections, sender};
+use std::thread;
+use testnet::{Arrivals, Content, Host, Network, NetworkError, NumberedPackets, Traffic, retransmitted_segments};
+use units::{Direction, Rate, Span, Time};
+
+/// One run, and how host scheduling delay disturbed it.
+pub(super) struct Attempt {
+    pub(super) row: ContentionRow,
+    /// 99th percentile of the delay behind schedule of delivered packets.
+    pub(super) lateness: Span,
+    /// Packets that were lost because the lab read them too late.
+    pub(super) missed: u64,
+}
+
+const ATTACKER: &str = "attacker";
+const PROBER: &str = "prober";
+/// A full packet of TCP, and the payload in it, with time stamps.
+const PACKET_BYTES: u64 = 1500;
+const SEGMENT_BYTES: u64 = 1448;
+/// IPv4 and UDP.
+const HEADER_BYTES: u64 = 28;
+/// Probes arrive within this, or are lost.
+const LONGEST_DELAY: Span = Span::from_millis(500);
+/// Probes go on for so long after the run.
+const MARGIN: Span = Span::from_secs(5);
+
+/// Builds the network of `point`, lets all compete, and removes it.
+///
+/// # Errors
+/// Where the system refuses something.
+pub(super) fn run(kernel: &Kernel, experiment: &Contention, point: &ContentionPoint<'_>) -> Result<Attempt, RunError> {
+    let network = network(experiment, point).map_err(|cause| RunError { doing: "build the network", cause })?;
+    observe(kernel, experiment, point, &network).map_err(|cause| RunError { doing: "run the traffic", cause })
+}
+
+fn network(experiment: &Contention, point: &ContentionPoint<'_>) -> anyhow::Result<Network> {
+    let (shared, queue) = (&experiment.bottleneck, point.queue(&experiment.bottleneck)?);
+    let bottleneck = Bottleneck { rate: shared.rate, delay: shared.delay, queue: &queue, seed: point.seed };
+    build(bottleneck, &point.case.bulk, &[ATTACKER, PROBER])
+}
+
+fn observe(
+    kernel: &Kernel,
+    experiment: &Contention,
+    point: &ContentionPoint<'_>,
+    network: &Network,
+) -> anyhow::Result<Attempt> {
+    let (shared, case) = (&experiment.bottleneck, point.case);
+    let receiver = network.host(RECEIVER)?;
+    let pulses = case.attack.as_ref().and_then(|attack| attack.pulses(shared.rate, point.seed));
+    let bulk = kernel.connect(&case.bulk, point.run, network)?;
+    let attack = pulses.map(|pulses| Traffic::udp(network.host(ATTACKER)?, receiver, &pulses.traffic(point.seed)));
+    let attack = attack.transpose()?;
+    let probing = experiment.probes.map(|probes| Probing::start(experiment, probes, network)).transpose()?;
+    thread::sleep(experiment.warm_up.to_duration());
+    for connection in &bulk {
+        connection.take_longest_gap();
+    }
+    let before = Counters::read(network, point, &bulk, attack.as_ref())?;
+    thread::sleep(experiment.duration.to_duration());
+    let after = Counters::read(network, point, &bulk, attack.as_ref())?;
+    let lateness = network.lateness(Direction::Up, before.look.time, after.look.time)?;
+    let duration = after.look.time - before.look.time;
+    let rate = |bytes: u64| Rate::from_bytes_over(bytes, duration).as_f64();
+    let delivered = after.look.delivered.iter().zip(&before.look.delivered).map(|(after, before)| after - before);
+    let share = |((group, _), payload): ((usize, _), u64)| FlowShare {
+        group: group as u32,
+        goodput_bits_per_second: rate(payload * PACKET_BYTES / SEGMENT_BYTES),
+    };
+    let flows: Vec<_> = connections(&case.bulk).zip(delivered).map(share).collect();
+    let carried_by_bulk: f64 = flows.iter().map(|flow| flow.goodput_bits_per_second).sum();
+    let stalls = bulk.iter().map(Traffic::take_longest_gap);
+    let resent = after.retransmitted - before.retransmitted;
+    let observed = Observed {
+        longest_stall_seconds: stalls.fold(Span::ZERO, Span::max).as_secs_f64(),
+        attack: pulses.map(|pulses| {
+            (pulses.to_string(), rate(after.attack.0 - before.attack.0), rate(after.attack.1 - before.attack.1))
+        }),
+        probes: probing.map(|probing| probing.delays(&before.look, &after.look)),
+        short_flows: None,
+        carried: rate(after.look.carried - before.look.carried),
+        queueing: after.look.queueing,
+        drops: after.look.drops.since(before.look.drops),
+        bulk_retransmissions: resent,
+        bulk_packets: (carried_by_bulk * duration.as_secs_f64() / 8.0) as u64 / PACKET_BYTES + resent,
+        flows,
+        lateness_p99: Some(lateness.p99),
+    };
+    let row = ContentionRow::new(point, shared.rate, observed);
+    Ok(Attempt { row, lateness: lateness.p99, missed: after.look.missed })
+}
+
+struct Counters {
+    look: Look,
+    /// What the attacker sent, and what of it arrived, in bytes.
+    attack: (u64, u64),
+    retransmitted: u64,
+}
+
+impl Counters {
+    fn read(
+        network: &Network,
+        point: &ContentionPoint<'_>,
+        bulk: &[Traffic],
+        attack: Option<&Traffic>,
+    ) -> Result<Self, NetworkError> {
+        let retransmitted = |group| retransmitted_segments(network.host(&sender(group))?);
+        Ok(Counters {
+            look: Look::at(network, bulk)?,
+            attack: attack.map_or((0, 0), |attack| (attack.sent_bytes(), attack.received_bytes())),
+            retransmitted: (0..point.case.bulk.len()).map(retransmitted).sum::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Sparse packets under way, here at equal intervals.
+struct Probing {
+    packets: NumberedPackets,
+    arrivals: Arrivals,
+    interval: Span,
+    /// What a packet takes on an idle path.
+    delay: Span,
+}
+
+impl Probing {
+    fn start(experiment: &Contention, probes: Probes, network: &Network) -> anyhow::Result<Self> {
+        let (from, to) = (network.host(PROBER)?, network.host(RECEIVER)?);
+        let arrivals = Arrivals::start(to, Host::DEVICE)?;
+        let time = experiment.warm_up + experiment.duration + MARGIN;
+        let count = (time.as_nanos() / probes.interval.as_nanos()) as u64;
+        let payload = probes.packet.saturating_sub(HEADER_BYTES) as usize;
+        let packets = NumberedPackets::send(from, (to, to.v4), payload, probes.interval, count)?;
+        let shared = &experiment.bottleneck;
+        let delay = shared.delay + shared.rate.time_for(probes.packet);
+        Ok(Probing { packets, arrivals, interval: probes.interval, delay })
+    }
+
+    /// Of those that were sent between two looks, early enough to arrive before the second; what the host adds to their
+    /// delays is counted with them.
+    fn delays(&self, before: &Look, after: &Look) -> ProbeDelays {
+        let end = after.time - LONGEST_DELAY;
+        let within = |sent: Time| before.time <= sent && sent < end;
+        let (received, _) = self.arrivals.take();
+        let added = received.iter().filter_map(|packet| match packet.content {
+            Content::Numbered { port, sent, .. } if port == self.packets.port() && within(sent) => {
+                Some((packet.stamp - sent - self.delay).max(Span::ZERO).as_secs_f64())
+            }
+            _ => None,
+        });
+        let added: Vec<_> = added.collect();
+        let sent = (end - before.time).as_nanos() as f64 / self.interval.as_nanos() as f64;
+        ProbeDelays {
+            packets: added.len() as u64,
+            lost_ratio: (1.0 - added.len() as f64 / sent).max(0.0),
+            added: Delays::of(added),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Groups of connections of the kernel's TCP at one emulated bottleneck.
+
+use super::path;
+use super::row::DropCounts;
+use super::scenario::{AccessHop, Group, connections};
+use crate::delays::Delays;
+use crate::error::RunError;
+use crate::hosts;
+use anyhow::Context;
+use link::LinkConfig;
+use link::queue::QueueConfig;
+use net::congestion::Loaded;
+use net::{SetupError, clock};
+use sim::tcp::congestion::Control;
+use std::thread;
+use testnet::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic, Waits};
+use units::{Direction, Rate, Span, Time};
+
+/// The kernel's TCP, with the congestion controls that an experiment needs loaded until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// What was not built in.
+    loaded: Vec<(Control, Loaded)>,
+}
+
+/// The link for which connections compete.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bottleneck<'a> {
+    pub(crate) rate: Rate,
+    /// In either direction.
+    pub(crate) delay: Span,
+    pub(crate) queue: &'a QueueConfig,
+    pub(crate) seed: u64,
+}
+
+/// Connections are opened within so long, before they warm up.
+pub(crate) const START: Span = Span::from_secs(1);
+/// Who receives from all.
+pub(crate) const RECEIVER: &str = "receiver";
+/// The rate of a link that is to be a delay only.
+const FAST: Rate = Rate::from_mbit(100_000);
+/// The queue of the down direction, which carries only acknowledgements.
+const BACK_QUEUE_BYTES: u64 = 1 << 20;
+
+impl Kernel {
+    /// Loads the congestion controls that these groups need.
+    ///
+    /// # Errors
+    /// Where one cannot be loaded, with what to do instead.
+    pub(crate) fn prepare<'a>(groups: impl Iterator<Item = &'a Group> + Clone) -> Result<Self, RunError> {
+        let mut loaded = Vec::new();
+        for control in [Control::Compound, Control::Bic, Control::Vegas] {
+            if groups.clone().any(|group| group.control == control) {
+                let load = load(control).with_context(|| {
+                    format!(
+                        "the simulator has {control} without the kernel's help: run this with --virtual, or only cases \
+                         without {control} (--row)"
+                    )
+                });
+                loaded.extend(load.map_err(|cause| RunError { doing: "prepare the kernel's TCP", cause })?);
+            }
+        }
+        Ok(Kernel { loaded })
+    }
+
+    /// Opens all connections of these groups, at times spread over [`START`] in an order that depends on the run.
+    ///
+    /// # Errors
+    /// Where the system refuses something.
+    pub(crate) fn connect(&self, groups: &[Group], run: u32, network: &Network) -> anyhow::Result<Vec<Traffic>> {
+        let receiver = network.host(RECEIVER)?;
+        let began = clock::monotonic();
+        thread::scope(|scope| {
+            let open = |(place, (index, group)): (usize, (usize, &Group))| {
+                let (host, control) = (network.host(&sender(index)), self.name(group.control));
+                // The golden ratio's multiples lie evenly between 0 and 1.
+                let part = ((place as f64 + 1.0) * f64::from(run) * 0.618_033_988_749_895).fract();
+                let moment = began + Span::from_secs_f64(START.as_secs_f64() * part);
+                thread::Builder::new().spawn_scoped(scope, move || {
+                    thread::sleep((moment - clock::monotonic()).to_duration());
+                    Traffic::tcp(host?, receiver, control, None)
+                })
+            };
+            let opening: Result<Vec<_>, _> = connections(groups).enumerate().map(open).collect();
+            let opening = opening.context("start a thread for each connection")?;
+            let opened = opening
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            opened.collect::<Result<Vec<_>, NetworkError>>().context("open the connections")
+        })
+    }
+
+    /// Its name in the kernel.
+    fn name(&self, control: Control) -> &'static str {
+        let loaded = self.loaded.iter().find(|(loaded, _)| *loaded == control).map(|(_, loaded)| loaded.name());
+        loaded.unwrap_or(match control {
+            Control::NewReno => "reno",
+            Control::Bic => "bic",
+            Control::Cubic => "cubic",
+            Control::Compound => "compound",
+            Control::Vegas => "vegas",
+            Control::Bbr => "bbr",
+        })
+    }
+}
+
+/// None for those that are built into any kernel.
+fn load(control: Control) -> Result<Option<(Control, Loaded)>, SetupError> {
+    let loaded = match control {
+        Control::Compound => Loaded::compound()?,
+        Control::Bic => Loaded::bic()?,
+        Control::Vegas => Loaded::vegas()?,
+        Control::NewReno | Control::Cubic | Control::Bbr => return Ok(None),
+    };
+    Ok(Some((control, loaded)))
+}
+
+/// The counters at one time.
+pub(crate) struct Look {
+    pub(crate) time: Time,
+    /// Of each connection.
+    pub(crate) delivered: Vec<u64>,
+    pub(crate) carried: u64,
+    pub(crate) drops: DropCounts,
+    /// Queueing delay since the last one.
+    pub(crate) queueing: Option<Delays>,
+    /// Packets that were lost because the lab read them too late.
+    pub(crate) missed: u64,
+}
+
+impl Look {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// The network has ended.
+    pub(crate) fn at(network: &Network, connections: &[Traffic]) -> Result<Self, NetworkError> {
+        let drops = network.drops(Direction::Up)?;
+        let back = network.drops(Direction::Down)?;
+        Ok(Look {
+            time: clock::realtime(),
+            delivered: connections.iter().map(Traffic::received_bytes).collect(),
+            carried: drops.packets.forwarded.bytes,
+            drops: DropCounts::of(&drops.packets),
+            queueing: delays(&network.take_waits(Direction::Up)?),
+            missed: drops.missed + back.missed,
+        })
+    }
+}
+
+/// The host of a group's senders.
+pub(crate) fn sender(group: usize) -> String {
+    format!("senders-{group}")
+}
+
+/// A host for each group's senders, and those of these names, on one side of the bottleneck; the receiver on the other.
+///
+/// # Errors
+/// Where the system refuses something.
+pub(crate) fn build(bottleneck: Bottleneck<'_>, groups: &[Group], others: &[&str]) -> anyhow::Result<Network> {
+    let Bottleneck { rate, delay, queue, seed } = bottleneck;
+    let link = LinkConfig { rate: Some(rate), delay, queue_bytes: BACK_QUEUE_BYTES, seed, ..LinkConfig::default() };
+    let host = |(index, group): (usize, &Group)| {
+        let access = |hop| AccessSpec { link: path::hop_link(hop), background: path::background(hop) };
+        let access = own_hop(group).iter().chain(&group.hops).map(access).collect();
+        HostSpec { access, ..HostSpec::numbered(&sender(index), index as u8 + 2) }
+    };
+    let other = |(index, name): (usize, &&str)| HostSpec::numbered(name, (groups.len() + index) as u8 + 2);
+    let hosts = groups.iter().enumerate().map(host).chain(others.iter().enumerate().map(other));
+    let network = Network::build(NetworkSpec {
+        left: hosts.collect(),
+        right: vec![HostSpec::numbered(RECEIVER, 1)],
+        up_queue: Some(queue.clone()),
+        ..NetworkSpec::pair(link)
+    })?;
+    let spec = network.spec();
+    for host in spec.left.iter().chain(&spec.right) {
+        hosts::prepare(network.host(&host.name)?, hosts::WINDOW_BYTES)?;
+    }
+    Ok(network)
+}
+
+/// The delay and the rate that a group's senders have of their own: a link that they share here, with the rate of all.
+fn own_hop(group: &Group) -> Option<AccessHop> {
+    let Group { delay, source_rate, connections, .. } = *group;
+    if delay == Span::ZERO && source_rate.is_none() {
+        return None;
+    }
+    let rate = source_rate.map(|rate| Rate::from_bits_per_second(rate.bits_per_second() * u64::from(connections)));
+    let queue = hosts::WINDOW_BYTES;
+    Some(AccessHop { rate: rate.or(Some(FAST)), wireless: false, delay, queue, background: None })
+}
+
+fn delays(waits: &Waits) -> Option<Delays> {
+    let at = |part| waits.quantile(part).as_secs_f64();
+    (waits.packets() > 0).then(|| Delays { median_seconds: at(0.5), p95_seconds: at(0.95), p99_seconds: at(0.99) })
+}
