@@ -3,10 +3,11 @@
 //! the lab without a network that keeps time. It says so then.
 
 use lab::accuracy::{self, Accuracy, BottleneckKind, RealTime, Report, Row, Testbed, VirtualTime};
+use lab::contention::{self, ContentionReport};
 use lab::fairness::{self, FairnessReport};
 use lab::{Document, Experiment, Overrides, RunError, load};
 use testnet::in_namespaces;
-use units::Rate;
+use units::{Rate, Span};
 
 /// At a tenth of the rate each packet has ten times as long, so that busy machines pass the lab's check more often.
 const RATE: Rate = Rate::from_mbit(10);
@@ -126,5 +127,31 @@ fn connections_of_the_kernels_tcp_compete_at_the_bottleneck() {
         assert!(row.queueing.is_some() && row.drops.offered_packets > 0, "{row:?}");
         let text = FairnessReport::new(&experiment, lab::now_utc(), rows).to_text();
         assert!(text.contains("1 cubic against 1 new-reno behind 50 Mbit/s"), "{text}");
+    });
+}
+
+#[test]
+fn pulses_and_sparse_packets_compete_with_the_kernels_tcp() {
+    let name = "pulses_and_sparse_packets_compete_with_the_kernels_tcp";
+    in_namespaces(name, || {
+        let overrides = Overrides {
+            rate: Some(RATE),
+            rows: vec![6],
+            disciplines: vec!["fair-share".parse().unwrap()],
+            warm_up: Some(Span::from_millis(500)),
+            duration: Some(Span::from_secs(2)),
+            ..Overrides::default()
+        };
+        let experiment = load("fair-attack", &overrides).unwrap().contention().unwrap();
+        assert!(!experiment.virtual_time);
+        let outcome = contention::run(&experiment, &mut |_| (), &|| false).unwrap();
+        let [row] = &outcome.1[..] else { panic!("{} rows", outcome.1.len()) };
+        let (attack, probes) = (row.attack.as_ref().unwrap(), row.probes.unwrap());
+        assert!(attack.offered_bits_per_second > 0.0 && attack.goodput_bits_per_second > 0.0, "{attack:?}");
+        assert!(row.flows.len() == 4 && row.flows.iter().any(|flow| flow.goodput_bits_per_second > 0.0), "{row:?}");
+        assert!(probes.packets > 0 && row.lateness_p99_seconds.is_some(), "{row:?}");
+        let text = ContentionReport::new(&experiment, lab::now_utc(), outcome).to_text();
+        assert!(text.contains("real time, the kernel's TCP"), "{text}");
+        println!("{text}");
     });
 }
