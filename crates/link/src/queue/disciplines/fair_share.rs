@@ -15,7 +15,7 @@ pub struct FairShareConfig {
     /// For how long at most a flow may keep more than that before it pays, if it has kept none for long; others may for a
     /// fifth of this, which should be the longest round-trip time.
     pub window: Span,
-    /// How many flows are told apart, in 52 bytes each: of those that have something waiting.
+    /// How many flows are told apart, in 68 bytes each: of those that have something waiting.
     pub flows: u32,
     /// Mark packets that can be marked instead of dropping them.
     pub ecn: bool,
@@ -27,7 +27,7 @@ pub struct FairShareConfig {
 /// 1. A common clock counts the bytes that a flow which always has something waiting has been served. Each flow is charged
 ///    for its packets on that clock, from where it stands or, after a pause, from the present on.
 /// 2. Packets leave in rounds of 1514 bytes of the clock, whatever their flow; one queue holds them, sorted by round. There is
-///    no queue for each flow, only its charge and what its AQM remembers, 52 bytes in a table of bounded size.
+///    no queue for each flow, only its charge and what its AQM remembers, 68 bytes in a table of bounded size.
 /// 3. A packet of a flow that has nothing waiting and has used no more than its share leaves before those of rounds.
 /// 4. A flow whose own delay stays above the target pays: with packets that leave, so that its sender learns of it soon, by
 ///    CoDel's law with an interval that suits its path ([`FairShareConfig::window`]); with packets that arrive, where it does not
@@ -46,6 +46,11 @@ pub struct FairShareConfig {
 /// more flows wait than the table has room for, or several in one of its sets of eight, some of them share a charge. Far more
 /// flows than the link carries packets in a round-trip time wait a round each, whatever the target. One NewReno alone on a path
 /// of 100 ms and more leaves some percent of the link empty until the target has risen.
+///
+/// Figures (`kumade lab run fair-attack --virtual` and `fair-latency`: 100 Mbit/s, 20 ms, beside 4 CUBIC connections): UDP in pulses of
+/// 7 ms at 1 Gbit/s gets 1.00 times an equal share, and in 50 random patterns no more; sparse packets wait for 0.06 ms at the median
+/// and 0.13 ms at the 99th percentile (FQ-CoDel: 0.08 and 0.32). Where the rate falls to a tenth, that percentile of all
+/// packets is 46 ms (169), for which 4.6 % are dropped in 20 s (2.3 %): most of them in the first second, late ones.
 #[derive(Debug)]
 pub struct FairShare<P> {
     config: FairShareConfig,
@@ -63,7 +68,10 @@ pub struct FairShare<P> {
 
 /// What is known of a flow. All that it has sent is on the common clock, which stands still for no flow: who has sent
 /// less than the clock says is forgiven, and gains nothing.
+///
+/// It takes a line of a processor's cache, and no part of another.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
 struct Flow {
     /// Where the service of all that it has waiting ends.
     finish: u64,
