@@ -7,6 +7,7 @@ mod show;
 mod view;
 
 use crate::confinement::Confinement;
+use crate::live::screen::Screen;
 use crate::output::{StandardOutput, note};
 use crate::usage::usage;
 use anyhow::Context;
@@ -129,6 +130,8 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let stop = signals::termination().context("cannot listen for Ctrl-C")?;
     let claim = links().claim(&args.name).map_err(explained)?;
     let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
+    // Asked before the confinement, which denies that.
+    let has_screen = Screen::is_available();
     let mut confinement = Confinement::unless(args.keep_privileges);
     if let Some(confinement) = &mut confinement {
         confinement.network_capabilities(args.prometheus.map(|address| address.port()));
@@ -154,7 +157,7 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     }
     let name = if args.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", args.name) };
     note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);
-    let mut view = View::new(args.output())?;
+    let mut view = View::new(args.output(), has_screen)?;
     let watched = watch(&session, &mut schedule, args.every, &stop, &mut view);
     drop((control, exporter));
     let ended = session.stop();

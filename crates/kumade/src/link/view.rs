@@ -47,13 +47,13 @@ pub struct LiveView {
 }
 
 impl View {
-    /// An output without content yet.
+    /// An output without content yet; `has_screen` says whether [`Screen::is_available`].
     ///
     /// # Errors
     /// If the terminal can't be used.
-    pub fn new(output: Output) -> anyhow::Result<Self> {
+    pub fn new(output: Output, has_screen: bool) -> anyhow::Result<Self> {
         Ok(match output {
-            Output::Text if Screen::is_available() => {
+            Output::Text if has_screen => {
                 View::Live(Box::new(LiveView { screen: Screen::open()?, history: None, warning: None, is_stale: true }))
             }
             Output::Text if io::stdout().is_terminal() => View::Quiet,

@@ -70,10 +70,11 @@ fn wait(until: Instant, stop: &AtomicBool) -> io::Result<Option<Input>> {
     while !stop.load(Ordering::Relaxed) {
         let left = until.saturating_duration_since(Instant::now());
         match event::poll(left.min(POLL_INTERVAL)) {
-            Ok(true) => match input(&event::read()?) {
-                Some(input) => return Ok(Some(input)),
-                None => {}
-            },
+            Ok(true) => {
+                if let Some(input) = input(&event::read()?) {
+                    return Ok(Some(input));
+                }
+            }
             Ok(false) if left.is_zero() => return Ok(None),
             Ok(false) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
