@@ -26,6 +26,8 @@ pub enum Request {
     },
     /// Report settings and totals.
     Show,
+    /// Report settings and what happened in the last interval of statistics.
+    Recent,
 }
 
 /// What it replies.
@@ -37,7 +39,7 @@ pub enum Reply {
         /// The settings of both directions now.
         settings: [String; 2],
     },
-    /// A document (`kumade.link/1`) with the totals.
+    /// A document (`kumade.link/1`) with the totals, or of the last interval.
     Shown {
         /// The document.
         document: serde_json::Value,

@@ -125,7 +125,10 @@ impl Metrics {
 
     fn times(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         type Of = fn(&Direction) -> (&Vec<Bucket>, Option<&Percentiles>);
-        let kinds: [(&str, &str, Of); 2] = [
+        let kinds: [(&str, &str, Of); 3] = [
+            ("queueing_delay_seconds", "From arrival until transmission began", |direction| {
+                (&direction.queueing_delay_histogram, direction.queueing_delay.as_ref())
+            }),
             ("sojourn_seconds", "From arrival to delivery", |direction| {
                 (&direction.sojourn_histogram, direction.sojourn.as_ref())
             }),

@@ -75,9 +75,13 @@ pub struct Direction {
     pub dropped: Drops,
     /// In the queue at the end of the span.
     pub queued_bytes: u64,
+    /// In the queue: from arrival until transmission began; null where nothing was delivered.
+    pub queueing_delay: Option<Percentiles>,
+    /// The histogram of that; a bucket does not include the one before it.
+    pub queueing_delay_histogram: Vec<Bucket>,
     /// From arrival to delivery; null where nothing was delivered.
     pub sojourn: Option<Percentiles>,
-    /// The histogram of that; a bucket does not include the one before it.
+    /// The histogram of that, in the same way.
     pub sojourn_histogram: Vec<Bucket>,
     /// How much later than due packets were delivered, an error of this machine; null where nothing was delivered.
     pub lateness: Option<Percentiles>,
@@ -280,6 +284,8 @@ impl Direction {
             marked: over(statistics.counts.marked),
             dropped: Drops::new(|cause| over(statistics.counts.dropped(cause))),
             queued_bytes: statistics.counts.queued_bytes,
+            queueing_delay: Percentiles::new(&statistics.queueing),
+            queueing_delay_histogram: histogram(&statistics.queueing, &SOJOURN_BUCKETS),
             sojourn: Percentiles::new(&statistics.sojourn),
             sojourn_histogram: histogram(&statistics.sojourn, &SOJOURN_BUCKETS),
             lateness: Percentiles::new(&statistics.lateness),

@@ -28,6 +28,8 @@ struct Last {
     statistics: [DirectionStatistics; 2],
     /// Over all intervals so far.
     fairness: [MeanFairness; 2],
+    /// What happened in it, where there was one.
+    document: Option<Box<Document>>,
 }
 
 /// Why a link is not changed.
@@ -56,7 +58,12 @@ impl Session {
             started,
             engine,
             settings: Mutex::new(settings),
-            last: Mutex::new(Last { at: started, statistics: Default::default(), fairness: Default::default() }),
+            last: Mutex::new(Last {
+                at: started,
+                statistics: Default::default(),
+                fairness: Default::default(),
+                document: None,
+            }),
         })
     }
 
@@ -95,7 +102,15 @@ impl Session {
         }
         (last.at, last.statistics) = (now, statistics);
         drop(last);
-        self.document(Covers::Interval, duration, &since)
+        let document = self.document(Covers::Interval, duration, &since);
+        lock(&self.last).document = Some(Box::new(document.clone()));
+        document
+    }
+
+    /// What happened in the last interval; since the start where there was none yet.
+    fn recent(&self) -> Document {
+        let last = lock(&self.last).document.as_deref().cloned();
+        last.unwrap_or_else(|| self.total())
     }
 
     /// Answers a request from outside.
@@ -105,9 +120,8 @@ impl Session {
                 .change(change)
                 .map(|settings| Reply::Done { settings: settings.texts() })
                 .map_err(|error| error.to_string()),
-            Request::Show => serde_json::to_value(self.total())
-                .map(|document| Reply::Shown { document })
-                .map_err(|error| error.to_string()),
+            Request::Show => shown(&self.total()),
+            Request::Recent => shown(&self.recent()),
         };
         reply.unwrap_or_else(|reason| Reply::Refused { reason })
     }
@@ -134,6 +148,11 @@ impl Session {
         };
         Document::new(&Occasion { name: &self.name, ports, settings, covers, duration, fairness }, statistics)
     }
+}
+
+fn shown(document: &Document) -> Result<Reply, String> {
+    let document = serde_json::to_value(document).map_err(|error| error.to_string())?;
+    Ok(Reply::Shown { document })
 }
 
 /// The values behind these locks are consistent at any time, even if a thread has panicked.

@@ -43,6 +43,7 @@ pub enum DropCause {
 #[derive(Debug, Default)]
 pub struct Recorder {
     counts: Counts,
+    queueing: Times,
     sojourn: Times,
     lateness: Times,
     flows: FlowTable,
@@ -53,12 +54,25 @@ pub struct Recorder {
 pub struct DirectionStatistics {
     /// Packets by what became of them.
     pub counts: Counts,
+    /// In the queue: from arrival until transmission began.
+    pub queueing: Times,
     /// From arrival to delivery.
     pub sojourn: Times,
     /// How much later than due the packets were delivered: what this machine added.
     pub lateness: Times,
     /// The flows that are remembered, in no order; the counts less theirs are those of all other flows.
     pub flows: Vec<FlowStatistics>,
+}
+
+/// How long a delivered packet took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delays {
+    /// In the queue: from its arrival until its transmission began.
+    pub queueing: Span,
+    /// From its arrival to its delivery.
+    pub sojourn: Span,
+    /// From when it was due to its delivery.
+    pub lateness: Span,
 }
 
 /// Packets of one direction, by what became of them.
@@ -138,11 +152,12 @@ impl Recorder {
         }
     }
 
-    /// A packet was written to the other side, `sojourn` after its arrival and `lateness` after it was due.
-    pub fn delivered(&mut self, flow: u64, size: u32, sojourn: Span, lateness: Span) {
+    /// A packet was written to the other side.
+    pub fn delivered(&mut self, flow: u64, size: u32, delays: Delays) {
         add(&mut self.counts.delivered, size);
-        self.sojourn.record(sojourn);
-        self.lateness.record(lateness);
+        self.queueing.record(delays.queueing);
+        self.sojourn.record(delays.sojourn);
+        self.lateness.record(delays.lateness);
         if let Some(slot) = self.flows.find(flow) {
             add(&mut slot.delivered, size);
         }
@@ -185,8 +200,9 @@ impl Recorder {
     /// Puts all so far in place of what is there; allocates nothing. This copies some ten kilobytes, and more where there
     /// are many flows: some microseconds.
     pub fn copy_to(&self, statistics: &mut DirectionStatistics) {
-        let DirectionStatistics { counts, sojourn, lateness, flows } = statistics;
+        let DirectionStatistics { counts, queueing, sojourn, lateness, flows } = statistics;
         *counts = self.counts;
+        queueing.copy_from(&self.queueing);
         sojourn.copy_from(&self.sojourn);
         lateness.copy_from(&self.lateness);
         flows.clear();
@@ -199,6 +215,7 @@ impl Default for DirectionStatistics {
     fn default() -> Self {
         DirectionStatistics {
             counts: Counts::default(),
+            queueing: Times::default(),
             sojourn: Times::default(),
             lateness: Times::default(),
             flows: Vec::with_capacity(FlowTable::MAX_FLOWS),
@@ -214,6 +231,7 @@ impl DirectionStatistics {
         let known = |flow: u64| before.binary_search_by_key(&flow, |flow| flow.flow).ok().map(|index| before[index]);
         DirectionStatistics {
             counts: self.counts.since(&earlier.counts),
+            queueing: self.queueing.since(&earlier.queueing),
             sojourn: self.sojourn.since(&earlier.sojourn),
             lateness: self.lateness.since(&earlier.lateness),
             flows: self.flows.iter().map(|flow| flow.since(known(flow.flow))).collect(),

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 fn handler() -> impl FnMut(Request) -> Reply {
     let mut settings = Settings::new(&Change::default()).unwrap();
     move |request| match request {
-        Request::Show => Reply::Shown { document: "x".repeat(1000).into() },
+        Request::Show | Request::Recent => Reply::Shown { document: "x".repeat(1000).into() },
         Request::Set { change } => match settings.change(&change) {
             Ok(changed) => {
                 settings = changed;

@@ -2,14 +2,15 @@
 
 use emulator::prometheus::metrics;
 use emulator::report::{Covers, Document, Occasion};
-use emulator::statistics::{DirectionStatistics, DropCause, Recorder};
+use emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
 use units::Span;
 
 fn total() -> Document {
     let mut recorder = Recorder::new();
+    let [queueing, sojourn] = [3, 7].map(Span::from_millis);
     for _ in 0..20 {
         recorder.offered(1, 1000);
-        recorder.delivered(1, 1000, Span::from_millis(7), Span::from_micros(4));
+        recorder.delivered(1, 1000, Delays { queueing, sojourn, lateness: Span::from_micros(4) });
     }
     recorder.dropped(1, 1000, DropCause::Loss);
     let (name, ports, duration) = ("one", ["a", "b"], Span::from_secs(2));
@@ -36,6 +37,7 @@ fn metrics_are_openmetrics_text() {
         format!("kumade_link_flow_delivered_bytes_total{up},flow=\"\"}} 20000"),
         format!("kumade_link_fairness_index_ratio{up}}} 1.0"),
         format!("kumade_link_lateness_seconds_bucket{{le=\"0.000005\",{}}} 20", &up[1..]),
+        format!("kumade_link_queueing_delay_seconds_bucket{{le=\"0.005\",{}}} 20", &up[1..]),
         format!("kumade_link_sojourn_seconds_count{up}}} 20"),
         "kumade_link_on_time{link=\"one\"} 1.0".to_owned(),
         "# EOF".to_owned(),

@@ -1,6 +1,6 @@
 //! The recorder stands in the way of every packet: it may not allocate.
 
-use emulator::statistics::{DirectionStatistics, DropCause, Recorder};
+use emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
 use units::Span;
 
 /// Packets of some heavy flows, and of many that are seen once.
@@ -12,7 +12,10 @@ fn record(recorder: &mut Recorder, packets: u64) {
         match packet % 50 {
             0 => recorder.dropped(flow, 1500, DropCause::QueueFull),
             1 => recorder.marked(flow, 1500),
-            _ => recorder.delivered(flow, 1500, nanos(1_000_000_000), nanos(1_000_000)),
+            _ => {
+                let sojourn = nanos(1_000_000_000);
+                recorder.delivered(flow, 1500, Delays { queueing: sojourn, sojourn, lateness: nanos(1_000_000) });
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ mod gateway;
 mod key;
 mod lab;
 mod link;
+mod live;
 mod manual;
 mod measure;
 mod output;

@@ -1,35 +1,36 @@
 //! `kumade link`: emulates a link between two interfaces, and changes it while it runs.
 
+mod live;
 mod options;
+mod registry;
 mod show;
+mod view;
 
 use crate::confinement::Confinement;
+use crate::live::screen::Screen;
 use crate::output::{StandardOutput, note};
 use crate::usage::usage;
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::{Args, Subcommand};
-use emulator::control::{LinkProtocol, Reply, Request};
+use emulator::control::{Reply, Request};
 use emulator::prometheus;
-use emulator::report::Document;
 use emulator::schedule::{self, Schedule};
 use emulator::session::Session;
 use emulator::settings::{Change, Settings};
 use emulator::{EmulatorError, PortSpec};
 use options::SettingOptions;
-use service::{ClaimError, ControlError, Exporter, Registry, RuntimeDir, check_name, metrics_address, signals};
-use show::{Output, View};
+use registry::{DEFAULT_NAME, explained, link_name, links};
+use service::{Exporter, metrics_address, signals};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 use units::{Span, parse};
+use view::{Output, View};
 
-/// Default name of a link.
-const DEFAULT_NAME: &str = "link";
 /// Maximum time until a signal or a removed interface is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -44,7 +45,7 @@ pub struct LinkArgs {
 enum LinkCommand {
     Start(Box<StartArgs>),
     Set(Box<SetArgs>),
-    Show(ShowArgs),
+    Show(show::ShowArgs),
 }
 
 /// Bridge two interfaces by an emulated link, until Ctrl-C
@@ -71,7 +72,7 @@ struct StartArgs {
     /// `30s repeat` starts it again
     #[arg(long, value_name = "FILE")]
     schedule: Option<PathBuf>,
-    /// Interval between statistics
+    /// Interval of statistics: of the live view on a terminal, and of lines elsewhere
     #[arg(long, value_name = "TIME", value_parser = parse::span, default_value = "1s")]
     every: Span,
     /// Print one JSON document (kumade.link/1) at the end
@@ -102,17 +103,6 @@ struct SetArgs {
     settings: SettingOptions,
 }
 
-/// Show the settings of a running link and its statistics since the start
-#[derive(Debug, Args)]
-struct ShowArgs {
-    /// Name of the link
-    #[arg(long, default_value = DEFAULT_NAME, value_parser = link_name)]
-    name: String,
-    /// Print one JSON document (kumade.link/1)
-    #[arg(long)]
-    json: bool,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -121,7 +111,7 @@ pub fn run(args: LinkArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         LinkCommand::Start(args) => start(&args),
         LinkCommand::Set(args) => set(&args),
-        LinkCommand::Show(args) => show(&args),
+        LinkCommand::Show(args) => show::run(&args),
     }
 }
 
@@ -140,6 +130,8 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let stop = signals::termination().context("cannot listen for Ctrl-C")?;
     let claim = links().claim(&args.name).map_err(explained)?;
     let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
+    // Asked before the confinement, which denies that.
+    let has_screen = Screen::is_available();
     let mut confinement = Confinement::unless(args.keep_privileges);
     if let Some(confinement) = &mut confinement {
         confinement.network_capabilities(args.prometheus.map(|address| address.port()));
@@ -165,7 +157,7 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     }
     let name = if args.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", args.name) };
     note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);
-    let mut view = View::new(args.output());
+    let mut view = View::new(args.output(), has_screen)?;
     let watched = watch(&session, &mut schedule, args.every, &stop, &mut view);
     drop((control, exporter));
     let ended = session.stop();
@@ -188,23 +180,26 @@ fn watch(
     while session.is_running() && !stop.load(Ordering::Relaxed) {
         let elapsed = Span::from(began.elapsed());
         while let Some(change) = schedule.take_due(elapsed) {
-            follow(session, &change);
+            follow(session, &change, view);
         }
         if elapsed >= next_view {
-            view.interval(&session.interval())?;
+            view.interval(session.interval(), || session.total())?;
             // Intervals missed during a slow output are skipped.
             next_view = elapsed - Span::from_nanos((elapsed - next_view).as_nanos() % every.as_nanos()) + every;
         }
         let next = schedule.next_at().map_or(next_view, |at| at.min(next_view));
-        thread::sleep((next - Span::from(began.elapsed())).to_duration().min(POLL_INTERVAL));
+        let wait = (next - Span::from(began.elapsed())).to_duration().min(POLL_INTERVAL);
+        if view.wait(Instant::now() + wait, stop) {
+            break;
+        }
     }
     Ok(())
 }
 
 /// Applies a change of the schedule, which may conflict with settings that were changed by `kumade link set`.
-fn follow(session: &Session, change: &Change) {
+fn follow(session: &Session, change: &Change, view: &mut View) {
     if let Err(error) = session.change(change) {
-        tracing::warn!("skipped a change of the schedule: {error}");
+        view.warn(format!("skipped a change of the schedule: {error}"));
     }
 }
 
@@ -226,20 +221,6 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
-    match links().ask(&args.name, &Request::Show).map_err(explained)? {
-        Reply::Shown { document } if args.json => writeln!(StandardOutput, "{document}")?,
-        Reply::Shown { document } => {
-            let document: Document =
-                serde_json::from_value(document).context("the running link belongs to another version of kumade")?;
-            writeln!(StandardOutput, "{document}")?;
-        }
-        Reply::Refused { reason } => anyhow::bail!("{reason}"),
-        Reply::Done { .. } => anyhow::bail!("unexpected answer of the running link: use the same version of kumade"),
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 /// The inner error is for the file's content.
 fn read_schedule(args: &StartArgs, settings: &Settings) -> anyhow::Result<Result<Schedule, String>> {
     let Some(path) = &args.schedule else { return Ok(Ok(Schedule::default())) };
@@ -248,29 +229,8 @@ fn read_schedule(args: &StartArgs, settings: &Settings) -> anyhow::Result<Result
     Ok(Schedule::parse(&text, settings).map_err(|error| format!("the schedule {name}, {error}")))
 }
 
-/// The running links of this user.
-fn links() -> Registry<LinkProtocol> {
-    Registry::new(RuntimeDir::standard("kumade"))
-}
-
-/// Adds the options that help.
-fn explained(error: ControlError) -> anyhow::Error {
-    match &error {
-        ControlError::Taken { .. } => anyhow!("{error} with --name"),
-        ControlError::NotRunning { running, .. } if running.is_empty() => {
-            anyhow!("{error}; start one with `kumade link start`")
-        }
-        ControlError::NotRunning { .. } => anyhow!("{error}; choose one with --name"),
-        _ => error.into(),
-    }
-}
-
 fn port(name: &str, tun: bool) -> PortSpec {
     if tun { PortSpec::Tun { name: name.to_owned() } } else { PortSpec::Interface(name.to_owned()) }
-}
-
-fn link_name(text: &str) -> Result<String, ClaimError> {
-    check_name(text).map(|()| text.to_owned())
 }
 
 impl StartArgs {

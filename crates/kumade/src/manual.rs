@@ -68,7 +68,10 @@ const PAGES: &[Page] = &[
     },
     Page {
         command: "link show",
-        examples: &[("kumade link show", "rates, drops, queueing delay and flows since the start")],
+        examples: &[
+            ("kumade link show", "rates, drops, queueing delay and flows since the start"),
+            ("kumade link show --live", "each second on the whole terminal; in a pipe a line for each interval"),
+        ],
         exit: EXIT,
     },
     Page {

@@ -51,7 +51,7 @@ pub struct ServeArgs {
     /// --key, for authenticated STAMP alone [default port: 862, which requires privileges]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
     stamp: Option<u16>,
-    /// Keep what is needed no more once the server listens: capabilities, files, outgoing connections, other system calls
+    /// Keep what is not needed once the server listens: capabilities, files, outgoing connections, other system calls
     #[arg(long)]
     keep_privileges: bool,
 }

@@ -118,11 +118,11 @@ struct Common {
 /// What is set on the TCP connections. The defaults suit most paths.
 #[derive(Debug, Args)]
 struct Tuning {
-    /// Least retransmission timeout of the TCP connections, up to 200ms, where the kernel can set it (Linux 6.17); 0 leaves
+    /// Minimum retransmission timeout of the TCP connections, up to 200ms, where the kernel can set it (Linux 6.17); 0 leaves
     /// the system's
     #[arg(long, value_name = "TIME", value_parser = parse::span, default_value = "20ms", hide_short_help = true)]
     min_rto: Span,
-    /// Greatest retransmission timeout of the TCP connections, 1s to 120s, where the kernel can set it (Linux 6.15), or four
+    /// Maximum retransmission timeout of the TCP connections, 1s to 120s, where the kernel can set it (Linux 6.15), or four
     /// round trips if these are longer; 0 leaves the system's
     #[arg(long, value_name = "TIME", value_parser = parse::span, default_value = "1s", hide_short_help = true)]
     max_rto: Span,

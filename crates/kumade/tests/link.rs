@@ -204,6 +204,71 @@ fn a_link_runs_with_what_it_needs_alone() {
     });
 }
 
+/// Finding 6 of the review by a new user: `--every` had no effect in a pipe while standard error was a terminal.
+#[test]
+fn a_pipe_gets_a_line_for_each_interval() {
+    in_namespaces("a_pipe_gets_a_line_for_each_interval", || {
+        let network = Network::new("lines");
+        let running = network.start(&["--every", "100ms"]);
+        let mut shown = network.command(&["show", "--live"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(shown.stdout.take().unwrap()).lines();
+        for _ in 0..2 {
+            let line = lines.next().unwrap().unwrap();
+            assert!(line.starts_with("up: delivered ") && line.contains("; down: delivered "), "{line}");
+        }
+        kill(Pid::from_raw(shown.id() as i32), Signal::SIGINT).unwrap();
+        assert_eq!(shown.wait().unwrap().code(), Some(0));
+        let (status, printed, _) = running.interrupted();
+        assert_eq!(status, Some(0));
+        assert!(printed.lines().filter(|line| line.starts_with("up: delivered ")).count() >= 2, "{printed}");
+        assert!(printed.contains("one > two: "), "{printed}");
+    });
+}
+
+/// Seen by `script`, which gives a command a terminal of its own.
+#[test]
+fn a_terminal_shows_intervals_until_ctrl_c_and_is_left_as_it_was() {
+    in_namespaces("a_terminal_shows_intervals_until_ctrl_c_and_is_left_as_it_was", || {
+        let network = Network::new("terminal");
+        let program = assert_cmd::cargo::cargo_bin("kumade");
+        let on_a_terminal = |words: &str| {
+            let mut command = network.middle.command("script");
+            let line = format!("stty rows 40 columns 120; {} link {words}", program.display());
+            command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).env("TERM", "xterm");
+            command.env("XDG_RUNTIME_DIR", &network.runtime).stdin(Stdio::piped()).stdout(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let mut link = on_a_terminal("start one two --every 100ms");
+        // What is blank is passed over, not written.
+        read_until(&mut link, "lateness");
+        let mut shown = on_a_terminal("show --live");
+        read_until(&mut shown, "ends");
+        for (child, key, left) in [(&mut shown, b"q", ""), (&mut link, b"\x03", "one > two: ")] {
+            child.stdin.as_mut().unwrap().write_all(key).unwrap();
+            let rest = read_until(child, "");
+            // The other screen is left before the totals are printed.
+            let (_, after) = rest.rsplit_once("\x1b[?1049l").expect("the screen is left");
+            assert!(after.contains(left), "{rest:?}");
+            assert_eq!(child.wait().unwrap().code(), Some(0));
+        }
+    });
+}
+
+/// Reads from a child's standard output until there is this text, or to its end where that is empty.
+fn read_until(child: &mut Child, text: &str) -> String {
+    let output = child.stdout.as_mut().unwrap();
+    let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = output.read(&mut buffer).unwrap();
+        seen.extend_from_slice(&buffer[..count]);
+        let found = String::from_utf8_lossy(&seen);
+        if count == 0 || (!text.is_empty() && found.contains(text)) {
+            assert!(found.contains(text), "{found:?}");
+            return found.into_owned();
+        }
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_is_touched() {
     let kumade = |words: &[&str]| assert_cmd::Command::cargo_bin("kumade").unwrap().arg("link").args(words).assert();

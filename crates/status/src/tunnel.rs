@@ -56,7 +56,7 @@ pub struct TunnelPath {
     pub rate_bits_per_second: f64,
     /// Smoothed round-trip time (RFC 6298); null until it was measured.
     pub round_trip_seconds: Option<f64>,
-    /// Least round-trip time of the last 10 to 20 s.
+    /// Minimum round-trip time of the last 10 to 20 s.
     pub min_round_trip_seconds: Option<f64>,
     /// How long packets wait in the path's own queue, behind this end.
     pub queue_seconds: f64,

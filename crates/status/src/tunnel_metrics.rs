@@ -22,7 +22,9 @@ const TUNNEL_PATH: [Gauge<TunnelPath>; 7] = [
         Some(path.rate_bits_per_second / 8.0)
     }),
     ("path_round_trip_seconds", "Smoothed round-trip time", |path| path.round_trip_seconds),
-    ("path_min_round_trip_seconds", "Least round-trip time of the last 10 to 20 s", |path| path.min_round_trip_seconds),
+    ("path_min_round_trip_seconds", "Minimum round-trip time of the last 10 to 20 s", |path| {
+        path.min_round_trip_seconds
+    }),
     ("path_queue_seconds", "How long packets wait in the path's own queue", |path| Some(path.queue_seconds)),
     ("path_loss_ratio", "Packets that are lost, but for those lost because too much was sent", |path| {
         Some(path.loss_ratio)

@@ -99,7 +99,7 @@ pub enum TunnelConfigError {
     )]
     MinRto(Span),
     /// A greatest timeout that the kernel refuses.
-    #[error("a greatest retransmission timeout of {0}: give 1 s to 120 s")]
+    #[error("a maximum retransmission timeout of {0}: give 1 s to 120 s")]
     MaxRto(Span),
     /// Neither an address of a device nor anything to relay.
     #[error("nothing to carry: give this end an address in the tunnel (--address), or {0}")]

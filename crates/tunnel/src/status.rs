@@ -77,7 +77,7 @@ pub struct Packets {
     pub carrier: Option<CarrierKind>,
     /// Paths that are up: TCP connections, and the one by UDP.
     pub paths_up: u64,
-    /// The least smoothed round-trip time of these.
+    /// The minimum smoothed round-trip time of these.
     pub round_trip_seconds: Option<f64>,
     /// Packets that are lost on these, but for those lost because too much was sent.
     pub loss_ratio: Option<f64>,

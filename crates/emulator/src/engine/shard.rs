@@ -3,7 +3,7 @@ use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
 use crate::frame::{Frame, Received};
 use crate::port::Port;
-use crate::statistics::{DirectionStatistics, DropCause, Recorder};
+use crate::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
 use link::{Delivery, Label};
 use net::packet_socket::BATCH;
 use runtime::{BufferPool, Shard, StampClock, Wake};
@@ -142,7 +142,9 @@ impl EmulatorShard {
             match refused {
                 Some(cause) => recorder.dropped(flow, size, cause),
                 None => {
-                    recorder.delivered(flow, size, now - delivery.arrival, now - delivery.due);
+                    let queueing = delivery.service_start - delivery.arrival;
+                    let (sojourn, lateness) = (now - delivery.arrival, now - delivery.due);
+                    recorder.delivered(flow, size, Delays { queueing, sojourn, lateness });
                 }
             }
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::statistics::Recorder;
+use crate::statistics::{Delays, Recorder};
 use std::path::Path;
 
 const SECOND: Span = Span::from_secs(1);
@@ -12,6 +12,7 @@ fn occasion(settings: &[String; 2]) -> Occasion<'_> {
 /// Thirty flows, one of them three times as heavy as the others, of which each tenth packet is dropped.
 fn busy(lateness: Span) -> DirectionStatistics {
     let mut recorder = Recorder::new();
+    let delays = Delays { queueing: Span::from_millis(3), sojourn: Span::from_millis(5), lateness };
     for packet in 0..3200u64 {
         let flow = (packet % 32).min(29);
         if recorder.offered(flow, 1250) {
@@ -20,7 +21,7 @@ fn busy(lateness: Span) -> DirectionStatistics {
         }
         match packet % 10 {
             0 => recorder.dropped(flow, 1250, DropCause::Managed),
-            _ => recorder.delivered(flow, 1250, Span::from_millis(5), lateness),
+            _ => recorder.delivered(flow, 1250, delays),
         }
     }
     recorder.snapshot()

@@ -14,14 +14,15 @@ impl Display for Document {
 }
 
 impl Document {
-    /// One line: `up: delivered 9.98 Mbit/s, backlog 3000 bytes, dropped 12, sojourn p99 5 ms; down: …`.
+    /// One line: `up: delivered 9.98 Mbit/s, backlog 3000 bytes, dropped 12, queueing delay p99 5 ms; down: …`.
     pub fn line(&self) -> String {
         let [up, down] = [("up", &self.up), ("down", &self.down)].map(|(name, direction)| {
-            let Direction { delivered, queued_bytes, sojourn, .. } = direction;
+            let Direction { delivered, queued_bytes, .. } = direction;
             let drops = direction.dropped.all();
-            let sojourn = sojourn
-                .map_or_else(String::new, |times| format!(", sojourn p99 {}", Span::from_secs_f64(times.p99_seconds)));
-            format!("{name}: delivered {}, backlog {queued_bytes} bytes, dropped {drops}{sojourn}", rate(delivered))
+            let queueing = direction.queueing_delay.map_or_else(String::new, |times| {
+                format!(", queueing delay p99 {}", Span::from_secs_f64(times.p99_seconds))
+            });
+            format!("{name}: delivered {}, backlog {queued_bytes} bytes, dropped {drops}{queueing}", rate(delivered))
         });
         format!("{up}; {down}")
     }
@@ -45,7 +46,8 @@ impl Display for Direction {
         if self.marked.packets > 0 {
             writeln!(f, "  marked packets (ECN): {}", self.marked.packets)?;
         }
-        show_times(f, "sojourn", self.sojourn)?;
+        show_times(f, "queueing delay", self.queueing_delay)?;
+        show_times(f, "sojourn time", self.sojourn)?;
         show_times(f, "lateness", self.lateness)?;
         if let Some(index) = self.fairness_index_ratio {
             writeln!(f, "  fairness index {index:.3} of {} active flow(s)", self.active_flows)?;
@@ -71,7 +73,7 @@ impl Drops {
     }
 
     /// Dropped packets, for whatever cause.
-    fn all(&self) -> u64 {
+    pub fn all(&self) -> u64 {
         self.by_cause().iter().map(|(_, traffic)| traffic.packets).sum()
     }
 }

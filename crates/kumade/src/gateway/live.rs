@@ -1,78 +1,227 @@
-//! The status of a gateway on the whole terminal, renewed each second.
+//! What is seen of a gateway's history.
 
-mod draw;
-mod history;
+use crate::live::history::{History, Snapshot};
+use crate::live::panel::{self, bad, doubtful, good, line, take};
+use gateway::status::{PathState, Remote, Session, SessionPhase, Status, Traffic, Tunnel, TunnelPath, age, percent};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Row, Table};
+use units::Rate;
 
-use anyhow::Context;
-use draw::draw;
-use gateway::status::Status;
-use history::History;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
-use service::signals;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// The time between two questions to the gateway, which renews its status as often.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum time until a signal is noticed.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Leaves the terminal as it was found, whatever happens.
-struct TerminalGuard;
-
-impl Drop for TerminalGuard {
-    fn drop(&mut self) {
-        ratatui::restore();
+impl Snapshot for Status {
+    fn age_seconds(&self) -> f64 {
+        self.duration_seconds
     }
 }
 
-/// Shows what `ask` returns until q, Ctrl-C or a signal. A gateway that no longer answers is asked again, and what it said
-/// last stays with the reason.
-///
-/// # Errors
-/// If it does not answer at the beginning, or the terminal cannot be used.
-pub fn run(ask: impl Fn() -> anyhow::Result<Status>) -> anyhow::Result<()> {
-    let mut history = History::new(ask()?);
-    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
-    let _guard = TerminalGuard;
-    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
-    loop {
-        let asked = Instant::now();
-        while asked.elapsed() < INTERVAL {
-            terminal.draw(|frame| draw(frame, &history)).context("cannot write to the terminal")?;
-            if is_ended(&stop, asked + INTERVAL).context("cannot read the terminal")? {
-                return Ok(());
-            }
+/// A value of paths, shown as a number and below it as it was of late.
+struct Column {
+    head: &'static str,
+    value: fn(&Status, Place) -> Option<f64>,
+    text: fn(f64) -> String,
+    /// The full height, unless a value is higher.
+    min_scale: f64,
+}
+
+/// A path, alone or of a remote site.
+#[derive(Clone, Copy)]
+struct Place {
+    remote: Option<usize>,
+    path: usize,
+}
+
+const NAME_WIDTH: u16 = 22;
+const ROW_HEIGHT: u16 = 2;
+const SENT: Column = Column {
+    head: "sent",
+    value: |status, place| sent(status, place)?.bits_per_second,
+    text: |rate| Rate::from_f64(rate).to_string(),
+    min_scale: 1.0,
+};
+const ROUND_TRIP: Column = Column {
+    head: "round trip",
+    value: |status, place| tunnel_path(status, place)?.round_trip_seconds,
+    text: |seconds| units::Span::from_secs_f64(seconds).to_string(),
+    min_scale: 0.001,
+};
+const LOSS: Column = Column {
+    head: "loss",
+    value: |status, place| Some(tunnel_path(status, place)?.loss_ratio),
+    text: |ratio| percent(Some(ratio)),
+    min_scale: 0.01,
+};
+const SHARE: Column = Column { head: "share", value: share, text: |ratio| percent(Some(ratio)), min_scale: 1.0 };
+
+/// Draws the latest status, with sparklines of the earlier ones: the newest value is at their right end. What does not fit is
+/// left out below.
+pub fn draw(frame: &mut Frame<'_>, history: &History<Status>) {
+    let [mut area, footer] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+    frame.render_widget(Line::from("q ends it").dim(), footer);
+    let status = history.latest();
+    let age = age(status.duration_seconds);
+    line(frame, &mut area, Line::from(format!("{}, running for {age}", status.name)).bold());
+    if let Some(problem) = history.problem() {
+        line(frame, &mut area, Line::from("The gateway does not answer; below is its last status.").red());
+        line(frame, &mut area, Line::from(problem).red());
+    }
+    if status.remotes.iter().all(|remote| remote.tunnel.is_none()) {
+        line(frame, &mut area, Line::default());
+        let places = (0..status.paths.len()).map(|path| Place { remote: None, path });
+        draw_paths(frame, &mut area, history, &[SENT, SHARE], places);
+    }
+    for (place, Remote { name, tunnel, .. }) in status.remotes.iter().enumerate() {
+        if let Some(tunnel) = tunnel {
+            draw_tunnel(frame, &mut area, history, (place, name), tunnel);
         }
-        match ask() {
-            Ok(status) => history.push(status),
-            Err(error) => history.fail(format!("{error:#}")),
+    }
+    draw_rest(frame, &mut area, status);
+}
+
+fn draw_tunnel(
+    frame: &mut Frame<'_>,
+    area: &mut Rect,
+    history: &History<Status>,
+    (place, name): (usize, &str),
+    tunnel: &Tunnel,
+) {
+    line(frame, area, Line::default());
+    let (state, style) = if tunnel.connected { ("connected", good()) } else { ("not connected", bad()) };
+    let since = format!(" for {}, key changes: {}", age(tunnel.state_seconds), tunnel.key_changes);
+    let heading = [Span::from(format!("{name}: ")), Span::styled(state, style), Span::from(since)];
+    line(frame, area, Line::from_iter(heading));
+    let places = (0..tunnel.paths.len()).map(|path| Place { remote: Some(place), path });
+    draw_paths(frame, area, history, &[SENT, ROUND_TRIP, LOSS, SHARE], places);
+    let Tunnel { queued_packets, dropped_packets, resequencing, .. } = tunnel;
+    let queue = format!("{queued_packets} packets wait to be sent, the queue has dropped {dropped_packets}");
+    line(frame, area, Line::from(queue));
+    resequencing.to_string().lines().for_each(|text| line(frame, area, Line::from(text)));
+}
+
+/// The weights of paths, and below them sessions and what was refused.
+fn draw_rest(frame: &mut Frame<'_>, area: &mut Rect, status: &Status) {
+    line(frame, area, Line::default());
+    for Remote { name, paths, sessions, .. } in &status.remotes {
+        let weights = paths.iter().filter_map(|path| Some(format!("{} {}", path.name, path.weight?)));
+        let weights: Vec<_> = weights.collect();
+        if !weights.is_empty() {
+            line(frame, area, Line::from(format!("{name}: packets are divided {}", weights.join(" : "))));
+        }
+        if let Some(sessions) = sessions {
+            let text = format!("{name}: {sessions}");
+            text.lines().for_each(|text| line(frame, area, Line::from(text.to_owned())));
+        }
+    }
+    if let Some(refused) = &status.refused {
+        line(frame, area, Line::from(format!("refused: {refused}")));
+    }
+    if status.session_count > 0 {
+        draw_sessions(frame, area, status);
+    }
+}
+
+fn draw_sessions(frame: &mut Frame<'_>, area: &mut Rect, status: &Status) {
+    line(frame, area, Line::from(format!("sessions: {}", status.session_count)));
+    let heads = ["flow", "role", "phase", "timer", "idle", "packets"].map(str::to_owned);
+    let sessions = status.sessions.iter().take(area.height.into());
+    let rows = sessions.map(|session| {
+        let Session { flow, role, phase, idle_seconds, traffic, .. } = session;
+        let values = [role.to_string(), phase.to_string(), session.timer(), age(*idle_seconds)];
+        let cells = [vec![flow.clone()], values.to_vec(), vec![traffic.packets.to_string()]].concat();
+        Row::new(cells).style(phase_style(*phase))
+    });
+    let width = |text: &str| Constraint::Length(text.len() as u16);
+    let flow = status.sessions.iter().map(|session| session.flow.len()).max().unwrap_or_default();
+    let widths = [Constraint::Length(flow.max(heads[0].len()) as u16), width("restores"), width("unanswered")];
+    let widths = widths.into_iter().chain([width("59 min 59 s"), width("59 min 59 s"), Constraint::Fill(1)]);
+    let table = Table::new(rows, widths).header(Row::new(heads).dim()).column_spacing(2);
+    frame.render_widget(table, *area);
+}
+
+fn phase_style(phase: SessionPhase) -> Style {
+    match phase {
+        SessionPhase::Active => Style::new(),
+        SessionPhase::Waiting | SessionPhase::Asking | SessionPhase::Ending => doubtful(),
+        SessionPhase::Refused | SessionPhase::Unanswered => bad(),
+    }
+}
+
+fn draw_paths(
+    frame: &mut Frame<'_>,
+    area: &mut Rect,
+    history: &History<Status>,
+    columns: &[Column],
+    places: impl Iterator<Item = Place> + Clone,
+) {
+    let heads = cells(take(area, 1), columns);
+    let names = ["path"].into_iter().chain(columns.iter().map(|column| column.head));
+    heads.iter().zip(names).for_each(|(cell, name)| frame.render_widget(Line::from(name).dim(), *cell));
+    for place in places.clone() {
+        let row = take(area, ROW_HEIGHT);
+        let cells = cells(row, columns);
+        draw_name(frame, cells[0], history.latest(), place);
+        for (cell, column) in cells[1..].iter().zip(columns) {
+            // One scale for all paths, so that they can be compared.
+            let all = places.clone().flat_map(|place| values(history, column, place, cell.width)).flatten();
+            let scale = all.fold(column.min_scale, f64::max);
+            draw_value(frame, *cell, history, column, place, scale);
         }
     }
 }
 
-/// Waits for the user or a signal to end it, until that time, or until the terminal has another size.
-fn is_ended(stop: &AtomicBool, until: Instant) -> io::Result<bool> {
-    while !stop.load(Ordering::Relaxed) {
-        let left = until.saturating_duration_since(Instant::now());
-        match event::poll(left.min(POLL_INTERVAL)) {
-            Ok(true) => match event::read()? {
-                Event::Key(key) if ends(&key) => return Ok(true),
-                Event::Resize(..) => return Ok(false),
-                _ => {}
-            },
-            Ok(false) if left.is_zero() => return Ok(false),
-            Ok(false) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(true)
+fn draw_name(frame: &mut Frame<'_>, mut cell: Rect, status: &Status, place: Place) {
+    let Some(path) = status.paths.get(place.path) else { return };
+    let (state, style, seconds) = match tunnel_path(status, place) {
+        Some(TunnelPath { state, state_seconds, .. }) => (state.to_string(), style(*state), *state_seconds),
+        None if path.up => (PathState::Up.to_string(), good(), path.state_seconds),
+        None => (PathState::Down.to_string(), bad(), path.state_seconds),
+    };
+    line(frame, &mut cell, Line::from(path.name.as_str()));
+    line(frame, &mut cell, Line::from_iter([Span::styled(state, style), Span::from(format!(" {}", age(seconds)))]));
 }
 
-/// In this mode of the terminal, Ctrl-C is a key like others.
-fn ends(key: &KeyEvent) -> bool {
-    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-    matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) || (is_control && key.code == KeyCode::Char('c'))
+fn draw_value(frame: &mut Frame<'_>, cell: Rect, history: &History<Status>, column: &Column, place: Place, scale: f64) {
+    let text = (column.value)(history.latest(), place).map(column.text);
+    panel::value(frame, cell, text, values(history, column, place, cell.width), scale);
 }
+
+/// Those for which there is room, the newest first.
+fn values(history: &History<Status>, column: &Column, place: Place, width: u16) -> impl Iterator<Item = Option<f64>> {
+    history.newest_first().take(width.into()).map(move |status| (column.value)(status, place))
+}
+
+/// One for the name and one for each column.
+fn cells(row: Rect, columns: &[Column]) -> Vec<Rect> {
+    let widths = [Constraint::Length(NAME_WIDTH)].into_iter().chain(columns.iter().map(|_| Constraint::Fill(1)));
+    Layout::horizontal(widths).spacing(2).split(row).to_vec()
+}
+
+fn sent(status: &Status, place: Place) -> Option<&Traffic> {
+    match place.remote {
+        Some(_) => tunnel_path(status, place).map(|path| &path.sent),
+        None => status.paths.get(place.path).map(|path| &path.sent),
+    }
+}
+
+fn share(status: &Status, place: Place) -> Option<f64> {
+    match place.remote {
+        Some(_) => tunnel_path(status, place)?.share_ratio,
+        None => status.paths.get(place.path)?.share_ratio,
+    }
+}
+
+fn tunnel_path(status: &Status, place: Place) -> Option<&TunnelPath> {
+    status.remotes.get(place.remote?)?.tunnel.as_ref()?.paths.get(place.path)
+}
+
+fn style(state: PathState) -> Style {
+    match state {
+        PathState::Up => good(),
+        PathState::Probing => doubtful(),
+        PathState::Down => bad(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

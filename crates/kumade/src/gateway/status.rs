@@ -1,7 +1,8 @@
 //! `kumade gateway status`: what a running gateway does.
 
-use super::live;
+use super::live::draw;
 use super::registry::{DEFAULT_NAME, explained, gateways};
+use crate::live;
 use crate::output::StandardOutput;
 use crate::usage::usage;
 use anyhow::Context;
@@ -48,7 +49,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         None => args.name.clone().unwrap_or_else(default_name),
     };
     if args.live {
-        live::run(|| ask(&name))?;
+        live::follow(|| ask(&name), draw)?;
         return Ok(ExitCode::SUCCESS);
     }
     let status = ask(&name)?;

@@ -1,71 +1,86 @@
+//! `kumade link show`: what a running link does.
+
+use super::live::{Seen, draw};
+use super::registry::{DEFAULT_NAME, explained, link_name, links};
+use crate::live;
+use crate::live::history::History;
+use crate::live::screen::Screen;
 use crate::output::StandardOutput;
-use emulator::report::Document;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{self, Write};
+use anyhow::Context;
+use clap::Args;
+use emulator::control::{Reply, Request};
+use emulator::report::{Covers, Document};
+use ratatui::Frame;
+use service::signals;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
-    /// Current statistics on standard error if it is a terminal, else a line on standard output for each interval; totals at
-    /// the end.
-    Text,
-    /// One JSON document at the end.
-    Document,
-    /// A line of JSON for each interval, and one with totals at the end.
-    Stream,
+/// Maximum time until a new interval or a signal is noticed.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Show the settings of a running link and its statistics since the start
+///
+/// Example: kumade link show --live
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Name of the link
+    #[arg(long, default_value = DEFAULT_NAME, value_parser = link_name)]
+    name: String,
+    /// Print one JSON document (kumade.link/1)
+    #[arg(long, conflicts_with = "live")]
+    json: bool,
+    /// Show each interval of the link's statistics until q or Ctrl-C: on the whole terminal, or elsewhere as lines
+    #[arg(long)]
+    live: bool,
 }
 
-/// The output of a running link.
-pub struct View {
-    output: Output,
-    /// Lines that are overwritten.
-    lines: ProgressBar,
+/// Runs the command.
+///
+/// # Errors
+/// If no link can be asked, its answer is not understood, or the output can't be written.
+pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
+    if args.live && Screen::is_available() {
+        let draw = |frame: &mut Frame<'_>, history: &History<Seen>| draw(frame, history, None, "q ends it");
+        live::follow(|| seen(&args.name), draw)?;
+    } else if args.live {
+        show_lines(&args.name)?;
+    } else {
+        let document = ask(&args.name, &Request::Show)?;
+        let text = if args.json { serde_json::to_string(&document)? } else { document.to_string() };
+        writeln!(StandardOutput, "{text}")?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
-impl View {
-    /// An output without content yet.
-    pub fn new(output: Output) -> Self {
-        let lines = if output == Output::Text { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
-        if let Ok(style) = ProgressStyle::with_template("{msg}") {
-            lines.set_style(style);
+/// Prints a line for each interval of a running link, until it ends or a signal comes.
+fn show_lines(name: &str) -> anyhow::Result<()> {
+    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
+    let mut last = None;
+    while !stop.load(Ordering::Relaxed) {
+        let recent = ask(name, &Request::Recent)?;
+        if recent.covers == Covers::Interval && last.as_ref() != Some(&recent.time) {
+            writeln!(StandardOutput, "{}", recent.line())?;
+            StandardOutput.flush()?;
+            last = Some(recent.time);
         }
-        View { output, lines }
+        thread::sleep(POLL_INTERVAL);
     }
-
-    /// Shows the statistics of an interval.
-    ///
-    /// # Errors
-    /// If standard output can't be written.
-    pub fn interval(&mut self, document: &Document) -> io::Result<()> {
-        match self.output {
-            Output::Text if self.lines.is_hidden() => {
-                let mut out = StandardOutput;
-                writeln!(out, "{}", document.line())?;
-                out.flush()?;
-            }
-            Output::Text => self.lines.set_message(document.to_string()),
-            Output::Document => {}
-            Output::Stream => print_line(document)?,
-        }
-        Ok(())
-    }
-
-    /// Shows the totals of a link that has ended.
-    ///
-    /// # Errors
-    /// If standard output can't be written.
-    pub fn end(&mut self, total: &Document) -> io::Result<()> {
-        self.lines.finish_and_clear();
-        match self.output {
-            Output::Text => writeln!(StandardOutput, "{total}"),
-            Output::Document | Output::Stream => print_line(total),
-        }
-    }
+    Ok(())
 }
 
-fn print_line(document: &Document) -> io::Result<()> {
-    let line = serde_json::to_string(document)?;
-    let mut out = StandardOutput;
-    writeln!(out, "{line}")?;
-    out.flush()
+fn seen(name: &str) -> anyhow::Result<Seen> {
+    Ok(Seen { recent: ask(name, &Request::Recent)?, total: ask(name, &Request::Show)? })
+}
+
+fn ask(name: &str, request: &Request) -> anyhow::Result<Document> {
+    match links().ask(name, request).map_err(explained)? {
+        Reply::Shown { document } => {
+            serde_json::from_value(document).context("the running link belongs to another version of kumade")
+        }
+        Reply::Refused { reason } => anyhow::bail!("{reason}"),
+        Reply::Done { .. } => anyhow::bail!("unexpected answer of the running link: use the same version of kumade"),
+    }
 }

@@ -118,7 +118,7 @@ fn by_kind(kinds: &[KindSummary]) -> Table {
     };
     let columns = ["kind", "transport", "paths", "values", "coverage", "error", "width", "wrong", "MB", "s"];
     Table {
-        caption: "By kind of path: how many gave a value; in how many percent of them the interval holds the truth; mean \
+        caption: "By kind of path: how many gave a value; coverage of the intervals; mean \
                   absolute error in percent of what the path carries; median width of the interval in percent of the truth; \
                   statements that are wrong with confidence, by more than 5 %; mean cost of a measurement"
             .to_owned(),

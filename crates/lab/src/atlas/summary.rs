@@ -24,7 +24,7 @@ pub struct KindSummary {
     pub runs: usize,
     /// Those that gave a value.
     pub values: usize,
-    /// Part of the values whose interval holds the truth; null without values.
+    /// Coverage: part of the values whose interval contains the truth; null without values.
     pub coverage_ratio: Option<f64>,
     /// Mean absolute error relative to what the path carries without cross traffic; null without values.
     pub mean_absolute_error_ratio: Option<f64>,

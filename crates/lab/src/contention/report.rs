@@ -75,7 +75,7 @@ fn setting(experiment: &Contention) -> String {
     let link = &experiment.bottleneck;
     let mut text = format!("bottleneck {}, one-way delay {}", link.rate, link.delay);
     if let Some(probes) = experiment.probes {
-        let _ = write!(text, "; probes of {} bytes every {} in the mean", probes.packet, probes.interval);
+        let _ = write!(text, "; probes of {} bytes every {} on average", probes.packet, probes.interval);
     }
     if let Some(short) = experiment.short_flows {
         let _ = write!(text, "; short flows of {} bytes every {}", short.bytes, short.interval);

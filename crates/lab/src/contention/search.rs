@@ -17,7 +17,7 @@ use units::{Rate, Span};
 pub enum Goal {
     /// As much of the bottleneck as possible.
     Share,
-    /// To take as much as possible from bulk transfers, although it sends no more than an equal share in the mean.
+    /// To take as much as possible from bulk transfers, although it sends no more than an equal share on average.
     Harm,
 }
 

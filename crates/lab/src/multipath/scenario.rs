@@ -100,7 +100,7 @@ pub struct MultipathCase {
     pub stack: Stack,
     /// What was published of such paths.
     pub published: Vec<PublishedGoodput>,
-    /// The least share of what the framing leaves that a plane is to reach.
+    /// The minimum share of what the framing leaves that a plane is to reach.
     pub required: Vec<(Plane, f64)>,
 }
 

@@ -33,17 +33,17 @@ pub struct PointSummary {
     pub runs: u32,
     /// Goodput: the mean over the runs, with its 95 % interval.
     pub goodput_bits_per_second: Option<Estimate<f64>>,
-    /// The least of the runs.
+    /// The minimum of the runs.
     pub min_goodput_bits_per_second: Option<f64>,
     /// Goodput relative to the sum of the paths' rates.
     pub share_of_sum_ratio: Option<Estimate<f64>>,
-    /// The least of the runs.
+    /// The minimum of the runs.
     pub min_share_of_sum_ratio: Option<f64>,
     /// What the framing leaves.
     pub framing_ratio: Option<f64>,
     /// Goodput relative to what the framing leaves of the sum of the paths' rates.
     pub share_of_framing_ratio: Option<Estimate<f64>>,
-    /// The least of the runs.
+    /// The minimum of the runs.
     pub min_share_of_framing_ratio: Option<f64>,
     /// TCP segments that were sent more than once, the mean over the runs.
     pub retransmitted_segments: Option<f64>,
@@ -81,7 +81,7 @@ pub struct PointSummary {
     pub lower_congestion_control: Option<String>,
     /// What was published of this contender on such paths.
     pub published: Vec<PublishedGoodput>,
-    /// The least share of what the framing leaves that is to be reached; null where none is stated.
+    /// The minimum share of what the framing leaves that is to be reached; null where none is stated.
     pub required_share_ratio: Option<f64>,
 }
 

@@ -15,7 +15,7 @@ pub struct Tuning {
     /// In which cases, by their labels; in all, if none are named.
     #[serde(default)]
     pub cases: Vec<String>,
-    /// The least retransmission timeout of the connections that carry. One that is longer than a socket's may be is set for
+    /// The minimum retransmission timeout of the connections that carry. One that is longer than a socket's may be is set for
     /// the gateways' namespaces.
     #[serde(deserialize_with = "optional_span", default)]
     pub min_rto: Option<Span>,
@@ -40,7 +40,7 @@ pub struct Tuning {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// The least retransmission timeout is shorter than that of the connections inside.
+    /// The minimum retransmission timeout is shorter than that of the connections inside.
     MinRto,
     /// The greatest is so short that a connection sends again soon after an outage.
     MaxRto,

@@ -65,11 +65,11 @@ pub struct CaseSummary {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
-    /// The least.
+    /// The minimum.
     pub min: f64,
     /// The median.
     pub median: f64,
-    /// The greatest.
+    /// The maximum.
     pub max: f64,
 }
 

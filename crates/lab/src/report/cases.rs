@@ -1,6 +1,6 @@
 //! A plot of values by case: one mark for each case and series, side by side.
 
-use super::plot::{Drawn, Plot, chart_labelled, draw, legend};
+use super::plot::{Axis, Drawn, Entry, Mark, Plot, Y_LABELS, chart_labelled, draw, point, ring, short};
 use plotters::prelude::*;
 use train::Estimate;
 
@@ -9,6 +9,8 @@ pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) values: Vec<Option<Estimate<f64>>>,
     pub(crate) colour: RGBColor,
+    /// Whether a paper says so, instead of a run here.
+    pub(crate) is_published: bool,
 }
 
 /// What all series of a plot have in common.
@@ -44,19 +46,28 @@ pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &Frame<'_>, series: &[Serie
         let whole = (x - x.round()).abs() < 0.01 && *x > -0.01;
         axis.labels.get(x.round() as usize).filter(|_| whole).cloned().unwrap_or_default()
     };
-    let svg = draw(|area| {
-        let axes = [axis.name.to_owned(), frame.y_axis.to_owned()];
+    let entry = |series: &Series| Entry {
+        name: series.name.clone(),
+        colour: series.colour,
+        mark: if series.is_published { Mark::Ring } else { Mark::Point },
+    };
+    let legend: Vec<_> = series.iter().map(entry).collect();
+    let svg = draw(&legend, |area| {
+        let axes = [
+            Axis { name: axis.name, labels: cases + 1, label: &label },
+            Axis { name: frame.y_axis, labels: Y_LABELS, label: &short },
+        ];
         let width = -0.4..cases as f64 - 0.6;
         // Room for whole marks.
         let margin = (high - low) * 0.03;
-        let mut chart = chart_labelled(area, width, low - margin..high + margin, &axes, cases + 1, &label)?;
+        let mut chart = chart_labelled(area, width, low - margin..high + margin, axes)?;
         let count = series.len() as f64;
-        for (index, Series { name, values, colour }) in series.iter().enumerate() {
+        for (index, Series { values, colour, is_published, .. }) in series.iter().enumerate() {
             let colour = *colour;
             // Beside each other, so that none hides another.
             let aside = (index as f64 - (count - 1.0) / 2.0) * 0.06;
             let placed = || values.iter().enumerate().filter_map(move |(i, value)| Some((i as f64 + aside, (*value)?)));
-            if axis.is_swept {
+            if axis.is_swept && !is_published {
                 chart.draw_series(LineSeries::new(placed().map(|(x, v)| (x, v.value)), colour.stroke_width(2)))?;
             }
             let bars = placed().filter_map(|(x, v)| {
@@ -64,12 +75,10 @@ pub(crate) fn over_cases(axis: &CaseAxis<'_>, frame: &Frame<'_>, series: &[Serie
                 Some(PathElement::new([(x, v.low), (x, v.high)], colour.stroke_width(2)))
             });
             chart.draw_series(bars)?;
-            chart
-                .draw_series(placed().map(|(x, v)| Circle::new((x, v.value), 4, colour.filled())))?
-                .label(name)
-                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+            let mark = if *is_published { ring } else { point };
+            chart.draw_series(placed().map(|(x, v)| mark((x, v.value), colour)))?;
         }
-        legend(&mut chart)
+        Ok(())
     })?;
     Ok(Plot { title: frame.title.to_owned(), caption: frame.caption.to_owned(), svg })
 }

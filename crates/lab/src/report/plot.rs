@@ -4,6 +4,7 @@
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
 
 /// A plot and what it shows.
@@ -29,10 +30,47 @@ pub(crate) const SERIES: [RGBColor; 6] = [
     RGBColor(0xc8, 0x48, 0x5a),
 ];
 pub(crate) const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
-/// Pixels of a plot with its legend.
-const SIZE: (u32, u32) = (660, 420);
-/// Pixels to the right of the frame, where the legend stands.
-const LEGEND_WIDTH: u32 = 170;
+/// Pixels of a plot with its axes.
+const SIZE: (u32, u32) = (502, 420);
+/// Pixels between the axes' end and what follows.
+const MARGIN: u32 = 12;
+/// Pixels of a legend's marks, with what is left free around them, …
+const MARK_WIDTH: u32 = 28;
+/// … of a letter, somewhat more than most have, …
+const LETTER_WIDTH: u32 = 7;
+/// … and of a line.
+const LINE_HEIGHT: i32 = 16;
+/// Longer names of a legend are broken between words.
+const MAX_LETTERS: usize = 30;
+
+/// Labels of a y axis, unless it says otherwise.
+pub(crate) const Y_LABELS: usize = 10;
+
+/// What stands for a series in the legend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Measured.
+    Point,
+    /// Published.
+    Ring,
+    /// A line without points.
+    Line,
+}
+
+/// A line of the legend.
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) colour: RGBColor,
+    pub(crate) mark: Mark,
+}
+
+/// An axis: what it shows, and how it is labelled.
+pub(crate) struct Axis<'a> {
+    pub(crate) name: &'a str,
+    /// At most so many labels.
+    pub(crate) labels: usize,
+    pub(crate) label: &'a dyn Fn(&f64) -> String,
+}
 
 pub(crate) fn chart<'a, 'b>(
     area: &Area<'b>,
@@ -42,21 +80,21 @@ pub(crate) fn chart<'a, 'b>(
 ) -> Drawn<Chart<'a, 'b>> {
     // So that an axis of counts is labelled with whole numbers.
     let x_labels = (x.end.ceil() as usize + 1).clamp(3, 11);
-    chart_labelled(area, x, y, axes, x_labels, &short)
+    let [x_axis, y_axis] = [(axes[0].as_str(), x_labels), (axes[1].as_str(), Y_LABELS)];
+    let axis = |(name, labels)| Axis { name, labels, label: &short };
+    chart_labelled(area, x, y, [axis(x_axis), axis(y_axis)])
 }
 
-/// As [`chart`], with at most `x_labels` labels along the x axis as `x_label` writes them.
+/// As [`chart`], with axes that are labelled as they say.
 pub(crate) fn chart_labelled<'a, 'b>(
     area: &Area<'b>,
     x: std::ops::Range<f64>,
     y: std::ops::Range<f64>,
-    [x_axis, y_axis]: &[String; 2],
-    x_labels: usize,
-    x_label: &dyn Fn(&f64) -> String,
+    [x_axis, y_axis]: [Axis<'_>; 2],
 ) -> Drawn<Chart<'a, 'b>> {
     let mut chart = ChartBuilder::on(area)
-        .margin(12)
-        .margin_right(LEGEND_WIDTH)
+        .margin(MARGIN)
+        .margin_right(area.dim_in_pixel().0 - SIZE.0 + MARGIN)
         .x_label_area_size(44)
         .y_label_area_size(56)
         .build_cartesian_2d(x, y)?;
@@ -64,11 +102,12 @@ pub(crate) fn chart_labelled<'a, 'b>(
         .configure_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(GREY.mix(0.25))
-        .x_labels(x_labels)
-        .x_label_formatter(x_label)
-        .y_label_formatter(&short)
-        .x_desc(x_axis)
-        .y_desc(y_axis)
+        .x_labels(x_axis.labels)
+        .y_labels(y_axis.labels)
+        .x_label_formatter(x_axis.label)
+        .y_label_formatter(y_axis.label)
+        .x_desc(x_axis.name)
+        .y_desc(y_axis.name)
         .label_style(("sans-serif", 13))
         .axis_desc_style(("sans-serif", 14))
         .draw()?;
@@ -81,25 +120,96 @@ pub(crate) fn short(value: &f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Beside the frame, where it hides nothing.
-pub(crate) fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Drawn<()> {
-    let (width, _) = chart.plotting_area().dim_in_pixel();
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::Coordinate(width as i32 + 4, 0))
-        .margin(4)
-        .legend_area_size(24)
-        .label_font(("sans-serif", 14))
-        .draw()?;
-    Ok(())
-}
-
-pub(crate) fn draw(content: impl FnOnce(&Area<'_>) -> Drawn<()>) -> Drawn<String> {
+/// A plot with a legend beside its frame, where it hides nothing.
+pub(crate) fn draw(legend: &[Entry], content: impl FnOnce(&Area<'_>) -> Drawn<()>) -> Drawn<String> {
+    let names: Vec<_> = legend.iter().map(|entry| broken(&entry.name)).collect();
+    let letters = names.iter().flatten().map(|line| line.chars().count() as u32).max();
+    let legend_width = letters.map_or(0, |letters| MARK_WIDTH + letters * LETTER_WIDTH);
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, (SIZE.0 + legend_width, SIZE.1)).into_drawing_area();
         content(&area)?;
+        let mut y = MARGIN as i32 + LINE_HEIGHT / 2;
+        for (entry, lines) in legend.iter().zip(&names) {
+            draw_mark(&area, entry, y)?;
+            for line in lines {
+                let style = ("sans-serif", 14).into_font().color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
+                area.draw(&Text::new(line.as_str(), ((SIZE.0 + MARK_WIDTH) as i32, y), style))?;
+                y += LINE_HEIGHT;
+            }
+            y += LINE_HEIGHT / 8;
+        }
         area.present()?;
     }
     Ok(svg)
+}
+
+fn draw_mark(area: &Area<'_>, entry: &Entry, y: i32) -> Drawn<()> {
+    let (left, right) = (SIZE.0 as i32 + 4, (SIZE.0 + MARK_WIDTH) as i32 - 4);
+    let middle = ((left + right) / 2, y);
+    let Entry { colour, mark, .. } = entry;
+    match mark {
+        Mark::Point => area.draw(&point(middle, *colour))?,
+        Mark::Ring => area.draw(&ring(middle, *colour))?,
+        Mark::Line => area.draw(&PathElement::new([(left, y), (right, y)], colour.stroke_width(4)))?,
+    }
+    Ok(())
+}
+
+/// The mark of a measured value.
+pub(crate) fn point<At>(at: At, colour: RGBColor) -> Circle<At, i32> {
+    Circle::new(at, 4, colour.filled())
+}
+
+/// The mark of a published value.
+pub(crate) fn ring<At>(at: At, colour: RGBColor) -> Circle<At, i32> {
+    Circle::new(at, 5, colour.stroke_width(2))
+}
+
+/// In lines of at most [`MAX_LETTERS`], unless a word has more.
+fn broken(name: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in name.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= MAX_LETTERS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(svg: &str) -> Vec<&str> {
+        svg.split("<text ").skip(1).map(|text| text.split(['>', '<']).nth(1).unwrap().trim()).collect()
+    }
+
+    fn attribute(svg: &str, element: &str, name: &str) -> Vec<i32> {
+        let values = svg.split(element).skip(1).map(|rest| rest.split(&format!(" {name}=\"")).nth(1).unwrap());
+        values.map(|rest| rest.split('"').next().unwrap().parse().unwrap()).collect()
+    }
+
+    /// Marks of the legend lay one upon the other at its left end, where the plotting area ends, and long names were cut off.
+    #[test]
+    fn a_legend_has_room_for_its_marks_and_names() {
+        let name = "sending gateway: asked for a session, which is not yet divided";
+        let entry = |mark| Entry { name: name.to_owned(), colour: GREY, mark };
+        let svg = draw(&[entry(Mark::Point), entry(Mark::Ring), entry(Mark::Line)], |_| Ok(())).unwrap();
+        let width = attribute(&svg, "<svg", "width")[0];
+        let lines = texts(&svg);
+        assert_eq!(lines.len(), 3 * 3);
+        assert_eq!(lines[..3].join(" "), name);
+        for (left, line) in attribute(&svg, "<text", "x").into_iter().zip(lines) {
+            assert!(left + (line.len() as u32 * LETTER_WIDTH) as i32 <= width, "{line} at {left} of {width}");
+            assert!(attribute(&svg, "<circle", "cx").iter().all(|mark| (SIZE.0 as i32..left).contains(mark)));
+        }
+        let heights = attribute(&svg, "<text", "y");
+        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LINE_HEIGHT), "{heights:?}");
+    }
 }

@@ -294,7 +294,7 @@ fn check_tuning(tuning: &Tuning) -> Result<(), String> {
         of("choose a minimum retransmission timeout of 1 ms to 60 s".into())
     })?;
     refuse(tuning.max_rto.is_some_and(|most| !MAX_RTO.contains(&most)), || {
-        of("choose a greatest retransmission timeout of 1 s to 120 s".into())
+        of("choose a maximum retransmission timeout of 1 s to 120 s".into())
     })?;
     let buffers = [tuning.send_buffer, tuning.unsent];
     refuse(buffers.iter().flatten().any(|bytes| !BUFFER_BYTES.contains(bytes)), || {

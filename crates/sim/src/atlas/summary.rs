@@ -31,7 +31,7 @@ pub struct Summary {
     pub runs: usize,
     /// Those that gave a value.
     pub values: usize,
-    /// The part of the values whose interval holds the truth.
+    /// Coverage: the part of the values whose interval contains the truth.
     pub coverage: f64,
     /// The mean absolute error, as a part of what the path carries without cross traffic.
     pub error: f64,

@@ -20,7 +20,7 @@ pub struct Truth {
 pub struct Judgement {
     /// The value less the truth, as a part of what the path carries without cross traffic.
     pub error: f64,
-    /// Whether the interval holds the truth.
+    /// Whether the interval contains the truth.
     pub covers: bool,
     /// How far the interval is from the truth, as a part of the truth.
     pub miss: f64,

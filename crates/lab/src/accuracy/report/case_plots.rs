@@ -2,7 +2,7 @@
 
 use super::document::Report;
 use crate::accuracy::row::Row;
-use crate::report::plot::{Drawn, Plot, SERIES, chart_labelled, draw, legend, short};
+use crate::report::plot::{Axis, Drawn, Entry, Mark, Plot, SERIES, Y_LABELS, chart_labelled, draw, point, short};
 use crate::statistics::mean;
 use plotters::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,8 @@ pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
     let transports: BTreeSet<_> = report.rows.iter().map(|row| row.transport.word()).collect();
     let of_rate = |exponent: &f64| Rate::from_f64(10f64.powf(*exponent)).to_string();
     let rate =
-        Axis { name: "bottleneck's rate", of: &|row| (row.bottleneck_bits_per_second as f64).log10(), label: &of_rate };
-    let load = Axis {
+        Over { name: "bottleneck's rate", of: &|row| (row.bottleneck_bits_per_second as f64).log10(), label: &of_rate };
+    let load = Over {
         name: "cross traffic, % of the bottleneck's rate",
         of: &|row| row.cross_bits_per_second as f64 / row.bottleneck_bits_per_second as f64 * 100.0,
         label: &short,
@@ -35,15 +35,15 @@ pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
 }
 
 /// What errors are drawn over.
-struct Axis<'a> {
+struct Over<'a> {
     name: &'a str,
     of: &'a dyn Fn(&Row) -> f64,
     label: &'a dyn Fn(&f64) -> String,
 }
 
 /// The mean error of `what`, relative to the bottleneck's rate.
-fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Axis<'_>, rows: &[&Row]) -> Drawn<Plot> {
-    let Axis { name: axis, of: x, label } = axis;
+fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Over<'_>, rows: &[&Row]) -> Drawn<Plot> {
+    let Over { name: axis, of: x, label } = *axis;
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     let mut grouped: Vec<(String, f64, Vec<f64>)> = Vec::new();
     for row in rows {
@@ -61,18 +61,25 @@ fn errors(transport: &str, what: &str, error: fn(&Row) -> Option<f64>, axis: &Ax
     let (first, last) = all().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), p| (a.min(p.0), b.max(p.0)));
     let (first, last) = if first < last { (first, last) } else { (0.0, 1.0) };
     let top = all().map(|p| p.1).fold(1.0, f64::max) * 1.05;
-    let axes = [(*axis).to_owned(), "mean |error|, % of the bottleneck's rate".to_owned()];
-    let svg = draw(|area| {
+    let coloured = || points.iter().zip(SERIES.iter().cycle());
+    let entry = |((method, _), colour): ((&String, _), &RGBColor)| Entry {
+        name: method.clone(),
+        colour: *colour,
+        mark: Mark::Point,
+    };
+    let legend: Vec<_> = coloured().map(entry).collect();
+    let svg = draw(&legend, |area| {
         let margin = (last - first) * 0.04;
-        let mut chart = chart_labelled(area, first - margin..last + margin, -0.02 * top..top, &axes, 5, label)?;
-        for ((method, line), colour) in points.iter().zip(SERIES.iter().cycle()) {
+        let axes = [
+            Axis { name: axis, labels: 5, label },
+            Axis { name: "mean |error|, % of the bottleneck's rate", labels: Y_LABELS, label: &short },
+        ];
+        let mut chart = chart_labelled(area, first - margin..last + margin, -0.02 * top..top, axes)?;
+        for ((_, line), colour) in coloured() {
             chart.draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(2)))?;
-            chart
-                .draw_series(line.iter().map(|&at| Circle::new(at, 4, colour.filled())))?
-                .label(method)
-                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+            chart.draw_series(line.iter().map(|&at| point(at, *colour)))?;
         }
-        legend(&mut chart)
+        Ok(())
     })?;
     let caption = format!("Mean of |{what} − truth| relative to the bottleneck's rate, over the {axis}.");
     Ok(Plot { title: transport.to_owned(), caption, svg })

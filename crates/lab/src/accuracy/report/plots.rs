@@ -5,7 +5,8 @@ use super::case_plots;
 use super::document::Report;
 use super::format::Unit;
 use crate::accuracy::row::{Row, TimelinePacket};
-use crate::report::plot::{Drawn, GREY, Plot, SERIES, chart, draw, legend};
+use crate::accuracy::summary::PublishedFigure;
+use crate::report::plot::{Drawn, Entry, GREY, Mark, Plot, SERIES, chart, draw, point, ring};
 use crate::statistics::{median, range};
 use plotters::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +30,10 @@ pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
         let traced = rows.iter().find(|row| !row.timeline.is_empty());
         plots.push(match traced {
             Some(row) => timeline(transport, &row.timeline)?,
-            None if levels.len() > 1 => scatter(transport, &rows, unit, top)?,
+            None if levels.len() > 1 => {
+                let published = published(report, &rows, unit);
+                scatter(transport, &points_by_method(&rows, unit), &published, unit, top)?
+            }
             None => intervals(transport, &rows, unit, top)?,
         });
     }
@@ -37,30 +41,49 @@ pub(super) fn all(report: &Report) -> Drawn<Vec<Plot>> {
 }
 
 /// Like the paper's Fig. 7 and 8: the median of the runs of each level of cross traffic, against the truth.
-fn scatter(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot> {
+fn scatter(
+    transport: &str,
+    points: &BTreeMap<String, Vec<Point>>,
+    published: &[PublishedPoint],
+    unit: Unit,
+    top: f64,
+) -> Drawn<Plot> {
+    let rings = if published.is_empty() { "" } else { "; rings: published, at the same cross traffic" };
     let caption = format!(
         "Estimate against truth, {}. Points: median of the runs at one level of cross traffic; bars: minimum to maximum; \
-         line: estimate equals truth.",
+         line: estimate equals truth{rings}.",
         unit.name
     );
-    let highest = rows.iter().filter_map(|row| row.available_bits_per_second.map(|i| i.value as f64 / unit.bits));
+    let highest = points.values().flatten().map(|p| p.high).chain(published.iter().map(|p| p.estimate));
     let top_estimate = highest.fold(top, f64::max);
-    let svg = draw(|area| {
+    // Backwards, so that kumade's own method comes first and has the same colour in every report.
+    let methods: Vec<_> = points.iter().rev().zip(SERIES.iter().cycle()).collect();
+    let colour_of = |method: Option<&str>| {
+        let own = methods.iter().find(|((name, _), _)| Some(name.as_str()) == method);
+        own.map_or(GREY, |(_, colour)| **colour)
+    };
+    let measured = methods.iter().map(|((method, _), colour)| (method.to_string(), **colour, Mark::Point));
+    let mut named: Vec<_> = measured.collect();
+    for PublishedPoint { series, method, .. } in published {
+        let name = format!("published: {series}");
+        if named.iter().all(|(known, ..)| *known != name) {
+            named.push((name, colour_of(method.as_deref()), Mark::Ring));
+        }
+    }
+    let legend: Vec<_> = named.into_iter().map(|(name, colour, mark)| Entry { name, colour, mark }).collect();
+    let svg = draw(&legend, |area| {
         let axes = [format!("truth, {}", unit.name), format!("estimate, {}", unit.name)];
         let mut chart = chart(area, 0.0..top * 1.04, 0.0..top_estimate * 1.04, &axes)?;
         chart.draw_series(LineSeries::new([(0.0, 0.0), (top, top)], GREY.stroke_width(1)))?;
-        // Backwards, so that kumade's own method comes first and has the same colour in every report.
-        for (i, (method, points)) in points_by_method(rows, unit).into_iter().rev().enumerate() {
-            let colour = SERIES[i % SERIES.len()];
+        for ((_, points), colour) in &methods {
             let bar = |p: &Point| PathElement::new([(p.truth, p.low), (p.truth, p.high)], colour.stroke_width(2));
             let bars = points.iter().map(bar);
             chart.draw_series(bars)?;
-            chart
-                .draw_series(points.iter().map(|p| Circle::new((p.truth, p.estimate), 4, colour.filled())))?
-                .label(method)
-                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+            chart.draw_series(points.iter().map(|p| point((p.truth, p.estimate), **colour)))?;
         }
-        legend(&mut chart)
+        let rings = published.iter().map(|p| ring((p.truth, p.estimate), colour_of(p.method.as_deref())));
+        chart.draw_series(rings)?;
+        Ok(())
     })?;
     Ok(Plot { title: transport.to_owned(), caption, svg })
 }
@@ -75,7 +98,9 @@ fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot
     let last = rows.len() as f64;
     let highest = rows.iter().filter_map(|row| row.available_bits_per_second.map(|i| i.high as f64 / unit.bits));
     let top = highest.fold(top, f64::max) * 1.04;
-    let svg = draw(|area| {
+    let entry = |name: &str, colour, mark| Entry { name: name.to_owned(), colour, mark };
+    let legend = [entry("truth", SERIES[1], Mark::Line), entry("estimate", SERIES[0], Mark::Point)];
+    let svg = draw(&legend, |area| {
         let axes = ["measurement, in the order of running".to_owned(), format!("available, {}", unit.name)];
         let mut chart = chart(area, 0.0..last + 1.0, 0.0..top, &axes)?;
         let numbered = || rows.iter().enumerate().map(|(i, row)| (i as f64 + 1.0, row));
@@ -83,21 +108,15 @@ fn intervals(transport: &str, rows: &[&Row], unit: Unit, top: f64) -> Drawn<Plot
             let y = row.truth_bits_per_second as f64 / unit.bits;
             PathElement::new([(x - 0.3, y), (x + 0.3, y)], SERIES[1].stroke_width(2))
         };
-        chart
-            .draw_series(numbered().map(truth))?
-            .label("truth")
-            .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], SERIES[1].stroke_width(2)));
-        let point = |at| Circle::new(at, 4, SERIES[0].filled());
+        chart.draw_series(numbered().map(truth))?;
         for (x, row) in numbered() {
             let Some(interval) = row.available_bits_per_second else { continue };
             let at = |bits: u64| (x, bits as f64 / unit.bits);
             let bar = PathElement::new([at(interval.low), at(interval.high)], SERIES[0].stroke_width(2));
             chart.draw_series([bar])?;
-            chart.draw_series([point(at(interval.value))])?;
+            chart.draw_series([point(at(interval.value), SERIES[0])])?;
         }
-        let none = std::iter::empty::<Circle<(f64, f64), i32>>();
-        chart.draw_series(none)?.label("estimate").legend(|(x, y)| Circle::new((x + 8, y), 4, SERIES[0].filled()));
-        legend(&mut chart)
+        Ok(())
     })?;
     Ok(Plot { title: transport.to_owned(), caption, svg })
 }
@@ -115,18 +134,16 @@ fn timeline(transport: &str, packets: &[TimelinePacket]) -> Drawn<Plot> {
     ];
     let times = packets.iter().flat_map(|p| [Some(p.planned_seconds), p.sent_seconds, p.received_seconds]);
     let (first, last) = range(&times.flatten().map(|s| s * 1e3).collect::<Vec<_>>()).unwrap_or((0.0, 1.0));
-    let svg = draw(|area| {
+    let legend = kinds.map(|(name, _, colour)| Entry { name: name.to_owned(), colour, mark: Mark::Point });
+    let svg = draw(&legend, |area| {
         let axes = ["time, ms".to_owned(), "packet of the train".to_owned()];
         let margin = (last - first).max(1.0) * 0.03;
         let mut chart = chart(area, first - margin..last + margin, 0.0..packets.len() as f64 * 1.04, &axes)?;
-        for (name, time, colour) in kinds {
+        for (_, time, colour) in kinds {
             let points = packets.iter().enumerate().filter_map(|(i, p)| time(p).map(|s| (s * 1e3, i as f64 + 1.0)));
-            chart
-                .draw_series(points.map(|at| Circle::new(at, 2, colour.filled())))?
-                .label(name)
-                .legend(move |(x, y)| Circle::new((x + 8, y), 3, colour.filled()));
+            chart.draw_series(points.map(|at| Circle::new(at, 2, colour.filled())))?;
         }
-        legend(&mut chart)
+        Ok(())
     })?;
     Ok(Plot { title: transport.to_owned(), caption, svg })
 }
@@ -137,6 +154,29 @@ struct Point {
     estimate: f64,
     low: f64,
     high: f64,
+}
+
+/// A published estimate, where the truth here was that at the same cross traffic.
+struct PublishedPoint {
+    series: String,
+    method: Option<String>,
+    truth: f64,
+    estimate: f64,
+}
+
+fn published(report: &Report, rows: &[&Row], unit: Unit) -> Vec<PublishedPoint> {
+    let figures = report.summary.published.iter().flat_map(|published| &published.figures);
+    let point = |figure: &PublishedFigure| {
+        let truths =
+            rows.iter().filter(|row| figure.is_about(row)).map(|row| row.truth_bits_per_second as f64 / unit.bits);
+        Some(PublishedPoint {
+            series: figure.series.clone(),
+            method: figure.method.clone(),
+            truth: median(&truths.collect::<Vec<_>>())?,
+            estimate: figure.available_bits_per_second? as f64 / unit.bits,
+        })
+    };
+    figures.filter(|figure| figure.cross_bits_per_second.is_some()).filter_map(point).collect()
 }
 
 fn points_by_method(rows: &[&Row], unit: Unit) -> BTreeMap<String, Vec<Point>> {

@@ -2,6 +2,7 @@
 //! and queueing delay. A case without a value leaves a gap.
 
 use super::document::FairnessReport;
+use crate::fairness::published::{PublishedMix, PublishedShare};
 use crate::fairness::summary::PointSummary;
 use crate::report::cases::{CaseAxis, Frame, Series, alone, over_cases};
 use crate::report::plot::{Drawn, GREY, Plot, SERIES};
@@ -61,18 +62,33 @@ fn queueing_delay(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
     plot(report, cases, &frame, by_discipline(report, cases, &millis))
 }
 
-/// Jain's index, with the published values in grey where there are some.
+/// What is published of a mix: the discipline that is the same here, where there is one, its name there, and its figures.
+type PublishedSeries = (Option<&'static str>, &'static str, fn(&PublishedMix) -> PublishedShare);
+const PUBLISHED: [PublishedSeries; 3] = [
+    (Some("tail-drop"), "FIFO", |mix| mix.fifo),
+    (Some("fq-codel"), "FQ-CoDel", |mix| mix.fq_codel),
+    (None, "Cebinae", |mix| mix.cebinae),
+];
+
+/// Jain's index, beside the published values where there are some.
 fn index(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
     let points = &report.summary.points;
-    let mut series = by_discipline(report, cases, &|point| point.jain_index);
+    let mut series = by_discipline(report, cases, &|point| point.jain_index.map(up_to_one));
     let published = |case: &&str| points.iter().find(|point| point.case == **case)?.published;
     if cases.iter().any(|case| published(case).is_some()) {
-        let value = |case: &&str| Some(alone(published(case)?.cebinae.jain_index));
-        series.push(Series { name: "paper: Cebinae".into(), values: cases.iter().map(value).collect(), colour: GREY });
+        for (discipline, name, share) in PUBLISHED {
+            let own = discipline.and_then(|own| report.summary.discipline_names().iter().position(|name| *name == own));
+            series.push(Series {
+                name: format!("published: {name}"),
+                values: cases.iter().map(|case| Some(alone(share(&published(case)?).jain_index))).collect(),
+                colour: own.map_or(GREY, |index| SERIES[index % SERIES.len()]),
+                is_published: true,
+            });
+        }
     }
     let frame = Frame {
         title: "Jain's index",
-        caption: "Of all connections' goodputs: 1 where all are equal; with 95 % intervals over the runs.",
+        caption: "Of all connections' goodputs: 1 where all are equal; with 95 % intervals over the runs. Rings are published values.",
         y_axis: "Jain's index",
         range: (0.8, 1.01),
     };
@@ -98,7 +114,7 @@ fn shares(points: &[PointSummary], discipline: &str, cases: &[&str]) -> Vec<Seri
             point.groups.get(index)?.goodput_bits_per_second.map(|mean| scaled(mean, 1e-6))
         };
         let values = cases.iter().map(value).collect();
-        Series { name: group.group.clone(), values, colour: SERIES[index % SERIES.len()] }
+        Series { name: group.group.clone(), values, colour: SERIES[index % SERIES.len()], is_published: false }
     });
     series.collect()
 }
@@ -112,9 +128,14 @@ fn by_discipline(
     let series = report.summary.discipline_names().into_iter().enumerate().map(|(index, name)| {
         let of_case = |case: &&str| points.iter().find(|p| p.discipline == name && p.case == **case).and_then(value);
         let values = cases.iter().map(of_case).collect();
-        Series { name: name.to_owned(), values, colour: SERIES[index % SERIES.len()] }
+        Series { name: name.to_owned(), values, colour: SERIES[index % SERIES.len()], is_published: false }
     });
     series.collect()
+}
+
+/// An index is 1 at most, whatever the interval of a mean of few runs says.
+fn up_to_one(index: Estimate<f64>) -> Estimate<f64> {
+    index.map(|value| value.min(1.0))
 }
 
 fn scaled(value: Estimate<f64>, factor: f64) -> Estimate<f64> {

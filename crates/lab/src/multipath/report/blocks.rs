@@ -4,7 +4,7 @@ use super::document::MultipathReport;
 use crate::multipath::block_sweep::{BlockRate, period_ratio};
 use crate::multipath::row::MultipathRow;
 use crate::report::Table;
-use crate::report::plot::{Drawn, Plot, SERIES, chart, draw, legend};
+use crate::report::plot::{Drawn, Entry, Mark, Plot, SERIES, chart, draw};
 use crate::statistics::mean;
 use plotters::prelude::*;
 
@@ -108,17 +108,19 @@ fn plot(report: &MultipathReport, case: &str) -> Drawn<Plot> {
     let all: Vec<_> = report.summary.contenders().into_iter().map(|name| (name, points(name))).collect();
     let limit =
         |value: fn(&(f64, f64)) -> f64| all.iter().flat_map(|(_, points)| points).map(value).fold(1.0, f64::max);
-    let svg = draw(|area| {
+    let colour = |index: usize| SERIES[index % SERIES.len()];
+    let legend = all.iter().enumerate().map(|(index, (name, _))| Entry {
+        name: (*name).to_owned(),
+        colour: colour(index),
+        mark: Mark::Line,
+    });
+    let svg = draw(&legend.collect::<Vec<_>>(), |area| {
         let axes = ["length of each write, log2 of bytes".to_owned(), "goodput, Mbit/s".to_owned()];
         let mut chart = chart(area, 0.0..limit(|point| point.0), 0.0..limit(|point| point.1) * 1.05, &axes)?;
-        for (index, (name, points)) in all.iter().enumerate() {
-            let colour = SERIES[index % SERIES.len()];
-            chart
-                .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
-                .label(*name)
-                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+        for (index, (_, points)) in all.iter().enumerate() {
+            chart.draw_series(LineSeries::new(points.iter().copied(), colour(index).stroke_width(2)))?;
         }
-        legend(&mut chart)
+        Ok(())
     })?;
     let caption = "Goodput of the first run by the length of each write, without TCP_NODELAY (the paper's Fig. 4 to 6 have the time \
                    for a given amount).";

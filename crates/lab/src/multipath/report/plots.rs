@@ -7,22 +7,19 @@ use crate::multipath::summary::PointSummary;
 use crate::report::cases::{CaseAxis, Frame, Series, alone, over_cases};
 use crate::report::plot::{Drawn, Plot, SERIES, chart, draw};
 use plotters::prelude::*;
+use std::collections::BTreeSet;
 use train::Estimate;
 
 /// All plots of a report.
 pub(super) fn all(report: &MultipathReport) -> Drawn<Vec<Plot>> {
     match report.workload {
         WorkloadName::Transfer => {
-            let by_case = [
-                by_case(report, &SHARES, &|point| scaled(point.share_of_framing_ratio, 100.0))?,
-                by_case(report, &GOODPUTS, &|point| scaled(point.goodput_bits_per_second, 1e-6))?,
-            ];
+            let by_case =
+                [by_case(report, &SHARES, &|point| scaled(point.share_of_framing_ratio, 100.0))?, goodputs(report)?];
             Ok(by_case.into_iter().chain(by_setting(report)?).chain(trace::plots(&report.rows)?).collect())
         }
         WorkloadName::Blocks => blocks::plots(report),
-        WorkloadName::Flood => {
-            Ok(vec![by_case(report, &GOODPUTS, &|point| scaled(point.goodput_bits_per_second, 1e-6))?])
-        }
+        WorkloadName::Flood => Ok(vec![goodputs(report)?]),
         WorkloadName::Numbered => {
             // In virtual time the order itself is not kept.
             let shown = |row: &&MultipathRow| row.run == 1 && !row.arrival_order.is_empty();
@@ -40,7 +37,7 @@ const SHARES: Frame<'_> = Frame {
 };
 const GOODPUTS: Frame<'_> = Frame {
     title: "goodput",
-    caption: "Goodput, Mbit/s, with 95 % intervals over the runs. The cases are numbered as in the table.",
+    caption: "Goodput, Mbit/s, with 95 % intervals over the runs. The cases are numbered as in the table. Rings are published values.",
     y_axis: "goodput, Mbit/s",
     range: (0.0, 1.0),
 };
@@ -54,13 +51,58 @@ fn by_case(
     frame: &Frame<'_>,
     value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
 ) -> Drawn<Plot> {
+    cases_plot(report, frame, measured(report, value))
+}
+
+/// With what is published of the same contenders on such paths.
+fn goodputs(report: &MultipathReport) -> Drawn<Plot> {
+    let mut series = measured(report, &|point| scaled(point.goodput_bits_per_second, 1e-6));
+    series.extend(published(report));
+    cases_plot(report, &GOODPUTS, series)
+}
+
+fn measured(report: &MultipathReport, value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>) -> Vec<Series> {
     let cases = report.summary.cases();
-    let series = report.summary.contenders().into_iter().enumerate().map(|(index, name)| {
-        let values = cases.iter().map(|case| report.summary.point(case, name).and_then(value)).collect();
-        Series { name: name.to_owned(), values, colour: SERIES[index % SERIES.len()] }
+    let series = report.summary.contenders().into_iter().enumerate().map(|(index, name)| Series {
+        name: name.to_owned(),
+        values: cases.iter().map(|case| report.summary.point(case, name).and_then(value)).collect(),
+        colour: colour(index),
+        is_published: false,
     });
-    let series: Vec<_> = series.collect();
-    let labels = (1..=cases.len()).map(|number| number.to_string()).collect();
+    series.collect()
+}
+
+fn published(report: &MultipathReport) -> Vec<Series> {
+    let cases = report.summary.cases();
+    let of = |case: &str, name: &str, source: &str| {
+        let point = report.summary.point(case, name)?;
+        let found = point.published.iter().find(|found| found.source == source)?;
+        // The sum of the paths' rates.
+        let sum = || Some(point.goodput_bits_per_second?.value / point.share_of_sum_ratio?.value);
+        let rate = found.goodput_bits_per_second.or_else(|| Some(found.share_of_sum_ratio? * sum()?))?;
+        Some(alone(rate / 1e6))
+    };
+    let mut series = Vec::new();
+    for (index, name) in report.summary.contenders().into_iter().enumerate() {
+        let points = cases.iter().filter_map(|case| report.summary.point(case, name));
+        let sources: BTreeSet<_> = points.flat_map(|point| &point.published).map(|found| &found.source).collect();
+        series.extend(sources.into_iter().map(|source| Series {
+            name: format!("{source}: {name}"),
+            values: cases.iter().map(|case| of(case, name, source)).collect(),
+            colour: colour(index),
+            is_published: true,
+        }));
+    }
+    series.retain(|series| series.values.iter().any(Option::is_some));
+    series
+}
+
+fn colour(index: usize) -> RGBColor {
+    SERIES[index % SERIES.len()]
+}
+
+fn cases_plot(report: &MultipathReport, frame: &Frame<'_>, series: Vec<Series>) -> Drawn<Plot> {
+    let labels = (1..=report.summary.cases().len()).map(|number| number.to_string()).collect();
     over_cases(&CaseAxis { name: "case", labels, is_swept: false }, frame, &series)
 }
 
@@ -96,7 +138,7 @@ fn setting_plot(
 ) -> Drawn<Plot> {
     let series = report.summary.cases().into_iter().enumerate().map(|(index, case)| {
         let values = tuned.iter().map(|name| report.summary.point(case, name).and_then(value).map(alone)).collect();
-        Series { name: case.to_owned(), values, colour: SERIES[index % SERIES.len()] }
+        Series { name: case.to_owned(), values, colour: SERIES[index % SERIES.len()], is_published: false }
     });
     let series: Vec<_> = series.filter(|series| series.values.iter().any(Option::is_some)).collect();
     let legend = tuned.iter().enumerate().map(|(number, name)| format!("{}: {name}", number + 1));
@@ -112,7 +154,7 @@ fn arrivals(row: &MultipathRow) -> Drawn<Plot> {
     let first = row.arrival_order.iter().copied().min().unwrap_or(0);
     let numbers: Vec<_> = row.arrival_order.iter().map(|number| (number - first) as f64).collect();
     let highest = numbers.iter().copied().fold(1.0, f64::max);
-    let svg = draw(|area| {
+    let svg = draw(&[], |area| {
         let axes = ["place in the order of arrival".to_owned(), "number of the packet".to_owned()];
         let mut chart = chart(area, 0.0..numbers.len().max(1) as f64, 0.0..highest, &axes)?;
         let marks = numbers

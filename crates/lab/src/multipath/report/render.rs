@@ -144,7 +144,7 @@ mod tests {
         assert!((share - 14.0 / 16.0 / (1448.0 / 1500.0)).abs() < 1e-12, "{share}");
         let text = report.to_text();
         assert!(
-            text.contains("bonded gets 90.6 % of what its framing leaves, least 90.6 %; required 95 %: not met"),
+            text.contains("bonded gets 90.6 % of what its framing leaves, minimum 90.6 %; required 95 %: not met"),
             "{text}"
         );
         assert!(text.contains("Multipath TCP 14.00 Mbit/s (+0.0 %)"), "{text}");

@@ -56,10 +56,10 @@ fn lines(report: &MultipathReport, caption: &str, columns: &[Column<'_>]) -> Tab
 fn transfers(report: &MultipathReport) -> Table {
     let columns: [Column<'_>; 11] = [
         ("Mbit/s", &|point| mbits(point.goodput_bits_per_second)),
-        ("least", &|point| number(point.min_goodput_bits_per_second, 1e6, 2)),
-        ("least, % of sum", &|point| number(point.min_share_of_sum_ratio, 0.01, 1)),
+        ("minimum", &|point| number(point.min_goodput_bits_per_second, 1e6, 2)),
+        ("minimum, % of sum", &|point| number(point.min_share_of_sum_ratio, 0.01, 1)),
         ("framing, %", &|point| number(point.framing_ratio, 0.01, 1)),
-        ("least, % of framing", &|point| number(point.min_share_of_framing_ratio, 0.01, 1)),
+        ("minimum, % of framing", &|point| number(point.min_share_of_framing_ratio, 0.01, 1)),
         ("retransmitted", &|point| number(point.retransmitted_segments, 1.0, 0)),
         ("out of order", &|point| number(point.reordered_packets, 1.0, 0)),
         ("extent p95 / max", &extents),
@@ -67,7 +67,7 @@ fn transfers(report: &MultipathReport) -> Table {
         ("sparse p99, ms added", &|point| number(point.sparse_added_p99_seconds, 1e-3, 1)),
         ("published; required", &beside),
     ];
-    let caption = "Goodput (mean, least of the runs), retransmitted segments and packets out of order at the receiver in a run, \
+    let caption = "Goodput (mean, minimum of the runs), retransmitted segments and packets out of order at the receiver in a run, \
                    with the extent of reordering in packets; the longest time without an arrival; the 99th percentile of a \
                    sparse flow's delay above the shortest path's";
     let is_empty = |place: usize, table: &Table| table.rows.iter().all(|row| row[place] == "–");
@@ -131,7 +131,7 @@ fn floods(report: &MultipathReport) -> Table {
     };
     let columns: [Column<'_>; 4] = [
         ("Mbit/s", &|point| mbits(point.goodput_bits_per_second)),
-        ("least", &|point| number(point.min_goodput_bits_per_second, 1e6, 1)),
+        ("minimum", &|point| number(point.min_goodput_bits_per_second, 1e6, 1)),
         ("% of single", &of_single),
         ("published", &beside),
     ];

@@ -2,7 +2,7 @@
 
 use crate::multipath::row::MultipathRow;
 use crate::multipath::trace::{Layer, TraceSegment};
-use crate::report::plot::{Drawn, Plot, SERIES, chart, draw, legend};
+use crate::report::plot::{Drawn, Entry, Mark, Plot, SERIES, chart, draw};
 use plotters::prelude::*;
 
 const LAYERS: [(Layer, &str, usize); 2] = [(Layer::Upper, "flow", 0), (Layer::Lower, "below", 2)];
@@ -16,26 +16,25 @@ pub(super) fn plots(rows: &[MultipathRow]) -> Drawn<Vec<Plot>> {
 fn plot(row: &MultipathRow) -> Drawn<Plot> {
     let point = |segment: &TraceSegment| (segment.seconds, segment.sequence_bytes as f64 / 1e6);
     let most = |value: fn(&(f64, f64)) -> f64| row.trace.iter().map(point).map(|p| value(&p)).fold(0.1, f64::max);
-    let svg = draw(|area| {
+    let segments = |layer, repeats| row.trace.iter().filter(move |s| s.layer == layer && s.is_repeat == repeats);
+    let kinds = LAYERS.into_iter().flat_map(|(layer, name, colour)| {
+        [(layer, false, name.to_owned(), SERIES[colour], 1), (layer, true, format!("{name}, repeated"), REPEATED, 3)]
+    });
+    let kinds: Vec<_> = kinds.filter(|(layer, repeats, ..)| segments(*layer, *repeats).next().is_some()).collect();
+    let entry = |(_, _, name, colour, _): &(_, _, String, RGBColor, _)| Entry {
+        name: name.clone(),
+        colour: *colour,
+        mark: Mark::Point,
+    };
+    let legend: Vec<_> = kinds.iter().map(entry).collect();
+    let svg = draw(&legend, |area| {
         let axes = ["time, s".to_owned(), "sequence number, MB".to_owned()];
         let mut chart = chart(area, 0.0..most(|p| p.0), 0.0..most(|p| p.1), &axes)?;
-        for (layer, name, colour) in LAYERS {
-            for (repeats, name, colour, size) in
-                [(false, name.to_owned(), SERIES[colour], 1), (true, format!("{name}, repeated"), REPEATED, 3)]
-            {
-                let own = row.trace.iter().filter(|s| s.layer == layer && s.is_repeat == repeats).map(point);
-                let own: Vec<_> = own.collect();
-                if own.is_empty() {
-                    continue;
-                }
-                let mark = |p| Circle::new(p, size, colour.filled());
-                chart
-                    .draw_series(own.into_iter().map(mark))?
-                    .label(name)
-                    .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
-            }
+        for (layer, repeats, _, colour, size) in &kinds {
+            let marks = segments(*layer, *repeats).map(|segment| Circle::new(point(segment), *size, colour.filled()));
+            chart.draw_series(marks)?;
         }
-        legend(&mut chart)
+        Ok(())
     })?;
     Ok(Plot {
         title: format!("{}, {}, run {}", row.case, row.contender, row.run),

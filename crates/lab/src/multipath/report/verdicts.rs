@@ -34,7 +34,7 @@ fn required(point: &PointSummary) -> Option<String> {
     let (required, share) = (point.required_share_ratio?, point.share_of_framing_ratio?.value);
     let verdict = if share >= required { "met" } else { "not met" };
     Some(format!(
-        "{}: {} gets {:.1} % of what its framing leaves, least {:.1} %; required {:.0} %: {verdict}",
+        "{}: {} gets {:.1} % of what its framing leaves, minimum {:.1} %; required {:.0} %: {verdict}",
         point.case,
         point.contender,
         share * 100.0,

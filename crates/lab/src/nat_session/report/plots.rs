@@ -2,11 +2,12 @@
 
 use super::document::NatSessionReport;
 use crate::nat_session::row::{NatSessionRow, SessionRow};
-use crate::report::plot::{Drawn, GREY, Plot, SERIES, chart, draw, legend};
+use crate::report::plot::{Axis, Drawn, Entry, GREY, Mark, Plot, SERIES, chart_labelled, draw, short};
 use plotters::prelude::*;
 
 /// So many flows of a run are shown.
 const MAX_FLOWS: usize = 16;
+const X_LABELS: usize = 8;
 
 /// One for each case: its first run.
 pub(super) fn all(report: &NatSessionReport) -> Drawn<Vec<Plot>> {
@@ -31,10 +32,18 @@ fn timeline(row: &NatSessionRow) -> Drawn<Plot> {
     let flows = row.flows.len().min(MAX_FLOWS);
     let ends = row.sessions().flat_map(|session| [session.forgotten_seconds, session.removed_seconds]).flatten();
     let end = ends.chain(row.sessions().filter_map(|session| session.last_packet_seconds)).fold(1.0, f64::max) * 1.02;
-    let svg = draw(|area| {
-        let axes = ["since the flow's first packet, s".to_owned(), "flow".to_owned()];
-        let mut chart = chart(area, 0.0..end, 0.5..flows as f64 + 0.5, &axes)?;
-        for (name, offset, colour, times) in KINDS {
+    let mut legend: Vec<_> =
+        KINDS.map(|(name, _, colour, _)| Entry { name: name.into(), colour, mark: Mark::Line }).into();
+    legend.push(Entry { name: "last packet of the session".into(), colour: SERIES[3], mark: Mark::Point });
+    let svg = draw(&legend, |area| {
+        // Between two flows there is none.
+        let whole = |y: &f64| if y.fract().abs() < 0.01 { short(y) } else { String::new() };
+        let axes = [
+            Axis { name: "since the flow's first packet, s", labels: X_LABELS, label: &short },
+            Axis { name: "flow", labels: flows + 1, label: &whole },
+        ];
+        let mut chart = chart_labelled(area, 0.0..end, 0.5..flows as f64 + 0.5, axes)?;
+        for (_, offset, colour, times) in KINDS {
             let mut lines = Vec::new();
             for (place, flow) in row.flows.iter().take(flows).enumerate() {
                 let y = (place + 1) as f64 + offset;
@@ -43,10 +52,7 @@ fn timeline(row: &NatSessionRow) -> Drawn<Plot> {
                     PathElement::new(vec![(from, y), (to.unwrap_or(end), y)], colour.stroke_width(4))
                 }));
             }
-            chart
-                .draw_series(lines)?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], colour.stroke_width(4)));
+            chart.draw_series(lines)?;
         }
         let last = |(place, flow): (usize, &crate::nat_session::row::FlowRow)| {
             let y = (place + 1) as f64 + 0.15;
@@ -54,11 +60,8 @@ fn timeline(row: &NatSessionRow) -> Drawn<Plot> {
             marks.map(|at| Circle::new((at, y), 3, SERIES[3].filled())).collect::<Vec<_>>()
         };
         let marks: Vec<_> = row.flows.iter().take(flows).enumerate().flat_map(last).collect();
-        chart
-            .draw_series(marks)?
-            .label("last packet of the session")
-            .legend(|(x, y)| Circle::new((x + 10, y), 3, SERIES[3].filled()));
-        legend(&mut chart)
+        chart.draw_series(marks)?;
+        Ok(())
     })?;
     Ok(Plot {
         title: row.case.clone(),

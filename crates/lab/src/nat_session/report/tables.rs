@@ -34,7 +34,7 @@ fn steps(report: &NatSessionReport) -> Table {
         ("10: ended, ms", &|case| millis(case.forgotten_seconds)),
     ];
     let caption = "The steps of the paper's Fig. 3, by its numbers: 3, 4 and 6 since the flow's first packet, 7 since its last one, 8 \
-                   and 10 since 7; median of all flows, and the greatest value";
+                   and 10 since 7; median of all flows, and the maximum";
     lines(report, caption, &columns)
 }
 
@@ -49,7 +49,7 @@ fn sessions(report: &NatSessionReport) -> Table {
         ("new one after kill, ms", &|case| millis(case.recovered_seconds)),
     ];
     let caption = "Sessions of all runs: how many were opened, how they ended, how often one was asked for, and how long after a \
-                   gateway was killed flows had their next session (median, and the greatest value)";
+                   gateway was killed flows had their next session (median, and the maximum)";
     lines(report, caption, &columns)
 }
 
@@ -62,7 +62,7 @@ fn packets(report: &NatSessionReport) -> Table {
         ("first one waited, ms", &|case| shown(case.first_packet_wait_seconds, 1e-3, 2)),
     ];
     let caption = "Packets of all runs: those of flows while they were divided, those that did not reach their host, those that reached it \
-                   from another address than their sender's; and how long a flow's first one waited (median, and the greatest value)";
+                   from another address than their sender's; and how long a flow's first one waited (median, and the maximum)";
     lines(report, caption, &columns)
 }
 
@@ -70,7 +70,7 @@ fn millis(spread: Option<Spread>) -> String {
     shown(spread, 1e-3, 0)
 }
 
-/// The median, and the greatest value where it differs.
+/// The median, and the maximum where it differs.
 fn shown(spread: Option<Spread>, unit: f64, decimals: usize) -> String {
     let Some(Spread { median, max, .. }) = spread else { return "–".into() };
     let [median, max] = [median, max].map(|value| format!("{:.decimals$}", value / unit));

@@ -1,0 +1,174 @@
+//! What is seen of a link's history.
+
+use crate::live::history::{History, Snapshot};
+use crate::live::panel::{self, bad, doubtful, good, line, take};
+use ::status::{age, percent};
+use emulator::report::{Direction, Document, Flow, LATE_ABOVE};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Stylize;
+use ratatui::text::{Line, Span};
+use units::Rate;
+
+/// What a link says of itself.
+#[derive(Debug)]
+pub struct Seen {
+    /// The last interval of its statistics.
+    pub recent: Document,
+    /// All since its start.
+    pub total: Document,
+}
+
+impl Snapshot for Seen {
+    fn age_seconds(&self) -> f64 {
+        self.total.duration_seconds
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.recent.time == other.recent.time
+    }
+}
+
+/// A value of a direction, shown as a number and below it as it was of late.
+struct Column {
+    head: &'static str,
+    value: fn(&Direction) -> Option<f64>,
+    text: fn(f64) -> String,
+    /// The full height, unless a value is higher.
+    min_scale: f64,
+}
+
+const COLUMNS: [Column; 5] = [
+    Column {
+        head: "delivered",
+        value: |direction| Some(direction.delivered.bits_per_second),
+        text: rate_text,
+        min_scale: 1.0,
+    },
+    Column {
+        head: "dropped packets",
+        value: |direction| Some(direction.dropped.all() as f64),
+        text: |packets| packets.to_string(),
+        min_scale: 1.0,
+    },
+    Column {
+        head: "queueing p50",
+        value: |direction| Some(direction.queueing_delay?.p50_seconds),
+        text: span_text,
+        min_scale: 0.001,
+    },
+    Column {
+        head: "queueing p99",
+        value: |direction| Some(direction.queueing_delay?.p99_seconds),
+        text: span_text,
+        min_scale: 0.001,
+    },
+    Column {
+        head: "backlog bytes",
+        value: |direction| Some(direction.queued_bytes as f64),
+        text: |bytes| bytes.to_string(),
+        min_scale: 3000.0,
+    },
+];
+
+/// A direction takes so many lines besides its flows.
+const DIRECTION_HEIGHT: u16 = 6;
+const MAX_FLOWS: u16 = 8;
+/// The longest of a flow's name that is common: TCP over IPv4.
+const NAME_WIDTH: u16 = 48;
+const RATE_WIDTH: u16 = 12;
+const SHARE_WIDTH: u16 = 6;
+
+type Get = fn(&Document) -> &Direction;
+
+/// Draws the last interval, with sparklines of the earlier ones: the newest value is at their right end. `warning` and `hint`
+/// are lines for above and below.
+pub fn draw(frame: &mut Frame<'_>, history: &History<Seen>, warning: Option<&str>, hint: &str) {
+    let [mut area, mut bottom] = Layout::vertical([Constraint::Fill(1), Constraint::Length(4)]).areas(frame.area());
+    let Seen { recent, total } = history.latest();
+    let (name, interval) = (&recent.name, units::Span::from_secs_f64(recent.duration_seconds));
+    let heading = format!("{name}, running for {}; below are the last {interval}", age(total.duration_seconds));
+    line(frame, &mut area, Line::from(heading).bold());
+    for problem in [warning, history.problem()].into_iter().flatten() {
+        line(frame, &mut area, Line::from(problem).style(bad()));
+    }
+    let flows = (area.height / 2).saturating_sub(DIRECTION_HEIGHT).min(MAX_FLOWS);
+    let directions: [Get; 2] = [|document| &document.up, |document| &document.down];
+    for get in directions {
+        draw_direction(frame, &mut area, history, get, flows);
+    }
+    draw_lateness(frame, &mut bottom, recent);
+    line(frame, &mut bottom, Line::from(drops(total)));
+    line(frame, &mut bottom, Line::from(hint).dim());
+}
+
+fn draw_direction(frame: &mut Frame<'_>, area: &mut Rect, history: &History<Seen>, get: Get, flows: u16) {
+    let direction = get(&history.latest().recent);
+    line(frame, area, Line::default());
+    let name = Span::from(format!("{} > {}: ", direction.from, direction.to)).bold();
+    line(frame, area, Line::from_iter([name, Span::from(direction.settings.as_str())]));
+    let (mut heads, values) = (take(area, 1), take(area, 2));
+    let width = [Constraint::Fill(1); COLUMNS.len()];
+    let split = |row: Rect| Layout::horizontal(width).spacing(2).split(row);
+    for ((head, cell), column) in split(take(&mut heads, 1)).iter().zip(split(values).iter()).zip(&COLUMNS) {
+        frame.render_widget(Line::from(column.head).dim(), *head);
+        let newest_first = || history.newest_first().map(|seen| (column.value)(get(&seen.recent)));
+        let scale = newest_first().take(cell.width.into()).flatten().fold(column.min_scale, f64::max);
+        let text = (column.value)(direction).map(column.text);
+        panel::value(frame, *cell, text, newest_first(), scale);
+    }
+    let fairness = match direction.fairness_index_ratio {
+        Some(index) => format!("fairness index {index:.3}, active flows: {}", direction.active_flows),
+        None => "no active flow".to_owned(),
+    };
+    line(frame, area, Line::from(fairness));
+    let mut list = take(area, flows);
+    for flow in direction.flows.iter().take(flows.into()) {
+        draw_flow(frame, take(&mut list, 1), flow, direction);
+    }
+}
+
+/// Its name, its rate, its share of what was delivered, and the same as a bar.
+fn draw_flow(frame: &mut Frame<'_>, row: Rect, flow: &Flow, direction: &Direction) {
+    let widths = [
+        Constraint::Max(NAME_WIDTH),
+        Constraint::Length(RATE_WIDTH),
+        Constraint::Length(SHARE_WIDTH),
+        Constraint::Fill(1),
+    ];
+    let [name, rate, share, bar] = Layout::horizontal(widths).spacing(2).areas(row);
+    let delivered = &flow.traffic.delivered;
+    let ratio = delivered.bytes as f64 / direction.delivered.bytes.max(1) as f64;
+    frame.render_widget(Line::from(flow.name.as_deref().unwrap_or("without addresses")), name);
+    frame.render_widget(Line::from(rate_text(delivered.bits_per_second)), rate);
+    frame.render_widget(Line::from(percent(Some(ratio))), share);
+    let length = (ratio.min(1.0) * f64::from(bar.width)).round() as usize;
+    frame.render_widget(Line::from("█".repeat(length)).cyan(), bar);
+}
+
+/// How late this machine itself was.
+fn draw_lateness(frame: &mut Frame<'_>, area: &mut Rect, recent: &Document) {
+    let late =
+        |direction: &Direction| direction.lateness.map_or_else(|| "–".to_owned(), |times| span_text(times.p99_seconds));
+    let names = [&recent.up, &recent.down].map(|direction| format!("to {}: {}", direction.to, late(direction)));
+    line(frame, area, Line::from(format!("own lateness p99 (bound {LATE_ABOVE}): {}", names.join(", "))));
+    let style = if recent.verdict.on_time { good() } else { doubtful() };
+    line(frame, area, Line::from(recent.verdict.message.as_str()).style(style));
+}
+
+/// Those since the start.
+fn drops(total: &Document) -> String {
+    let names = [&total.up, &total.down].map(|direction| format!("to {}: {}", direction.to, direction.dropped.all()));
+    format!("dropped packets since the start: {}", names.join(", "))
+}
+
+fn rate_text(bits_per_second: f64) -> String {
+    Rate::from_f64(bits_per_second).to_string()
+}
+
+fn span_text(seconds: f64) -> String {
+    units::Span::from_secs_f64(seconds).to_string()
+}
+
+#[cfg(test)]
+mod tests;

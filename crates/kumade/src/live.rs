@@ -1,0 +1,44 @@
+//! What a running program does, on the whole terminal, renewed as it says more.
+
+pub mod history;
+pub mod panel;
+pub mod screen;
+
+use anyhow::Context;
+use history::{History, Snapshot};
+use ratatui::Frame;
+use screen::{Input, Screen};
+use service::signals;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// The time between two questions to a program, which renews its answer as often.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Draws what `ask` returns until q, Ctrl-C or a signal. A program that no longer answers is asked again, and what it said last
+/// stays with the reason.
+///
+/// # Errors
+/// If it does not answer at the beginning, or the terminal cannot be used.
+pub fn follow<T: Snapshot>(
+    ask: impl Fn() -> anyhow::Result<T>,
+    draw: impl Fn(&mut Frame<'_>, &History<T>),
+) -> anyhow::Result<()> {
+    let mut history = History::new(ask()?);
+    let stop = signals::termination().context("cannot listen for Ctrl-C")?;
+    let mut screen = Screen::open()?;
+    loop {
+        let asked = Instant::now();
+        while asked.elapsed() < INTERVAL {
+            screen.draw(|frame| draw(frame, &history))?;
+            let input = screen.wait(asked + INTERVAL, &stop)?;
+            if stop.load(Ordering::Relaxed) || matches!(input, Some(Input::Quit | Input::Interrupt)) {
+                return Ok(());
+            }
+        }
+        match ask() {
+            Ok(status) => history.push(status),
+            Err(error) => history.fail(format!("{error:#}")),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What live views are made of.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{RenderDirection, Sparkline};
+
+/// A bar of a sparkline has so many steps.
+const STEPS: f64 = 8.0;
+
+/// Takes lines from the top of an area, as many as there are.
+pub fn take(area: &mut Rect, height: u16) -> Rect {
+    let height = height.min(area.height);
+    let taken = Rect { height, ..*area };
+    (area.y, area.height) = (area.y + height, area.height - height);
+    taken
+}
+
+/// Puts a line at the top of an area, and takes it from there.
+pub fn line(frame: &mut Frame<'_>, area: &mut Rect, text: Line<'_>) {
+    frame.render_widget(text, take(area, 1));
+}
+
+/// A value as text, and below it what it was of late: the newest at the right end, the full height for `scale`.
+pub fn value(
+    frame: &mut Frame<'_>,
+    mut cell: Rect,
+    text: Option<String>,
+    newest_first: impl Iterator<Item = Option<f64>>,
+    scale: f64,
+) {
+    line(frame, &mut cell, Line::from(text.unwrap_or_else(|| "–".to_owned())));
+    // What is above 0 is to be seen.
+    let bar = |value: Option<f64>| value.map(|value| (value / scale * STEPS).ceil() as u64);
+    let bars: Vec<_> = newest_first.take(cell.width.into()).map(bar).collect();
+    let sparkline = Sparkline::default().data(bars).max(STEPS as u64);
+    frame.render_widget(sparkline.direction(RenderDirection::RightToLeft).cyan(), take(&mut cell, 1));
+}
+
+/// The style of what is as it should be.
+pub fn good() -> Style {
+    Style::new().fg(Color::Green)
+}
+
+/// The style of what needs attention.
+pub fn doubtful() -> Style {
+    Style::new().fg(Color::Yellow)
+}
+
+/// The style of a fault.
+pub fn bad() -> Style {
+    Style::new().fg(Color::Red)
+}
