@@ -25,6 +25,7 @@ mod plan;
 mod receive_timeout;
 pub mod report;
 mod series;
+mod service_cycle;
 mod step;
 mod sustained;
 mod transport;

@@ -459,6 +459,7 @@ impl Measurement {
         let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
         let narrow = capacity.as_ref().and_then(|(capacity, _)| capacity.fastest_burst);
         let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
+        let (outcome, fair_share) = phase.series.service_cycle().judge(outcome, fair_share);
         let mut capacity = capacity.map(|(_, report)| report);
         if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, &sustained) {
             capacity.limit(limiter, phase.series.is_held_back());

@@ -1,3 +1,4 @@
+use crate::service_cycle::ServiceCycle;
 use train::TrainRecord;
 use units::{Direction, Span, Time};
 
@@ -48,6 +49,7 @@ pub struct TrainSeries {
     kernel_stamps: bool,
     held_back: bool,
     disordered_trains: u32,
+    service_cycle: ServiceCycle,
 }
 
 /// Shorter trains tell nothing of the order of packets.
@@ -66,6 +68,7 @@ impl TrainSeries {
             kernel_stamps: true,
             held_back: false,
             disordered_trains: 0,
+            service_cycle: ServiceCycle::default(),
         }
     }
 
@@ -91,6 +94,7 @@ impl TrainSeries {
         let record = &carried.record;
         let is_disordered = record.packets.len() >= MIN_PACKETS && record.is_disordered();
         self.disordered_trains += u32::from(is_disordered);
+        self.service_cycle.add(record);
     }
 
     /// Number of trains so far.
@@ -116,6 +120,11 @@ impl TrainSeries {
     /// Trains of which many packets arrived before others that were sent earlier.
     pub fn disordered_trains(&self) -> u32 {
         self.disordered_trains
+    }
+
+    /// How packets arrived: one by one, or in batches.
+    pub(crate) fn service_cycle(&self) -> &ServiceCycle {
+        &self.service_cycle
     }
 
     /// The cost so far.

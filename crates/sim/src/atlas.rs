@@ -3,6 +3,7 @@
 //! Seeds that tune are kept apart from seeds that judge: [`Seeds::Tuning`] and [`Seeds::Judging`] never give the same path.
 //! A new kind is a variant of [`PathKind`], a line in [`PathKind::ALL`], and what it draws.
 
+pub mod cellular;
 mod draw;
 mod kind;
 mod measure;

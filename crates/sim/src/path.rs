@@ -1,5 +1,5 @@
 use link::queue::{Ecn, QueueConfig};
-use link::{CrossConfig, CrossTraffic, Label, Link, LinkConfig, Recording};
+use link::{CrossConfig, CrossTraffic, Label, Link, LinkConfig, Loss, Medium, Recording};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use train::{PacketRecord, Train, TrainRecord};
@@ -154,7 +154,11 @@ impl VirtualPath {
     /// The same for each link.
     pub fn truths(&self, from: Time, to: Time) -> Vec<Rate> {
         let available = |hop: &Link<usize>| {
-            let rate = hop.config().sustained_rate().map_or(f64::INFINITY, Rate::as_f64);
+            let rate = match &hop.config().medium {
+                Some(Medium::Wireless(_) | Medium::Trace(_)) => saturated(hop.config(), from, to),
+                _ => hop.config().sustained_rate(),
+            };
+            let rate = rate.map_or(f64::INFINITY, Rate::as_f64);
             let cross = hop.ledger().cross_bytes_between(from, to).unwrap_or(0);
             Rate::from_f64(rate - Rate::from_bytes_over(cross, to - from).as_f64())
         };
@@ -201,6 +205,33 @@ fn build(hop: &Hop) -> Result<Link<usize>, ConfigError> {
         link.add_cross(CrossTraffic::new(cross.clone())?);
     }
     Ok(link)
+}
+
+/// What a link whose rate varies carries from `from` to `to` while packets of 1500 bytes always wait; none where a setting is out of
+/// range.
+fn saturated(config: &LinkConfig, from: Time, to: Time) -> Option<Rate> {
+    const PACKET_BYTES: u32 = 1500;
+    const WAITING_BYTES: u64 = 600_000;
+    const STEP: Span = Span::from_millis(1);
+    let config = LinkConfig {
+        queue_bytes: 2 * WAITING_BYTES,
+        delay: Span::ZERO,
+        jitter: Span::ZERO,
+        loss: Loss::None,
+        ..config.clone()
+    };
+    let mut link = Link::new(config.validate().ok()?);
+    let mut bytes = 0;
+    let mut now = Time::ZERO;
+    while now < to {
+        while link.queued_bytes() < WAITING_BYTES && link.offer((), PACKET_BYTES, now).is_ok() {}
+        now += STEP;
+        link.advance(now);
+        while let Some(delivery) = link.pop_due(now) {
+            bytes += if (from..to).contains(&delivery.due) { u64::from(PACKET_BYTES) } else { 0 };
+        }
+    }
+    Some(Rate::from_bytes_over(bytes, to - from))
 }
 
 fn pass(hop: &mut Link<usize>, packets: &[Moving]) -> Vec<Moving> {

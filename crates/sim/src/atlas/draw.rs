@@ -1,9 +1,10 @@
 //! The path of a seed.
 
+use super::cellular;
 use super::kind::PathKind;
 use crate::path::{Hop, Stamping, VirtualPath};
 use link::queue::{DisciplineSettings, Limit, QueueConfig};
-use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, SizeMix, TokenBucket};
+use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Reordering, SizeMix, TokenBucket, Wireless};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use units::{ConfigError, Rate, Span, Time};
@@ -35,6 +36,10 @@ pub struct DrawnPath {
 
 /// Slower and faster bottlenecks are not drawn, in bit/s.
 const RATES: (f64, f64) = (2e6, 300e6);
+/// But for slow links.
+const SLOW_RATES: (f64, f64) = (64e3, 2e6);
+/// Of cellular links.
+const CELLULAR_RATES: (f64, f64) = (2e6, 60e6);
 
 impl DrawnPath {
     /// The path of this kind and seed: always the same.
@@ -42,7 +47,8 @@ impl DrawnPath {
         // Paths of two kinds have nothing in common.
         let mut random = Pcg64Mcg::seed_from_u64(seed ^ ((kind as u64 + 1) << 48));
         let random = &mut random;
-        let rate = Rate::from_f64(between(random, RATES.0, RATES.1).round());
+        let (slowest, fastest) = if kind == PathKind::SlowLink { SLOW_RATES } else { RATES };
+        let rate = Rate::from_f64(between(random, slowest, fastest).round());
         let mut path = DrawnPath {
             kind,
             seed,
@@ -122,6 +128,19 @@ impl DrawnPath {
                 LinkConfig { rate: Some(faster(random, rate)), medium: Some(Medium::TokenBucket(bucket)), ..link }
             }
             PathKind::Jitter => LinkConfig { jitter: Span::from_secs_f64(between(random, 0.5e-3, 10e-3)), ..link },
+            PathKind::Wifi => self.wireless(link, random),
+            PathKind::Cellular => {
+                self.sustained = Rate::from_f64(between(random, CELLULAR_RATES.0, CELLULAR_RATES.1).round());
+                let medium = cellular::trace(self.sustained, random).ok().map(Medium::Trace);
+                LinkConfig { queue_bytes: link.queue_bytes.max(400_000), medium, ..link }
+            }
+            PathKind::SlowLink => LinkConfig { queue_bytes: link.queue_bytes.max(60_000), ..link },
+            PathKind::LongDelay => LinkConfig { delay: Span::from_millis(random.random_range(100..600)), ..link },
+            PathKind::Reordering => {
+                let extra = Span::from_secs_f64(between(random, 0.2e-3, 5e-3));
+                LinkConfig { reordering: Reordering { probability: between(random, 0.001, 0.05), extra }, ..link }
+            }
+            PathKind::Duplication => LinkConfig { duplication: between(random, 0.001, 0.05), ..link },
             PathKind::ShortQueue => LinkConfig { queue_bytes: random.random_range(2..=10) * 1500, ..link },
             PathKind::Loss => {
                 let ratio = between(random, 0.001, 0.05);
@@ -130,6 +149,20 @@ impl DrawnPath {
                 LinkConfig { loss, ..link }
             }
         }
+    }
+
+    /// A wireless last hop whose aggregates are as small as those of old stations, or as large as those of newer ones.
+    fn wireless(&mut self, link: LinkConfig, random: &mut Pcg64Mcg) -> LinkConfig {
+        let slowest = random.random_range(0..=7);
+        let fastest = (slowest + random.random_range(0..=3)).min(9);
+        let medium = Wireless { slowest, fastest, packets: random.random_range(5..=36), ..Wireless::default() };
+        // About what it carries, at the scheme in the middle.
+        let bytes = u64::from(medium.packets) * 1500;
+        let physical = Wireless::physical_rate(slowest.midpoint(fastest));
+        let backoff = Span::from_micros(9) * i64::from(medium.backoff_slots) / 2;
+        self.sustained = Rate::from_bytes_over(bytes, physical.time_for(bytes) + medium.overhead + backoff);
+        let queue_bytes = self.sustained.bytes_in(Span::from_millis(100)).max(400_000);
+        LinkConfig { queue_bytes, medium: Some(Medium::Wireless(medium)), ..link }
     }
 
     /// A narrow link, a faster one of which less is left, and perhaps a third, in any order.
@@ -177,7 +210,9 @@ impl DrawnPath {
     }
 
     fn cross_traffic(&mut self, random: &mut Pcg64Mcg) -> Vec<CrossConfig> {
-        let load = if random.random_bool(0.15) { 0.0 } else { random.random_range(0.05..0.8) };
+        // The rate of a wireless link takes its course from the first packet on.
+        let is_idle = random.random_bool(0.15) && self.kind != PathKind::Wifi;
+        let load = if is_idle { 0.0 } else { random.random_range(0.05..0.8) };
         let flows = if self.flow_queueing { random.random_range(1..=4) } else { 1 };
         let poisson = random.random_bool(0.5);
         let sizes = if random.random_bool(0.5) { SizeMix::imix() } else { SizeMix::fixed(1500) };

@@ -30,11 +30,23 @@ pub enum PathKind {
     Batching,
     /// Two to eight FIFO queues side by side, 0.2 to 10 ms apart: each flow takes one of them (RFC 2991).
     LoadBalanced,
+    /// A wireless last hop that sends 5 to 36 packets at once, at a physical rate that changes every 50 ms.
+    Wifi,
+    /// A cellular link, whose opportunities to send follow a model of measured ones: see [`super::cellular`].
+    Cellular,
+    /// A FIFO queue before 64 kbit/s to 2 Mbit/s.
+    SlowLink,
+    /// A FIFO queue on a path with a round-trip time of 0.2 to 1.2 s.
+    LongDelay,
+    /// A FIFO queue behind which 0.1 to 5 % of all packets come later, by 0.2 to 5 ms.
+    Reordering,
+    /// A FIFO queue behind which 0.1 to 5 % of all packets come twice.
+    Duplication,
 }
 
 impl PathKind {
     /// All kinds.
-    pub const ALL: [PathKind; 13] = [
+    pub const ALL: [PathKind; 19] = [
         PathKind::Fifo,
         PathKind::Policer,
         PathKind::Shaper,
@@ -48,6 +60,12 @@ impl PathKind {
         PathKind::TightLink,
         PathKind::Batching,
         PathKind::LoadBalanced,
+        PathKind::Wifi,
+        PathKind::Cellular,
+        PathKind::SlowLink,
+        PathKind::LongDelay,
+        PathKind::Reordering,
+        PathKind::Duplication,
     ];
 
     /// As scenario files and reports call it.
@@ -66,6 +84,12 @@ impl PathKind {
             PathKind::TightLink => "tight-link",
             PathKind::Batching => "batching",
             PathKind::LoadBalanced => "load-balanced",
+            PathKind::Wifi => "wifi",
+            PathKind::Cellular => "cellular",
+            PathKind::SlowLink => "slow-link",
+            PathKind::LongDelay => "long-delay",
+            PathKind::Reordering => "reordering",
+            PathKind::Duplication => "duplication",
         }
     }
 }

@@ -1,0 +1,194 @@
+//! Whether packets arrive many at once, in batches, or only at whole milliseconds: as from radio links, whose stations send several
+//! packets at each turn, or have turns at fixed times, or from a receiver that collects packets. The time from one turn to the next is
+//! the cycle in which the path serves packets; trains that do not span many of them show the cycle and not the rate.
+
+use estimate::{Outcome, Rejection};
+use train::statistics::median;
+use train::{Estimate, TrainRecord};
+use units::{Rate, Span, Time};
+
+/// Shorter trains tell nothing of batches.
+const MIN_PACKETS: usize = 20;
+/// Packets of a batch arrive within this part of the mean time between two arrivals.
+const MAX_GAP_PART: f64 = 0.2;
+/// Packets arrive in batches if there are so many in each on average, …
+const MIN_BATCH: f64 = 3.0;
+/// … in this part of the trains.
+const MIN_TRAINS_PART: f64 = 0.5;
+/// A receiver that collects packets for less than this long does not mislead trains …
+const MIN_CYCLE: Span = Span::from_micros(600);
+/// … of so many batches.
+const MIN_BATCHES: f64 = 10.0;
+
+/// Values are not believed if this part of the trains arrived in clumps, or this where the interval is wide.
+const MIN_CLUMPED: f64 = 0.5;
+const MIN_CLUMPED_OF_VAGUE: f64 = 0.25;
+
+/// The turns of cellular networks: subframes of LTE, and of 5G (3GPP TS 36.211, TS 38.211).
+const SUBFRAME: Span = Span::from_millis(1);
+/// Packets arrive at whole subframes if their phases agree so well, from 0 to 1, …
+const MIN_CONCENTRATION: f64 = 0.9;
+/// … and were not sent like that.
+const MAX_CONCENTRATION_SENT: f64 = 0.6;
+
+/// How packets arrived, train by train.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServiceCycle {
+    trains: usize,
+    /// Trains of which the packets arrived at whole subframes.
+    at_subframes: usize,
+    batched: Vec<Batches>,
+}
+
+/// Of a train that arrived in batches.
+#[derive(Debug, Clone, Copy)]
+struct Batches {
+    count: f64,
+    packets: f64,
+    /// From one to the next, in seconds.
+    cycle: f64,
+}
+
+impl ServiceCycle {
+    /// Takes in a train.
+    pub(crate) fn add(&mut self, record: &TrainRecord) {
+        let mut arrivals: Vec<Time> = record.packets.iter().filter_map(|packet| packet.received).collect();
+        arrivals.sort_unstable();
+        let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else { return };
+        if arrivals.len() < MIN_PACKETS {
+            return;
+        }
+        self.trains += 1;
+        let seconds = (*last - *first).as_secs_f64();
+        let within = MAX_GAP_PART * seconds / (arrivals.len() - 1) as f64;
+        let count = arrivals.chunk_by(|one, next| (*next - *one).as_secs_f64() <= within).count() as f64;
+        let packets = arrivals.len() as f64 / count;
+        if packets >= MIN_BATCH {
+            self.batched.push(Batches { count, packets, cycle: seconds / (count - 1.0).max(1.0) });
+        }
+        let sent = record.packets.iter().filter_map(|packet| packet.sent);
+        let is_at_subframes =
+            concentration(arrivals.iter().copied()) > MIN_CONCENTRATION && concentration(sent) < MAX_CONCENTRATION_SENT;
+        self.at_subframes += usize::from(is_at_subframes);
+    }
+
+    /// The outcome, and the fair share of one flow, with the right cause where packets arrive in so few batches, or at whole
+    /// subframes, that trains do not show the rate: what seems to bound it then has this cause, too.
+    pub(crate) fn judge(
+        &self,
+        outcome: Outcome,
+        fair_share: Option<Estimate<Rate>>,
+    ) -> (Outcome, Option<Estimate<Rate>>) {
+        let is_vague =
+            outcome.available.is_none_or(|found| found.high.as_f64() - found.low.as_f64() > found.value.as_f64());
+        let reason = match self.few_batches() {
+            Some(reason) => reason,
+            None if is_vague && self.is_usual(self.at_subframes) => {
+                format!(
+                    "packets arrive at whole multiples of {SUBFRAME}, as from a cellular link, whose rate varies: trains are too short \
+                     to tell what it leaves on average"
+                )
+            }
+            None if arrives_in_clumps(&outcome, is_vague) => {
+                "most trains arrived in clumps, as from a radio link or a receiver that collects packets: they are too short to tell \
+                 its rate"
+                .to_owned()
+            }
+            None => return (outcome, fair_share),
+        };
+        (Outcome { available: None, bound: None, reason: Some(reason), spread: None, ..outcome }, None)
+    }
+
+    fn few_batches(&self) -> Option<String> {
+        let of = |value: fn(&Batches) -> f64| median(&self.batched.iter().map(value).collect::<Vec<_>>());
+        let (count, packets) = (of(|train| train.count)?, of(|train| train.packets)?);
+        let cycle = Span::from_secs_f64(of(|train| train.cycle)?);
+        let misleads = self.is_usual(self.batched.len()) && (cycle >= MIN_CYCLE || count < MIN_BATCHES);
+        misleads.then(|| {
+            format!(
+                "packets arrive in batches of about {packets:.0}, one every {cycle}, as from a radio link or a receiver that collects \
+                 them: trains are too short to tell its rate"
+            )
+        })
+    }
+
+    fn is_usual(&self, trains: usize) -> bool {
+        trains > 0 && trains as f64 >= MIN_TRAINS_PART * self.trains as f64
+    }
+}
+
+/// Whether there is a value or a bound although many trains were rejected since their packets arrived in clumps.
+fn arrives_in_clumps(outcome: &Outcome, is_vague: bool) -> bool {
+    let rejected: u32 = outcome.trains_rejected.values().sum();
+    let clumped = outcome.trains_rejected.get(&Rejection::ReceiverStalled).copied().unwrap_or(0);
+    let part = f64::from(clumped) / f64::from(outcome.trains_used + rejected).max(1.0);
+    let is_known = outcome.available.is_some() || outcome.bound.is_some();
+    is_known && part >= if is_vague { MIN_CLUMPED_OF_VAGUE } else { MIN_CLUMPED }
+}
+
+/// How well times agree in their phase within a subframe: 1 if it is the same for all, about 0 if it is random (the length of the mean
+/// of unit vectors).
+fn concentration(times: impl Iterator<Item = Time>) -> f64 {
+    let (mut sine, mut cosine, mut count) = (0.0, 0.0, 0.0f64);
+    for time in times {
+        let phase = time.as_nanos().rem_euclid(SUBFRAME.as_nanos()) as f64 / SUBFRAME.as_nanos() as f64;
+        let angle = phase * std::f64::consts::TAU;
+        (sine, cosine, count) = (sine + angle.sin(), cosine + angle.cos(), count + 1.0);
+    }
+    sine.hypot(cosine) / count.max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use train::PacketRecord;
+    use units::Time;
+
+    fn outcome() -> Outcome {
+        Outcome::refused("the receiving host held packets back".to_owned())
+    }
+
+    /// Of 60 packets, each so long after the first.
+    fn train(after: impl Fn(i64) -> Span) -> TrainRecord {
+        let sent = |number| Some(Time::ZERO + Span::from_micros(130) * number);
+        let packet =
+            |number| PacketRecord { size: 1500, sent: sent(number), received: Some(Time::ZERO + after(number)) };
+        TrainRecord { packets: (0..60).map(packet).collect() }
+    }
+
+    #[test]
+    fn batches_are_the_cause_where_there_is_no_value() {
+        let mut cycle = ServiceCycle::default();
+        // Ten packets each 2 ms, with stamps of some microseconds between them.
+        cycle.add(&train(|number| Span::from_millis(2) * (number / 10) + Span::from_micros(3) * (number % 10)));
+        let share = Rate::from_mbit(5);
+        let share = Estimate { value: share, low: share, high: share, confidence: 0.95 };
+        let (found, none) = cycle.judge(outcome(), Some(share));
+        let reason = found.reason.unwrap();
+        assert!(reason.contains("batches of about 10, one every 2"), "{reason}");
+        assert_eq!(none, None);
+        let value = Outcome { available: Some(share), reason: None, ..outcome() };
+        assert_eq!(cycle.judge(value, None).0.available, None);
+    }
+
+    #[test]
+    fn whole_milliseconds_are_the_cause_unless_the_value_is_clear() {
+        let mut cycle = ServiceCycle::default();
+        cycle.add(&train(|number| Span::from_millis(number * 3 / 2)));
+        let (found, _) = cycle.judge(outcome(), None);
+        assert!(found.reason.unwrap().contains("multiples of 1 ms"));
+        let rate = Rate::from_mbit(5);
+        let share = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
+        let value = Outcome { available: Some(share), reason: None, ..outcome() };
+        assert_eq!(cycle.judge(value.clone(), None), (value, None));
+    }
+
+    #[test]
+    fn packets_one_by_one_and_short_batches_of_a_receiver_are_no_cause() {
+        for (interval, batch) in [(240, 1), (402, 5)] {
+            let mut cycle = ServiceCycle::default();
+            cycle.add(&train(|number| Span::from_micros(interval) * (number / batch)));
+            assert_eq!(cycle.judge(outcome(), None), (outcome(), None));
+        }
+    }
+}
