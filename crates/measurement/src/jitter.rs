@@ -19,14 +19,17 @@ pub(crate) fn judge(
     outcome: Outcome,
     fair_share: Option<Estimate<Rate>>,
 ) -> (Outcome, Option<Estimate<Rate>>) {
-    let (Some(variation), None, Some(narrow)) = (variation, outcome.available, narrow.or(outcome.capacity)) else {
+    let Some(variation) = notable(variation, narrow, &outcome).filter(|_| outcome.available.is_none()) else {
         return (outcome, fair_share);
     };
-    if variation < MIN_VARIATION.max(narrow.time_for(PACKET_BYTES) * MAX_WAITING_PACKETS) {
-        return (outcome, fair_share);
-    }
     let reason = format!("delays on the idle path vary by {variation} and more, which hides queues from trains");
     (Outcome { bound: None, reason: Some(reason), ..outcome }, None)
+}
+
+/// The variation of delays on the idle path, where it is by far more than queues explain.
+pub(crate) fn notable(variation: Option<Span>, narrow: Option<Rate>, outcome: &Outcome) -> Option<Span> {
+    let narrow = narrow.or(outcome.capacity)?;
+    variation.filter(|variation| *variation >= MIN_VARIATION.max(narrow.time_for(PACKET_BYTES) * MAX_WAITING_PACKETS))
 }
 
 #[cfg(test)]

@@ -458,8 +458,12 @@ impl Measurement {
         let is_one_link = self.balanced.is_none() && !flow_queueing::is_overtaking(&outcome);
         let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
         let narrow = capacity.as_ref().and_then(|(capacity, _)| capacity.fastest_burst);
+        let varies = jitter::notable(variation, narrow, &outcome).is_some();
         let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
-        let (outcome, fair_share) = phase.series.service_cycle().judge(outcome, fair_share);
+        let (outcome, fair_share) = match varies && outcome.available.is_none() {
+            true => (outcome, fair_share),
+            false => phase.series.service_cycle().judge(outcome, fair_share, varies),
+        };
         let mut capacity = capacity.map(|(_, report)| report);
         if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, &sustained) {
             capacity.limit(limiter, phase.series.is_held_back());

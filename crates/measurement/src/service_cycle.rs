@@ -73,11 +73,13 @@ impl ServiceCycle {
     }
 
     /// The outcome, and the fair share of one flow, with the right cause where packets arrive in so few batches, or at whole
-    /// subframes, that trains do not show the rate: what seems to bound it then has this cause, too.
+    /// subframes, that trains do not show the rate: what seems to bound it then has this cause, too. `varies` tells whether delays
+    /// vary on the idle path, which makes packets arrive in clumps as well.
     pub(crate) fn judge(
         &self,
         outcome: Outcome,
         fair_share: Option<Estimate<Rate>>,
+        varies: bool,
     ) -> (Outcome, Option<Estimate<Rate>>) {
         let is_vague =
             outcome.available.is_none_or(|found| found.high.as_f64() - found.low.as_f64() > found.value.as_f64());
@@ -89,7 +91,7 @@ impl ServiceCycle {
                      to tell what it leaves on average"
                 )
             }
-            None if arrives_in_clumps(&outcome, is_vague) => {
+            None if !varies && arrives_in_clumps(&outcome, is_vague) => {
                 "most trains arrived in clumps, as from a radio link or a receiver that collects packets: they are too short to tell \
                  its rate"
                 .to_owned()
@@ -163,24 +165,24 @@ mod tests {
         cycle.add(&train(|number| Span::from_millis(2) * (number / 10) + Span::from_micros(3) * (number % 10)));
         let share = Rate::from_mbit(5);
         let share = Estimate { value: share, low: share, high: share, confidence: 0.95 };
-        let (found, none) = cycle.judge(outcome(), Some(share));
+        let (found, none) = cycle.judge(outcome(), Some(share), false);
         let reason = found.reason.unwrap();
         assert!(reason.contains("batches of about 10, one every 2"), "{reason}");
         assert_eq!(none, None);
         let value = Outcome { available: Some(share), reason: None, ..outcome() };
-        assert_eq!(cycle.judge(value, None).0.available, None);
+        assert_eq!(cycle.judge(value, None, false).0.available, None);
     }
 
     #[test]
     fn whole_milliseconds_are_the_cause_unless_the_value_is_clear() {
         let mut cycle = ServiceCycle::default();
         cycle.add(&train(|number| Span::from_millis(number * 3 / 2)));
-        let (found, _) = cycle.judge(outcome(), None);
+        let (found, _) = cycle.judge(outcome(), None, false);
         assert!(found.reason.unwrap().contains("multiples of 1 ms"));
         let rate = Rate::from_mbit(5);
         let share = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
         let value = Outcome { available: Some(share), reason: None, ..outcome() };
-        assert_eq!(cycle.judge(value.clone(), None), (value, None));
+        assert_eq!(cycle.judge(value.clone(), None, false), (value, None));
     }
 
     #[test]
@@ -188,7 +190,7 @@ mod tests {
         for (interval, batch) in [(240, 1), (402, 5)] {
             let mut cycle = ServiceCycle::default();
             cycle.add(&train(|number| Span::from_micros(interval) * (number / batch)));
-            assert_eq!(cycle.judge(outcome(), None), (outcome(), None));
+            assert_eq!(cycle.judge(outcome(), None, false), (outcome(), None));
         }
     }
 }
