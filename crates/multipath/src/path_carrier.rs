@@ -29,7 +29,7 @@ pub struct CarrierState {
 /// what is open may be what it delivers in the least round trip and 5 ms, or a sixteenth of it where that is more: as long as the path's queue is shorter than
 /// that, the rate grows with each round trip, and several carriers of one path together keep one such queue. While the
 /// rate is searched for it may double. Now and then it is held back for a round trip, so that the round trip of the empty
-/// path is seen.
+/// path is seen, and then fills the path again over two.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CarrierControl {
     /// Else it is given all that it takes.
@@ -72,6 +72,8 @@ const FULL_PACKET: u64 = 1500;
 const SEARCH_GROWTH: f64 = 1.25;
 const MAX_STALLED: u32 = 3;
 const DRAIN_INTERVAL: Span = Span::from_secs(5);
+/// For so many round trips, what is open grows again after it was held back.
+const REFILL_ROUND_TRIPS: i64 = 2;
 const UNKNOWN_ROUND_TRIP: Span = Span::from_millis(100);
 
 impl CarrierControl {
@@ -152,15 +154,25 @@ impl CarrierControl {
             self.hold_until = now + smoothed * 3;
         }
         let target = TARGET.max(least / 16);
+        let drained = (least - target).max(least / 2);
         let time = match (self.is_searching, now >= self.drain_at) {
             (true, _) => (least * 2).max(least + target),
-            (false, false) => least + target,
-            (false, true) => (least - target).max(least / 2),
+            (false, false) => {
+                drained + Span::from_secs_f64((least + target - drained).as_secs_f64() * self.refilled(least, now))
+            }
+            (false, true) => drained,
         };
         let open = ((self.rate * time.as_secs_f64() / 8.0) as u64).max(MIN_OPEN);
         let allowed = if self.bounds_open { open.saturating_sub(state.open) } else { u64::MAX };
         self.room = state.free.min(allowed);
         self.note_limit();
+    }
+
+    /// How much of what it was held back by it may have open again, from 0 to 1: all carriers of a path are held back at the same
+    /// time, and what they made up for at once would overflow its queue.
+    fn refilled(&self, least: Span, now: Time) -> f64 {
+        let since = now - (self.drain_at - DRAIN_INTERVAL);
+        (since.as_secs_f64() / (least * REFILL_ROUND_TRIPS).as_secs_f64().max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
     }
 
     fn note_limit(&mut self) {

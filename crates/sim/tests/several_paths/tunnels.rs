@@ -138,7 +138,7 @@ fn many_connections_get_twice_what_one_gets_where_packets_are_lost() {
         let (rake, echo) = World::new(100, loss, Plane::Tunnel(rake())).summary(4.0);
         println!("seeds 1 to 3, {loss}: {rake:.1} Mbit/s, {plain:.1} without a tunnel; echo {echo}");
         assert!(rake > 2.0 * plain, "{loss}: {rake} of {plain}");
-        assert!(echo < Span::from_millis(45), "{echo}");
+        assert!(echo < Span::from_millis(50), "{echo}");
     }
 }
 
@@ -180,4 +180,15 @@ fn a_short_outage_costs_little_more_than_itself() {
         println!("seed 1, {millis} ms: {:.1} Mbit/s in that second", mbit(&bulk));
         assert!(mbit(&bulk) > wanted && bulk.tcp.retransmissions < 50, "{}", bulk.tcp.retransmissions);
     }
+}
+
+/// All are held back now and then, so that the round trip of the empty path is seen: what they make up for afterwards must not
+/// overflow the path's queue.
+#[test]
+fn many_connections_keep_filling_a_path() {
+    let mut sites = World::new(100, 0.0, Plane::Tunnel(rake())).sites(1);
+    let windows = (1..8).map(|number| f64::from(number) * 4.0);
+    let goodputs: Vec<_> = windows.map(|start| mbit(&sites.measure(at(start), at(start + 4.0))[0])).collect();
+    println!("seed 1: {goodputs:.1?} Mbit/s");
+    assert!(goodputs.iter().all(|goodput| *goodput > 85.0));
 }
