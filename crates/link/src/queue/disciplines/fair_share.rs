@@ -50,7 +50,7 @@ pub struct FairShareConfig {
 /// Figures (`kumade lab run fair-attack --virtual` and `fair-latency`: 100 Mbit/s, 20 ms, beside 4 CUBIC connections): UDP in pulses of
 /// 7 ms at 1 Gbit/s gets 1.00 times an equal share, and in 50 random patterns no more; sparse packets wait for 0.06 ms at the median
 /// and 0.13 ms at the 99th percentile (FQ-CoDel: 0.08 and 0.32). Where the rate falls to a tenth, that percentile of all
-/// packets is 46 ms (169), for which 4.6 % are dropped in 20 s (2.3 %): most of them in the first second, late ones.
+/// packets is 46 ms (169), for which 4.6 % are dropped (2.3 %).
 #[derive(Debug)]
 pub struct FairShare<P> {
     config: FairShareConfig,
