@@ -2,7 +2,7 @@
 //!
 //! A packet's two stamps come from two clocks, so their difference is the delay plus the far clock's offset. From the
 //! packets alone, the offset cannot be told from an asymmetric path: all that is certain is that no packet arrives before
-//! it was sent. [`ClockModel`] keeps exactly that: every course of the offset over time (a
+//! it was given to the sender's kernel (which stamps it later, and late where the host is busy). [`ClockModel`] keeps exactly that: every course of the offset over time (a
 //! straight line between two steps of a clock) under which no packet of either direction arrives too early. Each figure is
 //! then stated with the least and the greatest value that any of these courses gives it. What is known of the clocks from
 //! elsewhere ([`ClockReference`]) excludes some of them, and so narrows the interval.
@@ -23,4 +23,4 @@ mod summary;
 pub use deliveries::Deliveries;
 pub use model::{ClockModel, ClockModelError, ClockStep};
 pub use sample::{ClockReference, OneWaySample};
-pub use summary::{Delays, round_trips};
+pub use summary::{Delays, RoundTrip, round_trips};

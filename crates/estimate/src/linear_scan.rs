@@ -263,7 +263,12 @@ mod tests {
             before = at;
             let delay = 0.01 + (backlog - f64::from(p.size) * 8.0) / capacity;
             let sent = Time::ZERO + p.offset;
-            PacketRecord { size: p.size, sent: Some(sent), received: Some(sent + Span::from_secs_f64(delay)) }
+            PacketRecord {
+                size: p.size,
+                sent: Some(sent),
+                submitted: None,
+                received: Some(sent + Span::from_secs_f64(delay)),
+            }
         });
         TrainRecord { packets: packets.collect() }
     }

@@ -215,7 +215,7 @@ pub(crate) mod fluid {
                 self.now = at;
                 let sent = Time::ZERO + Span::from_secs_f64(at);
                 let received = sent + Span::from_secs_f64(0.01 + self.backlog / self.capacity);
-                PacketRecord { size: p.size, sent: Some(sent), received: Some(received) }
+                PacketRecord { size: p.size, sent: Some(sent), submitted: None, received: Some(received) }
             });
             TrainRecord { packets: packets.collect() }
         }
@@ -242,7 +242,7 @@ pub(crate) mod fluid {
 
     /// As if every packet was lost.
     pub(crate) fn nothing(train: &Train) -> TrainRecord {
-        let lost = |size| PacketRecord { size, sent: Some(Time::ZERO), received: None };
+        let lost = |size| PacketRecord { size, sent: Some(Time::ZERO), submitted: None, received: None };
         TrainRecord { packets: train.packets().map(|p| lost(p.size)).collect() }
     }
 }

@@ -41,7 +41,7 @@ fn record(train: &Train, start: Time, fates: &[Fate], turn: usize) -> TrainRecor
             Fate::At(nanos) => (Some(sent), Some(Time::from_nanos(nanos))),
             Fate::SentAt(nanos) => (Some(Time::from_nanos(nanos)), Some(sent)),
         };
-        PacketRecord { size: planned.size, sent, received }
+        PacketRecord { size: planned.size, sent, submitted: None, received }
     });
     TrainRecord { packets: packets.collect() }
 }

@@ -4,7 +4,7 @@
 use crate::clocks::Clocks;
 use crate::report::{ClockReport, DelayFigures, DelayReport, PacketReport};
 use estimate::delay::{ClockModel, Deliveries, OneWaySample};
-use train::{Segment, Train, TrainRecord, Transport};
+use train::{PacketRecord, Segment, Train, TrainRecord, Transport};
 use units::{Direction, Span, Time};
 
 /// Packets of one idle train: a short train that measures the delay of the path without load.
@@ -75,8 +75,11 @@ impl DelayRecord {
 
     fn add_samples(&mut self, direction: Direction, record: &TrainRecord) {
         let room = MAX_SAMPLES.saturating_sub(self.samples.len());
-        let arrived = record.packets.iter().filter_map(|packet| Some((packet.sent?, packet.received?)));
-        self.samples.extend(arrived.map(|(sent, received)| OneWaySample { direction, sent, received }).take(room));
+        let sample = |packet: &PacketRecord| {
+            let (sent, received) = (packet.sent?, packet.received?);
+            Some(OneWaySample { direction, sent, submitted: packet.submitted.unwrap_or(sent), received })
+        };
+        self.samples.extend(record.packets.iter().filter_map(sample).take(room));
     }
 
     /// The least difference between receive and send stamps in this direction, the clocks' unknown offset included.
@@ -193,7 +196,6 @@ impl ByDirection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use train::PacketRecord;
     use units::{Rate, Time};
 
     #[test]
@@ -214,7 +216,8 @@ mod tests {
     #[test]
     fn sent_packets_are_counted_as_arrived_lost_or_reordered() {
         let at = |nanos: Option<i64>| nanos.map(Time::from_nanos);
-        let packet = |(sent, received)| PacketRecord { size: 64, sent: at(sent), received: at(received) };
+        let packet =
+            |(sent, received)| PacketRecord { size: 64, sent: at(sent), submitted: None, received: at(received) };
         let packets = [
             (Some(1), Some(11)),
             (None, None),

@@ -53,14 +53,17 @@ mod tests {
         let mut timeout = ReceiveTimeout::new(ms(20));
         assert_eq!(timeout.for_train(&train, None), ms(1020));
         let at = |millis: i64| Some(Time::from_nanos(millis * 1_000_000));
-        let packet = |sent, received| PacketRecord { size: 1250, sent: at(sent), received: at(received) };
+        let packet =
+            |sent, received| PacketRecord { size: 1250, sent: at(sent), submitted: None, received: at(received) };
         timeout.learn(&TrainRecord { packets: vec![packet(0, 500), packet(10, 540)] });
         assert_eq!(timeout.for_train(&train, None), ms(20 + 50 + 4 * 30));
         assert_eq!(timeout.for_train(&train, Some(Rate::from_mbit(1))), ms(20 + 50 + 4 * 30 + 2 * 100));
         timeout.learn(&TrainRecord { packets: vec![packet(0, 500), packet(10, 510)] });
         assert_eq!(timeout.for_train(&train, None), ms(20 + 50 + 4 * 15), "not forgotten at once");
         assert_eq!(timeout.for_train(&train, Some(Rate::ZERO)), MAX);
-        timeout.learn(&TrainRecord { packets: vec![PacketRecord { size: 1, sent: None, received: None }] });
+        timeout.learn(&TrainRecord {
+            packets: vec![PacketRecord { size: 1, sent: None, submitted: None, received: None }],
+        });
         assert_eq!(timeout.for_train(&train, None), ms(20 + 50 + 4 * 15), "nothing came, nothing learnt");
     }
 }

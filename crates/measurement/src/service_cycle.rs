@@ -153,8 +153,12 @@ mod tests {
     /// Of 60 packets, each so long after the first.
     fn train(after: impl Fn(i64) -> Span) -> TrainRecord {
         let sent = |number| Some(Time::ZERO + Span::from_micros(130) * number);
-        let packet =
-            |number| PacketRecord { size: 1500, sent: sent(number), received: Some(Time::ZERO + after(number)) };
+        let packet = |number| PacketRecord {
+            size: 1500,
+            sent: sent(number),
+            submitted: None,
+            received: Some(Time::ZERO + after(number)),
+        };
         TrainRecord { packets: (0..60).map(packet).collect() }
     }
 

@@ -85,7 +85,7 @@ impl Path {
                 free = free.max(sent) + self.rate.time_for(planned.size.into());
                 free + DELAY
             });
-            PacketRecord { size: planned.size, sent: Some(sent), received }
+            PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received }
         });
         TrainRecord { packets: packets.collect() }
     }

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::peer::Peer;
 use measurement::{CarriedTrain, SendRequest};
 use net::clock;
+use std::iter;
 use std::thread;
 use std::time::Duration;
 use train::{PacketRecord, Train, TrainRecord};
@@ -16,9 +17,6 @@ const AFTER_ANNOUNCEMENT: Duration = Duration::from_millis(1);
 /// Timeout of the server's answer, beyond the train's own time.
 const ANSWER_TIMEOUT: Span = Span::from_secs(2);
 const DOING: &str = "measuring";
-
-/// The record of one end, and the source of its time stamps, as far as the protocol tells it; none if its sockets failed.
-type Part<T> = Option<(Vec<T>, StampSource)>;
 
 /// Carries train `number`.
 pub(crate) fn exchange(
@@ -33,21 +31,24 @@ pub(crate) fn exchange(
         Direction::Down => fetch_down(peer, probes, number, train, *timeout)?,
     };
     let broken = sent.is_none() || received.is_none();
-    let (departures, sent_source) = sent.unwrap_or((Vec::new(), StampSource::Kernel));
-    let (arrivals, received_source) = received.unwrap_or((Vec::new(), StampSource::Kernel));
+    let kernel = StampSource::Kernel;
+    let sent = sent.unwrap_or(SentTrain { departures: Vec::new(), submitted: Vec::new(), source: kernel });
+    let received = received.unwrap_or(ReceivedTrain { arrivals: Vec::new(), source: kernel });
     Ok(CarriedTrain {
-        record: merge(train, &departures, &arrivals),
-        packets: departures.len() as u64,
-        bytes: departures.iter().map(|d| u64::from(d.size)).sum(),
+        record: merge(train, &sent, &received.arrivals),
+        packets: sent.departures.len() as u64,
+        bytes: sent.departures.iter().map(|d| u64::from(d.size)).sum(),
         ended,
-        kernel_stamps: sent_source != StampSource::User && received_source != StampSource::User,
-        held_back: sent_source == StampSource::Queue,
+        kernel_stamps: sent.source != StampSource::User && received.source != StampSource::User,
+        held_back: sent.source == StampSource::Queue,
         broken,
         connections: probes.connections(),
     })
 }
 
-type Parts = (Part<Departure>, Part<Arrival>, Time);
+/// The record of each end, with the source of its time stamps as far as the protocol tells it, and when the train ended; none if
+/// its sockets failed.
+type Parts = (Option<SentTrain>, Option<ReceivedTrain>, Time);
 
 fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, timeout: Span) -> Result<Parts, Error> {
     peer.tell(&ClientMessage::Receive { number, train: train.clone(), timeout }, DOING)?;
@@ -58,7 +59,7 @@ fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, tim
     let deadline = ended.max(clock::monotonic()) + timeout + ANSWER_TIMEOUT;
     let received = match peer.hear(deadline, DOING)? {
         ServerMessage::Received { number: n, arrivals, kernel_stamps } if n == number => {
-            Some((arrivals, source(kernel_stamps)))
+            Some(ReceivedTrain { arrivals, source: source(kernel_stamps) })
         }
         ServerMessage::Failed { number: n, reason } if n == number => {
             tracing::debug!("the server could not receive train {number}: {reason}");
@@ -66,8 +67,7 @@ fn send_up(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, tim
         }
         _ => return Err(peer.unexpected(DOING)),
     };
-    let sent = survived(peer, number, sent)?.map(|SentTrain { departures, source }| (departures, source));
-    Ok((sent, received, ended))
+    Ok((survived(peer, number, sent)?, received, ended))
 }
 
 fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, timeout: Span) -> Result<Parts, Error> {
@@ -79,9 +79,18 @@ fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, 
     if held_back {
         heard = peer.hear(within(ANSWER_TIMEOUT), DOING)?;
     }
+    let mut submissions = Vec::new();
+    if let ServerMessage::Submitted { number: n, earlier } = &heard
+        && *n == number
+    {
+        submissions.clone_from(earlier);
+        heard = peer.hear(within(ANSWER_TIMEOUT), DOING)?;
+    }
     let sent = match heard {
         ServerMessage::Sent { number: n, departures, kernel_stamps } if n == number => {
-            Some((departures, if held_back { StampSource::Queue } else { source(kernel_stamps) }))
+            let source = if held_back { StampSource::Queue } else { source(kernel_stamps) };
+            let submitted = submitted(&departures, &submissions);
+            Some(SentTrain { departures, submitted, source })
         }
         ServerMessage::Failed { number: n, reason } if n == number => {
             tracing::debug!("the server could not send train {number}: {reason}");
@@ -89,8 +98,7 @@ fn fetch_down(peer: &mut Peer, probes: &mut Probes, number: u32, train: &Train, 
         }
         _ => return Err(peer.unexpected(DOING)),
     };
-    let received = survived(peer, number, received)?.map(|ReceivedTrain { arrivals, source }| (arrivals, source));
-    Ok((sent, received, ended))
+    Ok((sent, survived(peer, number, received)?, ended))
 }
 
 /// Broken sockets can be replaced, which gives none; a plan that the transport can't carry is an error.
@@ -111,13 +119,20 @@ fn source(kernel_stamps: bool) -> StampSource {
     if kernel_stamps { StampSource::Kernel } else { StampSource::User }
 }
 
+/// When each was given to the peer's kernel, from by how much earlier that was than it was sent.
+fn submitted(departures: &[Departure], earlier: &[Span]) -> Vec<Option<Time>> {
+    let earlier = earlier.iter().copied().map(Some).chain(iter::repeat(None));
+    let at = |(departure, earlier): (&Departure, Option<Span>)| Some(departure.sent? - earlier?.max(Span::ZERO));
+    departures.iter().zip(earlier).map(at).collect()
+}
+
 /// Merges both ends' records in the order of the plan. Records of packets that were not planned are ignored.
-fn merge(train: &Train, departures: &[Departure], arrivals: &[Arrival]) -> TrainRecord {
-    let planned = train.packets().map(|p| PacketRecord { size: p.size, sent: None, received: None });
+fn merge(train: &Train, sent: &SentTrain, arrivals: &[Arrival]) -> TrainRecord {
+    let planned = train.packets().map(|p| PacketRecord { size: p.size, sent: None, submitted: None, received: None });
     let mut packets: Vec<_> = planned.collect();
-    for departure in departures {
+    for (departure, submitted) in sent.departures.iter().zip(&sent.submitted) {
         if let Some(packet) = packets.get_mut(departure.index as usize) {
-            (packet.size, packet.sent) = (departure.size, departure.sent);
+            (packet.size, packet.sent, packet.submitted) = (departure.size, departure.sent, *submitted);
         }
     }
     for arrival in arrivals {
@@ -140,12 +155,15 @@ mod tests {
         let at = |nanos| Some(Time::from_nanos(nanos));
         let departures =
             [Departure { index: 0, size: 52, sent: at(5) }, Departure { index: 2, size: 240, sent: at(7) }];
+        let submitted = submitted(&departures, &[Span::from_nanos(3)]);
+        assert_eq!(submitted, [at(2), None]);
+        let sent = SentTrain { departures: departures.to_vec(), submitted, source: StampSource::Kernel };
         let arrivals = [Arrival { index: 2, received: at(9) }, Arrival { index: 77, received: at(1) }];
         let expected = [
-            PacketRecord { size: 52, sent: at(5), received: None },
-            PacketRecord { size: 140, sent: None, received: None },
-            PacketRecord { size: 240, sent: at(7), received: at(9) },
+            PacketRecord { size: 52, sent: at(5), submitted: at(2), received: None },
+            PacketRecord { size: 140, sent: None, submitted: None, received: None },
+            PacketRecord { size: 240, sent: at(7), submitted: None, received: at(9) },
         ];
-        assert_eq!(merge(&train, &departures, &arrivals).packets, expected);
+        assert_eq!(merge(&train, &sent, &arrivals).packets, expected);
     }
 }

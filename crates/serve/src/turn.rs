@@ -12,9 +12,9 @@ use std::time::Duration;
 use train::Train;
 use train::Transport;
 use transport::within;
-use transport::{ControlWatch, Probes, StampSource, TcpProbes, UdpProbes};
+use transport::{ControlWatch, Probes, SentTrain, StampSource, TcpProbes, UdpProbes};
 use units::{Span, Time};
-use wire::{Limits, ServerMessage, Version};
+use wire::{Departure, Limits, ServerMessage, Version};
 
 /// Maximum receive timeout, and wait for connections, that a client may request.
 const MAX_WAIT: Span = Span::from_secs(5);
@@ -135,13 +135,15 @@ impl Turn {
         let probes = self.charge(train)?;
         Ok(match probes.send(number, train) {
             Ok(mut sent) => {
-                let held_back = sent.source == StampSource::Queue && version >= Version::QUEUE_STAMPS;
+                let held_back = sent.source == StampSource::Queue && version >= Version::SEND_TIMES;
+                let submitted = (version >= Version::SEND_TIMES).then(|| submitted(number, &sent));
                 for departure in &mut sent.departures {
                     departure.sent = departure.sent.map(|at| clock.show(at));
                 }
                 let kernel_stamps = sent.source != StampSource::User;
                 let sent = ServerMessage::Sent { number, departures: sent.departures, kernel_stamps };
-                held_back.then_some(ServerMessage::HeldBack { number }).into_iter().chain([sent]).collect()
+                let held_back = held_back.then_some(ServerMessage::HeldBack { number });
+                held_back.into_iter().chain(submitted).chain([sent]).collect()
             }
             Err(error) => vec![failed(number, &error)?],
         })
@@ -154,6 +156,13 @@ impl Turn {
         self.remaining.charge(train, clock::monotonic())?;
         Ok(probes)
     }
+}
+
+/// When the packets of a train were given to the kernel.
+fn submitted(number: u32, sent: &SentTrain) -> ServerMessage {
+    let earlier = |(departure, submitted): (&Departure, &Option<Time>)| Some(departure.sent? - (*submitted)?);
+    let pairs = sent.departures.iter().zip(&sent.submitted);
+    ServerMessage::Submitted { number, earlier: pairs.map(|pair| earlier(pair).unwrap_or_default()).collect() }
 }
 
 impl Remaining {

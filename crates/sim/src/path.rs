@@ -110,7 +110,7 @@ impl VirtualPath {
             let sent = free.max(self.now + planned.offset);
             free = sent + self.stamping.send_cost;
             moving.push(Moving { index, flow: index as u64 % u64::from(flows.max(1)), size: planned.size, at: sent });
-            packets.push(PacketRecord { size: planned.size, sent: Some(sent), received: None });
+            packets.push(PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received: None });
         }
         self.now = free;
         moving = match self.balanced_by {

@@ -7,6 +7,9 @@ pub struct PacketRecord {
     pub size: u32,
     /// When it left the sender, by the sender's clock; none where it was never sent or its stamp was lost.
     pub sent: Option<Time>,
+    /// When the sender's program gave it to the kernel, by the same clock: it left no earlier, and the kernel stamps it late where
+    /// the host is busy. None where that is unknown.
+    pub submitted: Option<Time>,
     /// When it reached the receiver, by the receiver's clock; none where it was lost or its stamp was.
     pub received: Option<Time>,
 }
@@ -53,8 +56,12 @@ mod tests {
     fn packets_that_arrive_before_earlier_ones_overtake_them() {
         let overtaking = |millis: &[Option<i64>]| {
             let received = |millis: &i64| Time::ZERO + Span::from_millis(*millis);
-            let packet =
-                |at: &Option<i64>| PacketRecord { size: 1500, sent: None, received: at.as_ref().map(received) };
+            let packet = |at: &Option<i64>| PacketRecord {
+                size: 1500,
+                sent: None,
+                submitted: None,
+                received: at.as_ref().map(received),
+            };
             TrainRecord { packets: millis.iter().map(packet).collect() }.overtaking()
         };
         assert_eq!(overtaking(&[Some(1), Some(2), None, Some(4), Some(5)]), 0.0);

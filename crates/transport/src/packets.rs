@@ -112,7 +112,8 @@ impl SentPackets {
             StampSource::User => Some(p.user),
         };
         let departure = |p: SentPacket| Departure { index: p.index, size: p.size, sent: sent(&p) };
-        SentTrain { departures: self.packets.into_iter().map(departure).collect(), source }
+        let submitted = self.packets.iter().map(|p| Some(p.user)).collect();
+        SentTrain { departures: self.packets.into_iter().map(departure).collect(), submitted, source }
     }
 }
 
@@ -213,6 +214,7 @@ mod tests {
         let sending = sent_packets.finish();
         assert_eq!(sending.source, StampSource::Kernel);
         assert_eq!(sending.departures, [Departure { index: 0, size: 100, sent: Some(at(3)) }]);
+        assert_eq!(sending.submitted, [Some(at(0))]);
     }
 
     /// Finding 1 of the review by a new user: behind a shaper on the host's own interface there was no value.

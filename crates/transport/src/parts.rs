@@ -1,4 +1,5 @@
 use net::stamp::StampSource;
+use units::Time;
 use wire::{Arrival, Departure};
 
 /// The sender's record of a train.
@@ -6,6 +7,8 @@ use wire::{Arrival, Departure};
 pub struct SentTrain {
     /// Sent packets in the order of the train; packets that could not be sent are omitted.
     pub departures: Vec<Departure>,
+    /// When the program gave each of them to the kernel, in the same order; none where the sender does not say.
+    pub submitted: Vec<Option<Time>>,
     /// Source of the time stamps, the same for the whole train; the kernel if there are no packets.
     pub source: StampSource,
 }

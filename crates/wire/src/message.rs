@@ -157,10 +157,18 @@ pub enum ServerMessage {
         /// Either way.
         maximum_error: Option<Span>,
     },
-    /// Since [version 4](crate::Version::QUEUE_STAMPS), before `Sent`: the server's own interface held packets of this train
+    /// Since [version 4](crate::Version::SEND_TIMES), before `Sent`: the server's own interface held packets of this train
     /// back, and the stamps are of the time before that.
     HeldBack {
         /// The train's number.
         number: u32,
+    },
+    /// Since [version 4](crate::Version::SEND_TIMES), immediately before `Sent`: when the server's program gave the packets to
+    /// its kernel.
+    Submitted {
+        /// The train's number.
+        number: u32,
+        /// By how much earlier than it was `sent`, for each departure of `Sent`, in its order; zero for those without a stamp.
+        earlier: Vec<Span>,
     },
 }

@@ -11,16 +11,19 @@ use std::fmt;
 pub struct Version(u16);
 
 /// What each version has added, for those whose peer lacks it.
-const ADDITIONS: [(Version, &str); 1] =
-    [(Version::QUEUE_STAMPS, "whether its own interface holds back what it sends (`tc qdisc`)")];
+const ADDITIONS: [(Version, &str); 1] = [(
+    Version::SEND_TIMES,
+    "whether its own interface holds back what it sends (`tc qdisc`), and how late its kernel stamps that",
+)];
 
 impl Version {
     /// The oldest that this crate speaks.
     pub const OLDEST: Version = Version(3);
     /// The newest, with which clients begin.
     pub const NEWEST: Version = Version(4);
-    /// The first in which servers say where send times were taken ([`HeldBack`](crate::ServerMessage::HeldBack)).
-    pub const QUEUE_STAMPS: Version = Version(4);
+    /// The first in which servers say where send times were taken ([`HeldBack`](crate::ServerMessage::HeldBack)), and how much
+    /// earlier the packets were given to their kernel ([`Submitted`](crate::ServerMessage::Submitted)).
+    pub const SEND_TIMES: Version = Version(4);
 
     /// The version of this number; none if this crate does not speak it.
     pub fn spoken(number: u16) -> Option<Self> {

@@ -215,7 +215,12 @@ mod tests {
         let at = |micros: f64| Some(Time::ZERO + Span::from_secs_f64(micros * 1e-6));
         let packets = arrivals.into_iter().enumerate();
         packets
-            .map(|(index, came)| PacketRecord { size: 1500, sent: at(index as f64 * 5.0), received: at(came) })
+            .map(|(index, came)| PacketRecord {
+                size: 1500,
+                sent: at(index as f64 * 5.0),
+                submitted: None,
+                received: at(came),
+            })
             .collect()
     }
 

@@ -1,7 +1,7 @@
 //! Samples as small floating-point numbers.
 
 use super::sample::OneWaySample;
-use units::{Direction, Time};
+use units::{Direction, Span, Time};
 
 /// The origin of time at either end: seconds count from here, so that a double holds them to less than a nanosecond. The
 /// origins are the stamps of the first packet, whose delay and offset are therefore zero.
@@ -21,6 +21,16 @@ pub(super) struct Event {
     pub(super) far: f64,
     /// The delay, plus the offset of the far clock in packets that went up, and minus it in those that went down.
     pub(super) delay: f64,
+    /// How long after it was given to the sender's kernel it was stamped: it may have taken so much longer.
+    pub(super) stamped_late: f64,
+}
+
+impl Event {
+    /// The most that its delay can have been, and when it was at the far end then.
+    pub(super) fn at_most(&self) -> (f64, f64) {
+        let far = if self.direction == Direction::Up { self.far } else { self.far - self.stamped_late };
+        (far, self.delay + self.stamped_late)
+    }
 }
 
 impl Axes {
@@ -36,6 +46,7 @@ impl Axes {
             near: near.as_secs_f64(),
             far: far.as_secs_f64(),
             delay: delay.as_secs_f64(),
+            stamped_late: (sample.sent - sample.submitted).max(Span::ZERO).as_secs_f64(),
         }
     }
 }

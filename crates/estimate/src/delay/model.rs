@@ -1,4 +1,5 @@
 use super::event::{Axes, Event};
+use super::lines::Lines;
 use super::pieces::{Piece, pieces};
 use super::sample::{ClockReference, OneWaySample};
 use super::steps;
@@ -50,6 +51,8 @@ pub(super) struct Placed {
     pub(super) piece: usize,
     /// When it was at the far end, in seconds from the origin.
     pub(super) far: f64,
+    /// How late it may have been stamped, in seconds.
+    pub(super) late: f64,
     /// Most likely, least, greatest, in seconds.
     pub(super) delays: [f64; 3],
     /// By how many seconds a second the far clock's offset grew then: most likely, least, greatest.
@@ -115,11 +118,13 @@ impl ClockModel {
             let placed = chosen.map(|place| {
                 let event = self.events[place];
                 let [likely, low, high] = piece.offset_at(event.far);
+                let ((far, most), late) = (event.at_most(), event.stamped_late);
+                let [_, earliest, latest] = piece.offset_at(far);
                 let delays = match direction {
-                    Direction::Up => [event.delay - likely, event.delay - high, event.delay - low],
-                    Direction::Down => [event.delay + likely, event.delay + low, event.delay + high],
+                    Direction::Up => [event.delay - likely, event.delay - high, most - earliest],
+                    Direction::Down => [event.delay + likely, event.delay + low, most + latest],
                 };
-                Placed { piece: piece.events.start, far: event.far, delays, slopes }
+                Placed { piece: piece.events.start, far: event.far, late, delays, slopes }
             });
             placed.collect::<Vec<_>>()
         };
@@ -139,9 +144,11 @@ impl ClockModel {
         let last = self.pieces.iter().rposition(|piece| starts(piece) <= moment).unwrap_or(0);
         let piece = &mut self.pieces[last];
         // What the far clock shows then depends on its offset, too.
-        match piece.lines.below((moment + high, high)).and_then(|lines| lines.above((moment + low, low))) {
+        let narrowed = |lines: &Lines| lines.below((moment + high, high))?.above((moment + low, low));
+        match narrowed(&piece.lines) {
             Some(lines) => {
-                piece.likely = lines.middle(piece.likely.1);
+                piece.likely_lines = narrowed(&piece.likely_lines).unwrap_or_else(|| lines.clone());
+                piece.likely = piece.likely_lines.middle(piece.likely.1);
                 piece.lines = lines;
             }
             None => self.contradicted = true,

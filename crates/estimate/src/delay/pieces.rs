@@ -18,7 +18,10 @@ const MAX_HULL_CORNERS: usize = 256;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Piece {
     pub(super) events: Range<usize>,
+    /// Every course that the offset may have taken.
     pub(super) lines: Lines,
+    /// Those of them under which each packet left when it was stamped; all, if that can't be.
+    pub(super) likely_lines: Lines,
     /// The most likely course: its height and slope.
     pub(super) likely: (f64, f64),
 }
@@ -39,8 +42,8 @@ pub(super) fn pieces(events: &[Event], cuts: &mut Vec<usize>) -> Option<Vec<Piec
         let mut further = None;
         for range in ranges(cuts, events.len()) {
             let range = steps::certain(events, range);
-            match fit(&events[range.clone()]) {
-                Some((lines, likely)) => pieces.push(Piece { events: range, lines, likely }),
+            match fit(range.clone(), events) {
+                Some(piece) => pieces.push(piece),
                 None if has_both_directions(&events[range.clone()]) => {
                     further = Some(range.start + longest_fit(&events[range]))
                 }
@@ -69,7 +72,7 @@ fn has_both_directions(events: &[Event]) -> bool {
 
 /// How many of the events, from the first, still have a line between both directions; at least one, and not all.
 fn longest_fit(events: &[Event]) -> usize {
-    let fails_with = |count: usize| has_both_directions(&events[..count]) && fit(&events[..count]).is_none();
+    let fails_with = |count: usize| has_both_directions(&events[..count]) && fit(0..count, events).is_none();
     let (mut fits, mut fails) = (1, events.len());
     while fails - fits > 1 {
         let middle = fits.midpoint(fails);
@@ -78,40 +81,63 @@ fn longest_fit(events: &[Event]) -> usize {
     fits
 }
 
-/// The courses of the offset under which no packet is early, and the most likely of them; none where there is none, or
-/// packets went in one direction only.
-fn fit(events: &[Event]) -> Option<(Lines, (f64, f64))> {
-    if !has_both_directions(events) {
+/// The courses of the offset under which no packet is early; none where there is none, or packets went in one direction only.
+fn fit(events: Range<usize>, all: &[Event]) -> Option<Piece> {
+    let within = &all[events.clone()];
+    if !has_both_directions(within) {
         return None;
     }
-    let hull = |direction: Direction| {
-        let mut points: Vec<_> = events.iter().filter(|e| e.direction == direction).map(|e| (e.far, e.delay)).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        let corners = lower_hull(points);
-        let step = corners.len().div_ceil(MAX_HULL_CORNERS).max(1);
-        corners.into_iter().step_by(step).collect::<Vec<_>>()
-    };
-    let (forward, backward) = (hull(Direction::Up), hull(Direction::Down));
-    let reach = forward.iter().chain(&backward).map(|&(x, y)| y.abs() + MAX_SKEW * x.abs()).fold(1.0, f64::max);
-    let mut lines = Lines::between(-2.0 * reach, 2.0 * reach);
-    for &corner in &forward {
-        lines = lines.below(corner)?;
-    }
-    for &(far, delay) in &backward {
-        lines = lines.above((far, -delay))?;
-    }
-    let likely = lines.middle(widest_gap(&forward, &backward));
-    Some((lines, likely))
+    let stamped = Hulls::of(within, |event| (event.far, event.delay));
+    let slope = stamped.widest_gap();
+    let lines = Hulls::of(within, Event::at_most).lines()?;
+    let likely_lines = stamped.lines().unwrap_or_else(|| lines.clone());
+    let likely = likely_lines.middle(slope);
+    Some(Piece { events, lines, likely_lines, likely })
 }
 
-/// The slope at which the least delays of both directions together are greatest: the sum is concave in the slope.
-fn widest_gap(forward: &[(f64, f64)], backward: &[(f64, f64)]) -> f64 {
-    let least = |hull: &[(f64, f64)], slope: f64| hull.iter().map(|(x, y)| y - slope * x).fold(f64::INFINITY, f64::min);
-    let gap = |slope: f64| least(forward, slope) + least(backward, -slope);
-    let (mut low, mut high) = (-MAX_SKEW, MAX_SKEW);
-    for _ in 0..60 {
-        let third = (high - low) / 3.0;
-        if gap(low + third) < gap(high - third) { low += third } else { high -= third }
+/// The least delays of both directions over time.
+struct Hulls {
+    forward: Vec<(f64, f64)>,
+    backward: Vec<(f64, f64)>,
+}
+
+impl Hulls {
+    /// Of these points of the events: the time at the far end, and the delay.
+    fn of(events: &[Event], point: impl Fn(&Event) -> (f64, f64)) -> Self {
+        let hull = |direction: Direction| {
+            let mut points: Vec<_> = events.iter().filter(|e| e.direction == direction).map(&point).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            let corners = lower_hull(points);
+            let step = corners.len().div_ceil(MAX_HULL_CORNERS).max(1);
+            corners.into_iter().step_by(step).collect::<Vec<_>>()
+        };
+        Hulls { forward: hull(Direction::Up), backward: hull(Direction::Down) }
     }
-    low.midpoint(high)
+
+    /// All that pass between both.
+    fn lines(&self) -> Option<Lines> {
+        let Hulls { forward, backward } = self;
+        let reach = forward.iter().chain(backward).map(|&(x, y)| y.abs() + MAX_SKEW * x.abs()).fold(1.0, f64::max);
+        let mut lines = Lines::between(-2.0 * reach, 2.0 * reach);
+        for &corner in forward {
+            lines = lines.below(corner)?;
+        }
+        for &(far, delay) in backward {
+            lines = lines.above((far, -delay))?;
+        }
+        Some(lines)
+    }
+
+    /// The slope at which the least delays of both directions together are greatest: the sum is concave in the slope.
+    fn widest_gap(&self) -> f64 {
+        let least =
+            |hull: &[(f64, f64)], slope: f64| hull.iter().map(|(x, y)| y - slope * x).fold(f64::INFINITY, f64::min);
+        let gap = |slope: f64| least(&self.forward, slope) + least(&self.backward, -slope);
+        let (mut low, mut high) = (-MAX_SKEW, MAX_SKEW);
+        for _ in 0..60 {
+            let third = (high - low) / 3.0;
+            if gap(low + third) < gap(high - third) { low += third } else { high -= third }
+        }
+        low.midpoint(high)
+    }
 }

@@ -7,8 +7,10 @@ use units::{Direction, Span, Time};
 pub struct OneWaySample {
     /// Up is towards the far end.
     pub direction: Direction,
-    /// When it left.
+    /// When it left, most likely. Where the host is busy, this can be after the path began to carry it.
     pub sent: Time,
+    /// When it was given to the sender's kernel: it left no earlier. [`sent`](Self::sent), where nothing else is known.
+    pub submitted: Time,
     /// When it arrived.
     pub received: Time,
 }

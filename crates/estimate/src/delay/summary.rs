@@ -57,15 +57,27 @@ fn together(up: &Placed, down: &Placed) -> [f64; 3] {
         return [likely, up.delays[1] + down.delays[1], up.delays[2] + down.delays[2]];
     }
     let [slope, low, high] = up.slopes.map(|slope| slope * (down.far - up.far));
-    [likely, likely - slope + low.min(high), likely - slope + low.max(high)]
+    // What the clocks' rates make of so short a time is left out.
+    let late = up.late + down.late;
+    [likely, likely - slope + low.min(high), likely - slope + low.max(high) + late]
 }
 
 /// Maximum number of delays of one direction that are joined with those of the other.
 const MAX_PAIRED: usize = 256;
 
-/// The same figures of delays that one clock measured, such as round trips: they are exact. None of nothing.
-pub fn round_trips(delays: &[Span]) -> Option<Delays> {
-    summarise(delays.iter().map(|delay| [delay.as_secs_f64(); 3]))
+/// A round trip by one clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// From when it was sent to when its answer came, without the time that the other end took.
+    pub delay: Span,
+    /// The same from when it was [submitted](super::OneWaySample::submitted): it took no longer.
+    pub most: Span,
+}
+
+/// The same figures of round trips. None of nothing.
+pub fn round_trips(delays: &[RoundTrip]) -> Option<Delays> {
+    let bounds = |trip: &RoundTrip| [trip.delay, trip.delay, trip.most].map(Span::as_secs_f64);
+    summarise(delays.iter().map(bounds))
 }
 
 /// Of each packet's most likely, least and greatest delay, in seconds.

@@ -207,7 +207,12 @@ mod tests {
                 self.now = at;
                 let delay = 0.005 + (bits / self.line).max(-self.credit / self.rate);
                 let sent = Time::ZERO + Span::from_secs_f64(at);
-                PacketRecord { size: planned.size, sent: Some(sent), received: Some(sent + Span::from_secs_f64(delay)) }
+                PacketRecord {
+                    size: planned.size,
+                    sent: Some(sent),
+                    submitted: None,
+                    received: Some(sent + Span::from_secs_f64(delay)),
+                }
             });
             TrainRecord { packets: packets.collect() }
         }
@@ -316,7 +321,10 @@ mod tests {
     #[test]
     fn nothing_comes_back() {
         let outcome = measure(|_, train| TrainRecord {
-            packets: train.packets().map(|p| PacketRecord { size: p.size, sent: None, received: None }).collect(),
+            packets: train
+                .packets()
+                .map(|p| PacketRecord { size: p.size, sent: None, submitted: None, received: None })
+                .collect(),
         });
         assert_eq!(outcome.reason.as_deref(), Some("no packet of any train arrived"));
         assert_eq!(outcome.trains_rejected[&Rejection::PacketsMissing], 8);

@@ -30,6 +30,7 @@ impl Bucket {
             let packet = |delay: Option<f64>| PacketRecord {
                 size: planned.size,
                 sent: Some(sent),
+                submitted: None,
                 received: delay.map(|delay| sent + Span::from_secs_f64(0.005 + delay)),
             };
             if self.level >= bits {
@@ -140,7 +141,10 @@ fn random_loss_is_no_policer() {
 #[test]
 fn what_nothing_comes_back_of_is_not_judged() {
     let lost = |_, train: &Train| TrainRecord {
-        packets: train.packets().map(|p| PacketRecord { size: p.size, sent: None, received: None }).collect(),
+        packets: train
+            .packets()
+            .map(|p| PacketRecord { size: p.size, sent: None, submitted: None, received: None })
+            .collect(),
     };
     assert!(matches!(found(200, lost), Sustained::Untried(_)));
 }

@@ -76,7 +76,8 @@ mod tests {
     /// Sent and received in milliseconds.
     fn record(packets: [(Option<i64>, Option<i64>); 3]) -> TrainRecord {
         let at = |ms: Option<i64>| ms.map(|ms| Time::ZERO + Span::from_millis(ms));
-        let packet = |(sent, received)| PacketRecord { size: 100, sent: at(sent), received: at(received) };
+        let packet =
+            |(sent, received)| PacketRecord { size: 100, sent: at(sent), submitted: None, received: at(received) };
         TrainRecord { packets: packets.map(packet).to_vec() }
     }
 

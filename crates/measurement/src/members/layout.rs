@@ -82,7 +82,7 @@ mod tests {
         let others = sent.iter().enumerate().filter(|(place, _)| !layout.places.contains(place));
         assert!(others.clone().all(|(_, packet)| packet.size == FILLER_BYTES) && others.count() == 3);
         let received = |at: usize| Some(Time::from_nanos(at as i64));
-        let record = |at: usize| PacketRecord { size: 64, sent: None, received: received(at) };
+        let record = |at: usize| PacketRecord { size: 64, sent: None, submitted: None, received: received(at) };
         let record = layout.record(&TrainRecord { packets: (0..7).map(record).collect() });
         let received: Vec<_> = record.packets.iter().map(|packet| packet.received.unwrap().as_nanos()).collect();
         assert_eq!(received, [1, 2, 5, 6]);

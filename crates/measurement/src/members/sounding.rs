@@ -163,7 +163,12 @@ mod tests {
             let train = sounding.train();
             let packet = |(number, planned): (usize, train::PlannedPacket)| {
                 let sent = Time::ZERO + Span::from_secs(i64::from(round)) + planned.offset;
-                PacketRecord { size: 64, sent: Some(sent), received: Some(sent + delay(round, number)) }
+                PacketRecord {
+                    size: 64,
+                    sent: Some(sent),
+                    submitted: None,
+                    received: Some(sent + delay(round, number)),
+                }
             };
             let packets = train.packets().enumerate().map(packet).collect();
             if let Sounded::Members(members) = sounding.add(&TrainRecord { packets }) {

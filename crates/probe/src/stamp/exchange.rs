@@ -2,7 +2,7 @@
 
 use super::config::StampConfig;
 use crate::cancel::Limit;
-use estimate::delay::OneWaySample;
+use estimate::delay::{OneWaySample, RoundTrip};
 use net::datagram::{self, Datagram};
 use net::stamp::StampPlace;
 use net::{clock, readiness, stamp};
@@ -116,7 +116,7 @@ impl Exchange {
 
     /// The one-way samples of each answered test packet, in order, and its round-trip delay without the reflector's
     /// processing time.
-    pub(super) fn samples(&self) -> (Vec<OneWaySample>, Vec<Span>) {
+    pub(super) fn samples(&self) -> (Vec<OneWaySample>, Vec<RoundTrip>) {
         let kernel = self.has_kernel_stamps();
         let choose = |stamp: Stamp| if kernel { stamp.kernel } else { stamp.user };
         let (mut samples, mut round_trips) = (Vec::new(), Vec::new());
@@ -125,11 +125,17 @@ impl Exchange {
             else {
                 continue;
             };
-            samples.push(OneWaySample { direction: Direction::Up, sent, received: reply.received });
-            samples.push(OneWaySample { direction: Direction::Down, sent: reply.reflected, received: returned });
+            let submitted = probe.sent.user.unwrap_or(sent);
+            let (received, reflected) = (reply.received, reply.reflected);
+            samples.push(OneWaySample { direction: Direction::Up, sent, submitted, received });
+            // The reflector reads its clock before it sends.
+            let down =
+                OneWaySample { direction: Direction::Down, sent: reflected, submitted: reflected, received: returned };
+            samples.push(down);
             // A processing time longer than the round trip means that the reflector's time stamps are invalid.
-            let (whole, reflecting) = (returned - sent, reply.reflected - reply.received);
-            round_trips.push(if (Span::ZERO..=whole).contains(&reflecting) { whole - reflecting } else { whole });
+            let (whole, reflecting) = (returned - sent, reflected - received);
+            let delay = if (Span::ZERO..=whole).contains(&reflecting) { whole - reflecting } else { whole };
+            round_trips.push(RoundTrip { delay, most: delay + (sent - submitted).max(Span::ZERO) });
         }
         (samples, round_trips)
     }
