@@ -9,7 +9,7 @@ use multipath::{
     Arrival, Bond, CarrierKind, CarrierState, Class, DelayRange, FlowControl, Outgoing, PathEvent, PathId,
     PathReceiver, PathState, Resequencer, SharedPaths, Transmission,
 };
-use packet::{Ecn, StreamData};
+use packet::{Ecn, Payload};
 use secure::{PeerId, Route};
 use std::ops::DerefMut;
 use units::{ConfigError, Rate, Span, Time};
@@ -489,7 +489,7 @@ fn bond<B: DerefMut<Target = Vec<u8>> + Clone>(
 ) -> Result<Bond<PacketBuffer<B>>, ConfigError> {
     let mut bond = Bond::sharing(&config.bond, paths, shard, now)?;
     bond.merge_by(PacketBuffer::merge);
-    bond.drop_repeated_by(|packet| StreamData::of(packet.bytes()));
+    bond.drop_useless_by(|packet| Payload::of(packet.bytes()));
     Ok(bond)
 }
 

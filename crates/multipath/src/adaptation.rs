@@ -10,11 +10,14 @@ pub struct Adaptation {
     pub sparse_twice: bool,
     /// Data that a TCP connection inside repeats while the carriers still have it is not sent again.
     pub drops_repeated: bool,
+    /// Of the datagrams that wait after an outage, the newest of each flow are sent: those that have waited too long are dropped.
+    /// Segments are sent oldest first, for which the connection inside waits.
+    pub drops_stale: bool,
 }
 
 impl Default for Adaptation {
     /// All of it.
     fn default() -> Self {
-        Adaptation { bounds_open: true, sparse_twice: true, drops_repeated: true }
+        Adaptation { bounds_open: true, sparse_twice: true, drops_repeated: true, drops_stale: true }
     }
 }

@@ -17,7 +17,7 @@ use crate::sequencer::Sequencer;
 use crate::shared_paths::SharedPaths;
 use crate::use_several::{PathEstimate, PathSet, UseSeveral};
 use link::Label;
-use packet::StreamData;
+use packet::Payload;
 use std::collections::{BTreeMap, VecDeque};
 use units::{ConfigError, Rate, Span, Time};
 
@@ -79,7 +79,9 @@ pub struct Bond<P> {
     oversized: Vec<P>,
     merge: Option<Merge<P>>,
     large_packets: LargePackets,
-    read_data: Option<ReadData<P>>,
+    read_payload: Option<ReadPayload<P>>,
+    /// Datagrams dropped, since they had waited too long.
+    stale: u64,
     carried: CarriedData,
     /// Packets that were not sent, since carriers had their data.
     repeated: u64,
@@ -89,8 +91,8 @@ pub struct Bond<P> {
 /// its length, in bytes.
 pub type Merge<P> = fn(&mut P, &P, usize) -> Option<u32>;
 
-/// Reads what a packet carries of a TCP connection's byte stream.
-pub type ReadData<P> = fn(&P) -> Option<StreamData>;
+/// Reads what a packet carries.
+pub type ReadPayload<P> = fn(&P) -> Payload;
 
 /// A path has come or gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +175,8 @@ impl<P: Clone> Bond<P> {
             oversized: Vec::new(),
             merge: None,
             large_packets: LargePackets::default(),
-            read_data: None,
+            read_payload: None,
+            stale: 0,
             carried: CarriedData::default(),
             repeated: 0,
         };
@@ -183,7 +186,7 @@ impl<P: Clone> Bond<P> {
 
     /// A packet arrives. The queue discipline may drop it, or another one.
     pub fn offer(&mut self, packet: P, label: Label, class: Class, now: Time) {
-        self.place(Waiting { content: packet, marked: false, class, place: None }, label, now);
+        self.place(Waiting { content: packet, marked: false, class, since: now, place: None }, label, now);
     }
 
     /// What is to be sent now.
@@ -308,9 +311,11 @@ impl<P: Clone> Bond<P> {
         self.merge = Some(merge);
     }
 
-    /// Data that TCP connections inside repeat is not sent while carriers still have it. Those repeat by themselves what is lost.
-    pub fn drop_repeated_by(&mut self, read: ReadData<P>) {
-        self.read_data = Some(read);
+    /// Where carriers control the flow, packets that are of no use are not sent: data that TCP connections inside repeat while
+    /// carriers, which repeat by themselves what is lost, still have it; and of steady flows of datagrams those that have waited
+    /// too long.
+    pub fn drop_useless_by(&mut self, read: ReadPayload<P>) {
+        self.read_payload = Some(read);
     }
 
     /// A packet that is longer than what any path passes that is up; each is returned once.
@@ -345,7 +350,7 @@ impl<P: Clone> Bond<P> {
 
     /// Packets that the queue disciplines have dropped.
     pub fn dropped(&self) -> u64 {
-        self.queues.dropped() + self.overflowed
+        self.queues.dropped() + self.overflowed + self.stale
     }
 
     /// Packets that were not sent, since carriers still had their data.

@@ -3,6 +3,7 @@ use crate::message::DataHeader;
 use crate::path_id::PathId;
 use crate::predecessor::Predecessor;
 use crate::sequencer::Assignment;
+use units::Time;
 
 /// What is to be sent now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub(crate) struct Waiting<P> {
     pub content: P,
     pub marked: bool,
     pub class: Class,
+    /// When it came.
+    pub since: Time,
     /// Its place, where copies of it are sent: all have the same.
     pub place: Option<Box<Place>>,
 }

@@ -44,6 +44,8 @@ const ROWS: u64 = 1 << 12;
 const ROW: usize = 4;
 const EPOCH: Span = Span::from_millis(200);
 
+/// A flow that goes on has sent so many packets of late.
+const MIN_STEADY: f64 = 3.0;
 /// The time constant of [`FlowState::recent`].
 const RECENT: Span = Span::from_millis(100);
 
@@ -95,6 +97,14 @@ impl FlowTable {
             };
         }
         &mut slot.state
+    }
+
+    /// Whether the flow has sent a few packets of this size within the last 100 ms, and one of them waits besides: it does not
+    /// wait for answers, which a connection such as QUIC's does after a few packets.
+    pub fn is_steady(&self, flow: u64, size: u32, now: Time) -> bool {
+        let start = (mix(flow) % ROWS) as usize * ROW;
+        let state = self.slots[start..start + ROW].iter().find(|slot| slot.flow == flow).map(|slot| slot.state);
+        state.is_some_and(|state| state.waiting > 1 && state.recent_with(0, now) >= MIN_STEADY * f64::from(size))
     }
 
     /// A packet of the flow waits no more.

@@ -46,7 +46,7 @@ mod stream_carrier;
 mod use_several;
 
 pub use adaptation::Adaptation;
-pub use bond::{Bond, Merge, PathEvent, ReadData};
+pub use bond::{Bond, Merge, PathEvent, ReadPayload};
 pub use bond_config::BondConfig;
 pub use bond_outgoing::{Outgoing, Transmission};
 pub use carrier_choice::{CarrierChoice, CarrierKind, CarrierView};

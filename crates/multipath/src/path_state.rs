@@ -157,6 +157,10 @@ impl Path {
     }
 
     /// Whether its carrier is not to be given what it has already.
+    pub fn drops_stale(&self) -> bool {
+        self.carrier.is_some() && self.config.adaptation.drops_stale
+    }
+
     pub fn drops_repeated(&self) -> bool {
         self.carrier.is_some() && self.config.adaptation.drops_repeated
     }

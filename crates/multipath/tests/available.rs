@@ -2,7 +2,7 @@
 
 use link::Label;
 use multipath::{Bond, BondConfig, CarrierState, Class, FlowControl, PathChoice, PathConfig, PathId, PathReceiver};
-use packet::{Ecn, StreamData};
+use packet::{Ecn, Payload, StreamData};
 use std::collections::BTreeMap;
 use units::{Span, Time};
 
@@ -146,9 +146,9 @@ fn packets_that_follow_each_other_leave_as_one_and_stay_in_their_flow() {
 fn what_a_carrier_still_has_is_not_given_to_it_again() {
     let mut world = World::new();
     // Packets with the number modulo 100 of full segments of one stream.
-    world.bond.drop_repeated_by(|packet| {
+    world.bond.drop_useless_by(|packet| {
         let start = packet % 100 * FULL;
-        Some(StreamData { start, end: start + FULL, acknowledgment: 1 })
+        Payload::Stream(StreamData { start, end: start + FULL, acknowledgment: 1 })
     });
     let offer = |world: &mut World, segment: u32| {
         world.next = 100 * (world.next / 100 + 1) + segment - 1;
@@ -180,4 +180,27 @@ fn what_a_carrier_still_has_is_not_given_to_it_again() {
     carriers(&mut world, state(0, 2_000_000, false));
     let again = offer(&mut world, 2);
     assert_eq!(world.left().into_keys().collect::<Vec<_>>(), [again]);
+}
+
+/// Datagrams each 10 ms, while no carrier has room.
+#[test]
+fn of_a_steady_flow_of_datagrams_the_newest_are_sent_and_of_one_that_waits_for_answers_all() {
+    let pass = |world: &mut World, millis: i64| world.now += Span::from_millis(millis);
+    let sent_after_an_outage = |interval: i64| {
+        let mut world = World::new();
+        world.bond.drop_useless_by(|_| Payload::Datagram);
+        let offered: Vec<_> = (0..1000 / interval)
+            .map(|_| {
+                pass(&mut world, interval);
+                world.offer(7, 1200)
+            })
+            .collect();
+        (2..PATHS as u8).for_each(|path| world.carrier(path, 1_000_000, false));
+        (offered, world.left().into_keys().collect::<Vec<_>>(), world.bond.dropped())
+    };
+    let (steady, sent, dropped) = sent_after_an_outage(10);
+    assert!(sent.len() < 30 && steady.ends_with(&sent), "{sent:?}");
+    assert_eq!(dropped as usize, steady.len() - sent.len());
+    let (seldom, sent, dropped) = sent_after_an_outage(100);
+    assert_eq!((sent, dropped), (seldom, 0));
 }

@@ -42,4 +42,4 @@ pub use mss::clamp_mss;
 pub use reply::{ResetPair, prohibit, reject, reset_both, too_big};
 pub use rewrite::{Quote, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
 pub use selector::{Detail, Selector};
-pub use stream_data::StreamData;
+pub use stream_data::{Payload, StreamData};

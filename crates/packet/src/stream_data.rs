@@ -19,6 +19,39 @@ pub struct StreamData {
     pub acknowledgment: u32,
 }
 
+/// What an IP packet carries, as far as it tells which packets may be spared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload {
+    /// Part of a TCP connection's byte stream.
+    Stream(StreamData),
+    /// A UDP datagram, or the first fragment of one.
+    Datagram,
+    /// All else.
+    Other,
+}
+
+impl Payload {
+    /// Of a packet that ends where its bytes do.
+    pub fn of(packet: &[u8]) -> Self {
+        match StreamData::of(packet) {
+            Some(data) => Payload::Stream(data),
+            None if is_udp(packet) => Payload::Datagram,
+            None => Payload::Other,
+        }
+    }
+}
+
+/// IPv6 packets with extension headers are not seen to be.
+fn is_udp(packet: &[u8]) -> bool {
+    match packet {
+        [first, _, _, _, _, _, high, low, _, kind, ..] if first >> 4 == 4 => {
+            *kind == protocol::UDP && high & 0x1f | low == 0
+        }
+        [first, _, _, _, _, _, next, ..] => first >> 4 == 6 && *next == protocol::UDP,
+        _ => false,
+    }
+}
+
 impl StreamData {
     /// Of a segment that carries data and acknowledges, and does nothing else; `None` for all else, fragments, IPv6 packets with
     /// extension headers, and what is truncated. The packet ends where its bytes do.
@@ -70,9 +103,25 @@ mod tests {
         let mut fragment = segment(4, ACK, 100);
         fragment[6] = 0x20;
         assert_eq!(StreamData::of(&fragment), None);
+        assert_eq!(Payload::of(&fragment), Payload::Other);
         let mut impossible = segment(4, ACK, 0);
         impossible[20 + DATA_OFFSET] = 15 << 4;
         assert_eq!(StreamData::of(&impossible), None);
+    }
+
+    #[test]
+    fn datagrams_are_told_from_all_else() {
+        for (version, place) in [(4, 9), (6, 6)] {
+            let mut packet = segment(version, ACK, 100);
+            assert!(matches!(Payload::of(&packet), Payload::Stream(_)));
+            packet[place] = protocol::UDP;
+            assert_eq!(Payload::of(&packet), Payload::Datagram);
+            packet[place] = protocol::ICMP;
+            assert_eq!(Payload::of(&packet), Payload::Other);
+        }
+        let mut later_fragment = segment(4, ACK, 100);
+        (later_fragment[7], later_fragment[9]) = (1, protocol::UDP);
+        assert_eq!(Payload::of(&later_fragment), Payload::Other);
     }
 
     proptest! {
@@ -84,7 +133,7 @@ mod tests {
                     *byte = if at == 9 || first == 0x60 { protocol::TCP } else { 0 };
                 }
             }
-            if let Some(data) = StreamData::of(&packet) {
+            if let Payload::Stream(data) = Payload::of(&packet) {
                 prop_assert!((data.end.wrapping_sub(data.start) as usize) < packet.len());
             }
         }

@@ -52,6 +52,8 @@ pub enum Part {
     SparseCopies,
     /// Data that the connections inside repeat while those below still have it is not sent again.
     RepeatedData,
+    /// Of the datagrams that wait after an outage, the newest are sent, and those that have waited too long are not.
+    StaleDatagrams,
 }
 
 /// What a socket takes.
@@ -74,6 +76,7 @@ impl Tuning {
                 Part::Aqm => tuning.aqm = false,
                 Part::SparseCopies => tuning.adaptation.sparse_twice = false,
                 Part::RepeatedData => tuning.adaptation.drops_repeated = false,
+                Part::StaleDatagrams => tuning.adaptation.drops_stale = false,
             }
         }
         if let Some(least) = self.min_rto {
@@ -124,6 +127,7 @@ mod tests {
         assert_eq!(without("aqm"), ConnectionTuning { aqm: false, ..all });
         assert!(!without("sparse-copies").adaptation.sparse_twice && !without("open-bound").adaptation.bounds_open);
         assert!(!without("repeated-data").adaptation.drops_repeated);
+        assert!(!without("stale-datagrams").adaptation.drops_stale);
         assert_eq!(without("open-bound").unsent_bytes, Some(UNBOUNDED_UNSENT));
     }
 }

@@ -7,6 +7,7 @@ use crate::message::{BUCKETS, DataHeader};
 use crate::path_id::PathId;
 use crate::use_several::PathSet;
 use link::Label;
+use packet::Payload;
 use units::{Span, Time};
 
 /// A packet waits for so long times the difference of the losses: 4 ms for two in ten thousand.
@@ -19,6 +20,16 @@ const MIN_LOSS: f64 = 1e-4;
 const MAX_COPIES: u64 = 32;
 const MAX_COPY_WAIT: Span = Span::from_millis(20);
 const FULL_PACKET_BYTES: u64 = 1500;
+/// What is said or seen is of use for little longer: ITU-T G.114 has 400 ms at most, from mouth to ear.
+const MAX_DATAGRAM_WAIT: Span = Span::from_millis(200);
+
+/// Why a packet is not sent.
+enum Waste {
+    /// Carriers still have all its data.
+    Repeated,
+    /// It is of no use any more.
+    Stale,
+}
 
 impl<P: Clone> Bond<P> {
     pub(super) fn probe(&mut self, now: Time) -> Option<Transmission<P>> {
@@ -107,11 +118,13 @@ impl<P: Clone> Bond<P> {
         let shared = self.takes_shared(path, up);
         let weights = (self.flows.own_flows(path), self.flows.long_flows());
         let mut taken = self.queues.pull(path, shared, weights, now);
-        let drops_repeated = self.path(path).drops_repeated();
-        while let Some((_, label)) =
-            taken.take_if(|(packet, label)| drops_repeated && self.is_repeated(packet, label.flow))
+        while let Some((packet, label)) = &taken
+            && let Some(waste) = self.waste(path, packet, *label, now)
         {
-            self.repeated += 1;
+            match waste {
+                Waste::Repeated => self.repeated += 1,
+                Waste::Stale => self.stale += 1,
+            }
             self.left(label.flow, now);
             taken = self.queues.pull(path, shared, weights, now);
         }
@@ -125,12 +138,23 @@ impl<P: Clone> Bond<P> {
         taken
     }
 
-    /// Whether the carriers that are not held up have all that the packet carries.
-    fn is_repeated(&self, packet: &Waiting<P>, flow: u64) -> bool {
-        let Some(data) = self.read_data.and_then(|read| read(&packet.content)) else { return false };
-        let up = self.up();
-        let in_time = PathSet::of(up.iter().filter(|path| !self.is_recovering(*path)));
-        packet.place.is_none() && self.carried.has(if in_time.is_empty() { up } else { in_time }, flow, data)
+    /// Why a packet is not to be sent by this path, if there is a reason: the carriers that are not held up have all that it
+    /// carries, or it is a datagram that has waited too long, and its flow goes on.
+    fn waste(&self, path: PathId, packet: &Waiting<P>, label: Label, now: Time) -> Option<Waste> {
+        let (state, read) = (self.path(path), self.read_payload.filter(|_| packet.place.is_none())?);
+        match read(&packet.content) {
+            Payload::Stream(data) => {
+                let up = self.up();
+                let in_time = PathSet::of(up.iter().filter(|path| !self.is_recovering(*path)));
+                let carriers = if in_time.is_empty() { up } else { in_time };
+                (state.drops_repeated() && self.carried.has(carriers, label.flow, data)).then_some(Waste::Repeated)
+            }
+            Payload::Datagram => {
+                let is_late = state.drops_stale() && now - packet.since > MAX_DATAGRAM_WAIT;
+                (is_late && self.flows.is_steady(label.flow, label.size, now)).then_some(Waste::Stale)
+            }
+            Payload::Other => None,
+        }
     }
 
     /// A packet of the flow waits no more.
@@ -177,8 +201,8 @@ impl<P: Clone> Bond<P> {
     fn note_carried(&mut self, path: PathId, flow: u64, content: &P) {
         let state = &self.paths[path.index()];
         let carrier = state.carrier().filter(|_| state.drops_repeated());
-        if let (Some(carrier), Some(read)) = (carrier, self.read_data)
-            && let Some(data) = read(content)
+        if let (Some(carrier), Some(read)) = (carrier, self.read_payload)
+            && let Payload::Stream(data) = read(content)
         {
             self.carried.given(path, flow, data, carrier.given());
         }

@@ -1,7 +1,7 @@
 use crate::tcp::{Acknowledgement, Data, Segment};
 use multipath::message::DataHeader;
 use multipath::{PathId, Predecessor, Report};
-use packet::StreamData;
+use packet::{Payload, StreamData};
 use units::{Span, Time};
 
 /// A packet of a host.
@@ -92,9 +92,14 @@ impl Batch {
             - (self.0.len() as u32).saturating_sub(1) * TCP_HEADER_BYTES
     }
 
-    pub(super) fn stream_data(&self) -> Option<StreamData> {
-        let (first, last) = (self.0.first()?.stream_data()?, self.0.last()?.stream_data()?);
-        Some(StreamData { end: last.end, ..first })
+    pub(super) fn payload(&self) -> Payload {
+        let [first, last] = [self.0.first(), self.0.last()].map(|packet| packet.map(Packet::payload));
+        match (first, last) {
+            (Some(Payload::Stream(first)), Some(Payload::Stream(last))) => {
+                Payload::Stream(StreamData { end: last.end, ..first })
+            }
+            (first, _) => first.unwrap_or(Payload::Other),
+        }
     }
 
     pub(super) fn marked_if(mut self, marked: bool) -> Self {
@@ -116,14 +121,14 @@ impl Batch {
 }
 
 impl Packet {
-    /// Which part of its connection's stream it has. The numbers are those of segments, not of octets.
-    fn stream_data(&self) -> Option<StreamData> {
+    /// The numbers of streams are those of segments, not of octets.
+    fn payload(&self) -> Payload {
         let (bytes, acknowledgment) = match &self.body {
             Body::Data(data) => (data.number..data.number + 1, 0),
             Body::Acknowledgement(acknowledgement) => (0..0, acknowledgement.next),
-            Body::Udp | Body::Echo => return None,
+            Body::Udp | Body::Echo => return Payload::Datagram,
         };
-        Some(StreamData { start: bytes.start, end: bytes.end, acknowledgment })
+        Payload::Stream(StreamData { start: bytes.start, end: bytes.end, acknowledgment })
     }
 
     /// Whether both are data of one connection, one after the other: network devices and their drivers hand those over

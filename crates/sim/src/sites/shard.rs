@@ -53,7 +53,7 @@ impl Shard {
     ) -> Result<Self, ConfigError> {
         let mut bond = Bond::sharing(config, shared, number, Time::ZERO)?;
         bond.merge_by(Batch::merge);
-        bond.drop_repeated_by(Batch::stream_data);
+        bond.drop_useless_by(Batch::payload);
         let paths = config.paths.len();
         let is_repeated = config.paths.iter().any(|path| path.flow_control == FlowControl::Backpressure);
         let many = ResequencerConfig { max_packets: 1 << 16, max_bytes: 1 << 27, ..ResequencerConfig::default() };

@@ -89,7 +89,7 @@ fn plain_of_three_seconds() -> TunnelModel {
     let recovery = RecoveryConfig { min_timeout, max_timeout, ..tunnel.tcp.recovery };
     TunnelModel {
         tcp: TcpConfig { recovery, ..tunnel.tcp },
-        adaptation: Adaptation { bounds_open: false, sparse_twice: false, drops_repeated: false },
+        adaptation: Adaptation { bounds_open: false, sparse_twice: false, drops_repeated: false, drops_stale: false },
         aqm: false,
         unsent_bytes: Some(256 << 10),
         ..tunnel
@@ -179,6 +179,27 @@ fn a_short_outage_costs_little_more_than_itself() {
         let [bulk, _] = sites.measure(at(4.137), at(5.137)).try_into().unwrap();
         println!("seed 1, {millis} ms: {:.1} Mbit/s in that second", mbit(&bulk));
         assert!(mbit(&bulk) > wanted && bulk.tcp.retransmissions < 50, "{}", bulk.tcp.retransmissions);
+    }
+}
+
+/// What a camera or a telephone sent during the outage is of no use after it, and would keep what it sends now waiting.
+#[test]
+fn after_an_outage_datagrams_are_sent_newest_first() {
+    let median = |drops_stale: bool, tunnel: TunnelModel| {
+        let adaptation = Adaptation { drops_stale, ..tunnel.adaptation };
+        let mut sites = World::new(50, 0.0, Plane::Tunnel(TunnelModel { adaptation, ..tunnel })).bulk(1);
+        let start = Time::ZERO + START;
+        sites.add_flow(FlowConfig { start, ..FlowConfig::udp(Rate::from_mbit(20), 1200) }).unwrap();
+        sites.schedule(at(2.0), 0, Change::Cut);
+        sites.schedule(at(5.0), 0, Change::Restore);
+        // Half a second after it, data flows again.
+        let [_, datagrams] = sites.measure(at(5.5), at(6.5)).try_into().unwrap();
+        datagrams.delays.quantile(0.5).unwrap()
+    };
+    for tunnel in [TunnelModel::tcp(Control::Cubic), rake()] {
+        let [all, newest] = [false, true].map(|drops_stale| median(drops_stale, tunnel));
+        println!("seed 1: {all}, {newest}");
+        assert!(newest < all / 2 && newest < Span::from_millis(250), "{all}, {newest}");
     }
 }
 
