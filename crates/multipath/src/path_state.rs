@@ -156,11 +156,12 @@ impl Path {
         self.config.adaptation.sparse_twice
     }
 
-    /// Whether its carrier is not to be given what it has already.
+    /// Whether its carrier is not to be given datagrams that have waited too long.
     pub fn drops_stale(&self) -> bool {
         self.carrier.is_some() && self.config.adaptation.drops_stale
     }
 
+    /// Whether its carrier is not to be given what it has already.
     pub fn drops_repeated(&self) -> bool {
         self.carrier.is_some() && self.config.adaptation.drops_repeated
     }
