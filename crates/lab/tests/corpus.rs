@@ -1,29 +1,19 @@
 //! Replays the fuzzer's corpus (`fuzz/corpus`), so that every find stays found, and random edits in the same way.
 
 mod checks;
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
 
 use proptest::prelude::*;
-use std::fs;
-use std::path::Path;
+use replay::{executions, replay};
 
 #[test]
 fn scenario_files() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/scenarios");
-    let mut count = 0;
-    for entry in fs::read_dir(directory).unwrap() {
-        checks::scenarios(&fs::read(entry.unwrap().path()).unwrap());
-        count += 1;
-    }
-    assert!(count >= 10, "the corpus is there: {count}");
-}
-
-/// How many: `KUMADE_EXECUTIONS=100000 cargo test -p lab --test corpus` for a longer search.
-fn cases() -> u32 {
-    std::env::var("KUMADE_EXECUTIONS").map_or(200, |count| count.parse().unwrap())
+    replay("scenarios", checks::scenarios);
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: executions(200), ..ProptestConfig::default() })]
 
     #[test]
     fn no_edits_do_harm(bytes in prop::collection::vec(any::<u8>(), 1..60)) {

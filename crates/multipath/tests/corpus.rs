@@ -2,21 +2,15 @@
 //! messages in the same way.
 
 mod checks;
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
 
 use proptest::prelude::*;
-use std::fs;
-use std::path::Path;
+use replay::replay;
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test reads its corpus")]
 fn the_corpus_is_replayed() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/datagrams");
-    let mut count = 0;
-    for entry in fs::read_dir(directory).unwrap() {
-        checks::datagrams(&fs::read(entry.unwrap().path()).unwrap());
-        count += 1;
-    }
-    assert!(count >= 10, "the corpus is there: {count}");
+    replay("datagrams", checks::datagrams);
 }
 
 /// A datagram with a message that is near enough to a right one to get far.

@@ -2,12 +2,13 @@
 
 mod nat_checks;
 mod nat_world;
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
 
 use multipath::nat_session::{NatConfig, NatPeer, RefusalReason, SessionPhase};
 use nat_world::{Faults, World, flow};
 use proptest::prelude::*;
-use std::fs;
-use std::path::Path;
+use replay::replay;
 use units::Span;
 
 const IDLE: Span = Span::from_secs(20);
@@ -22,12 +23,8 @@ fn world(faults: Faults) -> World {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test reads its corpus")]
 fn the_corpus_is_replayed() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/nat_sessions");
-    let files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() >= 5, "the corpus is there: {}", files.len());
-    files.iter().for_each(|file| nat_checks::messages(&fs::read(file).unwrap()));
+    replay("nat_sessions", nat_checks::messages);
 }
 
 fn phases(world: &World, gateway: usize) -> Vec<SessionPhase> {

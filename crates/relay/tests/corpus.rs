@@ -1,17 +1,12 @@
 //! Replays the fuzzer's corpus (`fuzz/corpus`), so that every find stays found.
 
 mod checks;
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
 
-use std::fs;
-use std::path::Path;
+use replay::replay;
 
 #[test]
 fn messages_of_a_peer() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/relayed");
-    let mut count = 0;
-    for entry in fs::read_dir(directory).unwrap() {
-        checks::messages(&fs::read(entry.unwrap().path()).unwrap());
-        count += 1;
-    }
-    assert!(count >= 10, "the corpus is there: {count}");
+    replay("relayed", checks::messages);
 }

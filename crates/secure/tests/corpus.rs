@@ -2,21 +2,11 @@
 //! same way.
 
 mod checks;
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
 
 use proptest::prelude::*;
-use std::fs;
-use std::path::Path;
-
-#[expect(clippy::disallowed_methods, reason = "a test reads its corpus")]
-fn replay(target: &str, check: fn(&[u8])) {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let mut count = 0;
-    for entry in fs::read_dir(directory).unwrap() {
-        check(&fs::read(entry.unwrap().path()).unwrap());
-        count += 1;
-    }
-    assert!(count >= 10, "the corpus of {target} is there: {count}");
-}
+use replay::replay;
 
 #[test]
 fn datagrams_between_two_hosts() {
