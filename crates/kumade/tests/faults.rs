@@ -3,7 +3,8 @@
 //!
 //! The tests make some calls fail. The whole sweep takes hours:
 //! `cargo test -p kumade --test faults -- --ignored --nocapture` (KUMADE_FAULTS=link, say, for one program;
-//! KUMADE_FAULTS_CALL=openat for one call).
+//! KUMADE_FAULTS_CALL=openat for one call; KUMADE_FAULTS_DENSE=100000 for each of so many calls of a kind, of which ever fewer
+//! are tried from the 16th on otherwise).
 
 use net::fault_injection::{CALLS, Fault, Faulty, Plan, Seen, obstacle};
 use net::interface;
@@ -91,6 +92,8 @@ fn fault_of(end: &End) -> Option<String> {
     let told = end.said.lines().any(|line| {
         line.starts_with("kumade: ")
             || line.starts_with("error: ")
+            // A document without a value says why there is none.
+            || line.contains(r#""reason":""#)
             // Before the program's first line, the dynamic linker says it.
             || line.contains("error while loading shared libraries")
     });
@@ -150,9 +153,11 @@ fn counts(subject: &dyn Subject) -> BTreeMap<&'static str, u64> {
 /// Every n-th call, of the first many each, then ever fewer.
 fn thorough(counts: BTreeMap<&'static str, u64>) -> impl Iterator<Item = Plan> {
     let wanted = std::env::var("KUMADE_FAULTS_CALL").ok();
+    let dense: u64 = std::env::var("KUMADE_FAULTS_DENSE").map_or(16, |count| count.parse().unwrap());
     let counts = counts.into_iter().filter(move |(call, _)| wanted.as_deref().is_none_or(|wanted| wanted == *call));
-    counts.flat_map(|(call, count)| {
-        let numbers = std::iter::successors(Some(1), |n: &u64| Some(n + 1 + n / 16)).take_while(move |n| *n <= count);
+    counts.flat_map(move |(call, count)| {
+        let numbers = std::iter::successors(Some(1), move |n: &u64| Some(n + 1 + n.saturating_sub(dense) / 16));
+        let numbers = numbers.take_while(move |n| *n <= count);
         numbers.flat_map(move |number| faults(call).into_iter().map(move |fault| Plan { call, number, fault }))
     })
 }
