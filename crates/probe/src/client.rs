@@ -104,16 +104,13 @@ impl Driver<'_> {
         Ok(Ok(self.adopt(probes, [unknown, warnings].concat())))
     }
 
-    /// What a server of an earlier release can't say.
+    /// What a server of an earlier release can't do.
     fn unknown_of_peer(&self) -> Vec<String> {
         let version = self.peer.version();
         let line = |what| {
-            format!(
-                "the server speaks protocol version {version}, this program {}: it can't say {what}",
-                Version::NEWEST
-            )
+            format!("the server speaks protocol version {version}, this program {}: it can't {what}", Version::NEWEST)
         };
-        version.lacks().map(line).collect()
+        version.lacks(self.config.key.is_some()).map(line).collect()
     }
 
     fn adopt(&mut self, probes: Probes, warnings: Vec<String>) -> Opened {

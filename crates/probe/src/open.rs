@@ -11,7 +11,7 @@ use std::net::UdpSocket;
 use train::Transport;
 use transport::{Opened, Probes, TcpProbes, UdpProbes, open_connections};
 use units::{Span, Time};
-use wire::{ClientMessage, Preamble, ServerMessage, UdpAnswer, UdpRequest};
+use wire::{Bearer, ClientMessage, End, Preamble, ServerMessage, UdpAnswer, UdpRequest};
 
 /// Times at which requests for UDP are sent, from the first.
 const REQUESTS: [Span; 4] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150), Span::from_millis(300)];
@@ -41,14 +41,15 @@ pub(crate) fn udp(peer: &mut Peer, binding: &Binding) -> Result<Result<Probes, S
             return Ok(Err("rejected".to_owned()));
         }
     };
-    let probes = UdpProbes::new(socket, peer.token).map_err(|cause| Error::Transport { address, cause })?;
+    let probes =
+        UdpProbes::new(socket, peer.credential, End::Client).map_err(|cause| Error::Transport { address, cause })?;
     Ok(Ok(depending(peer, Probes::Udp(probes))?))
 }
 
-/// Sends the session's token until the server answers with a nonce.
+/// Asks until the server answers with a nonce.
 fn ask_for_udp(peer: &Peer, binding: &Binding) -> io::Result<(UdpSocket, [u8; 16])> {
     let socket = binding.connect_udp(peer.address)?;
-    let request = UdpRequest { token: peer.token }.encode(peer.version());
+    let request = UdpRequest { shown: peer.credential.shown_by(Bearer::UdpRequest) }.encode(peer.version());
     let began = clock::monotonic();
     let end = began + UDP_TIMEOUT.max(peer.round_trip * 3);
     for (tried, after) in REQUESTS.iter().enumerate() {
@@ -89,9 +90,12 @@ fn hear_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>
 pub(crate) fn tcp(peer: &mut Peer, binding: &Binding, request: &OpenRequest) -> Result<(Probes, Vec<String>), Error> {
     let &OpenRequest { transport: kind, connections: count, needed, first, .. } = request;
     let address = peer.address;
-    let token = peer.token;
-    let version = peer.version();
-    let hello = |number: u16| Preamble::Probe { token, index: first.wrapping_add(number) }.encode(version).to_vec();
+    let (credential, version) = (peer.credential, peer.version());
+    let hello = |number: u16| {
+        let index = first.wrapping_add(number);
+        let shown = credential.shown_by(Bearer::Connection { index });
+        Preamble::Probe { shown, index }.encode(version).to_vec()
+    };
     let opened = open_connections(address, binding, count, peer.round_trip, CONNECT_TIMEOUT, hello);
     let opened = opened.map_err(|cause| Error::Transport {
         address,

@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpStream};
 use train::ClockError;
 use transport::{Control, ControlError, ControlWatch, within};
 use units::{Span, Time};
-use wire::{ClientMessage, ClientSession, Limits, ServerMessage, Token, Version};
+use wire::{ClientMessage, ClientSession, Credential, Limits, ServerMessage, Version};
 
 /// Timeout from the start until the round-trip time is known.
 const TOTAL_TIMEOUT: Span = Span::from_millis(9500);
@@ -37,7 +37,8 @@ const MAX_REASON: usize = 200;
 /// An open control connection.
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    pub(crate) token: Token,
+    /// What its probe connections and UDP packets show.
+    pub(crate) credential: Credential,
     pub(crate) limits: Limits,
     /// Minimum of a few round-trip times.
     pub(crate) round_trip: Span,
@@ -63,7 +64,8 @@ impl Peer {
             return Err(Error::Protocol { address, doing: "connecting" });
         };
         let limit = limit.clone();
-        let mut peer = Peer { address, token, limits, round_trip: Span::MAX, control, limit, _watched: watched };
+        let credential = control.credential(token);
+        let mut peer = Peer { address, credential, limits, round_trip: Span::MAX, control, limit, _watched: watched };
         for _ in 0..PINGS {
             peer.round_trip = peer.round_trip.min(peer.ping(end)?);
         }
@@ -272,7 +274,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
     use std::time::Duration;
-    use wire::{Preamble, ServerSession};
+    use wire::{Preamble, ServerSession, Token};
 
     #[test]
     fn a_path_has_settled_once_a_round_trip_is_short_again() {

@@ -7,7 +7,7 @@
 //! constant.
 
 use crate::limits::COOKIE_LIFETIME;
-use crate::mac::{Cookie, has_valid_mac2, keyed};
+use crate::mac::{Cookie, has_valid_mac2, keyed_hash};
 use crate::policy::Policy;
 use rand_core::CryptoRng;
 use std::net::{IpAddr, SocketAddr};
@@ -126,14 +126,14 @@ impl Admission {
         let mut bytes = [0; 18];
         bytes[..16].copy_from_slice(&octets(from.ip()));
         bytes[16..].copy_from_slice(&from.port().to_be_bytes());
-        keyed(&*self.secret, &bytes)
+        keyed_hash(&self.secret, &bytes)
     }
 
     /// The bucket of an address: of one IPv4 address, or of one /64 of IPv6.
     fn source_of(&self, from: SocketAddr) -> usize {
         let ip = octets(from.ip());
         let prefix = if from.ip().to_canonical().is_ipv4() { &ip[..] } else { &ip[..8] };
-        let hash = keyed(&*self.secret, prefix);
+        let hash = keyed_hash(&self.secret, prefix);
         usize::from(u16::from_le_bytes([hash[0], hash[1]])) % SOURCES
     }
 }

@@ -139,6 +139,7 @@ pub use cipher::Cipher;
 pub use endpoint::{ENDPOINT_PATH, Endpoint};
 pub use event::{Event, PeerError, Refused};
 pub use key::{KeyError, PresharedKey, PrivateKey, PublicKey};
+pub use mac::{is_equal, keyed_hash};
 pub use message::{COOKIE_REPLY, HEADER, INITIATION, Kind, OVERHEAD, RESPONSE, TAG, receiver_index};
 pub use peer::{PeerId, PeerState, Route};
 pub use policy::Policy;

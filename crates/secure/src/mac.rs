@@ -32,7 +32,7 @@ impl MacKeys {
         let (mac1_at, mac2_at) = positions(message);
         let mac1 = self.mac1(&message[..mac1_at]);
         message[mac1_at..mac2_at].copy_from_slice(&mac1);
-        let mac2 = cookie.map_or([0; MAC], |cookie| keyed(cookie, &message[..mac2_at]));
+        let mac2 = cookie.map_or([0; MAC], |cookie| keyed_hash(cookie, &message[..mac2_at]));
         message[mac2_at..].copy_from_slice(&mac2);
         mac1
     }
@@ -45,7 +45,7 @@ impl MacKeys {
 
     /// The `mac1` of what stands before it.
     pub(crate) fn mac1(&self, before: &[u8]) -> [u8; MAC] {
-        keyed(&self.mac1, before)
+        keyed_hash(&self.mac1, before)
     }
 
     /// Whether it is that, in constant time.
@@ -87,7 +87,7 @@ impl MacKeys {
 /// Whether the sender of a handshake message has this cookie.
 pub(crate) fn has_valid_mac2(message: &[u8], cookie: &Cookie) -> bool {
     let (_, mac2_at) = positions(message);
-    keyed(cookie, &message[..mac2_at]).ct_eq(&message[mac2_at..]).into()
+    keyed_hash(cookie, &message[..mac2_at]).ct_eq(&message[mac2_at..]).into()
 }
 
 /// The `mac1` of a handshake message.
@@ -96,10 +96,16 @@ pub(crate) fn mac1(message: &[u8]) -> [u8; MAC] {
     array(&message[mac1_at..mac2_at])
 }
 
-/// Keyed BLAKE2s (RFC 7693 §2.9).
-pub(crate) fn keyed(key: &[u8], bytes: &[u8]) -> [u8; MAC] {
+/// Keyed BLAKE2s of 16 bytes (RFC 7693 §2.9): a message authentication code.
+pub fn keyed_hash<const KEY: usize>(key: &[u8; KEY], bytes: &[u8]) -> [u8; MAC] {
+    const { assert!(KEY <= 32, "the longest key of BLAKE2s") }
     let mac = <Blake2sMac<U16> as Mac>::new_from_slice(key).expect("a key of at most 32 bytes");
     mac.chain_update(bytes).finalize().into_bytes().into()
+}
+
+/// Whether two codes are the same, in constant time.
+pub fn is_equal(one: &[u8; MAC], other: &[u8; MAC]) -> bool {
+    one.ct_eq(other).into()
 }
 
 /// Where `mac1` and `mac2` begin.

@@ -111,14 +111,15 @@ impl Acceptor {
             return;
         }
         match opened {
-            Opened::Probe { token, index } => self.shared.deliver(token, index, stream),
+            Opened::Probe { shown, index } => self.shared.deliver(shown, index, stream),
             Opened::Client(client) => self.start(stream, *client),
             Opened::Pending | Opened::Dropped => {}
         }
     }
 
     fn start(&mut self, mut stream: TcpStream, mut client: OpenClient) {
-        let member = match self.shared.join(client.token, &stream) {
+        let credential = client.session.credential(client.token);
+        let member = match self.shared.join(client.token, credential, &stream) {
             Ok(Some(member)) => member,
             Ok(None) => {
                 if client.session.send(&ServerMessage::Refused(FULL.to_owned())).is_ok() {

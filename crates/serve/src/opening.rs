@@ -34,7 +34,7 @@ pub(super) enum Opened {
     /// It is closed, or of no use.
     Dropped,
     /// It carries probe packets.
-    Probe { token: Token, index: u16 },
+    Probe { shown: Token, index: u16 },
     /// A client, and the first message that it sent.
     Client(Box<OpenClient>),
 }
@@ -42,7 +42,7 @@ pub(super) enum Opened {
 /// A client whose session is open.
 pub(super) struct OpenClient {
     pub(super) session: ServerSession,
-    /// The name of the session, which the client has been told.
+    /// Which the client has been told.
     pub(super) token: Token,
     pub(super) first: ClientMessage,
 }
@@ -70,7 +70,7 @@ impl Opening {
                 *have += read_some(&mut self.stream, &mut bytes[*have..])?;
             }
             let (encrypted, version) = match Preamble::decode(bytes) {
-                Ok((Preamble::Probe { token, index }, _)) => return Ok(Opened::Probe { token, index }),
+                Ok((Preamble::Probe { shown, index }, _)) => return Ok(Opened::Probe { shown, index }),
                 Ok((Preamble::Control { encrypted }, version)) => (encrypted, version),
                 Err(error @ PreambleError::OtherVersion { .. }) => {
                     reject(&self.stream, Verdict::OtherVersion, Version::NEWEST);

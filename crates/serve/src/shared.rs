@@ -12,7 +12,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use units::{Span, Time};
-use wire::Token;
+use wire::{Bearer, Credential, Token};
 
 /// Maximum number of addresses from which a client may open UDP within a turn: a NAT may map retries differently.
 const MAX_UDP_CANDIDATES: usize = 4;
@@ -43,6 +43,7 @@ struct State {
 /// A client as the acceptor knows it.
 struct Client {
     id: u64,
+    credential: Credential,
     peer: IpAddr,
     control: TcpStream,
     waker: Arc<EventFd>,
@@ -64,8 +65,9 @@ struct OpenTurn {
 
 /// Registration of a client with the server; ends when dropped.
 pub(super) struct Membership {
-    pub(super) token: Token,
+    pub(super) credential: Credential,
     pub(super) waker: Arc<EventFd>,
+    token: Token,
     id: u64,
     network: Network,
     shared: Arc<Shared>,
@@ -91,7 +93,12 @@ impl Shared {
 
     /// Registers a client, which has been told `token`; none if there is no room. If the server is full, the newest client of
     /// the busiest network gives way.
-    pub(super) fn join(self: &Arc<Self>, token: Token, control: &TcpStream) -> io::Result<Option<Membership>> {
+    pub(super) fn join(
+        self: &Arc<Self>,
+        token: Token,
+        credential: Credential,
+        control: &TcpStream,
+    ) -> io::Result<Option<Membership>> {
         let waker = Arc::new(EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let peer = control.peer_addr()?.ip().to_canonical();
         let control = control.try_clone()?;
@@ -104,9 +111,9 @@ impl Shared {
         let id = state.next_id;
         state.next_id += 1;
         state.members.insert(network, id);
-        let client = Client { id, peer, control, waker: Arc::clone(&waker), ending: None, turn: None };
+        let client = Client { id, credential, peer, control, waker: Arc::clone(&waker), ending: None, turn: None };
         state.clients.insert(token, client);
-        Ok(Some(Membership { token, waker, id, network, shared: Arc::clone(self) }))
+        Ok(Some(Membership { credential, waker, token, id, network, shared: Arc::clone(self) }))
     }
 
     /// Ends the session of the client whose turn has lasted too long, and cuts off those that don't end.
@@ -130,11 +137,11 @@ impl Shared {
         self.lock().turns.holder_network()
     }
 
-    /// Passes a probe connection to the session of `token`; it is closed unless it is that session's turn.
-    pub(super) fn deliver(&self, token: Token, index: u16, stream: TcpStream) {
+    /// Passes a probe connection to the session that it shows; it is closed unless it is that session's turn.
+    pub(super) fn deliver(&self, shown: Token, index: u16, stream: TcpStream) {
         let mut state = self.lock();
-        let Some(client) = state.clients.get_mut(&token) else { return };
-        // Whoever sees the path knows the token: with a key, it serves only the client that has proved to have that.
+        let Some(client) = state.holder_showing(Bearer::Connection { index }, shown) else { return };
+        // Whoever sees the path knows what it shows: with a key, that serves only the client that has proved to have it.
         let is_client = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical() == client.peer);
         let Some(turn) = client.turn.as_mut().filter(|_| is_client || self.config.key.is_none()) else { return };
         if let Some(rest) = turn.connections.checked_sub(1) {
@@ -147,9 +154,9 @@ impl Shared {
     /// Handles a request for UDP from `source`: returns the nonce to answer with, and the local address of the client's
     /// control connection; none if the request must not be answered. Only the client's address is answered, which the TCP
     /// handshake has verified.
-    pub(super) fn answer_udp(&self, token: Token, source: SocketAddr) -> Option<([u8; 16], SocketAddr)> {
+    pub(super) fn answer_udp(&self, shown: Token, source: SocketAddr) -> Option<([u8; 16], SocketAddr)> {
         let mut state = self.lock();
-        let client = state.clients.get_mut(&token)?;
+        let client = state.holder_showing(Bearer::UdpRequest, shown)?;
         let local = client.control.local_addr().ok()?;
         let turn = client.turn.as_mut().filter(|_| client.peer == source.ip())?;
         turn.answers = turn.answers.checked_sub(1)?;
@@ -250,6 +257,12 @@ impl State {
         self.turns.leave(id, clock::monotonic());
         let next = self.turns.holder().filter(|_| self.turns.holder() != before);
         self.clients.values().filter(|client| Some(client.id) == next).for_each(|client| wake(&client.waker));
+    }
+
+    /// The client with the turn, if this is what such a connection or packet of its session shows.
+    fn holder_showing(&mut self, bearer: Bearer, shown: Token) -> Option<&mut Client> {
+        let mut clients = self.clients.values_mut().filter(|client| client.turn.is_some());
+        clients.find(|client| client.credential.is_shown_by(bearer, &shown))
     }
 
     /// Makes the session of a client end, unless it is already ending: it wakes up, its control connection reads as closed,

@@ -14,7 +14,7 @@ use train::Transport;
 use transport::within;
 use transport::{ControlWatch, Probes, SentTrain, StampSource, TcpProbes, UdpProbes};
 use units::{Span, Time};
-use wire::{Departure, Limits, ServerMessage, Version};
+use wire::{Departure, End, Limits, ServerMessage, Version};
 
 /// Maximum receive timeout, and wait for connections, that a client may request.
 const MAX_WAIT: Span = Span::from_secs(5);
@@ -63,7 +63,7 @@ impl Turn {
     ) -> Result<ServerMessage, Refusal> {
         let peer = member.proved(nonce).ok_or_else(|| Refusal("unknown nonce".into()))?;
         let socket = udp::connected(local, peer).map_err(|e| Refusal(format!("cannot open UDP to {peer}: {e}")))?;
-        let probes = UdpProbes::new(socket, member.token).map_err(|e| Refusal(e.to_string()))?;
+        let probes = UdpProbes::new(socket, member.credential, End::Server).map_err(|e| Refusal(e.to_string()))?;
         self.take(Probes::Udp(probes));
         Ok(ServerMessage::UdpOpen)
     }

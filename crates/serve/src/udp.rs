@@ -20,7 +20,7 @@ pub(super) fn answer_one(socket: &UdpSocket, shared: &Shared) -> io::Result<()> 
     };
     let Ok((request, version)) = UdpRequest::decode(&payload[..length]) else { return Ok(()) };
     let source = canonical(source);
-    let Some((nonce, local)) = shared.answer_udp(request.token, source) else { return Ok(()) };
+    let Some((nonce, local)) = shared.answer_udp(request.shown, source) else { return Ok(()) };
     // From the address to which the client is connected, which on a multihomed host may not be the system's first choice.
     let answered = connected(local, source).and_then(|socket| socket.send(&UdpAnswer { nonce }.encode(version)));
     if let Err(error) = answered {

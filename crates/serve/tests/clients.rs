@@ -75,7 +75,7 @@ fn a_client_that_falls_silent_loses_its_turn() {
 fn in_the_middle_of_a_train(server: &Running, message: impl FnOnce(Train) -> ClientMessage) -> (RawClient, TcpStream) {
     let (mut client, token) = RawClient::with_turn_and_token(server.address);
     let mut probe = TcpStream::connect(server.address).unwrap();
-    probe.write_all(&Preamble::Probe { token, index: 0 }.encode(Version::NEWEST)).unwrap();
+    probe.write_all(&Preamble::Probe { shown: token, index: 0 }.encode(Version::NEWEST)).unwrap();
     let transport = Transport::Rake;
     client.say(&ClientMessage::AwaitConnections { transport, first: 0, expected: 1, wait: Span::MAX, header: 40 });
     assert!(matches!(client.hear(), Ok(ServerMessage::Connections { numbers, .. }) if numbers == [0]));
@@ -264,7 +264,7 @@ fn udp_answers_only_whoever_has_the_turn() {
     let mut client = RawClient::connect(server.address);
     let Ok(ServerMessage::Welcome { token, .. }) = client.hear() else { panic!("no welcome") };
     for (token, why) in [(Token([0; 16]), "a made-up token"), (token, "no turn yet")] {
-        socket.send(&UdpRequest { token }.encode(Version::NEWEST)).unwrap();
+        socket.send(&UdpRequest { shown: token }.encode(Version::NEWEST)).unwrap();
         assert!(socket.recv(&mut buffer).is_err(), "{why}");
     }
     client.say(&ClientMessage::Enter);
@@ -273,7 +273,7 @@ fn udp_answers_only_whoever_has_the_turn() {
     socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let mut ask = || {
         let length = (0..5).find_map(|_| {
-            socket.send(&UdpRequest { token }.encode(Version::NEWEST)).unwrap();
+            socket.send(&UdpRequest { shown: token }.encode(Version::NEWEST)).unwrap();
             socket.recv(&mut buffer).ok()
         });
         UdpAnswer::decode(&buffer[..length.unwrap()]).unwrap()

@@ -9,12 +9,12 @@ mod common;
 use common::Running;
 use common::recorder::Recorder;
 use measurement::{Directions, TransportChoice};
-use probe::measure;
+use probe::{MeasureConfig, measure};
 use serve::ServerConfig;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use train::Transport;
-use wire::{Answer, ClientSession, Preamble, ServerMessage, UdpAnswer, Version};
+use wire::{Answer, ClientSession, Preamble, PresharedKey, ServerMessage, UdpAnswer, Version};
 
 const PREVIOUS: [&str; 2] =
     [include_str!("recorded/protocol-3-udp.txt"), include_str!("recorded/protocol-3-single.txt")];
@@ -101,7 +101,7 @@ impl Player {
 }
 
 #[test]
-fn a_client_of_the_previous_release_is_answered_as_then() {
+fn a_client_of_an_earlier_release_is_answered_as_then() {
     for recording in PREVIOUS {
         let server = Running::start(ServerConfig::default());
         let mut player = Player::connect(server.address);
@@ -110,10 +110,12 @@ fn a_client_of_the_previous_release_is_answered_as_then() {
 }
 
 #[test]
-fn what_a_server_of_the_previous_release_said_is_understood() {
+fn what_a_server_of_an_earlier_release_said_is_understood() {
     for recording in PREVIOUS {
-        let mut client = ClientSession::client(None, Version::spoken(3).unwrap());
         let (who, preamble) = lines(recording).next().unwrap();
+        let (_, version) = Preamble::decode(preamble.first_chunk().unwrap()).unwrap();
+        assert!(version < Version::NEWEST);
+        let mut client = ClientSession::client(None, version);
         assert_eq!((who, client.take_outgoing()), ("client", preamble));
         let said: Vec<_> = lines(recording).filter(|(who, _)| *who == "server").map(|(_, bytes)| bytes).collect();
         client.feed(&said.concat());
@@ -122,9 +124,9 @@ fn what_a_server_of_the_previous_release_said_is_understood() {
     }
 }
 
-/// A whole measurement with a server that speaks the previous version alone, which the client finds out, and says what is lost.
+/// A whole measurement with a server that speaks an earlier version alone, which the client finds out, and says what is lost.
 #[test]
-fn a_server_of_the_previous_release_is_measured_and_what_it_cant_say_is_noted() {
+fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
     let previous = Version::spoken(3).unwrap();
     for transport in [Transport::Udp, Transport::Single] {
         let server = Running::start(ServerConfig::default());
@@ -146,6 +148,27 @@ fn a_server_of_the_previous_release_is_measured_and_what_it_cant_say_is_noted() 
     let report = measure(&server.measuring(), &mut |_| {}).unwrap();
     let down = report.down.unwrap();
     assert!(!down.warnings.iter().any(|warning| warning.contains("protocol version")), "{:?}", down.warnings);
+}
+
+/// With a key, a server that does not know how to authenticate packets is measured as it can be, which is noted.
+#[test]
+fn a_server_that_authenticates_no_packets_is_measured_and_that_is_noted() {
+    let key = PresharedKey::from_bytes([7; 32]);
+    let server = Running::start(ServerConfig { key: Some(key.clone()), ..ServerConfig::default() });
+    for only in [Some(Version::OLDEST), None] {
+        let recorder = Recorder::start(server.address, only);
+        for transport in [Transport::Udp, Transport::Rake] {
+            let config = common::measuring(recorder.address).with_plan(|plan| {
+                plan.transport = TransportChoice::Fixed(transport);
+                plan.directions = Directions::Down;
+                plan.method = "linear-scan:packets=10".parse().unwrap();
+            });
+            let report = measure(&MeasureConfig { key: Some(key.clone()), ..config }, &mut |_| {}).unwrap();
+            let down = report.down.unwrap();
+            let is_noted = down.warnings.iter().any(|warning| warning.contains("somebody on the path forges"));
+            assert_eq!(is_noted, only.is_some(), "{:?}", down.warnings);
+        }
+    }
 }
 
 /// Records a session of this release over each kind of transport. To be run, and its files committed, when the protocol's

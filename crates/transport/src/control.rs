@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 use thiserror::Error;
 use units::{Span, Time};
-use wire::{Message, Session, SessionError, Version};
+use wire::{Credential, Message, Session, SessionError, Token, Version};
 
 /// Maximum time that sent data may remain unacknowledged (`TCP_USER_TIMEOUT`, RFC 5482).
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -87,6 +87,11 @@ impl<In: Message, Out: Message> Control<In, Out> {
     /// The version that both ends speak.
     pub fn version(&self) -> Version {
         self.session.version()
+    }
+
+    /// What connections and packets of this session show, whose server has told this token.
+    pub fn credential(&self, token: Token) -> Credential {
+        self.session.credential(token)
     }
 
     /// When data was last received, on [`clock::monotonic`].

@@ -12,9 +12,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 use train::Train;
 use units::{Span, Time};
-use wire::Token;
+use wire::{Bearer, Credential, End, Token};
 
-/// Each packet begins with the session's token, the train's number and the packet's index (both big-endian).
+/// Each packet begins with what it shows to be the session's ([`Credential`]), the train's number and the packet's index (both
+/// big-endian).
 const HEADER: usize = 24;
 /// Maximum time that sending a packet may block for room in the send buffer; then the train is aborted.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
@@ -32,7 +33,9 @@ const QUIET_UNKNOWN: Span = Span::from_millis(20);
 pub struct UdpProbes {
     socket: UdpSocket,
     peer: SocketAddr,
-    token: Token,
+    credential: Credential,
+    /// Which one of the session this is.
+    end: End,
     packet: Vec<u8>,
     transmit: TransmitStamps,
     /// Whether received packets have kernel time stamps.
@@ -58,22 +61,21 @@ struct TransmitStamps {
 }
 
 impl UdpProbes {
-    /// Takes over a socket that is connected to the peer; `token` is the session's.
+    /// Takes over a socket that is connected to the peer, at this end of the session with this credential.
     ///
     /// # Errors
     /// If the socket is not connected or an option can't be set.
-    pub fn new(socket: UdpSocket, token: Token) -> Result<Self, Error> {
+    pub fn new(socket: UdpSocket, credential: Credential, end: End) -> Result<Self, Error> {
         let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
         let peer = socket.peer_addr().map_err(Error::io("use an unconnected UDP socket towards", nobody))?;
         udp::prepare(&socket, SEND_TIMEOUT).map_err(Error::io("prepare the UDP socket to", peer))?;
         let buffer = udp::receive_buffer(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
-        let mut packet = incompressible(Train::MAX_PACKET as usize);
-        packet[..16].copy_from_slice(&token.0);
+        let packet = incompressible(Train::MAX_PACKET as usize);
         let in_step = stamp::enable_transmit(&socket, false).is_ok();
         let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
         let transmit = TransmitStamps { next_key: 0, in_step, sure: 0, seen: false, queue: false };
         let control = ControlWatch::default();
-        Ok(UdpProbes { socket, peer, token, packet, transmit, stamps_arrivals, buffer, control })
+        Ok(UdpProbes { socket, peer, credential, end, packet, transmit, stamps_arrivals, buffer, control })
     }
 
     /// See [`Probes::max_packet`](crate::Probes::max_packet).
@@ -95,13 +97,13 @@ impl UdpProbes {
         self.begin_sending()?;
         let first_key = self.transmit.next_key;
         let mut sent_packets = SentPackets::new(train.count());
-        self.packet[16..20].copy_from_slice(&number.to_be_bytes());
         let pacer = Pacer::starting_in(START_DELAY);
         let give_up = pacer.instant(train.duration() + SEND_SLACK);
         for (planned, index) in train.packets().zip(0u32..) {
             if self.control.is_closed_before(&pacer, planned.offset) {
                 return Err(Error::Aborted(self.peer));
             }
+            self.write_header(number, index);
             self.use_gap(&pacer, planned.offset, first_key, &mut sent_packets);
             pacer.wait(planned.offset);
             let size = planned.size.max(self.min_packet());
@@ -177,10 +179,17 @@ impl UdpProbes {
         Ok(())
     }
 
+    /// Makes the packet that is sent next this one.
+    fn write_header(&mut self, train: u32, index: u32) {
+        let shown = self.credential.shown_by(Bearer::Packet { from: self.end, train, index });
+        self.packet[..16].copy_from_slice(&shown.0);
+        self.packet[16..20].copy_from_slice(&train.to_be_bytes());
+        self.packet[20..HEADER].copy_from_slice(&index.to_be_bytes());
+    }
+
     /// Sends one packet; false if the send buffer remained full. A packet that can't be sent (larger than the path MTU, or
     /// no room in the device's queue) is omitted.
     fn send_one(&mut self, index: u32, size: u32, sent_packets: &mut SentPackets) -> Result<bool, Error> {
-        self.packet[20..HEADER].copy_from_slice(&index.to_be_bytes());
         let payload = &self.packet[..(size - udp::header_bytes(self.peer)) as usize];
         let user = clock::realtime();
         let error = match self.socket.send(payload) {
@@ -224,8 +233,10 @@ impl UdpProbes {
 
     /// The index of a packet of train `number` of this session; none for other packets.
     fn recognise(&self, packet: &[u8], number: u32) -> Option<u32> {
-        let rest = packet.strip_prefix(&self.token.0)?.strip_prefix(&number.to_be_bytes())?;
-        rest.try_into().ok().map(u32::from_be_bytes)
+        let (shown, rest) = packet.split_first_chunk()?;
+        let index = u32::from_be_bytes(rest.strip_prefix(&number.to_be_bytes())?.try_into().ok()?);
+        let bearer = Bearer::Packet { from: self.end.peer(), train: number, index };
+        self.credential.is_shown_by(bearer, &Token(*shown)).then_some(index)
     }
 
     /// How long to sleep after the first packet: for the whole train, if it fits into the receive buffer.

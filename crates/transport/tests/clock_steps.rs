@@ -9,7 +9,7 @@ use testnet::eventually;
 use train::{Segment, Train};
 use transport::{Error, Probes, UdpProbes};
 use units::Span;
-use wire::Token;
+use wire::{Credential, End, Token, Version};
 
 const TIMEOUT: Span = Span::from_secs(60);
 
@@ -18,7 +18,8 @@ fn probes() -> [Probes; 2] {
     for (own, other) in [(0, 1), (1, 0)] {
         sockets[own].connect(sockets[other].local_addr().unwrap()).unwrap();
     }
-    sockets.map(|socket| Probes::Udp(UdpProbes::new(socket, Token([7; 16])).unwrap()))
+    let credential = Credential::new(Token([7; 16]), Version::NEWEST, false);
+    sockets.map(|socket| Probes::Udp(UdpProbes::new(socket, credential, End::Client).unwrap()))
 }
 
 /// Whether both ends say that the clock was set.

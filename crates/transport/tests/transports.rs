@@ -9,7 +9,7 @@ use transport::{
     ControlWatch, Error, Probes, ReceivedTrain, SentTrain, StampSource, TcpProbes, UdpProbes, open_connections,
 };
 use units::{Span, Time};
-use wire::Token;
+use wire::{Bearer, Credential, End, Token, Version};
 
 const V4: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const V6: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
@@ -34,9 +34,22 @@ fn sockets(address: SocketAddr) -> (UdpSocket, UdpSocket) {
     (a, b)
 }
 
+/// Of a session with a key.
+fn secret() -> Credential {
+    Credential::new(TOKEN, Version::NEWEST, true)
+}
+
+fn client(socket: UdpSocket) -> Probes {
+    Probes::Udp(UdpProbes::new(socket, secret(), End::Client).unwrap())
+}
+
+fn server(socket: UdpSocket) -> Probes {
+    Probes::Udp(UdpProbes::new(socket, secret(), End::Server).unwrap())
+}
+
 fn udp(address: SocketAddr) -> (Probes, Probes) {
     let (a, b) = sockets(address);
-    (Probes::Udp(UdpProbes::new(a, TOKEN).unwrap()), Probes::Udp(UdpProbes::new(b, TOKEN).unwrap()))
+    (client(a), server(b))
 }
 
 /// `count` connections: the client's ends and the server's, both in the clients' order.
@@ -121,8 +134,7 @@ fn ipv4_in_ipv6_clothes_is_ipv4() {
     let mapped = SocketAddr::new(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), client.local_addr().unwrap().port());
     server.connect(mapped).unwrap();
     client.connect((Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port())).unwrap();
-    let mut a = Probes::Udp(UdpProbes::new(client, TOKEN).unwrap());
-    let mut b = Probes::Udp(UdpProbes::new(server, TOKEN).unwrap());
+    let (mut a, mut b) = (self::client(client), self::server(server));
     assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, 1500));
     let (sending, receiving) = carry(&mut b, &mut a, 0, &paper_train(), RECEIVE_TIMEOUT);
     assert_whole(&paper_train(), 52, &sending, &receiving);
@@ -146,22 +158,52 @@ fn a_large_train_keeps_its_kernel_stamps() {
     assert!(sending.departures.iter().all(|d| d.sent.is_some()));
 }
 
+/// A packet of a train as it stands on the wire.
+fn packet(shown: Token, number: u32, index: u32) -> Vec<u8> {
+    [&shown.0[..], &number.to_be_bytes(), &index.to_be_bytes()].concat()
+}
+
 #[test]
 fn udp_ignores_what_is_not_of_its_train() {
     let (socket, other) = sockets(V4);
-    let mut probes = Probes::Udp(UdpProbes::new(socket, TOKEN).unwrap());
-    let packet = |token: Token, number: u32, index: u32| {
-        let mut packet = token.0.to_vec();
-        packet.extend(number.to_be_bytes());
-        packet.extend(index.to_be_bytes());
-        other.send(&packet).unwrap();
-    };
-    packet(TOKEN, 1, 0); // of an earlier train
-    packet(TOKEN, 2, 1); // out of order
-    packet(TOKEN, 2, 1); // a duplicate
-    packet(Token([8; 16]), 2, 0); // a stranger's
-    packet(TOKEN, 2, 3); // beyond the plan
+    let plain = Credential::new(TOKEN, Version::NEWEST, false);
+    let mut probes = Probes::Udp(UdpProbes::new(socket, plain, End::Client).unwrap());
+    let send = |token, number, index| assert!(other.send(&packet(token, number, index)).is_ok());
+    send(TOKEN, 1, 0); // of an earlier train
+    send(TOKEN, 2, 1); // out of order
+    send(TOKEN, 2, 1); // a duplicate
+    send(Token([8; 16]), 2, 0); // a stranger's
+    send(TOKEN, 2, 3); // beyond the plan
     other.send(&TOKEN.0).unwrap(); // cut off
+    let receiving = probes.receive(2, &train(3, 100, 100, 0), SHORT_GRACE).unwrap();
+    assert_eq!(indices(&receiving), [1]);
+}
+
+#[test]
+fn with_a_key_nobody_on_the_path_makes_a_packet_of_a_train() {
+    let (socket, other) = sockets(V4);
+    let mut probes = client(socket);
+    let shown = |from, train, index| secret().shown_by(Bearer::Packet { from, train, index });
+    let right = |number, index| packet(shown(End::Server, number, index), number, index);
+    let mut damaged = right(2, 0);
+    damaged[15] ^= 1;
+    let mut renumbered = right(1, 0);
+    renumbered[19] = 2;
+    for forged in [
+        packet(TOKEN, 2, 0),
+        packet(Token([8; 16]), 2, 0),
+        packet(shown(End::Client, 2, 0), 2, 0), // our own, sent back
+        packet(shown(End::Server, 2, 1), 2, 0), // another one's code
+        packet(secret().shown_by(Bearer::UdpRequest), 2, 0),
+        right(1, 0), // of an earlier train
+        renumbered,
+        damaged,
+        right(2, 1),
+        right(2, 1), // sent again
+        right(2, 3), // beyond the plan
+    ] {
+        other.send(&forged).unwrap();
+    }
     let receiving = probes.receive(2, &train(3, 100, 100, 0), SHORT_GRACE).unwrap();
     assert_eq!(indices(&receiving), [1]);
 }
@@ -170,7 +212,7 @@ fn udp_ignores_what_is_not_of_its_train() {
 fn a_closed_udp_port_is_an_error_and_no_end() {
     let (socket, other) = sockets(V4);
     let (at, back) = (other.local_addr().unwrap(), socket.local_addr().unwrap());
-    let mut probes = Probes::Udp(UdpProbes::new(socket, TOKEN).unwrap());
+    let mut probes = client(socket);
     drop(other);
     let error = probes.send(1, &paper_train()).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
@@ -178,7 +220,7 @@ fn a_closed_udp_port_is_an_error_and_no_end() {
 
     let again = UdpSocket::bind(at).unwrap();
     again.connect(back).unwrap();
-    let mut peer = Probes::Udp(UdpProbes::new(again, TOKEN).unwrap());
+    let mut peer = server(again);
     let (sending, receiving) = carry(&mut probes, &mut peer, 2, &paper_train(), RECEIVE_TIMEOUT);
     assert_whole(&paper_train(), probes.min_packet(), &sending, &receiving);
 }

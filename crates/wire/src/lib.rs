@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod cipher;
+mod credential;
 mod frame;
 mod message;
 pub mod ntp;
@@ -21,6 +22,7 @@ pub mod stamp;
 mod udp;
 mod version;
 
+pub use credential::{Bearer, Credential, End};
 pub use frame::{FrameError, Message, decode, encode};
 pub use message::{Arrival, ClientMessage, Departure, Leg, Limits, ServerMessage, Token};
 pub use preamble::{Answer, MAGIC, Preamble, PreambleError, Verdict};

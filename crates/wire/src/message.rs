@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use train::{Train, Transport};
 use units::{Span, Time};
 
-/// Names one client's session; random, so that nobody else can join it.
+/// Names one client's session; random, so that nobody else can join it. See [`Credential`](crate::Credential).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token(pub [u8; 16]);
 
@@ -103,7 +103,8 @@ pub enum ClientMessage {
 pub enum ServerMessage {
     /// The first message: the session's name and limits.
     Welcome {
-        /// To be shown on each probe connection and UDP packet.
+        /// What each probe connection and UDP packet shows, or the secret of what they show
+        /// ([`Credential`](crate::Credential)).
         token: Token,
         /// What this client may use.
         limits: Limits,

@@ -40,8 +40,8 @@ pub enum Preamble {
     },
     /// A probe connection: nothing but probe packets follows.
     Probe {
-        /// The session it belongs to.
-        token: Token,
+        /// What shows the session that it belongs to ([`Credential`](crate::Credential)).
+        shown: Token,
         /// Its number within the session.
         index: u16,
     },
@@ -60,10 +60,10 @@ impl Preamble {
                 bytes[8] = 1;
                 bytes[9] = u8::from(encrypted);
             }
-            Preamble::Probe { token, index } => {
+            Preamble::Probe { shown, index } => {
                 bytes[8] = 2;
                 bytes[10..12].copy_from_slice(&index.to_be_bytes());
-                bytes[12..28].copy_from_slice(&token.0);
+                bytes[12..28].copy_from_slice(&shown.0);
             }
         }
         bytes
@@ -75,12 +75,12 @@ impl Preamble {
     /// Another protocol, a version of this one that this crate does not speak, or an unknown kind of connection.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Result<(Self, Version), PreambleError> {
         let version = read_opening(bytes)?;
-        let (flags, index, token, rest) = (bytes[9], &bytes[10..12], &bytes[12..28], &bytes[28..]);
+        let (flags, index, shown, rest) = (bytes[9], &bytes[10..12], &bytes[12..28], &bytes[28..]);
         let blank = |part: &[u8]| part.iter().all(|&b| b == 0);
         match bytes[8] {
             1 if flags <= 1 && blank(&bytes[10..]) => Ok((Preamble::Control { encrypted: flags == 1 }, version)),
             2 if flags == 0 && blank(rest) => {
-                let probe = Preamble::Probe { token: Token(array(token)), index: u16::from_be_bytes(array(index)) };
+                let probe = Preamble::Probe { shown: Token(array(shown)), index: u16::from_be_bytes(array(index)) };
                 Ok((probe, version))
             }
             _ => Err(PreambleError::Malformed),
@@ -183,7 +183,7 @@ mod tests {
         for preamble in [
             Preamble::Control { encrypted: false },
             Preamble::Control { encrypted: true },
-            Preamble::Probe { token: Token([7; 16]), index: 0x1234 },
+            Preamble::Probe { shown: Token([7; 16]), index: 0x1234 },
         ] {
             for version in [Version::OLDEST, Version::NEWEST] {
                 assert_eq!(Preamble::decode(&preamble.encode(version)), Ok((preamble, version)));

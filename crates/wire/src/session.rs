@@ -1,6 +1,6 @@
 use crate::frame::{self, FrameError, Message};
 use crate::preamble::{self, Answer, Preamble, PreambleError, Verdict};
-use crate::{ClientMessage, ServerMessage, Version, cipher};
+use crate::{ClientMessage, Credential, ServerMessage, Token, Version, cipher};
 use secure::PresharedKey;
 use snow::{HandshakeState, TransportState};
 use std::marker::PhantomData;
@@ -127,6 +127,11 @@ impl<In: Message, Out: Message> Session<In, Out> {
     /// The version that both ends speak, once the session is open.
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// What connections and packets of this session show, once it is open and the server has told this token.
+    pub fn credential(&self, token: Token) -> Credential {
+        Credential::new(token, self.version, matches!(self.phase, Phase::Encrypted(_)))
     }
 
     /// Whether messages may be sent.

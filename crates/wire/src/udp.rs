@@ -1,4 +1,4 @@
-//! How UDP is opened: the client shows its token, the server answers with a nonce, and the client returns that nonce
+//! How UDP is opened: the client shows what proves its session ([`Credential`](crate::Credential)), the server answers with a nonce, and the client returns that nonce
 //! over its control connection ([`ClientMessage::ProveUdp`](crate::ClientMessage::ProveUdp)).
 //!
 //! The answer is smaller than the request, so a forged sender address gains nothing by it, and the server sends
@@ -10,8 +10,8 @@ use crate::{Token, Version};
 /// The client's first UDP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpRequest {
-    /// The session that wants UDP.
-    pub token: Token,
+    /// What shows the session that wants UDP.
+    pub shown: Token,
 }
 
 impl UdpRequest {
@@ -23,7 +23,7 @@ impl UdpRequest {
         let mut bytes = [0; Self::SIZE];
         bytes[..8].copy_from_slice(&opening(version));
         bytes[8] = 3;
-        bytes[16..32].copy_from_slice(&self.token.0);
+        bytes[16..32].copy_from_slice(&self.shown.0);
         bytes
     }
 
@@ -33,7 +33,7 @@ impl UdpRequest {
     /// Anything that is not exactly such a packet.
     pub fn decode(payload: &[u8]) -> Result<(Self, Version), PreambleError> {
         let version = check(payload, Self::SIZE, 3)?;
-        Ok((UdpRequest { token: Token(array(&payload[16..32])) }, version))
+        Ok((UdpRequest { shown: Token(array(&payload[16..32])) }, version))
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn packets_come_back_as_they_were_and_nothing_else_does() {
-        let request = UdpRequest { token: Token([3; 16]) };
+        let request = UdpRequest { shown: Token([3; 16]) };
         let answer = UdpAnswer { nonce: [5; 16] };
         let version = Version::OLDEST;
         assert_eq!(UdpRequest::decode(&request.encode(version)), Ok((request, version)));

@@ -4,17 +4,33 @@ use std::fmt;
 
 /// A version of the protocol that this crate speaks.
 ///
-/// Each version has all that the one before it has, with the same encoding, and adds to it: messages at the end of their
-/// enumeration, sent only in sessions of that version or later ones. A client begins with the newest version that it speaks; a
+/// Each version has all that the one before it has, with the same encoding, and adds to it, in sessions of that version or later
+/// ones only: messages at the end of their enumeration, or another meaning of bytes of the same place and length. A client begins with the newest version that it speaks; a
 /// server that is older names its own, and the client begins again with that. A server answers in the version of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(u16);
 
-/// What each version has added, for those whose peer lacks it.
-const ADDITIONS: [(Version, &str); 1] = [(
-    Version::SEND_TIMES,
-    "whether its own interface holds back what it sends (`tc qdisc`), and how late its kernel stamps that",
-)];
+/// What a version has added, for those whose peer lacks it.
+struct Addition {
+    since: Version,
+    /// Of no use in a session without a key.
+    needs_key: bool,
+    /// As in "it can't …".
+    what: &'static str,
+}
+
+const ADDITIONS: [Addition; 2] = [
+    Addition {
+        since: Version::SEND_TIMES,
+        needs_key: false,
+        what: "say whether its own interface holds back what it sends (`tc qdisc`), and how late its kernel stamps that",
+    },
+    Addition {
+        since: Version::AUTHENTICATED,
+        needs_key: true,
+        what: "tell probe packets of this measurement from those that somebody on the path forges, also with a key",
+    },
+];
 
 impl Version {
     /// The oldest that this crate speaks.
@@ -24,6 +40,8 @@ impl Version {
     /// The first in which servers say where send times were taken ([`HeldBack`](crate::ServerMessage::HeldBack)), and how much
     /// earlier the packets were given to their kernel ([`Submitted`](crate::ServerMessage::Submitted)).
     pub const SEND_TIMES: Version = Version(4);
+    /// The first in which, with a key, probe connections and UDP packets are authenticated ([`Credential`](crate::Credential)).
+    pub const AUTHENTICATED: Version = Version(4);
 
     /// The version of this number; none if this crate does not speak it.
     pub fn spoken(number: u16) -> Option<Self> {
@@ -35,9 +53,10 @@ impl Version {
         self.0
     }
 
-    /// What a server of this version can't say, each as in "it can't say …".
-    pub fn lacks(self) -> impl Iterator<Item = &'static str> {
-        ADDITIONS.iter().filter(move |(version, _)| *version > self).map(|(_, what)| *what)
+    /// What a server of this version can't do in a session with or without a key, each as in "it can't …".
+    pub fn lacks(self, has_key: bool) -> impl Iterator<Item = &'static str> {
+        let is_lacking = move |addition: &&Addition| addition.since > self && (has_key || !addition.needs_key);
+        ADDITIONS.iter().filter(is_lacking).map(|addition| addition.what)
     }
 }
 
@@ -53,10 +72,11 @@ mod tests {
 
     #[test]
     fn the_newest_lacks_nothing_and_each_older_one_something() {
-        assert_eq!(Version::NEWEST.lacks().count(), 0);
+        assert_eq!(Version::NEWEST.lacks(true).count(), 0);
         for number in Version::OLDEST.0..Version::NEWEST.0 {
-            assert!(Version::spoken(number).unwrap().lacks().count() > 0, "{number}");
+            assert!(Version::spoken(number).unwrap().lacks(true).count() > 0, "{number}");
         }
+        assert_eq!([false, true].map(|has_key| Version::OLDEST.lacks(has_key).count()), [1, 2]);
         assert_eq!([Version::OLDEST.0 - 1, Version::NEWEST.0 + 1].map(Version::spoken), [None; 2]);
     }
 }

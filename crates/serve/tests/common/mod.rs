@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use wire::{ClientMessage, ClientSession, ServerMessage, Token, Version};
+use wire::{ClientMessage, ClientSession, PresharedKey, ServerMessage, Token, Version};
 
 /// Stops, and waits for its threads, when dropped.
 pub struct Running {
@@ -73,8 +73,12 @@ impl RawClient {
         socket.bind(&source.into())?;
         socket.connect(&address.into())?;
         let stream = TcpStream::from(socket);
+        Self::begin(stream, None)
+    }
+
+    fn begin(stream: TcpStream, key: Option<&PresharedKey>) -> io::Result<Self> {
         stream.set_read_timeout(Some(DEADLINE))?;
-        let mut session = ClientSession::client(None, Version::NEWEST);
+        let mut session = ClientSession::client(key, Version::NEWEST);
         (&stream).write_all(&session.take_outgoing())?;
         Ok(RawClient { stream, session })
     }
@@ -118,6 +122,8 @@ impl RawClient {
                 Ok(None) => {}
                 Err(error) => return Err(error.to_string()),
             }
+            // Of a handshake, what is to be sent next.
+            (&self.stream).write_all(&self.session.take_outgoing()).map_err(|error| error.to_string())?;
             let mut buffer = [0; 4096];
             match (&self.stream).read(&mut buffer).map_err(|error| error.to_string())? {
                 0 => return Err("closed".into()),
@@ -133,10 +139,18 @@ impl RawClient {
 
     /// As [`with_turn`](Self::with_turn); also tells what probe connections and UDP requests have to show.
     pub fn with_turn_and_token(address: SocketAddr) -> (Self, Token) {
-        let mut client = Self::connect(address);
-        let Ok(ServerMessage::Welcome { token, .. }) = client.hear() else { panic!("no welcome") };
-        client.say(&ClientMessage::Enter);
-        assert_eq!(client.hear(), Ok(ServerMessage::Turn));
-        (client, token)
+        Self::connect(address).enter()
+    }
+
+    /// The same with a key.
+    pub fn with_key_and_turn(address: SocketAddr, key: &PresharedKey) -> (Self, Token) {
+        Self::begin(TcpStream::connect(address).unwrap(), Some(key)).unwrap().enter()
+    }
+
+    fn enter(mut self) -> (Self, Token) {
+        let Ok(ServerMessage::Welcome { token, .. }) = self.hear() else { panic!("no welcome") };
+        self.say(&ClientMessage::Enter);
+        assert_eq!(self.hear(), Ok(ServerMessage::Turn));
+        (self, token)
     }
 }

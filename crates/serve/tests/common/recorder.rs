@@ -1,4 +1,5 @@
-//! Passes a client's connections and packets on to a server, and writes down what the two say to each other. On demand, it
+//! Passes a client's connections and packets on to a server, and writes down what the two say to each other, unless it is
+//! encrypted. On demand, it
 //! refuses all versions of the protocol but one, as a server does that speaks no other.
 
 use std::io::{Read, Write};
@@ -50,9 +51,11 @@ fn pass(mut client: TcpStream, server: SocketAddr, only: Option<Version>, log: &
     if let Some(only) = only.filter(|&only| only != version) {
         return client.write_all(&Answer(Verdict::OtherVersion).encode(only)).unwrap();
     }
-    server.write_all(&preamble).unwrap();
     let is_control = matches!(decoded, Preamble::Control { .. });
+    let is_readable = matches!(decoded, Preamble::Control { encrypted: false });
+    // Before anybody can say anything about it.
     note(log, if is_control { "client" } else { "probe" }, &preamble);
+    server.write_all(&preamble).unwrap();
     let (from_server, to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
     let mut answer = [0; Answer::SIZE];
     if is_control {
@@ -61,7 +64,7 @@ fn pass(mut client: TcpStream, server: SocketAddr, only: Option<Version>, log: &
         (&to_client).write_all(&answer).unwrap();
     }
     for (from, to, who) in [(client, server, "client"), (from_server, to_client, "server")] {
-        let log = is_control.then(|| Arc::clone(log));
+        let log = is_readable.then(|| Arc::clone(log));
         thread::spawn(move || {
             match log {
                 Some(log) => pass_frames(&from, &to, &log, who),

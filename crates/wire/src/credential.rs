@@ -1,0 +1,143 @@
+//! What a session's connections and packets show to be known as the session's.
+
+use crate::{Token, Version};
+
+/// What a session's probe connections and UDP packets show beside its control connection, in place of its token where that is
+/// a secret.
+///
+/// The token is a secret where the control connection over which it is told is encrypted, from
+/// [version 4](Version::AUTHENTICATED) on. It is then the key of a code (keyed BLAKE2s, RFC 7693) for each connection and packet
+/// of its own: who sees them all can make no other, and a copy has the number of the one that came first. In other sessions the
+/// token itself is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Credential {
+    token: Token,
+    is_secret: bool,
+}
+
+/// What shows that it belongs to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bearer {
+    /// The packet by which a client asks for UDP.
+    UdpRequest,
+    /// A probe connection.
+    Connection {
+        /// Its number within the session.
+        index: u16,
+    },
+    /// A UDP packet of a train.
+    Packet {
+        /// Who sends it.
+        from: End,
+        /// The train's number within the session.
+        train: u32,
+        /// The packet's place in the train.
+        index: u32,
+    },
+}
+
+/// An end of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Who measures.
+    Client,
+    /// Who answers.
+    Server,
+}
+
+impl End {
+    /// The other one.
+    pub fn peer(self) -> Self {
+        match self {
+            End::Client => End::Server,
+            End::Server => End::Client,
+        }
+    }
+}
+
+impl Credential {
+    /// Of a session that speaks this version.
+    pub fn new(token: Token, version: Version, is_encrypted: bool) -> Self {
+        Credential { token, is_secret: is_encrypted && version >= Version::AUTHENTICATED }
+    }
+
+    /// What this one shows.
+    pub fn shown_by(&self, bearer: Bearer) -> Token {
+        if self.is_secret { Token(secure::keyed_hash(&self.token.0, &bearer.bytes())) } else { self.token }
+    }
+
+    /// Whether that is what this one shows. Compares in constant time.
+    pub fn is_shown_by(&self, bearer: Bearer, shown: &Token) -> bool {
+        secure::is_equal(&self.shown_by(bearer).0, &shown.0)
+    }
+}
+
+impl Bearer {
+    /// Different for any two.
+    fn bytes(self) -> [u8; 9] {
+        let (kind, first, second) = match self {
+            Bearer::UdpRequest => (0, 0, 0),
+            Bearer::Connection { index } => (1, 0, index.into()),
+            Bearer::Packet { from: End::Client, train, index } => (2, train, index),
+            Bearer::Packet { from: End::Server, train, index } => (3, train, index),
+        };
+        let mut bytes = [kind; 9];
+        bytes[1..5].copy_from_slice(&u32::to_be_bytes(first));
+        bytes[5..].copy_from_slice(&u32::to_be_bytes(second));
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const TOKEN: Token = Token([7; 16]);
+    const BEARERS: [Bearer; 9] = [
+        Bearer::UdpRequest,
+        Bearer::Connection { index: 0 },
+        Bearer::Connection { index: 256 },
+        Bearer::Packet { from: End::Client, train: 0, index: 0 },
+        Bearer::Packet { from: End::Client, train: 0, index: 1 },
+        Bearer::Packet { from: End::Client, train: 1, index: 0 },
+        Bearer::Packet { from: End::Client, train: 1 << 24, index: 0 },
+        Bearer::Packet { from: End::Server, train: 0, index: 0 },
+        Bearer::Packet { from: End::Server, train: 0, index: 1 << 24 },
+    ];
+
+    #[test]
+    fn a_secret_token_is_never_shown_and_what_is_shown_serves_one_thing_in_one_session() {
+        let credential = Credential::new(TOKEN, Version::AUTHENTICATED, true);
+        let other = Credential::new(Token([8; 16]), Version::AUTHENTICATED, true);
+        let shown: BTreeSet<_> = BEARERS.iter().map(|&bearer| credential.shown_by(bearer)).collect();
+        assert_eq!(shown.len(), BEARERS.len());
+        assert!(!shown.contains(&TOKEN));
+        for bearer in BEARERS {
+            let accepted: Vec<_> = shown.iter().filter(|shown| credential.is_shown_by(bearer, shown)).collect();
+            assert_eq!(accepted, [&credential.shown_by(bearer)]);
+            assert!(!shown.iter().any(|shown| other.is_shown_by(bearer, shown)));
+            assert!(!credential.is_shown_by(bearer, &TOKEN));
+        }
+    }
+
+    #[test]
+    fn every_bit_of_it_counts() {
+        let credential = Credential::new(TOKEN, Version::AUTHENTICATED, true);
+        for bit in 0..128 {
+            let mut forged = credential.shown_by(Bearer::UdpRequest);
+            forged.0[bit / 8] ^= 1 << (bit % 8);
+            assert!(!credential.is_shown_by(Bearer::UdpRequest, &forged), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn the_token_itself_is_shown_without_a_key_and_before_version_4() {
+        let before = Version::spoken(Version::AUTHENTICATED.number() - 1).unwrap();
+        for (version, is_encrypted) in [(Version::AUTHENTICATED, false), (before, true), (before, false)] {
+            let credential = Credential::new(TOKEN, version, is_encrypted);
+            assert!(BEARERS.iter().all(|&bearer| credential.shown_by(bearer) == TOKEN));
+            assert!(!credential.is_shown_by(Bearer::UdpRequest, &Token([8; 16])));
+        }
+    }
+}
