@@ -10,6 +10,8 @@ use units::{Direction, Span, Time};
 struct Far {
     offset: Span,
     skew: f64,
+    /// From the probe of this number on, it is slewed by as much more.
+    slew: Option<(usize, f64)>,
     /// Just before the probe of this number arrives, if no queue delays it, the clock is set by so much.
     step: Option<(usize, Span)>,
 }
@@ -47,7 +49,11 @@ fn measure(far: &Far, path: &Path) -> Measured {
         let clock = |at: Time| {
             let set =
                 far.step.filter(|&(step, _)| at >= probe(step) + path.forward).map_or(Span::ZERO, |(_, size)| size);
-            at + far.offset + set + Span::from_nanos(((at - START).as_nanos() as f64 * far.skew).round() as i64)
+            let slewed =
+                far.slew.map_or(0.0, |(from, skew)| (at - probe(from)).max(Span::ZERO).as_nanos() as f64 * skew);
+            at + far.offset
+                + set
+                + Span::from_nanos(((at - START).as_nanos() as f64 * far.skew + slewed).round() as i64)
         };
         let arrived = submitted + path.forward + out;
         let reflected = arrived + Span::from_micros(20);
@@ -105,7 +111,7 @@ fn millis(range: std::ops::Range<f64>) -> impl Strategy<Value = Span> {
 }
 
 fn far() -> impl Strategy<Value = Far> {
-    (millis(-1e6..1e6), -200e-6..200e-6).prop_map(|(offset, skew)| Far { offset, skew, step: None })
+    (millis(-1e6..1e6), -200e-6..200e-6).prop_map(|(offset, skew)| Far { offset, skew, slew: None, step: None })
 }
 
 /// Empty at times, as every queue is that does not overflow.
@@ -152,6 +158,32 @@ proptest! {
         prop_assert!(forward.minimum.high.as_secs_f64() <= round_trip + 0.02, "{:?}", forward.minimum);
         let skew = model.skew();
         prop_assert!(skew.low <= far.skew + 1e-9 && far.skew <= skew.high + 1e-9, "{skew:?}");
+    }
+
+    /// As chrony and ntpd do, in the middle of a measurement.
+    #[test]
+    fn the_bound_holds_the_truth_while_a_clock_is_slewed(
+        far in far(), path in path(), place in 0.1..0.9f64, slew in -800e-6..800e-6
+    ) {
+        let at = (path.queues.len() as f64 * place) as usize;
+        let measured = measure(&Far { slew: Some((at, slew)), ..far.clone() }, &path);
+        let before = far.offset;
+        let known = ClockReference::between(
+            START,
+            ClockError::within(Span::ZERO),
+            ClockError { low: before - Span::from_micros(50), high: before + Span::from_micros(50) },
+        );
+        for references in [&[][..], &[known]] {
+            let model = ClockModel::fit(&measured.samples, references).unwrap();
+            prop_assert!(!model.is_contradicted());
+            if model.steps().is_empty() {
+                let (out, back) = (&measured.true_forward, &measured.true_backward);
+                assert_holds(&model.delays(Direction::Up, |_| true).unwrap(), out);
+                assert_holds(&model.delays(Direction::Down, |_| true).unwrap(), back);
+                let together: Vec<Span> = out.iter().flat_map(|out| back.iter().map(move |back| *out + *back)).collect();
+                assert_holds(&model.round_trips(|_| true, |_| true).unwrap(), &together);
+            }
+        }
     }
 
     #[test]
@@ -218,7 +250,7 @@ fn steady(forward: Span, backward: Span) -> Path {
 /// The published system is wrong by up to 76 ms here.
 #[test]
 fn fifteen_out_and_five_back_with_a_far_clock_off_by_87_ms_and_50_ppm() {
-    let far = Far { offset: Span::from_millis(87), skew: 50e-6, step: None };
+    let far = Far { offset: Span::from_millis(87), skew: 50e-6, slew: None, step: None };
     let measured = measure(&far, &steady(Span::from_millis(15), Span::from_millis(5)));
     let model = ClockModel::fit(&measured.samples, &[]).unwrap();
     assert!((model.skew().value - 50e-6).abs() < 5e-6, "{:?}", model.skew());
@@ -235,7 +267,7 @@ fn fifteen_out_and_five_back_with_a_far_clock_off_by_87_ms_and_50_ppm() {
 
 #[test]
 fn a_reference_that_cannot_be_true_is_left_out_and_said() {
-    let far = Far { offset: Span::from_millis(87), skew: 0.0, step: None };
+    let far = Far { offset: Span::from_millis(87), skew: 0.0, slew: None, step: None };
     let measured = measure(&far, &steady(Span::from_millis(15), Span::from_millis(5)));
     let wrong = ClockReference { at: START, low: Span::from_millis(-1), high: Span::from_millis(1) };
     let model = ClockModel::fit(&measured.samples, &[wrong]).unwrap();
@@ -258,7 +290,7 @@ fn bounds_hold_where_every_packet_is_a_corner() {
     let (forward, backward) = (Span::from_millis(15), Span::from_millis(5));
     let stamped_late = vec![(Span::ZERO, Span::ZERO); 2000];
     let path = Path { forward, backward, queues, lost: vec![(false, false); 2000], stamped_late };
-    let measured = measure(&Far { offset: Span::from_millis(87), skew: 20e-6, step: None }, &path);
+    let measured = measure(&Far { offset: Span::from_millis(87), skew: 20e-6, slew: None, step: None }, &path);
     let model = ClockModel::fit(&measured.samples, &[]).unwrap();
     assert_holds(&model.delays(Direction::Up, |_| true).unwrap(), &measured.true_forward);
     assert_holds(&model.delays(Direction::Down, |_| true).unwrap(), &measured.true_backward);

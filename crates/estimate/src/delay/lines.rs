@@ -1,7 +1,6 @@
 //! All the straight lines that pass below some points and above others: a convex polygon of (height, slope).
 
-/// Two clocks' rates differ by no more: each is slewed by 500 ppm at most (adjtimex(2)), and quartz is off by less.
-pub(super) const MAX_SKEW: f64 = 1e-3;
+use super::courses::MAX_SKEW;
 
 /// Stamps are of whole nanoseconds.
 const ROUNDING: f64 = 1e-9;
@@ -47,12 +46,6 @@ impl Lines {
         (!corners.is_empty()).then_some(Lines { corners })
     }
 
-    /// The least and the greatest height of any of them at `x`.
-    pub(super) fn range_at(&self, x: f64) -> (f64, f64) {
-        let heights = self.corners.iter().map(|&(height, slope)| height + slope * x);
-        heights.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)))
-    }
-
     /// The least and the greatest slope of any of them.
     pub(super) fn slopes(&self) -> (f64, f64) {
         let slopes = self.corners.iter().map(|&(_, slope)| slope);
@@ -86,13 +79,11 @@ mod tests {
         let lines = Lines::between(-10.0, 10.0);
         let lines = lines.below((0.0, 3.0)).unwrap().below((1000.0, 3.5)).unwrap();
         let lines = lines.above((0.0, 1.0)).unwrap().above((1000.0, 2.5)).unwrap();
-        let (low, high) = lines.range_at(0.0);
-        assert!((low - 1.5).abs() < 1e-6 || (low - 1.0).abs() < 1e-6, "{low}");
-        assert!((high - 3.0).abs() < 1e-6, "{high}");
-        let (low, high) = lines.range_at(1000.0);
-        assert!((low - 2.5).abs() < 1e-6 && (high - 3.5).abs() < 1e-6, "{low} … {high}");
         let (height, slope) = lines.middle(0.0005);
         assert!((slope - 0.0005).abs() < 1e-12 && (height - 2.5).abs() < 1e-6, "{height} {slope}");
+        // Not steeper than the clocks can differ.
+        let (least, most) = lines.slopes();
+        assert!((least + 0.0005).abs() < 1e-9 && (most - MAX_SKEW).abs() < 1e-12, "{least} … {most}");
         assert_eq!(lines.above((500.0, 4.0)), None);
     }
 

@@ -1,5 +1,5 @@
+use super::courses::MAX_SKEW;
 use super::event::{Axes, Event};
-use super::lines::Lines;
 use super::pieces::{Piece, pieces};
 use super::sample::{ClockReference, OneWaySample};
 use super::steps;
@@ -32,8 +32,8 @@ pub struct ClockStep {
 
 /// What the offset of the far clock may have been, over the time of a measurement.
 ///
-/// Every bound relies on this: between two steps, both clocks run evenly, and their rates differ by less than 1000 ppm.
-/// A step that the delays' own variation hides goes unnoticed.
+/// Every bound relies on this: between two steps, the clocks' rates differ by less than 1000 ppm, evenly or not: either may be
+/// slewed meanwhile. Where both run evenly, values are more accurate. A step that the delays' own variation hides goes unnoticed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClockModel {
     axes: Axes,
@@ -55,8 +55,8 @@ pub(super) struct Placed {
     pub(super) late: f64,
     /// Most likely, least, greatest, in seconds.
     pub(super) delays: [f64; 3],
-    /// By how many seconds a second the far clock's offset grew then: most likely, least, greatest.
-    pub(super) slopes: [f64; 3],
+    /// What the far clock was most likely ahead then, in seconds.
+    pub(super) offset: f64,
 }
 
 impl ClockModel {
@@ -81,11 +81,12 @@ impl ClockModel {
     }
 
     /// How much faster the far clock runs than the near one, as a part (1e-6 is 1 ppm), over the longest time without
-    /// a step.
+    /// a step, if both ran evenly then.
     pub fn skew(&self) -> Estimate<f64> {
-        let piece = self.longest();
-        let (low, high) = piece.lines.slopes();
-        Estimate { value: piece.likely.1, low, high, confidence: 1.0 }
+        let straight = self.longest().straight.as_ref();
+        let known = straight.map(|(lines, (_, slope))| (*slope, lines.slopes()));
+        let (value, (low, high)) = known.unwrap_or((0.0, (-MAX_SKEW, MAX_SKEW)));
+        Estimate { value, low, high, confidence: 1.0 }
     }
 
     /// What the far clock is ahead of the near one in the middle of the longest time without a step.
@@ -111,8 +112,6 @@ impl ClockModel {
     /// step have no place.
     pub(super) fn placed(&self, direction: Direction, choose: impl Fn(usize) -> bool) -> Vec<Placed> {
         let of = |piece: &Piece| {
-            let (least, most) = piece.lines.slopes();
-            let slopes = [piece.likely.1, least, most];
             let chosen =
                 piece.events.clone().filter(|&place| self.events[place].direction == direction && choose(place));
             let placed = chosen.map(|place| {
@@ -124,7 +123,7 @@ impl ClockModel {
                     Direction::Up => [event.delay - likely, event.delay - high, most - earliest],
                     Direction::Down => [event.delay + likely, event.delay + low, most + latest],
                 };
-                Placed { piece: piece.events.start, far: event.far, late, delays, slopes }
+                Placed { piece: piece.events.start, far: event.far, offset: likely, late, delays }
             });
             placed.collect::<Vec<_>>()
         };
@@ -142,16 +141,6 @@ impl ClockModel {
         let [low, high] = [reference.low, reference.high].map(|offset| (offset - base).as_secs_f64());
         let starts = |piece: &Piece| self.events[piece.events.start].near;
         let last = self.pieces.iter().rposition(|piece| starts(piece) <= moment).unwrap_or(0);
-        let piece = &mut self.pieces[last];
-        // What the far clock shows then depends on its offset, too.
-        let narrowed = |lines: &Lines| lines.below((moment + high, high))?.above((moment + low, low));
-        match narrowed(&piece.lines) {
-            Some(lines) => {
-                piece.likely_lines = narrowed(&piece.likely_lines).unwrap_or_else(|| lines.clone());
-                piece.likely = piece.likely_lines.middle(piece.likely.1);
-                piece.lines = lines;
-            }
-            None => self.contradicted = true,
-        }
+        self.contradicted |= !self.pieces[last].narrow(moment, low, high);
     }
 }

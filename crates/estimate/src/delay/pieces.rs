@@ -1,7 +1,8 @@
 //! What the offset may have been between two steps of a clock.
 
+use super::courses::{Courses, MAX_SKEW};
 use super::event::Event;
-use super::lines::{Lines, MAX_SKEW};
+use super::lines::Lines;
 use super::steps;
 use crate::fit::lower_hull;
 use std::ops::Range;
@@ -10,8 +11,7 @@ use units::Direction;
 /// Where more pieces than this would be needed, nothing is said of the clocks.
 const MAX_PIECES: usize = 16;
 
-/// Of a hull with more corners than this some are left out, which only widens the bounds: a bound on the work that forged
-/// stamps can cause.
+/// Of a hull with more corners than this some are left out: a bound on the work that forged stamps can cause.
 const MAX_HULL_CORNERS: usize = 256;
 
 /// The events between two steps, without those that may belong beyond either.
@@ -19,18 +19,33 @@ const MAX_HULL_CORNERS: usize = 256;
 pub(super) struct Piece {
     pub(super) events: Range<usize>,
     /// Every course that the offset may have taken.
-    pub(super) lines: Lines,
-    /// Those of them under which each packet left when it was stamped; all, if that can't be.
-    pub(super) likely_lines: Lines,
-    /// The most likely course: its height and slope.
-    pub(super) likely: (f64, f64),
+    pub(super) courses: Courses,
+    /// The straight ones, and the likeliest of them, under which packets left when they were stamped if that can be: its height
+    /// and slope. None if there is none.
+    pub(super) straight: Option<(Lines, (f64, f64))>,
 }
 
 impl Piece {
     /// Most likely, least, greatest.
     pub(super) fn offset_at(&self, far: f64) -> [f64; 3] {
-        let (low, high) = self.lines.range_at(far);
-        [(self.likely.0 + self.likely.1 * far).clamp(low, high), low, high]
+        let (low, high) = self.courses.range_at(far);
+        let likely = self.straight.as_ref().map(|(_, (height, slope))| height + slope * far);
+        [likely.unwrap_or(low.midpoint(high)).clamp(low, high), low, high]
+    }
+
+    /// Leaves those courses that the bounds at this moment allow. Returns whether there are any; if not, nothing changes.
+    pub(super) fn narrow(&mut self, moment: f64, low: f64, high: f64) -> bool {
+        // What the far clock shows then depends on its offset, too: between the two it changes by less than the clocks differ.
+        let shown = moment + low.midpoint(high);
+        let slack = (high - low) / 2.0 * MAX_SKEW;
+        let Some(courses) = self.courses.through(shown, low - slack, high + slack) else { return false };
+        self.courses = courses;
+        self.straight = self.straight.take().and_then(|(lines, (_, slope))| {
+            let lines = lines.below((moment + high, high))?.above((moment + low, low))?;
+            let likely = lines.middle(slope);
+            Some((lines, likely))
+        });
+        true
     }
 }
 
@@ -87,12 +102,15 @@ fn fit(events: Range<usize>, all: &[Event]) -> Option<Piece> {
     if !has_both_directions(within) {
         return None;
     }
+    let latest = |direction| within.iter().filter(move |event| event.direction == direction).map(Event::at_most);
+    let courses =
+        Courses::between(latest(Direction::Up).collect(), latest(Direction::Down).map(|(far, most)| (far, -most)))?;
     let stamped = Hulls::of(within, |event| (event.far, event.delay));
-    let slope = stamped.widest_gap();
-    let lines = Hulls::of(within, Event::at_most).lines()?;
-    let likely_lines = stamped.lines().unwrap_or_else(|| lines.clone());
-    let likely = likely_lines.middle(slope);
-    Some(Piece { events, lines, likely_lines, likely })
+    let straight = Hulls::of(within, Event::at_most).lines().map(|lines| {
+        let likely = stamped.lines().as_ref().unwrap_or(&lines).middle(stamped.widest_gap());
+        (lines, likely)
+    });
+    Some(Piece { events, courses, straight })
 }
 
 /// The least delays of both directions over time.

@@ -1,7 +1,7 @@
 //! Where a clock was set: both directions' delays jump at once, one up and one down by the same.
 
+use super::courses::MAX_SKEW;
 use super::event::Event;
-use super::lines::MAX_SKEW;
 use crate::stats::median;
 use std::ops::Range;
 use units::Direction;

@@ -1,3 +1,4 @@
+use super::courses::MAX_SKEW;
 use super::model::{ClockModel, Placed};
 use crate::stats::quantile;
 use train::Estimate;
@@ -56,10 +57,10 @@ fn together(up: &Placed, down: &Placed) -> [f64; 3] {
     if up.piece != down.piece {
         return [likely, up.delays[1] + down.delays[1], up.delays[2] + down.delays[2]];
     }
-    let [slope, low, high] = up.slopes.map(|slope| slope * (down.far - up.far));
+    let (between, change) = (MAX_SKEW * (down.far - up.far).abs(), down.offset - up.offset);
     // What the clocks' rates make of so short a time is left out.
     let late = up.late + down.late;
-    [likely, likely - slope + low.min(high), likely - slope + low.max(high) + late]
+    [likely, likely - change - between, likely - change + between + late]
 }
 
 /// Maximum number of delays of one direction that are joined with those of the other.
