@@ -1,6 +1,8 @@
 //! What tests in real time share: where they run, and how long they wait.
 
-use std::process::Command;
+use std::fs::{self, File};
+use std::process::{self, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -23,19 +25,58 @@ pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     }
 }
 
+/// The file that the copy of a test in a user namespace makes when it begins.
+const COPY_BEGAN: &str = "KUMADE_TEST_IN_USER_NAMESPACE";
+
 /// Runs `body` where it may build networks: here for root, else in a copy of this test in a user namespace. One at a
 /// time: the machine has few cores, and the network runs in real time.
 pub fn in_namespaces(test: &str, body: impl FnOnce()) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let began = env::var_os(COPY_BEGAN);
+    if let Some(began) = &began {
+        File::create(began).expect("a copy tells that it begins");
+    }
     if net::namespace::may_build_networks() {
         return body();
     }
-    const COPY: &str = "KUMADE_TEST_IN_USER_NAMESPACE";
-    assert!(env::var_os(COPY).is_none(), "this system's user namespaces grant nothing: run the tests as root");
+    assert!(began.is_none(), "this system's user namespaces grant nothing: run the tests as root");
+    run_copy(test);
+}
+
+/// Runs a copy of this test in a user namespace, ignored or not.
+fn run_copy(test: &str) {
+    static COPIES: AtomicU32 = AtomicU32::new(0);
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let began = env::temp_dir().join(format!("kumade-test-{}-{number}", process::id()));
     let mut copy = Command::new(env::current_exe().expect("the path of this test"));
-    copy.args([test, "--exact", "--nocapture"]).env(COPY, "1");
+    copy.args([test, "--exact", "--nocapture", "--include-ignored"]).env(COPY_BEGAN, &began);
     let status = net::namespace::in_user_namespace(&mut copy).status();
     let status = status.expect("user namespaces are forbidden here: allow them, or run the tests as root");
+    // A name that is not the test's own runs nothing, and that succeeds.
+    let has_run = fs::remove_file(&began).is_ok();
     assert!(status.success(), "{test} failed in its user namespace");
+    assert!(has_run, "the copy of {test} did not run: is that the test's name?");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "what it does is done by the next one"]
+    fn an_ignored_test() {
+        in_namespaces("namespaces::tests::an_ignored_test", || ());
+    }
+
+    #[test]
+    fn the_copy_of_an_ignored_test_runs() {
+        run_copy("namespaces::tests::an_ignored_test");
+    }
+
+    #[test]
+    #[should_panic(expected = "did not run")]
+    fn a_copy_of_no_test_is_noticed() {
+        run_copy("namespaces::tests::no_such_test");
+    }
 }
