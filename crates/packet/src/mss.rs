@@ -45,7 +45,7 @@ pub fn clamp_mss(packet: &mut [u8], mtu: u32) -> bool {
 fn opening_segment(packet: &[u8]) -> Option<(usize, u32)> {
     let (offset, headers) = match packet {
         // Fragments after the first have no header.
-        [first, _, _, _, _, _, high, low, _, protocol::TCP, ..] if first >> 4 == 4 && high & 0x1f | low == 0 => {
+        [first @ 0x45..=0x4f, _, _, _, _, _, high, low, _, protocol::TCP, ..] if (high & 0x1f, *low) == (0, 0) => {
             (usize::from(first & 15) * 4, HEADERS_V4)
         }
         [first, _, _, _, _, _, protocol::TCP, ..] if first >> 4 == 6 => (40, HEADERS_V6),
@@ -122,8 +122,15 @@ mod tests {
     #[test]
     fn everything_else_stays_as_it_is() {
         let mss = [2, 4, 0x05, 0xb4];
-        let mut later_fragment = segment(V4, true, &mss);
-        later_fragment[7] = 8;
+        let [low, high, both] = [[0, 8], [1, 0], [1, 1]].map(|offset| {
+            let mut later_fragment = segment(V4, true, &mss);
+            later_fragment[6..8].copy_from_slice(&offset);
+            later_fragment
+        });
+        // Within the IP header that it announces, there would be an option.
+        let mut short_header = vec![0; 44];
+        (short_header[0], short_header[9], short_header[12], short_header[13]) = (0x40, protocol::TCP, 0x60, SYN);
+        short_header[20..24].copy_from_slice(&mss);
         let mut cut = segment(V4, true, &mss);
         cut.truncate(42);
         for packet in [
@@ -132,7 +139,10 @@ mod tests {
             segment(V6, true, &[1, 1, 0, 2, 4, 0x05, 0xb4]),
             segment(V4, true, &[2, 0, 0, 0]),
             segment(V4, true, &[8, 200, 2, 4]),
-            later_fragment,
+            low,
+            high,
+            both,
+            short_header,
             cut,
             vec![0x45],
             vec![],
