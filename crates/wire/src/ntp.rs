@@ -27,7 +27,7 @@ pub enum NtpError {
 pub fn question(stamp: [u8; 8]) -> [u8; SIZE] {
     let mut packet = [0; SIZE];
     // Version 4, mode client.
-    packet[0] = (4 << 3) | 3;
+    packet[0] = 0b00_100_011;
     packet[40..].copy_from_slice(&stamp);
     packet
 }
@@ -65,7 +65,7 @@ mod tests {
 
     fn answer(offset: Span) -> [u8; SIZE] {
         let mut packet = question([0; 8]);
-        packet[0] = (4 << 3) | 4;
+        packet[0] = 0b00_100_100;
         packet[1] = 2;
         packet[4..8].copy_from_slice(&655_u32.to_be_bytes());
         packet[8..12].copy_from_slice(&65_u32.to_be_bytes());
@@ -85,6 +85,13 @@ mod tests {
     }
 
     #[test]
+    fn a_question_is_that_of_a_client_of_version_4() {
+        let packet = question([7; 8]);
+        assert_eq!((packet[0] >> 6, packet[0] >> 3 & 7, packet[0] & 7), (0, 4, 3));
+        assert_eq!((&packet[1..40], &packet[40..]), (&[0; 39][..], &[7; 8][..]));
+    }
+
+    #[test]
     fn other_packets_and_servers_without_time_tell_nothing() {
         let heard = ASKED + Span::from_millis(10);
         let read = |packet: &[u8]| clock_error(packet, [7; 8], ASKED, heard);
@@ -100,6 +107,8 @@ mod tests {
         assert_eq!(changed(1, 0), Err(NtpError::Unsynchronised), "a kiss of death");
         assert_eq!(changed(1, 16), Err(NtpError::Unsynchronised));
         assert_eq!(changed(0, 0xc0 | (4 << 3) | 4), Err(NtpError::Unsynchronised));
+        let no_time = clock_error(&good, [7; 8], ASKED, ASKED - Span::from_millis(20));
+        assert_eq!(no_time, Err(NtpError::Foreign), "an answer that was heard before the question left");
         assert_eq!(changed(32, 0), Err(NtpError::Foreign), "an answer that was sent before the question came");
     }
 }

@@ -204,8 +204,14 @@ mod tests {
         let mut unknown = Preamble::Control { encrypted: false }.encode(Version::NEWEST);
         unknown[8] = 77;
         assert_eq!(Preamble::decode(&unknown), Err(PreambleError::Malformed));
-        let mut not_blank = Preamble::Control { encrypted: false }.encode(Version::NEWEST);
-        not_blank[31] = 1;
-        assert_eq!(Preamble::decode(&not_blank), Err(PreambleError::Malformed));
+        let control = Preamble::Control { encrypted: false }.encode(Version::NEWEST);
+        let probe = Preamble::Probe { shown: Token([7; 16]), index: 1 }.encode(Version::NEWEST);
+        for (preamble, place, value) in
+            [(control, 9, 2), (control, 10, 1), (control, 31, 1), (probe, 9, 1), (probe, 28, 1)]
+        {
+            let mut other = preamble;
+            other[place] = value;
+            assert_eq!(Preamble::decode(&other), Err(PreambleError::Malformed), "octet {place}");
+        }
     }
 }

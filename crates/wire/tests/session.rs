@@ -136,6 +136,42 @@ fn a_frame_beyond_the_limit_is_refused_by_its_prefix() {
 }
 
 #[test]
+fn a_frame_of_the_greatest_length_passes_and_one_byte_more_does_not() {
+    let framed = |length: usize| {
+        let mut frame = Vec::new();
+        wire::encode(&ServerMessage::Refused("x".repeat(length)), &mut frame).map(|()| frame)
+    };
+    let limit = ServerMessage::MAX_BODY;
+    let overhead = framed(limit - 100).unwrap().len() - 4 - (limit - 100);
+    let longest = framed(limit - overhead).unwrap();
+    assert_eq!(longest.len(), 4 + limit);
+    let (message, taken) = wire::decode::<ServerMessage>(&longest).unwrap().unwrap();
+    assert_eq!((message, taken), (ServerMessage::Refused("x".repeat(limit - overhead)), 4 + limit));
+    assert_eq!(framed(limit - overhead + 1), Err(FrameError::TooLong { length: limit + 1, limit }));
+}
+
+#[test]
+fn a_record_beyond_the_limit_is_refused_by_its_prefix() {
+    let key = key(1);
+    for (length, result) in [((16 << 10) + 16, Ok(None)), ((16 << 10) + 17, Err(SessionError::Damaged))] {
+        let (mut client, _, _) = connect(Some(&key), Some(&key));
+        client.feed(&u16::to_be_bytes(length));
+        assert_eq!(client.receive(), result, "{length} bytes");
+    }
+}
+
+#[test]
+fn only_an_older_server_is_asked_again() {
+    let answered = |theirs| SessionError::from(PreambleError::OtherVersion { theirs });
+    let newest = Version::NEWEST;
+    assert_eq!(answered(Version::OLDEST.number()).older_server(newest), Some(Version::OLDEST));
+    assert_eq!(answered(newest.number()).older_server(newest), None);
+    assert_eq!(answered(newest.number()).older_server(Version::OLDEST), None);
+    assert_eq!(answered(0).older_server(newest), None);
+    assert_eq!(SessionError::Full.older_server(newest), None);
+}
+
+#[test]
 fn bytes_behind_a_message_within_its_frame_are_refused() {
     let mut frame = Vec::new();
     wire::encode(&ClientMessage::Enter, &mut frame).unwrap();

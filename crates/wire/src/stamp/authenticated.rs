@@ -176,6 +176,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn changes_do_not_make_up_for_each_other_and_the_key_is_not_shown() {
+        let clock = ErrorEstimate::new(false, Span::ZERO);
+        let mut packet = [0; AUTHENTICATED_SIZE];
+        Probe { sequence: 1, sent: NOW, clock, session: 0 }.write_authenticated(&mut packet, &key(1));
+        for place in COVERED..AUTHENTICATED_SIZE - 1 {
+            let mut altered = packet;
+            altered[place] ^= 1;
+            altered[place + 1] ^= 1;
+            assert_eq!(Probe::read_authenticated(&altered, &key(1)), Err(NotAuthentic), "octets from {place} on");
+        }
+        assert_eq!(format!("{:?}", key(1)), "StampKey(..)");
+    }
+
     /// RFC 4231, test case 2, with the key as it is given there.
     #[test]
     fn the_hmac_is_that_of_rfc_4231() {

@@ -25,7 +25,7 @@ impl ClockFormat {
             ClockFormat::Ptp => (seconds, nanos),
         };
         // Both formats drop the higher bits of the seconds.
-        (((seconds as u64) << 32) | fraction as u64).to_be_bytes()
+        (((seconds as u64) << 32) + fraction as u64).to_be_bytes()
     }
 
     /// Reads a stamp. Of NTP's eras, the one that puts it between 1968 and 2104 (RFC 4330, 3).
@@ -79,7 +79,7 @@ impl ErrorEstimate {
             ClockFormat::Ntp => 0,
             ClockFormat::Ptp => 1 << 14,
         };
-        (u16::from(self.synchronised) << 15) | format | (u16::from(self.scale) << 8) | u16::from(self.multiplier)
+        (u16::from(self.synchronised) << 15) + format + (u16::from(self.scale) << 8) + u16::from(self.multiplier)
     }
 
     /// Any 16 bits are an estimate.
@@ -120,5 +120,24 @@ mod tests {
             assert!(estimate.error().as_nanos() as f64 <= nanos as f64 * 1.01 + 2.0, "{nanos}: {:?}", estimate.error());
             assert_eq!(ErrorEstimate::from_bits(estimate.bits()), estimate);
         }
+    }
+
+    #[test]
+    fn any_sixteen_bits_are_an_estimate() {
+        for bits in 0..=u16::MAX {
+            assert_eq!(ErrorEstimate::from_bits(bits).bits(), bits);
+        }
+        // S, Z, six bits of scale, eight of the multiplier (RFC 4656, 4.1.2): 3 · 2^(33 - 32) s.
+        let estimate = ErrorEstimate::from_bits(0b0110_0001_0000_0011);
+        assert_eq!((estimate.synchronised, estimate.format), (false, ClockFormat::Ptp));
+        assert_eq!(estimate.error(), Span::from_secs(6));
+    }
+
+    #[test]
+    fn the_eras_of_ntp_meet_in_1968() {
+        let first = [0x80, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(ClockFormat::Ntp.read(first), Time::from_nanos(((1 << 31) - NTP_TO_UNIX) * SECOND));
+        let last = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+        assert_eq!(ClockFormat::Ntp.read(last), Time::from_nanos(((3 << 31) - 1 - NTP_TO_UNIX) * SECOND));
     }
 }
