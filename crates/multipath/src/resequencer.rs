@@ -37,7 +37,9 @@
 //! - Lack of memory: the gap goes whose timer would be the next to expire.
 //!
 //! What arrives after that is delivered nevertheless, and counted as late: TCP prefers a packet out of order to a
-//! retransmission. Only what is later than by 2048 numbers is dropped, since it might have been delivered.
+//! retransmission. Of a packet that was sent in several copies, one that is later than by 2048 numbers is dropped, since
+//! another might have been delivered. Of others there is but one, however late: a connection that waits for its
+//! retransmission timer while others carry 100 Mbit/s is thousands of packets behind them.
 //!
 //! For a path that does not keep order itself one can say how far it does not
 //! ([`Resequencer::set_reordering_extent`]): then that many higher counters more have to arrive, and the timer's margin
@@ -209,7 +211,7 @@ impl<T> Resequencer<T> {
         }
         let bucket = &mut self.buckets[usize::from(index)];
         match number.cmp(&bucket.ordered.next()) {
-            Ordering::Less => self.receive_late(index, number, payload, out),
+            Ordering::Less => self.receive_late(&arrival.header, number, payload, out),
             Ordering::Equal => {
                 bucket.ordered.insert(number);
                 self.statistics.in_order += 1;
@@ -232,8 +234,10 @@ impl<T> Resequencer<T> {
         self.statistics.max_depth = self.statistics.max_depth.max(depth);
     }
 
-    fn receive_late(&mut self, index: u16, number: u64, payload: T, out: &mut Vec<T>) {
-        if self.buckets[usize::from(index)].ordered.insert(number) {
+    fn receive_late(&mut self, header: &DataHeader, number: u64, payload: T, out: &mut Vec<T>) {
+        let window = &mut self.buckets[usize::from(header.bucket)].ordered;
+        let is_alone = !header.redundant && window.has_forgotten(number);
+        if is_alone || window.insert(number) {
             self.statistics.late += 1;
             out.push(payload);
         } else {

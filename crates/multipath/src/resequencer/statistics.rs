@@ -12,7 +12,7 @@ pub struct ResequencerStatistics {
     /// Delivered although later ones had been. TCP can use them: they spare a retransmission, or undo its effect
     /// (RFC 2883, RFC 3522).
     pub late: u64,
-    /// Dropped because they had been delivered, or were so late that nobody knows.
+    /// Dropped because they had been delivered, or were copies so late that nobody knows.
     pub duplicates: u64,
     /// Gaps that ended by the timer and not by what paths delivered.
     pub expired: u64,

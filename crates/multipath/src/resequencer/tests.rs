@@ -177,6 +177,22 @@ fn what_nothing_follows_on_its_path_is_given_up_after_the_difference_of_the_dela
     assert_eq!((lost, late, duplicates), (2, 1, 1));
 }
 
+/// Found with tunnels over many connections, of which one waits for its retransmission timer: what it had was dropped, and the
+/// connection inside waited for a timeout of seconds.
+#[test]
+fn what_was_sent_once_is_delivered_however_late_and_an_old_copy_is_not() {
+    let mut ends = ends();
+    let (once, copies) = (ends.send(0, &[0], 1).remove(0), ends.send(0, &[0, 1], 2));
+    let others: Vec<_> = (0..window::WINDOW + 10).map(|_| ends.send(0, &[2], 3).remove(0)).collect();
+    ends.arrive(&copies[1], at(0));
+    ends.resequencer.flush(at(0), &mut ends.out);
+    ends.arrive_all(&others, at(1));
+    assert_eq!(ends.arrive(&once, at(2)), [1]);
+    assert_eq!(ends.arrive(&copies[0], at(3)), NOTHING);
+    let ResequencerStatistics { late, duplicates, .. } = *ends.resequencer.statistics();
+    assert_eq!((late, duplicates), (1, 1));
+}
+
 #[test]
 fn the_timer_waits_on_a_slow_path_for_a_fast_one_by_the_margin_only_and_the_longest_where_delays_are_unknown() {
     let mut ends = ends();

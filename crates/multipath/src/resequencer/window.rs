@@ -6,7 +6,7 @@ pub(super) struct Window {
     come: [u64; WORDS],
 }
 
-/// Numbers remembered. What is later than by this many is dropped.
+/// Numbers remembered.
 pub(super) const WINDOW: u64 = 2048;
 const WORDS: usize = (WINDOW / 64) as usize;
 
@@ -35,12 +35,17 @@ impl Window {
         self.next = self.next.max(number);
     }
 
+    /// Whether the number is so old that nobody knows whether it has come.
+    pub(super) fn has_forgotten(&self, number: u64) -> bool {
+        number < self.next && self.next - number > WINDOW
+    }
+
     /// A number comes. Returns whether it is known not to have come before.
     pub(super) fn insert(&mut self, number: u64) -> bool {
         if number >= self.next {
             self.skip_to(number);
             self.next = number + 1;
-        } else if self.next - number > WINDOW || self.come[word(number)] & bit(number) != 0 {
+        } else if self.has_forgotten(number) || self.come[word(number)] & bit(number) != 0 {
             return false;
         }
         self.come[word(number)] |= bit(number);
