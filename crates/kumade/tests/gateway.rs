@@ -4,6 +4,7 @@ use net::batch::BatchLimits;
 use net::interface;
 use net::namespace::Namespace;
 use net::nftables::{InstalledTable, Table};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -256,6 +257,8 @@ impl OnTerminal {
     fn new(mut command: Command) -> Self {
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(&size, None).unwrap();
+        // Else the program had the far end of its own terminal, which would never close.
+        fcntl(&pair.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
         let end = || Stdio::from(pair.slave.try_clone().unwrap());
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
         OnTerminal { child, terminal: File::from(pair.master), shown: String::new() }
@@ -327,6 +330,12 @@ fn the_status_of_the_direct_plane_is_told_and_shown_live() {
             live.wait_for("two");
             live
         };
+        // It is not told by a signal, since it does not control the terminal.
+        let mut closed = live();
+        drop(closed.terminal);
+        let has_ended = eventually(|| closed.child.try_wait().unwrap().is_some());
+        closed.child.kill().unwrap();
+        assert!(has_ended, "it goes on without a terminal");
         let mut quit = live();
         quit.terminal.write_all(b"q").unwrap();
         let (status, shown) = quit.end();

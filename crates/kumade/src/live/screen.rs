@@ -1,8 +1,11 @@
 use anyhow::Context;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::{DefaultTerminal, Frame};
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,7 +22,7 @@ pub struct Screen {
 pub enum Input {
     /// q or Escape.
     Quit,
-    /// Ctrl-C, which in this mode of the terminal is a key like others.
+    /// Ctrl-C, which in this mode of the terminal is a key like others; or the terminal is gone.
     Interrupt,
     /// The terminal has another size.
     Resize,
@@ -69,7 +72,10 @@ impl Drop for Screen {
 fn wait(until: Instant, stop: &AtomicBool) -> io::Result<Option<Input>> {
     while !stop.load(Ordering::Relaxed) {
         let left = until.saturating_duration_since(Instant::now());
-        match event::poll(left.min(POLL_INTERVAL)) {
+        if is_gone(left.min(POLL_INTERVAL))? {
+            return Ok(Some(Input::Interrupt));
+        }
+        match event::poll(Duration::ZERO) {
             Ok(true) => {
                 if let Some(input) = input(&event::read()?) {
                     return Ok(Some(input));
@@ -82,6 +88,19 @@ fn wait(until: Instant, stop: &AtomicBool) -> io::Result<Option<Input>> {
         }
     }
     Ok(None)
+}
+
+/// Waits for a key for so long. Returns whether the terminal has been closed: `crossterm`, which reads nothing from it then, would
+/// read again without end.
+fn is_gone(time: Duration) -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut polled, PollTimeout::try_from(time).unwrap_or(PollTimeout::ZERO)) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let ended = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    Ok(polled[0].revents().is_some_and(|seen| seen.intersects(ended)))
 }
 
 fn input(event: &Event) -> Option<Input> {
