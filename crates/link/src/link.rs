@@ -269,6 +269,9 @@ impl<P> Link<P> {
     }
 
     fn note_drops(&mut self, now: Time) {
+        if self.drops.is_empty() {
+            return;
+        }
         let mut drops = mem::take(&mut self.drops);
         for Dropped { packet, cause } in drops.drain(..) {
             self.waiting_memory -= self.waiting_cost(&packet);

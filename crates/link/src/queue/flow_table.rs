@@ -20,7 +20,13 @@ impl<T: Copy + Default> FlowTable<T> {
         FlowTable { keys: vec![[0; WAYS]; sets], flows: vec![T::default(); sets * WAYS], seed }
     }
 
+    /// How many places there are.
+    pub(super) fn places(&self) -> usize {
+        self.flows.len()
+    }
+
     /// The place of a flow.
+    #[inline]
     pub(super) fn place(&mut self, flow: u64, idle: impl Fn(&T) -> bool) -> u32 {
         let hash = mix(flow ^ self.seed);
         let set = hash as usize & (self.keys.len() - 1);
@@ -30,17 +36,20 @@ impl<T: Copy + Default> FlowTable<T> {
         if let Some(way) = self.keys[set].iter().position(|other| *other == key) {
             return (first + way) as u32;
         }
+        // Always the same one, so that the packets of flows that share it stay in order.
+        let preferred = (hash >> 29) as usize % WAYS;
+        // From there on: were it from the first place on, that would belong to who has come last, and be idle the most seldom.
+        let mut ways = (0..WAYS).map(|step| (preferred + step) % WAYS);
         let unused = self.keys[set].iter().position(|other| *other == 0);
-        if let Some(way) = unused.or_else(|| (0..WAYS).find(|way| idle(&self.flows[first + way]))) {
-            self.keys[set][way] = key;
-            self.flows[first + way] = T::default();
-            return (first + way) as u32;
-        }
-        // Always the same one, so that the flow's packets stay in order.
-        (first + (hash >> 29) as usize % WAYS) as u32
+        let found = unused.or_else(|| ways.find(|way| idle(&self.flows[first + way])));
+        let Some(way) = found else { return (first + preferred) as u32 };
+        self.keys[set][way] = key;
+        self.flows[first + way] = T::default();
+        (first + way) as u32
     }
 
     /// What is known of the flow at this place.
+    #[inline]
     pub(super) fn get(&mut self, place: u32) -> &mut T {
         &mut self.flows[place as usize]
     }
