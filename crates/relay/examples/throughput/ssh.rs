@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -37,6 +38,8 @@ impl Forwarding {
             "PidFile=none".into(),
             "PermitRootLogin=yes".into(),
         ];
+        // The daemon refuses to start without the directory of its unprivileged part. Whom that is refused, it runs without.
+        let _ = fs::DirBuilder::new().recursive(true).mode(0o755).create("/run/sshd");
         let mut sshd = Command::new("/usr/sbin/sshd");
         sshd.args(["-D", "-f", "/dev/null", "-p", &port]);
         for option in &options {
