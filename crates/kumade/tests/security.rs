@@ -28,6 +28,12 @@ fn the_tests_of_the_promises_exist() {
     sources(&root.join("crates"), &mut code);
     let names = named(&document);
     assert!(names.len() > 30, "{names:?}");
-    let missing: Vec<_> = names.iter().filter(|name| !code.contains(&format!("fn {name}("))).collect();
+    let missing: Vec<_> = names.iter().filter(|name| !is_a_test(name, &code)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Whether there is a function of this name that is marked as a test.
+fn is_a_test(name: &str, code: &str) -> bool {
+    let marks_end = |before: &str| before.rfind(['}', ';']).map_or(0, |end| end + 1);
+    code.match_indices(&format!("fn {name}(")).any(|(at, _)| code[marks_end(&code[..at])..at].contains("#[test]"))
 }
