@@ -1,4 +1,4 @@
-//! Ten minutes over paths that flap, shrink, lose, duplicate, reorder and corrupt, in virtual time: hosts that repeat what
+//! Ten minutes (KUMADE_SOAK_MINUTES) over paths that flap, shrink, lose, duplicate, reorder and corrupt, in virtual time: hosts that repeat what
 //! is not acknowledged get everything across, nothing comes twice or altered, and no memory grows.
 
 mod faulty;
@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use units::{Span, Time};
 
 const PATHS: usize = 3;
-const MINUTES: i64 = 10;
 const TICK: Span = Span::from_millis(2);
 /// What a host has under way, and when it repeats it.
 const WINDOW: usize = 24;
@@ -23,6 +22,10 @@ const LISTED: usize = 8;
 const MAX_WAITING: usize = 50 * WINDOW;
 /// Net growth of all memory from the third minute on.
 const MAX_GROWTH_BYTES: i64 = 128 << 10;
+
+fn minutes() -> usize {
+    std::env::var("KUMADE_SOAK_MINUTES").map_or(10, |count| count.parse().unwrap())
+}
 
 /// A host's packet: its serial number, which no other packet of this direction has, and what it says.
 struct Content {
@@ -230,7 +233,8 @@ fn soak(seed: u64) {
     let mut hosts = Hosts::new(seed);
     let mut weather = Weather::new(seed + 1, world.now);
     let (mut held, mut growth) = (Vec::new(), Vec::new());
-    for _ in 0..MINUTES {
+    let minutes = minutes();
+    for _ in 0..minutes {
         let mut most = 0;
         let counted = allocation_counter::measure(|| most = minute(&mut world, &mut hosts, &mut weather));
         held.push(most);
@@ -245,7 +249,7 @@ fn soak(seed: u64) {
         hosts.receive(&mut world);
     }
     assert_eq!((hosts.missing, hosts.unacknowledged.len()), (hosts.next, 0), "seed {seed}: everything arrives");
-    assert!(hosts.next > 50_000, "seed {seed}: {} numbers in {MINUTES} minutes", hosts.next);
+    assert!(hosts.next > 50_000, "seed {seed}: {} numbers in {minutes} minutes", hosts.next);
     assert!(hosts.repeated * 20 < u64::from(hosts.next), "seed {seed}: {} of {} repeated", hosts.repeated, hosts.next);
     assert!(held.iter().all(|held| *held < MAX_WAITING), "seed {seed}: {held:?}");
     let refused = world.nodes.iter().map(|node| node.statistics().refused_datagrams).min();

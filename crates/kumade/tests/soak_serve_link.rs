@@ -1,12 +1,14 @@
 //! A server behind a link, whose clients come, are killed and lose their line again and again: neither takes more memory,
-//! descriptors or threads as time passes.
+//! descriptors or threads as time passes, and nothing of them is left when they end.
 //!
 //! `KUMADE_SOAK_SECONDS=600 cargo test -p kumade --test soak_serve_link -- --ignored --nocapture`
 
 use net::interface;
 use net::namespace::Namespace;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,10 +34,31 @@ impl Held {
             threads: count("task"),
         }
     }
+
+    /// Whether it has the same threads as when it was idle, and at most so many descriptors more.
+    fn is_idle(self, idle: Held, more_descriptors: usize) -> bool {
+        self.threads == idle.threads && self.descriptors <= idle.descriptors + more_descriptors
+    }
+}
+
+/// What the processes have once that does not change for some seconds.
+fn settled(held: impl Fn() -> [Held; 2]) -> [Held; 2] {
+    let counts = |all: [Held; 2]| all.map(|held| (held.descriptors, held.threads));
+    let mut now = held();
+    let is_settled = eventually(|| {
+        thread::sleep(Duration::from_secs(3));
+        let before = std::mem::replace(&mut now, held());
+        counts(before) == counts(now)
+    });
+    assert!(is_settled, "{now:?}");
+    now
 }
 
 /// Memory that a process may have taken since it was warm.
 const MAX_GROWTH_KILOBYTES: u64 = 4 << 10;
+/// Descriptors that link and server may open when they first need them. A link's thread waits for packets of both interfaces,
+/// one, the other, or none: each a set of descriptors of its own, of which the first is there from the start.
+const MAX_MORE_DESCRIPTORS: [usize; 2] = [3, 0];
 
 /// ```text
 /// client ══ veth ══ middle: one, two ══ veth ══ server
@@ -54,6 +77,14 @@ fn kumade(inside: &Namespace, words: &[&str]) -> Command {
     let mut command = inside.command(assert_cmd::cargo::cargo_bin("kumade"));
     command.args(words).stdout(Stdio::null()).stderr(Stdio::null());
     command
+}
+
+/// For what the programs note while they run.
+fn runtime_directory() -> PathBuf {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("soak-serve-link");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
 }
 
 /// One client: it ends by itself, is killed, or loses its line for a while.
@@ -81,13 +112,16 @@ fn a_server_and_a_link_take_no_more_as_time_passes() {
         let [client, middle, server] = [(); 3].map(|()| Namespace::new().unwrap());
         join(&middle, [&client, &server]);
         let link = ["link", "start", "one", "two", "--rate", "50mbit", "--delay", "5ms", "--name", "soak"];
-        let mut processes =
-            [kumade(&middle, &link), kumade(&server, &["serve"])].map(|mut command| command.spawn().unwrap());
-        thread::sleep(Duration::from_secs(1));
+        let runtime = runtime_directory();
+        let mut processes = [kumade(&middle, &link), kumade(&server, &["serve"])]
+            .map(|mut command| command.env("XDG_RUNTIME_DIR", &runtime).spawn().unwrap());
         let held = |processes: &[Child; 2]| [0, 1].map(|index| Held::of(&processes[index]));
-        let idle = held(&processes);
+        // Once they have served a client that ends by itself, they have all that they open when they start.
+        thread::sleep(Duration::from_secs(1));
+        use_once(&client, 0);
+        let idle = settled(|| held(&processes));
         let (began, mut warm) = (Instant::now(), None);
-        for round in 0.. {
+        for round in 1.. {
             let elapsed = began.elapsed();
             if elapsed > Duration::from_secs(seconds) {
                 println!("{round} clients in {seconds} s");
@@ -103,13 +137,16 @@ fn a_server_and_a_link_take_no_more_as_time_passes() {
         }
         let warm = warm.unwrap();
         // Connections of clients that vanished are given up in time.
-        let without_memory = |all: [Held; 2]| all.map(|held| (held.descriptors, held.threads));
-        let is_idle = eventually(|| without_memory(held(&processes)) == without_memory(idle));
+        let is_idle = eventually(|| {
+            (0..2).all(|index| held(&processes)[index].is_idle(idle[index], MAX_MORE_DESCRIPTORS[index]))
+        });
         let end = held(&processes);
         processes.iter_mut().for_each(|process| {
-            process.kill().unwrap();
+            kill(Pid::from_raw(process.id() as i32), Signal::SIGINT).unwrap();
             process.wait().unwrap();
         });
+        let left: Vec<_> = fs::read_dir(runtime.join("kumade")).into_iter().flatten().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
         assert!(is_idle, "{idle:?} before, {end:?} in the end");
         for (warm, end) in warm.iter().zip(end) {
             assert!(end.resident_kilobytes < warm.resident_kilobytes + MAX_GROWTH_KILOBYTES, "{warm:?}, then {end:?}");
