@@ -213,6 +213,31 @@ mod tests {
         assert_eq!(judge(address(1, 7)), Verdict::Drop, "each source has a rate of its own");
     }
 
+    #[test]
+    fn a_cookie_is_this_hosts_and_ends_with_its_lifetime() {
+        let (mut admission, mut random) = admission();
+        let keys = MacKeys::of(&PublicKey::from_bytes([9; 32]));
+        admission.renew_secret(Time::ZERO, &mut random);
+        let cookie = admission.cookie_of(address(1, 7));
+        assert_ne!(*admission.secret, [0; 32]);
+        let mut message = [0; INITIATION];
+        keys.sign(&mut message, Some(&cookie));
+        let shortly_before = Time::ZERO + COOKIE_LIFETIME - Span::from_nanos(1);
+        admission.renew_secret(shortly_before, &mut random);
+        assert!(has_valid_mac2(&message, &admission.cookie_of(address(1, 7))));
+        admission.renew_secret(shortly_before + Span::from_nanos(1), &mut random);
+        assert!(!has_valid_mac2(&message, &admission.cookie_of(address(1, 7))));
+    }
+
+    #[test]
+    fn sources_are_spread_over_all_buckets() {
+        let (admission, _) = admission();
+        let used: std::collections::BTreeSet<_> = (0..2000u16)
+            .map(|number| admission.source_of(([10, 0, (number >> 8) as u8, number as u8], 9).into()))
+            .collect();
+        assert!(used.len() > 1000 && used.iter().all(|&source| source < SOURCES), "{}", used.len());
+    }
+
     /// A hundred thousand messages in one second: how many are computed on, and how many are answered.
     fn flood(admission: &mut Admission, sources: i64, is_expected: bool) -> (u32, u32) {
         let mut random = StdRng::seed_from_u64(2);

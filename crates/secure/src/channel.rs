@@ -165,6 +165,33 @@ mod tests {
     }
 
     #[test]
+    fn an_initiation_is_told_by_its_length_and_its_type() {
+        let initiation = initiator().begin(Time::ZERO, &mut StdRng::seed_from_u64(1)).unwrap().1;
+        let initiation = contents(&initiation);
+        assert!(is_initiation(initiation));
+        assert!(!is_initiation(&initiation[1..]) && !is_initiation(&initiation[..initiation.len() - 1]));
+        let mut other = initiation.to_vec();
+        other[0] = 1;
+        assert!(!is_initiation(&other));
+    }
+
+    #[test]
+    fn a_response_is_told_by_its_length_and_its_type() {
+        let random = &mut StdRng::seed_from_u64(1);
+        let (_, initiation) = initiator().begin(Time::ZERO, random).unwrap();
+        let response = acceptor().accept(contents(&initiation), random).unwrap().response;
+        let finish = |response: &[u8]| {
+            let (offer, _) = initiator().begin(Time::ZERO, &mut StdRng::seed_from_u64(1)).unwrap();
+            offer.finish(response).err()
+        };
+        assert_eq!(finish(contents(&response)), None);
+        assert_eq!(finish(&[contents(&response), &[0]].concat()), Some(Refused::Malformed));
+        let mut other = contents(&response).to_vec();
+        other[0] = 5;
+        assert_eq!(finish(&other), Some(Refused::Malformed));
+    }
+
+    #[test]
     fn initiations_may_overtake_each_other() {
         let random = &mut StdRng::seed_from_u64(1);
         let (mut initiator, mut acceptor) = (initiator(), acceptor());

@@ -162,7 +162,7 @@ fn read_digits(text: &str) -> Result<Zeroizing<[u8; SIZE]>, KeyError> {
     let mut bytes = Zeroizing::new([0; SIZE]);
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         let digit = |d: u8| (d as char).to_digit(16).ok_or(KeyError);
-        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+        *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
     }
     Ok(bytes)
 }
@@ -181,13 +181,29 @@ mod tests {
         let text = "00ff".repeat(16) + "\n";
         let key = PresharedKey::parse(&text).unwrap();
         assert_eq!(key.as_bytes()[..4], [0, 255, 0, 255]);
+        assert_eq!(*key.to_digits(), text.trim());
         assert_eq!(format!("{key:?}"), "PresharedKey(…)");
         let key = PrivateKey::parse(&text).unwrap();
         assert_eq!(*key.to_digits(), text.trim());
         assert_eq!(format!("{key:?}"), "PrivateKey(…)");
-        assert_eq!(text.parse::<PublicKey>().unwrap().to_string(), text.trim());
+        let key = text.parse::<PublicKey>().unwrap();
+        assert_eq!(
+            (key.to_string(), format!("{key:?}")),
+            (text.trim().to_owned(), format!("PublicKey({})", text.trim()))
+        );
         for bad in ["", "00", &"0g".repeat(32), &"00".repeat(33), &"é".repeat(32)] {
             assert_eq!(PresharedKey::parse(bad), Err(KeyError));
+        }
+    }
+
+    #[test]
+    fn preshared_keys_are_the_same_where_all_their_bits_are() {
+        let key = PresharedKey::from_bytes([7; 32]);
+        assert_eq!(key, PresharedKey::from_bytes([7; 32]));
+        for bit in 0..256 {
+            let mut other = [7; 32];
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(key, PresharedKey::from_bytes(other));
         }
     }
 

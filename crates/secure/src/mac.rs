@@ -149,6 +149,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn codes_are_equal_where_all_their_bits_are() {
+        let code = [7; MAC];
+        assert!(is_equal(&code, &[7; MAC]));
+        for bit in 0..8 * MAC {
+            let mut other = code;
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_equal(&code, &other), "bit {bit}");
+        }
+    }
+
     /// By the example of RFC 7693, appendix B.
     #[test]
     fn the_hash_is_blake2s() {

@@ -226,6 +226,7 @@ mod tests {
         let psk = PresharedKey::from_bytes([7; 32]);
         let (mut initiator, message) = Initiator::begin(SESSION, &a, &b.public(), &psk, &[3; 24], random).unwrap();
         assert!(Responder::read(SESSION, &a, &message, random).is_err(), "sealed for another host");
+        assert!(Responder::read(Prologue::Stream, &b, &message, random).is_err(), "for another purpose");
         let responder = Responder::read(SESSION, &b, &message, random).unwrap();
         assert_eq!((responder.initiator, responder.payload), (a.public(), [3; 24]));
         let (response, theirs) = responder.respond(&psk, &[5; 12]).unwrap();

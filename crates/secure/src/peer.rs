@@ -273,3 +273,143 @@ impl Attempt {
         self.route = route.or(self.route);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::tests::{pair, sealed};
+
+    const TICK: Span = Span::from_nanos(1);
+    const LEAD: Span = Span::from_secs(3);
+
+    fn after(span: Span) -> Time {
+        Time::ZERO + span
+    }
+
+    fn secs(count: i64) -> Time {
+        after(Span::from_secs(count))
+    }
+
+    fn peer() -> Peer {
+        Peer::new(PublicKey::from_bytes([1; 32]), PresharedKey::default())
+    }
+
+    /// With a session since time zero that the peer has confirmed.
+    fn connected(is_initiator: bool) -> Peer {
+        let (mut initiated, responded) = pair(Cipher::Aes256Gcm);
+        responded.open(&mut sealed(&mut initiated, 0, b"")).unwrap();
+        let mut peer = peer();
+        peer.keyring.install(if is_initiator { initiated } else { responded }, Time::ZERO);
+        peer.rekey_lead = LEAD;
+        peer
+    }
+
+    fn route(path: u8, port: u16) -> Route {
+        Route { path, address: ([192, 0, 2, 1], port).into() }
+    }
+
+    #[test]
+    fn intervals_between_initiations_double_up_to_16_s_and_are_a_quarter_longer_at_random() {
+        for (jitter, extra) in [(0, 0.0), (1 << 31, 0.125), (u32::MAX, 0.25)] {
+            let mut peer = peer();
+            peer.connect(Time::ZERO);
+            let attempt = peer.attempt.as_mut().unwrap();
+            for seconds in [1, 2, 4, 8, 16, 16, 16, 16, 16, 16, 16, 16, 16] {
+                attempt.count(secs(100), jitter);
+                let interval = (attempt.next - secs(100)).as_secs_f64();
+                let expected = f64::from(seconds) * (1.0 + extra);
+                assert!((interval - expected).abs() < 1e-4 * expected, "{interval} s for {expected} s");
+            }
+            assert_eq!(attempt.sent, 13);
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_of_its_path_lasts_for_two_minutes_and_hurries_an_attempt_once() {
+        let mut peer = peer();
+        peer.connect(Time::ZERO);
+        peer.attempt.as_mut().unwrap().count(Time::ZERO, 0);
+        peer.keep_cookie(3, [7; MAC], after(TICK));
+        assert_eq!((peer.attempt.as_ref().unwrap().next, peer.attempt.as_ref().unwrap().sent), (after(TICK), 0));
+        peer.attempt.as_mut().unwrap().count(secs(1), 0);
+        peer.keep_cookie(3, [8; MAC], secs(1));
+        assert_eq!(peer.attempt.as_ref().unwrap().next, secs(2));
+        assert_eq!(peer.cookie(3, secs(121) - TICK), Some(&[8; MAC]));
+        assert_eq!((peer.cookie(3, secs(121)), peer.cookie(4, secs(1))), (None, None));
+    }
+
+    #[test]
+    fn a_peer_is_silent_15_s_after_it_was_heard() {
+        let mut peer = peer();
+        assert!(peer.is_silent(Time::ZERO));
+        peer.heard(secs(1));
+        assert!(!peer.is_silent(secs(16) - TICK) && peer.is_silent(secs(16)));
+    }
+
+    #[test]
+    fn data_without_an_answer_for_15_s_asks_for_a_new_session() {
+        let mut peer = connected(true);
+        peer.data_sent(secs(10));
+        assert_eq!(peer.deadline(), Some(secs(25)));
+        assert!(!peer.advance_traffic(secs(25) - TICK) && peer.attempt.is_none());
+        assert!(!peer.advance_traffic(secs(25)) && peer.attempt.is_some());
+    }
+
+    #[test]
+    fn data_that_nothing_was_sent_after_is_acknowledged_after_10_s() {
+        let mut peer = connected(true);
+        peer.data_received(secs(10));
+        assert_eq!(peer.deadline(), Some(secs(20)));
+        assert!(!peer.advance_traffic(secs(20) - TICK));
+        assert!(peer.advance_traffic(secs(20)) && !peer.advance_traffic(secs(21)));
+        peer.data_received(secs(30));
+        peer.data_sent(secs(31));
+        peer.data_received(secs(32));
+        assert_eq!(peer.deadline(), Some(secs(42)));
+        peer.data_sent(secs(33));
+        peer.heard(secs(34));
+        assert_eq!(peer.deadline(), Some(secs(180)), "the session's end");
+    }
+
+    #[test]
+    fn a_session_is_replaced_at_5_s_by_wish_and_at_its_age_by_data() {
+        let mut peer = connected(true);
+        peer.connect(secs(5) - TICK);
+        assert!(peer.attempt.is_none());
+        peer.connect(secs(5));
+        assert!(peer.attempt.is_some());
+        for (is_initiator, age) in [(true, 120), (false, 135)] {
+            let mut peer = connected(is_initiator);
+            peer.data_sent(secs(age) - LEAD - TICK);
+            assert!(peer.attempt.is_none(), "{age} s");
+            peer.data_sent(secs(age) - LEAD);
+            assert!(peer.attempt.is_some(), "{age} s");
+        }
+    }
+
+    #[test]
+    fn an_attempt_goes_on_for_90_s_after_the_last_wish_however_young_the_session_is() {
+        let mut peer = connected(true);
+        peer.connect_anew(secs(1));
+        assert!(matches!(peer.advance_attempt(secs(1) - TICK), Due::NotYet));
+        assert!(matches!(peer.advance_attempt(secs(1)), Due::Initiate));
+        peer.connect(secs(2));
+        assert!(matches!(peer.advance_attempt(secs(92) - TICK), Due::Initiate));
+        assert!(matches!(peer.advance_attempt(secs(92)), Due::GiveUp));
+        let mut peer = connected(true);
+        peer.connect_anew(Time::ZERO);
+        assert!(matches!(peer.advance_attempt(Time::ZERO), Due::Superseded));
+    }
+
+    #[test]
+    fn an_address_from_which_a_peer_is_heard_replaces_the_one_of_its_path() {
+        let mut peer = peer();
+        peer.routes = vec![route(0, 1), route(1, 1)];
+        assert_eq!(peer.route_of_keepalives(), Some(route(0, 1)));
+        assert!(!peer.learn(route(1, 1)));
+        assert_eq!(peer.routes, [route(0, 1), route(1, 1)]);
+        assert!(peer.learn(route(0, 2)));
+        assert_eq!(peer.routes, [route(1, 1), route(0, 2)]);
+        assert_eq!(peer.route_of_keepalives(), Some(route(0, 2)));
+    }
+}

@@ -64,6 +64,8 @@ mod tests {
     #[test]
     fn the_window_is_at_least_8192_wide() {
         const { assert!(ReplayWindow::WIDTH >= 8192) };
+        // One of the 256 words is always being filled.
+        assert_eq!(ReplayWindow::WIDTH, 255 * 64);
         let mut window = ReplayWindow::new();
         assert!(window.accept(ReplayWindow::WIDTH));
         assert!(window.accept(1) && !window.accept(0), "one is within the window, the other not");

@@ -213,7 +213,7 @@ impl Sealer {
         // One block more than the text: the tag's.
         let is_worn = self.reserve(text.len().div_ceil(16) as u64 + 1)?;
         self.next[usize::from(path)] += 1;
-        let nonce = u64::from(path) << COUNTER_BITS | counter;
+        let nonce = (u64::from(path) << COUNTER_BITS) + counter;
         *tag = self.outbound.key.seal(nonce, text).map_err(|_| SealError::Exhausted)?;
         *header = data_header(self.outbound.receiver, nonce);
         Ok(Sealed { counter, is_worn })
@@ -299,14 +299,18 @@ pub(crate) mod tests {
 
     /// Two ends of a session, with the indices 1 and 2, established at time zero.
     pub(crate) fn pair(cipher: Cipher) -> (Session, Session) {
+        pair_of(cipher, (1, 2))
+    }
+
+    /// The same with other indices.
+    pub(crate) fn pair_of(cipher: Cipher, (one, other): (u32, u32)) -> (Session, Session) {
         let keys = |send: u8, receive: u8| SessionKeys {
             send: Zeroizing::new([send; 32]),
             receive: Zeroizing::new([receive; 32]),
         };
-        let ends = |own: u8, other: u8| (u32::from(own), u32::from(other));
         (
-            Session::new(cipher, &keys(1, 2), ends(1, 2), true, Time::ZERO),
-            Session::new(cipher, &keys(2, 1), ends(2, 1), false, Time::ZERO),
+            Session::new(cipher, &keys(1, 2), (one, other), true, Time::ZERO),
+            Session::new(cipher, &keys(2, 1), (other, one), false, Time::ZERO),
         )
     }
 
@@ -373,6 +377,35 @@ pub(crate) mod tests {
         assert!(a.is_confirmed() && !b.is_confirmed());
         b.open(&mut sealed(&mut a, 0, b"")).unwrap();
         assert!(b.is_confirmed());
+    }
+
+    #[test]
+    fn each_block_of_text_and_one_for_the_tag_count() {
+        let (mut a, _) = pair(Cipher::Aes256Gcm);
+        for (text, blocks) in [(0, 1), (1, 2), (16, 2), (17, 3)] {
+            a.sealer.blocks = blocks;
+            let reserved = a.sealer.outbound.reserved.load(Ordering::Relaxed);
+            sealed(&mut a, 0, &vec![0; text]);
+            assert_eq!(a.sealer.blocks, 0, "{text} bytes");
+            assert_eq!(a.sealer.outbound.reserved.load(Ordering::Relaxed), reserved, "no more than was left is needed");
+        }
+    }
+
+    #[test]
+    fn a_session_is_worn_beyond_half_of_what_it_may_seal_and_its_last_blocks_can_be_used() {
+        const { assert!(REKEY_BLOCKS < MAX_BLOCKS) };
+        let (mut a, _) = pair(Cipher::Aes256Gcm);
+        let reserve = |session: &mut Session, before: u64| {
+            session.sealer.blocks = 0;
+            session.sealer.outbound.reserved.store(before, Ordering::Relaxed);
+            session.seal(0, &mut [0; OVERHEAD]).map(|sealed| sealed.is_worn)
+        };
+        assert_eq!(reserve(&mut a, REKEY_BLOCKS - RESERVATION), Ok(false));
+        assert_eq!(reserve(&mut a, REKEY_BLOCKS - RESERVATION + 1), Ok(true));
+        assert_eq!(reserve(&mut a, MAX_BLOCKS - RESERVATION), Ok(true));
+        assert_eq!(reserve(&mut a, MAX_BLOCKS - RESERVATION + 1), Err(SealError::Exhausted));
+        let reserved = a.sealer.outbound.reserved.load(Ordering::Relaxed);
+        assert_eq!(reserved, MAX_BLOCKS - RESERVATION + 1, "what was refused is not taken");
     }
 
     #[test]

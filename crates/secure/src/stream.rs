@@ -160,10 +160,21 @@ mod tests {
         assert!(prefix(MAX_RECORD).is_ok() && prefix(MAX_RECORD + 1).is_err());
     }
 
+    #[test]
+    fn the_longest_record_passes_and_what_was_not_taken_can_be_seen() {
+        let mut reader = RecordReader::new();
+        let record = [&prefix(INITIATION).unwrap()[..], &[7; INITIATION]].concat();
+        assert_eq!(records(&mut reader, &record, &[INITIATION]), Ok(vec![vec![7; INITIATION]]));
+        reader.space()[..3].copy_from_slice(&[0, 9, 5]);
+        reader.filled(3);
+        assert_eq!(reader.next_record(), Ok(None));
+        assert_eq!(reader.received(), [0, 9, 5]);
+    }
+
     proptest! {
         #[test]
         fn records_come_out_as_they_went_in(
-            sent in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..20),
+            sent in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..=300), 0..20),
             pieces in prop::collection::vec(1usize..900, 1..5),
         ) {
             let stream: Vec<u8> =

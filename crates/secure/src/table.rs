@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::cipher::Cipher;
     use crate::message::OVERHEAD;
-    use crate::session::tests::{pair, sealed};
+    use crate::session::tests::{pair, pair_of, sealed};
     use units::Span;
 
     const PEER: PeerId = PeerId(3);
@@ -97,6 +97,33 @@ mod tests {
         assert_eq!(table.open(&mut sealed(&mut a, 5, b""), end), Err(OpenError::UnknownSession));
         table.remove(PEER);
         assert_eq!(table.open(&mut sealed(&mut a, 5, b""), Time::ZERO), Err(OpenError::UnknownSession));
+        assert!(table.peers.is_empty() && table.by_index.is_empty());
+    }
+
+    #[test]
+    fn the_keys_of_ended_sessions_are_forgotten() {
+        let end = Time::ZERO + Span::from_secs(180);
+        let (a, b) = pair(Cipher::Aes256Gcm);
+        let mut table = SessionTable::new();
+        table.install(PEER, a, Time::ZERO);
+        table.install(PeerId(4), b, Time::ZERO);
+        table.expire(end - Span::from_nanos(1));
+        assert_eq!((table.by_index.len(), table.has_session(PEER, Time::ZERO)), (2, true));
+        table.expire(end);
+        assert!(table.by_index.is_empty() && !table.has_session(PEER, Time::ZERO));
+        assert!(table.peers.values().all(|ring| ring.indices().next().is_none()));
+    }
+
+    #[test]
+    fn of_several_sessions_each_opens_what_is_its_own() {
+        let mut table = SessionTable::new();
+        let ends = [(1, 2), (3, 4)].map(|indices| pair_of(Cipher::Aes256Gcm, indices));
+        let [(mut first, first_end), (mut second, second_end)] = ends;
+        table.install(PEER, first_end, Time::ZERO);
+        table.install(PEER, second_end, Time::ZERO);
+        for session in [&mut second, &mut first] {
+            assert!(table.open(&mut sealed(session, 0, b"x"), Time::ZERO).is_ok());
+        }
     }
 
     #[test]

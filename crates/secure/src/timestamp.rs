@@ -61,6 +61,14 @@ mod tests {
     }
 
     #[test]
+    fn stamps_tell_the_clock_to_16_ms_only() {
+        for nanos in [1_800_000_000_123_456_789, 1_800_000_000_000_000_001, 1 << 24, (1 << 24) - 1] {
+            let stamp = Stamper::new().stamp(Time::from_nanos(nanos));
+            assert_eq!(stamp, Timestamp::from_nanos(nanos / 16_777_216 * 16_777_216), "{nanos}");
+        }
+    }
+
+    #[test]
     fn the_label_is_that_of_tai64n() {
         let stamp = Timestamp::from_nanos(1_000_000_001);
         assert_eq!(stamp.0, [0x40, 0, 0, 0, 0, 0, 0, 11, 0, 0, 0, 1]);

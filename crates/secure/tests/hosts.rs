@@ -7,7 +7,7 @@ use network::{Network, PathConfig, WALL, address};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use secure::{Endpoint, Event, Kind, Policy, PresharedKey, PrivateKey, Refused, Route};
+use secure::{Endpoint, Event, Kind, PeerError, PeerId, Policy, PresharedKey, PrivateKey, Refused, Route};
 use std::collections::BTreeSet;
 use units::{Span, Time};
 
@@ -312,6 +312,56 @@ fn a_route_that_becomes_known_is_tried_at_once() {
     assert_eq!(tried(&[0], millis(0)), [0]);
     assert_eq!(tried(&[0, 5], millis(50)), [5]);
     assert_eq!(tried(&[0, 3, 5], millis(60)), [3]);
+}
+
+/// An endpoint with this key, and its peer at this host of the network.
+fn endpoint(own: &PrivateKey, peers: &[(&PrivateKey, usize)]) -> (Endpoint, Vec<PeerId>) {
+    let mut endpoint = Endpoint::new(own.clone(), Policy::default(), Box::new(StdRng::seed_from_u64(80)));
+    let add = |&(key, host): &(&PrivateKey, usize)| {
+        let peer = endpoint.add_peer(key.public(), PresharedKey::default()).unwrap();
+        endpoint.set_routes(peer, vec![Route { path: 0, address: address(host, 0) }], Time::ZERO);
+        peer
+    };
+    let peers = peers.iter().map(add).collect();
+    (endpoint, peers)
+}
+
+/// What it sends now, and where.
+fn sent(endpoint: &mut Endpoint) -> Vec<(Route, Vec<u8>)> {
+    let events = std::iter::from_fn(|| endpoint.next_event());
+    let datagrams = events
+        .filter_map(|event| if let Event::Transmit { to, datagram } = event { Some((to, datagram)) } else { None });
+    datagrams.collect()
+}
+
+#[test]
+fn a_removed_peer_is_forgotten_and_the_others_are_not() {
+    let keys = [1, 2, 3].map(|byte| PrivateKey::from_bytes([byte; 32]));
+    let (mut own, peers) = endpoint(&keys[0], &[(&keys[1], 0), (&keys[2], 1)]);
+    assert_eq!(
+        [1, 0].map(|index| own.add_peer(keys[index].public(), PresharedKey::default())),
+        [Err(PeerError::Duplicate(keys[1].public())), Err(PeerError::OwnKey(keys[0].public()))]
+    );
+    peers.iter().for_each(|&peer| own.connect(peer, Time::ZERO));
+    own.advance(Time::ZERO, WALL);
+    let responses: Vec<_> = sent(&mut own)
+        .into_iter()
+        .zip(&keys[1..])
+        .map(|((to, initiation), key)| {
+            let (mut other, _) = endpoint(key, &[(&keys[0], 0)]);
+            other.receive(&initiation, to, Time::ZERO).unwrap();
+            (to, sent(&mut other).remove(0).1)
+        })
+        .collect();
+    own.remove_peer(peers[0]);
+    assert!(own.peer_state(peers[0], Time::ZERO).is_none() && own.peer_state(peers[1], Time::ZERO).is_some());
+    assert!(own.next_deadline().is_some());
+    let [removed, other] = [0, 1].map(|index| own.receive(&responses[index].1, responses[index].0, Time::ZERO));
+    assert_eq!((removed, other), (Err(Refused::Unexpected), Ok(())));
+    assert_eq!(own.receive(&responses[1].1, responses[1].0, Time::ZERO), Err(Refused::Unexpected), "once is enough");
+    own.remove_peer(peers[1]);
+    assert_eq!(own.next_deadline(), None);
+    own.add_peer(keys[1].public(), PresharedKey::default()).unwrap();
 }
 
 /// 100 000 initiations a second to each host, from as many sources: one cannot tell them from a peer's without computing,
