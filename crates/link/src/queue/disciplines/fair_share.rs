@@ -53,6 +53,8 @@ pub struct FairShareConfig {
 /// packets is 46 ms (169), for which 4.6 % are dropped (2.3 %). Of 200 patterns that a search tries for the most that a sender can get
 /// and as many for the least that it can leave to others (`fair-search`), the worst gets 1.00 times an equal share, and takes 1 % from
 /// the others in the worst of five runs (FQ-CoDel: 1.01, and 10 %, by leaving the link idle).
+/// Jain's index of 2500 and 10 000 flows that offer unequal rates is 0.998 and 0.991 (a test below). Through a link, a packet of one of
+/// 20 000 flows takes 97 ns, of one of 20 flows 67 (FQ-CoDel: 81 and 66; the example `packets_per_second`).
 #[derive(Debug)]
 pub struct FairShare<P> {
     config: FairShareConfig,
