@@ -14,11 +14,13 @@
 #![forbid(unsafe_code)]
 
 pub mod atlas;
+mod elastic;
 pub mod network;
 mod path;
 mod run;
 pub mod sites;
 pub mod tcp;
 
+pub use elastic::{ElasticFlow, Impact};
 pub use path::{Hop, Stamping, VirtualPath};
 pub use run::{Measured, Run, VirtualPaths, measure};

@@ -149,6 +149,15 @@ impl Network {
         Ok(FlowId(index))
     }
 
+    /// Has a UDP flow send packets of these bytes at these times besides its own: in order, and none before the present.
+    ///
+    /// # Panics
+    /// The flow is not in this network.
+    pub fn send(&mut self, id: FlowId, packets: impl IntoIterator<Item = (Time, u32)>) {
+        self.flows[id.0 as usize].flow.give(packets);
+        self.reschedule(id.0);
+    }
+
     /// Runs up to and including `end`.
     pub fn run_until(&mut self, end: Time) {
         while let Some((time, place)) = self.agenda.first().filter(|(time, _)| *time <= end) {

@@ -1,3 +1,4 @@
+use crate::elastic::{Elastic, ElasticFlow, Impact};
 use link::queue::{Ecn, QueueConfig};
 use link::{CrossConfig, CrossTraffic, Label, Link, LinkConfig, Loss, Medium, Recording};
 use rand::{RngExt, SeedableRng};
@@ -46,13 +47,15 @@ impl Default for Stamping {
     }
 }
 
-/// Links in series, or side by side. Trains come one after the other, so that each hop can carry all of a train before the
-/// next hop.
+/// Links in series, or side by side, or one that is shared with TCP connections. Trains come one after the other, so that each
+/// hop can carry all of a train before the next hop.
 #[derive(Debug)]
 pub struct VirtualPath {
     hops: Vec<Link<usize>>,
     /// The links are not in series: each flow takes one of them, by a hash under this seed (RFC 2991).
     balanced_by: Option<u64>,
+    /// In place of the links.
+    elastic: Option<Box<Elastic>>,
     stamping: Stamping,
     random: Pcg64Mcg,
     now: Time,
@@ -66,7 +69,27 @@ impl VirtualPath {
     pub fn new(hops: &[Hop], stamping: Stamping, seed: u64) -> Result<Self, ConfigError> {
         let hops = hops.iter().map(build).collect::<Result<_, ConfigError>>()?;
         let random = Pcg64Mcg::seed_from_u64(seed);
-        Ok(VirtualPath { hops, balanced_by: None, stamping, random, now: Time::ZERO })
+        Ok(VirtualPath { hops, balanced_by: None, elastic: None, stamping, random, now: Time::ZERO })
+    }
+
+    /// One link with TCP connections on it, which begin within the first second.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn elastic(
+        link: &LinkConfig,
+        flows: &[ElasticFlow],
+        stamping: Stamping,
+        seed: u64,
+    ) -> Result<Self, ConfigError> {
+        let elastic = Elastic::new(link.clone(), flows.to_vec(), seed)?;
+        let path = VirtualPath::new(&[], stamping, seed)?;
+        Ok(VirtualPath { elastic: Some(Box::new(elastic)), ..path })
+    }
+
+    /// What the trains did to the TCP connections, where there are some.
+    pub fn impact(&self) -> Option<Impact> {
+        self.elastic.as_ref()?.impact()
     }
 
     /// Links side by side, of which each flow takes one: equal-cost paths, or an aggregated link.
@@ -89,6 +112,9 @@ impl VirtualPath {
 
     /// Without queues, from one end to the other; of links side by side, that of the longest.
     pub fn delay(&self) -> Span {
+        if let Some(elastic) = &self.elastic {
+            return elastic.delay();
+        }
         let delays = self.hops.iter().map(|hop| hop.config().delay);
         match self.balanced_by {
             None => delays.fold(Span::ZERO, |sum, delay| sum + delay),
@@ -113,9 +139,14 @@ impl VirtualPath {
             packets.push(PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received: None });
         }
         self.now = free;
-        moving = match self.balanced_by {
-            None => self.hops.iter_mut().fold(moving, |moving, hop| pass(hop, &moving)),
-            Some(_) => self.pass_balanced(&moving),
+        moving = match (&mut self.elastic, self.balanced_by) {
+            (Some(elastic), _) => {
+                let moving = pass_elastic(elastic, &moving);
+                self.now = self.now.max(elastic.now());
+                moving
+            }
+            (None, None) => self.hops.iter_mut().fold(moving, |moving, hop| pass(hop, &moving)),
+            (None, Some(_)) => self.pass_balanced(&moving),
         };
         for Moving { index, at, .. } in moving {
             self.now = self.now.max(at);
@@ -142,8 +173,11 @@ impl VirtualPath {
     }
 
     /// The bandwidth that was available from `from` to `to`: the least over the hops of the sustained rate less cross
-    /// traffic; of links side by side, the sum.
+    /// traffic; of links side by side, the sum. Of TCP connections counts what they would have sent without any trains.
     pub fn truth(&self, from: Time, to: Time) -> Rate {
+        if let Some(elastic) = &self.elastic {
+            return elastic.truth(from, to);
+        }
         let truths = self.truths(from, to).into_iter();
         match self.balanced_by {
             None => truths.min().unwrap_or(Rate::ZERO),
@@ -169,6 +203,9 @@ impl VirtualPath {
     pub fn settle(&mut self) {
         for hop in &mut self.hops {
             hop.advance(self.now);
+        }
+        if let Some(elastic) = &mut self.elastic {
+            elastic.run_until(self.now);
         }
     }
 
@@ -232,6 +269,12 @@ fn saturated(config: &LinkConfig, from: Time, to: Time) -> Option<Rate> {
         }
     }
     Some(Rate::from_bytes_over(bytes, to - from))
+}
+
+fn pass_elastic(elastic: &mut Elastic, packets: &[Moving]) -> Vec<Moving> {
+    let sent: Vec<_> = packets.iter().map(|packet| (packet.at, packet.size)).collect();
+    let arrivals = elastic.carry(&sent).into_iter();
+    packets.iter().zip(arrivals).filter_map(|(packet, at)| Some(Moving { at: at?, ..*packet })).collect()
 }
 
 fn pass(hop: &mut Link<usize>, packets: &[Moving]) -> Vec<Moving> {

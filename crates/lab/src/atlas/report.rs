@@ -77,7 +77,10 @@ impl Parts for PathAtlasReport {
             setting: self.setting.clone(),
             layer: "Rates count IP packets.",
             paper: None,
-            tables: vec![by_kind(&self.summary.kinds), refusals(&self.summary.kinds)],
+            tables: [by_kind(&self.summary.kinds), refusals(&self.summary.kinds)]
+                .into_iter()
+                .chain(impact(&self.summary.kinds))
+                .collect(),
             verdicts: vec![verdict(&self.summary.kinds)],
             notes: Vec::new(),
         }
@@ -139,6 +142,27 @@ fn refusals(kinds: &[KindSummary]) -> Table {
         columns: ["kind", "transport", "paths", "cause"].map(str::to_owned).to_vec(),
         rows: kinds.iter().flat_map(of).collect(),
     }
+}
+
+/// Where TCP connections were the cross traffic of some.
+fn impact(kinds: &[KindSummary]) -> Option<Table> {
+    let row = |kind: &KindSummary| {
+        let [lost, most] = [kind.mean_goodput_lost_ratio?, kind.max_goodput_lost_ratio?].map(|part| part * 100.0);
+        let [added, longest] =
+            [kind.mean_added_queueing_seconds?, kind.max_added_queueing_seconds?].map(|seconds| seconds * 1e3);
+        let figures = [lost, most, added, longest].map(|figure| format!("{figure:.1}"));
+        Some([kind.kind.clone(), kind.transport.clone()].into_iter().chain(figures).collect())
+    };
+    let rows: Vec<Vec<String>> = kinds.iter().filter_map(row).collect();
+    let columns = ["kind", "transport", "goodput lost", "at most", "queueing added, ms", "at most"];
+    (!rows.is_empty()).then(|| Table {
+        caption:
+            "What a measurement did to TCP connections that it met: the part of their goodput that they lost while it \
+                  lasted, in percent, and the growth of the 99th percentile of queueing delay"
+                .to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows,
+    })
 }
 
 fn verdict(kinds: &[KindSummary]) -> String {

@@ -21,7 +21,7 @@ pub struct AtlasRow {
     pub link_bits_per_second: Option<Rate>,
     /// The burst of its policer or shaper; null if there is none.
     pub burst_bytes: Option<u64>,
-    /// Mean rate of the cross traffic.
+    /// Mean rate of the cross traffic that does not react.
     pub cross_bits_per_second: Rate,
     /// Flows of cross traffic.
     pub cross_flows: u32,

@@ -38,6 +38,14 @@ pub struct KindSummary {
     pub mean_bytes: f64,
     /// Mean duration of a run.
     pub mean_seconds: f64,
+    /// Mean part of their goodput that a run took from TCP connections; null without such cross traffic.
+    pub mean_goodput_lost_ratio: Option<f64>,
+    /// The greatest part.
+    pub max_goodput_lost_ratio: Option<f64>,
+    /// By how much a run raised the 99th percentile of the queueing delay, on average; null without TCP connections.
+    pub mean_added_queueing_seconds: Option<f64>,
+    /// By how much at most.
+    pub max_added_queueing_seconds: Option<f64>,
 }
 
 impl AtlasSummary {
@@ -52,8 +60,9 @@ impl KindSummary {
     fn of(group: &[(AtlasRow, Verdict)]) -> Option<Self> {
         let (first, _) = group.first()?;
         let verdicts: Vec<Verdict> = group.iter().map(|(_, verdict)| verdict.clone()).collect();
-        let Summary { runs, values, coverage, error, median_width, wrong, refusals, bytes, seconds } =
-            Summary::of(&verdicts);
+        let summary = Summary::of(&verdicts);
+        let Summary { runs, values, coverage, error, median_width, wrong, refusals, bytes, seconds, .. } = summary;
+        let (lost, added) = (summary.goodput_lost, summary.queueing_added);
         let if_any = |figure| (values > 0).then_some(figure);
         Some(KindSummary {
             kind: first.kind.clone(),
@@ -67,6 +76,10 @@ impl KindSummary {
             refusals,
             mean_bytes: bytes,
             mean_seconds: seconds,
+            mean_goodput_lost_ratio: lost.map(|(mean, _)| mean),
+            max_goodput_lost_ratio: lost.map(|(_, most)| most),
+            mean_added_queueing_seconds: added.map(|(mean, _)| mean.as_secs_f64()),
+            max_added_queueing_seconds: added.map(|(_, most)| most.as_secs_f64()),
         })
     }
 }

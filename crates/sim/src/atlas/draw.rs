@@ -2,7 +2,9 @@
 
 use super::cellular;
 use super::kind::PathKind;
+use crate::elastic::ElasticFlow;
 use crate::path::{Hop, Stamping, VirtualPath};
+use crate::tcp::congestion::Control;
 use link::queue::{DisciplineSettings, Limit, QueueConfig};
 use link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, Reordering, SizeMix, TokenBucket, Wireless};
 use rand::{RngExt, SeedableRng};
@@ -26,6 +28,8 @@ pub struct DrawnPath {
     pub cross: Rate,
     /// Flows of cross traffic.
     pub cross_flows: u32,
+    /// TCP connections, where these are the cross traffic.
+    pub elastic: Vec<ElasticFlow>,
     /// Whether each flow has a queue of its own.
     pub flow_queueing: bool,
     /// The policer or the shaper on it.
@@ -38,6 +42,8 @@ pub struct DrawnPath {
 const RATES: (f64, f64) = (2e6, 300e6);
 /// But for slow links.
 const SLOW_RATES: (f64, f64) = (64e3, 2e6);
+/// TCP connections have found their rates.
+const ELASTIC_WARM_UP: Span = Span::from_secs(8);
 /// Of cellular links.
 const CELLULAR_RATES: (f64, f64) = (2e6, 60e6);
 
@@ -57,6 +63,7 @@ impl DrawnPath {
             sustained: rate,
             cross: Rate::ZERO,
             cross_flows: 0,
+            elastic: Vec::new(),
             flow_queueing: matches!(kind, PathKind::FqCoDel | PathKind::FairShare),
             bucket: None,
             stamping: Stamping::default(),
@@ -70,7 +77,13 @@ impl DrawnPath {
         };
         let link = path.special(link, random);
         let queue = discipline(kind).map(|name| queue(name, rate, link.queue_bytes));
-        let cross = path.cross_traffic(random);
+        let cross = if kind == PathKind::Elastic {
+            path.elastic = elastic(&link, random);
+            path.cross_flows = path.elastic.len() as u32;
+            Vec::new()
+        } else {
+            path.cross_traffic(random)
+        };
         path.hops = match kind {
             PathKind::TightLink => path.links_in_series(&link, random),
             PathKind::LoadBalanced => path.links_side_by_side(&link, random),
@@ -84,6 +97,11 @@ impl DrawnPath {
     /// # Errors
     /// A setting is out of range, which no path of the atlas has.
     pub fn build(&self) -> Result<VirtualPath, ConfigError> {
+        if let (false, [hop]) = (self.elastic.is_empty(), &self.hops[..]) {
+            let mut path = VirtualPath::elastic(&hop.link, &self.elastic, self.stamping, self.seed)?;
+            path.wait(ELASTIC_WARM_UP);
+            return Ok(path);
+        }
         let build = if self.is_balanced { VirtualPath::balanced } else { VirtualPath::new };
         let mut path = build(&self.hops, self.stamping, self.seed)?;
         path.wait(Span::from_millis(500));
@@ -112,7 +130,8 @@ impl DrawnPath {
             | PathKind::Red
             | PathKind::FairShare
             | PathKind::TightLink
-            | PathKind::LoadBalanced => link,
+            | PathKind::LoadBalanced
+            | PathKind::Elastic => link,
             PathKind::Batching => {
                 self.stamping.batching = Span::from_secs_f64(between(random, 20e-6, 500e-6));
                 link
@@ -228,6 +247,22 @@ impl DrawnPath {
         };
         (0..self.cross_flows).map(one).collect()
     }
+}
+
+/// Connections of one congestion control over a link: greedy ones, or ones whose windows together take a part of it.
+fn elastic(link: &LinkConfig, random: &mut Pcg64Mcg) -> Vec<ElasticFlow> {
+    let count = [1, 4, 16][random.random_range(0..3)];
+    let control = if random.random_bool(0.5) { Control::Cubic } else { Control::Bbr };
+    let taken = random.random_bool(0.4).then(|| random.random_range(0.2..0.8) / f64::from(count));
+    let flow = |_| {
+        let delay_back = link.delay + Span::from_micros(random.random_range(0..30_000));
+        let window = |taken: f64| {
+            let bytes = link.rate.unwrap_or_default().bytes_in(link.delay + delay_back) as f64 * taken;
+            (bytes as u64).max(2 * 1448)
+        };
+        ElasticFlow { control, delay_back, receive_window: taken.map(window) }
+    };
+    (0..count).map(flow).collect()
 }
 
 /// A link of this rate, of which so much is left, and otherwise like that one.

@@ -1,7 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What is special about a path. All have constant or Poisson cross traffic or none, and but for two kinds one bottleneck.
+/// What is special about a path. But for one kind, all have constant or Poisson cross traffic or none; and but for two, one
+/// bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathKind {
     /// Nothing: a FIFO queue with room for every train.
@@ -42,11 +43,14 @@ pub enum PathKind {
     Reordering,
     /// A FIFO queue behind which 0.1 to 5 % of all packets come twice.
     Duplication,
+    /// A FIFO queue that is shared with 1, 4 or 16 TCP connections, CUBIC or BBR: greedy ones, which fill it, or ones that their
+    /// receive windows bound.
+    Elastic,
 }
 
 impl PathKind {
     /// All kinds.
-    pub const ALL: [PathKind; 19] = [
+    pub const ALL: [PathKind; 20] = [
         PathKind::Fifo,
         PathKind::Policer,
         PathKind::Shaper,
@@ -66,6 +70,7 @@ impl PathKind {
         PathKind::LongDelay,
         PathKind::Reordering,
         PathKind::Duplication,
+        PathKind::Elastic,
     ];
 
     /// As scenario files and reports call it.
@@ -90,6 +95,7 @@ impl PathKind {
             PathKind::LongDelay => "long-delay",
             PathKind::Reordering => "reordering",
             PathKind::Duplication => "duplication",
+            PathKind::Elastic => "elastic",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::draw::DrawnPath;
 use super::truth::Truth;
+use crate::elastic::Impact;
 use crate::run::VirtualPaths;
 use estimate::MethodSettings;
 use measurement::report::DirectionReport;
@@ -17,6 +18,8 @@ pub struct Measured {
     pub report: DirectionReport,
     /// While trains were sent to measure what is available.
     pub truth: Truth,
+    /// What that did to TCP connections, where these are the cross traffic.
+    pub impact: Option<Impact>,
 }
 
 /// Why there is no result.
@@ -40,6 +43,7 @@ impl DrawnPath {
     /// The path cannot be made or not be measured, which no path of the atlas brings about.
     pub fn measure(&self, transport: Transport, method: &MethodSettings) -> Result<Measured, MeasureError> {
         let mut paths = VirtualPaths { up: self.build()?, down: self.build_back()?, udp: true };
+        let started = paths.up.now();
         let session = Session {
             peer: "virtual".to_owned(),
             started: "1970-01-01T00:00:00.000Z".to_owned(),
@@ -57,12 +61,15 @@ impl DrawnPath {
         let measured =
             paths.measure(Measurement::new(plan, session), &mut |_| ()).map_err(MeasureError::Measurement)?;
         let report = measured.report.up.ok_or(MeasureError::NoDirection)?;
-        let expected = || Rate::from_f64(self.sustained.as_f64() - self.cross.as_f64());
+        let expected = || match self.elastic.is_empty() {
+            true => Rate::from_f64(self.sustained.as_f64() - self.cross.as_f64()),
+            false => paths.up.truth(started, paths.up.now()),
+        };
         let truth = Truth::new(self, measured.truth[0].unwrap_or_else(expected));
         let truth = match measured.windows[0].filter(|_| self.is_balanced) {
             Some((from, to)) => truth.of_members(&paths.up.truths(from, to), transport, paths.up.member(0)),
             None => truth,
         };
-        Ok(Measured { report, truth })
+        Ok(Measured { report, truth, impact: paths.up.impact() })
     }
 }

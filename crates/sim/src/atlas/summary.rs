@@ -3,11 +3,12 @@
 use super::draw::DrawnPath;
 use super::measure::Measured;
 use super::truth::{Fault, Judgement, Truth};
+use crate::elastic::Impact;
 use measurement::report::DirectionReport;
 use std::collections::BTreeMap;
 use train::Estimate;
 use train::statistics::{mean, median};
-use units::Rate;
+use units::{Rate, Span};
 
 /// What became of one measurement.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Verdict {
     pub reason: Option<String>,
     /// A false statement.
     pub fault: Option<Fault>,
+    /// What the measurement did to TCP connections, where these are the cross traffic.
+    pub impact: Option<Impact>,
     /// IP bytes sent.
     pub bytes: u64,
     /// From the first train to the result.
@@ -39,6 +42,10 @@ pub struct Summary {
     pub median_width: f64,
     /// Runs with a statement that is wrong with confidence.
     pub wrong: usize,
+    /// Where TCP connections are the cross traffic: the mean and the greatest part of their goodput that a run took from them …
+    pub goodput_lost: Option<(f64, f64)>,
+    /// … and the mean and the greatest growth of the queueing delay's 99th percentile.
+    pub queueing_added: Option<(Span, Span)>,
     /// Runs without a value, by cause.
     pub refusals: BTreeMap<String, usize>,
     /// Mean IP bytes of a run.
@@ -50,7 +57,7 @@ pub struct Summary {
 impl Verdict {
     /// Of a measurement of this path.
     pub fn of(path: &DrawnPath, measured: &Measured) -> Self {
-        let Measured { report, truth } = measured;
+        let Measured { report, truth, impact } = measured;
         let capacity = report.capacity.as_ref();
         Verdict {
             judgement: report.available_bits_per_second.as_ref().map(|found| judge(found, report, truth, path)),
@@ -64,6 +71,7 @@ impl Verdict {
                     share.or(Fault::of_bounds(bounds.0, bounds.1, truth.available))
                 }
             },
+            impact: *impact,
             bytes: report.bytes_sent + capacity.map_or(0, |capacity| capacity.bytes_sent),
             seconds: report.duration_seconds + capacity.map_or(0.0, |capacity| capacity.duration_seconds),
         }
@@ -95,6 +103,9 @@ impl Summary {
         let covers: Vec<f64> = judged.iter().map(|judgement| f64::from(u8::from(judgement.covers))).collect();
         let errors: Vec<f64> = judged.iter().map(|judgement| judgement.error.abs()).collect();
         let widths: Vec<f64> = judged.iter().map(|judgement| judgement.width).collect();
+        let impacts: Vec<&Impact> = verdicts.iter().filter_map(|verdict| verdict.impact.as_ref()).collect();
+        let lost = mean_and_most(impacts.iter().map(|impact| impact.goodput_lost));
+        let added = mean_and_most(impacts.iter().map(|impact| impact.queueing_added.as_secs_f64()));
         let mut refusals = BTreeMap::new();
         for reason in verdicts.iter().filter_map(|verdict| verdict.reason.as_deref()) {
             *refusals.entry(cause(reason)).or_default() += 1;
@@ -105,12 +116,19 @@ impl Summary {
             coverage: mean(&covers),
             error: mean(&errors),
             median_width: median(&widths).unwrap_or(0.0),
+            goodput_lost: lost,
+            queueing_added: added.map(|(mean, most)| (Span::from_secs_f64(mean), Span::from_secs_f64(most))),
             wrong: verdicts.iter().filter(|verdict| verdict.fault.is_some()).count(),
             refusals,
             bytes: mean(&verdicts.iter().map(|verdict| verdict.bytes as f64).collect::<Vec<_>>()),
             seconds: mean(&verdicts.iter().map(|verdict| verdict.seconds).collect::<Vec<_>>()),
         }
     }
+}
+
+fn mean_and_most(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let values: Vec<f64> = values.collect();
+    Some((mean(&values), values.iter().copied().max_by(f64::total_cmp)?))
 }
 
 /// A reason without its figures.
@@ -148,6 +166,7 @@ mod tests {
             judgement: judgement(error, covers, miss),
             reason: None,
             fault: judgement(error, covers, miss).and_then(|judgement| judgement.fault()),
+            impact: None,
             bytes: 1_000_000,
             seconds: 1.0,
         };

@@ -219,8 +219,17 @@ pub(super) struct Flow {
 /// What stands at the ends.
 #[derive(Debug)]
 pub(super) enum Ends {
-    Tcp { config: TcpConfig, sender: Box<Sender>, receiver: Box<Receiver> },
-    Udp { traffic: CrossTraffic, next: Option<CrossArrival> },
+    Tcp {
+        config: TcpConfig,
+        sender: Box<Sender>,
+        receiver: Box<Receiver>,
+    },
+    Udp {
+        traffic: CrossTraffic,
+        next: Option<CrossArrival>,
+        /// What was given besides: when each packet is to leave, and its bytes.
+        given: VecDeque<(Time, u32)>,
+    },
 }
 
 const UDP_HEADERS: u32 = 28;
@@ -237,7 +246,7 @@ impl Flow {
                 let shifted = CrossConfig { start: start + (cross.start - Time::ZERO), ..cross.clone() };
                 let mut traffic = CrossTraffic::new(shifted)?;
                 let next = traffic.next();
-                Ends::Udp { traffic, next }
+                Ends::Udp { traffic, next, given: VecDeque::new() }
             }
         };
         Ok(Flow {
@@ -270,7 +279,10 @@ impl Flow {
         let next = match &self.ends {
             Ends::Tcp { .. } if !self.begun => Some(self.start),
             Ends::Tcp { sender, .. } => sender.next_time(),
-            Ends::Udp { next, .. } => next.map(|next| next.time),
+            Ends::Udp { next, given, .. } => {
+                let given = given.front().map(|(time, _)| *time);
+                next.map(|next| next.time).into_iter().chain(given).min()
+            }
         };
         let stop = self.config.stop.filter(|_| !self.stopped && self.statistics.finished.is_none());
         next.into_iter().chain(stop).min()
@@ -281,6 +293,13 @@ impl Flow {
         match &self.ends {
             Ends::Tcp { receiver, .. } => receiver.next_time(),
             Ends::Udp { .. } => None,
+        }
+    }
+
+    /// Packets that a UDP source is to send besides its own, in order.
+    pub(super) fn give(&mut self, packets: impl IntoIterator<Item = (Time, u32)>) {
+        if let Ends::Udp { given, .. } = &mut self.ends {
+            given.extend(packets);
         }
     }
 
@@ -398,7 +417,11 @@ impl Ends {
                 let data = sender.poll_send(now)?;
                 Some((Body::Data(data), config.size_of(data.number)))
             }
-            Ends::Udp { traffic, next } => {
+            Ends::Udp { traffic, next, given } => {
+                if let Some((_, size)) = given.front().copied().filter(|(time, _)| *time <= now && !stopped) {
+                    given.pop_front();
+                    return Some((Body::Plain { sent: now }, size));
+                }
                 let due = next.filter(|next| next.time <= now && !stopped)?;
                 *next = traffic.next();
                 Some((Body::Plain { sent: now }, due.size))

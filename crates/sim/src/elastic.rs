@@ -1,0 +1,213 @@
+//! A link that trains share with TCP connections, which react to them.
+
+use crate::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
+use crate::tcp::congestion::Control;
+use link::{CrossConfig, CrossKind, LinkConfig};
+use units::{ConfigError, Rate, Span, Time};
+
+/// A TCP connection that sends all the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ElasticFlow {
+    /// Its congestion control.
+    pub control: Control,
+    /// Its round trip without queues, besides the link's own delay.
+    pub delay_back: Span,
+    /// Its receive window in bytes; it takes all that it can get, if none.
+    pub receive_window: Option<u64>,
+}
+
+/// What a measurement did to the connections that it met.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Impact {
+    /// The part of their goodput that they lost, from the first train to now.
+    pub goodput_lost: f64,
+    /// By how much the 99th percentile of sojourn times in the queue grew.
+    pub queueing_added: Span,
+}
+
+/// One link in a [`Network`] with TCP connections and trains on it.
+#[derive(Debug)]
+pub(crate) struct Elastic {
+    link: LinkConfig,
+    flows: Vec<ElasticFlow>,
+    seed: u64,
+    world: World,
+    /// When the first train left.
+    begun: Option<(Time, Seen)>,
+}
+
+/// The network, with or without trains: the same numbers are drawn.
+#[derive(Debug)]
+struct World {
+    network: Network,
+    link: LinkId,
+    flows: Vec<FlowId>,
+    trains: FlowId,
+    /// Arrivals of trains' packets that have been taken.
+    taken: usize,
+}
+
+/// Counters at some time.
+#[derive(Debug, Clone)]
+struct Seen {
+    goodput_bytes: u64,
+    delivered_bytes: u64,
+    sojourn: Sojourn,
+}
+
+/// How often it is looked whether a train has arrived.
+const STEP: Span = Span::from_micros(200);
+
+impl Elastic {
+    pub fn new(link: LinkConfig, flows: Vec<ElasticFlow>, seed: u64) -> Result<Self, ConfigError> {
+        let world = World::new(&link, &flows, seed)?;
+        Ok(Elastic { link, flows, seed, world, begun: None })
+    }
+
+    pub fn delay(&self) -> Span {
+        self.link.delay
+    }
+
+    /// Sends packets of these bytes at these times. Returns when each has arrived, if it has.
+    pub fn carry(&mut self, packets: &[(Time, u32)]) -> Vec<Option<Time>> {
+        let (Some((first, _)), Some((last, _))) = (packets.first(), packets.last()) else { return Vec::new() };
+        self.world.network.run_until(*first - Span::from_nanos(1));
+        self.begun.get_or_insert_with(|| (*first, self.world.seen()));
+        self.world.network.send(self.world.trains, packets.iter().copied());
+        let full = self.link.rate.unwrap_or_default().time_for(self.link.queue_bytes + 3000);
+        let (mut now, end) = (*last, *last + full + self.link.delay + STEP);
+        self.world.network.run_until(now);
+        while now < end && self.world.waiting() < packets.len() {
+            now += STEP;
+            self.world.network.run_until(now);
+        }
+        self.world.take(packets)
+    }
+
+    pub fn now(&self) -> Time {
+        self.world.network.now()
+    }
+
+    pub fn run_until(&mut self, now: Time) {
+        self.world.network.run_until(now);
+    }
+
+    /// What the connections would have left of the link from `from` to `to` without any trains.
+    pub fn truth(&self, from: Time, to: Time) -> Rate {
+        let rate = self.link.rate.unwrap_or_default().as_f64();
+        let carried = self.without_trains(from, to).map_or(0.0, |[before, after]| {
+            Rate::from_bytes_over(after.delivered_bytes - before.delivered_bytes, to - from).as_f64()
+        });
+        Rate::from_f64((rate - carried).max(0.0))
+    }
+
+    /// What the trains did so far.
+    pub fn impact(&self) -> Option<Impact> {
+        let (from, before) = self.begun.as_ref()?;
+        let [twin_before, twin] = self.without_trains(*from, self.now()).ok()?;
+        let now = self.world.seen();
+        let goodput = |seen: &Seen, before: &Seen| (seen.goodput_bytes - before.goodput_bytes) as f64;
+        let queueing = |seen: &Seen, before: &Seen| seen.sojourn.since(&before.sojourn).quantile(0.99);
+        Some(Impact {
+            goodput_lost: 1.0 - goodput(&now, before) / goodput(&twin, &twin_before).max(1.0),
+            queueing_added: queueing(&now, before) - queueing(&twin, &twin_before),
+        })
+    }
+
+    fn without_trains(&self, from: Time, to: Time) -> Result<[Seen; 2], ConfigError> {
+        let mut world = World::new(&self.link, &self.flows, self.seed)?;
+        Ok([from, to].map(|time| {
+            world.network.run_until(time);
+            world.seen()
+        }))
+    }
+}
+
+impl World {
+    fn new(link: &LinkConfig, flows: &[ElasticFlow], seed: u64) -> Result<Self, ConfigError> {
+        let mut network = Network::new(seed);
+        let link_id = network.add_link(link.clone(), None)?;
+        let packet = link.rate.unwrap_or_default().time_for(1500);
+        let connection = |flow: &ElasticFlow| FlowConfig {
+            delay_back: flow.delay_back,
+            jitter: packet,
+            start_jitter: Span::from_secs(1),
+            ..FlowConfig::new(
+                vec![link_id],
+                Source::Tcp(TcpConfig { receive_window: flow.receive_window, ..TcpConfig::new(flow.control) }),
+            )
+        };
+        let flows = flows.iter().map(|flow| network.add_flow(connection(flow))).collect::<Result<_, _>>()?;
+        let nothing = CrossKind::Constant { rate: Rate::ZERO, size: 1500 };
+        let trains = Source::Udp(CrossConfig { kind: nothing, start: Time::ZERO, phase: 0.0, seed: 0 });
+        let trains = FlowConfig { record_delays: true, ..FlowConfig::new(vec![link_id], trains) };
+        let trains = network.add_flow(trains)?;
+        Ok(World { network, link: link_id, flows, trains, taken: 0 })
+    }
+
+    fn seen(&self) -> Seen {
+        let flows = || self.flows.iter().map(|id| self.network.flow(*id));
+        Seen {
+            goodput_bytes: flows().map(|flow| flow.goodput_bytes).sum(),
+            delivered_bytes: flows().map(|flow| flow.delivered_bytes).sum(),
+            sojourn: self.network.sojourn(self.link).clone(),
+        }
+    }
+
+    /// Packets of trains that have arrived and were not taken.
+    fn waiting(&self) -> usize {
+        self.network.delays(self.trains).len() - self.taken
+    }
+
+    /// Takes the arrivals of these packets, which keep their order and differ in when they left.
+    fn take(&mut self, packets: &[(Time, u32)]) -> Vec<Option<Time>> {
+        let arrived = &self.network.delays(self.trains)[self.taken..];
+        self.taken += arrived.len();
+        let mut arrived = arrived.iter().peekable();
+        let arrival =
+            |(sent, _): &(Time, u32)| arrived.next_if(|(time, delay)| *time - *delay == *sent).map(|(time, _)| *time);
+        packets.iter().map(arrival).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elastic(flows: usize, receive_window: Option<u64>) -> Elastic {
+        let link = LinkConfig {
+            rate: Some(Rate::from_mbit(20)),
+            queue_bytes: 100_000,
+            delay: Span::from_millis(5),
+            ..LinkConfig::default()
+        };
+        let flow = ElasticFlow { control: Control::Cubic, delay_back: Span::from_millis(15), receive_window };
+        Elastic::new(link, vec![flow; flows], 3).unwrap()
+    }
+
+    #[test]
+    fn greedy_connections_leave_nothing_and_small_windows_what_they_do_not_take() {
+        let (from, to) = (Time::ZERO + Span::from_secs(5), Time::ZERO + Span::from_secs(10));
+        let [greedy, bounded] = [None, Some(25_000)].map(|window| elastic(1, window).truth(from, to).as_f64() / 1e6);
+        println!("{greedy:.2} and {bounded:.2} Mbit/s");
+        // A window of 17 full packets in 20.6 ms.
+        assert!(greedy < 1.0 && (bounded - 10.0).abs() < 1.0, "{greedy}, {bounded}");
+    }
+
+    #[test]
+    fn trains_arrive_in_the_order_of_the_link_and_take_from_the_connections_what_they_carry() {
+        let mut elastic = elastic(4, None);
+        let start = Time::ZERO + Span::from_secs(5);
+        let mut arrived = 0;
+        for train in 0..100 {
+            let first = start + Span::from_millis(50) * train;
+            let packets: Vec<_> = (0..30).map(|at| (first + Span::from_micros(10) * at, 1500)).collect();
+            let arrivals: Vec<_> = elastic.carry(&packets).into_iter().flatten().collect();
+            assert!(arrivals.is_sorted() && arrivals.iter().all(|time| *time > first + Span::from_millis(5)));
+            arrived += arrivals.len();
+        }
+        let impact = elastic.impact().unwrap();
+        println!("{arrived} of 3000 arrived; {impact:?}");
+        assert!(arrived > 1500 && (0.1..0.5).contains(&impact.goodput_lost));
+    }
+}
