@@ -609,6 +609,31 @@ mod tests {
         assert!(longest < Span::from_millis(60), "{longest}: {} dropped", drops.len());
     }
 
+    /// What the AQM remembers lies apart from the table, and would have given it five times as long before it pays.
+    #[test]
+    fn a_flow_that_takes_the_place_of_another_is_not_taken_for_it() {
+        let config = FairShareConfig { flows: 8, ecn: true, ..FairShareConfig::default() };
+        let (mut queue, mut drops) = (config.queue(Limit::Packets(1000), 1), Vec::new());
+        // One flow after the other sends twice as much as is served.
+        let first_marks: Vec<i64> = (0..12u64)
+            .map(|flow| {
+                let begin = Time::ZERO + Span::from_secs(10) * (flow as i64 + 1);
+                let mut first = None;
+                for millis in 0..600 {
+                    let now = begin + Span::from_millis(millis);
+                    let packet = || Queued { ecn: Ecn::Ect0, ..Queued::new((), 1000, flow, now) };
+                    let _ = queue.enqueue(packet(), &mut drops);
+                    let _ = queue.enqueue(packet(), &mut drops);
+                    let is_marked = queue.dequeue(now, &mut drops).is_some_and(|packet| packet.marked);
+                    first = first.or(is_marked.then_some(millis));
+                }
+                while queue.dequeue(begin + Span::from_millis(600), &mut drops).is_some() {}
+                first.expect("it pays")
+            })
+            .collect();
+        assert!(first_marks.iter().all(|millis| (200..250).contains(millis)), "{first_marks:?}");
+    }
+
     #[test]
     fn nonsense_is_refused_with_the_reason() {
         let good = FairShareConfig::default();
