@@ -105,6 +105,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_no_ip_packet_has_no_field() {
+        for version in (0..16).filter(|version| ![4, 6].contains(version)) {
+            let mut bytes = [0xff; 24];
+            bytes[0] = version << 4;
+            let before = bytes;
+            assert_eq!(read(&bytes), Ecn::NotEct, "{version}");
+            assert!(!set(&mut bytes, Ecn::Ect0) && bytes == before, "{version}");
+        }
+    }
+
     proptest! {
         #[test]
         fn a_marked_packet_says_so_and_is_valid((mut packet, _) in samples::any_packet(), field in 0u8..4) {

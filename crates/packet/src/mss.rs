@@ -131,6 +131,14 @@ mod tests {
         let mut short_header = vec![0; 44];
         (short_header[0], short_header[9], short_header[12], short_header[13]) = (0x40, protocol::TCP, 0x60, SYN);
         short_header[20..24].copy_from_slice(&mss);
+        let mut other_version = segment(V6, true, &mss);
+        other_version[0] = 0x50;
+        // An authentication header (RFC 4302) covers all that is behind it.
+        let mut authenticated = segment(V4, true, &mss);
+        authenticated.splice(20..20, [&[protocol::TCP, 4][..], &[0; 22]].concat());
+        let length = authenticated.len() as u8;
+        (authenticated[3], authenticated[6], authenticated[9]) = (length, 0, 51);
+        assert_eq!(Headers::parse(&authenticated).map(|headers| headers.protocol), Ok(protocol::TCP));
         let mut cut = segment(V4, true, &mss);
         cut.truncate(42);
         for packet in [
@@ -143,6 +151,8 @@ mod tests {
             high,
             both,
             short_header,
+            other_version,
+            authenticated,
             cut,
             vec![0x45],
             vec![],

@@ -45,7 +45,7 @@ impl Payload {
 fn is_udp(packet: &[u8]) -> bool {
     match packet {
         [first, _, _, _, _, _, high, low, _, kind, ..] if first >> 4 == 4 => {
-            *kind == protocol::UDP && high & 0x1f | low == 0
+            *kind == protocol::UDP && (high & 0x1f, *low) == (0, 0)
         }
         [first, _, _, _, _, _, next, ..] => first >> 4 == 6 && *next == protocol::UDP,
         _ => false,
@@ -57,7 +57,7 @@ impl StreamData {
     /// extension headers, and what is truncated. The packet ends where its bytes do.
     pub fn of(packet: &[u8]) -> Option<Self> {
         let offset = match packet {
-            [first, _, _, _, _, _, high, low, _, protocol::TCP, ..] if first >> 4 == 4 && high & 0x3f | low == 0 => {
+            [first @ 0x45..=0x4f, _, _, _, _, _, high, low, _, protocol::TCP, ..] if (high & 0x3f, *low) == (0, 0) => {
                 usize::from(first & 15) * 4
             }
             [first, _, _, _, _, _, protocol::TCP, ..] if first >> 4 == 6 => 40,
@@ -100,10 +100,14 @@ mod tests {
                 assert_eq!(of(flags, 100), None, "{flags}");
             }
         }
-        let mut fragment = segment(4, ACK, 100);
-        fragment[6] = 0x20;
-        assert_eq!(StreamData::of(&fragment), None);
-        assert_eq!(Payload::of(&fragment), Payload::Other);
+        for offset in [[0x20, 0], [0, 8], [1, 0], [1, 1]] {
+            let mut fragment = segment(4, ACK, 100);
+            fragment[6..8].copy_from_slice(&offset);
+            assert_eq!(Payload::of(&fragment), Payload::Other, "{offset:?}");
+        }
+        let mut short_header = segment(4, ACK, 100);
+        short_header[0] = 0x44;
+        assert_eq!(StreamData::of(&short_header), None);
         let mut impossible = segment(4, ACK, 0);
         impossible[20 + DATA_OFFSET] = 15 << 4;
         assert_eq!(StreamData::of(&impossible), None);
@@ -119,9 +123,17 @@ mod tests {
             packet[place] = protocol::ICMP;
             assert_eq!(Payload::of(&packet), Payload::Other);
         }
-        let mut later_fragment = segment(4, ACK, 100);
-        (later_fragment[7], later_fragment[9]) = (1, protocol::UDP);
-        assert_eq!(Payload::of(&later_fragment), Payload::Other);
+        for (offset, payload) in [
+            ([0x20, 0], Payload::Datagram),
+            ([0, 1], Payload::Other),
+            ([1, 0], Payload::Other),
+            ([1, 1], Payload::Other),
+        ] {
+            let mut fragment = segment(4, ACK, 100);
+            fragment[6..8].copy_from_slice(&offset);
+            fragment[9] = protocol::UDP;
+            assert_eq!(Payload::of(&fragment), payload, "{offset:?}");
+        }
     }
 
     proptest! {
