@@ -55,7 +55,7 @@ impl Content {
     }
 }
 
-/// Which serial numbers have come.
+/// Which serial numbers have come: room for 65 536 a minute, of which 20 000 are used.
 struct Seen(Vec<u64>);
 
 impl Seen {
@@ -86,7 +86,7 @@ impl Hosts {
         Hosts {
             random: Pcg64Mcg::seed_from_u64(seed),
             serials: [0; 2],
-            seen: [0, 1].map(|_| Seen(vec![0; 1 << 16])),
+            seen: [0, 1].map(|_| Seen(vec![0; minutes() << 10])),
             unacknowledged: BTreeMap::new(),
             next: 0,
             repeated: 0,
