@@ -26,6 +26,8 @@ pub enum Limit {
     FlowQueueing,
     /// A queue kept growing at a rate that short trains found available.
     Growth,
+    /// The path is nearly full: what is free may be what other connections give up to the trains themselves.
+    NearlyFull,
 }
 
 impl Bound {
@@ -63,6 +65,7 @@ impl Limit {
             Limit::TokenBucket => "token-bucket",
             Limit::FlowQueueing => "flow-queueing",
             Limit::Growth => "growing-queue",
+            Limit::NearlyFull => "nearly-full",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether delays vary on the idle path by far more than queues explain: as on radio links, or where a host is busy. Trains then show
 //! what looks like token buckets, flow queueing or a host that holds packets back.
 
-use estimate::Outcome;
+use estimate::{Bound, Limit, Outcome};
 use train::Estimate;
 use units::{Rate, Span};
 
@@ -19,7 +19,10 @@ pub(crate) fn judge(
     outcome: Outcome,
     fair_share: Option<Estimate<Rate>>,
 ) -> (Outcome, Option<Estimate<Rate>>) {
-    let Some(variation) = notable(variation, narrow, &outcome).filter(|_| outcome.available.is_none()) else {
+    // A path that is nearly full has long queues.
+    let is_full = matches!(outcome.bound, Some(Bound::AtMost(_, Limit::NearlyFull)));
+    let is_told = outcome.available.is_some() || is_full;
+    let Some(variation) = notable(variation, narrow, &outcome).filter(|_| !is_told) else {
         return (outcome, fair_share);
     };
     let reason = format!("delays on the idle path vary by {variation} and more, which hides queues from trains");
@@ -35,7 +38,6 @@ pub(crate) fn notable(variation: Option<Span>, narrow: Option<Rate>, outcome: &O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estimate::{Bound, Limit};
     use std::collections::BTreeMap;
 
     #[test]
@@ -59,6 +61,8 @@ mod tests {
         for little in [None, Some(Span::from_millis(1))] {
             assert_eq!(judge(little, None, refused.clone(), share), (refused.clone(), share));
         }
+        let full = Outcome { bound: Some(Bound::AtMost(rate, Limit::NearlyFull)), ..refused.clone() };
+        assert_eq!(judge(Some(Span::from_millis(4)), None, full.clone(), None), (full, None));
         let value = Outcome { available: share, reason: None, bound: None, ..refused };
         assert_eq!(judge(Some(Span::from_millis(4)), None, value.clone(), None), (value, None));
     }

@@ -35,6 +35,13 @@ const MAX_SHORT_HALF_WIDTH: f64 = 0.04;
 /// A path that loses a larger part of the packets, though no queue overflows, does not lose them at random.
 const MAX_RANDOM_LOSS: f64 = 0.07;
 
+/// Little is left where the interval ends below this part of the capacity …
+const MAX_LITTLE: f64 = 0.20;
+/// … which fewer trains do not settle …
+const MIN_TRAINS_OF_LITTLE: usize = 7;
+/// … if half the interval's width is more than this part of the value.
+const MAX_VAGUENESS: f64 = 0.2;
+
 /// No value is given where half the interval's width is more than this many times the capacity.
 const MAX_HALF_WIDTH: f64 = 3.0;
 
@@ -138,6 +145,15 @@ fn stalls(readings: &[Reading]) -> usize {
     if jumped * 4 <= readings.len() { jumped } else { 0 }
 }
 
+/// Where little is left and few trains say so, what is left may be what connections gave up to the trains themselves: only that it
+/// is not more is known.
+fn nearly_full(state: &State, used: &[Reading], interval: &Interval) -> Option<Rate> {
+    let high = interval.value + interval.half;
+    let is_little = high < MAX_LITTLE * state.knowledge.capacity.unwrap_or(0.0);
+    let is_vague = used.len() < MIN_TRAINS_OF_LITTLE && interval.half > MAX_VAGUENESS * interval.value;
+    (is_little && is_vague).then(|| Rate::from_f64(high))
+}
+
 /// The outcome so far.
 pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
     let used = used(state);
@@ -145,7 +161,7 @@ pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
     Outcome {
         available: found.as_ref().ok().map(Interval::estimate),
         spread: found.as_ref().ok().map(|interval| Rate::from_f64(interval.spread)),
-        bound: if found.is_err() { bound(state, &used) } else { None },
+        bound: if found.is_err() { bound(state, &used, elapsed) } else { None },
         reason: found.err(),
         capacity: state.knowledge.capacity.map(Rate::from_f64),
         trains_used: used.len() as u32,
@@ -160,6 +176,9 @@ fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, Stri
         return Err(format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}"));
     }
     let mut interval = candidate(state, used, elapsed)?;
+    if let Some(high) = nearly_full(state, used, &interval).filter(|_| state.search.ceiling().is_none()) {
+        return Err(format!("the path is nearly full, and too few trains say what it leaves: at most {high}"));
+    }
     if let Some(low) = state.search.low() {
         interval.low = interval.low.min(low.max(0.0));
     }
@@ -219,7 +238,15 @@ fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
 }
 
 /// What is known where there is no value since nothing filled the path.
-fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
+fn bound(state: &State, used: &[Reading], elapsed: Span) -> Option<Bound> {
+    let full = candidate(state, used, elapsed).ok().and_then(|interval| nearly_full(state, used, &interval));
+    if let Some(high) = full.filter(|_| state.search.ceiling().is_none()) {
+        return Some(Bound::AtMost(high, Limit::NearlyFull));
+    }
+    bound_below(state, used)
+}
+
+fn bound_below(state: &State, used: &[Reading]) -> Option<Bound> {
     let is_misled = state.knowledge.hidden_bucket || state.search.ceiling().is_some();
     if is_misled || state.knowledge.short_primes as usize > used.len() {
         None
@@ -243,7 +270,7 @@ fn no_value(state: &State, used: &[Reading]) -> String {
         return "no train was long enough to empty the token bucket on the path, which hides the available bandwidth"
             .to_owned();
     }
-    match bound(state, used) {
+    match bound_below(state, used) {
         Some(Bound::AtLeast(rate, Limit::Sender)) => {
             return format!("sender-limited: the path carried the highest rate that could be sent, {rate}");
         }

@@ -56,6 +56,7 @@ fn limit(direction: Direction, found: &DirectionReport) -> Option<&'static str> 
         ("budget", _) => "the budget allowed no faster train",
         ("flow-queueing", _) => "the fair share of one flow",
         ("growing-queue", _) => "a queue kept growing",
+        ("nearly-full", _) => "the path is nearly full",
         ("token-bucket", _) => "more passes for a burst only",
         ("range", _) if lower => "the method tries no higher rate",
         ("range", _) => "the method tries no lower rate",

@@ -29,7 +29,8 @@ pub struct DirectionReport {
     pub at_most_bits_per_second: Option<Rate>,
     /// Why there is no more than a bound: `sender` (it cannot send faster), `budget` (which was spent) `range` (the method
     /// tries no other rates) `token-bucket` (more passes for a burst only) `growing-queue` (a longer train at no more kept a queue
-    /// growing or full) or `flow-queueing` (flows have queues of their own); null if there is no bound.
+    /// growing or full) `nearly-full` (what is free may be what other connections give up to the trains) or `flow-queueing` (flows
+    /// have queues of their own); null if there is no bound.
     pub limited_by: Option<String>,
     /// Why there is no value; null if there is one.
     pub reason: Option<String>,
