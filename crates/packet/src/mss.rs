@@ -139,6 +139,10 @@ mod tests {
         let length = authenticated.len() as u8;
         (authenticated[3], authenticated[6], authenticated[9]) = (length, 0, 51);
         assert_eq!(Headers::parse(&authenticated).map(|headers| headers.protocol), Ok(protocol::TCP));
+        let mut later_fragment_v6 = segment(V6, true, &mss);
+        later_fragment_v6[6] = 44;
+        later_fragment_v6.splice(40..40, [protocol::TCP, 0, 0, 8, 0, 0, 0, 7]);
+        later_fragment_v6[5] += 8;
         let mut cut = segment(V4, true, &mss);
         cut.truncate(42);
         for packet in [
@@ -153,6 +157,7 @@ mod tests {
             short_header,
             other_version,
             authenticated,
+            later_fragment_v6,
             cut,
             vec![0x45],
             vec![],
