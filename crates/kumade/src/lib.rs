@@ -17,17 +17,21 @@ mod output;
 mod serve;
 mod terminal;
 mod text;
+mod tips;
 mod tunnel;
 mod usage;
 
 use crate::output::{StandardOutput, note};
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Measure available bandwidth, capacity, one-way delay and loss of network paths, even through firewalls that pass only
 /// TCP, and emulate links
@@ -69,10 +73,12 @@ fn command() -> clap::Command {
 
 /// The program: parses its arguments, runs the command and returns the exit status.
 pub fn main() -> ExitCode {
-    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
-    let default = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
-    let filter = EnvFilter::try_from_env("KUMADE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| output::Unfailing).with_target(false).init();
+    let matches = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = matches.unwrap_or_else(|error| {
+        let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect::<Vec<_>>();
+        tips::with_tips(error, &arguments).exit()
+    });
+    log(if matches!(cli.command, Command::Serve(_)) { LevelFilter::INFO } else { LevelFilter::WARN });
     run(cli.command).unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, is not an error.
         if is_closed_output(&error) {
@@ -81,6 +87,18 @@ pub fn main() -> ExitCode {
         note!("kumade: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Writes messages to standard error: those of KUMADE_LOG (`debug`, or `probe=debug,info`), otherwise from this level on.
+fn log(default: LevelFilter) {
+    let wanted = env::var("KUMADE_LOG").ok().filter(|wanted| !wanted.is_empty());
+    let filter =
+        wanted.as_deref().map_or(Ok(Targets::new().with_default(default)), str::parse).unwrap_or_else(|error| {
+            note!("kumade: can't read KUMADE_LOG: {error}: try debug, or probe=debug,info");
+            Targets::new().with_default(default)
+        });
+    let messages = tracing_subscriber::fmt::layer().with_writer(|| output::Unfailing).with_target(false);
+    tracing_subscriber::registry().with(filter).with(messages).init();
 }
 
 fn is_closed_output(error: &anyhow::Error) -> bool {

@@ -1,5 +1,6 @@
 //! What standard output is: its width, and whether it takes colour.
 
+use crate::text;
 use clap::ValueEnum;
 use console::{Style, Term};
 use std::env;
@@ -53,6 +54,16 @@ impl Styles {
             verdict: style().bold(),
         }
     }
+}
+
+/// A text of many lines as it fits standard output, if that is a terminal.
+pub fn fitted(text: &str) -> String {
+    text::fitted(text, line_width())
+}
+
+/// The columns that a line may have where a reader of lines, such as `grep`, wants each whole.
+pub fn line_width() -> usize {
+    if io::stdout().is_terminal() { width() } else { usize::MAX }
 }
 
 /// The width of standard output in columns.

@@ -21,6 +21,20 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// The text, in which each line of more columns goes on in the next one, two further to the right.
+pub fn fitted(text: &str, width: usize) -> String {
+    let fit = |line: &str| {
+        if columns(line) <= width {
+            return line.to_owned();
+        }
+        let bare = line.trim_start();
+        let indent = &line[..line.len() - bare.len()];
+        let parts = wrap(bare, width.saturating_sub(indent.len() + 2));
+        format!("{indent}{}", parts.join(&format!("\n{indent}  ")))
+    };
+    text.lines().map(fit).collect::<Vec<_>>().join("\n")
+}
+
 /// As [`wrap`], with `first` before the first line, and the others indented as far.
 pub fn hanging(first: &str, text: &str, width: usize) -> Vec<String> {
     let indent = columns(first);
@@ -135,6 +149,14 @@ mod tests {
                 assert!(lines.iter().any(|line| line.contains(number)), "{width}: {number} in {lines:?}");
             }
         }
+    }
+
+    #[test]
+    fn long_lines_go_on_indented() {
+        let text = "up\n  offered 67 bit/s, delivered 1.5 Mbit/s, backlog 0 bytes";
+        let lines = "up\n  offered 67 bit/s,\n    delivered 1.5 Mbit/s,\n    backlog 0 bytes";
+        assert_eq!(fitted(text, 30), lines);
+        assert_eq!(fitted(text, usize::MAX), text);
     }
 
     #[test]

@@ -75,7 +75,17 @@ fn a_bound_is_a_result() {
     }
 }
 
-/// As where `head` has seen enough.
+/// Finding 5 of the review by a new user: the round-trip time was null where trains are sent.
+#[test]
+fn a_measurement_with_trains_has_the_round_trip_time() {
+    let server = Serving::start(&[]);
+    let document: serde_json::Value = serde_json::from_str(&scan(&server.address, &["--json"])).unwrap();
+    let delay = &document["delay"];
+    for times in ["round_trip", "up_loaded_round_trip", "down_loaded_round_trip"] {
+        assert!(delay[times]["median_seconds"]["value"].is_f64(), "{times}: {delay}");
+    }
+}
+
 #[test]
 fn a_server_runs_without_privileges() {
     let server = Serving::start(&[]);
@@ -126,6 +136,7 @@ fn a_program_that_gets_no_memory_says_so() {
     assert!(said.contains("cannot start a thread"), "{said}");
 }
 
+/// As where `head` has seen enough.
 #[test]
 fn a_closed_output_is_no_failure() {
     let server = Serving::start(&[]);
@@ -144,7 +155,16 @@ fn a_full_or_closed_output_is_no_panic() {
     let measure: &[&str] = &["measure", &port];
     let reports = concat!(env!("CARGO_TARGET_TMPDIR"), "/full-output");
     let lab = &["lab", "run", "rake-accuracy", "--virtual", "--runs", "1", "--cross", "0mbit", "--out", reports][..];
-    for arguments in [measure, lab, &["completions", "bash"], &["man"], &["lab", "list"], &["key", "private"]] {
+    for arguments in [
+        measure,
+        lab,
+        &["completions", "bash"],
+        &["man"],
+        &["--help"],
+        &["-c", "h"],
+        &["lab", "list"],
+        &["key", "private"],
+    ] {
         for (stdout, stderr) in [(full(), full()), (closed(), closed()), (Stdio::null(), full()), (closed(), full())] {
             let mut command = process::Command::new(assert_cmd::cargo::cargo_bin("kumade"));
             let status = command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr).status().unwrap();

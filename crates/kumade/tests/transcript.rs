@@ -27,6 +27,8 @@ enum Shown {
 const COMMANDS: &[(&str, &str, Shown)] = &[
     ("What is there?", "kumade", Shown::Head(14)),
     ("The options of iperf3 are not those of kumade.", "kumade -c HOST", Shown::All),
+    ("Several of them.", "kumade measure -c HOST -u -t 10 -R", Shown::All),
+    ("A limit of traffic.", "kumade measure HOST --budget 20MB", Shown::All),
     ("How fast is the path?", "kumade measure HOST", Shown::Labels),
     ("One direction.", "kumade measure HOST --direction down", Shown::Labels),
     ("Delay and loss to a STAMP reflector.", "kumade measure --stamp STAMP", Shown::Labels),

@@ -33,7 +33,7 @@ pub fn check_host(plan: &Plan) -> Result<Vec<String>, HostError> {
         // The greater of the two counts; 1 is strict (ip-sysctl).
         if read(&key).max(all) == Some(1) {
             let warning = format!(
-                "{0} drops packets whose way back is another interface; `sysctl -w net/ipv4/conf/{0}/rp_filter=2` lets them in",
+                "{0} drops packets whose return path is another interface; `sysctl -w net/ipv4/conf/{0}/rp_filter=2` lets them in",
                 route.interface
             );
             if !warnings.contains(&warning) {

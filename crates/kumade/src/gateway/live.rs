@@ -1,7 +1,7 @@
 //! What is seen of a gateway's history.
 
 use crate::live::history::{History, Snapshot};
-use crate::live::panel::{self, bad, doubtful, good, line, take};
+use crate::live::panel::{self, bad, doubtful, good, is_narrow, line, paragraph, spacing, take};
 use gateway::status::{PathState, Remote, Session, SessionPhase, Status, Traffic, Tunnel, TunnelPath, age, percent};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -33,6 +33,7 @@ struct Place {
 }
 
 const NAME_WIDTH: u16 = 22;
+const NARROW_NAME_WIDTH: u16 = 20;
 const ROW_HEIGHT: u16 = 2;
 const SENT: Column = Column {
     head: "sent",
@@ -41,7 +42,7 @@ const SENT: Column = Column {
     min_scale: 1.0,
 };
 const ROUND_TRIP: Column = Column {
-    head: "round trip",
+    head: "RTT",
     value: |status, place| tunnel_path(status, place)?.round_trip_seconds,
     text: |seconds| units::Span::from_secs_f64(seconds).to_string(),
     min_scale: 0.001,
@@ -63,8 +64,8 @@ pub fn draw(frame: &mut Frame<'_>, history: &History<Status>) {
     let age = age(status.duration_seconds);
     line(frame, &mut area, Line::from(format!("{}, running for {age}", status.name)).bold());
     if let Some(problem) = history.problem() {
-        line(frame, &mut area, Line::from("The gateway does not answer; below is its last status.").red());
-        line(frame, &mut area, Line::from(problem).red());
+        paragraph(frame, &mut area, "The gateway does not answer; below is its last status.", bad());
+        paragraph(frame, &mut area, problem, bad());
     }
     if status.remotes.iter().all(|remote| remote.tunnel.is_none()) {
         line(frame, &mut area, Line::default());
@@ -95,8 +96,8 @@ fn draw_tunnel(
     draw_paths(frame, area, history, &[SENT, ROUND_TRIP, LOSS, SHARE], places);
     let Tunnel { queued_packets, dropped_packets, resequencing, .. } = tunnel;
     let queue = format!("{queued_packets} packets wait to be sent, the queue has dropped {dropped_packets}");
-    line(frame, area, Line::from(queue));
-    resequencing.to_string().lines().for_each(|text| line(frame, area, Line::from(text)));
+    paragraph(frame, area, &queue, Style::new());
+    resequencing.to_string().lines().for_each(|text| paragraph(frame, area, text, Style::new()));
 }
 
 /// The weights of paths, and below them sessions and what was refused.
@@ -106,15 +107,15 @@ fn draw_rest(frame: &mut Frame<'_>, area: &mut Rect, status: &Status) {
         let weights = paths.iter().filter_map(|path| Some(format!("{} {}", path.name, path.weight?)));
         let weights: Vec<_> = weights.collect();
         if !weights.is_empty() {
-            line(frame, area, Line::from(format!("{name}: packets are divided {}", weights.join(" : "))));
+            paragraph(frame, area, &format!("{name}: packets are divided {}", weights.join(" : ")), Style::new());
         }
         if let Some(sessions) = sessions {
             let text = format!("{name}: {sessions}");
-            text.lines().for_each(|text| line(frame, area, Line::from(text.to_owned())));
+            text.lines().for_each(|text| paragraph(frame, area, text, Style::new()));
         }
     }
     if let Some(refused) = &status.refused {
-        line(frame, area, Line::from(format!("refused: {refused}")));
+        paragraph(frame, area, &format!("refused: {refused}"), Style::new());
     }
     if status.session_count > 0 {
         draw_sessions(frame, area, status);
@@ -193,8 +194,11 @@ fn values(history: &History<Status>, column: &Column, place: Place, width: u16) 
 
 /// One for the name and one for each column.
 fn cells(row: Rect, columns: &[Column]) -> Vec<Rect> {
-    let widths = [Constraint::Length(NAME_WIDTH)].into_iter().chain(columns.iter().map(|_| Constraint::Fill(1)));
-    Layout::horizontal(widths).spacing(2).split(row).to_vec()
+    // A rate takes the most room.
+    let (name, first) = if is_narrow(row) { (NARROW_NAME_WIDTH, 3) } else { (NAME_WIDTH, 2) };
+    let fills = (0..columns.len()).map(|column| Constraint::Fill(if column == 0 { first } else { 2 }));
+    let widths = [Constraint::Length(name)].into_iter().chain(fills);
+    Layout::horizontal(widths).spacing(spacing(row)).split(row).to_vec()
 }
 
 fn sent(status: &Status, place: Place) -> Option<&Traffic> {

@@ -3,14 +3,16 @@
 use super::live::draw;
 use super::registry::{DEFAULT_NAME, explained, gateways};
 use crate::live;
+use crate::live::screen::Screen;
 use crate::output::StandardOutput;
+use crate::terminal;
 use crate::usage::usage;
 use anyhow::Context;
 use clap::Args;
 use gateway::Config;
 use gateway::control::{Reply, Request};
 use gateway::status::Status;
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -38,8 +40,8 @@ pub struct StatusArgs {
 /// # Errors
 /// If no gateway can be asked, or its answer is not understood. An invalid file or no terminal gives exit status 2.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    if args.live && !io::stdout().is_terminal() {
-        return Ok(usage(&"--live needs a terminal, and standard output is none: use --json, or neither"));
+    if args.live && !Screen::is_available() {
+        return Ok(usage(&"--live needs a terminal as standard input and output: use --json, or neither"));
     }
     let name = match &args.config {
         Some(file) => match name_in(file)? {
@@ -53,7 +55,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let status = ask(&name)?;
-    let text = if args.json { serde_json::to_string(&status)? } else { status.to_string() };
+    let text = if args.json { serde_json::to_string(&status)? } else { terminal::fitted(&status.to_string()) };
     writeln!(StandardOutput, "{text}")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,12 +1,13 @@
 //! What is seen of a link's history.
 
 use crate::live::history::{History, Snapshot};
-use crate::live::panel::{self, bad, doubtful, good, line, take};
+use crate::live::panel::{self, bad, doubtful, good, is_narrow, line, paragraph, spacing, take};
+use crate::text::wrap;
 use ::status::{age, percent};
 use emulator::report::{Direction, Document, Flow, LATE_ABOVE};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Stylize;
+use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use units::Rate;
 
@@ -32,6 +33,8 @@ impl Snapshot for Seen {
 /// A value of a direction, shown as a number and below it as it was of late.
 struct Column {
     head: &'static str,
+    /// In a narrow terminal.
+    short_head: &'static str,
     value: fn(&Direction) -> Option<f64>,
     text: fn(f64) -> String,
     /// The full height, unless a value is higher.
@@ -41,30 +44,35 @@ struct Column {
 const COLUMNS: [Column; 5] = [
     Column {
         head: "delivered",
+        short_head: "delivered",
         value: |direction| Some(direction.delivered.bits_per_second),
         text: rate_text,
         min_scale: 1.0,
     },
     Column {
         head: "dropped packets",
+        short_head: "dropped",
         value: |direction| Some(direction.dropped.all() as f64),
         text: |packets| packets.to_string(),
         min_scale: 1.0,
     },
     Column {
         head: "queueing p50",
+        short_head: "queue p50",
         value: |direction| Some(direction.queueing_delay?.p50_seconds),
         text: span_text,
         min_scale: 0.001,
     },
     Column {
         head: "queueing p99",
+        short_head: "queue p99",
         value: |direction| Some(direction.queueing_delay?.p99_seconds),
         text: span_text,
         min_scale: 0.001,
     },
     Column {
         head: "backlog bytes",
+        short_head: "backlog B",
         value: |direction| Some(direction.queued_bytes as f64),
         text: |bytes| bytes.to_string(),
         min_scale: 3000.0,
@@ -77,28 +85,29 @@ const MAX_FLOWS: u16 = 8;
 /// The longest of a flow's name that is common: TCP over IPv4.
 const NAME_WIDTH: u16 = 48;
 const RATE_WIDTH: u16 = 12;
-const SHARE_WIDTH: u16 = 6;
+const SHARE_WIDTH: u16 = 7;
 
 type Get = fn(&Document) -> &Direction;
 
 /// Draws the last interval, with sparklines of the earlier ones: the newest value is at their right end. `warning` and `hint`
 /// are lines for above and below.
 pub fn draw(frame: &mut Frame<'_>, history: &History<Seen>, warning: Option<&str>, hint: &str) {
-    let [mut area, mut bottom] = Layout::vertical([Constraint::Fill(1), Constraint::Length(4)]).areas(frame.area());
     let Seen { recent, total } = history.latest();
+    let ending = conclusion(recent, total, frame.area().width.into());
+    let height = Constraint::Length(ending.len() as u16 + 1);
+    let [mut area, mut bottom] = Layout::vertical([Constraint::Fill(1), height]).areas(frame.area());
     let (name, interval) = (&recent.name, units::Span::from_secs_f64(recent.duration_seconds));
     let heading = format!("{name}, running for {}; below are the last {interval}", age(total.duration_seconds));
-    line(frame, &mut area, Line::from(heading).bold());
+    paragraph(frame, &mut area, &heading, Style::new().bold());
     for problem in [warning, history.problem()].into_iter().flatten() {
-        line(frame, &mut area, Line::from(problem).style(bad()));
+        paragraph(frame, &mut area, problem, bad());
     }
     let flows = (area.height / 2).saturating_sub(DIRECTION_HEIGHT).min(MAX_FLOWS);
     let directions: [Get; 2] = [|document| &document.up, |document| &document.down];
     for get in directions {
         draw_direction(frame, &mut area, history, get, flows);
     }
-    draw_lateness(frame, &mut bottom, recent);
-    line(frame, &mut bottom, Line::from(drops(total)));
+    ending.into_iter().for_each(|text| line(frame, &mut bottom, text));
     line(frame, &mut bottom, Line::from(hint).dim());
 }
 
@@ -109,9 +118,10 @@ fn draw_direction(frame: &mut Frame<'_>, area: &mut Rect, history: &History<Seen
     line(frame, area, Line::from_iter([name, Span::from(direction.settings.as_str())]));
     let (mut heads, values) = (take(area, 1), take(area, 2));
     let width = [Constraint::Fill(1); COLUMNS.len()];
-    let split = |row: Rect| Layout::horizontal(width).spacing(2).split(row);
+    let split = |row: Rect| Layout::horizontal(width).spacing(spacing(row)).split(row);
     for ((head, cell), column) in split(take(&mut heads, 1)).iter().zip(split(values).iter()).zip(&COLUMNS) {
-        frame.render_widget(Line::from(column.head).dim(), *head);
+        let text = if is_narrow(frame.area()) { column.short_head } else { column.head };
+        frame.render_widget(Line::from(text).dim(), *head);
         let newest_first = || history.newest_first().map(|seen| (column.value)(get(&seen.recent)));
         let scale = newest_first().take(cell.width.into()).flatten().fold(column.min_scale, f64::max);
         let text = (column.value)(direction).map(column.text);
@@ -136,7 +146,7 @@ fn draw_flow(frame: &mut Frame<'_>, row: Rect, flow: &Flow, direction: &Directio
         Constraint::Length(SHARE_WIDTH),
         Constraint::Fill(1),
     ];
-    let [name, rate, share, bar] = Layout::horizontal(widths).spacing(2).areas(row);
+    let [name, rate, share, bar] = Layout::horizontal(widths).spacing(spacing(row)).areas(row);
     let delivered = &flow.traffic.delivered;
     let ratio = delivered.bytes as f64 / direction.delivered.bytes.max(1) as f64;
     frame.render_widget(Line::from(flow.name.as_deref().unwrap_or("without addresses")), name);
@@ -146,14 +156,17 @@ fn draw_flow(frame: &mut Frame<'_>, row: Rect, flow: &Flow, direction: &Directio
     frame.render_widget(Line::from("█".repeat(length)).cyan(), bar);
 }
 
-/// How late this machine itself was.
-fn draw_lateness(frame: &mut Frame<'_>, area: &mut Rect, recent: &Document) {
+/// How late this machine itself was, and what was dropped since the start, in lines of so many columns.
+fn conclusion(recent: &Document, total: &Document, width: usize) -> Vec<Line<'static>> {
     let late =
         |direction: &Direction| direction.lateness.map_or_else(|| "–".to_owned(), |times| span_text(times.p99_seconds));
     let names = [&recent.up, &recent.down].map(|direction| format!("to {}: {}", direction.to, late(direction)));
-    line(frame, area, Line::from(format!("own lateness p99 (bound {LATE_ABOVE}): {}", names.join(", "))));
+    let lateness = format!("own lateness p99 (bound {LATE_ABOVE}): {}", names.join(", "));
     let style = if recent.verdict.on_time { good() } else { doubtful() };
-    line(frame, area, Line::from(recent.verdict.message.as_str()).style(style));
+    let texts = [(lateness, Style::new()), (recent.verdict.message.clone(), style), (drops(total), Style::new())];
+    let lines =
+        |(text, style): (String, Style)| wrap(&text, width).into_iter().map(move |part| Line::styled(part, style));
+    texts.into_iter().flat_map(lines).collect()
 }
 
 /// Those since the start.

@@ -6,6 +6,7 @@ use crate::live;
 use crate::live::history::History;
 use crate::live::screen::Screen;
 use crate::output::StandardOutput;
+use crate::terminal;
 use anyhow::Context;
 use clap::Args;
 use emulator::control::{Reply, Request};
@@ -49,7 +50,7 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
         show_lines(&args.name)?;
     } else {
         let document = ask(&args.name, &Request::Show)?;
-        let text = if args.json { serde_json::to_string(&document)? } else { document.to_string() };
+        let text = if args.json { serde_json::to_string(&document)? } else { terminal::fitted(&document.to_string()) };
         writeln!(StandardOutput, "{text}")?;
     }
     Ok(ExitCode::SUCCESS)

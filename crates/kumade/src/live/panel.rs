@@ -1,10 +1,14 @@
 //! What live views are made of.
 
+use crate::text::fitted;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{RenderDirection, Sparkline};
+
+/// A terminal of fewer columns has them closer together.
+const NARROW: u16 = 80;
 
 /// A bar of a sparkline has so many steps.
 const STEPS: f64 = 8.0;
@@ -20,6 +24,23 @@ pub fn take(area: &mut Rect, height: u16) -> Rect {
 /// Puts a line at the top of an area, and takes it from there.
 pub fn line(frame: &mut Frame<'_>, area: &mut Rect, text: Line<'_>) {
     frame.render_widget(text, take(area, 1));
+}
+
+/// Puts a text at the top of an area, in as many lines as it takes, with no number parted from its unit.
+pub fn paragraph(frame: &mut Frame<'_>, area: &mut Rect, text: &str, style: Style) {
+    for part in fitted(text, area.width.into()).lines() {
+        line(frame, area, Line::from(part).style(style));
+    }
+}
+
+/// Whether what stands side by side must do with little room.
+pub fn is_narrow(area: Rect) -> bool {
+    area.width < NARROW
+}
+
+/// Columns between what stands side by side.
+pub fn spacing(area: Rect) -> u16 {
+    if is_narrow(area) { 1 } else { 2 }
 }
 
 /// A value as text, and below it what it was of late: the newest at the right end, the full height for `scale`.

@@ -7,6 +7,7 @@ use super::prometheus;
 use super::summary::{self, View};
 use super::watch::History;
 use crate::output::StandardOutput;
+use crate::terminal;
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
 use measurement::report::StreamLine;
@@ -52,7 +53,7 @@ pub type Measuring<'m> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report, probe:
 /// If a single measurement fails, or the output can't be written.
 pub fn run(shown: &Shown, measuring: &Measuring<'_>) -> anyhow::Result<ExitCode> {
     let Some(interval) = shown.watch else { return once(shown, measuring, true) };
-    let mut history = History::default();
+    let mut history = History::new(terminal::line_width());
     for first in std::iter::once(true).chain(std::iter::repeat(false)) {
         let began = Instant::now();
         match &shown.output {

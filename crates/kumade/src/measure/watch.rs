@@ -2,27 +2,38 @@
 
 use super::cells::{available, directions, loaded_round_trip};
 use super::summary::View;
-use crate::text::sparkline;
+use crate::text::{columns, sparkline, wrap};
+use console::measure_text_width;
 use measurement::Report;
 use std::collections::VecDeque;
 use units::{Direction, Span};
 
 /// The last so many values are drawn.
 const MAX_BARS: usize = 20;
+/// Between two parts of a line.
+const SPACE: &str = "  ";
 
 /// What was found before.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct History {
+    /// Maximum columns of a line.
+    width: usize,
     /// Available bandwidths up and down in bit/s.
     values: [VecDeque<Option<f64>>; 2],
 }
 
 impl History {
-    /// The line of the next report: `12:00:05  up 18.2 Mbit/s ▇▇█  down 94.1 Mbit/s ▇█▇  RTT 25 ms → 28 ms`.
+    /// For lines of at most so many columns.
+    pub fn new(width: usize) -> Self {
+        History { width, values: Default::default() }
+    }
+
+    /// The line of the next report: `12:00:05  up 18.2 Mbit/s ▇▇█  down 94.1 Mbit/s ▇█▇  RTT 25 ms → 28 ms`. What has no room goes
+    /// on below.
     pub fn line(&mut self, report: Report, view: &View) -> String {
         let styles = &view.styles;
         let time = report.started.get(11..19).unwrap_or(&report.started);
-        let mut parts = vec![styles.label.apply_to(time).to_string()];
+        let mut parts = Vec::new();
         for (direction, found) in directions(&report) {
             let estimate = found.available_bits_per_second.map(|estimate| estimate.value);
             let rate = found.at_least_bits_per_second.or(found.at_most_bits_per_second).or(estimate);
@@ -31,7 +42,8 @@ impl History {
             parts.push(format!("{direction} {} {bars}", style.apply_to(format!("{:<20}", available(found)))));
         }
         if let Some(error) = &report.error {
-            parts.push(styles.bad.apply_to(&error.message).to_string());
+            let lines = wrap(&error.message, self.width.saturating_sub(columns(time) + SPACE.len()));
+            parts.extend(lines.iter().map(|line| styles.bad.apply_to(line).to_string()));
         }
         parts.extend(report.delay.as_ref().and_then(|delay| {
             let idle = Span::from_secs_f64(delay.round_trip.as_ref()?.median_seconds.value);
@@ -44,7 +56,23 @@ impl History {
                 None => format!("RTT {idle}"),
             })
         }));
-        parts.join("  ")
+        self.side_by_side(styles.label.apply_to(time).to_string(), &parts)
+    }
+
+    /// The parts behind a label, and those that have no room below each other.
+    fn side_by_side(&self, label: String, parts: &[String]) -> String {
+        let indent = measure_text_width(&label);
+        let (mut line, mut used) = (label, indent);
+        for (number, part) in parts.iter().enumerate() {
+            let columns = SPACE.len() + measure_text_width(part);
+            if number > 0 && used + columns > self.width {
+                line.push_str(&format!("\n{}", " ".repeat(indent)));
+                used = indent;
+            }
+            line.extend([SPACE, part]);
+            used += columns;
+        }
+        line
     }
 
     fn push(&mut self, direction: Direction, value: Option<f64>) -> String {
@@ -54,5 +82,21 @@ impl History {
             values.pop_front();
         }
         format!("{:<MAX_BARS$}", sparkline(values.iter().copied()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_goes_below_and_no_number_is_parted() {
+        let parts = ["up 3.44 Gbit/s ██".to_owned(), "down 4.19 Gbit/s █".to_owned(), "RTT 25 ms → 28 ms".to_owned()];
+        let lines = |width| History::new(width).side_by_side("23:20:16".into(), &parts);
+        let wide = "23:20:16  up 3.44 Gbit/s ██  down 4.19 Gbit/s █  RTT 25 ms → 28 ms";
+        assert_eq!(lines(usize::MAX), wide);
+        assert_eq!(lines(columns(wide)), wide);
+        let narrow = "23:20:16  up 3.44 Gbit/s ██\n          down 4.19 Gbit/s █\n          RTT 25 ms → 28 ms";
+        assert_eq!(lines(30), narrow);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::registry::{explained, tunnels};
 use crate::output::StandardOutput;
+use crate::terminal;
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
@@ -30,7 +31,7 @@ const DEFAULT_NAME: &str = "kumade0";
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let name = args.name.clone().unwrap_or_else(default_name);
     let Reply::Status { status } = tunnels().ask(&name, &Request::Status).map_err(explained)?;
-    let text = if args.json { serde_json::to_string(&status)? } else { status.to_string() };
+    let text = if args.json { serde_json::to_string(&status)? } else { terminal::fitted(&status.to_string()) };
     writeln!(StandardOutput, "{text}")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -40,6 +40,7 @@ fn drawn(history: &History<Status>, width: u16, height: u16) -> String {
 #[test]
 fn paths_are_rows_with_their_values_of_late() {
     insta::assert_snapshot!("bonded", drawn(&ten_seconds(bonded()), 100, 20));
+    insta::assert_snapshot!("narrow", drawn(&ten_seconds(bonded()), 60, 24));
     insta::assert_snapshot!("direct", drawn(&ten_seconds(direct()), 100, 18));
 }
 

@@ -51,6 +51,7 @@ fn drawn(history: &History<Seen>, warning: Option<&str>, width: u16, height: u16
 #[test]
 fn directions_have_rates_drops_delays_and_flows() {
     insta::assert_snapshot!("link", drawn(&ten_seconds(), None, 110, 28));
+    insta::assert_snapshot!("narrow", drawn(&ten_seconds(), None, 60, 30));
     insta::assert_snapshot!("wide", drawn(&ten_seconds(), None, 200, 24));
 }
 
