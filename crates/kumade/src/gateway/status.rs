@@ -3,7 +3,6 @@
 use super::live::draw;
 use super::registry::{DEFAULT_NAME, explained, gateways};
 use crate::live;
-use crate::live::screen::Screen;
 use crate::output::StandardOutput;
 use crate::terminal;
 use crate::usage::usage;
@@ -12,7 +11,7 @@ use clap::Args;
 use gateway::Config;
 use gateway::control::{Reply, Request};
 use gateway::status::Status;
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,8 +39,8 @@ pub struct StatusArgs {
 /// # Errors
 /// If no gateway can be asked, or its answer is not understood. An invalid file or no terminal gives exit status 2.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    if args.live && !Screen::is_available() {
-        return Ok(usage(&"--live needs a terminal as standard input and output: use --json, or neither"));
+    if args.live && !io::stdout().is_terminal() {
+        return Ok(usage(&"--live needs a terminal, and standard output is none: use --json, or neither"));
     }
     let name = match &args.config {
         Some(file) => match name_in(file)? {
