@@ -5,7 +5,8 @@ use super::document::FairnessReport;
 use crate::fairness::published::{PublishedMix, PublishedShare};
 use crate::fairness::summary::PointSummary;
 use crate::report::cases::{CaseAxis, Frame, Series, alone, over_cases};
-use crate::report::plot::{Drawn, GREY, Plot, SERIES};
+use crate::report::plot::{Drawn, Plot, SERIES};
+use plotters::style::RGBColor;
 use train::Estimate;
 
 /// Index, shares for each discipline, then utilisation and delay of all disciplines.
@@ -70,18 +71,27 @@ const PUBLISHED: [PublishedSeries; 3] = [
     (None, "Cebinae", |mix| mix.cebinae),
 ];
 
+/// Those of the same disciplines here, or else those that follow.
+fn published_colours(disciplines: &[&str]) -> [RGBColor; PUBLISHED.len()] {
+    let mut free = disciplines.len()..;
+    PUBLISHED.map(|(same, ..)| {
+        let own = same.and_then(|same| disciplines.iter().position(|name| *name == same));
+        SERIES[own.or_else(|| free.next()).unwrap_or_default() % SERIES.len()]
+    })
+}
+
 /// Jain's index, beside the published values where there are some.
 fn index(report: &FairnessReport, cases: &[&str]) -> Drawn<Plot> {
     let points = &report.summary.points;
     let mut series = by_discipline(report, cases, &|point| point.jain_index.map(up_to_one));
     let published = |case: &&str| points.iter().find(|point| point.case == **case)?.published;
     if cases.iter().any(|case| published(case).is_some()) {
-        for (discipline, name, share) in PUBLISHED {
-            let own = discipline.and_then(|own| report.summary.discipline_names().iter().position(|name| *name == own));
+        let colours = published_colours(&report.summary.discipline_names());
+        for ((_, name, share), colour) in PUBLISHED.into_iter().zip(colours) {
             series.push(Series {
                 name: format!("published: {name}"),
                 values: cases.iter().map(|case| Some(alone(share(&published(case)?).jain_index))).collect(),
-                colour: own.map_or(GREY, |index| SERIES[index % SERIES.len()]),
+                colour,
                 is_published: true,
             });
         }
@@ -155,4 +165,16 @@ fn plot(report: &FairnessReport, cases: &[&str], frame: &Frame<'_>, series: Vec<
         is_swept: swept,
     };
     over_cases(&axis, frame, &series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Finding 10 of the review by a new user: all that is published of disciplines that were not run was one grey.
+    #[test]
+    fn published_disciplines_have_colours_of_their_own() {
+        assert_eq!(published_colours(&["fair-share"]), [SERIES[1], SERIES[2], SERIES[3]]);
+        assert_eq!(published_colours(&["fq-codel", "tail-drop"]), [SERIES[1], SERIES[0], SERIES[2]]);
+    }
 }
