@@ -15,6 +15,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The whole terminal, which is left as it was found, whatever happens.
 pub struct Screen {
     terminal: DefaultTerminal,
+    /// Keys come by standard input; else `crossterm` reads them from `/dev/tty`.
+    reads_stdin: bool,
 }
 
 /// What the user did. Keys without a meaning are left out.
@@ -42,7 +44,7 @@ impl Screen {
     /// If it cannot be used.
     pub fn open() -> anyhow::Result<Self> {
         let terminal = ratatui::try_init().inspect_err(|_| ratatui::restore()).context("cannot use the terminal")?;
-        Ok(Screen { terminal })
+        Ok(Screen { terminal, reads_stdin: io::stdin().is_terminal() })
     }
 
     /// Draws all of it anew.
@@ -59,7 +61,7 @@ impl Screen {
     /// # Errors
     /// If the terminal cannot be read.
     pub fn wait(&mut self, until: Instant, stop: &AtomicBool) -> anyhow::Result<Option<Input>> {
-        wait(until, stop).context("cannot read the terminal")
+        wait(until, stop, self.reads_stdin).context("cannot read the terminal")
     }
 }
 
@@ -69,13 +71,14 @@ impl Drop for Screen {
     }
 }
 
-fn wait(until: Instant, stop: &AtomicBool) -> io::Result<Option<Input>> {
+fn wait(until: Instant, stop: &AtomicBool, reads_stdin: bool) -> io::Result<Option<Input>> {
     while !stop.load(Ordering::Relaxed) {
         let left = until.saturating_duration_since(Instant::now());
-        if is_gone(left.min(POLL_INTERVAL))? {
+        let time = left.min(POLL_INTERVAL);
+        if reads_stdin && is_gone(time)? {
             return Ok(Some(Input::Interrupt));
         }
-        match event::poll(Duration::ZERO) {
+        match event::poll(if reads_stdin { Duration::ZERO } else { time }) {
             Ok(true) => {
                 if let Some(input) = input(&event::read()?) {
                     return Ok(Some(input));
