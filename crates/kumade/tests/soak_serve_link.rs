@@ -87,6 +87,16 @@ fn runtime_directory() -> PathBuf {
     directory
 }
 
+/// What they have left there, and where all processes note what is to be undone.
+fn left_by(processes: &[Child; 2], runtime: &Path) -> Vec<PathBuf> {
+    let entries = |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let noted = entries(Path::new("/run/kumade")).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        processes.iter().any(|process| name.contains(&format!("-{}-", process.id())))
+    });
+    noted.chain(entries(&runtime.join("kumade"))).collect()
+}
+
 /// One client: it ends by itself, is killed, or loses its line for a while.
 fn use_once(client: &Namespace, round: u64) {
     let words = ["measure", "10.79.0.2", "--no-capacity", "--deadline", "10s"];
@@ -145,7 +155,7 @@ fn a_server_and_a_link_take_no_more_as_time_passes() {
             kill(Pid::from_raw(process.id() as i32), Signal::SIGINT).unwrap();
             process.wait().unwrap();
         });
-        let left: Vec<_> = fs::read_dir(runtime.join("kumade")).into_iter().flatten().flatten().collect();
+        let left = left_by(&processes, &runtime);
         assert!(left.is_empty(), "{left:?}");
         assert!(is_idle, "{idle:?} before, {end:?} in the end");
         for (warm, end) in warm.iter().zip(end) {

@@ -21,8 +21,8 @@ fn main() {
         for &transport in &transports {
             let numbers = only.map_or(0..paths, |number| number..number + 1);
             let verdicts = verdicts(kind, transport, numbers, only.is_some());
-            let summary = Summary::of(&verdicts);
-            let Summary { runs, values, coverage, error, median_width, wrong, refusals, bytes, seconds, .. } = summary;
+            let Summary { runs, values, coverage, error, median_width, wrong, impact, refusals, bytes, seconds } =
+                Summary::of(&verdicts);
             println!(
                 "{kind:<12}{transport:?}: {runs} runs, {values} values, covered {:.1} %, error {:.2} %, width {median_width:.3}, \
                  wrong {wrong}, {:.2} MB, {seconds:.2} s",
@@ -30,10 +30,8 @@ fn main() {
                 error * 100.0,
                 bytes / 1e6
             );
-            if let (Some((lost, most)), Some((added, longest))) = (summary.goodput_lost, summary.queueing_added) {
-                let [lost, most] = [lost, most].map(|part| part * 100.0);
-                println!("    connections lost {lost:.1} % of their goodput on average, {most:.1} % at most");
-                println!("    the 99th percentile of queueing grew by {added} on average, by {longest} at most");
+            if let Some(impact) = impact {
+                println!("    {impact}");
             }
             for (cause, count) in refusals {
                 println!("    {count} without a value: {cause}");

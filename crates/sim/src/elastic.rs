@@ -3,6 +3,8 @@
 use crate::network::{FlowConfig, FlowId, LinkId, Network, Sojourn, Source, TcpConfig};
 use crate::tcp::congestion::Control;
 use link::{CrossConfig, CrossKind, LinkConfig};
+use std::fmt;
+use train::statistics::mean;
 use units::{ConfigError, Rate, Span, Time};
 
 /// A TCP connection that sends all the time.
@@ -23,6 +25,42 @@ pub struct Impact {
     pub goodput_lost: f64,
     /// By how much the 99th percentile of sojourn times in the queue grew.
     pub queueing_added: Span,
+}
+
+/// What many measurements did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ImpactSummary {
+    /// On average.
+    pub mean: Impact,
+    /// The greatest of each, whichever measurement it was.
+    pub most: Impact,
+}
+
+impl ImpactSummary {
+    /// None of no measurement.
+    pub fn of(impacts: &[Impact]) -> Option<Self> {
+        let summed_up = |of: fn(&Impact) -> f64| {
+            let values: Vec<f64> = impacts.iter().map(of).collect();
+            Some((mean(&values), values.iter().copied().max_by(f64::total_cmp)?))
+        };
+        let (lost, most_lost) = summed_up(|impact| impact.goodput_lost)?;
+        let (added, most_added) = summed_up(|impact| impact.queueing_added.as_secs_f64())?;
+        let impact = |goodput_lost, seconds| Impact { goodput_lost, queueing_added: Span::from_secs_f64(seconds) };
+        Some(ImpactSummary { mean: impact(lost, added), most: impact(most_lost, most_added) })
+    }
+}
+
+impl fmt::Display for ImpactSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ImpactSummary { mean, most } = self;
+        let [lost, most_lost] = [mean, most].map(|impact| impact.goodput_lost * 100.0);
+        let (added, most_added) = (mean.queueing_added, most.queueing_added);
+        write!(
+            f,
+            "connections lost {lost:.1} % of their goodput on average, {most_lost:.1} % at most; the 99th percentile of \
+             queueing grew by {added} on average, by {most_added} at most"
+        )
+    }
 }
 
 /// One link in a [`Network`] with TCP connections and trains on it.

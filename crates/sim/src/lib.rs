@@ -21,6 +21,6 @@ mod run;
 pub mod sites;
 pub mod tcp;
 
-pub use elastic::{ElasticFlow, Impact};
+pub use elastic::{ElasticFlow, Impact, ImpactSummary};
 pub use path::{Hop, Stamping, VirtualPath};
 pub use run::{Measured, Run, VirtualPaths, measure};

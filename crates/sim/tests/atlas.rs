@@ -33,12 +33,8 @@ fn paths_of_all_kinds_come_to_this() {
         ];
         let row: String = cells.iter().map(|cell| format!("{cell:>11}")).collect();
         writeln!(table, "{:<20}{row}", format!("{kind} {}", name(transport))).unwrap();
-        if let (Some((lost, most)), Some((added, longest))) = (summary.goodput_lost, summary.queueing_added) {
-            let [lost, most] = [lost, most].map(|part| part * 100.0);
-            writeln!(table, "    connections lost {lost:.1} % of their goodput on average, {most:.1} % at most")
-                .unwrap();
-            let grew = "the 99th percentile of queueing grew by";
-            writeln!(table, "    {grew} {added} on average, by {longest} at most").unwrap();
+        if let Some(impact) = summary.impact {
+            writeln!(table, "    {impact}").unwrap();
         }
         for (cause, count) in &summary.refusals {
             writeln!(table, "    {count} without a value: {cause}").unwrap();

@@ -151,18 +151,19 @@ fn nearly_full(state: &State, used: &[Reading], interval: &Interval) -> Option<R
     let high = interval.value + interval.half;
     let is_little = high < MAX_LITTLE * state.knowledge.capacity.unwrap_or(0.0);
     let is_vague = used.len() < MIN_TRAINS_OF_LITTLE && interval.half > MAX_VAGUENESS * interval.value;
-    (is_little && is_vague).then(|| Rate::from_f64(high))
+    (is_little && is_vague && state.search.ceiling().is_none()).then(|| Rate::from_f64(high))
 }
 
 /// The outcome so far.
 pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
     let used = used(state);
     let found = find(state, &used, elapsed);
+    let (reason, bound) = found.as_ref().err().cloned().unzip();
     Outcome {
         available: found.as_ref().ok().map(Interval::estimate),
         spread: found.as_ref().ok().map(|interval| Rate::from_f64(interval.spread)),
-        bound: if found.is_err() { bound(state, &used, elapsed) } else { None },
-        reason: found.err(),
+        bound: bound.flatten(),
+        reason,
         capacity: state.knowledge.capacity.map(Rate::from_f64),
         trains_used: used.len() as u32,
         trains_rejected: rejected(state),
@@ -170,14 +171,16 @@ pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
     }
 }
 
-/// The value; or the reason why there is none.
-fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, String> {
+/// The value; or the reason why there is none, and what is known instead.
+fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, (String, Option<Bound>)> {
+    let no_value = |reason: String| (reason, bound(state, used));
     if state.search.ceiling().is_some() && !state.search.is_verified() {
-        return Err(format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}"));
+        return Err(no_value(format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}")));
     }
-    let mut interval = candidate(state, used, elapsed)?;
-    if let Some(high) = nearly_full(state, used, &interval).filter(|_| state.search.ceiling().is_none()) {
-        return Err(format!("the path is nearly full, and too few trains say what it leaves: at most {high}"));
+    let mut interval = candidate(state, used, elapsed).map_err(no_value)?;
+    if let Some(high) = nearly_full(state, used, &interval) {
+        let reason = format!("the path is nearly full, and too few trains say what it leaves: at most {high}");
+        return Err((reason, Some(Bound::AtMost(high, Limit::NearlyFull))));
     }
     if let Some(low) = state.search.low() {
         interval.low = interval.low.min(low.max(0.0));
@@ -238,15 +241,7 @@ fn rejected(state: &State) -> BTreeMap<Rejection, u32> {
 }
 
 /// What is known where there is no value since nothing filled the path.
-fn bound(state: &State, used: &[Reading], elapsed: Span) -> Option<Bound> {
-    let full = candidate(state, used, elapsed).ok().and_then(|interval| nearly_full(state, used, &interval));
-    if let Some(high) = full.filter(|_| state.search.ceiling().is_none()) {
-        return Some(Bound::AtMost(high, Limit::NearlyFull));
-    }
-    bound_below(state, used)
-}
-
-fn bound_below(state: &State, used: &[Reading]) -> Option<Bound> {
+fn bound(state: &State, used: &[Reading]) -> Option<Bound> {
     let is_misled = state.knowledge.hidden_bucket || state.search.ceiling().is_some();
     if is_misled || state.knowledge.short_primes as usize > used.len() {
         None
@@ -270,7 +265,7 @@ fn no_value(state: &State, used: &[Reading]) -> String {
         return "no train was long enough to empty the token bucket on the path, which hides the available bandwidth"
             .to_owned();
     }
-    match bound_below(state, used) {
+    match bound(state, used) {
         Some(Bound::AtLeast(rate, Limit::Sender)) => {
             return format!("sender-limited: the path carried the highest rate that could be sent, {rate}");
         }

@@ -60,9 +60,8 @@ impl KindSummary {
     fn of(group: &[(AtlasRow, Verdict)]) -> Option<Self> {
         let (first, _) = group.first()?;
         let verdicts: Vec<Verdict> = group.iter().map(|(_, verdict)| verdict.clone()).collect();
-        let summary = Summary::of(&verdicts);
-        let Summary { runs, values, coverage, error, median_width, wrong, refusals, bytes, seconds, .. } = summary;
-        let (lost, added) = (summary.goodput_lost, summary.queueing_added);
+        let Summary { runs, values, coverage, error, median_width, wrong, impact, refusals, bytes, seconds } =
+            Summary::of(&verdicts);
         let if_any = |figure| (values > 0).then_some(figure);
         Some(KindSummary {
             kind: first.kind.clone(),
@@ -76,10 +75,10 @@ impl KindSummary {
             refusals,
             mean_bytes: bytes,
             mean_seconds: seconds,
-            mean_goodput_lost_ratio: lost.map(|(mean, _)| mean),
-            max_goodput_lost_ratio: lost.map(|(_, most)| most),
-            mean_added_queueing_seconds: added.map(|(mean, _)| mean.as_secs_f64()),
-            max_added_queueing_seconds: added.map(|(_, most)| most.as_secs_f64()),
+            mean_goodput_lost_ratio: impact.map(|impact| impact.mean.goodput_lost),
+            max_goodput_lost_ratio: impact.map(|impact| impact.most.goodput_lost),
+            mean_added_queueing_seconds: impact.map(|impact| impact.mean.queueing_added.as_secs_f64()),
+            max_added_queueing_seconds: impact.map(|impact| impact.most.queueing_added.as_secs_f64()),
         })
     }
 }

@@ -248,8 +248,15 @@ mod tests {
         for row in &report.rows {
             let share = row.attack.as_ref().unwrap().share_ratio;
             assert!(share <= 1.2, "{} {}: {share}", row.case, row.discipline);
-            // A search has found a pattern that leaves a link with FQ-CoDel idle for a tenth of the time.
-            let least = if row.discipline == "fair-share" { 0.95 } else { 0.85 };
+            // A search has found one pattern that leaves a link with FQ-CoDel idle for a tenth of the time.
+            let idles = row.discipline == "fq-codel" && row.case.starts_with("found, 5.36/649 ms");
+            let least = if row.discipline == "fair-share" {
+                0.95
+            } else if idles {
+                0.85
+            } else {
+                0.9
+            };
             assert!(row.bulk_share_ratio > least, "{} {}: {}", row.case, row.discipline, row.bulk_share_ratio);
         }
     }

@@ -96,7 +96,8 @@ pub(super) fn worst(
             }
             _ => start(experiment.bottleneck.rate, &mut random),
         };
-        let candidate = searched.goal.within_bounds(candidate, base.equal_share(experiment.bottleneck.rate));
+        let share = case(base, searched, candidate).equal_share(experiment.bottleneck.rate);
+        let candidate = searched.goal.within_bounds(candidate, share);
         let case = case(base, searched, candidate);
         let seed = SeedChoice::Tuning.seeds().seed(number);
         let point = ContentionPoint { case: &case, discipline: searched.discipline, run: 1, seed };

@@ -61,9 +61,9 @@ impl DrawnPath {
         let measured =
             paths.measure(Measurement::new(plan, session), &mut |_| ()).map_err(MeasureError::Measurement)?;
         let report = measured.report.up.ok_or(MeasureError::NoDirection)?;
-        let expected = || match self.elastic.is_empty() {
-            true => Rate::from_f64(self.sustained.as_f64() - self.cross.as_f64()),
-            false => paths.up.truth(started, paths.up.now()),
+        let expected = || {
+            let mean = Rate::from_f64(self.sustained.as_f64() - self.cross.as_f64());
+            if self.elastic.is_empty() { mean } else { paths.up.truth(started, paths.up.now()) }
         };
         let truth = Truth::new(self, measured.truth[0].unwrap_or_else(expected));
         let truth = match measured.windows[0].filter(|_| self.is_balanced) {

@@ -3,12 +3,12 @@
 use super::draw::DrawnPath;
 use super::measure::Measured;
 use super::truth::{Fault, Judgement, Truth};
-use crate::elastic::Impact;
+use crate::elastic::{Impact, ImpactSummary};
 use measurement::report::DirectionReport;
 use std::collections::BTreeMap;
 use train::Estimate;
 use train::statistics::{mean, median};
-use units::{Rate, Span};
+use units::Rate;
 
 /// What became of one measurement.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,10 +42,8 @@ pub struct Summary {
     pub median_width: f64,
     /// Runs with a statement that is wrong with confidence.
     pub wrong: usize,
-    /// Where TCP connections are the cross traffic: the mean and the greatest part of their goodput that a run took from them …
-    pub goodput_lost: Option<(f64, f64)>,
-    /// … and the mean and the greatest growth of the queueing delay's 99th percentile.
-    pub queueing_added: Option<(Span, Span)>,
+    /// What they did to TCP connections, where these are the cross traffic.
+    pub impact: Option<ImpactSummary>,
     /// Runs without a value, by cause.
     pub refusals: BTreeMap<String, usize>,
     /// Mean IP bytes of a run.
@@ -103,9 +101,7 @@ impl Summary {
         let covers: Vec<f64> = judged.iter().map(|judgement| f64::from(u8::from(judgement.covers))).collect();
         let errors: Vec<f64> = judged.iter().map(|judgement| judgement.error.abs()).collect();
         let widths: Vec<f64> = judged.iter().map(|judgement| judgement.width).collect();
-        let impacts: Vec<&Impact> = verdicts.iter().filter_map(|verdict| verdict.impact.as_ref()).collect();
-        let lost = mean_and_most(impacts.iter().map(|impact| impact.goodput_lost));
-        let added = mean_and_most(impacts.iter().map(|impact| impact.queueing_added.as_secs_f64()));
+        let impacts: Vec<Impact> = verdicts.iter().filter_map(|verdict| verdict.impact).collect();
         let mut refusals = BTreeMap::new();
         for reason in verdicts.iter().filter_map(|verdict| verdict.reason.as_deref()) {
             *refusals.entry(cause(reason)).or_default() += 1;
@@ -116,19 +112,13 @@ impl Summary {
             coverage: mean(&covers),
             error: mean(&errors),
             median_width: median(&widths).unwrap_or(0.0),
-            goodput_lost: lost,
-            queueing_added: added.map(|(mean, most)| (Span::from_secs_f64(mean), Span::from_secs_f64(most))),
+            impact: ImpactSummary::of(&impacts),
             wrong: verdicts.iter().filter(|verdict| verdict.fault.is_some()).count(),
             refusals,
             bytes: mean(&verdicts.iter().map(|verdict| verdict.bytes as f64).collect::<Vec<_>>()),
             seconds: mean(&verdicts.iter().map(|verdict| verdict.seconds).collect::<Vec<_>>()),
         }
     }
-}
-
-fn mean_and_most(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let values: Vec<f64> = values.collect();
-    Some((mean(&values), values.iter().copied().max_by(f64::total_cmp)?))
 }
 
 /// A reason without its figures.
