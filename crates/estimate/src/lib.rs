@@ -34,6 +34,7 @@ mod published;
 mod settings;
 mod stats;
 mod sustained;
+mod utilization;
 
 pub use bound::{Bound, Limit};
 pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper, Shaping};
@@ -51,3 +52,4 @@ pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, Pat
 pub use primed::{Primed, PrimedConfig};
 pub use settings::MethodSettings;
 pub use sustained::{Limiter, Policing, Sustained, SustainedConfig, SustainedProbe};
+pub use utilization::{Utilization, UtilizationConfig, UtilizationProbe};

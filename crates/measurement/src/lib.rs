@@ -29,6 +29,7 @@ mod service_cycle;
 mod step;
 mod sustained;
 mod transport;
+mod utilization;
 
 pub use clocks::Clocks;
 pub use delay::report_one_way;

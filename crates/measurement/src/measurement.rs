@@ -12,13 +12,14 @@ use crate::series::{CarriedTrain, Cost, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::sustained;
 use crate::transport::{Need, TransportInUse};
+use crate::utilization;
 use estimate::{
     Capacity, CapacityConfig, CapacityProbe, Conditions, Method, Outcome, RequestedBudget, Shaping, Sustained,
-    SustainedProbe,
+    SustainedProbe, UtilizationConfig, UtilizationProbe,
 };
 use std::collections::VecDeque;
 use std::mem;
-use train::{Train, Transport};
+use train::{Estimate, Train, Transport};
 use units::{Direction, Rate, Span, Time};
 
 /// Receive timeout of a packet size test, beyond a round trip.
@@ -78,6 +79,7 @@ enum Phase {
     Capacity(Box<CapacityPhase>),
     Available(AvailablePhase),
     Sustained(Box<SustainedPhase>),
+    Utilization(Box<UtilizationPhase>),
     Finished,
 }
 
@@ -99,6 +101,22 @@ struct SustainedPhase {
     available: AvailablePhase,
     outcome: Outcome,
     probe: SustainedProbe,
+}
+
+struct UtilizationPhase {
+    available: AvailablePhase,
+    sustained: Option<Sustained>,
+    judged: Judged,
+    /// Of the narrow link.
+    rate: Rate,
+    probe: UtilizationProbe,
+}
+
+/// A method's outcome in the light of everything else, with the fair share of one flow.
+#[derive(Debug, Clone, PartialEq)]
+struct Judged {
+    outcome: Outcome,
+    fair_share: Option<Estimate<Rate>>,
 }
 
 /// The result of a capacity phase, its report, and its cost.
@@ -201,6 +219,12 @@ impl Measurement {
                     phase.probe.record(&carried.record);
                 }
             }
+            Purpose::Utilization => {
+                if let Phase::Utilization(phase) = &mut self.phase {
+                    phase.available.series.add_sparse(&carried);
+                    phase.probe.record(&carried.record);
+                }
+            }
         }
     }
 
@@ -249,6 +273,7 @@ impl Measurement {
             Phase::Capacity(phase) => self.capacity(phase, now),
             Phase::Available(phase) => self.available(phase, now),
             Phase::Sustained(phase) => self.sustained(phase, now),
+            Phase::Utilization(phase) => self.utilization(phase, now),
             Phase::Finished => (Phase::Finished, Some(Step::Done(Box::new(self.report())))),
         }
     }
@@ -392,7 +417,7 @@ impl Measurement {
         }
     }
 
-    /// Reports a direction, and goes on to the next.
+    /// Looks at how busy the link is where trains leave that open; else reports the direction.
     fn end_direction(
         &mut self,
         phase: AvailablePhase,
@@ -400,8 +425,62 @@ impl Measurement {
         sustained: Option<Sustained>,
         now: Time,
     ) -> Phase {
+        let judged = self.judge(&phase, outcome, sustained.as_ref());
+        match self.utilization_probe(&phase, &judged, now) {
+            Some((rate, probe)) => {
+                Phase::Utilization(Box::new(UtilizationPhase { available: phase, sustained, judged, rate, probe }))
+            }
+            None => self.report_direction(phase, judged, sustained.as_ref(), now),
+        }
+    }
+
+    /// In a full measurement of one link by a method that knows what trains do not show; none where that is not needed. With the
+    /// rate of the link.
+    fn utilization_probe(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<(Rate, UtilizationProbe)> {
+        let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
+        let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
+        let spent = found.cost.duration + phase.series.cost(now).duration;
+        let is_time = self.plan.budget.time.is_none_or(|time| spent + utilization::TIME <= time);
+        if !is_one_link || !is_time {
+            return None;
+        }
+        let rate = utilization::needed(&found.capacity, &judged.outcome)?;
+        let config = UtilizationConfig { rate, time: utilization::TIME, seed: self.plan.seed };
+        config.is_possible().then(|| (rate, UtilizationProbe::new(config)))
+    }
+
+    fn utilization(&mut self, mut phase: Box<UtilizationPhase>, now: Time) -> (Phase, Option<Step>) {
+        match phase.probe.next(now) {
+            estimate::Step::Send { wait, train } => {
+                let so_far = phase.judged.outcome.available.map(|estimate| estimate.value);
+                let step = self.send_next(&phase.available.series, Purpose::Utilization, wait, train, so_far, now);
+                (Phase::Utilization(phase), Some(step))
+            }
+            estimate::Step::Done(found) => {
+                let UtilizationPhase { available, sustained, judged, rate, .. } = *phase;
+                let Judged { outcome, fair_share } = judged;
+                let outcome = match found {
+                    Some(found) => utilization::judge(&found, rate, outcome, fair_share),
+                    None => outcome,
+                };
+                let judged = Judged { outcome, fair_share };
+                (self.report_direction(available, judged, sustained.as_ref(), now), None)
+            }
+        }
+    }
+
+    /// Reports a direction, and goes on to the next.
+    fn report_direction(
+        &mut self,
+        phase: AvailablePhase,
+        judged: Judged,
+        sustained: Option<&Sustained>,
+        now: Time,
+    ) -> Phase {
         let direction = phase.series.direction();
-        let result = self.direction_report(phase, outcome, sustained, now);
+        let rate = phase.capacity.as_ref().and_then(|found| utilization::narrow(&found.capacity));
+        let judged = Judged { outcome: utilization::resolve(rate, judged.outcome), ..judged };
+        let result = self.direction_report(phase, judged, sustained, now);
         match self.balanced.as_mut().map(|balanced| balanced.add(result.clone())) {
             Some(true) => Phase::Link(direction),
             Some(false) | None => self.finish(direction, result),
@@ -433,39 +512,47 @@ impl Measurement {
         after(direction)
     }
 
-    fn direction_report(
-        &self,
-        phase: AvailablePhase,
-        outcome: Outcome,
-        sustained: Option<Sustained>,
-        now: Time,
-    ) -> DirectionReport {
-        let (shaped, direction) = (phase.shaped_rate().is_some(), phase.series.direction());
-        let cost = phase.series.cost(now);
-        let (outcome, capacity) = match phase.capacity {
-            Some(found) => (found.capacity.refute(outcome), Some((found.capacity, found.report))),
-            None => (outcome, None),
+    /// The method's outcome in the light of the capacity, of longer trains, of delays and of how packets arrived.
+    fn judge(&self, phase: &AvailablePhase, outcome: Outcome, sustained: Option<&Sustained>) -> Judged {
+        let direction = phase.series.direction();
+        let capacity = phase.capacity.as_ref().map(|found| &found.capacity);
+        let outcome = match &phase.capacity {
+            Some(found) => found.capacity.refute(outcome),
+            None => outcome,
         };
-        let (outcome, fair_share) = match &capacity {
-            Some((capacity, _)) if self.transport.kind() == Transport::Udp => flow_queueing::judge(capacity, outcome),
-            Some((capacity, _)) => {
+        let (outcome, fair_share) = match capacity {
+            Some(capacity) if self.transport.kind() == Transport::Udp => flow_queueing::judge(capacity, outcome),
+            Some(capacity) => {
                 let disordered = phase.series.disordered_trains();
-                (flow_queueing::judge_many(capacity, sustained.as_ref(), disordered, outcome), None)
+                (flow_queueing::judge_many(capacity, sustained, disordered, outcome), None)
             }
             None => (outcome, None),
         };
         // Of several links, idle packets have as many delays.
         let is_one_link = self.balanced.is_none() && !flow_queueing::is_overtaking(&outcome);
         let variation = self.delays.idle_variation(direction).filter(|_| is_one_link);
-        let narrow = capacity.as_ref().and_then(|(capacity, _)| capacity.fastest_burst);
+        let narrow = capacity.and_then(|capacity| capacity.fastest_burst);
         let varies = jitter::notable(variation, narrow, &outcome).is_some();
         let (outcome, fair_share) = jitter::judge(variation, narrow, outcome, fair_share);
         let (outcome, fair_share) = match varies && outcome.available.is_none() {
             true => (outcome, fair_share),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
         };
-        let mut capacity = capacity.map(|(_, report)| report);
-        if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, &sustained) {
+        Judged { outcome, fair_share }
+    }
+
+    fn direction_report(
+        &self,
+        phase: AvailablePhase,
+        judged: Judged,
+        sustained: Option<&Sustained>,
+        now: Time,
+    ) -> DirectionReport {
+        let Judged { outcome, fair_share } = judged;
+        let shaped = phase.shaped_rate().is_some();
+        let cost = phase.series.cost(now);
+        let mut capacity = phase.capacity.map(|found| found.report);
+        if let (Some(capacity), Some(Sustained::Limited(limiter))) = (&mut capacity, sustained) {
             capacity.limit(limiter, phase.series.is_held_back());
         }
         let mut warnings = self.transport.warnings();
@@ -479,7 +566,7 @@ impl Measurement {
         let report = DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost);
         DirectionReport {
             fair_share_bits_per_second: fair_share,
-            sustained_bytes: sustained::bytes(sustained.as_ref()),
+            sustained_bytes: sustained::bytes(sustained),
             ..report
         }
     }

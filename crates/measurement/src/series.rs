@@ -85,16 +85,21 @@ impl TrainSeries {
 
     /// Adds a train.
     pub fn add(&mut self, carried: &CarriedTrain) {
+        self.add_sparse(carried);
+        let record = &carried.record;
+        let is_disordered = record.packets.len() >= MIN_PACKETS && record.is_disordered();
+        self.disordered_trains += u32::from(is_disordered);
+        self.service_cycle.add(record);
+    }
+
+    /// Adds a train whose packets are too far apart to tell of the order of packets, or of batches.
+    pub fn add_sparse(&mut self, carried: &CarriedTrain) {
         self.ended = carried.ended;
         self.trains += 1;
         self.packets += carried.packets;
         self.bytes += carried.bytes;
         self.kernel_stamps &= carried.kernel_stamps;
         self.held_back |= carried.held_back;
-        let record = &carried.record;
-        let is_disordered = record.packets.len() >= MIN_PACKETS && record.is_disordered();
-        self.disordered_trains += u32::from(is_disordered);
-        self.service_cycle.add(record);
     }
 
     /// Number of trains so far.

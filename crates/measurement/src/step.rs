@@ -78,6 +78,8 @@ pub enum Purpose {
     AvailableBandwidth,
     /// To find out whether a rate lasts.
     SustainedRate,
+    /// To see which part of the time the narrow link is busy.
+    Utilization,
 }
 
 /// Why a measurement failed.

@@ -95,7 +95,7 @@ impl VirtualPaths {
                 },
                 measurement::Step::Send(request) => {
                     let (started, carried) = self.send(&request, connections);
-                    if request.purpose == Purpose::AvailableBandwidth {
+                    if matches!(request.purpose, Purpose::AvailableBandwidth | Purpose::Utilization) {
                         windows[request.direction as usize].extend(started, carried.ended);
                     }
                     measurement.carried(carried);

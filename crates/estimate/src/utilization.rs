@@ -1,0 +1,149 @@
+//! Which part of the time the narrow link is busy, from small packets at random times.
+//!
+//! A packet that comes while the link sends another one waits, if only for the rest of that packet; one that finds the link idle
+//! does not. Packets at the times of a Poisson process see what a clock would see (PASTA: Wolff 1982), so that the part of them
+//! that wait is the part of the time in which the link is busy, and what it leaves idle is available (ProbeGap: Lakshminarayanan,
+//! Padmanabhan, Padhye, IMC 2004). That holds whatever the cross traffic is: it is hardly pushed aside by packets of 64 bytes,
+//! so that TCP connections don't give way as they do to trains; and with a queue for each flow, too, since a packet on the link is
+//! finished before another one is sent.
+//!
+//! It holds for one link only. Where faster links are loaded as well, packets wait there too, and less seems to be left than is.
+//!
+//! Waiting times are those above the least delay, less the clocks' drift. Stamps are noisy: how short a wait can be told from
+//! none is read from the packets themselves, and what is missed below that is made up for.
+
+mod waits;
+
+use crate::method::Step;
+use crate::stats::random;
+use train::{Estimate, Segment, Train, TrainRecord};
+use units::{Rate, Span, Time};
+use waits::Sample;
+
+/// Of each packet: the smallest that every transport can send.
+const PACKET_BYTES: u32 = 64;
+/// A packet of cross traffic.
+const FULL_PACKET_BYTES: u64 = 1500;
+/// The packets may take this part of the link.
+const MAX_OWN_PART: f64 = 0.02;
+/// The mean time between two is at least this.
+const MIN_INTERVAL: Span = Span::from_millis(2);
+/// Packets of one train.
+const TRAIN_PACKETS: u32 = 100;
+/// Fewer packets tell nothing.
+const MIN_PACKETS: usize = 100;
+
+/// What to look at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UtilizationConfig {
+    /// The rate of the link.
+    pub rate: Rate,
+    /// How long to look.
+    pub time: Span,
+    /// Of the times at which packets are sent.
+    pub seed: u64,
+}
+
+/// Looks at how busy the link is. The loop is that of a [`Method`](crate::Method): see the crate's contract.
+#[derive(Debug)]
+pub struct UtilizationProbe {
+    config: UtilizationConfig,
+    interval: Span,
+    trains_left: u32,
+    samples: Vec<Sample>,
+    /// Packets that did not arrive.
+    lost: usize,
+    random: u64,
+}
+
+/// How busy the link was. Parts are from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Utilization {
+    /// The part of the time in which it was busy.
+    pub busy: Estimate<f64>,
+    /// The part of it that the packets themselves took.
+    pub own: f64,
+    /// Of the packets that waited, those that waited for longer than one full packet takes.
+    pub queued: f64,
+    /// The mean wait of the others, as a part of that time: half, where all were full packets of this link.
+    pub mean_wait: f64,
+}
+
+impl UtilizationConfig {
+    /// Whether enough packets can be sent in that time.
+    pub fn is_possible(&self) -> bool {
+        let packets = self.time.as_secs_f64() / interval(self.rate).as_secs_f64();
+        packets >= MIN_PACKETS as f64 && waits::is_possible(self.service())
+    }
+
+    fn service(&self) -> Span {
+        self.rate.time_for(FULL_PACKET_BYTES)
+    }
+}
+
+impl UtilizationProbe {
+    /// Starts with no packet sent.
+    pub fn new(config: UtilizationConfig) -> Self {
+        let interval = interval(config.rate);
+        let train = interval * i64::from(TRAIN_PACKETS);
+        let trains_left = (config.time.as_secs_f64() / train.as_secs_f64()).ceil() as u32;
+        UtilizationProbe { config, interval, trains_left, samples: Vec::new(), lost: 0, random: config.seed }
+    }
+
+    /// What to do now. The result is none where the packets do not tell.
+    pub fn next(&mut self, _now: Time) -> Step<Option<Utilization>> {
+        if self.trains_left == 0 || !self.config.is_possible() {
+            return Step::Done(self.found());
+        }
+        self.trains_left -= 1;
+        let wait = self.gap();
+        let segment = |interval| Segment { count: 1, interval, first_size: PACKET_BYTES, size_step: 0 };
+        let segments = (0..TRAIN_PACKETS).map(|_| segment(self.gap())).collect();
+        Step::Send { wait, train: Train { segments } }
+    }
+
+    /// What became of the train that [`next`](Self::next) last asked for.
+    pub fn record(&mut self, record: &TrainRecord) {
+        for packet in &record.packets {
+            match (packet.sent, packet.received) {
+                (Some(sent), Some(received)) => self.samples.push(Sample { sent, delay: received - sent }),
+                _ => self.lost += 1,
+            }
+        }
+    }
+
+    /// To the next packet: exponentially distributed.
+    fn gap(&mut self) -> Span {
+        let part = -(1.0 - random(&mut self.random)).ln();
+        Span::from_secs_f64(self.interval.as_secs_f64() * part.min(10.0))
+    }
+
+    fn found(&self) -> Option<Utilization> {
+        if self.samples.len() < MIN_PACKETS {
+            return None;
+        }
+        let own_bytes = self.samples.len() as u64 * u64::from(PACKET_BYTES);
+        let seconds = self.interval.as_secs_f64() * self.samples.len() as f64;
+        let own = own_bytes as f64 * 8.0 / seconds / self.config.rate.as_f64();
+        let read = waits::read(&self.samples, self.config.service())?;
+        let arrived = self.samples.len() as f64 / (self.samples.len() + self.lost) as f64;
+        // What was lost may have found a full queue.
+        let high = 1.0 - (1.0 - read.busy.high) * arrived;
+        let busy = Estimate { high, ..read.busy };
+        Some(Utilization { busy, own, queued: read.queued, mean_wait: read.mean_wait })
+    }
+}
+
+impl Utilization {
+    /// What a link of this rate left idle: others may have had what the packets took.
+    pub fn left(&self, rate: Rate) -> Estimate<Rate> {
+        let high = self.busy.low - self.own;
+        let of = |busy: f64| Rate::from_f64(rate.as_f64() * (1.0 - busy).clamp(0.0, 1.0));
+        Estimate { value: of(self.busy.value), low: of(self.busy.high), high: of(high), confidence: 0.95 }
+    }
+}
+
+fn interval(rate: Rate) -> Span {
+    let own = Rate::from_f64((rate.as_f64() * MAX_OWN_PART).max(1.0));
+    own.time_for(u64::from(PACKET_BYTES)).max(MIN_INTERVAL)
+}

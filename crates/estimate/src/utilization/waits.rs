@@ -1,0 +1,152 @@
+//! Which packets waited, and for how long.
+
+use crate::stats::{mean, student_t_95};
+use train::Estimate;
+use units::{Span, Time};
+
+/// One packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample {
+    pub(super) sent: Time,
+    /// The clocks' offset included.
+    pub(super) delay: Span,
+}
+
+/// What the waits say. Parts are from 0 to 1.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Read {
+    pub(super) busy: Estimate<f64>,
+    pub(super) queued: f64,
+    pub(super) mean_wait: f64,
+}
+
+/// Clocks differ in rate by less than this.
+const MAX_DRIFT: f64 = 500e-6;
+/// Shorter waits than this are never told from none.
+const MIN_THRESHOLD: f64 = 4e-6;
+/// A wait must be told from none at this part of the time that a full packet takes.
+const MAX_THRESHOLD_PART: f64 = 0.35;
+/// Waits are as dense above a threshold as further above, but for this factor and for chance.
+const MAX_DENSER: f64 = 1.3;
+/// Batches of packets, one after the other, whose means are compared.
+const BATCHES: usize = 20;
+
+/// Whether a full packet takes long enough.
+pub(super) fn is_possible(service: Span) -> bool {
+    service.as_secs_f64() * MAX_THRESHOLD_PART >= 2.0 * MIN_THRESHOLD
+}
+
+/// None where waits cannot be told from noise. `service` is the time that the link takes for a full packet.
+pub(super) fn read(samples: &[Sample], service: Span) -> Option<Read> {
+    let waits = waits(samples)?;
+    let service = service.as_secs_f64();
+    let threshold = threshold(&waits, service)?;
+    let within = |low: f64, high: f64| waits.iter().filter(|wait| (low..high).contains(*wait)).count() as f64;
+    let count = waits.len() as f64;
+    let missed = within(threshold, 2.0 * threshold) / count;
+    let waited: Vec<f64> = waits.iter().map(|wait| f64::from(u8::from(*wait >= threshold))).collect();
+    let part = mean(&waited);
+    let error = standard_error(&waited).hypot(missed / 2.0);
+    let value = (part + missed).min(1.0);
+    let margin = student_t_95(BATCHES) * error;
+    let (low, high) = ((value - margin).max(0.0), (value + margin).min(1.0));
+    let short: Vec<f64> = waits.iter().copied().filter(|wait| (threshold..service * 1.1).contains(wait)).collect();
+    Some(Read {
+        busy: Estimate { value, low, high, confidence: 0.95 },
+        queued: within(service * 1.1, f64::INFINITY) / (part * count).max(1.0),
+        mean_wait: if short.is_empty() { 0.0 } else { mean(&short) / service },
+    })
+}
+
+/// In seconds, in the order of sending: delays above the least one, less the clocks' drift.
+fn waits(samples: &[Sample]) -> Option<Vec<f64>> {
+    let first = samples.first()?;
+    let points: Vec<(f64, f64)> = samples
+        .iter()
+        .map(|sample| ((sample.sent - first.sent).as_secs_f64(), (sample.delay - first.delay).as_secs_f64()))
+        .collect();
+    let drift = drift(&points);
+    let level = |(at, delay): &(f64, f64)| delay - drift * at;
+    let least = points.iter().map(level).fold(f64::INFINITY, f64::min);
+    Some(points.iter().map(|point| level(point) - least).collect())
+}
+
+/// The slope of the line below all points that is closest to them: the edge of their lower hull in the middle.
+fn drift(points: &[(f64, f64)]) -> f64 {
+    let mut hull: Vec<(f64, f64)> = Vec::new();
+    for &(x, y) in points {
+        while let [.., (ax, ay), (bx, by)] = hull[..] {
+            if (by - ay) * (x - bx) < (y - by) * (bx - ax) {
+                break;
+            }
+            hull.pop();
+        }
+        hull.push((x, y));
+    }
+    let middle = mean(&points.iter().map(|(x, _)| *x).collect::<Vec<_>>());
+    let edge = hull.windows(2).find(|edge| edge[1].0 >= middle);
+    let slope = edge.map_or(0.0, |edge| (edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0).max(1e-9));
+    slope.clamp(-MAX_DRIFT, MAX_DRIFT)
+}
+
+/// The least wait that is told from none: noise of stamps is denser the closer to none, waits for packets are not.
+fn threshold(waits: &[f64], service: f64) -> Option<f64> {
+    let within = |low: f64, high: f64| waits.iter().filter(|wait| (low..high).contains(*wait)).count() as f64;
+    let is_above_noise = |threshold: f64| {
+        let near = within(threshold, 2.0 * threshold);
+        let further = within(2.0 * threshold, 4.0 * threshold) / 2.0;
+        near <= MAX_DENSER * further + 2.0 * near.sqrt().max(1.0)
+    };
+    let thresholds = std::iter::successors(Some(MIN_THRESHOLD), |threshold| Some(threshold * 1.5));
+    thresholds.take_while(|threshold| *threshold <= service * MAX_THRESHOLD_PART).find(|threshold| is_above_noise(*threshold))
+}
+
+/// Of the mean of parts that depend on their neighbours: from means of batches, and not less than if they were independent.
+fn standard_error(waited: &[f64]) -> f64 {
+    let batches: Vec<f64> = waited.chunks(waited.len().div_ceil(BATCHES)).map(mean).collect();
+    let part = mean(waited);
+    let between = batches.iter().map(|batch| (batch - part).powi(2)).sum::<f64>();
+    let count = batches.len() as f64;
+    let independent = part * (1.0 - part) / waited.len() as f64;
+    (between / (count * (count - 1.0).max(1.0))).max(independent).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::random;
+
+    /// Packets at random times at a link that is busy for this part of the time with full packets of 120 µs one by one, behind
+    /// which stamps are late by up to `noise`.
+    fn samples(busy: f64, noise: f64, drift: f64, seed: u64) -> Vec<Sample> {
+        let mut state = seed;
+        let mut sent = 0.0;
+        let mut one = |_| {
+            sent += -2e-3 * (1.0 - random(&mut state)).ln();
+            let wait = if random(&mut state) < busy { 120e-6 * random(&mut state) } else { 0.0 };
+            let delay = 0.5 + wait + noise * random(&mut state) + drift * sent;
+            Sample { sent: Time::ZERO + Span::from_secs_f64(sent), delay: Span::from_secs_f64(delay) }
+        };
+        (0..1000).map(&mut one).collect()
+    }
+
+    #[test]
+    fn the_part_that_waits_is_the_part_of_the_time_in_which_the_link_is_busy() {
+        let service = Span::from_micros(120);
+        for seed in 1..=20 {
+            for (busy, noise, drift) in [(0.0, 3e-6, 0.0), (0.3, 3e-6, 50e-6), (0.7, 10e-6, -50e-6), (0.95, 3e-6, 20e-6)] {
+                let read = read(&samples(busy, noise, drift, seed), service).unwrap();
+                let found = read.busy;
+                let is_close = (found.value - busy).abs() < 0.08;
+                assert!(is_close && found.low - 0.03 <= busy && busy <= found.high + 0.03, "{seed}: {busy} {read:?}");
+                assert!(busy == 0.0 || read.queued < 0.05 && (read.mean_wait - 0.5).abs() < 0.1, "{seed}: {read:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_noise_hides_is_not_told() {
+        assert!(read(&samples(0.3, 300e-6, 0.0, 1), Span::from_micros(120)).is_none_or(|read| read.busy.value > 0.8));
+        assert!(!is_possible(Span::from_micros(10)));
+    }
+}
