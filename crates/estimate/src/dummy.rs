@@ -87,6 +87,7 @@ impl Dummy {
             reason: self.rate.is_none().then(|| "the only train did not arrive".to_owned()),
             spread: None,
             capacity: None,
+            tight_link: None,
             trains_used: self.rate.is_some().into(),
             trains_rejected: rejected,
             warnings: Vec::new(),

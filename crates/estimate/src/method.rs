@@ -57,6 +57,8 @@ pub struct Outcome {
     pub spread: Option<Rate>,
     /// The capacity of the link that limits the path, as far as the method needed it.
     pub capacity: Option<Rate>,
+    /// How fast the tight link is, where it has turned out not to be the narrow link.
+    pub tight_link: Option<Rate>,
     /// Trains that went into the value.
     pub trains_used: u32,
     /// Trains that were left out, by cause.
@@ -74,6 +76,7 @@ impl Outcome {
             reason: Some(reason),
             spread: None,
             capacity: None,
+            tight_link: None,
             trains_used: 0,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

@@ -176,7 +176,17 @@ impl Account {
         };
         let rejected = self.rejected.clone();
         let (spread, capacity, trains_used) = (None, None, self.used);
-        Outcome { available, bound: None, reason, spread, capacity, trains_used, trains_rejected: rejected, warnings }
+        Outcome {
+            available,
+            bound: None,
+            reason,
+            spread,
+            capacity,
+            tight_link: None,
+            trains_used,
+            trains_rejected: rejected,
+            warnings,
+        }
     }
 
     fn why_failed(&self) -> String {

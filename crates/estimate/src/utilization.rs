@@ -18,7 +18,7 @@ use crate::method::Step;
 use crate::stats::random;
 use train::{Estimate, Segment, Train, TrainRecord};
 use units::{Rate, Span, Time};
-use waits::Sample;
+use waits::{Read, Sample};
 
 /// Of each packet: the smallest that every transport can send.
 const PACKET_BYTES: u32 = 64;
@@ -67,6 +67,8 @@ pub struct Utilization {
     pub queued: f64,
     /// The mean wait of the others, as a part of that time: half, where all were full packets of this link.
     pub mean_wait: f64,
+    /// The correlation of each wait with the next one, from -1 to 1: none where not queues but stamps or hosts make packets late.
+    pub correlation: f64,
 }
 
 impl UtilizationConfig {
@@ -74,6 +76,16 @@ impl UtilizationConfig {
     pub fn is_possible(&self) -> bool {
         let packets = self.time.as_secs_f64() / interval(self.rate).as_secs_f64();
         packets >= MIN_PACKETS as f64 && waits::is_possible(self.service())
+    }
+
+    /// IP bytes to be sent.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.trains() * TRAIN_PACKETS * PACKET_BYTES)
+    }
+
+    fn trains(&self) -> u32 {
+        let train = interval(self.rate) * i64::from(TRAIN_PACKETS);
+        (self.time.as_secs_f64() / train.as_secs_f64()).ceil() as u32
     }
 
     fn service(&self) -> Span {
@@ -84,9 +96,7 @@ impl UtilizationConfig {
 impl UtilizationProbe {
     /// Starts with no packet sent.
     pub fn new(config: UtilizationConfig) -> Self {
-        let interval = interval(config.rate);
-        let train = interval * i64::from(TRAIN_PACKETS);
-        let trains_left = (config.time.as_secs_f64() / train.as_secs_f64()).ceil() as u32;
+        let (interval, trains_left) = (interval(config.rate), config.trains());
         UtilizationProbe { config, interval, trains_left, samples: Vec::new(), lost: 0, random: config.seed }
     }
 
@@ -130,7 +140,8 @@ impl UtilizationProbe {
         // What was lost may have found a full queue.
         let high = 1.0 - (1.0 - read.busy.high) * arrived;
         let busy = Estimate { high, ..read.busy };
-        Some(Utilization { busy, own, queued: read.queued, mean_wait: read.mean_wait })
+        let Read { queued, mean_wait, correlation, .. } = read;
+        Some(Utilization { busy, own, queued, mean_wait, correlation })
     }
 }
 

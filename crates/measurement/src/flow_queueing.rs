@@ -147,6 +147,7 @@ mod tests {
             reason: None,
             spread: None,
             capacity: None,
+            tight_link: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

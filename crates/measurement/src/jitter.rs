@@ -49,6 +49,7 @@ mod tests {
             reason: Some("flows have queues of their own".to_owned()),
             spread: None,
             capacity: Some(Rate::from_mbit(50)),
+            tight_link: None,
             trains_used: 5,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

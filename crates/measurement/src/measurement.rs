@@ -117,6 +117,8 @@ struct UtilizationPhase {
 struct Judged {
     outcome: Outcome,
     fair_share: Option<Estimate<Rate>>,
+    /// Whether delays vary on the idle path.
+    varies: bool,
 }
 
 /// The result of a capacity phase, its report, and its cost.
@@ -426,7 +428,11 @@ impl Measurement {
         now: Time,
     ) -> Phase {
         let judged = self.judge(&phase, outcome, sustained.as_ref());
-        match self.utilization_probe(&phase, &judged, now) {
+        let probe = match &sustained {
+            Some(Sustained::Limited(_)) => None,
+            _ => self.utilization_probe(&phase, &judged, now),
+        };
+        match probe {
             Some((rate, probe)) => {
                 Phase::Utilization(Box::new(UtilizationPhase { available: phase, sustained, judged, rate, probe }))
             }
@@ -436,17 +442,26 @@ impl Measurement {
 
     /// In a full measurement of one link by a method that knows what trains do not show; none where that is not needed. With the
     /// rate of the link.
-    fn utilization_probe(&self, phase: &AvailablePhase, judged: &Judged, now: Time) -> Option<(Rate, UtilizationProbe)> {
+    fn utilization_probe(
+        &self,
+        phase: &AvailablePhase,
+        judged: &Judged,
+        now: Time,
+    ) -> Option<(Rate, UtilizationProbe)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
         let is_one_link = self.balanced.is_none() && self.transport.kind() != Transport::Single;
-        let spent = found.cost.duration + phase.series.cost(now).duration;
-        let is_time = self.plan.budget.time.is_none_or(|time| spent + utilization::TIME <= time);
-        if !is_one_link || !is_time {
+        let is_narrow = judged.outcome.tight_link.is_none();
+        let is_steady = !judged.varies && !phase.series.service_cycle().is_batched();
+        if !is_one_link || !is_narrow || !is_steady {
             return None;
         }
-        let rate = utilization::needed(&found.capacity, &judged.outcome)?;
-        let config = UtilizationConfig { rate, time: utilization::TIME, seed: self.plan.seed };
-        config.is_possible().then(|| (rate, UtilizationProbe::new(config)))
+        let (rate, time) = utilization::needed(&found.capacity, &judged.outcome)?;
+        let config = UtilizationConfig { rate, time, seed: self.plan.seed };
+        let bytes = found.cost.bytes + phase.series.bytes() + config.bytes();
+        let duration = found.cost.duration + phase.series.cost(now).duration + time;
+        let RequestedBudget { bytes: max_bytes, time: max_time } = self.plan.budget;
+        let is_within = max_bytes.is_none_or(|max| bytes <= max) && max_time.is_none_or(|max| duration <= max);
+        (is_within && config.is_possible()).then(|| (rate, UtilizationProbe::new(config)))
     }
 
     fn utilization(&mut self, mut phase: Box<UtilizationPhase>, now: Time) -> (Phase, Option<Step>) {
@@ -458,12 +473,12 @@ impl Measurement {
             }
             estimate::Step::Done(found) => {
                 let UtilizationPhase { available, sustained, judged, rate, .. } = *phase;
-                let Judged { outcome, fair_share } = judged;
+                let lasts = matches!(sustained, Some(Sustained::Lasts { .. }));
                 let outcome = match found {
-                    Some(found) => utilization::judge(&found, rate, outcome, fair_share),
-                    None => outcome,
+                    Some(found) => utilization::judge(&found, rate, lasts, judged.outcome, judged.fair_share),
+                    None => judged.outcome,
                 };
-                let judged = Judged { outcome, fair_share };
+                let judged = Judged { outcome, ..judged };
                 (self.report_direction(available, judged, sustained.as_ref(), now), None)
             }
         }
@@ -478,8 +493,13 @@ impl Measurement {
         now: Time,
     ) -> Phase {
         let direction = phase.series.direction();
-        let rate = phase.capacity.as_ref().and_then(|found| utilization::narrow(&found.capacity));
-        let judged = Judged { outcome: utilization::resolve(rate, judged.outcome), ..judged };
+        let judged = match sustained {
+            Some(Sustained::Limited(_)) => judged,
+            _ => {
+                let rate = phase.capacity.as_ref().and_then(|found| utilization::narrow(&found.capacity));
+                Judged { outcome: utilization::resolve(rate, judged.outcome), ..judged }
+            }
+        };
         let result = self.direction_report(phase, judged, sustained, now);
         match self.balanced.as_mut().map(|balanced| balanced.add(result.clone())) {
             Some(true) => Phase::Link(direction),
@@ -538,7 +558,7 @@ impl Measurement {
             true => (outcome, fair_share),
             false => phase.series.service_cycle().judge(outcome, fair_share, varies),
         };
-        Judged { outcome, fair_share }
+        Judged { outcome, fair_share, varies }
     }
 
     fn direction_report(
@@ -548,7 +568,7 @@ impl Measurement {
         sustained: Option<&Sustained>,
         now: Time,
     ) -> DirectionReport {
-        let Judged { outcome, fair_share } = judged;
+        let Judged { outcome, fair_share, .. } = judged;
         let shaped = phase.shaped_rate().is_some();
         let cost = phase.series.cost(now);
         let mut capacity = phase.capacity.map(|found| found.report);

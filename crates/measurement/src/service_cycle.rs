@@ -91,7 +91,7 @@ impl ServiceCycle {
                      to tell what it leaves on average"
                 )
             }
-            None if !varies && arrives_in_clumps(&outcome, is_vague) => {
+            None if arrives_in_clumps(&outcome, is_vague && !varies) => {
                 "most trains arrived in clumps, as from a radio link or a receiver that collects packets: they are too short to tell \
                  its rate"
                 .to_owned()
@@ -112,6 +112,11 @@ impl ServiceCycle {
                  them: trains are too short to tell its rate"
             )
         })
+    }
+
+    /// Whether most trains arrived in batches, or at whole subframes.
+    pub(crate) fn is_batched(&self) -> bool {
+        self.is_usual(self.batched.len()) || self.is_usual(self.at_subframes)
     }
 
     fn is_usual(&self, trains: usize) -> bool {

@@ -38,7 +38,9 @@ pub(crate) fn probe(
 ) -> Option<SustainedProbe> {
     let RequestedBudget { bytes, time } = plan.budget;
     let budget_bytes = bytes.map_or(BUDGET_BYTES, |bytes| bytes.saturating_sub(limits.spent.bytes).min(BUDGET_BYTES));
-    if time.is_some_and(|time| limits.spent.duration + Span::from_secs(1) > time) {
+    // A long train would take most of what others have on a path that is nearly full, and tell nothing.
+    let is_full = outcome.bound.is_some_and(|bound| bound.limit() == Limit::NearlyFull);
+    if is_full || time.is_some_and(|time| limits.spent.duration + Span::from_secs(1) > time) {
         return None;
     }
     let narrow = capacity.bottleneck.map(|capacity| capacity.value).or(outcome.capacity);
@@ -146,6 +148,7 @@ mod tests {
             reason: None,
             spread: None,
             capacity: Some(Rate::from_mbit(100)),
+            tight_link: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

@@ -1,21 +1,21 @@
-//! What the utilization of the narrow link says of a result that trains leave open.
+//! What the utilization of the narrow link, as sparse small packets see it, says of what trains have found.
 //!
 //! Small packets do not push TCP connections aside, as trains do, and see a packet of others on the link even where flows have
-//! queues of their own. But they see the load of all links: where another link than the narrow one is loaded, they make it
-//! out that less is left than is. So they narrow down what trains found, or decide where it is known that one link matters, or
-//! widen the interval where both disagree.
+//! queues of their own. But they see the load of all links, and noise of hosts and receivers as well: what they find idle is idle, but
+//! what they find busy need not be. So where both agree they narrow an interval down; else they lower its low end, if what they saw is a
+//! queue; and they give the value where flows have queues of their own, of which trains see nothing.
 
 use crate::flow_queueing;
 use estimate::{Bound, Capacity, Limit, Outcome, Utilization};
 use train::Estimate;
 use units::{Rate, Span};
 
-/// How long it is looked.
-pub(crate) const TIME: Span = Span::from_secs(2);
-/// An interval narrower than this part of the link needs no other opinion, …
+/// How long it is looked where trains leave much open, …
+const TIME: Span = Span::from_secs(2);
+/// … and where they do not.
+const SHORT_TIME: Span = Span::from_millis(500);
+/// An interval narrower than this part of the link is precise.
 const NARROW: f64 = 0.035;
-/// … nor does a link of which so much is found available at least.
-const MIN_IDLE: f64 = 0.93;
 /// Of an interval whose low end is below this part of its high end, it is not known whether anything is available.
 const VAGUE: f64 = 0.5;
 /// Where flows have queues of their own, so few packets wait for longer than for one other, if flows are many, …
@@ -24,40 +24,78 @@ const MAX_QUEUED_OF_MANY: f64 = 0.08;
 const MAX_QUEUED: f64 = 0.3;
 /// … and those that wait do so on average for this part of one at least: on a faster link, they wait for less.
 const MIN_MEAN_WAIT: f64 = 0.42;
+/// Where the link seems busier than this, …
+const MAX_BUSY: f64 = 0.9;
+/// … waits depend on those before by so much, if there is a queue.
+const MIN_CORRELATION: f64 = 0.3;
+/// Packets that wait for one of the narrow link do so on average for this part of the time that a full one takes, …
+const MIN_CREDIBLE_WAIT: f64 = 0.2;
+/// … and certainly for no other one's if it is this part.
+const MIN_CERTAIN_WAIT: f64 = 0.35;
+/// A precise value and the look may differ by this part of the link.
+const MAX_DIFFERENCE: f64 = 0.05;
 /// A fair share is less than this part of the link.
 const MAX_SHARE: f64 = 0.75;
 /// TCP connections leave this part of a link idle for moments, BBR once in ten seconds: a short look does not tell it from none.
 const RESOLUTION: f64 = 0.08;
+
+const FLOW_QUEUEING: &str =
+    "flows have queues of their own: the value is what the link leaves idle, as sparse small packets see it";
 
 /// The rate of the narrow link, as far as it is known.
 pub(crate) fn narrow(capacity: &Capacity) -> Option<Rate> {
     capacity.bottleneck.map(|bottleneck| bottleneck.value).or(capacity.fastest_burst)
 }
 
-/// The rate of the narrow link, where the outcome leaves open what its utilization can tell.
-pub(crate) fn needed(capacity: &Capacity, outcome: &Outcome) -> Option<Rate> {
+/// The rate of the narrow link, and for how long its utilization is to be looked at; none where there is nothing that it can tell.
+pub(crate) fn needed(capacity: &Capacity, outcome: &Outcome) -> Option<(Rate, Span)> {
     let rate = narrow(capacity).filter(|_| capacity.shaper.is_none())?;
-    let part = |of: Rate| of.as_f64() / rate.as_f64();
     let is_open = match (outcome.available, outcome.bound) {
-        (Some(found), _) => {
-            (part(found.high) - part(found.low) > NARROW || is_vague(&found)) && part(found.low) < MIN_IDLE
-        }
+        (Some(found), _) => !is_precise(&found, rate),
         (None, Some(bound)) => matches!(bound.limit(), Limit::NearlyFull | Limit::FlowQueueing),
         (None, None) => flow_queueing::is_overtaking(outcome),
     };
-    is_open.then_some(rate)
+    let time = if is_open { TIME } else { SHORT_TIME };
+    (is_open || outcome.available.is_some()).then_some((rate, time))
 }
 
-/// The outcome in the light of how busy the narrow link, of this rate, was.
-pub(crate) fn judge(found: &Utilization, rate: Rate, outcome: Outcome, fair_share: Option<Estimate<Rate>>) -> Outcome {
+/// The outcome in the light of how busy the narrow link, of this rate, was. `lasts` tells whether a longer train has passed at what was
+/// found available: no token bucket then keeps the link idle.
+pub(crate) fn judge(
+    found: &Utilization,
+    rate: Rate,
+    lasts: bool,
+    outcome: Outcome,
+    fair_share: Option<Estimate<Rate>>,
+) -> Outcome {
     let left = found.left(rate);
     match outcome.available {
-        Some(value) if overlap(&value, &left) => Outcome { available: Some(combined(&value, &left)), ..outcome },
-        Some(value) => Outcome { available: Some(hull(&value, &left)), ..outcome },
+        Some(value) => Outcome { available: Some(compare(found, rate, lasts, value)), ..outcome },
         None if is_flow_queueing(&outcome) && is_of_one_link(found, rate, fair_share) => {
-            Outcome { available: Some(left), bound: None, reason: None, ..outcome }
+            let mut warnings = outcome.warnings;
+            warnings.push(FLOW_QUEUEING.to_owned());
+            Outcome { available: Some(left), bound: None, reason: None, warnings, ..outcome }
         }
         None => outcome,
+    }
+}
+
+/// What trains found, compared with what the link left idle.
+fn compare(found: &Utilization, rate: Rate, lasts: bool, value: Estimate<Rate>) -> Estimate<Rate> {
+    let left = found.left(rate);
+    let is_queue = found.correlation >= MIN_CORRELATION;
+    if !is_queue && (found.busy.value > MAX_BUSY || found.mean_wait < MIN_CREDIBLE_WAIT) {
+        return value;
+    }
+    if is_precise(&value, rate) {
+        let differs = value.low.as_f64() - left.high.as_f64() > MAX_DIFFERENCE * rate.as_f64();
+        return if differs { lowered(&value, &left) } else { value };
+    }
+    let is_certain = is_queue || found.mean_wait >= MIN_CERTAIN_WAIT;
+    match lasts {
+        true if is_certain && overlap(&value, &left) => combined(&value, &left),
+        true if value.high < left.high => Estimate { high: left.high, ..lowered(&value, &left) },
+        _ => lowered(&value, &left),
     }
 }
 
@@ -80,6 +118,10 @@ pub(crate) fn resolve(rate: Option<Rate>, outcome: Outcome) -> Outcome {
     Outcome { available, bound, ..outcome }
 }
 
+fn is_precise(found: &Estimate<Rate>, rate: Rate) -> bool {
+    (found.high.as_f64() - found.low.as_f64()) <= NARROW * rate.as_f64() && !is_vague(found)
+}
+
 fn is_vague(found: &Estimate<Rate>) -> bool {
     found.low.as_f64() < VAGUE * found.high.as_f64()
 }
@@ -93,7 +135,8 @@ fn is_flow_queueing(outcome: &Outcome) -> bool {
 fn is_of_one_link(found: &Utilization, rate: Rate, fair_share: Option<Estimate<Rate>>) -> bool {
     let is_share = |share: Estimate<Rate>| share.value.as_f64() < MAX_SHARE * rate.as_f64();
     let most_queued = if fair_share.is_some() { MAX_QUEUED } else { MAX_QUEUED_OF_MANY };
-    found.queued <= most_queued && found.mean_wait >= MIN_MEAN_WAIT && fair_share.is_none_or(is_share)
+    let waits_for_one = found.queued <= most_queued && found.mean_wait >= MIN_MEAN_WAIT;
+    found.busy.high < MAX_BUSY && waits_for_one && fair_share.is_none_or(is_share)
 }
 
 fn overlap(one: &Estimate<Rate>, other: &Estimate<Rate>) -> bool {
@@ -112,7 +155,120 @@ fn combined(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
     Estimate { value: Rate::from_f64(value), low, high, confidence: one.confidence }
 }
 
-/// The first, with an interval from the lowest to the highest of both.
-fn hull(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
-    Estimate { low: one.low.min(other.low), high: one.high.max(other.high), ..*one }
+/// The first, with an interval that begins where the other one does, if that is lower.
+fn lowered(one: &Estimate<Rate>, other: &Estimate<Rate>) -> Estimate<Rate> {
+    Estimate { low: one.low.min(other.low), ..*one }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    const RATE: Rate = Rate::from_mbit(100);
+
+    fn rates(low: u64, value: u64, high: u64) -> Estimate<Rate> {
+        let [low, value, high] = [low, value, high].map(Rate::from_mbit);
+        Estimate { value, low, high, confidence: 0.95 }
+    }
+
+    fn outcome(available: Option<Estimate<Rate>>, bound: Option<Bound>) -> Outcome {
+        Outcome {
+            available,
+            bound,
+            reason: None,
+            spread: None,
+            capacity: Some(RATE),
+            tight_link: None,
+            trains_used: 11,
+            trains_rejected: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Full packets of one link, without a queue.
+    fn busy(low: f64, value: f64, high: f64) -> Utilization {
+        let busy = Estimate { value, low, high, confidence: 0.95 };
+        Utilization { busy, own: 0.0, queued: 0.0, mean_wait: 0.5, correlation: 0.1 }
+    }
+
+    fn judged(found: &Utilization, lasts: bool, value: Estimate<Rate>) -> Estimate<Rate> {
+        judge(found, RATE, lasts, outcome(Some(value), None), None).available.unwrap()
+    }
+
+    #[test]
+    fn where_both_agree_the_interval_is_narrower_unless_a_bucket_may_keep_the_link_idle() {
+        let (value, found) = (rates(20, 30, 40), busy(0.67, 0.7, 0.73));
+        let both = judged(&found, true, value);
+        assert!(both.low > Rate::from_mbit(26) && both.high < Rate::from_mbit(34), "{both:?}");
+        assert_eq!(judged(&found, false, value), value);
+    }
+
+    #[test]
+    fn what_tcp_connections_gave_up_to_trains_is_not_available() {
+        let queue = Utilization { queued: 0.9, correlation: 0.9, ..busy(0.97, 0.99, 1.0) };
+        for lasts in [true, false] {
+            assert_eq!(judged(&queue, lasts, rates(20, 30, 40)).low, Rate::ZERO);
+        }
+    }
+
+    #[test]
+    fn late_packets_without_a_queue_and_short_waits_for_a_faster_link_change_nothing() {
+        let value = rates(20, 30, 40);
+        let faster = Utilization { mean_wait: 0.1, ..busy(0.8, 0.85, 0.89) };
+        for found in [busy(0.97, 0.99, 1.0), faster] {
+            assert_eq!(judged(&found, true, value), value);
+        }
+    }
+
+    #[test]
+    fn a_precise_value_is_only_changed_where_it_is_by_far_too_high() {
+        let value = rates(89, 90, 91);
+        assert_eq!(judged(&busy(0.1, 0.13, 0.16), true, value), value);
+        assert_eq!(judged(&busy(0.4, 0.45, 0.5), true, value), rates(50, 90, 91));
+    }
+
+    #[test]
+    fn where_flows_have_queues_of_their_own_the_link_tells_what_it_leaves() {
+        let refused = outcome(None, Some(Bound::AtMost(Rate::from_mbit(50), Limit::FlowQueueing)));
+        let told = judge(&busy(0.55, 0.6, 0.65), RATE, true, refused.clone(), Some(rates(49, 50, 51)));
+        assert_eq!(told.available, Some(rates(35, 40, 45)));
+        assert!(told.bound.is_none() && told.warnings == [FLOW_QUEUEING]);
+        // Receivers that collect packets make all of them late.
+        assert_eq!(judge(&busy(0.9, 0.95, 1.0), RATE, true, refused.clone(), None), refused);
+    }
+
+    #[test]
+    fn a_precise_value_is_looked_at_for_less_time_and_a_shaper_not_at_all() {
+        let capacity = Capacity {
+            bottleneck: Some(rates(99, 100, 101)),
+            at_least: None,
+            reason: None,
+            shaper: None,
+            fastest_burst: None,
+            waiting: None,
+            is_disordered: false,
+            long_train: None,
+            fastest_long_train: None,
+            bursts_used: 20,
+            trains_rejected: BTreeMap::new(),
+        };
+        let time = |capacity: &Capacity, value| needed(capacity, &outcome(Some(value), None)).map(|(_, time)| time);
+        assert_eq!(time(&capacity, rates(89, 90, 91)), Some(SHORT_TIME));
+        assert_eq!(time(&capacity, rates(20, 30, 40)), Some(TIME));
+        let shaper = Some(estimate::Shaper {
+            peak_rate: None,
+            committed_rate: rates(20, 20, 20),
+            burst_bytes: Estimate { value: 10_000, low: 10_000, high: 10_000, confidence: 0.95 },
+        });
+        assert_eq!(time(&Capacity { shaper, ..capacity }, rates(20, 30, 40)), None);
+    }
+
+    #[test]
+    fn a_short_look_does_not_tell_little_from_nothing() {
+        let vague = resolve(Some(RATE), outcome(Some(rates(1, 3, 5)), None)).available.unwrap();
+        assert_eq!((vague.low, vague.high), (Rate::ZERO, Rate::from_mbit(8)));
+        let precise = outcome(Some(rates(29, 30, 31)), None);
+        assert_eq!(resolve(Some(RATE), precise.clone()), precise);
+    }
 }

@@ -112,6 +112,7 @@ mod tests {
             reason: None,
             spread: Some(Rate::from_mbit(1)),
             capacity: None,
+            tight_link: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

@@ -165,6 +165,7 @@ pub(super) fn outcome(state: &State, elapsed: Span) -> Outcome {
         bound: bound.flatten(),
         reason,
         capacity: state.knowledge.capacity.map(Rate::from_f64),
+        tight_link: tight_link(state),
         trains_used: used.len() as u32,
         trains_rejected: rejected(state),
         warnings: warnings(state, &used),
@@ -213,14 +214,18 @@ fn candidate(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval,
     Ok(interval)
 }
 
+fn tight_link(state: &State) -> Option<Rate> {
+    state.search.tight.as_ref().map(|tight| Rate::from_f64(1.0 / tight.slope.max(1e-12)))
+}
+
 fn warnings(state: &State, used: &[Reading]) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(burst) = state.knowledge.burst_rate.filter(|_| !out_of_reach(state)) {
         let burst = Rate::from_f64(burst);
         warnings.push(format!("bursts pass at {burst}, far above the sustained rate: a token bucket shapes the path"));
     }
-    if let (Some(tight), Some(narrow)) = (&state.search.tight, state.knowledge.capacity) {
-        let (tight, narrow) = (Rate::from_f64(1.0 / tight.slope.max(1e-12)), Rate::from_f64(narrow));
+    if let (Some(tight), Some(narrow)) = (tight_link(state), state.knowledge.capacity) {
+        let narrow = Rate::from_f64(narrow);
         warnings.push(format!(
             "the tight link is not the narrow link: queues grow as on a link of {tight}, and packets sent at once arrive at {narrow}"
         ));

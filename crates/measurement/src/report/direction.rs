@@ -156,6 +156,7 @@ mod tests {
             reason: None,
             spread: Some(Rate::from_mbit(1)),
             capacity: None,
+            tight_link: None,
             trains_used: 7,
             trains_rejected: [(Rejection::ReceiverStalled, 2)].into(),
             warnings: vec!["from the method".into()],
