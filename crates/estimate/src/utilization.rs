@@ -28,8 +28,8 @@ const FULL_PACKET_BYTES: u64 = 1500;
 const MAX_OWN_PART: f64 = 0.02;
 /// The mean time between two is at least this.
 const MIN_INTERVAL: Span = Span::from_millis(2);
-/// Packets of one train.
-const TRAIN_PACKETS: u32 = 100;
+/// Packets of one train, after which a round trip passes.
+const MAX_TRAIN_PACKETS: u32 = 250;
 /// Fewer packets tell nothing.
 const MIN_PACKETS: usize = 100;
 
@@ -49,7 +49,7 @@ pub struct UtilizationConfig {
 pub struct UtilizationProbe {
     config: UtilizationConfig,
     interval: Span,
-    trains_left: u32,
+    packets_left: u32,
     samples: Vec<Sample>,
     /// Packets that did not arrive.
     lost: usize,
@@ -74,18 +74,16 @@ pub struct Utilization {
 impl UtilizationConfig {
     /// Whether enough packets can be sent in that time.
     pub fn is_possible(&self) -> bool {
-        let packets = self.time.as_secs_f64() / interval(self.rate).as_secs_f64();
-        packets >= MIN_PACKETS as f64 && waits::is_possible(self.service())
+        self.packets() >= MIN_PACKETS as u32 && waits::is_possible(self.service())
     }
 
     /// IP bytes to be sent.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.trains() * TRAIN_PACKETS * PACKET_BYTES)
+        u64::from(self.packets() * PACKET_BYTES)
     }
 
-    fn trains(&self) -> u32 {
-        let train = interval(self.rate) * i64::from(TRAIN_PACKETS);
-        (self.time.as_secs_f64() / train.as_secs_f64()).ceil() as u32
+    fn packets(&self) -> u32 {
+        (self.time.as_secs_f64() / interval(self.rate).as_secs_f64()) as u32
     }
 
     fn service(&self) -> Span {
@@ -96,19 +94,20 @@ impl UtilizationConfig {
 impl UtilizationProbe {
     /// Starts with no packet sent.
     pub fn new(config: UtilizationConfig) -> Self {
-        let (interval, trains_left) = (interval(config.rate), config.trains());
-        UtilizationProbe { config, interval, trains_left, samples: Vec::new(), lost: 0, random: config.seed }
+        let (interval, packets_left) = (interval(config.rate), config.packets());
+        UtilizationProbe { config, interval, packets_left, samples: Vec::new(), lost: 0, random: config.seed }
     }
 
     /// What to do now. The result is none where the packets do not tell.
     pub fn next(&mut self, _now: Time) -> Step<Option<Utilization>> {
-        if self.trains_left == 0 || !self.config.is_possible() {
+        if self.packets_left == 0 || !self.config.is_possible() {
             return Step::Done(self.found());
         }
-        self.trains_left -= 1;
+        let packets = self.packets_left.min(MAX_TRAIN_PACKETS);
+        self.packets_left -= packets;
         let wait = self.gap();
         let segment = |interval| Segment { count: 1, interval, first_size: PACKET_BYTES, size_step: 0 };
-        let segments = (0..TRAIN_PACKETS).map(|_| segment(self.gap())).collect();
+        let segments = (0..packets).map(|_| segment(self.gap())).collect();
         Step::Send { wait, train: Train { segments } }
     }
 
