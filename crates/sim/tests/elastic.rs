@@ -1,8 +1,12 @@
 //! Measurements beside TCP connections that react to them.
 
 use estimate::MethodSettings;
+use link::LinkConfig;
 use sim::atlas::{DrawnPath, PathKind, Seeds};
+use sim::tcp::congestion::Control;
+use sim::{ElasticFlow, Hop, Impact, ImpactSummary};
 use train::Transport;
+use units::{Rate, Span};
 
 /// What is free beside greedy connections is what they give up to the trains themselves. A few trains took that for available, with
 /// an interval that excluded the truth.
@@ -17,4 +21,33 @@ fn where_connections_fill_the_link_only_the_most_that_may_be_left_is_told() {
         assert!(report.reason.unwrap().contains("nearly full"));
         assert!(report.at_most_bits_per_second.is_some_and(|most| most >= truth));
     }
+}
+
+/// What a measurement takes from the one connection that fills a link of 10, 50 and 100 Mbit/s, with a round trip of 20 ms and 50 ms of
+/// queue.
+#[test]
+fn one_greedy_connection_loses_little_to_a_measurement() {
+    for (mbit, most_lost) in [(10, 0.08), (50, 0.05), (100, 0.03)] {
+        for transport in [Transport::Udp, Transport::Rake] {
+            let impacts: Vec<Impact> =
+                (1..=10).map(|seed| impact_on_one(Rate::from_mbit(mbit), transport, seed)).collect();
+            let summary = ImpactSummary::of(&impacts).unwrap();
+            println!("{mbit} Mbit/s over {transport:?}: {summary}");
+            assert!(summary.mean.goodput_lost < most_lost && summary.mean.queueing_added < Span::from_millis(10));
+        }
+    }
+}
+
+fn impact_on_one(rate: Rate, transport: Transport, seed: u64) -> Impact {
+    let delay = Span::from_millis(10);
+    let queue_bytes = rate.bytes_in(Span::from_millis(50));
+    let link = LinkConfig { rate: Some(rate), queue_bytes, delay, seed, ..LinkConfig::default() };
+    let path = DrawnPath {
+        hops: vec![Hop { link, queue: None, cross: Vec::new() }],
+        sustained: rate,
+        elastic: vec![ElasticFlow { control: Control::Cubic, delay_back: delay, receive_window: None }],
+        cross_flows: 1,
+        ..DrawnPath::new(PathKind::Elastic, seed)
+    };
+    path.measure(transport, &MethodSettings::default()).unwrap().impact.unwrap()
 }

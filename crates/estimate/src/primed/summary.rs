@@ -180,7 +180,7 @@ fn find(state: &State, used: &[Reading], elapsed: Span) -> Result<Interval, (Str
     }
     let mut interval = candidate(state, used, elapsed).map_err(no_value)?;
     if let Some(high) = nearly_full(state, used, &interval) {
-        let reason = format!("the path is nearly full, and too few trains say what it leaves: at most {high}");
+        let reason = "the path is nearly full, and too few trains say what it leaves".to_owned();
         return Err((reason, Some(Bound::AtMost(high, Limit::NearlyFull))));
     }
     if let Some(low) = state.search.low() {
