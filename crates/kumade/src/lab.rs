@@ -307,14 +307,21 @@ fn agree(experiment: &NatSessions, stop: &AtomicBool) -> anyhow::Result<Reported
 }
 
 fn survey(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<Reported> {
-    let runs = experiment.points().len();
-    note!("{}: {runs} measurements in virtual time", experiment.name);
+    note!("{}: {}", experiment.name, atlas::expected_time(experiment));
     let bar = progress_bar(&experiment.name)?;
-    bar.set_length(runs as u64);
+    bar.set_length(experiment.points().len() as u64);
     let started = lab::now_utc();
-    let mut show = |AtlasProgress::Done(row): AtlasProgress<'_>| {
-        bar.set_message(format!("{}: {} over {}", experiment.name, row.kind, row.transport));
-        bar.inc(1);
+    let mut show = |progress: AtlasProgress<'_>| match progress {
+        AtlasProgress::Running(point) => {
+            bar.set_message(format!("{}: {} over {}", experiment.name, point.kind, point.transport));
+        }
+        AtlasProgress::Repeating { lateness } => {
+            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
+        }
+        AtlasProgress::Done(row) => {
+            bar.set_message(format!("{}: {} over {}", experiment.name, row.kind, row.transport));
+            bar.inc(1);
+        }
     };
     let rows = atlas::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
     bar.finish_and_clear();

@@ -1,8 +1,10 @@
 //! Paths of many kinds, drawn at random with known truth: how far off measurements are, how often their intervals hold the
 //! truth, how often they refuse and why, and how often they are wrong with confidence.
 //!
-//! The paths are those of [`sim::atlas`]. Experiments run in virtual time.
+//! The paths are those of [`sim::atlas`]. In virtual time all of them are measured; in real time a few of each kind that can be
+//! built of emulated links between real hosts.
 
+mod realtime;
 mod report;
 mod row;
 mod runner;
@@ -11,6 +13,6 @@ mod summary;
 
 pub use report::PathAtlasReport;
 pub use row::{AtlasRow, FaultWord};
-pub use runner::{AtlasProgress, run};
+pub use runner::{AtlasProgress, expected_time, run};
 pub use scenario::{AtlasPoint, PathAtlas, SeedChoice};
 pub use summary::{AtlasSummary, KindSummary};

@@ -3,8 +3,10 @@
 use super::row::AtlasRow;
 use super::scenario::PathAtlas;
 use super::summary::{AtlasSummary, KindSummary};
+use crate::accuracy::BottleneckKind;
 use crate::error::ReportError;
 use crate::report::plot::Plot;
+use crate::report::disturbances;
 use crate::report::{Content, Parts, Table, read};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,11 +50,7 @@ impl PathAtlasReport {
             title: experiment.title.clone(),
             started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: format!(
-                "{} paths of each kind, drawn from {} seeds; virtual time; full measurements, upwards",
-                experiment.runs,
-                experiment.seeds.word()
-            ),
+            setting: setting(experiment),
             summary: AtlasSummary::of(&rows),
             rows: rows.into_iter().map(|(row, _)| row).collect(),
         }
@@ -82,7 +80,7 @@ impl Parts for PathAtlasReport {
                 .chain(impact(&self.summary.kinds))
                 .collect(),
             verdicts: vec![verdict(&self.summary.kinds)],
-            notes: Vec::new(),
+            notes: disturbances(self.rows.iter().map(|row| (row.repeats, row.disturbed))),
         }
     }
 
@@ -99,6 +97,18 @@ impl Parts for PathAtlasReport {
     fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
         Ok(Vec::new())
     }
+}
+
+fn setting(experiment: &PathAtlas) -> String {
+    let (runs, seeds) = (experiment.runs, experiment.seeds.word());
+    let links = match experiment.bottleneck {
+        BottleneckKind::Virtual => "virtual time",
+        BottleneckKind::Emulated => "real time, emulated links between real hosts",
+        BottleneckKind::Htb => "real time, the kernel's shapers between real hosts",
+    };
+    let left_out: Vec<_> = experiment.left_out().iter().map(|kind| kind.name()).collect();
+    let without = if left_out.is_empty() { String::new() } else { format!(" (without {})", left_out.join(", ")) };
+    format!("{runs} paths of each kind{without}, drawn from {seeds} seeds; {links}; full measurements, upwards")
 }
 
 fn by_kind(kinds: &[KindSummary]) -> Table {
@@ -175,7 +185,7 @@ fn verdict(kinds: &[KindSummary]) -> String {
 /// A column's name, and what it holds of a row.
 type Column = (&'static str, fn(&AtlasRow) -> String);
 
-const COLUMNS: [Column; 26] = [
+const COLUMNS: [Column; 28] = [
     ("kind", |row| row.kind.clone()),
     ("transport", |row| row.transport.clone()),
     ("seed", |row| row.seed.to_string()),
@@ -202,6 +212,8 @@ const COLUMNS: [Column; 26] = [
     ("bytes_sent", |row| row.bytes_sent.to_string()),
     ("duration_seconds", |row| row.duration_seconds.to_string()),
     ("reason", |row| text(row.reason.as_ref())),
+    ("repeats", |row| row.repeats.to_string()),
+    ("disturbed", |row| row.disturbed.to_string()),
 ];
 
 fn text(value: Option<impl ToString>) -> String {
@@ -225,7 +237,8 @@ mod tests {
     use sim::atlas::PathKind;
 
     fn few() -> PathAtlasReport {
-        let overrides = Overrides { runs: Some(3), ..Overrides::default() };
+        let bottleneck = Some(BottleneckKind::Virtual);
+        let overrides = Overrides { runs: Some(3), bottleneck, ..Overrides::default() };
         let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
         let rows = run(&experiment, &mut |_| (), &|| false).unwrap();
         PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows)

@@ -1,6 +1,7 @@
-use crate::accuracy::Transport;
+use super::realtime;
+use crate::accuracy::{BottleneckKind, Transport};
 use serde::Deserialize;
-use sim::atlas::{PathKind, Seeds};
+use sim::atlas::{DrawnPath, PathKind, Seeds};
 
 /// An experiment on paths of many kinds. It comes from a scenario file, read and validated by [`load`](crate::load).
 #[derive(Debug, Clone, PartialEq)]
@@ -13,11 +14,16 @@ pub struct PathAtlas {
     pub kinds: Vec<PathKind>,
     /// What carries the trains: UDP, or many TCP connections.
     pub transports: Vec<Transport>,
-    /// Paths of each kind.
+    /// Paths of each kind; in real time, of each that can be built.
     pub runs: u32,
     /// Which paths are drawn.
     pub seeds: SeedChoice,
+    /// Whether it runs in virtual time, on emulated links between real hosts, or on the kernel's shapers.
+    pub bottleneck: BottleneckKind,
 }
+
+/// The paths of each kind are the first ones of so many that can be built.
+const TRIED: u32 = 1000;
 
 /// Which seeds draw the paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -44,11 +50,36 @@ impl PathAtlas {
     /// Every measurement in the order of the report.
     pub fn points(&self) -> Vec<AtlasPoint> {
         let of_kind = |kind| {
-            self.transports
-                .iter()
-                .flat_map(move |&transport| (0..self.runs).map(move |number| AtlasPoint { kind, number, transport }))
+            let numbers = self.numbers(kind);
+            self.transports.iter().flat_map(move |&transport| {
+                numbers.clone().into_iter().map(move |number| AtlasPoint { kind, number, transport })
+            })
         };
         self.kinds.iter().copied().flat_map(of_kind).collect()
+    }
+
+    /// The path of a point.
+    pub(super) fn path(&self, point: &AtlasPoint) -> DrawnPath {
+        realtime::built(self.drawn(point.kind, point.number), self.bottleneck)
+    }
+
+    /// Whether no network is built.
+    pub fn is_virtual(&self) -> bool {
+        self.bottleneck == BottleneckKind::Virtual
+    }
+
+    /// Kinds of which no path can be built so.
+    pub(super) fn left_out(&self) -> Vec<PathKind> {
+        self.kinds.iter().copied().filter(|kind| self.numbers(*kind).is_empty()).collect()
+    }
+
+    fn numbers(&self, kind: PathKind) -> Vec<u32> {
+        let is_possible = |number: &u32| realtime::can_be_built(&self.drawn(kind, *number), self.bottleneck);
+        (0..TRIED.max(self.runs)).filter(is_possible).take(self.runs as usize).collect()
+    }
+
+    fn drawn(&self, kind: PathKind, number: u32) -> DrawnPath {
+        DrawnPath::new(kind, self.seeds.seeds().seed(number))
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) struct File {
     transports: Vec<Transport>,
     kinds: Vec<String>,
     runs: u32,
+    /// In real time.
+    real_runs: u32,
     seeds: SeedChoice,
 }
 
@@ -36,7 +38,7 @@ impl File {
         .map_err(invalid)?;
         let unfit = self.transports.iter().find(|transport| !matches!(transport, Transport::Udp | Transport::Rake));
         if let Some(unfit) = unfit {
-            return Err(invalid(format!("a virtual path has no transport `{unfit}`; choose udp or rake")));
+            return Err(invalid(format!("a path of the atlas has no transport `{unfit}`; choose udp or rake")));
         }
         Ok(PathAtlas {
             name: self.name,
@@ -45,6 +47,7 @@ impl File {
             transports: self.transports,
             runs: self.runs,
             seeds: self.seeds,
+            bottleneck: overrides.bottleneck.unwrap_or_default(),
         })
     }
 
@@ -52,10 +55,8 @@ impl File {
         if let Some(option) = given.for_others_than_atlas() {
             return Err(format!("{option} does not apply to experiments on paths of many kinds, and this is one"));
         }
-        refuse(given.bottleneck == Some(BottleneckKind::Htb), || {
-            "these paths exist in virtual time only; leave --bottleneck out".into()
-        })?;
-        self.runs = given.runs.unwrap_or(self.runs);
+        let is_virtual = given.bottleneck == Some(BottleneckKind::Virtual);
+        self.runs = given.runs.unwrap_or(if is_virtual { self.runs } else { self.real_runs });
         replace(&mut self.transports, &given.transports);
         Ok(())
     }

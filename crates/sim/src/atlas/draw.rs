@@ -108,15 +108,19 @@ impl DrawnPath {
         Ok(path)
     }
 
-    /// The way back: fast and idle, as long as the way out.
+    /// The link of the way back: fast and idle, as long as the way out.
+    pub fn link_back(&self) -> LinkConfig {
+        let delay = self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.link.delay);
+        LinkConfig { rate: Some(Rate::from_mbit(1000)), delay, ..LinkConfig::default() }
+    }
+
+    /// The way back, idle so far.
     ///
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_back(&self) -> Result<VirtualPath, ConfigError> {
-        let delay = self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.link.delay);
-        let link = LinkConfig { rate: Some(Rate::from_mbit(1000)), delay, ..LinkConfig::default() };
-        let mut path =
-            VirtualPath::new(&[Hop { link, queue: None, cross: Vec::new() }], Stamping::default(), self.seed)?;
+        let hop = Hop { link: self.link_back(), queue: None, cross: Vec::new() };
+        let mut path = VirtualPath::new(&[hop], Stamping::default(), self.seed)?;
         path.wait(Span::from_millis(500));
         Ok(path)
     }
