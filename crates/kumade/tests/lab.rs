@@ -98,7 +98,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_built() {
         (vec!["lab", "run", "rake-cwnd", "--runs", "0"], "with no runs there is nothing to do"),
         (vec!["lab", "run", "rake-cwnd", "--rate", "10furlongs"], "the unit is unknown; the units are bit/s"),
         (vec!["lab", "run", "rake-cwnd", "--transport", "pigeon"], "choose one of auto, udp, rake, single"),
-        (vec!["lab", "run", "rake-cwnd", "--cross-kind", "bursty"], "constant, poisson, on-off, tcp"),
+        (vec!["lab", "run", "rake-cwnd", "--cross-kind", "bursty"], "constant, jittered, poisson, on-off, tcp"),
         (
             vec!["lab", "run", "rake-cwnd", "--cross-kind", "tcp", "--cross-source", "link"],
             "cannot be computed in the link",

@@ -53,7 +53,8 @@ impl Htb {
     /// policer; not its delay. The way down is as fast as the machine.
     ///
     /// # Errors
-    /// As [`build`](Self::build); or the kernel has no such link.
+    /// As [`build`](Self::build); [`NetworkError::NoShaper`] where this machine lacks a program or a part of the kernel that the link
+    /// takes, and [`NetworkError::Spec`] where no kernel has such a link.
     pub fn build_up(up: LinkConfig, queue: Option<&QueueConfig>) -> Result<Self, NetworkError> {
         Self::between(up, queue, false)
     }
@@ -73,12 +74,17 @@ impl Htb {
         }
         for router in [&left, &right].into_iter().take(if both_ways { 2 } else { 1 }) {
             for command in &shaping {
-                call(router, &command.split_whitespace().collect::<Vec<_>>())?;
+                call(router, &command.split_whitespace().collect::<Vec<_>>()).map_err(NetworkError::NoShaper)?;
             }
         }
         let cross = [Meter::start(&hosts[2])?, Meter::start(&hosts[3])?];
         let routers = [left, right];
         Ok(Htb { hosts, routers, link, cross, refusal: None })
+    }
+
+    /// Why no kernel has this link with this queue, if none has.
+    pub fn obstacle(up: &LinkConfig, queue: Option<&QueueConfig>) -> Option<String> {
+        commands(MIDDLE, up, queue).err()
     }
 
     /// The bucket of a policer on the way up: nftables adds to its burst what passes in a second.
@@ -211,7 +217,12 @@ fn configure(inside: &Namespace, device: &str, own: HostSpec, gateway: Option<Ho
 }
 
 /// Runs a command of iproute2 or nftables.
-fn call(inside: &Namespace, words: &[&str]) -> Result<(), NetworkError> {
-    let hint = "the kernel's shapers need iproute2, and sch_htb, sch_tbf or sch_red in the kernel; the lab's own bottleneck does not";
-    run(inside, words).map(drop).map_err(|error| error.hint(hint).into())
+fn call(inside: &Namespace, words: &[&str]) -> Result<(), SetupError> {
+    let hint = match words[0] {
+        "nft" => "a policer needs nftables, and nf_tables in the kernel; the lab's own bottleneck does not",
+        _ => {
+            "the kernel's shapers need iproute2, and sch_htb, sch_tbf or sch_red in the kernel; the lab's own bottleneck does not"
+        }
+    };
+    run(inside, words).map(drop).map_err(|error| error.hint(hint))
 }

@@ -12,7 +12,8 @@ mod scenario;
 mod summary;
 
 pub use report::PathAtlasReport;
-pub use row::{AtlasRow, FaultWord};
-pub use runner::{AtlasProgress, expected_time, run};
+pub use row::{AtlasRow, FaultWord, LeftOut};
+pub use runner::{AtlasOutcome, AtlasProgress, expected_time, run};
 pub use scenario::{AtlasPoint, PathAtlas, SeedChoice};
+pub use sim::atlas::PathKind;
 pub use summary::{AtlasSummary, KindSummary};

@@ -6,10 +6,8 @@ use crate::accuracy::BottleneckKind;
 use crate::accuracy::observed::Observed;
 use crate::error::RunError;
 use crate::serving::Serving;
-use anyhow::anyhow;
 use estimate::Outcome;
-use link::queue::Discipline;
-use link::{LinkConfig, Loss, Medium, TokenBucket};
+use link::{Medium, TokenBucket};
 use measurement::report::DirectionReport;
 use measurement::{Cost, TransportChoice};
 use net::clock;
@@ -17,7 +15,7 @@ use probe::{Directions, MeasureConfig, MeasurementPlan};
 use sim::Hop;
 use sim::atlas::{DrawnPath, Measured, Truth, Verdict};
 use std::thread;
-use testnet::{Fabric, Htb, Network, NetworkSpec, Traffic};
+use testnet::{Fabric, Htb, Network, NetworkError, NetworkSpec, Traffic};
 use train::Transport;
 use units::{Direction, Rate, Span};
 
@@ -36,26 +34,62 @@ const FAR: &str = "b";
 /// … and those between which cross traffic of real packets passes.
 const NEAR_CROSS: &str = "c";
 const FAR_CROSS: &str = "d";
-/// What programs of one machine send and receive in time, and what of it may be cross traffic.
-const MAX_LINE: Rate = Rate::from_mbit(500);
-const MAX_CROSS: Rate = Rate::from_mbit(50);
+/// What programs of one machine send and receive in time, on a link that is emulated and on the kernel's; and what of it may be
+/// cross traffic of real packets.
+const MAX_LINE: Rate = Rate::from_mbit(1000);
+const MAX_KERNEL_LINE: Rate = Rate::from_mbit(500);
+const MAX_REAL_CROSS: Rate = Rate::from_mbit(50);
 /// Policers with larger bursts are beyond what a measurement tries.
 const MAX_POLICED_BURST: u64 = 1_000_000;
+/// Of the hosts' devices.
+const MTU: u32 = 1500;
 
-/// Whether the path is one that can be built so. In real time, that is one link or two in series, of a constant rate, with cross
+/// Why the path cannot be built so, if it cannot. In real time, a path is one link or two in series, of a constant rate, with cross
 /// traffic that does not react, and without errors of its hosts' stamps; of the kernel's parts, one link that it can do.
-pub(super) fn can_be_built(path: &DrawnPath, bottleneck: BottleneckKind) -> bool {
-    let (first, behind) = match &path.hops[..] {
-        _ if bottleneck == BottleneckKind::Virtual => return true,
-        [first] => (first, None),
-        [first, behind] => (first, Some(behind)),
-        _ => return false,
+pub(super) fn obstacle(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<String> {
+    let max_line = match bottleneck {
+        BottleneckKind::Virtual => return None,
+        BottleneckKind::Emulated => MAX_LINE,
+        BottleneckKind::Htb => MAX_KERNEL_LINE,
     };
-    let is_real = !path.is_balanced && path.elastic.is_empty() && path.stamping.batching == Span::ZERO;
     let varies = |hop: &Hop| matches!(hop.link.medium, Some(Medium::Wireless(_) | Medium::Trace(_)));
-    match bottleneck {
-        BottleneckKind::Htb => is_real && behind.is_none() && is_the_kernels(first) && path.cross <= MAX_CROSS,
-        _ => is_real && !path.hops.iter().any(varies) && behind.is_none_or(|hop| hop.queue.is_none()),
+    let is_too_fast = |hop: &Hop| hop.link.rate.is_none_or(|rate| rate > max_line);
+    let obstacles = [
+        (path.is_balanced, "its links are side by side"),
+        (path.hops.len() > 2, "it has more than two links"),
+        (
+            !path.elastic.is_empty(),
+            "what its connections would do without the measurement is known in virtual time only",
+        ),
+        (path.stamping.batching > Span::ZERO, "its receiver would have to collect packets"),
+        (path.hops.iter().any(varies), "what its link carries is known in virtual time only"),
+        (path.mtu.is_some_and(|mtu| mtu < MTU), "the hosts' devices have a larger MTU"),
+        (path.hops.iter().any(is_too_fast), "its link is faster than programs of one machine"),
+    ];
+    let obstacle = obstacles.iter().find(|(applies, _)| *applies).map(|(_, reason)| (*reason).to_owned());
+    obstacle.or_else(|| (bottleneck == BottleneckKind::Htb).then(|| kernel_obstacle(path)).flatten())
+}
+
+fn kernel_obstacle(path: &DrawnPath) -> Option<String> {
+    let [Hop { link, queue, .. }] = &path.hops[..] else { return Some("the kernel's shapers are one link".into()) };
+    if path.cross > MAX_REAL_CROSS {
+        return Some(format!("more than {MAX_REAL_CROSS} of real packets is too much for programs of one machine"));
+    }
+    if link.policer.is_some_and(|policer| Htb::policed_burst(policer) > MAX_POLICED_BURST) {
+        return Some("the kernel's policer adds what passes in a second to its burst, which is too much here".into());
+    }
+    Htb::obstacle(link, queue.as_ref())
+}
+
+/// What this machine lacks for the path, if it lacks something. Builds it to find out.
+///
+/// # Errors
+/// The system refuses something else.
+pub(super) fn lacks(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<Option<String>, RunError> {
+    match build(path, bottleneck) {
+        Ok(_) => Ok(None),
+        Err(NetworkError::NoShaper(error)) => Ok(Some(error.to_string())),
+        Err(error) => Err(failed("build the network")(error)),
     }
 }
 
@@ -68,16 +102,6 @@ pub(super) fn built(mut path: DrawnPath, bottleneck: BottleneckKind) -> DrawnPat
         }
     }
     path
-}
-
-fn is_the_kernels(hop: &Hop) -> bool {
-    let LinkConfig { rate, medium, policer, jitter, loss, reordering, duplication, .. } = &hop.link;
-    let in_order = *jitter == Span::ZERO && reordering.probability == 0.0;
-    let once = *loss == Loss::None && *duplication == 0.0;
-    let shaped = matches!(medium, None | Some(Medium::TokenBucket(_)));
-    let queued = hop.queue.as_ref().is_none_or(|queue| matches!(queue.discipline, Discipline::Red(_)));
-    let policed = policer.is_none_or(|policer| Htb::policed_burst(policer) <= MAX_POLICED_BURST);
-    in_order && once && shaped && queued && policed && rate.is_some_and(|rate| rate <= MAX_LINE)
 }
 
 /// Builds the path, measures it, and removes it.
@@ -121,9 +145,9 @@ pub(super) fn measure(
 }
 
 /// The network, and the traffic of real packets on it.
-fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> anyhow::Result<(Box<dyn Fabric>, Vec<Traffic>)> {
+fn build(path: &DrawnPath, bottleneck: BottleneckKind) -> Result<(Box<dyn Fabric>, Vec<Traffic>), NetworkError> {
     let mut hops = path.hops.iter();
-    let first = hops.next().ok_or_else(|| anyhow!("the path has no link"))?;
+    let first = hops.next().ok_or_else(|| NetworkError::Spec("the path has no link".into()))?;
     let behind = hops.next();
     if bottleneck == BottleneckKind::Htb {
         let network = Htb::build_up(first.link.clone(), first.queue.as_ref())?;

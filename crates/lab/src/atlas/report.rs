@@ -1,16 +1,15 @@
 //! The report of an experiment on paths of many kinds.
 
-use super::row::AtlasRow;
+use super::row::{AtlasRow, LeftOut};
+use super::runner::AtlasOutcome;
 use super::scenario::PathAtlas;
 use super::summary::{AtlasSummary, KindSummary};
 use crate::accuracy::BottleneckKind;
 use crate::error::ReportError;
 use crate::report::plot::Plot;
-use crate::report::disturbances;
-use crate::report::{Content, Parts, Table, read};
+use crate::report::{Content, Parts, Table, disturbances, read};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sim::atlas::Verdict;
 use std::error::Error;
 use train::Estimate;
 
@@ -34,6 +33,9 @@ pub struct PathAtlasReport {
     pub setting: String,
     /// One for each measurement.
     pub rows: Vec<AtlasRow>,
+    /// Kinds of paths that could not be built in real time, or not on this machine.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
     /// The rows summed up.
     pub summary: AtlasSummary,
 }
@@ -42,8 +44,8 @@ impl PathAtlasReport {
     /// Names the document's kind and version.
     pub const SCHEMA: &str = "kumade.lab.path-atlas/1";
 
-    /// Sums up the rows of `experiment`, each with its verdict. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &PathAtlas, started: String, rows: Vec<(AtlasRow, Verdict)>) -> Self {
+    /// Sums up what came of `experiment`. `started` is UTC in RFC 3339.
+    pub fn new(experiment: &PathAtlas, started: String, AtlasOutcome { rows, left_out }: AtlasOutcome) -> Self {
         PathAtlasReport {
             schema: PathAtlasReport::SCHEMA.to_owned(),
             experiment: experiment.name.clone(),
@@ -53,6 +55,7 @@ impl PathAtlasReport {
             setting: setting(experiment),
             summary: AtlasSummary::of(&rows),
             rows: rows.into_iter().map(|(row, _)| row).collect(),
+            left_out,
         }
     }
 
@@ -80,7 +83,7 @@ impl Parts for PathAtlasReport {
                 .chain(impact(&self.summary.kinds))
                 .collect(),
             verdicts: vec![verdict(&self.summary.kinds)],
-            notes: disturbances(self.rows.iter().map(|row| (row.repeats, row.disturbed))),
+            notes: notes(self),
         }
     }
 
@@ -106,9 +109,12 @@ fn setting(experiment: &PathAtlas) -> String {
         BottleneckKind::Emulated => "real time, emulated links between real hosts",
         BottleneckKind::Htb => "real time, the kernel's shapers between real hosts",
     };
-    let left_out: Vec<_> = experiment.left_out().iter().map(|kind| kind.name()).collect();
-    let without = if left_out.is_empty() { String::new() } else { format!(" (without {})", left_out.join(", ")) };
-    format!("{runs} paths of each kind{without}, drawn from {seeds} seeds; {links}; full measurements, upwards")
+    format!("{runs} paths of each kind, drawn from {seeds} seeds; {links}; full measurements, upwards")
+}
+
+fn notes(report: &PathAtlasReport) -> Vec<String> {
+    let left_out = report.left_out.iter().map(|LeftOut { kind, reason }| format!("{kind} was left out: {reason}"));
+    left_out.chain(disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)))).collect()
 }
 
 fn by_kind(kinds: &[KindSummary]) -> Table {
@@ -240,8 +246,8 @@ mod tests {
         let bottleneck = Some(BottleneckKind::Virtual);
         let overrides = Overrides { runs: Some(3), bottleneck, ..Overrides::default() };
         let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
-        let rows = run(&experiment, &mut |_| (), &|| false).unwrap();
-        PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows)
+        let outcome = run(&experiment, &mut |_| (), &|| false).unwrap();
+        PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome)
     }
 
     #[test]

@@ -1,4 +1,5 @@
 use super::realtime;
+use super::row::LeftOut;
 use crate::accuracy::{BottleneckKind, Transport};
 use serde::Deserialize;
 use sim::atlas::{DrawnPath, PathKind, Seeds};
@@ -22,8 +23,8 @@ pub struct PathAtlas {
     pub bottleneck: BottleneckKind,
 }
 
-/// The paths of each kind are the first ones of so many that can be built.
-const TRIED: u32 = 1000;
+/// In real time the paths of each kind are the first ones of so many that can be built.
+const TRIED: u32 = 100;
 
 /// Which seeds draw the paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -50,7 +51,7 @@ impl PathAtlas {
     /// Every measurement in the order of the report.
     pub fn points(&self) -> Vec<AtlasPoint> {
         let of_kind = |kind| {
-            let numbers = self.numbers(kind);
+            let numbers: Vec<u32> = self.numbers(kind).collect();
             self.transports.iter().flat_map(move |&transport| {
                 numbers.clone().into_iter().map(move |number| AtlasPoint { kind, number, transport })
             })
@@ -68,14 +69,27 @@ impl PathAtlas {
         self.bottleneck == BottleneckKind::Virtual
     }
 
-    /// Kinds of which no path can be built so.
-    pub(super) fn left_out(&self) -> Vec<PathKind> {
-        self.kinds.iter().copied().filter(|kind| self.numbers(*kind).is_empty()).collect()
+    /// Kinds of which no path can be built so, and why.
+    pub(super) fn left_out(&self) -> Vec<LeftOut> {
+        let left_out = |kind: &PathKind| {
+            let reason = realtime::obstacle(&self.drawn(*kind, 0), self.bottleneck)?;
+            self.numbers(*kind).next().is_none().then(|| LeftOut { kind: kind.name().to_owned(), reason })
+        };
+        self.kinds.iter().filter_map(left_out).collect()
     }
 
-    fn numbers(&self, kind: PathKind) -> Vec<u32> {
-        let is_possible = |number: &u32| realtime::can_be_built(&self.drawn(kind, *number), self.bottleneck);
-        (0..TRIED.max(self.runs)).filter(is_possible).take(self.runs as usize).collect()
+    /// Whether there is a path to measure.
+    pub(crate) fn has_points(&self) -> bool {
+        self.kinds.iter().any(|kind| self.numbers(*kind).next().is_some())
+    }
+
+    /// Of the paths of this kind.
+    fn numbers(&self, kind: PathKind) -> impl Iterator<Item = u32> {
+        let tried = if self.is_virtual() { self.runs } else { TRIED.max(self.runs) };
+        let is_possible = move |number: &u32| {
+            self.is_virtual() || realtime::obstacle(&self.drawn(kind, *number), self.bottleneck).is_none()
+        };
+        (0..tried).filter(is_possible).take(self.runs as usize)
     }
 
     fn drawn(&self, kind: PathKind, number: u32) -> DrawnPath {

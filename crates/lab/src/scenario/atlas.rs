@@ -31,7 +31,8 @@ impl File {
         self.override_with(overrides).map_err(invalid)?;
         check_name(&self.name).and_then(|()| check_runs(self.runs)).map_err(invalid)?;
         let kinds: Result<Vec<PathKind>, String> = self.kinds.iter().map(|kind| kind.parse()).collect();
-        let kinds = kinds.map_err(invalid)?;
+        let mut kinds = kinds.map_err(invalid)?;
+        replace(&mut kinds, &overrides.kinds);
         refuse(self.runs == 0 || kinds.is_empty() || self.transports.is_empty(), || {
             "with no runs, kinds or transports there is nothing to do; ask for at least one".into()
         })
@@ -40,7 +41,7 @@ impl File {
         if let Some(unfit) = unfit {
             return Err(invalid(format!("a path of the atlas has no transport `{unfit}`; choose udp or rake")));
         }
-        Ok(PathAtlas {
+        let experiment = PathAtlas {
             name: self.name,
             title: self.title,
             kinds,
@@ -48,7 +49,12 @@ impl File {
             runs: self.runs,
             seeds: self.seeds,
             bottleneck: overrides.bottleneck.unwrap_or_default(),
+        };
+        refuse(!experiment.has_points(), || {
+            "in real time no path of these kinds can be built so; choose others, or run them with --virtual".into()
         })
+        .map_err(invalid)?;
+        Ok(experiment)
     }
 
     fn override_with(&mut self, given: &Overrides) -> Result<(), String> {
