@@ -176,3 +176,36 @@ fn nothing(transport: Transport, reason: String) -> DirectionReport {
 fn failed<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
     move |cause| RunError { doing, cause: cause.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::atlas::{PathKind, Seeds};
+
+    /// The paths among the first hundred of a kind that can be built so.
+    fn built_of(kind: PathKind, bottleneck: BottleneckKind) -> Vec<DrawnPath> {
+        let paths = (0..100).map(|number| DrawnPath::new(kind, Seeds::Tuning.seed(number)));
+        paths.filter(|path| obstacle(path, bottleneck).is_none()).map(|path| built(path, bottleneck)).collect()
+    }
+
+    #[test]
+    fn the_kernel_has_some_of_each_kind_that_it_can_do_and_none_of_the_others() {
+        use PathKind::{Fifo, JitteredCross, PacketMix, Policer, Red, Shaper, SlowLink};
+        for kind in PathKind::ALL {
+            let can_do = [Fifo, Policer, Shaper, Red, SlowLink, PacketMix, JitteredCross].contains(&kind);
+            // Short queues, long delays and large MTUs are those of links, without their delays.
+            let may_do = can_do || [PathKind::ShortQueue, PathKind::LongDelay, PathKind::Mtu].contains(&kind);
+            let found = built_of(kind, BottleneckKind::Htb).len();
+            assert!(if can_do { found >= 4 } else { found == 0 || may_do }, "{kind}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_policer_of_the_kernel_is_what_it_makes_of_the_burst() {
+        for path in built_of(PathKind::Policer, BottleneckKind::Htb) {
+            let (bucket, policer) = (path.bucket.unwrap(), path.hops[0].link.policer.unwrap());
+            assert_eq!(bucket.burst_bytes, policer.burst_bytes + policer.rate.bytes_in(Span::from_secs(1)));
+            assert!(bucket.burst_bytes <= MAX_POLICED_BURST && path.hops[0].link.delay == Span::ZERO);
+        }
+    }
+}

@@ -251,6 +251,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_left_out_is_in_the_document_and_in_the_text() {
+        let bottleneck = Some(BottleneckKind::Emulated);
+        let overrides = Overrides { runs: Some(1), bottleneck, ..Overrides::default() };
+        let experiment = load("path-atlas", &overrides).unwrap().path_atlas().unwrap();
+        let outcome = AtlasOutcome { rows: Vec::new(), left_out: experiment.left_out() };
+        let report = PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome);
+        let left_out: Vec<_> = report.left_out.iter().map(|left_out| left_out.kind.as_str()).collect();
+        assert_eq!(left_out, ["batching", "load-balanced", "wifi", "cellular", "elastic", "fast-link"]);
+        assert!(report.to_text().contains("wifi was left out: what its link carries"), "{}", report.to_text());
+        assert_eq!(PathAtlasReport::from_json(&report.to_json().unwrap()).unwrap(), report);
+    }
+
+    #[test]
     fn a_few_paths_of_each_kind_come_to_a_report_of_the_published_schema() {
         let report = few();
         assert_eq!(report.rows.len(), PathKind::ALL.len() * 2 * 3);
