@@ -4,6 +4,7 @@
 //! The paths are those of [`sim::atlas`]. In virtual time all of them are measured; in real time a few of each kind that can be
 //! built of emulated links between real hosts.
 
+mod buildable;
 mod realtime;
 mod report;
 mod row;
@@ -11,8 +12,9 @@ mod runner;
 mod scenario;
 mod summary;
 
+pub use buildable::LeftOut;
 pub use report::PathAtlasReport;
-pub use row::{AtlasRow, FaultWord, LeftOut};
+pub use row::{AtlasRow, FaultWord};
 pub use runner::{AtlasOutcome, AtlasProgress, expected_time, run};
 pub use scenario::{AtlasPoint, PathAtlas, SeedChoice};
 pub use sim::atlas::PathKind;

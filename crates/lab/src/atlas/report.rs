@@ -1,6 +1,7 @@
 //! The report of an experiment on paths of many kinds.
 
-use super::row::{AtlasRow, LeftOut};
+use super::buildable::LeftOut;
+use super::row::AtlasRow;
 use super::runner::AtlasOutcome;
 use super::scenario::PathAtlas;
 use super::summary::{AtlasSummary, KindSummary};

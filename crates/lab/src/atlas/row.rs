@@ -59,16 +59,6 @@ pub struct AtlasRow {
     pub disturbed: bool,
 }
 
-/// A kind of path that was not measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LeftOut {
-    /// The kind.
-    pub kind: String,
-    /// Why not.
-    pub reason: String,
-}
-
 /// A statement that is wrong with confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -1,5 +1,6 @@
+use super::buildable::LeftOut;
 use super::realtime;
-use super::row::{AtlasRow, LeftOut};
+use super::row::AtlasRow;
 use super::scenario::{AtlasPoint, PathAtlas};
 use crate::accuracy::Transport;
 use crate::error::RunError;

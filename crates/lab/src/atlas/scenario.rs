@@ -1,5 +1,4 @@
-use super::realtime;
-use super::row::LeftOut;
+use super::buildable::{LeftOut, built, obstacle};
 use crate::accuracy::{BottleneckKind, Transport};
 use serde::Deserialize;
 use sim::atlas::{DrawnPath, PathKind, Seeds};
@@ -61,7 +60,7 @@ impl PathAtlas {
 
     /// The path of a point.
     pub(super) fn path(&self, point: &AtlasPoint) -> DrawnPath {
-        realtime::built(self.drawn(point.kind, point.number), self.bottleneck)
+        built(self.drawn(point.kind, point.number), self.bottleneck)
     }
 
     /// Whether no network is built.
@@ -72,7 +71,7 @@ impl PathAtlas {
     /// Kinds of which no path can be built so, and why.
     pub(super) fn left_out(&self) -> Vec<LeftOut> {
         let left_out = |kind: &PathKind| {
-            let reason = realtime::obstacle(&self.drawn(*kind, 0), self.bottleneck)?;
+            let reason = obstacle(&self.drawn(*kind, 0), self.bottleneck)?;
             self.numbers(*kind).next().is_none().then(|| LeftOut { kind: kind.name().to_owned(), reason })
         };
         self.kinds.iter().filter_map(left_out).collect()
@@ -86,9 +85,8 @@ impl PathAtlas {
     /// Of the paths of this kind.
     fn numbers(&self, kind: PathKind) -> impl Iterator<Item = u32> {
         let tried = if self.is_virtual() { self.runs } else { TRIED.max(self.runs) };
-        let is_possible = move |number: &u32| {
-            self.is_virtual() || realtime::obstacle(&self.drawn(kind, *number), self.bottleneck).is_none()
-        };
+        let is_possible =
+            move |number: &u32| self.is_virtual() || obstacle(&self.drawn(kind, *number), self.bottleneck).is_none();
         (0..tried).filter(is_possible).take(self.runs as usize)
     }
 
